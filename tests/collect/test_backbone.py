@@ -14,7 +14,8 @@ from datassay.data import add_adversarial
 from datassay.data.pictures import Pictures, are_photographs
 from datassay.errors import DataError, ModelError, SettingError, install
 from datassay.models.backbones import choice
-from datassay.models.backbones.encoder import WeightsFile
+from datassay.models.backbones.encoder import Encoder, WeightsFile, image_embedded
+from datassay.models.backbones.pixels import PixelPreparation
 from helpers.backbones import LIMIT, WIDTH, image_encoder, photographs, text_encoder
 
 RNG = np.random.default_rng(0)
@@ -203,6 +204,58 @@ def test_auto_without_the_extra(tmp_path, not_installed, caplog):
     train, _ = da.load((TEXTS, LABELS), encode=Backbone())
     assert train.encoding.note.startswith("word counts alone were used")
     assert train.encoding.width == len(train.feature_names)
+
+
+def stripes(n=60, side=20):
+    """Grey stripes along or across, at a place of their own: pixels one by one say little."""
+    rng = np.random.default_rng(0)
+    x = np.repeat(rng.uniform(0.3, 0.7, (n, 1, side)), side, 1)
+    y = np.arange(n) % 2
+    x[y == 1] = x[y == 1].transpose(0, 2, 1)
+    return (x + rng.normal(0, 0.1, x.shape)).clip(0, 1), y
+
+
+def of_edges():
+    """Return an encoder that sees how much changes along each side."""
+
+    def embed(prepared, device):
+        values = [[p.diff(dim=d).abs().mean() for d in (1, 2)] + [p.mean()] for p in prepared]
+        return image_embedded(torch.tensor(values))
+
+    prepare = PixelPreparation(20, mean=0.0, deviation=1.0)
+    return Encoder("tiny", "image", "edges", torch.nn.Identity(), 3, prepare, embed, digest="ab")
+
+
+def test_small_images_that_pixels_predict_poorly_are_read_by_the_encoder(monkeypatch):
+    monkeypatch.setitem(choice.NAMED, "tiny", of_edges)
+    x, y = stripes()
+    train, val = da.load((x, y), encode=Backbone())
+    assert train.encoding.name == val.encoding.name == "tiny" and train.x.shape == (48, 3)
+    note = train.encoding.note
+    assert note.startswith("pixels alone predict the classes poorly (")
+    assert note.endswith("so tiny reads them (100%)")
+    # Not where pixels do well, where the encoder does no better, or of what it cannot read.
+    for inputs in (x * np.where(y, 1, 0.2)[:, None, None], 2 * x - 1):
+        assert da.load((inputs, y), encode=Backbone())[0].encoding is None
+    random = RNG.integers(0, 2, len(x))
+    train, _ = da.load((x, random), encode=Backbone())
+    assert train.input_shape == (20, 20) and train.encoding.name == ""
+    assert "by tiny)" in train.encoding.note
+
+
+def test_poor_pixels_without_the_extra_are_said(not_installed):
+    train, _ = da.load(stripes(), encode=Backbone())
+    assert train.input_shape == (20, 20) and train.encoding.name == ""
+    assert train.encoding.note.startswith("pixels alone predict the classes poorly (")
+    assert train.encoding.note.endswith(f"run: {install('features')}")
+
+
+def test_small_images_of_several_sizes_are_read_by_the_encoder(tmp_path):
+    folder = photographs(tmp_path, sizes=((20, 18), (24, 30)))
+    train, val = da.load(folder, encode=Backbone())
+    assert train.x.shape == (10, WIDTH) and val.encoding.note == (
+        "images differ in size, so tiny reads them"
+    )
 
 
 def test_subsets_and_noise_keep_their_images(tmp_path):

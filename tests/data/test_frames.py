@@ -1,12 +1,15 @@
 """Frames: their index names the rows, so that results join the right ones."""
 
+import io
 import json
 import types
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 import datassay as da
 from datassay.data.memory.convert import as_samples
@@ -176,6 +179,62 @@ def test_strings_may_be_views():
     train, _ = da.load(table)
     assert dict(zip(train.ids, train.x[:, 0], strict=True)) == dict(enumerate(COLUMNS["mark"]))
     assert set(train.rows["kind"].to_pylist()) == {"u", "v"}
+
+
+def dataset(table, **features):
+    """As Hugging Face's datasets hand on a table and its features."""
+    plain = types.SimpleNamespace()
+    formatted = type("Formatted", (), {"__getitem__": lambda self, rows: table})()
+    return types.SimpleNamespace(
+        features={name: features.get(name, plain) for name in table.column_names},
+        with_format=lambda kind: formatted if kind == "arrow" else None,
+    )
+
+
+def image_table(n, seed=0):
+    """Squares of noise with their class, one by its path alone."""
+    rng, images = np.random.default_rng(seed), []
+    for i in range(n):
+        stream = io.BytesIO()
+        pixels = rng.integers(0, 128, (9, 7, 3), dtype=np.uint8) + 100 * (i % 2)
+        Image.fromarray(pixels.astype(np.uint8)).save(stream, "PNG")
+        images.append({"bytes": stream.getvalue(), "path": None})
+    return pa.table({"image": images, "label": [i % 2 for i in range(n)], "note": ["x"] * n})
+
+
+@pytest.mark.parametrize("has_parts", [True, False])
+def test_images_of_a_dataset_of_the_hub(tmp_path, has_parts):
+    table, held_out = image_table(20), image_table(6, 1)
+    (tmp_path / "one.png").write_bytes(table["image"][4].as_py()["bytes"])
+    images = table["image"].to_pylist()
+    images[4] = {"bytes": None, "path": str(tmp_path / "one.png")}
+    table = table.set_column(0, "image", pa.array(images))
+    names = types.SimpleNamespace(names=["dark", "light"])
+    data = dataset(table, label=names)
+    if has_parts:
+        data = {"test": dataset(held_out, label=names), "train": data}
+    train, val = da.load(data, target="label")
+    assert (train.kind, train.input_shape, train.class_names) == (
+        "image",
+        (3, 9, 7),
+        ("dark", "light"),
+    )
+    assert train.ids.tolist() == list(range(20))
+    assert np.array_equal(train.y, train.x.mean((1, 2, 3)) > 0.45)
+    assert [c.name for c in train.columns if c.read_as == "left out"] == ["note"]
+    assert (val is not None) == has_parts and len(val or range(6)) == 6
+
+
+def test_images_in_a_file_of_rows(tmp_path):
+    pq.write_table(image_table(12), tmp_path / "images.parquet")
+    train, _ = da.load(tmp_path / "images.parquet", target="label")
+    assert train.input_shape == (3, 9, 7) and len(train) == 12
+
+
+def test_parts_without_one_for_training_are_named():
+    parts = {"de": dataset(image_table(4)), "en": dataset(image_table(4))}
+    with pytest.raises(DataError, match=r"a part called train; it has de, en. Pass one"):
+        da.load(parts)
 
 
 def test_a_dataset_of_the_hub_is_read_by_the_names_of_its_labels():

@@ -148,11 +148,120 @@ def test_file_names_that_are_no_utf8(tmp_path):
         da.load(tmp_path)
 
 
-def test_float_images_are_refused(tmp_path):
+def test_broken_images_are_counted_and_the_first_five_named(tmp_path):
+    image_folder(tmp_path, n=9)
+    Image.new("F", (5, 4)).save(tmp_path / "dog" / "float.tif")
+    for i in range(6):  # truncated, and no images at all
+        path = tmp_path / "cat" / f"{i}.png"
+        path.write_bytes(path.read_bytes()[:40] if i % 2 else b"no image")
+    train, val = da.load(tmp_path, val_fraction=0.3)
+    assert len(train) + len(val) == 12
+    (warning,) = train.warnings
+    five = ", ".join(f"'cat/{i}.png'" for i in range(5))
+    start = f"7 of 19 images cannot be read and are left out: {five}, .... Of the first: "
+    assert warning.startswith(start) and "cat/0.png cannot be read" in warning
+
+
+def test_a_class_of_broken_images_only_is_refused(tmp_path):
     image_folder(tmp_path)
+    for path in (tmp_path / "dog").iterdir():
+        path.unlink()
     Image.new("F", (5, 4)).save(tmp_path / "dog" / "float.tif")
     with pytest.raises(DataError, match="8 or 16 bits"):
         da.load(tmp_path, val_fraction=0.3)
+
+
+SHAPE = np.zeros((8, 9), np.uint8)
+SHAPE[2:5, 3:8] = 255
+
+
+def icons(root, colours, mode="RGBA"):
+    """Pictures of one colour each, whose shape is in their opacity; the shape moves."""
+    for i, colour in enumerate(colours):
+        shape = Image.fromarray(np.roll(SHAPE, i % 3, 0))
+        icon = Image.new("RGB", shape.size, (colour,) * 3)
+        icon.putalpha(shape)
+        path = root / "ab"[i % 2] / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        icon = icon.quantize(4) if mode == "P" else icon.convert(mode)
+        icon.save(path)
+    return root
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
+@pytest.mark.parametrize(
+    ("colours", "ground", "seen"),
+    [((0,), "white", (1, 0)), ((255,), "black", (0, 1)), ((0, 255), "grey", (127.5 / 255,))],
+)
+def test_a_shape_in_the_opacity_is_seen(tmp_path, colours, ground, seen, mode):
+    train, _ = da.load(icons(tmp_path, colours * (12 // len(colours)), mode), val_fraction=0)
+    for x, name in zip(train.x, train.ids, strict=True):
+        i = int(Path(name).stem)
+        shape = np.roll(SHAPE, i % 3, 0) > 0
+        assert x.shape == (1 if mode == "LA" else 3, 8, 9)
+        ink = colours[i % len(colours)] / 255
+        assert np.allclose(x, np.where(shape, ink, seen[0]), atol=1e-3)
+    assert f"12 of 12 images are transparent in parts: read on {ground}" in train.warnings[0]
+
+
+def test_white_shapes_of_a_dataset_are_seen():
+    pairs = []
+    for i in range(12):
+        icon = Image.new("RGB", (9, 8), "white")
+        icon.putalpha(Image.fromarray(np.roll(SHAPE, i % 3, 0)))
+        pairs.append((icon, i % 2))
+    train, _ = da.load(pairs, val_fraction=0)
+    assert np.array_equal(train.x[0, 0], SHAPE / 255)
+    assert "12 of 12 images are transparent in parts: read on black" in train.warnings[0]
+
+
+def test_opaque_images_with_an_alpha_channel_need_no_word(tmp_path):
+    assert not da.load(image_folder(tmp_path, "RGBA"), val_fraction=0)[0].warnings
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("suffix", ["png", "tif", "webp"])
+def test_images_are_turned_as_their_exif_says(tmp_path, orientation, suffix):
+    shown = RNG.integers(0, 256, (4, 5, 3), dtype=np.uint8)
+    # What a camera stores whose viewer undoes it: the inverse of each turn.
+    back = dict(enumerate((None, 0, 3, 1, 5, 2, 6, 4), 1))[orientation]
+    stored = Image.fromarray(shown)
+    stored = stored if back is None else stored.transpose(Image.Transpose(back))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    for name in ("a/1", "b/2"):
+        (tmp_path / name).parent.mkdir()
+        stored.save(tmp_path / f"{name}.{suffix}", exif=exif, lossless=True)
+    Image.new("RGB", (5, 4)).save(tmp_path / "b" / "3.png")
+    train, _ = da.load(tmp_path, val_fraction=0)
+    for x in train.x[:2]:
+        assert np.array_equal(np.rint(x * 255), shown.transpose(2, 0, 1))
+
+
+@pytest.mark.parametrize(
+    ("parts", "further"),
+    [
+        (("Train", "Test"), []),
+        (("Training", "Testing"), []),
+        (("train", "valid"), []),
+        (("train", "dev"), []),
+        (("train", "val", "test"), ["test"]),
+    ],
+)
+def test_parts_by_any_of_their_names(tmp_path, parts, further):
+    for n, part in enumerate(parts, 2):
+        image_folder(tmp_path / part, n=n)
+    train, val = da.load(tmp_path)
+    assert (len(train), len(val), train.class_names) == (4, 6, ("cat", "dog"))
+    assert val.ids[0] == f"{parts[1]}/cat/0.png"
+    assert [column.name for column in train.columns] == further
+
+
+def test_a_class_that_is_called_train(tmp_path):
+    image_folder(tmp_path)
+    (tmp_path / "cat").rename(tmp_path / "train")
+    (tmp_path / "dog").rename(tmp_path / "test")
+    assert da.load(tmp_path, val_fraction=0)[0].class_names == ("test", "train")
 
 
 def test_folders_without_images(tmp_path):
@@ -160,8 +269,8 @@ def test_folders_without_images(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match=r"every class folder must hold images.*empty"):
         da.load(tmp_path)
-    (tmp_path / "train").mkdir()
-    with pytest.raises(DataError, match="one folder per class"):
+    (tmp_path / "train" / "empty").mkdir(parents=True)
+    with pytest.raises(DataError, match=r"every class folder must hold images.*train.empty"):
         da.load(tmp_path)
 
 

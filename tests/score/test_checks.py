@@ -171,6 +171,21 @@ def test_planted_faults_of_images_are_found_and_no_others(kind, scale):
     assert issues[0].counted == "5 images" and ": 0, 1, 2, 3, 4." in issues[0].sentence
 
 
+def test_flat_icons_are_not_blurred():
+    """Steps alone are sharp, however few there are beside those that have many."""
+    x = np.zeros((60, 1, 32, 32), np.float32)
+    for i in range(60):
+        x[i, 0, :, i % 5 :: 4] = 0.9
+    for i in range(3):
+        x[i] = 0
+        x[i, 0, 8 + i : 20, 9:21] = 0.8
+        x[i, 0, 7 + i, 9:21] = 0.4  # smoothed
+    x += np.float32(0.1)
+    train = of_images(x)
+    kinds = [issue.kind for issue in image_issues(train, image_properties(train))]
+    assert "blurred images" not in kinds
+
+
 def test_what_many_images_have_is_no_fault_but_a_property_that_tells_the_class_is():
     x, y = pictures(), np.arange(200) % 2
     x[:50] = FAULTS["dark images"](x[:50])

@@ -245,12 +245,16 @@ class _Samples:
         """SHA-256 of all of it: of every file's content, in order."""
         if _are_pixels(self.raw):
             return digest({"x": self.raw})
-        whole = hashlib.sha256()
-        for one in self.raw.paths if isinstance(self.raw, Pictures) else self.raw:
+        files, whole = self.raw, hashlib.sha256()
+        if isinstance(self.raw, Pictures):
+            files = self.raw.files
+            whole.update(f"upright, on {self.raw.ground}".encode())  # how they are read
+        for one in files:
+            content = one
             if isinstance(one, Path):
                 with reading(one):
                     content = one.read_bytes()
-            else:
+            elif not isinstance(one, bytes):
                 content = str(one).encode()
             whole.update(hashlib.sha256(content).digest())
         return whole.hexdigest()

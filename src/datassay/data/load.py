@@ -17,7 +17,7 @@ from datassay.data.memory.convert import read_in_memory, with_given
 from datassay.data.memory.frames import check_index, frame_table
 from datassay.data.samples import SampleSet
 from datassay.data.settings import HELD_OUT, Loading, check_seed, is_fraction
-from datassay.data.source import Source, Task
+from datassay.data.source import Source, Task, parts_among
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.tables.doubts import skew_warning, with_log_target
 from datassay.data.tables.read import OF_SAMPLES, ROLES, Choices, joined, names_of
@@ -66,8 +66,9 @@ def load(
             may be gzipped), .parquet, .jsonl, .ndjson, .feather or .arrow; a folder of IDX files,
             of class-named folders of images, that save_to_disk of Hugging Face's datasets wrote
             (one split), or that datassay apply made; a data frame of pandas, polars or Arrow, or a
-            Dataset of Hugging Face's datasets; (x, y) or (x, y, x_val, y_val) arrays, where x of a
-            pair may be a frame; a torch Dataset of (x, y), or (train, val) Datasets.
+            Dataset or DatasetDict of Hugging Face's datasets, of images, too; (x, y) or
+            (x, y, x_val, y_val) arrays, where x of a pair may be a frame; a torch Dataset of
+            (x, y), or (train, val) Datasets.
         target: the column of a table to predict; None: the last. Of several, all of numbers, or of
             0 and 1 for several labels, a list, or their names with commas between; of arrays y
             is [n, k] then.
@@ -220,6 +221,8 @@ def _read(data: Any, chosen: Choices) -> Source:
     """As data are; ids and source of arrays are arrays."""
     if isinstance(data, str | Path):
         return _read_named(data, chosen)
+    if isinstance(data, dict) and all(hasattr(part, "with_format") for part in data.values()):
+        return _read_parts(data, chosen)
     if (frame := frame_table(data)) is not None:
         if chosen.ids is None:
             check_index(frame)
@@ -238,6 +241,18 @@ def _read(data: Any, chosen: Choices) -> Source:
         )
     given = {name: getattr(chosen, name) for name in OF_SAMPLES}
     return replace(read, train=with_given(read.train, **given))
+
+
+def _read_parts(data: dict[str, Any], chosen: Choices) -> Source:
+    """Return the parts of a DatasetDict of Hugging Face's datasets."""
+    parts = parts_among(data)
+    if not parts:
+        raise DataError(
+            f"a DatasetDict must have a part called train; it has {', '.join(data)[:200]}. Pass "
+            "one of them, as data[name]."
+        )
+    read = _read(data[parts[0]], chosen)
+    return read if len(parts) == 1 else _like_table(read, data[parts[1]], chosen)
 
 
 def _read_named(data: str | Path, chosen: Choices) -> Source:

@@ -5,6 +5,8 @@ Only formats that Pillow itself decodes are opened: none starts a program.
 
 from __future__ import annotations
 
+import io
+import struct
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import ExifTags, Image, ImageOps
 
 from datassay.data.samples import SampleSet
-from datassay.data.source import check_fits, reading
+from datassay.data.source import check_fits, decoding, reading
 from datassay.data.strings import Indexed
 from datassay.errors import DataError
 from datassay.results import result
@@ -27,44 +29,114 @@ BRIGHTEST = 255  # of pixels, or 1
 # What Pillow would otherwise try whatever the name says: EPS and PDF start Ghostscript.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 SUFFIXES = frozenset(".bmp .gif .jpeg .jpg .pgm .png .ppm .tif .tiff .webp".split())
-_GREY = {"1", "L", "LA"}
+_GREY = {"1", "L", "LA", "La"}
+# What can show through transparent parts, white first.
+GROUNDS = {"white": 1.0, "black": 0.0, "grey": 0.5}
+BLANK = 0.02  # standard deviation of pixels below which a picture shows nothing
+STRONGER = 1.25  # times as much contrast as white must another ground give
+LOOK = 64  # pixels a side at which a file is looked at
+_ON_ITS_SIDE = {5, 6, 7, 8}  # values of EXIF's orientation
 
 
 @result
 class ImageSize:
-    """What the head of an image file says; 1 channel for a grey image, else 3."""
+    """What an image file holds; 1 channel for a grey image, else 3."""
 
     height: int
     width: int
     channels: int
+    contrast: tuple[float, ...] = ()  # deviation of pixels on each ground; empty: it is opaque
 
 
-def image_size(path: Path) -> ImageSize:
-    """Size of an image, as its head says, without unpacking it."""
-    with _opened(path) as image:
+def image_size(file: Path | bytes) -> ImageSize:
+    """Return the size of an image as it is shown; raise DataError where it cannot be unpacked."""
+    with _opened(file) as image:
         if image.format != "MPO" and getattr(image, "is_animated", False):
             raise DataError(
-                f"{path} must hold one image; it holds {image.n_frames} frames. Save the one that "
-                "is meant."
+                f"{_name(file)} must hold one image; it holds {image.n_frames} frames. Save the "
+                "one that is meant."
             )
-        grey = image.mode in _GREY or image.mode.startswith("I")
-        return ImageSize(image.height, image.width, 1 if grey else 3)
+        return shown_size(image)
+
+
+def shown_size(image: Any) -> ImageSize:
+    """Return the size of a Pillow image as it is shown, and what its transparent parts do."""
+    # A TIFF is turned as it is opened.
+    is_turned = image.format != "TIFF" and _orientation(image) in _ON_ITS_SIDE
+    width, height = image.size[::-1] if is_turned else image.size
+    is_grey = image.mode in _GREY or image.mode.startswith("I")
+    look = _reduced(image, LOOK)
+    shown = [pixels(look, ground) for ground in GROUNDS.values()]
+    contrast = tuple(float(values.std()) for values in shown)
+    contrast *= not np.array_equal(shown[0], shown[1])
+    return ImageSize(height, width, 1 if is_grey else 3, contrast)
+
+
+def choose_ground(sizes: Sequence[ImageSize]) -> str:
+    """Return what is to show through transparent parts, by its name; empty: all are opaque."""
+    contrast = np.array([size.contrast for size in sizes if size.contrast])  # [n, grounds]
+    if not len(contrast):
+        return ""
+    n_blank, strength = (contrast < BLANK).sum(0), contrast.mean(0)
+    strength[0] *= STRONGER
+    strength[n_blank > n_blank.min()] = -1
+    return list(GROUNDS)[int(strength.argmax())]
+
+
+def ground_warning(sizes: Sequence[ImageSize], ground: str) -> tuple[str, ...]:
+    """Return what is to be said of transparent images: nothing where there are none."""
+    n_seen = sum(bool(size.contrast) for size in sizes)
+    if not ground:
+        return ()
+    why = "" if ground == "white" else ", on which they differ more than on white"
+    return (
+        f"{n_seen:,} of {len(sizes):,} images are transparent in parts: read on {ground}{why}.",
+    )
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _opened(file: Path | bytes) -> Iterator[Any]:
+    is_path = isinstance(file, Path)
     try:
-        with reading(path), warnings.catch_warnings():
+        with reading(file) if is_path else decoding(_name(file)), warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path, formats=FORMATS) as image:
+            stream = file if is_path else io.BytesIO(file)
+            with Image.open(stream, formats=FORMATS) as image:
                 yield image
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise DataError(f"{path} is too large: {error}. Resize it before loading.") from error
+        raise DataError(
+            f"{_name(file)} is too large: {error}. Resize it before loading."
+        ) from error
 
 
-def pixels(image: Any) -> np.ndarray:
-    """A Pillow image as [channels, height, width] float32 in [0, 1]; 1 channel if grey, else 3."""
-    # Transparency is dropped, palettes become colours; white of 32 bits a pixel is not known.
+def _name(file: Path | bytes) -> str:
+    return str(file) if isinstance(file, Path) else "an image of the table"
+
+
+def _orientation(image: Any) -> int:
+    """Return how EXIF says that an image is turned; 1, upright, where it says nothing readable."""
+    try:
+        return image.getexif().get(ExifTags.Base.Orientation, 1)
+    except (SyntaxError, ValueError, TypeError, KeyError, struct.error):
+        return 1
+
+
+def _reduced(image: Any, side: int) -> Any:
+    """Return an image of 8 bits a channel at `side` pixels at most; others as they are."""
+    if image.mode[0] in "IF" or max(image.size) <= side:
+        return image
+    if image.mode in {"P", "PA"}:  # whose pixels are numbers of colours, which have no mean
+        image = image.convert("RGBA" if image.has_transparency_data else "RGB")
+    image.thumbnail((side, side))
+    return image
+
+
+def pixels(image: Any, ground: float = GROUNDS["white"]) -> np.ndarray:
+    """Return a Pillow image as [channels, height, width] float32 in [0, 1]; 1 channel if grey."""
+    # Turned as its EXIF says, on a ground where it is transparent. Palettes become colours; white
+    # of 32 bits a pixel is not known.
+    if _orientation(image) != 1:
+        image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I"):
         values = np.asarray(image)
         if values.min() >= 0 and values.max() <= 65535:  # 16-bit grey; older Pillow calls it "I"
@@ -73,51 +145,63 @@ def pixels(image: Any) -> np.ndarray:
         raise DataError(
             f"images must have 8 or 16 bits a channel; got mode {image.mode}. Save them as 8-bit."
         )
-    if image.mode in _GREY:
+    if image.mode in _GREY and not image.has_transparency_data:
         return np.asarray(image.convert("L"), dtype=np.float32)[None] / 255
-    colours = np.asarray(image.convert("RGB"), dtype=np.float32)  # [h, w, 3]
-    return np.ascontiguousarray(colours.transpose(2, 0, 1)) / 255
+    mode = "RGBA" if image.has_transparency_data else "RGB"
+    colours = np.asarray(image.convert(mode), dtype=np.float32) / 255  # [h, w, 3 or 4]
+    if mode == "RGBA":
+        opacity = colours[..., 3:]
+        colours = colours[..., :3] * opacity + ground * (1 - opacity)
+    n_channels = 1 if image.mode in _GREY else 3
+    return np.ascontiguousarray(colours[..., :n_channels].transpose(2, 0, 1))
 
 
 class Pictures(Indexed):
     """[n] image files, of any sizes, each opened when it is asked for; indexed as an array."""
 
-    __slots__ = ("_paths", "_sizes")
+    __slots__ = ("_files", "_sizes", "ground")
 
     def __init__(
         self,
-        paths: Sequence[Path],
+        files: Sequence[Path | bytes],
+        sizes: Sequence[ImageSize],
+        ground: str = "",
         rows: np.ndarray | None = None,
-        sizes: Sequence[ImageSize] | None = None,
     ):
-        super().__init__(len(paths), rows)
-        self._paths = paths
-        self._sizes = [image_size(path) for path in paths] if sizes is None else sizes
+        super().__init__(len(files), rows)
+        self._files, self._sizes, self.ground = files, sizes, ground
 
     def _one(self, row: int) -> np.ndarray:
-        with _opened(self._paths[row]) as image:
-            return pixels(image)
+        with _opened(self._files[row]) as image:
+            return self._pixels(image)
 
     def _some(self, rows: np.ndarray) -> Pictures:
-        return Pictures(self._paths, rows, self._sizes)
+        return Pictures(self._files, self._sizes, self.ground, rows)
+
+    def _pixels(self, image: Any) -> np.ndarray:
+        return pixels(image, GROUNDS[self.ground or "white"])
 
     def thumbnails(self, side: int) -> Iterator[np.ndarray]:
         """Pixels of each, those of 8 bits a channel reduced to at most `side`."""
-        for path in self.paths:
-            with _opened(path) as image:
-                if image.mode[0] not in "IF":
-                    image.thumbnail((side, side))
-                yield pixels(image)
+        for file in self.files:
+            with _opened(file) as image:
+                yield self._pixels(_reduced(image, side))
 
     @property
-    def paths(self) -> list[Path]:
-        """[n], of the files."""
-        return [self._paths[int(row)] for row in self._rows]
+    def files(self) -> list[Path | bytes]:
+        """[n], where each is, or what a table holds of it."""
+        return [self._files[int(row)] for row in self._rows]
 
     @property
     def sizes(self) -> list[ImageSize]:
-        """[n], what the heads of the files say."""
+        """[n], of the images as they are shown."""
         return [self._sizes[int(row)] for row in self._rows]
+
+
+def have_one_size(*sets: SampleSet) -> bool:
+    """Return whether all images of files have the same size."""
+    files = [samples.images for samples in sets if isinstance(samples.images, Pictures)]
+    return len({(size.height, size.width) for images in files for size in images.sizes}) < 2
 
 
 def with_pixels(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:

@@ -9,7 +9,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +24,9 @@ from datassay.machine import available_memory
 from datassay.results import result
 
 Task = Literal["classification", "regression"]
+# Names of parts, in any case; of those to hold out the first that is there is taken.
+TRAINING = ("train", "training")
+HELD_OUT = ("val", "valid", "validation", "dev", "eval", "test", "testing")
 
 # What zip, gzip, numpy, Arrow and Pillow raise on a truncated or foreign file.
 _UNREADABLE = (
@@ -94,23 +97,37 @@ def reading(path: Path) -> Iterator[None]:
         DataError: the file is truncated, unreadable or not of its format, or it is none: to open a
             pipe waits for ever, and a device may never end.
     """
-    try:
+    with decoding(str(path)):
         if not stat.S_ISREG(path.stat().st_mode):
             raise DataError(
                 f"{path} must be a file; it is a pipe, a socket, a device or a folder. Copy what "
                 "it holds into a file."
             )
         yield
+
+
+@contextmanager
+def decoding(name: str) -> Iterator[None]:
+    """Raise the same of what is no file, by its name."""
+    try:
+        yield
     except DataError:
         raise
     except _UNREADABLE as error:
         if getattr(error, "errno", None) == errno.ELOOP:
-            raise DataError(f"{path} must be a file; it is a link to itself. Remove it.") from error
+            raise DataError(f"{name} must be a file; it is a link to itself. Remove it.") from error
         reason = " ".join(str(error).split()) or type(error).__name__
         raise DataError(
-            f"{path} cannot be read: {reason}. It is truncated, damaged or not of the format its "
+            f"{name} cannot be read: {reason}. It is truncated, damaged or not of the format its "
             "name says; fetch or write it again."
         ) from error
+
+
+def parts_among(names: Iterable[str]) -> list[str]:
+    """Return which names are of parts, for training first, then to hold out; empty without one."""
+    known = {name.casefold(): name for name in names}
+    training, *further = ([known[n] for n in part if n in known] for part in (TRAINING, HELD_OUT))
+    return [*training[:1], *further[0]] if training else []
 
 
 def listed(folder: Path) -> list[os.DirEntry[str]]:

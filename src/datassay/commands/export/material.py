@@ -124,8 +124,10 @@ class Material:
 
 
 def image_paths(samples: SampleSet) -> list[Path] | None:
-    """The files of images; None where images are arrays, or are none."""
-    return samples.images.paths if isinstance(samples.images, Pictures) else None
+    """The files of images; None where images are arrays, in a table, or are none."""
+    files = samples.images.files if isinstance(samples.images, Pictures) else []
+    paths = [file for file in files if isinstance(file, Path)]
+    return paths if paths and len(paths) == len(files) else None
 
 
 def images(samples: SampleSet, positions: Sequence[int]) -> list[bytes]:

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 
 from datassay.data.back.original import FILES, Original, files_in, hand_on
 from datassay.data.format import Format
-from datassay.data.pictures import SUFFIXES, Pictures
+from datassay.data.pictures import (
+    SUFFIXES,
+    ImageSize,
+    Pictures,
+    choose_ground,
+    ground_warning,
+    image_size,
+)
 from datassay.data.samples import Column
-from datassay.data.source import Source, SourcePart, listed
+from datassay.data.source import Source, SourcePart, listed, parts_among
 from datassay.data.strings import as_arrow, compact
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
 
-_VALIDATION = ("val", "validation", "test")
 SHOWN = 5
 # By this a page of ours is known; a folder that holds one is no class.
 _PAGE, _MARK = "index.html", b'<meta name="generator" content="datassay'
@@ -25,23 +32,51 @@ _PAGE, _MARK = "index.html", b'<meta name="generator" content="datassay'
 
 def _read(folder: Path) -> Source:
     """Images as files, the names of their folders as y, their paths within `folder` as ids."""
-    # With a folder `train` inside, that is the training part, and the first of `val`, `validation`
-    # and `test` that is there is the validation part. Files that are no images, and folders with a
-    # page of ours, are passed over; the source's columns say so.
+    # With a folder `train` inside, that is the training part, and the first of `val`, `valid`, ...
+    # that is there is the validation part. Files that are no images, those that cannot be read,
+    # and folders with a page of ours are passed over; the source's columns and warnings say so.
     passed: list[str] = []
-    if not (folder / "train").is_dir():
-        train, val = _part(folder, folder, passed), None
-    else:
-        held_out = [folder / name for name in _VALIDATION if (folder / name).is_dir()]
-        train = _part(folder / "train", folder, passed)
-        val = _part(held_out[0], folder, passed) if held_out else None
-        used = {"train", *(path.name for path in held_out[:1])}
-        passed += [e.name for e in listed(folder) if e.name not in used and not _is_hidden(e.name)]
-    passed = [name for name in passed if name not in FILES]
-    shown = ", ".join(map(ascii, passed[:SHOWN])) + ", ..." * (len(passed) > SHOWN)
-    text = f"{len(passed):,} files or folders that are no images: {shown}"
-    columns = (Column("beside the images", "left out", note=text),) * bool(passed)
-    return Source(folder.name, train, val, "classification", kind="image", columns=columns)
+    broken: list[tuple[str, DataError]] = []
+    parts = _parts(folder)
+    read = [_part(part, folder, passed, broken) for part in (parts[:2] or [folder])]
+    used = {part.name for part in parts}
+    beside = [e.name for e in listed(folder) if e.name not in used and not _is_hidden(e.name)]
+    passed = [name for name in passed + beside * bool(parts) if name not in FILES]
+    columns = [Column(part.name, "left out", note="a further part") for part in parts[2:]]
+    if passed:
+        text = f"{len(passed):,} files or folders that are no images: {_some(passed)}"
+        columns += [Column("beside the images", "left out", note=text)]
+    sizes = [size for part in read for size in part.sizes]
+    ground = choose_ground(sizes)
+    train, *held_out = [part.samples(folder, ground) for part in read]
+    return Source(
+        folder.name, train, held_out[0] if held_out else None, "classification", kind="image",
+        columns=tuple(columns),
+        warnings=_told(broken, len(sizes)) + ground_warning(sizes, ground),
+    )  # fmt: skip
+
+
+def _told(broken: list[tuple[str, DataError]], n_read: int) -> tuple[str, ...]:
+    """Return what is to be said of images that cannot be read."""
+    n = len(broken)
+    if not n:
+        return ()
+    names, verb = _some([name for name, _ in broken]), "is" if n == 1 else "are"
+    text = f"{n:,} of {n + n_read:,} images cannot be read and {verb} left out: {names}. Of the "
+    return (f"{text}first: {broken[0][1]}",)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(map(ascii, names[:SHOWN])) + ", ..." * (len(names) > SHOWN)
+
+
+def _parts(folder: Path) -> list[Path]:
+    """Return the folders of parts, for training first, then to hold out; none where classes are."""
+    # A class may be called "train": its folder holds images.
+    inside = [e.name for e in listed(folder) if os.path.isdir(e)]
+    named = [folder / name for name in parts_among(inside)]
+    parts = [part for part in named if _class_folders(part)]
+    return parts if parts[:1] == named[:1] else []
 
 
 def _class_folders(folder: Path) -> list[Path]:
@@ -62,9 +97,27 @@ def _is_hidden(name: str) -> bool:
     return name.startswith((".", "__"))
 
 
-def _part(folder: Path, root: Path, passed: list[str]) -> SourcePart:
-    files, labels = [], []
-    folders = _class_folders(folder)
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The images of one part."""
+
+    files: list[Path]
+    sizes: list[ImageSize]
+    labels: list[str]
+
+    def samples(self, root: Path, ground: str) -> SourcePart:
+        """Return them as samples, shown on a ground where they are transparent."""
+        x = np.zeros((len(self.files), 0), dtype=np.float32)  # pixels, or what an encoder makes
+        ids = [path.relative_to(root).as_posix() for path in self.files]
+        images = Pictures(tuple(self.files), tuple(self.sizes), ground)
+        return SourcePart(x, np.array(self.labels, object), np.array(ids, object), images=images)
+
+
+def _part(
+    folder: Path, root: Path, passed: list[str], broken: list[tuple[str, DataError]]
+) -> _Part:
+    """Return the images of one part that can be read; the others go to `passed` and `broken`."""
+    part, folders = _Part([], [], []), _class_folders(folder)
     for class_folder in folders:
         images, others = _images(class_folder, root)
         passed += others
@@ -73,9 +126,22 @@ def _part(folder: Path, root: Path, passed: list[str]) -> SourcePart:
                 f"every class folder must hold images; {class_folder} holds none of "
                 f"{', '.join(sorted(SUFFIXES))}. Remove it or fill it."
             )
-        files += images
-        labels += [class_folder.name] * len(images)
-    if not files:
+        before = len(part.files)
+        for path in images:
+            name = path.relative_to(root).as_posix()
+            if any("\udc80" <= c <= "\udcff" for c in name):  # bytes that Python could not decode
+                raise DataError(
+                    f"image files and folders must have names in UTF-8; got {name!r}. Rename it."
+                )
+            try:
+                part.sizes.append(image_size(path))
+                part.files.append(path)
+            except DataError as error:
+                broken.append((name, error))
+        if len(part.files) == before:
+            raise broken[-len(images)][1]
+        part.labels.extend([class_folder.name] * (len(part.files) - before))
+    if not part.files:
         raise DataError(
             f"an image folder must hold one folder per class; {folder} holds none. Sort the images "
             "into folders named after their classes."
@@ -83,16 +149,7 @@ def _part(folder: Path, root: Path, passed: list[str]) -> SourcePart:
     names = {path.name for path in folders}
     if folder == root:
         passed += [e.name for e in listed(folder) if e.name not in names and not _is_hidden(e.name)]
-    ids = [path.relative_to(root).as_posix() for path in files]
-    for name in ids:
-        if any("\udc80" <= c <= "\udcff" for c in name):  # bytes that Python could not decode
-            raise DataError(
-                f"image files and folders must have names in UTF-8; got {name!r}. Rename it."
-            )
-    x = np.zeros((len(files), 0), dtype=np.float32)  # pixels, or what an encoder makes of them
-    return SourcePart(
-        x, np.array(labels, object), np.array(ids, object), images=Pictures(tuple(files))
-    )
+    return part
 
 
 def _images(folder: Path, root: Path) -> tuple[list[Path], list[str]]:
@@ -130,7 +187,7 @@ def _give_back(folder: Path, task: str | None, link: bool) -> Original:
     y = np.concatenate([each for each in encoded[:2] if each is not None])
     ids = np.concatenate([np.asarray(part.ids) for part in parts])
 
-    depth = 1 if (folder / "train").is_dir() else 0
+    depth = len(_parts(folder)[:1])
 
     def write(target: Path, keep: np.ndarray, new: np.ndarray) -> np.ndarray:
         positions = _new_positions(ids.tolist(), keep, [encoded[2][c] for c in new], depth)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from datassay.data.assemble import one_set
 from datassay.data.memory.frames import check_index, frame_table, plain_column, row_ids
-from datassay.data.pictures import pixels
+from datassay.data.pictures import GROUNDS, choose_ground, ground_warning, pixels, shown_size
 from datassay.data.samples import SampleSet
 from datassay.data.source import Source, SourcePart, to_numpy
 from datassay.data.tables.read import Choices
@@ -178,16 +178,27 @@ def is_dataset(value: object) -> bool:
 
 def read_datasets(train: Any, val: Any = None, ids: object = None, source: object = None) -> Source:
     """A source from one Dataset, or from two; every item is read once, in order."""
-    part = with_given(_part(train), ids=ids, source=source)
-    return Source("data", part, None if val is None else _part(val))
+    pairs = [_pairs(part) for part in (train, val) if part is not None]
+    sizes = [shown_size(x.copy()) for some in pairs for x, _ in some if is_picture(x)]
+    ground = choose_ground(sizes)
+    first, *second = [_part(some, ground) for some in pairs]
+    first = with_given(first, ids=ids, source=source)
+    told = ground_warning(sizes, ground)
+    return Source("data", first, second[0] if second else None, warnings=told)
 
 
-def _part(dataset: Any) -> SourcePart:
+def _pairs(dataset: Any) -> list[tuple[Any, np.ndarray]]:
     n = _asked(lambda: len(dataset), "its length")
     pairs = [_pair(_asked(lambda i=i: dataset[i], f"item {i}"), i) for i in range(n)]
     if not pairs:
         raise DataError("the Dataset must hold at least 2 samples; got none. Check its length.")
-    return SourcePart(_stacked([x for x, _ in pairs], "x"), _stacked([y for _, y in pairs], "y"))
+    return pairs
+
+
+def _part(pairs: list[tuple[Any, np.ndarray]], ground: str) -> SourcePart:
+    on = GROUNDS[ground or "white"]
+    x = [pixels(x, on) if is_picture(x) else x for x, _ in pairs]
+    return SourcePart(_stacked(x, "x"), _stacked([y for _, y in pairs], "y"))
 
 
 def _asked(ask: Callable[[], Any], what: str) -> Any:
@@ -203,14 +214,19 @@ def _asked(ask: Callable[[], Any], what: str) -> Any:
         ) from error
 
 
-def _pair(item: Any, i: int) -> tuple[np.ndarray, np.ndarray]:
+def is_picture(value: Any) -> bool:
+    """Return whether a value is an image of Pillow."""
+    return hasattr(value, "getbands")
+
+
+def _pair(item: Any, i: int) -> tuple[Any, np.ndarray]:
     if not isinstance(item, tuple | list) or len(item) != 2:
         raise DataError(
             f"a Dataset must yield pairs (x, y); item {i} is a {type(item).__name__}"
             f"{f' of {len(item)}' if hasattr(item, '__len__') else ''}. Wrap it in one that does."
         )
     x, y = item
-    return pixels(x) if hasattr(x, "getbands") else to_numpy(x, "x"), to_numpy(y, "y")
+    return x if is_picture(x) else to_numpy(x, "x"), to_numpy(y, "y")
 
 
 def _stacked(arrays: list[np.ndarray], name: str) -> np.ndarray:

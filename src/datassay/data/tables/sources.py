@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from datassay.data.samples import Column, are_several_labels
 from datassay.data.source import Source, SourcePart
 from datassay.data.strings import Texts, compact
 from datassay.data.tables.columns import read_column
+from datassay.data.tables.images import image_column, source_of_images
 from datassay.data.tables.leaks import find_leaks
 from datassay.data.tables.preparation import fit_columns, refuse
 from datassay.data.tables.read import (
@@ -38,6 +40,10 @@ def table_source(
     table: pa.Table, name: str, chosen: Choices, several: tuple[str, ...] = ()
 ) -> Source:
     """A source from a table in memory; `several` names all targets where the one here is one."""
+    if (images := image_column(table)) is not None and images not in chosen.drop:
+        keep = replace(chosen, keep=(*chosen.keep, images))
+        plain_table = partial(table_source, name=name, chosen=keep, several=several)
+        return source_of_images(table, images, plain_table)
     if targets := chosen.targets(table.column_names):
         return _with_targets(table, name, chosen, targets)
     # Rows whose target is missing are left out; the others keep their row numbers.

@@ -49,5 +49,10 @@ def own_encoder(*sets: SampleSet) -> tuple[str, bool]:
     kind = reads(sets[0])
     if kind == "neither" or (kind == "image" and not all(map(are_photographs, sets))):
         return "", False
-    name, code, weights = OWN[kind]
-    return name, weights.is_there and importlib.util.find_spec(code) is not None
+    return OWN[kind][0], is_installed(kind)
+
+
+def is_installed(kind: Literal["image", "text"]) -> bool:
+    """Return whether the encoder that such samples take is there."""
+    _, code, weights = OWN[kind]
+    return weights.is_there and importlib.util.find_spec(code) is not None

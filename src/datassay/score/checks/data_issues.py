@@ -16,9 +16,10 @@ from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.checks.codes import RowCodes, array_codes, row_codes
 from datassay.score.checks.columns import drift_issues, empty_rows
 from datassay.score.checks.copies import differ, is_copy
-from datassay.score.checks.duplicates import Duplicates, duplicates
+from datassay.score.checks.duplicates import Duplicates, duplicates, with_near
 from datassay.score.checks.images import image_issues, image_properties
 from datassay.score.checks.issue import NAMED, DataIssue, Severity, named_ids, worst_first
+from datassay.score.checks.near_pictures import near_pictures
 from datassay.score.checks.outliers import outlier_score
 from datassay.score.checks.together import order_issues
 from datassay.score.checks.weak_groups import weak_group_issues
@@ -141,8 +142,7 @@ def data_issues(
         DataError: an argument is of the wrong type.
 
     Cost: that of `duplicates`: 1 s at 12 000 rows of 30 columns, 10 s at 200 000 with faiss.
-    Source: what cleanlab's Datalab lists (Northcutt et al.); the methods are in `duplicates` and
-    `drift` and `outlier_score`.
+    Source: what cleanlab's Datalab lists (Northcutt et al.), by `duplicates`, `near_pictures`, ...
     """
     given: Any = train
     is_bare = isinstance(train, tuple) and len(train) == 2 and train[1] is None
@@ -152,7 +152,7 @@ def data_issues(
     train = replace(samples, y=np.zeros(len(samples)), warnings=()) if is_bare else samples
     val = val if val is not None and len(val) and val.input_shape == train.input_shape else None
     n, rows = len(train), _codes(train, val)
-    outcome = duplicates(rows)
+    outcome = with_near(duplicates(rows), near_pictures(train, val))
     lonely = outlier_score(rows.places[:n], outcome.loneliness[:n])
     pairs = _pairs(train, val, rows, outcome)
     properties = image_properties(train)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.util import find_spec
 
 import numpy as np
@@ -157,6 +158,19 @@ def duplicates(rows: RowCodes) -> Duplicates:
         np.where(repeated, other, nearest[inverse]), np.where(repeated, 0.0, distance[inverse]),
         loneliness[inverse], _unsearched(len(some) * bool(near.index.shape[1]), len(first)),
     )  # fmt: skip
+
+
+def with_near(outcome: Duplicates, links: Int[np.ndarray, "l 2"]) -> Duplicates:
+    """Return the same with further pairs of near duplicates."""
+    own = np.arange(len(outcome.group))
+    known = np.where(outcome.group < 0, -1 - own, outcome.group)
+    _, start, inverse = np.unique(known, return_index=True, return_inverse=True)
+    first = start[inverse]  # of equal rows, which stands for all
+    links = first[links[first[links[:, 0]] != first[links[:, 1]]]]
+    if not len(links):
+        return outcome
+    near, pairs = _joined(np.concatenate([outcome.pairs, links]), len(own))
+    return replace(outcome, near=near[first], pairs=pairs, one_column=np.zeros(len(pairs), bool))
 
 
 def _searched(n: int) -> Int[np.ndarray, " s"]:

@@ -16,6 +16,9 @@ SIDE, AT_ONCE = 64, 1000  # pixels to which images are reduced (cleanvision's fo
 FEWEST, PREVALENCE = 30, 0.1  # images; what more of them have is how they are (Datalab's bound)
 DARK = 0.32  # all but a hundredth of the pixels are darker (Datalab's); of light ones, lighter
 BLANK, BLURRED = 0.02, -5.0  # standard deviation of the pixels; modified z-score of sharpness
+# Energy of second differences by that of first ones, below which edges are wider than a pixel: a
+# step has 2, one blurred by σ pixels 1 / 2σ². Where all have steps, some differ for what they show.
+SHARP = 0.25
 ODD_RANGES, ODD_SHAPE = 3.0, 0.35  # interquartile ranges of the side; shorter by longer side
 BINS, SPURIOUS = 10, 0.7  # of the way from chance to certainty (Datalab's 1 − 0.3)
 ENDS = "darkest pixels", "brightest pixels"
@@ -34,7 +37,7 @@ def image_properties(samples: SampleSet) -> pa.Table | None:
 
     Cost: files are opened once, JPEGs at a fraction of their size; a sort of the pixels.
     """
-    if not (parts := [_measured(some) for some in _pixels(samples)]):
+    if not (parts := [_measured(some) for some in picture_pixels(samples)]):
         return None
     names = ("brightness", "contrast", "sharpness", "colour", *ENDS)
     columns = dict(zip(names, np.concatenate(parts).astype(float).T, strict=True))
@@ -45,7 +48,8 @@ def image_properties(samples: SampleSet) -> pa.Table | None:
     return pa.table(columns)
 
 
-def _pixels(samples: SampleSet) -> Iterator[Float[np.ndarray, "b c h w"]]:
+def picture_pixels(samples: SampleSet) -> Iterator[Float[np.ndarray, "b c h w"]]:
+    """Yield images of 0 to 1, files reduced to 64 pixels a side; nothing of what is none."""
     if samples.kind != "image":
         return
     if isinstance(samples.images, Pictures):
@@ -100,6 +104,7 @@ def image_issues(train: SampleSet, properties: pa.Table | None) -> list[DataIssu
     dark, light = (~blank & m for m in (of[ENDS[1]] < DARK, of[ENDS[0]] > 1 - DARK))
     away = of["sharpness"] - np.median(of["sharpness"])
     blurred = away < BLURRED * max(1.4826 * float(np.median(np.abs(away))), 1e-9)
+    blurred &= of["sharpness"] < np.log(SHARP)
     faults = {
         "near-blank images": (blank, "All pixels are nearly equal"),
         "dark images": (dark, "Nearly all pixels are in the darkest third"),
