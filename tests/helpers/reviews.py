@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -70,6 +71,12 @@ def scored(folder, data, **inputs):
     findings = run(train, val, ScoreSettings(model="linear", attribution="none"))
     write_results(replace(findings, origin=origin_of(given, NoiseInputs())), folder)
     return folder
+
+
+def copied(folder, to):
+    """A run and the data beside it, to be changed; it reads its data where they were."""
+    shutil.copytree(folder.parent, to)
+    return to / folder.name
 
 
 def session_of(folder, data=None):

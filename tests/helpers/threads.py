@@ -1,6 +1,8 @@
-"""How many threads a test may take."""
+"""How many threads a test may take, and the guard of what tests share."""
 
 import os
+
+from helpers import shared
 
 
 def pytest_configure(config):
@@ -9,3 +11,7 @@ def pytest_configure(config):
     """
     if config.getoption("numprocesses", None):
         os.environ.setdefault("OMP_NUM_THREADS", "1")
+    if not config.pluginmanager.is_registered(shared):
+        config.pluginmanager.register(
+            shared
+        )  # a conftest below the root sees no session's fixtures

@@ -19,7 +19,6 @@ KEEP = {"row": 3, "decision": "keep", "when": WHEN, "seen": 0.5}
 
 @pytest.fixture
 def server(folder):
-    (folder / "decisions.parquet").unlink(missing_ok=True)
     with served(folder) as running:
         yield running
 
