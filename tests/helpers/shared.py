@@ -13,6 +13,7 @@ import pytest
 import torch
 
 LIVE = {"browser"}  # their folders change as they are used
+OF_OTHERS = ("PYTEST_CURRENT_TEST", "TORCHINDUCTOR_", "_RJEM_")  # set by pytest, torch, polars
 _folders: dict[Path, tuple[str, dict]] = {}
 
 
@@ -90,7 +91,7 @@ def _content(folder):
 
 
 def _process():
-    environment = {f"${k}": v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"}
+    environment = {f"${k}": v for k, v in os.environ.items() if not k.startswith(OF_OTHERS)}
     return {
         **environment,
         "current folder": os.getcwd(),
