@@ -1,20 +1,22 @@
 """What tests share stays as it was: a test that changes it fails, in whatever order they run.
 
 Shared is what fixtures of a wider scope than one test write below the tests' temporary folder, what
-`share` is told of, and the state of the process. torch draws the same in each test and each shared
-fixture, whatever was drawn before.
+`share` is told of, and the state of the process. torch, and generators of a test's module, draw the
+same in each test and each shared fixture, whatever was drawn before.
 """
 
 import os
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 LIVE = {"browser"}  # their folders change as they are used
 OF_OTHERS = ("PYTEST_CURRENT_TEST", "TORCHINDUCTOR_", "_RJEM_")  # set by pytest, torch, polars
 _folders: dict[Path, tuple[str, dict]] = {}
+_first_states: dict[int, object] = {}  # of generators, as their modules made them
 
 
 def share(folder):
@@ -48,6 +50,13 @@ def pytest_fixture_post_finalizer(fixturedef):
 def pytest_runtest_protocol(item, nextitem):
     item.stash[_BEFORE] = _process()
     torch.manual_seed(0)
+    for generator in vars(item.module).values():
+        if isinstance(generator, np.random.Generator):
+            bits = generator.bit_generator
+            bits.state = _first_states.setdefault(id(bits), bits.state)
+        elif isinstance(generator, torch.Generator):
+            first = _first_states.setdefault(id(generator), generator.get_state())
+            generator.set_state(first)
     return (yield)
 
 
