@@ -122,7 +122,7 @@ def test_thirty_by_keys_then_killed_then_back(browser, digits, tmp_path):
         until(browser, SAVED)
         assert in_file(digits) == expected
         process.send_signal(signal.SIGINT)
-        message = process.communicate(timeout=30)[0]
+        message = process.communicate(timeout=120)[0]
         assert process.returncode == 0
         assert f"28 decisions lie in {digits / 'decisions.parquet'}." in message
         assert "Next: datassay apply " in message
@@ -169,7 +169,7 @@ def downloaded(browser, folder):
     allowed = {"behavior": "allow", "downloadPath": str(folder)}
     browser.execute_cdp_cmd("Browser.setDownloadBehavior", allowed)
     browser.find_element("css selector", "[data-act=download]").click()
-    end, path = time.monotonic() + 20, folder / "decisions.json"
+    end, path = time.monotonic() + 120, folder / "decisions.json"
     while not path.exists():
         assert time.monotonic() < end
         time.sleep(0.05)
