@@ -104,7 +104,7 @@ def ask(server, path, body=None, method=None, **headers):
         own |= {"Content-Type": "application/json"}
         body = body if isinstance(body, bytes | str) else json.dumps(body)
     own |= {name.replace("_", "-"): value for name, value in headers.items()}
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=120)  # no more than a guard
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=120)
     method = method or ("GET" if body is None else "POST")
     connection.request(method, path, body, {k: v for k, v in own.items() if v is not None})
     answer = connection.getresponse()

@@ -21,9 +21,9 @@ from datassay.store.atomic import (
     NEW,
     OLD,
     PREFIX,
+    list_moved_folders,
     lock_if_free,
     locked,
-    moved_aside,
     remove,
     uninterrupted,
 )
@@ -116,10 +116,10 @@ def _put_back(folder: Path, out: Path) -> None:
     """Put everything back as it was where the new manifest, or folder, is not in its place."""
     new, old = folder / NEW, folder / OLD
     is_open = (new / MANIFEST).is_file()
-    aside = list(old.iterdir()) if is_open else moved_aside(folder)
+    entries = list(old.iterdir()) if is_open else list_moved_folders(folder)
     latest = written(new, "latest")
     moved = {n: digest for n, digest in latest.items() if not os.path.lexists(new / n)}
-    for name in (path.name for path in aside):
+    for name in (path.name for path in entries):
         if os.path.lexists(out / name) and sha256(out / name) != moved.get(name):
             raise SettingError(
                 f"out must be whole; a killed run left earlier results in {folder}, and the "
@@ -128,7 +128,7 @@ def _put_back(folder: Path, out: Path) -> None:
     for name, digest in moved.items():
         if sha256(out / name) == digest:
             os.replace(out / name, new / name)
-    for path in aside:
+    for path in entries:
         os.replace(path, out / path.name)
 
 

@@ -31,7 +31,7 @@ from datassay.data.back.original import (
     FILES,
     Changelog,
     Original,
-    changed_column,
+    find_changed_column,
     read_changelog,
 )
 from datassay.data.format import suffixes
@@ -167,9 +167,11 @@ def check_written(
     before = dict(zip(map(str, ids.tolist()), words(changes.y[changes.keep], given), strict=True))
     after = dict(zip(map(str, again.ids.tolist()), words(again.y, again), strict=True))
     wrong: Any = sorted(before.items() ^ after.items())[:3]
-    if not wrong and given.others is not None and again.others is not None:
+    if not wrong and given.other_columns is not None and again.other_columns is not None:
         everything = np.ones(len(again.ids), dtype=bool)
-        wrong = changed_column(given.others(changes.keep), again.others(everything))
+        wrong = find_changed_column(
+            given.other_columns(changes.keep), again.other_columns(everything)
+        )
     if wrong:
         raise DataError(
             f"data that are given back must read as decided; these do not ({wrong}). Nothing was "

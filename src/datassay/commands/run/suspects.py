@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import to_check
-from datassay.data.back.original import spreadsheet
+from datassay.data.back.original import format_spreadsheet
 from datassay.report.page import Row, Table
 from datassay.report.tables import column
 from datassay.report.wording import label_text, percent, value_text
@@ -96,10 +96,10 @@ def suspects_file(findings: Findings) -> str:
     """The suspects as CSV; an apostrophe stands before what a spreadsheet would compute."""
     table = suspects_table(findings)
     columns = zip(*(one.to_pylist() for one in table.columns), strict=True)
-    return spreadsheet((table.column_names, *(map(_plain, row) for row in columns)))
+    return format_spreadsheet((table.column_names, *(map(_as_cell, row) for row in columns)))
 
 
-def _plain(value: object) -> object:
+def _as_cell(value: object) -> object:
     if isinstance(value, int | float):
         return value
     return "" if value is None else str(value)

@@ -50,7 +50,7 @@ class Original:
     write: Write
     notes: tuple[str, ...] = ()
     # Which samples stay → a table's other columns as they must be then; None: it is no table.
-    others: Callable[[Bool[np.ndarray, " n"]], pa.Table] | None = None
+    other_columns: Callable[[Bool[np.ndarray, " n"]], pa.Table] | None = None
 
 
 @result
@@ -107,14 +107,14 @@ def original_table(
     is_numbered, index = chosen.ids is None, table.column_names.index(name)
     file = "" if path.is_dir() else path.name
 
-    def staying(keep: np.ndarray) -> np.ndarray:  # rows without a label are no samples and stay
-        stays = np.ones(n_rows, dtype=bool)
+    def mark_staying(keep: np.ndarray) -> np.ndarray:
+        stays = np.ones(n_rows, dtype=bool)  # rows without a label are no samples and stay
         stays[rows[~keep]] = False
         return stays
 
     def write(folder: Path, keep: np.ndarray, new: np.ndarray) -> np.ndarray:
         # Of what goes no label is written.
-        stays = staying(keep)
+        stays = mark_staying(keep)
         new = y if y.ndim > 1 else np.where(keep, new, y)  # several targets stay as they are
         donor: dict[int, int] = {}
         number: dict[int, float | str] = {}
@@ -130,24 +130,26 @@ def original_table(
     rest = table.drop_columns(targets or [name])
     return Original(
         ids, y, classes, is_numbered, file, write,
-        others=lambda keep: rest.filter(pa.array(staying(keep))),
+        other_columns=lambda keep: rest if keep.all() else rest.filter(mark_staying(keep)),
     )  # fmt: skip
 
 
-def changed_column(before: pa.Table, after: pa.Table) -> str:
+def find_changed_column(before: pa.Table, after: pa.Table) -> str:
     """Return the name of a column in which some row has another value; empty where none has.
 
-    A column that is read as another type since rows went counts where that type can hold it.
+    A column that is read as another type since rows went counts where that type can hold it, but
+    not as words, which may be written otherwise.
     """
     for name in before.column_names:
-        one, other = before[name], after[name] if name in after.column_names else before[name][:0]
-        if len(one) != len(other):
+        expected = before[name]
+        if name not in after.column_names or len(after) != len(before):
             return name
-        if one.equals(other):
+        actual = after[name]
+        if expected.equals(actual) or (expected.type != actual.type and actual.type == pa.string()):
             continue
         with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            one = one.cast(other.type).cast(pa.large_string())  # in which NaN equals NaN
-            if pc.any(pc.not_equal(one, other.cast(pa.large_string()))).as_py():
+            expected = expected.cast(actual.type).cast(pa.large_string())  # in which NaN equals NaN
+            if pc.any(pc.not_equal(expected, actual.cast(pa.large_string()))).as_py():
                 return name
     return ""
 
@@ -305,12 +307,12 @@ class Changelog:
             "rows": self.rows,
         }
         return {
-            TABLE: spreadsheet([COLUMNS, *([row[name] for name in COLUMNS] for row in self.rows)]),
+            TABLE: format_spreadsheet([COLUMNS, *(map(row.get, COLUMNS) for row in self.rows)]),
             RECORD: json.dumps(record, indent=1, ensure_ascii=False) + "\n",
         }
 
 
-def spreadsheet(rows: Iterable[Iterable[object]]) -> str:
+def format_spreadsheet(rows: Iterable[Iterable[object]]) -> str:
     """Return rows as CSV; an apostrophe stands before what a spreadsheet would compute."""
     text = io.StringIO()
     for row in rows:
