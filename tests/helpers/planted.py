@@ -116,7 +116,7 @@ BUGS = [
      "new[np.sort(changed)] = labels", "act/review/test_corrections.py whatever_order"),
     ("before and after swapped", "commands/run/tables.py", "for v in (one.before, one.after))",
      "for v in (one.after, one.before))", "commands/run/test_verdict.py before_a_review"),
-    ("ours beside the worst other", "score/compare/trust.py", "best = max(plain,",
+    ("ours held against the worst other", "score/compare/trust.py", "best = max(plain,",
      "best = min(plain,", "score/test_trust.py best_of_what_is_free"),
     ("a killed apply loses both folders", "store/atomic.py", "is_open = (folder / NEW).is_dir()",
      "is_open = False", "store/test_states.py every_state and folder"),

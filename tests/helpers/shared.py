@@ -14,7 +14,9 @@ import pytest
 import torch
 
 LIVE = {"browser"}  # their folders change as they are used
-OF_OTHERS = ("PYTEST_CURRENT_TEST", "TORCHINDUCTOR_", "_RJEM_")  # set by pytest, torch, polars
+REPOSITORY = str(Path(__file__).parents[2])
+# Variables that pytest sets, and what is imported: torch, polars, and the benchmarks.
+OF_OTHERS = ("PYTEST_CURRENT_TEST", "TORCHINDUCTOR_", "_RJEM_", "RAY_", "SPT_NOENV", "OMP_NUM_")
 _folders: dict[Path, tuple[str, dict]] = {}
 _first_states: dict[int, object] = {}  # of generators, as their modules made them
 
@@ -104,7 +106,7 @@ def _process():
     return {
         **environment,
         "current folder": os.getcwd(),
-        "sys.path": tuple(sys.path),
+        "sys.path": tuple(path for path in sys.path if not path.startswith(REPOSITORY)),
         "threads": torch.get_num_threads(),
         "dtype": torch.get_default_dtype(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
