@@ -65,8 +65,8 @@
   }
 
   const ended = () => !rows.length ? "No sample fits these controls." :
-    `All of these are reviewed${form.elements.show.value === "all" ? "" :
-      "; Show: all samples has the others"}. ← goes back to them.`;
+    `All of these are reviewed; Previous goes back to them.${form.elements.show.value === "all" ? "" :
+      " Show: all samples has the others."}`;
 
   // ---- deciding
   function change(pairs, when = new Date().toISOString()) {
