@@ -42,8 +42,8 @@ def test_experiment_writes_page_and_results(ran):
     assert "Directions of little curvature" in page and 'id="figure-weight-decay-0"' in page
 
 
-def test_json_report_is_the_summary(ran):
-    out, _ = ran
+def test_json_report_is_the_summary(tmp_path):
+    out = tmp_path / "out"
     printed = json.loads(
         succeed("lab", "weight-decay", *SMALL, "--seed", 2, "--out", out, "--json").output
     )
