@@ -16,7 +16,15 @@ import torch
 LIVE = {"browser"}  # their folders change as they are used
 REPOSITORY = str(Path(__file__).parents[2])
 # Variables that pytest sets, and what is imported: torch, polars, and the benchmarks.
-OF_OTHERS = ("PYTEST_CURRENT_TEST", "TORCHINDUCTOR_", "_RJEM_", "RAY_", "SPT_NOENV", "OMP_NUM_")
+OF_OTHERS = (
+    "PYTEST_CURRENT_TEST",
+    "TORCHINDUCTOR_",
+    "_RJEM_",
+    "RAY_",
+    "SPT_NOENV",
+    "OMP_NUM_",
+    "KMP_",
+)
 _folders: dict[Path, tuple[str, dict]] = {}
 _first_states: dict[int, object] = {}  # of generators, as their modules made them
 
