@@ -266,13 +266,13 @@ def test_nothing_to_start_from():
 
 
 def test_a_sample_stands_in_the_table_with_its_own_block():
-    ids, block = np.array(["c", "a", "b"]), np.array([1, 0, 1])
-    share = np.array([[0.2, 0.8], [0.9, 0.1], [0.4, 0.6]])
+    ids, block = np.array(["c", "a", "b"]), np.array([1, 0, 0])
+    share = np.array([[0.2, 0.8], [0.9, 0.1], [0.6, 0.4]])
     made = object.__new__(Partition)
     for name, value in {"ids": ids, "block": block, "responsibility": share}.items():
         object.__setattr__(made, name, value)
     assert made.to_table().to_pylist() == [
         {"id": "c", "block": 1, "responsibility": 0.8},
         {"id": "a", "block": 0, "responsibility": 0.9},
-        {"id": "b", "block": 1, "responsibility": 0.6},
+        {"id": "b", "block": 0, "responsibility": 0.6},
     ]
