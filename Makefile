@@ -1,5 +1,6 @@
 # demo:   set up .venv, write the example with planted faults and run the main job on it; opens nothing.
 # check:  set up .venv-dev and run what pre-commit runs: format, lint, types, documentation, tests.
+# shuffled: the tests of check in three orders, whose seeds are drawn and printed.
 # slow:   the tests that check leaves out: attack, browsers, long ones.
 # typed:  every command that the how-tos show, typed as printed; some ten minutes.
 # bench:  the quick figures of `python -m bench` again, two seeds each: fails where one has left its interval.
@@ -9,8 +10,10 @@ PYTHON ?= python3
 OUT ?= report
 
 PACKAGE := pyproject.toml README.md $(shell find src -type f -name '*.py')
+# The order of the tests, renewed with every larger change: no test may hang on what another left.
+SEED ?= 5960
 # Two files of tests at a time, each on one thread: half the time of one after the other.
-TEST := -m pytest -n 2 --dist loadfile
+TEST = -m pytest -n 2 --dist loadfile --randomly-seed=$(SEED)
 # Oldest versions meet neither a browser nor the large data sets, which test the same code again, nor
 # commands and pages, which call no library that the others do not.
 OLDEST_TESTS := not slow and not typed and not browser and not real_data
@@ -19,7 +22,7 @@ OLDEST := $(addprefix tests/,act collect complexity data estimators lm models po
 # Else each of the tests' processes compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check lint types docs tests slow typed bench oldest clean
+.PHONY: demo check lint types docs tests shuffled slow typed bench oldest clean
 .DEFAULT_GOAL := check
 
 demo: .venv/installed
@@ -45,12 +48,18 @@ docs: .venv-dev/installed
 tests: .venv-dev/installed
 	.venv-dev/bin/python $(TEST) -m 'not slow and not typed'
 
+shuffled: .venv-dev/installed
+	@for seed in $$(.venv-dev/bin/python -c 'import random; print(*random.sample(range(10**6), 3))'); do \
+		echo "make tests SEED=$$seed"; \
+		$(MAKE) --no-print-directory tests SEED=$$seed || exit 1; \
+	done
+
 # A process that is done takes tests of the other: a few of them take minutes.
 slow: .venv-dev/installed
-	.venv-dev/bin/python -m pytest -n 2 --dist worksteal -m slow
+	.venv-dev/bin/python -m pytest -n 2 --dist worksteal -m slow --randomly-dont-reorganize
 
 typed: .venv-dev/installed
-	.venv-dev/bin/python $(TEST) -m typed
+	.venv-dev/bin/python $(TEST) --randomly-dont-reorganize -m typed
 
 # What runs beside the tests says nothing unless it fails.
 silent = @text=$$($(1) 2>&1) || { printf '%s\n' '$(1)' "$$text" >&2; exit 1; }

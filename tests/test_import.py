@@ -16,13 +16,13 @@ STEPS = (
 HEAVY = {"torch", "plotly", "sklearn", "scipy", "pandas", "pyarrow", "numpy", "rich", "jinja2"}
 OF_STEPS = (f"{step}.settings" for step in ("data", "collect", *STEPS[4:8]))
 SETTINGS = [(f"datassay.{home}", HEAVY) for home in ("train.recipe", *OF_STEPS)]
-# Generous: a busy machine takes ten times the usual 0.05 s.
+# Generous: of the processor, which others may be using too; usually 0.05 s.
 MOST_SECONDS = 2.0
 SCRIPT = """
 import sys, time
-start = time.perf_counter()
+start = time.process_time()
 import {module}
-print(time.perf_counter() - start, *sys.modules)
+print(time.process_time() - start, *sys.modules)
 """
 
 

@@ -1,9 +1,11 @@
 """Results: what is printed of them, their columns, and the same values again from a file."""
 
+import ast
 import json
 import pickle
 import sys
 from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -130,6 +132,34 @@ def test_a_result_declares_its_columns_once():
     assert list(columns_of(Scored, joint=True)) == ["id", "scored_error", "number"]
     both = table_of(one, None, replace(one, error=np.zeros(2)), joint=True)
     assert both["scored_error"].to_pylist() == [0.5, 2.0]  # of the first that has it
+
+
+# Columns that are their field in another form; every other one is its field as it is.
+IN_ANOTHER_FORM = {
+    "Attribution.effect": "effects[kept]", "Partition.responsibility": "own",
+    "Purification.removed": "step > 0", "RemovalCurve.score": "self.score[ranking, fraction, seed]",
+    "Retrained.held_out": "self.held_out.tolist()",
+    "Robustness.corruption": "np.repeat(np.array([self.corruption]), m * n_levels)",
+    "SampleComplexity.n_doubled": "or_null(self.n_doubled)",
+    "SampleComplexity.n_inputs": "np.full(n, self.n_inputs)",
+    "SampleComplexity.n_opt": "or_null(self.n_opt)",
+    "SampleComplexity.width": "np.full(n, self.width)",
+    "TrustCheck.ceiling": "[self._ceiling(question).value for question in self.question]",
+}  # fmt: skip
+
+
+def test_a_column_named_as_a_field_is_that_field():
+    found = {}
+    for file in Path(da.__file__).parent.rglob("*.py"):
+        for kind in (n for n in ast.walk(ast.parse(file.read_text())) if type(n) is ast.ClassDef):
+            names = {n.target.id for n in kind.body if type(n) is ast.AnnAssign}
+            tables = [n for n in kind.body if getattr(n, "name", "") == "to_table"]
+            for made in (n for one in tables for n in ast.walk(one) if type(n) is ast.Dict):
+                for key, value in zip(made.keys, made.values, strict=True):
+                    name, text = getattr(key, "value", None), ast.unparse(value)
+                    if name in names and text != f"self.{name}":
+                        found[f"{kind.name}.{name}"] = text
+    assert found == IN_ANOTHER_FORM
 
 
 def test_pandas_gets_the_ids_as_its_index(monkeypatch):

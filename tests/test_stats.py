@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from scipy.stats import chi2, ttest_1samp
 from scipy.stats import t as student
-from scipy.stats import ttest_1samp
 
 from datassay.stats import (
     BETTER,
@@ -17,6 +17,8 @@ from datassay.stats import (
     VERDICTS,
     WORSE,
     Interval,
+    _between,
+    _variances,
     advice,
     costs,
     interval,
@@ -136,3 +138,62 @@ def test_one_seed_a_part_is_judged_by_the_means_of_the_parts():
     assert result.half == pytest.approx(student.ppf(0.995, 3) * error**0.5, rel=0.02)
     assert paired(parts, is_searched=True).half > paired(parts).half
     assert paired(parts[:2]).half == np.inf
+
+
+def half_by_hand(parts, base=()):
+    """The formula of `paired`, of parts of as many samples each, without imagined ones."""
+    m, n = sum(part.shape[1] for part in parts), len(parts)
+    each, seed, left, sample = np.concatenate([part.mean(0) for part in parts]), [], [], []
+    for part in parts:
+        r, k = part.shape
+        rest = part - part.mean(1, keepdims=True) - part.mean(0) + part.mean()
+        seed.append(part.mean(1).var(ddof=1) / r)
+        left.append((rest**2).sum() / ((r - 1) * (k - 1)) / (k * r))
+        sample.append(part.mean(0).var(ddof=1) / k)
+    seed, left, sample = map(np.array, (seed, left, sample))
+    share = [(part.shape[1] / m) ** 2 for part in parts]
+    a, n_seeds = share @ seed, sum(len(part) - 1 for part in parts)
+    if base:
+        of_base = share @ np.array([2 * one.mean(1).var(ddof=1) / len(parts[0]) for one in base])
+        a, n_seeds = max(a, of_base), sum(len(one) - 1 for one in base)
+    b, means = ((each**2).sum() / (m + 2) - each.mean() ** 2) / m, [part.mean() for part in parts]
+    within, tau = seed + sample - left, 0.0
+    if n > 1 and chi2.sf((n - 1) * np.var(means, ddof=1) / within.mean(), n - 1) < 0.05:
+        tau = (np.var(means, ddof=1) - within.mean()) * (1 + 1 / n)
+    total = max(a, b, a + b - share @ left) + tau
+    freedom = total**2 / (a**2 / n_seeds + b**2 / (m - 1) + tau**2 / max(1, n - 1))
+    return student.ppf(0.975, max(1, freedom)) * np.sqrt(total)
+
+
+@pytest.mark.parametrize("none", ["seeds differ", "samples differ", ""])
+def test_no_error_is_less_than_that_of_seeds_or_of_samples_alone(none):
+    change = np.random.default_rng(4).normal(0.1, 1, (3, 25))
+    if none == "seeds differ":
+        change -= change.mean(1, keepdims=True) - change.mean()
+    if none == "samples differ":
+        change -= change.mean(0) - change.mean()
+    assert paired([change]).half == pytest.approx(half_by_hand([change]))
+    base = [np.random.default_rng(5).normal(0, 3, (9, 25))]  # varies more over its seeds
+    assert paired([change], base=base).half == pytest.approx(half_by_hand([change], base))
+
+
+@pytest.mark.parametrize("beyond", [-0.2, 0.2])
+@pytest.mark.parametrize("n", [2, 4, 6])
+def test_parts_count_as_different_from_the_five_percent_point_on(n, beyond):
+    rng = np.random.default_rng(n)
+    parts = [part - part.mean() for part in rng.normal(0, 1, (n, 3, 20))]
+    within = np.mean([sum(np.array(_variances(part)) * [1, -1, 1]) for part in parts])
+    means = rng.normal(0, 1, n)
+    wanted = within * (chi2.ppf(0.95, n - 1) + beyond) / (n - 1)
+    means *= np.sqrt(wanted / means.var(ddof=1))
+    parts = [part + mean for part, mean in zip(parts, means, strict=True)]
+    assert (_between(parts, np.full(n, within), is_searched=False) > 0) == (beyond > 0)
+    assert paired(parts).half == pytest.approx(half_by_hand(parts))
+
+
+def test_parts_that_do_not_differ_are_taken_for_different_in_one_of_twenty():
+    rng, counted = np.random.default_rng(0), 0
+    for _ in range(2000):
+        means = rng.normal(0, 1, (5, 1, 1))
+        counted += _between(means, np.ones(5), is_searched=False) > 0
+    assert 0.037 < counted / 2000 < 0.063

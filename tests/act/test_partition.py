@@ -10,7 +10,7 @@ from torch import nn
 
 import datassay as da
 from datassay.act.partition.block_count import held_out_joint, influence_blocks, reassigned
-from datassay.act.partition.blocks import agreement, oracle_agreement
+from datassay.act.partition.blocks import Partition, agreement, oracle_agreement
 from datassay.act.partition.mixture import (
     MAX_ITERATIONS,
     MixtureProblem,
@@ -263,3 +263,16 @@ def test_nothing_to_start_from():
     features, targets, _, _ = arrays()
     with pytest.raises(SettingError, match="n_blocks must be at least 1, and restarts"):
         fit_mixture(MixtureProblem(features, targets, "cross_entropy"), 2, restarts=0)
+
+
+def test_a_sample_stands_in_the_table_with_its_own_block():
+    ids, block = np.array(["c", "a", "b"]), np.array([1, 0, 0])
+    share = np.array([[0.2, 0.8], [0.9, 0.1], [0.6, 0.4]])
+    made = object.__new__(Partition)
+    for name, value in {"ids": ids, "block": block, "responsibility": share}.items():
+        object.__setattr__(made, name, value)
+    assert made.to_table().to_pylist() == [
+        {"id": "c", "block": 1, "responsibility": 0.8},
+        {"id": "a", "block": 0, "responsibility": 0.9},
+        {"id": "b", "block": 0, "responsibility": 0.6},
+    ]

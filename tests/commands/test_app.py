@@ -407,7 +407,7 @@ def test_interrupting_leaves_earlier_results(here):
     assert process.stderr is not None
     assert "Scoring samples" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    printed, err = process.communicate(timeout=120)
+    printed, err = process.communicate(timeout=300)
     assert process.returncode == 130
     assert printed == ""
     assert err.splitlines()[-1] == "Interrupted. Earlier results are as they were."
@@ -423,7 +423,7 @@ def test_a_stop_after_the_scores_leaves_their_page(here, stop):
     assert any(line.startswith("Scores: out/index.html") for line in process.stderr)
     before = contents(here / "out")
     process.send_signal(stop)
-    process.communicate(timeout=120)
+    process.communicate(timeout=300)
     assert process.returncode in {128 + stop, -stop}
     assert contents(here / "out") == before and PENDING in (here / "out/index.html").read_text()
     assert len(reviewed_run(finished_run("out"), None)[0].samples) == 1438
@@ -433,7 +433,7 @@ def test_a_stop_after_the_scores_leaves_their_page(here, stop):
 def test_labels_that_the_pipe_cannot_encode_end_no_run(here, monkeypatch):
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     process = command("score", "good.npz", *SMALL, "--out", "grün")
-    printed, err = process.communicate(timeout=120)
+    printed, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert r"gr\xfcn" in printed
 
@@ -465,5 +465,5 @@ def test_what_is_refused_by_its_words_imports_nothing_heavy(tmp_path):
         "explain t.csv --weights no.pt", "index t.csv --weights no.pt", "sample no",
     )  # fmt: skip
     command = [sys.executable, "-c", REFUSED, *typed]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert not done.returncode, done.stderr

@@ -211,7 +211,7 @@ except Stopped:
 @pytest.mark.parametrize("what", ["Object()", "os.kill(os.getpid(), signal.SIGTERM)"])
 def test_a_signal_stops_once_and_is_not_lost_in_a_finalizer(what):
     command = [sys.executable, "-c", ENDED.format(what=what)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert (ended.stdout, ended.stderr, ended.returncode) == ("stopped once\n", "", 0)
 
 
@@ -229,7 +229,7 @@ except Stopped:
 
 def test_what_a_signal_cuts_short_warns_of_nothing():
     command = [sys.executable, "-c", CUT_SHORT]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert (ended.stderr, ended.returncode) == ("", 0)
 
 

@@ -261,3 +261,19 @@ def test_what_others_of_a_group_tell_is_what_their_mean_tells():
     others = [left[(groups == groups[i]) & (np.arange(7) != i)] for i in range(7)]
     told = sum(left[i] @ rows.mean(0) for i, rows in enumerate(others) if len(rows))
     assert _shared(left, groups) == pytest.approx(told / (left**2).sum())
+
+
+@pytest.mark.parametrize("how", [{}, {"groups": "country"}, {"time": "when"}])
+def test_the_order_of_the_rows_changes_no_split(how):
+    frame, splits = panel(), []
+    frame["key"] = np.random.default_rng(3).permutation(len(frame))  # ids in another order
+    for seed in (0, 1):
+        rows = frame.sample(frac=1, random_state=seed, ignore_index=True)
+        train, val = da.load(rows, target="label", ids="key", val_fraction=0.25, **how)
+        splits.append((sorted(train.ids), sorted(val.ids)))
+        if "groups" in how:
+            assert not set(train.groups) & set(val.groups)
+        by_id = rows.set_index("key").loc[val.ids]  # each id has its own row
+        assert np.array(val.class_names)[val.y].tolist() == by_id["label"].tolist()
+        np.testing.assert_allclose(val.x[:, 0], by_id["a"])
+    assert splits[0] == splits[1]

@@ -233,3 +233,46 @@ def test_names_that_are_no_utf8_and_links_to_themselves(images):
         source_digest(images)
     (images / "self").unlink()
     assert len(source_digest(images)) == 64
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet", "arrow"])
+def test_a_folder_whose_name_is_no_utf8(tmp_path, suffix):
+    folder = tmp_path / os.fsdecode(b"jos\xe9")
+    folder.mkdir()
+    table = pa.table({"a": RNG.normal(size=30), "y": ["no", "yes"] * 15})
+    text = "a,y\n" + "".join(f"{a},{y}\n" for a, y in zip(*table.to_pydict().values(), strict=True))
+    if suffix == "arrow":
+        with (folder / "t.arrow").open("wb") as file, pa.ipc.new_file(file, table.schema) as sink:
+            sink.write_table(table)
+    elif suffix == "parquet":
+        with (folder / "t.parquet").open("wb") as file:
+            parquet.write_table(table, file)
+    else:
+        content = text.encode()
+        (folder / f"t.{suffix}").write_bytes(gzip.compress(content) if "gz" in suffix else content)
+    train, _ = da.load(folder / f"t.{suffix}", val_fraction=0.0)
+    assert train.x[:, 0].tolist() == table["a"].to_pylist()
+    named = folder / f"{os.fsdecode(bytes([0xE9]))}.{suffix}"
+    (folder / f"t.{suffix}").rename(named)
+    with pytest.raises(DataError, match=r"the name of the data must be text that UTF-8 can hold"):
+        da.load(named, val_fraction=0.0)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
+def test_a_cell_of_megabytes_is_refused_before_its_words_are_read(tmp_path, monkeypatch, suffix):
+    def refuse(*_):
+        raise AssertionError
+
+    monkeypatch.setattr("datassay.data.format.LONGEST_CELL", 5000)
+    monkeypatch.setattr("datassay.data.format.table_source", refuse)
+    words, path = ["x" * 5001, *"abcdefghi"], tmp_path / f"t.{suffix}"
+    if suffix == "parquet":
+        parquet.write_table(pa.table({"a": words, "y": list("uv") * 5}), path)
+    else:
+        text = "".join([
+            "a,y\n",
+            *(f"{word},{y}\n" for word, y in zip(words, "uv" * 5, strict=True)),
+        ])
+        path.write_bytes(gzip.compress(text.encode()) if "gz" in suffix else text.encode())
+    with pytest.raises(DataError, match=r"cells of at most 0 MB; one of column 'a' has 0 MB. Cut"):
+        load(path)

@@ -10,6 +10,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from helpers.command_line import succeed
+from helpers.shared import share
 
 EVIL = "<script>alert('&')</script>"
 
@@ -38,7 +39,7 @@ def data():
         for i in range(60)
     ]
     (folder / "texts.jsonl").write_text("\n".join(map(json.dumps, texts)) + "\n")
-    return folder
+    return share(folder)
 
 
 @cache
@@ -53,7 +54,7 @@ def runs():
             "--out", out / "texts")  # fmt: skip
     succeed("score", data() / "table.csv", *fast, *table, "--out", out / "table")
     succeed("score", "diabetes", *fast, "--out", out / "numbers")
-    return out
+    return share(out)
 
 
 def export(run, to, out, *options):

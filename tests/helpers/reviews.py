@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -72,6 +73,12 @@ def scored(folder, data, **inputs):
     return folder
 
 
+def copied(folder, to):
+    """A run and the data beside it, to be changed; it reads its data where they were."""
+    shutil.copytree(folder.parent, to)
+    return to / folder.name
+
+
 def session_of(folder, data=None):
     return Session(*reviewed_run(finished_run(folder), data), folder)
 
@@ -97,7 +104,7 @@ def ask(server, path, body=None, method=None, **headers):
         own |= {"Content-Type": "application/json"}
         body = body if isinstance(body, bytes | str) else json.dumps(body)
     own |= {name.replace("_", "-"): value for name, value in headers.items()}
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=120)
     method = method or ("GET" if body is None else "POST")
     connection.request(method, path, body, {k: v for k, v in own.items() if v is not None})
     answer = connection.getresponse()
@@ -138,7 +145,7 @@ def focus(browser):
     browser.execute_script("document.querySelector('[data-part=stage]').focus()")
 
 
-def until(browser, script, seconds=30):
+def until(browser, script, seconds=120):
     """Wait until a script gives something true; gives it."""
     end = time.monotonic() + seconds
     while not (result := browser.execute_script(script)):

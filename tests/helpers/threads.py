@@ -1,6 +1,9 @@
-"""How many threads a test may take."""
+"""How many threads a test may take, and the guard of what tests share."""
 
 import os
+import signal
+
+from helpers import shared
 
 
 def pytest_configure(config):
@@ -9,3 +12,10 @@ def pytest_configure(config):
     """
     if config.getoption("numprocesses", None):
         os.environ.setdefault("OMP_NUM_THREADS", "1")
+    for number in (signal.SIGINT, signal.SIGHUP):  # which background jobs and nohup ignore
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)  # what tests start inherits it
+    if not config.pluginmanager.is_registered(shared):
+        config.pluginmanager.register(
+            shared
+        )  # a conftest below the root sees no session's fixtures

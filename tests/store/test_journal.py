@@ -35,3 +35,12 @@ def test_a_line_that_fails_leaves_none_of_it(tmp_path, monkeypatch):
     monkeypatch.undo()
     add(path, 3)
     assert added(path)[0] == [1, 3]
+
+
+def test_a_journal_of_an_earlier_file_begins_anew(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("whole")
+    add(path, 1)
+    path.write_text("whole, and 1")  # killed before the journal was removed
+    add(path, 2)
+    assert added(path) == ([2], True)

@@ -241,7 +241,7 @@ def test_a_signal_at_any_moment_leaves_one_whole_set_of_results(tmp_path, number
         time.sleep(draw.uniform(0, 0.15))
         process.send_signal(number)
         try:
-            err = process.communicate(timeout=60)[1]
+            err = process.communicate(timeout=300)[1]
         finally:
             process.kill()
         if number != signal.SIGKILL:

@@ -23,7 +23,7 @@ def test_list_names_every_experiment():
 
 
 def test_json_list_is_whole():
-    listed = json.loads(succeed("lab", "--json").output)
+    listed = json.loads(succeed("lab", "--json").stdout)
     assert [x["name"] for x in listed] == [e.name for _, e in experiments()]
     decay = next(x for x in listed if x["name"] == "weight-decay")
     assert decay["parameters"][2] == {
@@ -42,10 +42,10 @@ def test_experiment_writes_page_and_results(ran):
     assert "Directions of little curvature" in page and 'id="figure-weight-decay-0"' in page
 
 
-def test_json_report_is_the_summary(ran):
-    out, _ = ran
+def test_json_report_is_the_summary(tmp_path):
+    out = tmp_path / "out"
     printed = json.loads(
-        succeed("lab", "weight-decay", *SMALL, "--seed", 2, "--out", out, "--json").output
+        succeed("lab", "weight-decay", *SMALL, "--seed", 2, "--out", out, "--json").stdout
     )
     assert printed == json.loads((out / "summary.json").read_text())["experiments"]
 

@@ -58,8 +58,8 @@ def read_scores(folder: Path) -> pa.Table:
     """The table of scores that a run left in its folder."""
     check_run(folder, SCORES)
     heal(folder)  # a killed run may have left new tables beside older ones
-    with reading(folder / SCORES), pq.ParquetFile(folder / SCORES) as file:
-        return file.read()
+    with reading(folder / SCORES), (folder / SCORES).open("rb") as file:
+        return pq.ParquetFile(file).read()
 
 
 def read_summary(folder: Path) -> Any:

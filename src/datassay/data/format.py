@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from datassay.data import formats as built_in
 from datassay.data.back.original import Change, Original, given_back_file, original_table
@@ -24,6 +25,8 @@ from datassay.data.tables.read import Choices
 from datassay.data.tables.sources import table_source
 from datassay.errors import DataError
 from datassay.plugins import plugins
+
+LONGEST_CELL = 10_000_000  # bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +104,9 @@ class TableFormat(_Known):
         """The table as it is in the file or folder."""
         ids = chosen.ids if isinstance(chosen.ids, str) else None
         with nullcontext() if path.is_dir() else reading(path):
-            return without_views(self.read(path, ids))
+            table = without_views(self.read(path, ids))
+        _check_cells(path, table)
+        return table
 
     def source(self, path: Path, chosen: Choices) -> Source:
         """The samples in a file or folder."""
@@ -114,6 +119,18 @@ class TableFormat(_Known):
         if self.give_back is None:
             raise self.cannot(path)
         return original_table(path, self.table(path, chosen), chosen, self.give_back)
+
+
+def _check_cells(path: Path, table: pa.Table) -> None:
+    """Refuse a cell so long that to read its words would take minutes."""
+    for name, column in zip(table.column_names, table.itercolumns(), strict=True):
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            size = pc.max(pc.binary_length(column)).as_py() or 0
+            if size > LONGEST_CELL:
+                raise DataError(
+                    f"{path} must hold cells of at most {LONGEST_CELL / 1e6:.0f} MB; one of column "
+                    f"{name!r} has {size / 1e6:,.0f} MB. Cut it, or remove the column."
+                )
 
 
 def formats() -> list[Format | TableFormat]:

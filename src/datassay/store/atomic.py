@@ -119,9 +119,15 @@ def whole_folder(out: Path) -> Iterator[Path]:
                 raise
 
 
+def list_moved_folders(folder: Path) -> list[Path]:
+    """Return the folders that wait in a staging folder for a new one, which is not in place yet."""
+    is_open = (folder / NEW).is_dir() and (folder / OLD).is_dir()
+    return [path for path in (folder / OLD).iterdir() if path.is_dir()] if is_open else []
+
+
 def remove(folder: Path | None) -> None:
-    """Remove a staging folder, the manifest first: without it nothing of the rest is put back."""
-    if folder is not None:
+    """Remove a staging folder, the manifest first: without it no file of the rest is put back."""
+    if folder is not None and not list_moved_folders(folder):  # else `heal` puts the only copy back
         with suppress(OSError):
             (folder / NEW / MANIFEST).unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)

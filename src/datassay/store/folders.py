@@ -21,6 +21,7 @@ from datassay.store.atomic import (
     NEW,
     OLD,
     PREFIX,
+    list_moved_folders,
     lock_if_free,
     locked,
     remove,
@@ -112,15 +113,14 @@ def heal(parent: Path) -> None:
 
 
 def _put_back(folder: Path, out: Path) -> None:
-    """Where the new manifest is not in its place, everything is as it was before."""
+    """Put everything back as it was where the new manifest, or folder, is not in its place."""
     new, old = folder / NEW, folder / OLD
-    if not (new / MANIFEST).is_file():
-        return
+    is_open = (new / MANIFEST).is_file()
+    entries = list(old.iterdir()) if is_open else list_moved_folders(folder)
     latest = written(new, "latest")
     moved = {n: digest for n, digest in latest.items() if not os.path.lexists(new / n)}
-    for name in (*moved, MANIFEST):
-        taken = os.path.lexists(out / name) and sha256(out / name) != moved.get(name)
-        if os.path.lexists(old / name) and taken:
+    for name in (path.name for path in entries):
+        if os.path.lexists(out / name) and sha256(out / name) != moved.get(name):
             raise SettingError(
                 f"out must be whole; a killed run left earlier results in {folder}, and the "
                 f"{name} in it cannot be put back where another one stands. Move one of them away."
@@ -128,7 +128,7 @@ def _put_back(folder: Path, out: Path) -> None:
     for name, digest in moved.items():
         if sha256(out / name) == digest:
             os.replace(out / name, new / name)
-    for path in old.iterdir():
+    for path in entries:
         os.replace(path, out / path.name)
 
 

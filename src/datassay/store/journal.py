@@ -29,7 +29,10 @@ def add(path: Path, value: object) -> None:
     """Add a line to the journal of a file, on disk when this returns; on failure none of it is."""
     with journal_of(path).open("ab+", buffering=0) as file:
         end = _whole(file)
-        lines = [value] if end else [_digest(path), value]
+        digest = _digest(path)
+        if end and not _is_begun_with(file, digest):  # it was killed before it could go
+            file.truncate(end := 0)
+        lines = [value] if end else [digest, value]
         content = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
         try:
             if file.write(content) < len(content):
@@ -60,6 +63,13 @@ def _whole(file: Any) -> int:
         end = file.read().rfind(b"\n") + 1
         file.truncate(end)
     return end
+
+
+def _is_begun_with(file: Any, digest: str) -> bool:
+    """Return whether the first line of a journal is this digest."""
+    line = json.dumps(digest).encode() + b"\n"
+    file.seek(0)
+    return file.read(len(line)) == line
 
 
 def _digest(path: Path) -> str:

@@ -103,7 +103,8 @@ def write_part(part: Part, path: Path) -> None:
     elif callable(part):
         part(path)
     else:
-        pq.write_table(part, path)
+        with path.open("wb") as file:  # Arrow opens no name that is not UTF-8
+            pq.write_table(part, file)
 
 
 def check_writable(out: Path, names: Iterable[str], *, overwrite: bool = False) -> None:

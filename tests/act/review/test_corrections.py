@@ -82,3 +82,12 @@ def test_one_of_several_labels_is_not_decided():
     assert removed.keep.tolist() == [False, True]
     with pytest.raises(DataError, match="these have 2"):
         corrections((decided(0, RELABEL, "", "1"),), np.arange(2), labels, ())
+
+
+def test_new_labels_go_to_their_samples_in_whatever_order_they_were_decided(samples):
+    given = (decided("d", RELABEL, "cat", "dog"), decided("b", RELABEL, "dog", "cat"),
+             decided("a", RELABEL, "cat", CLASSES[2]))  # fmt: skip
+    after = corrections(given, samples.ids, samples.y, CLASSES)
+    assert after.y.tolist() == [2, 0, 1, 1] and after.index.tolist() == [3, 1, 0]
+    targets = (decided(2, RELABEL, "", "30"), decided(0, RELABEL, "", "10"))
+    assert corrections(targets, np.arange(3), np.zeros(3), ()).y.tolist() == [10, 0, 30]

@@ -10,7 +10,7 @@ from datassay.commands.finished import finished_run, sets_of
 from datassay.commands.run import job
 from datassay.data import load
 from datassay.models.tabular import LOGISTIC, TableClassifier
-from helpers.command_line import assert_one_error_line, invoke, succeed, summary
+from helpers.command_line import assert_one_error_line, columns, invoke, succeed, summary
 from helpers.decided import decided
 
 FAST = ("--model", "linear", "--attribution", "none")
@@ -45,38 +45,44 @@ def data(tmp_path_factory):
     table.write_bytes(("\ufeffa;b;c;y\r\n" + "\r\n".join(lines)).encode())
     words = ("no", "yes")
     wrong = np.flatnonzero(truth != y).tolist()
-    rows = [(i, "relabel", words[y[i]], words[truth[i]]) for i in wrong[:-1]]
-    rows += [(wrong[-1], "remove", words[y[wrong[-1]]], ""), (1, "keep", words[y[1]], "")]
+    rows = [(i, "relabel", words[y[i]], words[truth[i]]) for i in wrong[:-3]]
+    others = zip(wrong[-3:], ("keep", "unsure", "remove"), strict=True)
+    rows += [(i, kind, words[y[i]], "") for i, kind in others] + [(1, "keep", words[y[1]], "")]
     succeed("run", table, *FAST, "--target", "y", "--curve-seeds", 0, "--out", folder / "first")
     decided(table, folder / "first/decisions.parquet", rows, target="y")
     succeed("apply", table, folder / "first/decisions.parquet", "--out", folder / "clean")
     return folder
 
 
-def test_a_table_is_judged_by_fifths(data):
+def test_a_table_is_judged_by_fifths(data, tmp_path):
     before = ("--before", data / "first", "--curve-seeds", 2)
-    result = succeed("run", data / "clean", *FAST, *before, "--out", data / "second")
-    reported, first = summary(data / "second")["before"], summary(data / "first")
+    result = succeed("run", data / "clean", *FAST, *before, "--out", tmp_path / "second")
+    reported, first = summary(tmp_path / "second")["before"], summary(data / "first")
     wrong = first["counts"]["suspected_label_errors"]
-    assert (reported["n_relabelled"], reported["n_removed"]) == (21, 1)
+    assert (reported["n_relabelled"], reported["n_removed"]) == (19, 1)
     assert reported["n"] == [150, 149]
     assert reported["suspects"] == [
         wrong,
-        summary(data / "second")["counts"]["suspected_label_errors"],
+        summary(tmp_path / "second")["counts"]["suspected_label_errors"],
     ]
     assert {(a, b) for a, b, _ in reported["relabelled"]} == {("no", "yes"), ("yes", "no")}
-    assert sum(n for *_, n in reported["relabelled"]) == 21
+    assert sum(n for *_, n in reported["relabelled"]) == 19
+    second = columns(tmp_path / "second/scores.parquet")
+    assert sum(second["is_issue"]) >= 2  # of both wrong labels that stay one was kept
+    assert reported["confirmed"] == 1
     agreed, now, earlier = reported["gain"]["rows"]
     assert reported["gain"]["n_parts"] == 5
-    assert (agreed["n"], now["n"], earlier["n"]) == (128, 149, 150)
+    assert (agreed["n"], now["n"], earlier["n"]) == (130, 149, 150)
     assert now["after"] > 0.9 and earlier["after"] < 0.95
-    assert "Correcting 21 labels and removing 1 sample" in " ".join(result.stdout.split())
-    page = (data / "second/index.html").read_text("utf-8")
+    assert "Correcting 19 labels and removing 1 sample" in " ".join(result.stdout.split())
+    page = (tmp_path / "second/index.html").read_text("utf-8")
     assert page.index('id="before"') < page.index('id="review"')
 
 
-def test_a_review_is_measured_with_the_model_that_the_page_before_names(data, monkeypatch):
-    named = shutil.copytree(data / "first", data / "named")
+def test_a_review_is_measured_with_the_model_that_the_page_before_names(
+    data, tmp_path, monkeypatch
+):
+    named = shutil.copytree(data / "first", tmp_path / "named")
     told = json.loads((named / "summary.json").read_text())
     (named / "summary.json").write_text(json.dumps(told | {"actions": {"model": LOGISTIC}}))
     fitted, fit = [], TableClassifier.fit
@@ -86,21 +92,21 @@ def test_a_review_is_measured_with_the_model_that_the_page_before_names(data, mo
         lambda self, *a, **b: (fitted.append(self.kind), fit(self, *a, **b))[1],
     )
     options = ("--attribution", "none", "--curve-seeds", 2, "--before", named)
-    succeed("run", data / "clean", *options, "--out", data / "third")
+    succeed("run", data / "clean", *options, "--out", tmp_path / "third")
     assert fitted == [LOGISTIC] * 10  # before and after, five parts; it draws nothing
-    agreed = summary(data / "third")["before"]["gain"]["rows"][0]
-    assert agreed["n"] == 128 and agreed["after"] > 0.9
+    agreed = summary(tmp_path / "third")["before"]["gain"]["rows"][0]
+    assert agreed["n"] == 130 and agreed["after"] > 0.9
 
 
-def test_the_run_can_be_read_again_and_reviewed_on(data):
+def test_the_run_can_be_read_again_and_reviewed_on(data, tmp_path):
     succeed(
         "run", data / "clean", *FAST, "--before", data / "first", "--curve-seeds", 0,
-        "--out", data / "third",
+        "--out", tmp_path / "third",
     )  # fmt: skip
-    reported = summary(data / "third")["before"]
+    reported = summary(tmp_path / "third")["before"]
     assert reported["gain"] is None and "switched off" in reported["why_none"]
     assert reported["other_model"] == ""
-    run = finished_run(data / "third")
+    run = finished_run(tmp_path / "third")
     train, val = sets_of(run)
     assert val is None and train.ids.tolist() == run.scores["id"].to_pylist()
     assert run.inputs is not None and run.inputs.target == "y"

@@ -5,6 +5,7 @@ import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from datassay.commands.run.files import files
 from datassay.commands.run.findings import PENDING
 from datassay.commands.run.page import page
 from datassay.commands.run.suspects import suspects_table
+from datassay.commands.run.tables import before_table
 from datassay.commands.run.typed import Typed
 from datassay.commands.run.verdict import Labels, clause, plan_sentence, verdict
 from datassay.data.back.origin import Origin
@@ -27,6 +29,7 @@ from datassay.report import html
 from datassay.report.compose import TEXT
 from datassay.report.result_plots import acts_figure
 from datassay.report.wording import count, number, percent, score_change
+from datassay.score.checks.issue import DataIssue
 from datassay.stats import FREE, advice, costs
 from helpers.consistent import contradictions
 from helpers.findings import issues_of, make_findings, regression_samples, row_samples
@@ -376,3 +379,23 @@ def test_a_proposed_drop_keeps_the_columns_that_were_dropped_already():
     origin = Origin({"data": "a.csv", "target": "y", "drop": "year", "groups": "who"}, "", 0.0)
     line = Typed(make_findings(origin=origin)).line("run", drop="leak", out="without")
     assert line == "datassay run a.csv --target y --groups who --drop year,leak --out without"
+
+
+def test_a_card_is_shown_of_what_must_be_seen_to_and_of_nothing_else():
+    leak = DataIssue("leaking columns", "act", 1, "columns", "Column x tells the label.")
+    harmless = DataIssue("constant columns", "look", 2, "columns", "Two columns are constant.")
+    for issues, kinds in (((leak, harmless), ["Leaking columns: 1 column"]), ((harmless,), []),
+                          ((), [])):  # fmt: skip
+        found = replace(clean(), acts=None, data_issues=None)
+        shown = SimpleNamespace(issues=issues, ids=found.samples.ids)
+        found = replace(found, data_issues=shown)
+        assert [c.headline for c in verdict(found).cards if c.kind == "data"] == kinds
+
+
+def test_what_was_before_a_review_stands_before_what_is_now():
+    table = before_table(reviewed())
+    assert table.columns[2:4] == ("before", "now")
+    cells = {row.name: row.cells for row in table.rows}
+    assert cells["accuracy"] == ("300", "94.9 %", "97.3 %", "2.4 points", "0.6 to 4.2")
+    assert cells["training samples"][1:4] == ("503", "500", "−3")
+    assert cells["suspected labels"][1:4] == ("59", "5", "−54")

@@ -1,11 +1,16 @@
-"""One run that the tests of reviews share; each begins without decisions."""
+"""One run from which each test of reviews has a copy of its own, without decisions."""
 
 import pytest
 
-from helpers.reviews import blobs, scored
+from helpers.reviews import blobs, copied, scored
 
 
 @pytest.fixture(scope="session")
-def folder(tmp_path_factory):
+def reviewed(tmp_path_factory):
     path = tmp_path_factory.mktemp("reviewed")
     return scored(path / "run", blobs(path))
+
+
+@pytest.fixture
+def folder(reviewed, tmp_path):
+    return copied(reviewed, tmp_path / "reviewed")

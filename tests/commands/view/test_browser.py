@@ -14,6 +14,7 @@ from helpers.findings import EVIL
 from helpers.reviews import (
     ask,
     blobs,
+    copied,
     focus,
     part,
     press,
@@ -27,7 +28,9 @@ from helpers.reviews import (
 
 pytestmark = NEEDED
 SAVED = "return document.querySelector('[data-part=saved]').textContent === 'all saved'"
-LEARNED = "return document.getElementById('reviewing').dataset.learned === '24'"
+LEARNED_SO_FAR = "return document.getElementById('reviewing').dataset.learned"
+LEARNED = f"{LEARNED_SO_FAR} === '24'"
+STAGE = "return document.querySelector('[data-part=stage]')"
 WIDTH = "return document.documentElement.scrollWidth"
 
 
@@ -37,23 +40,21 @@ def wide(browser):
 
 
 @pytest.fixture(scope="module")
-def digits(tmp_path_factory):
+def of_digits(tmp_path_factory):
     path = tmp_path_factory.mktemp("digits")
     return scored(path / "run", blobs(path, 600, "digits"))
 
 
-@pytest.fixture(params=["npz", "table", "numbers"], scope="module")
-def each_kind(request, tmp_path_factory):
-    path, kind = tmp_path_factory.mktemp(request.param), request.param
+@pytest.fixture
+def digits(of_digits, tmp_path):
+    return copied(of_digits, tmp_path / "digits")
+
+
+@pytest.fixture(params=["npz", "table", "numbers"])
+def each_kind(request, tmp_path):
+    path, kind = tmp_path / request.param, request.param
     inputs = {"table": {"ids": "key", "source": "shop"}}.get(kind, {})
     return scored(path / "run", blobs(path, 90, kind), **inputs)
-
-
-@pytest.fixture(autouse=True)
-def undecided(request):
-    """No decisions are left from another test."""
-    for name in {"digits", "each_kind"} & set(request.fixturenames):
-        (request.getfixturevalue(name) / "decisions.parquet").unlink(missing_ok=True)
 
 
 def in_file(folder):
@@ -121,7 +122,7 @@ def test_thirty_by_keys_then_killed_then_back(browser, digits, tmp_path):
         until(browser, SAVED)
         assert in_file(digits) == expected
         process.send_signal(signal.SIGINT)
-        message = process.communicate(timeout=30)[0]
+        message = process.communicate(timeout=120)[0]
         assert process.returncode == 0
         assert f"28 decisions lie in {digits / 'decisions.parquet'}." in message
         assert "Next: datassay apply " in message
@@ -168,7 +169,7 @@ def downloaded(browser, folder):
     allowed = {"behavior": "allow", "downloadPath": str(folder)}
     browser.execute_cdp_cmd("Browser.setDownloadBehavior", allowed)
     browser.find_element("css selector", "[data-act=download]").click()
-    end, path = time.monotonic() + 20, folder / "decisions.json"
+    end, path = time.monotonic() + 120, folder / "decisions.json"
     while not path.exists():
         assert time.monotonic() < end
         time.sleep(0.05)
@@ -237,6 +238,55 @@ def test_a_number_is_typed(browser, tmp_path):
         until(browser, SAVED)
         assert not browser.find_element("css selector", "[data-act=accept]").is_displayed()
     assert in_file(folder) == {int(first): ("relabel", "-12.5")}
+
+
+def test_no_key_touches_what_is_decided_unless_somebody_goes_back(browser, digits):
+    from selenium.webdriver.common.keys import Keys
+
+    def accept_all(expected):
+        press(browser, "a", Keys.ENTER)
+        until(browser, "return !document.querySelector('dialog[open]')")
+        until(browser, SAVED)
+        made = in_file(digits)
+        assert len(made) >= expected and {kind for kind, _ in made.values()} == {"relabel"}
+        return made
+
+    with served(digits) as server:
+        ready(browser, server.url)
+        browser.execute_script(
+            "const { elements } = document.querySelector('#reviewing form');"
+            "elements.show.value = 'suspects';"
+            "elements.show.dispatchEvent(new Event('change', { bubbles: true }))"
+        )
+        focus(browser)
+        for expected in (10, 20, 30):  # the order of what is left changes within the third
+            accept_all(expected)
+            assert part(browser, "decided") == ""
+        until(browser, LEARNED)
+        made = accept_all(31)
+        while not browser.execute_script(f"{STAGE}.hidden"):
+            assert part(browser, "decided") == ""
+            press(browser, "u")
+            until(browser, SAVED)
+            batches = str(len(in_file(digits)) // 24 * 24)  # what these teach may bring others
+            until(browser, f"{LEARNED_SO_FAR} === '{batches}'")
+        before = in_file(digits)
+        assert made.items() <= before.items()
+        press(browser, *"ktruko")  # nothing is under the keys now
+        assert part(browser, "none").startswith("All of these are reviewed")
+        assert in_file(digits) == before
+        press(browser, "p")
+        again, seen = shown_id(browser), part(browser, "decided")
+        assert seen.startswith("Decided: ")
+        press(browser, "r")
+        until(browser, SAVED)
+        assert in_file(digits) == before | {again: ("remove", "")}
+        ready(browser, server.url)  # opened again: no decided sample is under the keys either
+        press(browser, "k")
+        until(browser, SAVED)
+        after = in_file(digits)
+        assert before.keys() <= after.keys() and len(after) <= len(before) + 1
+        assert {one: after[one] for one in before} == before | {again: ("remove", "")}
 
 
 @pytest.mark.parametrize("mode", ["server", "page"])

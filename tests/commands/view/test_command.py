@@ -15,11 +15,8 @@ from helpers.reviews import blobs, scored, session_of, viewing
 
 
 @pytest.fixture
-def run(folder, tmp_path):
-    """A copy of the run; its data lie where they were."""
-    (folder / "decisions.parquet").unlink(missing_ok=True)
-    shutil.copytree(folder, tmp_path / "run")
-    return tmp_path / "run"
+def run(folder):
+    return folder
 
 
 def view(*args):
@@ -31,27 +28,23 @@ def test_a_folder_that_is_no_run(tmp_path):
     assert_one_error_line(view(tmp_path / "nowhere"), "nowhere must hold")
 
 
-def test_a_run_that_is_not_whole_or_of_another_version(run, folder):
+def test_a_run_that_is_not_whole_or_of_another_version(run, reviewed):
     (run / "index.html").write_text("<p>")
     assert_one_error_line(view(run), r"index\.html must be a page with a review.* Run again\.")
     for name in ("index.html", "review.npz", "summary.json"):
         (run / name).unlink()
         assert_one_error_line(view(run), name)
-        shutil.copy(folder / name, run)
+        shutil.copy(reviewed / name, run)
 
 
-def test_data_that_moved_are_named_anew(run, folder, tmp_path):
-    data = folder.parent / "points.npz"
-    moved = tmp_path / "elsewhere.npz"
-    shutil.move(data, moved)
-    try:
-        assert_one_error_line(view(run), r"points\.npz, the data of .*run, is not there.*--data")
-        with viewing(run, "--data", str(moved)) as (_, url):
-            assert url.startswith("http://127.0.0.1:")
-        moved.write_bytes(moved.read_bytes() + b" ")
-        assert_one_error_line(view(run, "--data", moved), "it was changed since, or is another")
-    finally:
-        blobs(data.parent)
+def test_data_that_moved_are_named_anew(tmp_path):
+    run, moved = scored(tmp_path / "run", blobs(tmp_path)), tmp_path / "elsewhere.npz"
+    shutil.move(tmp_path / "points.npz", moved)
+    assert_one_error_line(view(run), r"points\.npz, the data of .*run, is not there.*--data")
+    with viewing(run, "--data", str(moved)) as (_, url):
+        assert url.startswith("http://127.0.0.1:")
+    moved.write_bytes(moved.read_bytes() + b" ")
+    assert_one_error_line(view(run, "--data", moved), "it was changed since, or is another")
 
 
 def test_a_port_that_is_none_or_in_use(run):

@@ -1,6 +1,7 @@
 """The state of a review: saved at every change, and of this run's labels only."""
 
 import contextlib
+import os
 import threading
 from dataclasses import replace
 
@@ -12,14 +13,13 @@ from datassay.act.review.decisions import read_decisions
 from datassay.commands.view import session as session_module
 from datassay.commands.view.session import Refused
 from datassay.errors import DataError
-from helpers.reviews import NAMES, blobs, scored, session_of
+from helpers.reviews import NAMES, blobs, copied, scored, session_of
 
 WHEN = "2026-11-23T09:00:00+00:00"
 
 
 @pytest.fixture
 def session(folder):
-    (folder / "decisions.parquet").unlink(missing_ok=True)
     return session_of(folder)
 
 
@@ -77,6 +77,37 @@ def test_a_full_disk_changes_nothing(session, folder, monkeypatch):
     assert not list(folder.glob(".*.part"))
     monkeypatch.undo()
     assert decide(session, 2) == {"count": 2}
+
+
+def test_a_disk_that_was_full_once_does_not_end_the_review(tmp_path):
+    """The first decision makes the file, the second its journal, the third adds to both."""
+    run = scored(tmp_path / "made" / "run", blobs(tmp_path / "made"))
+
+    def fails(*_):
+        raise OSError(28, "No space left on device")
+
+    for n_decided, call in ((0, "fsync"), (0, "replace"), (1, "fsync"), (2, "fsync")):
+        session = session_of(copied(run, tmp_path / f"{n_decided} {call}"))
+        for row in range(n_decided):
+            decide(session, row)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, call, fails)
+            with pytest.raises(Refused, match="No space left") as refused:
+                decide(session, 50)
+        assert refused.value.status == 507 and len(session) == n_decided
+        assert decide(session, 51) == {"count": n_decided + 1}
+        assert decide(session, 50) == {"count": n_decided + 2}
+        made = [one.id for one in read_decisions(session.path).decisions]
+        assert made == [*(f"<i>{row}" for row in range(n_decided)), "<i>51", "<i>50"]
+
+
+def test_a_review_goes_on_where_one_was_killed_as_it_ended(session, folder):
+    decide(session, 1), decide(session, 2)
+    lines = (journal := folder / "decisions.parquet.journal").read_bytes()
+    session.finish()
+    journal.write_bytes(lines)
+    assert decide(session_of(folder), 3) == {"count": 3}
+    assert len(session_of(folder)) == 3
 
 
 def test_two_reviews_of_one_folder_do_not_undo_each_other(session, folder):

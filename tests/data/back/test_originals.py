@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pyarrow import feather, ipc
 
 from datassay.data import load
-from datassay.data.back.original import donors
+from datassay.data.back.original import COLUMNS, TABLE, Changelog, donors, find_changed_column
 from datassay.data.load import original
 from datassay.data.tables.read import Choices
 from datassay.errors import DataError
@@ -450,3 +450,35 @@ def test_any_text_is_given_back_as_it_was_read(rows, separator, end, all_quoted,
                 if stays]  # fmt: skip
     read = csv.reader(io.StringIO(after, newline=""), delimiter=separator)
     assert list(read)[1:] == expected
+
+
+def test_a_row_behind_one_without_a_label_is_the_one_that_goes(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("x,y,name\n1,,p\n2,a,q\n3,b,r\n4,a,s\n5,b,t\n")
+    file, ids = given_back(
+        path, tmp_path / "out", relabel={0: "b"}, remove=[1], chosen=Choices("y")
+    )
+    assert file.read_text() == "x,y,name\n1,,p\n2,b,q\n4,a,s\n5,b,t\n"
+    assert ids == [1, 2, 3]
+
+
+def test_a_cell_that_nobody_decided_about_is_compared():
+    before = pa.table({"a": [1.0, float("nan"), None], "b": ["x", "7", "y"], "c": [[1], [2], [3]]})
+    assert find_changed_column(before, before) == ""
+    assert find_changed_column(before, before.set_column(0, "a", [[1.0, float("nan"), 2.0]])) == ""
+    moved = before.set_column(0, "a", [[float("nan"), 1.0, None]])
+    assert find_changed_column(before, moved) == "a"
+    assert find_changed_column(before, before.set_column(1, "b", [["x", "8", "y"]])) == "b"
+    whole = pa.table({"b": ["1", "7"]}), pa.table({"b": [1, 7]})  # a word went, digits are left
+    assert find_changed_column(*whole) == "" == find_changed_column(*whole[::-1])
+    assert find_changed_column(whole[0], pa.table({"b": [7, 1]})) == "b"
+    assert find_changed_column(before, before.drop_columns("b")) == "b"
+    assert find_changed_column(before, before[:2]) == "a"
+
+
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t", "\r"])
+def test_no_cell_of_the_changelog_is_a_formula(sign):
+    row = dict.fromkeys(COLUMNS, f"{sign}1+1")
+    text = Changelog((row,), "", "", is_numbered=False).texts()[TABLE]
+    (cells,) = list(csv.reader(io.StringIO(text, newline="")))[1:]
+    assert cells == [f"'{sign}1+1"] * len(COLUMNS)

@@ -137,6 +137,12 @@ def test_rare_categories_share_a_column():
     table = pa.table({"c": words, "u": U + U, "y": Y + Y})
     samples = da.load(table, target="y")[0]
     assert "c=infrequent" in samples.feature_names and len(samples.feature_names) == 51
+    prepared = samples.preparation
+    rare = next(word for word in words if f"c={word}" not in prepared.feature_names)
+    new = prepared.transform(pa.table({"c": [rare, "never seen", "k3"], "u": U[:3]}))
+    place = prepared.feature_names.index("c=infrequent")
+    assert new[:, place].tolist() == [1, 1, 0]  # what is new counts with the rare
+    assert new[:, [n.startswith("c=") for n in prepared.feature_names]].sum(1).tolist() == [1, 1, 1]
 
 
 def test_rows_without_a_target_are_left_out_and_named():

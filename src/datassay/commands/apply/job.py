@@ -27,7 +27,13 @@ from datassay.act.review.label_studio import read_label_studio
 from datassay.commands.apply.command import ApplySettings
 from datassay.commands.finished import SUMMARY, check_columns, finished_run, read_summary
 from datassay.data.back.origin import source_digest
-from datassay.data.back.original import FILES, Changelog, Original, read_changelog
+from datassay.data.back.original import (
+    FILES,
+    Changelog,
+    Original,
+    find_changed_column,
+    read_changelog,
+)
 from datassay.data.format import suffixes
 from datassay.data.load import original
 from datassay.data.source import reading
@@ -169,8 +175,13 @@ def check_written(
         raise DataError(f"what the decisions leave must be readable again; {error}") from error
     before = dict(zip(map(str, ids.tolist()), words(changes.y[changes.keep], given), strict=True))
     after = dict(zip(map(str, again.ids.tolist()), words(again.y, again), strict=True))
-    if before != after:
-        wrong = sorted(before.items() ^ after.items())[:3]
+    wrong: Any = sorted(before.items() ^ after.items())[:3]
+    if not wrong and given.other_columns is not None and again.other_columns is not None:
+        everything = np.ones(len(again.ids), dtype=bool)
+        wrong = find_changed_column(
+            given.other_columns(changes.keep), again.other_columns(everything)
+        )
+    if wrong:
         raise DataError(
             f"data that are given back must read as decided; these do not ({wrong}). Nothing was "
             "written; please report it."

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import Any
 
 import numpy as np
@@ -11,6 +9,7 @@ import pyarrow as pa
 
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import to_check
+from datassay.data.back.original import format_spreadsheet
 from datassay.report.page import Row, Table
 from datassay.report.tables import column
 from datassay.report.wording import label_text, labels_given, percent, value_text
@@ -20,8 +19,6 @@ MOST_ROWS, MOST_COLUMNS = 200, 12
 FILE = "suspects.csv"
 PROBABLY, LOOK = "probably wrong", "worth a look"
 CELL = "input_looks_wrong"
-# What a spreadsheet takes as the start of a formula.
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def suspects_shown(findings: Findings) -> Table | None:
@@ -107,15 +104,12 @@ def suspects_table(findings: Findings) -> pa.Table:
 
 def suspects_file(findings: Findings) -> str:
     """The suspects as CSV; an apostrophe stands before what a spreadsheet would compute."""
-    table, text = suspects_table(findings), io.StringIO()
+    table = suspects_table(findings)
     columns = zip(*(one.to_pylist() for one in table.columns), strict=True)
-    rows = [[_safe(value) for value in row] for row in (table.column_names, *columns)]
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
+    return format_spreadsheet((table.column_names, *(map(_as_cell, row) for row in columns)))
 
 
-def _safe(value: object) -> object:
+def _as_cell(value: object) -> object:
     if isinstance(value, int | float):
         return value
-    text = "" if value is None else str(value)
-    return f"'{text}" if text.startswith(FORMULA) else text
+    return "" if value is None else str(value)

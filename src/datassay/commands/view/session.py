@@ -245,7 +245,8 @@ class Session:
             except OSError as error:
                 why = error.strerror or error
                 raise Refused(507, f"{self.path} cannot be written: {why}.") from error
-            self._state = state(self.path)
+            finally:  # a journal begun or cut short by what failed is ours as well
+                self._state = state(self.path)
 
     def _write(self, made: dict[int, Decision]) -> None:
         """The whole file beside itself, which then replaces that, and no journal any more."""
@@ -254,6 +255,8 @@ class Session:
             tuple(made.values()), reviewed.digest, reviewed.samples.name,
             reviewed.samples.class_names, dict(reviewed.inputs),
         )  # fmt: skip
+        if not self.path.exists():  # a journal without its file tells nobody anything
+            journal_of(self.path).unlink(missing_ok=True)
         write_whole(self.path, partial(pq.write_table, whole.to_table()))
         journal_of(self.path).unlink(missing_ok=True)
 

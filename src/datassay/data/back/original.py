@@ -7,7 +7,8 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,6 +49,8 @@ class Original:
     file: str  # in the folder that `write` fills; empty: that folder is the data
     write: Write
     notes: tuple[str, ...] = ()
+    # Which samples stay → a table's other columns as they must be then; None: it is no table.
+    other_columns: Callable[[Bool[np.ndarray, " n"]], pa.Table] | None = None
 
 
 @result
@@ -104,10 +107,14 @@ def original_table(
     is_numbered, index = chosen.ids is None, table.column_names.index(name)
     file = "" if path.is_dir() else path.name
 
-    def write(folder: Path, keep: np.ndarray, new: np.ndarray) -> np.ndarray:
-        # Rows without a label are no samples and stay; of what goes no label is written.
-        stays = np.ones(n_rows, dtype=bool)
+    def mark_staying(keep: np.ndarray) -> np.ndarray:
+        stays = np.ones(n_rows, dtype=bool)  # rows without a label are no samples and stay
         stays[rows[~keep]] = False
+        return stays
+
+    def write(folder: Path, keep: np.ndarray, new: np.ndarray) -> np.ndarray:
+        # Of what goes no label is written.
+        stays = mark_staying(keep)
         new = y if y.ndim > 1 else np.where(keep, new, y)  # several targets stay as they are
         donor: dict[int, int] = {}
         number: dict[int, float | str] = {}
@@ -120,7 +127,31 @@ def original_table(
         give_back(path, folder / file, Change(name, index, stays, donor, number))
         return ids_after(ids, keep, is_numbered=is_numbered)
 
-    return Original(ids, y, classes, is_numbered, file, write)
+    rest = table.drop_columns(targets or [name])
+    return Original(
+        ids, y, classes, is_numbered, file, write,
+        other_columns=lambda keep: rest if keep.all() else rest.filter(mark_staying(keep)),
+    )  # fmt: skip
+
+
+def find_changed_column(before: pa.Table, after: pa.Table) -> str:
+    """Return the name of a column in which some row has another value; empty where none has.
+
+    A column that is read as another type since rows went counts where that type can hold it, but
+    not as words, which may be written otherwise.
+    """
+    for name in before.column_names:
+        expected = before[name]
+        if name not in after.column_names or len(after) != len(before):
+            return name
+        actual = after[name]
+        if expected.equals(actual) or (expected.type != actual.type and actual.type == pa.string()):
+            continue
+        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            expected = expected.cast(actual.type).cast(pa.large_string())  # in which NaN equals NaN
+            if pc.any(pc.not_equal(expected, actual.cast(pa.large_string()))).as_py():
+                return name
+    return ""
 
 
 def exact(stored: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -268,13 +299,6 @@ class Changelog:
 
     def texts(self) -> dict[str, str]:
         """File name → text: a table for people, safe to open in a spreadsheet, and a record."""
-        table = io.StringIO()
-        writer = csv.writer(table, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows(
-            ["'" * row[name].startswith(FORMULA) + row[name] for name in COLUMNS]
-            for row in self.rows
-        )
         record = {
             "made_by": MADE_BY,
             "digest": self.digest,
@@ -283,9 +307,20 @@ class Changelog:
             "rows": self.rows,
         }
         return {
-            TABLE: table.getvalue(),
+            TABLE: format_spreadsheet([COLUMNS, *(map(row.get, COLUMNS) for row in self.rows)]),
             RECORD: json.dumps(record, indent=1, ensure_ascii=False) + "\n",
         }
+
+
+def format_spreadsheet(rows: Iterable[Iterable[object]]) -> str:
+    """Return rows as CSV; an apostrophe stands before what a spreadsheet would compute."""
+    text = io.StringIO()
+    for row in rows:
+        cells = [f"'{v}" if isinstance(v, str) and v.startswith(FORMULA) else v for v in row]
+        # Else a return within a cell, which `csv` does not quote, begins a line that is computed.
+        quoting = csv.QUOTE_ALL if any("\r" in str(v) for v in cells) else csv.QUOTE_MINIMAL
+        csv.writer(text, lineterminator="\n", quoting=quoting).writerow(cells)
+    return text.getvalue()
 
 
 def read_changelog(data: Path) -> Changelog | None:

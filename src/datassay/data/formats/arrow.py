@@ -16,7 +16,7 @@ from datassay.data.source import check_fits
 def read_arrow(path: Path, ids: str | None = None) -> pa.Table:
     """The table in a file, row labels of pandas with it."""
     check_fits(2.0 * path.stat().st_size, f"the values in {path}")
-    with pa.OSFile(str(path)) as file:
+    with path.open("rb") as file:  # by a name of any bytes
         reader = ipc.open_file(file) if _is_file(path) else ipc.open_stream(file)
         table = reader.read_all()
     table.validate(full=True)  # offsets of a damaged file would point anywhere

@@ -6,6 +6,7 @@ import codecs
 import csv
 import gzip
 import io
+import mmap
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -52,9 +53,10 @@ def _text(path: Path) -> _Text:
     if path.suffix.lower() == ".gz":
         content = _unpacked(path)
     else:
-        check_fits(path.stat().st_size, f"the text in {path}")
-        with pa.memory_map(str(path)) as file:
-            content = file.read_buffer()
+        check_fits(size := path.stat().st_size, f"the text in {path}")
+        with path.open("rb") as file:  # Arrow opens no name that is not UTF-8
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+        content = pa.py_buffer(mapped)
     content, encoding = _utf8(content, path)
     notes = [f"is read as {encoding} text"] * bool(encoding)
     name = path.name.lower().removesuffix(".gz")

@@ -17,7 +17,7 @@ from datassay.data.tables.columns import decoded
 
 def _read(path: Path, ids: str | None) -> pa.Table:
     """The table in a file, row labels of pandas with it."""
-    with pq.ParquetFile(path) as file:
+    with path.open("rb") as opened, pq.ParquetFile(opened) as file:  # by a name of any bytes
         fields, metadata = file.schema_arrow, file.metadata
     groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
     # Of all columns; of lists what is in them.
@@ -26,7 +26,8 @@ def _read(path: Path, ids: str | None) -> pa.Table:
     check_fits(max(8.0 * n_values, unpacked), f"the values in {path}")
     words = [f.name for f in fields if pt.is_string(f.type) or pt.is_large_string(f.type)]
     # What repeats is stored once, and may fill memory when it is taken apart: that is checked.
-    with pq.ParquetFile(path, buffer_size=2**20, read_dictionary=words) as file:
+    how: dict[str, Any] = {"buffer_size": 2**20, "read_dictionary": words}
+    with path.open("rb") as opened, pq.ParquetFile(opened, **how) as file:
         table = file.read()
     for index, field in enumerate(fields):
         if field.name in words and pt.is_dictionary(table.field(index).type):
@@ -38,7 +39,7 @@ def _read(path: Path, ids: str | None) -> pa.Table:
 
 def _give_back(path: Path, target: Path, change: Change) -> None:
     """Compressed, and in groups of rows, as the file is."""
-    with pq.ParquetFile(path) as file:
+    with path.open("rb") as opened, pq.ParquetFile(opened) as file:
         options: dict[str, Any] = {}
         if file.metadata.num_row_groups and file.metadata.num_columns:
             group = file.metadata.row_group(0)
@@ -46,7 +47,8 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
             codecs = {c.path_in_schema: c.compression.lower() for c in columns}
             codecs = {name: "none" if c == "uncompressed" else c for name, c in codecs.items()}
             options = {"compression": codecs, "row_group_size": max(1, group.num_rows)}
-        pq.write_table(with_rows(file.read(), change), target, **options)
+        with target.open("wb") as written:
+            pq.write_table(with_rows(file.read(), change), written, **options)
 
 
 FORMAT = TableFormat(name="Parquet", suffixes=(".parquet",), read=_read, give_back=_give_back)

@@ -19,7 +19,8 @@ from datassay.score.checks.columns import columns_first
 from datassay.score.neighbors.search import SIDES, Alike
 
 LONGEST_TEXT, MOST_COLUMNS = 20_000, 40
-SCRIPTS = ("elements.js", "review_store.js", "review_cards.js", "review_grid.js", "review.js")
+SCRIPTS = ("elements.js", "review_store.js", "review_cards.js", "review_grid.js", "review_place.js",
+           "review.js")  # fmt: skip
 MOST_IN_PAGE = 200  # samples that a page without a server holds
 LARGE, SMALL = 240, 72  # pixels of its pictures
 

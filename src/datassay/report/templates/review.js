@@ -17,7 +17,8 @@
   const done = []; // what undo takes back: [[row, what it was], ...] each
   const details = new Map(), asked = new Map();
 
-  const row = () => rows[at];
+  const row = () => rows[at]; // none where all are decided: we stand behind the last
+  const isDecided = (k) => decisions.has(k);
   const counted = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
   const isGrid = () => form.elements.layout.value === "grid";
   const text = (label) => list.classes.length ? list.classes[label] : label;
@@ -29,7 +30,10 @@
   const differs = (k) => list.relabels && list.suggested[k] !== list.given[k];
 
   // ---- which samples, and where we are among them
-  function choose(keep) {
+  // The row that we are at stays: where the user chose other rows, if it is among them; where the
+  // server did, until it is decided.
+  function choose(isAsked = true) {
+    const before = row(), stays = isAsked || (before !== undefined && !isDecided(before));
     const { show, class: given, source, least } = Object.fromEntries(new FormData(form));
     const fits = (k) => (
       (show === "all" || (show === "done" ? decisions.has(k) :
@@ -38,31 +42,31 @@
       (!given || list.given[k] === Number(given)) &&
       (!source || list.source[k] === Number(source)) &&
       (!Number(least) || list.wrong[k] >= Number(least)));
-    rows = list.order.filter(fits);
-    const kept = rows.indexOf(keep);
-    at = kept >= 0 ? kept : Math.max(0, firstOpen());
+    rows = list.order.filter((k) => fits(k) || (!isAsked && stays && k === before));
+    at = reviewPlace.again(rows, isDecided, before, stays);
+    if (show === "done" && row() === undefined) at = 0; // whoever asks for these goes to them
     form.elements.shown.value = counted(rows.length, "sample");
     draw();
   }
-
-  const firstOpen = (from = 0) => rows.findIndex((k, i) => i >= from && !decisions.has(k));
 
   function go(to) {
     if (to < 0 || to >= rows.length) return say(to < 0 ? "This is the first." : "This is the last.");
     at = to;
     draw();
-    say("", `${title()}. ${claim()}`);
+    say("", here());
   }
 
   function afterDecision() {
-    const next = firstOpen(isNew ? 0 : at + 1); // a new order begins at its top
+    const isAsked = form.elements.show.value === "done"; // one after the other
+    at = isAsked ? at + 1 : reviewPlace.open(rows, isDecided, isNew ? 0 : at + 1); // new: at its top
     isNew = false;
-    const open = next >= 0 ? next : firstOpen();
-    at = open >= 0 ? open : Math.min(at + 1, rows.length - 1);
     draw();
-    return open < 0 ? ` All of these are reviewed${form.elements.show.value === "all" ? "" :
-      "; Show: all samples has the others"}.` : "";
+    return row() === undefined ? ` ${ended()}` : "";
   }
+
+  const ended = () => !rows.length ? "No sample fits these controls." :
+    `All of these are reviewed; Previous goes back to them.${form.elements.show.value === "all" ? "" :
+      " Show: all samples has the others."}`;
 
   // ---- deciding
   function change(pairs, when = new Date().toISOString()) {
@@ -84,12 +88,12 @@
   }
 
   function decide(decision, label) {
-    if (row() === undefined) return;
+    if (row() === undefined) return say(ended());
     const id = list.id[row()];
     change([[row(), decision, label]]);
     const told = reviewCards.decided(decisions.get(row()));
     const left = afterDecision();
-    say(`${id}: ${told}.${left}`, `${title()}. ${claim()}`);
+    say(`${id}: ${told}.${left}`, here());
   }
 
   function undo() {
@@ -99,8 +103,7 @@
     const back = rows.indexOf(last[0][0]);
     if (back >= 0) at = back;
     draw();
-    say(`Undone: ${last.length > 1 ? counted(last.length, "decision") : list.id[last[0][0]]}.`,
-      rows.length ? `${title()}. ${claim()}` : "");
+    say(`Undone: ${last.length > 1 ? counted(last.length, "decision") : list.id[last[0][0]]}.`, here());
   }
 
   // ---- what is shown
@@ -114,16 +117,24 @@
       reviewCards.chance(list.wrong[row()]);
   };
 
+  const here = () => row() === undefined ? "" : `${title()}. ${claim()}`;
+
   function draw() {
-    const empty = !rows.length, k = row();
-    part("none").hidden = !empty;
-    part("stage").hidden = empty || isGrid();
-    part("tiles").hidden = empty || !isGrid();
-    if (empty) return;
+    const isEnd = row() === undefined, focused = document.activeElement;
+    part("none").textContent = isEnd ? ended() : "";
+    part("none").hidden = !isEnd;
+    part("stage").hidden = isEnd || isGrid();
+    part("tiles").hidden = !rows.length || !isGrid();
+    if (root.contains(focused) && focused.closest("[hidden]")) place().focus({ preventScroll: true });
+    if (!rows.length) return;
     if (isGrid()) grid.show(at);
-    else drawOne(k);
+    else if (!isEnd) drawOne(row());
     prefetch();
   }
+
+  // Where the keys go.
+  const place = () => isGrid() && rows.length ? part("tiles") :
+    row() === undefined ? part("none") : part("stage");
 
   function drawOne(k) {
     const source = list.source ? ` · ${list.sources[list.source[k]]}` : "";
@@ -234,7 +245,7 @@
         soFar.hidden = false;
       }
       endProbe();
-      choose(row());
+      choose(false);
       isNew = true;
       count();
       say(`${counted(decisions.size, "decision")}: what is left has a new order.`, found.sentence);
@@ -264,7 +275,7 @@
   function closed(name, then) {
     dialog(name).addEventListener("close", () => {
       if (dialog(name).returnValue === "ok") then();
-      (isGrid() ? part("tiles") : part("stage")).focus({ preventScroll: true });
+      place().focus({ preventScroll: true });
     });
   }
 
@@ -323,12 +334,12 @@
     if (!some.length) return;
     change(some.map((one) => [one, "relabel", String(text(list.suggested[one]))]));
     const left = afterDecision();
-    say(`${some.length} suggestions accepted.${left}`, `${title()}. ${claim()}`);
+    say(`${some.length} suggestions accepted.${left}`, here());
   }
 
   // ---- keys and buttons
   const acts = {
-    take: () => differs(row()) ? decide("relabel", String(text(list.suggested[row()]))) :
+    take: () => row() === undefined || differs(row()) ? decide("relabel", String(text(list.suggested[row()]))) :
       say("The suggestion is the given label."),
     keep: () => decide("keep"),
     remove: () => decide("remove"),
@@ -355,7 +366,7 @@
     layout: () => {
       form.elements.layout.value = isGrid() ? "one" : "grid";
       draw();
-      (isGrid() ? part("tiles") : part("stage")).focus();
+      place().focus();
     },
   };
   const keys = {
@@ -424,7 +435,7 @@
       if (button?.dataset.act) acts[button.dataset.act]();
       if (button?.dataset.close !== undefined) button.closest("dialog").close();
     });
-    form.addEventListener("change", (event) => event.target.name === "layout" ? draw() : choose(row()));
+    form.addEventListener("change", (event) => event.target.name === "layout" ? draw() : choose());
     form.addEventListener("submit", (event) => event.preventDefault());
     other.addEventListener("input", () => { match = 0; showMatches(); });
     other.addEventListener("keydown", ({ key }) => {
@@ -453,11 +464,11 @@
     count();
     if (decisions.size >= list.batch) await learn(); // coming back: the order as it was left
     choose();
-    if (rows.length) await fetchDetails([row()]);
+    if (row() !== undefined) await fetchDetails([row()]);
     root.dataset.ready = "true";
     if (root.dataset.mode === "server") {
       root.closest("section").scrollIntoView();
-      part("stage").focus({ preventScroll: true });
+      place().focus({ preventScroll: true });
     }
     learn();
   }
