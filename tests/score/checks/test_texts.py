@@ -82,5 +82,6 @@ def test_a_text_lies_near_what_shares_its_words():
 def test_few_short_and_empty_texts_are_compared_too(texts):
     n = len(texts)
     given = SampleSet(np.zeros((n, 1)), np.arange(n) % 2, np.arange(n), ("a", "b"),
-                      rows=pa.table({"text": texts}), columns=(Column("text", "text"),))  # fmt: skip
+                      rows=pa.table({"text": texts}),
+                      columns=(Column("text", "text"),))  # fmt: skip
     assert len(data_issues(given).pairs) == (n == 2)
