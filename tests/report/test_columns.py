@@ -56,4 +56,5 @@ def test_page_terminal_and_summary_carry_them():
         "treatment": "",
         "note": "digits with leading zeros are a code",
         "form": "",
+        "tells_target": False,
     }

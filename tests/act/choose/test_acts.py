@@ -292,9 +292,12 @@ def test_what_is_likelier_wrong_than_right_is_tried_beyond_the_list_too():
 def test_one_of_each_group_of_copies_stays_also_behind_another_action():
     train, _ = one_way(8, 0)
     issues = da.label_issues(train, model=LogisticRegression())
+    train = replace(train, y=np.array([0, 1, 0, 1, 1, 0, 0, 1]))
     scores = ProposalScores(issues, np.ones(8), copies=np.array([5, 3, 5, 8, 3, 5, 1, 0]))
     kind = action_kinds()[COPIES]
     assert kind.propose(train, scores).kept.tolist() == [0, 1, 3, 6, 7]
+    contradicted = replace(train, y=np.array([0, 1, 1, 1, 1, 0, 0, 1]))  # 2 is left alone, as are
+    assert kind.propose(contradicted, scores).kept.tolist() == [0, 1, 2, 3, 5, 6, 7]  # its copies
     assert kind.propose(train, replace(scores, copies=None)) is None
     weighed = replace(as_it_is(train), kind=REWEIGHT, weights=np.arange(8.0))  # 0 goes
     both = followed(weighed, kind, train, scores)
