@@ -70,12 +70,11 @@ class Yardstick:
     ) -> Float[np.ndarray, "R counted"]:
         """Return what each sample that counts adds to the score of each model."""
         worth = self.given if as_given else self.worth
-        if worth is None and (as_given or self.rows is None):
-            return sample_scores(torch.from_numpy(predictions), self.held_out).numpy()
         if worth is None:
-            counted = self.held_out.subset(self.rows)
-            outputs = torch.from_numpy(predictions[:, self.rows])
-            return sample_scores(outputs, counted, self.spread).numpy()
+            rows = None if as_given else self.rows
+            counted = self.held_out if rows is None else self.held_out.subset(rows)
+            outputs = torch.from_numpy(predictions if rows is None else predictions[:, rows])
+            return sample_scores(outputs, counted, None if rows is None else self.spread).numpy()
         named = predictions.argmax(2)  # [R, m]
         return worth[np.arange(len(worth)), named]
 
