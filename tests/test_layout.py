@@ -25,24 +25,24 @@ FILES = sorted(ROOT.rglob("*.py"))
 # The budget, in lines. This table is the only place to raise one: a raise needs its reason here.
 BUDGET = {
     # Python files below src/datassay: the most now, and in a comment the goal.
-    "data": 7_690,  # 5 900; dialects, quantities; trusted labels; groups, time; classes mistaken
-    "models": 2_004,  # 1 900; the usual models of tables; trees of weighted samples
-    "store": 1_631,  # 1 600; a journal beside a file; files of models; what a run left goes
-    "collect": 6_943,  # 6 800; what is refused before torch is imported; mixtures of outputs
-    "train": 2_941,  # 2 600; a clock; folds for purify, of groups; stacks of networks
+    "data": 8_359,  # 5 900; dialects; groups, time; leaks by trees; odd types; pictures as seen
+    "models": 2_018,  # 1 900; the usual models of tables; trees of weighted samples
+    "store": 1_648,  # 1 600; a kill between renames; a journal beside a file; files of models; what a run left goes
+    "collect": 7_024,  # 6 800; the encoder where pixels do poorly; what is refused before torch is imported; mixtures of outputs
+    "train": 2_944,  # 2 600; a clock; folds for purify, of groups; stacks of networks
     "stats.py": 301,  # 300
-    "score": 18_344,  # 15 800; groups; values; checks; units, limits; short training; tables
-    "act": 8_171,  # 7 000; the model of a table; a clock; looks; reviews, slips; files; copies
+    "score": 19_178,  # 15 800; groups; values; checks; texts, pictures, copies, cells; belief
+    "act": 8_235,  # 7 000; targets not suspected; the model of a table; a clock; looks; reviews, slips; files; copies
     "polynomial complexity lm estimators": 7_591,  # 8 000
-    "commands": 12_796,  # 10 800; a clock; `example`, pages, refusals; `predict`; plan in words
+    "commands": 12_929,  # 10 800; one list of warnings; a clock; `example`, pages, refusals; `predict`; plan in words
     # Everything in the folder, templates of any kind counted.
-    "report": 5_970,  # 5 200; the first 24 of a review; cross-fitting; templates compiled once
+    "report": 6_001,  # 5 200; the end of a review; the first 24 of a review; cross-fitting; templates compiled once
     # All Python of src/datassay, and what lies beside it.
-    "src/datassay": 71_998,  # 66 000; the above; classes, copies, short training, groups by trees
+    "src/datassay": 73_814,  # 60 000; what ordinary data brought out: the above
     "packages/datassay-exports/src": 866,  # tools that few people need; adapters of four peers
     "packages/datassay-lab/src": 9_226,  # 9 000; learned features, activations, ℓ1, batches, groups
     "bench": 12_466,  # 9 500; S1 by pretrained networks; noisy sets; tables; three peers' exams
-    "tests packages/*/tests": 46_995,  # 32 000; dialects; oracles, planted bugs; pages, figures
+    "tests packages/*/tests": 49_100,  # 40 000; oracles, planted bugs; kills, shared things
 }
 # Commands, report with its templates, and setting.py, as a share of the core they serve.
 SHELLS_SHARE = 0.363  # 1/3

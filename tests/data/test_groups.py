@@ -23,8 +23,8 @@ from datassay.train.folds import held_out_outputs, judging
 from datassay.train.learner import Estimators
 
 
-def panel(n_groups=40, each=6, noise=0.05, seed=0):
-    """Rows of a country are all but equal, and have its label, which they do not tell."""
+def panel(n_groups=40, each=6, noise=0.05, seed=0, told=0.0):
+    """Rows of a country are all but equal, and have its label, which they tell by `told`."""
     rng = np.random.default_rng(seed)
     x = np.repeat(rng.standard_normal((n_groups, 3)), each, axis=0)
     frame = pd.DataFrame(x + noise * rng.standard_normal(x.shape), columns=list("abc"))
@@ -32,7 +32,8 @@ def panel(n_groups=40, each=6, noise=0.05, seed=0):
     frame["when"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(
         np.tile(np.arange(each), n_groups), "D"
     )
-    frame["label"] = np.where(np.repeat(rng.random(n_groups) < 0.5, each), "yes", "no")
+    drawn = rng.random(n_groups) - 0.5 + told * x[::each, 0]
+    frame["label"] = np.where(np.repeat(drawn < 0, each), "yes", "no")
     return frame.sample(frac=1, random_state=seed, ignore_index=True)
 
 
@@ -68,7 +69,7 @@ def test_folds_hold_whole_groups_of_about_equal_size_in_any_order():
 
 
 def test_each_sample_is_judged_by_the_fit_without_its_group():
-    train, _ = da.load(panel(), target="label", groups="country", drop="when")
+    train, _ = da.load(panel(told=0.3), target="label", groups="country", drop="when")
     lin = collect(build_model("mlp", train, seed=0), train)
     fit = ridge_fit(lin, silent, train.groups)
     kernel = fit.lin.kernel.double().reshape(240, 240)
@@ -80,9 +81,9 @@ def test_each_sample_is_judged_by_the_fit_without_its_group():
         np.testing.assert_allclose(fit.held_out[own], expected + fit.offset[own], atol=1e-7)
     each = (label_issues(lin), label_issues(lin, groups=train.groups))
     alone, together = (((one.held_out[:, 0] > 0.5) == train.y).mean() for one in each)
-    assert alone > 0.95 and together < 0.75  # the labels of a country tell no other's
+    assert alone > 0.95 and 0.6 < together < 0.85  # labels of a country tell little of others
     unsure, table = each[1].by_group, each[1].to_table()["wrong_probability"].to_numpy()
-    assert unsure.sum() > 24 and not (unsure & each[0].worth_a_look).any()
+    assert unsure.sum() > 12 and not (unsure & each[0].worth_a_look).any()
     assert np.array_equal(np.isnan(table), unsure) and each[0].by_group is None
     assert np.array_equal(each[1].probability, each[0].probability)
 
@@ -109,10 +110,17 @@ def test_groups_larger_than_the_features_are_left_out_as_exactly():
 
 
 def test_no_more_labels_are_listed_than_may_be_wrong():
-    train, _ = da.load(panel(seed=4), target="label", groups="country", drop="when")
+    train, _ = da.load(panel(seed=4, told=0.5), target="label", groups="country", drop="when")
     lin = collect(build_model("mlp", train, seed=0), train)
     issues = label_issues(lin, groups=train.groups)
-    assert 60 < issues.worth_a_look.sum() == round(240 * issues.share_wrong[1])
+    assert 20 < issues.worth_a_look.sum() <= round(240 * issues.share_wrong[1])
+
+
+def test_groups_that_tell_nothing_of_another_contradict_no_label():
+    train, _ = da.load(panel(), target="label", groups="country", drop="when")
+    lin = collect(build_model("mlp", train, seed=0), train)
+    issues = label_issues(lin, groups=train.groups)
+    assert not issues.by_group.any() and not issues.is_issue.any()
 
 
 def test_an_estimator_never_saw_the_group_that_it_judges():

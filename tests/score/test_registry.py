@@ -9,6 +9,7 @@ import datassay as da
 from datassay.errors import SettingError
 from datassay.results import column, result, sample_ids
 from datassay.score.information.average import average_information
+from datassay.score.labels.judges import further_judges
 from datassay.score.registry import Context, Score, computed, scores
 
 
@@ -39,7 +40,8 @@ def test_the_built_in_scores_are_what_the_functions_give(context):
     results = computed(scores(), context)
     loo = da.leave_one_out(context.lin)
     assert np.array_equal(results["removals"].leave_one_out.held_out, loo.held_out)
-    issues = da.label_issues(context.lin)
+    judges = further_judges(context.train, context.seed, most_splits=1)
+    issues = da.label_issues(context.lin, pred_probs=[*judges.values()])
     assert np.array_equal(results["label_issues"].score, issues.score)
     assert results["influence"].ridge == issues.ridge
     assert results["average_information"] is None  # none unless asked for

@@ -190,7 +190,7 @@ def explain(
     alone = hard if len(judges) == 1 else fit(judges[:1], form="none")
     share, n_look = _share((hard, alone), belief, doubt, labels, trusted)
     return Explained(
-        noise=_noise(found, second, belief, gain),
+        noise=_noise(found, second, 0.0 if noise == "class" else belief.hard, gain),
         is_predicted=belief.is_predicted,
         posterior=posterior,
         log_odds=told,
@@ -201,14 +201,14 @@ def explain(
     )
 
 
-def _noise(found: Fitted, second: Fitted, belief: Belief, gain: float) -> LabelNoise:
+def _noise(found: Fitted, second: Fitted, hard: float, gain: float) -> LabelNoise:
     """Return the noise that was found; where hardness is likelier, as much of it as is believed."""
     is_even, k = found.form == "one rate", len(found.transition)
     transition = found.transition if is_even else second.transition
-    if belief.hard <= EVEN_ODDS:
+    if hard <= EVEN_ODDS:
         return LabelNoise("uniform" if is_even else "class", transition.numpy(), gain)
     identity = torch.eye(k, dtype=torch.float64)
-    part = identity + (1 - belief.hard) * (transition - identity)
+    part = identity + (1 - hard) * (transition - identity)
     return LabelNoise("uniform", part.numpy(), gain)
 
 
