@@ -157,6 +157,7 @@ def loading(path: str, stored: Path, **settings: Any) -> Callable[[], object]:
                 "ids": s.ids,
                 "classes": s.class_names,
                 "names": s.feature_names,
+                "warnings": s.warnings,
                 "read": {c.name: (c.read_as, c.missing) for c in s.columns},
             }
             for s in sets

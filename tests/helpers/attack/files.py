@@ -37,7 +37,10 @@ def _judged(ended: Attempt, stored: Path, path: Path) -> str | None:
             f.relative_to(path).as_posix(): f for f in path.rglob("*")
             if f.suffix in {".png", ".jpg", ".bmp", ".ppm", ".tif"}
         }  # fmt: skip
-        if sorted(images) != sorted(ids.tolist()):
+        # What cannot be read is left out, and named.
+        said = " ".join(word for one in sets for word in one["warnings"])
+        missing = images.keys() - set(ids.tolist())
+        if len(images) != len(ids) + len(missing) or any(m not in said for m in missing):
             return f"silent: {len(ids)} of {len(images)} images"
         for pixels, label, name in zip(x, y.tolist(), ids.tolist(), strict=True):
             with Image.open(images[name]) as image:
