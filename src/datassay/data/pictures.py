@@ -61,7 +61,8 @@ def image_size(file: Path | bytes) -> ImageSize:
 
 def shown_size(image: Any) -> ImageSize:
     """Return the size of a Pillow image as it is shown, and what its transparent parts do."""
-    # A TIFF is turned as it is opened.
+    if image.format == "TIFF":  # turned as it is loaded, by newer Pillow as it is opened
+        image.load()
     is_turned = image.format != "TIFF" and _orientation(image) in _ON_ITS_SIDE
     width, height = image.size[::-1] if is_turned else image.size
     is_grey = image.mode in _GREY or image.mode.startswith("I")

@@ -103,7 +103,13 @@ def without_views(table: pa.Table) -> pa.Table:
         if pt.is_dictionary(kind) and str(kind.value_type) in plain:
             kind = pa.dictionary(kind.index_type, plain[str(kind.value_type)], kind.ordered)
         fields.append(field.with_type(plain.get(str(kind), kind)))
-    return table.cast(pa.schema(fields, table.schema.metadata))
+    try:
+        return table.cast(pa.schema(fields, table.schema.metadata))
+    except pa.ArrowNotImplementedError as error:
+        raise DataError(
+            f"pyarrow {pa.__version__} cannot read views of strings, as polars writes them. "
+            "Update pyarrow."
+        ) from error
 
 
 def _with_index(table: pa.Table, index: Any) -> pa.Table:
