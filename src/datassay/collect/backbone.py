@@ -8,11 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from sklearn.metrics import balanced_accuracy_score
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 
 from datassay.collect.jacobian.inputs import check_device
 from datassay.collect.settings import Collection, Computing
@@ -39,6 +34,7 @@ WITHOUT = {
     "image": "pixels alone were used, and a network from random weights sees little in photographs",
     "text": "word counts alone were used, which know no synonyms",
 }
+REMEDY = f"for a pretrained encoder run: {install('features')}"
 SIZES = "images differ in size"
 # Images by which it is decided, folds, fewest images, pixels a side; the share right that is enough
 # of pixels, and by how much an encoder must be better.
@@ -98,8 +94,10 @@ class Backbone:
             if not name and reads(train) == "image":
                 return self._images(train, val)
             if not there:
-                first, second = plain(train, val)
-                return _noted(first, second) if name else (first, second)
+                pixels = plain(train, val)
+                if not name:
+                    return pixels
+                return _annotate(*pixels, f"{WITHOUT[reads(train)]}; {REMEDY}")
         check_device(self.device)
         if self.store is not None:
             check_place(self.store)
@@ -121,21 +119,21 @@ class Backbone:
         """Return images that are no photographs as pixels, or embedded where that is better."""
         name, is_there = OWN["image"][0], is_installed("image")
         sets = (train,) if val is None else (train, val)
+        embed = replace(self, name=name)
         if is_there and not have_one_size(*sets):
-            return _told(*replace(self, name=name)(train, val), f"{SIZES}, so {name} reads them")
+            return _annotate(*embed(train, val), f"{SIZES}, so {name} reads them")
         pixels = plain(train, val)
         share = predicted_share(some := _some(pixels[0]))
         if share >= ENOUGH:
             return pixels
         note = f"pixels alone predict the classes poorly ({share:.0%} of some held-out images right"
         if not is_there:
-            return _told(*pixels, f"{note}); for a pretrained encoder run: {install('features')}")
-        quiet = replace(self, name=name, store=None, progress=silent, only_plan=False)
+            return _annotate(*pixels, f"{note}); {REMEDY}")
+        quiet = replace(embed, store=None, progress=silent, only_plan=False)
         better = predicted_share(quiet(some)[0])
         if better < share + BETTER:
-            return _told(*pixels, f"{note}, {better:.0%} by {name})")
-        embedded = replace(self, name=name)(train, val)
-        return _told(*embedded, f"{note}), so {name} reads them ({better:.0%})")
+            return _annotate(*pixels, f"{note}, {better:.0%} by {name})")
+        return _annotate(*embed(train, val), f"{note}), so {name} reads them ({better:.0%})")
 
 
 def _some(train: SampleSet) -> SampleSet:
@@ -150,6 +148,12 @@ def predicted_share(samples: SampleSet) -> float:
     Of fewer than 40, of no classes, of images of fewer than 16 pixels a side, or whose values are
     none of pixels, it is 1: nothing better than pixels is looked for.
     """
+    from sklearn.metrics import balanced_accuracy_score  # these cost a second to import
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import SVC
+
     shape = channels_first(samples.input_shape) or (1, 0, 0)
     low, high = float(samples.x.min()), float(samples.x.max())
     is_readable = min(shape[1:]) >= LEAST_SIDE and 0 <= low <= high <= BRIGHTEST
@@ -165,17 +169,12 @@ def predicted_share(samples: SampleSet) -> float:
     return float(balanced_accuracy_score(y, predicted))
 
 
-def _told(train: SampleSet, val: SampleSet | None, note: str) -> tuple[SampleSet, SampleSet | None]:
+def _annotate(
+    train: SampleSet, val: SampleSet | None, note: str
+) -> tuple[SampleSet, SampleSet | None]:
     """Return the same sets, which say how they were read."""
     logger.warning("%s.", note)
     known = train.encoding or Encoding("")
     encoding = replace(known, note="; ".join(filter(None, (known.note, note))))
     told = None if val is None else replace(val, encoding=encoding)
     return replace(train, encoding=encoding), told
-
-
-def _noted(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
-    """The same sets, which say that no encoder was there."""
-    return _told(
-        train, val, f"{WITHOUT[reads(train)]}; for a pretrained encoder run: {install('features')}"
-    )

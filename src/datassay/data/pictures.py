@@ -34,7 +34,7 @@ _GREY = {"1", "L", "LA", "La"}
 GROUNDS = {"white": 1.0, "black": 0.0, "grey": 0.5}
 BLANK = 0.02  # standard deviation of pixels below which a picture shows nothing
 STRONGER = 1.25  # times as much contrast as white must another ground give
-LOOK = 64  # pixels a side at which a file is looked at
+LOOK = 64  # pixels a side to which a picture is reduced to be looked at (cleanvision's for blur)
 _ON_ITS_SIDE = {5, 6, 7, 8}  # values of EXIF's orientation
 
 

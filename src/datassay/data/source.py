@@ -25,8 +25,8 @@ from datassay.results import result
 
 Task = Literal["classification", "regression"]
 # Names of parts, in any case; of those to hold out the first that is there is taken.
-TRAINING = ("train", "training")
-HELD_OUT = ("val", "valid", "validation", "dev", "eval", "test", "testing")
+TRAIN_NAMES = ("train", "training")
+VAL_NAMES = ("val", "valid", "validation", "dev", "eval", "test", "testing")
 
 # What zip, gzip, numpy, Arrow and Pillow raise on a truncated or foreign file.
 _UNREADABLE = (
@@ -126,8 +126,8 @@ def decoding(name: str) -> Iterator[None]:
 def parts_among(names: Iterable[str]) -> list[str]:
     """Return which names are of parts, for training first, then to hold out; empty without one."""
     known = {name.casefold(): name for name in names}
-    training, *further = ([known[n] for n in part if n in known] for part in (TRAINING, HELD_OUT))
-    return [*training[:1], *further[0]] if training else []
+    training = [known[name] for name in TRAIN_NAMES if name in known][:1]
+    return training and training + [known[name] for name in VAL_NAMES if name in known]
 
 
 def listed(folder: Path) -> list[os.DirEntry[str]]:

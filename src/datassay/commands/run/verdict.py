@@ -119,16 +119,16 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
     commands = [card.command for card in cards if card.kind != "drop" or not is_free]
     if labels.n_review:
         commands = [typed.line("view"), "" if is_unmeasured else typed.apply()]
-    is_few = labels.n < FEWEST_COMPARED
-    note = findings.pending or (TOO_FEW if is_few else NOT_COMPARED)
-    note = note if labels.is_predicted else UNPREDICTED
-    commands += [typed.line("run", out="report")] * (is_unmeasured and note == NOT_COMPARED)
+    why = findings.pending or (TOO_FEW if labels.n < FEWEST_COMPARED else NOT_COMPARED)
+    why = why if labels.is_predicted else UNPREDICTED
+    note = why if is_unmeasured else ""
+    commands += [typed.line("run", out="report")] * (note == NOT_COMPARED)
     return Verdict(
         sentence=_sentence(findings, labels, tried),
         labels=labels,
         cards=cards,
         commands=tuple(dict.fromkeys(filter(None, commands)))[:MOST_COMMANDS],
-        note=note * is_unmeasured,
+        note=note,
         n_droppable=drop.cost if drop else 0 if any(a.kind == DROP for a in tried) else None,
         tried=tried,
     )

@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
-from datassay.data.pictures import Pictures, channels_first
+from datassay.data.pictures import BLANK, LOOK, Pictures, channels_first
 from datassay.data.samples import SampleSet
 from datassay.score.checks.issue import DataIssue, named_ids
 
-SIDE, AT_ONCE = 64, 1000  # pixels to which images are reduced (cleanvision's for blur); images
+AT_ONCE = 1000  # images
 FEWEST, PREVALENCE = 30, 0.1  # images; what more of them have is how they are (Datalab's bound)
 DARK = 0.32  # all but a hundredth of the pixels are darker (Datalab's); of light ones, lighter
-BLANK, BLURRED = 0.02, -5.0  # standard deviation of the pixels; modified z-score of sharpness
+BLURRED = -5.0  # modified z-score of sharpness
 # Energy of second differences by that of first ones, below which edges are wider than a pixel: a
 # step has 2, one blurred by σ pixels 1 / 2σ². Where all have steps, some differ for what they show.
 SHARP = 0.25
@@ -53,7 +53,7 @@ def picture_pixels(samples: SampleSet) -> Iterator[Float[np.ndarray, "b c h w"]]
     if samples.kind != "image":
         return
     if isinstance(samples.images, Pictures):
-        yield from (one[None] for one in samples.images.thumbnails(SIDE))
+        yield from (one[None] for one in samples.images.thumbnails(LOOK))
         return
     x = np.asarray(samples.x if samples.images is None else samples.images)
     if channels_first(x.shape[1:]) is None or not x.size:
@@ -67,7 +67,7 @@ def picture_pixels(samples: SampleSet) -> Iterator[Float[np.ndarray, "b c h w"]]
 
 def _measured(pixels: Float[np.ndarray, "b c h w"]) -> Float[np.ndarray, "b 6"]:
     b, c, height, width = pixels.shape
-    step = max(1, max(height, width) // SIDE)
+    step = max(1, max(height, width) // LOOK)
     if step > 1 and min(height, width) >= step:  # means of squares
         cut = pixels[..., : height // step * step, : width // step * step]
         pixels = cut.reshape(b, c, height // step, step, width // step, step).mean((3, 5))

@@ -45,7 +45,7 @@ LISTED = 0.94
 # Fits to few samples are surer than they are right: of 80 samples a fifth of the labels with a
 # probability of 0.96 were right, of 300 an eighth, of 1500 a tenth. Of 3, 5, 7 and 10 the best.
 FEW = 5
-CERTAIN, EVEN_ODDS = 1e-12, 0.5
+CERTAIN = 1e-12  # a probability counts as no nearer to 0 or 1
 # Nats by which noise must explain the labels better than hardness for a 1/e of doubt to be left.
 BELIEVED, DOUBT_IF_CLEAR = 5.0, 0.25
 TIE, SPREAD = 1e-3, 10.0  # of log odds by which equal probabilities are ordered
@@ -178,7 +178,7 @@ def explain(
         posterior = torch.log_softmax(both, 1)
     belief, is_open = weigh_readings(judges, labels, trusted, hard, noisy), ~trusted
     odds = _log_odds(posterior, labels)[is_open]
-    by_noise = _ordered(belief.wrong[is_open], odds)
+    by_noise = _order_probabilities(belief.wrong[is_open], odds)
     if is_clear:
         by_noise = torch.logit((1 - belief.hard) * torch.sigmoid(odds), eps=CERTAIN)
     contradicted = -torch.expm1(hard.log_p.gather(1, labels[:, None])[is_open, 0])
@@ -190,7 +190,7 @@ def explain(
     alone = hard if len(judges) == 1 else fit(judges[:1], form="none")
     share, n_look = _share((hard, alone), belief, doubt, labels, trusted)
     return Explained(
-        noise=_noise(found, second, 0.0 if noise == "class" else belief.hard, gain),
+        noise=_describe_noise(found, second, 0.0 if noise == "class" else belief.hard, gain),
         is_predicted=belief.is_predicted,
         posterior=posterior,
         log_odds=told,
@@ -201,11 +201,11 @@ def explain(
     )
 
 
-def _noise(found: Fitted, second: Fitted, hard: float, gain: float) -> LabelNoise:
+def _describe_noise(found: Fitted, second: Fitted, hard: float, gain: float) -> LabelNoise:
     """Return the noise that was found; where hardness is likelier, as much of it as is believed."""
     is_even, k = found.form == "one rate", len(found.transition)
     transition = found.transition if is_even else second.transition
-    if hard <= EVEN_ODDS:
+    if hard <= 0.5:
         return LabelNoise("uniform" if is_even else "class", transition.numpy(), gain)
     identity = torch.eye(k, dtype=torch.float64)
     part = identity + (1 - hard) * (transition - identity)
@@ -336,11 +336,11 @@ def _log_odds(posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"]) -> Flo
     return torch.logsumexp(others, 1) - given[:, 0]
 
 
-def _ordered(
+def _order_probabilities(
     probability: Float[Tensor, " n"], log_odds: Float[Tensor, " n"]
 ) -> Float[Tensor, " n"]:
     """Return log odds of these probabilities, those below 1/2 in the order of others."""
-    suspect, order = probability > EVEN_ODDS, log_odds.argsort(stable=True)
+    suspect, order = probability > 0.5, log_odds.argsort(stable=True)
     order, top = order[~suspect[order]], torch.logit(probability, eps=CERTAIN)
     top[order] = top[~suspect].sort().values.clamp_max(-TIE)
     return top + TIE * torch.tanh(log_odds / SPREAD) / 2  # parts equals

@@ -93,34 +93,34 @@ def weigh_readings(
     weights, wrong = [0.0], [torch.zeros(n, dtype=torch.float64)]
     if 2 < k <= MOST_INTERCEPTS:
         gained, log_p = _map_classes(judges, labels, hard)
-        weights.append(gained + _crispness(log_p[is_open], hard.log_p[is_open]))
+        weights.append(gained + _weigh_crispness(log_p[is_open], hard.log_p[is_open]))
         weights[-1] -= MAP_COST * k**2 * (k - 1)
         wrong.append(wrong[0])
     n_hard = len(weights)
     for number, fit in enumerate(fits):
         p = -torch.expm1(fit.log_posterior.gather(1, labels[:, None])[:, 0])
         weight = fit.log_likelihood - hard.log_likelihood - fit.cost
-        weight += _crispness(fit.log_p[is_open], hard.log_p[is_open])
+        weight += _weigh_crispness(fit.log_p[is_open], hard.log_p[is_open])
         weight -= RARE * float(p[is_open].sum()) * min(float(p[is_open].mean()), MUCH)
         weights.append(weight - log(len(even) if number < len(even) else 1))
         wrong.append(p.clamp_min(0.0))
     weight = torch.softmax(torch.tensor(weights, dtype=torch.float64), 0)
     together = torch.stack(wrong)
-    share = together[:, is_open].mean(1)
-    return Belief(True, weight @ together, float(weight[:n_hard].sum()), _least(weight, share))
+    least = _bound_share(weight, together[:, is_open].mean(1))
+    return Belief(True, weight @ together, float(weight[:n_hard].sum()), least)
 
 
-def _crispness(log_p: Float[Tensor, "n k"], than: Float[Tensor, "n k"]) -> float:
-    """Return the log prior of true classes that are surer than others."""
-    before, after = (-float((one.exp() * one).sum()) for one in (than, log_p))
-    return CRISP * (before - after)
+def _weigh_crispness(log_p: Float[Tensor, "n k"], hard: Float[Tensor, "n k"]) -> float:
+    """Return the log prior of the true classes over those of the explanation without noise."""
+    entropy, entropy_hard = (-float((each.exp() * each).sum()) for each in (log_p, hard))
+    return CRISP * (entropy_hard - entropy)
 
 
-def _least(weight: Float[Tensor, " r"], share: Float[Tensor, " r"]) -> float:
+def _bound_share(weight: Float[Tensor, " r"], share: Float[Tensor, " r"]) -> float:
     """Return the share of wrong labels that all but UNSURE of the weight lies above."""
     order = share.argsort()
-    below = weight[order].cumsum(0)
-    return float(share[order][int((below < UNSURE).sum())])
+    n_below = int((weight[order].cumsum(0) < UNSURE).sum())
+    return float(share[order][n_below])
 
 
 def _map_classes(
@@ -131,15 +131,15 @@ def _map_classes(
     logits = torch.stack(list(judges), 2).double() @ hard.weights
     logits -= logits.mean(1, keepdim=True)
     step = max(1, int(n * k**2 / MAP_VALUES))
-    some, known = logits[::step], labels[::step, None]
+    rows, given = logits[::step], labels[::step, None]
     matrix = torch.zeros(k, k, dtype=torch.float64, requires_grad=True)
     shift = torch.zeros(k, dtype=torch.float64, requires_grad=True)
     solver = torch.optim.LBFGS([matrix, shift], max_iter=MAP_ROUNDS, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
-        log_p = torch.log_softmax(some + some @ matrix.T + shift, 1)
+        log_p = torch.log_softmax(rows + rows @ matrix.T + shift, 1)
         prior = matrix.square().sum() / MAP_VARIANCE + shift.square().sum() / SHIFT_VARIANCE
-        return prior / (2 * step) - log_p.gather(1, known).sum()
+        return prior / (2 * step) - log_p.gather(1, given).sum()
 
     def backward() -> Tensor:
         solver.zero_grad()
@@ -150,5 +150,5 @@ def _map_classes(
     solver.step(backward)
     with torch.no_grad():
         log_p = torch.log_softmax(logits + logits @ matrix.T + shift, 1)
-        before = float(hard.log_p[::step].gather(1, known).sum())
+        before = float(hard.log_p[::step].gather(1, given).sum())
         return -step * (float(loss()) + before), log_p
