@@ -70,7 +70,7 @@ BUGS = [
     ("a loss is ignored", "score/index/identity.py", 'if not manifest["function"] and name not in',
      "if False and name not in", "indices: 0-30"),
     ("classes in the estimator's order", "models/estimators.py",
-     "placed[:, classes.astype(np.int64)] = values", "placed[:, : len(classes)] = values",
+     "columns[:, classes.astype(np.int64)] = values", "columns[:, : len(classes)] = values",
      "own_code: 0-30"),
     ("negative probabilities", "rules.py", "(values >= 0).all(1) & ", "",
      "test_rules.py refuses"),

@@ -25,7 +25,7 @@ from torch import nn
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
 from datassay.models.build import build_model
-from datassay.models.checkpoints import StateDict, fitting, state_dicts
+from datassay.models.checkpoints import StateDict, best_match, state_dicts
 from datassay.models.weights import load_weights, weights_choice, weights_source
 
 
@@ -106,7 +106,7 @@ def test_a_prefix_that_is_the_models_own_stays():
             self.module = network()
 
     own = Inside().state_dict()
-    result = fitting([StateDict("", "", dict(own))], [set(own)])
+    result = best_match([StateDict("", "", dict(own))], [set(own)])
     assert result.prefix == "" and result.tensors.keys() == own.keys()
 
 

@@ -18,7 +18,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError
 from datassay.models.build import build_model, n_outputs
 from datassay.models.networks import Affine, spread
-from datassay.models.reference import imported_reference, reference_file
+from datassay.models.reference import import_reference, reference_file
 from datassay.models.weights import weights_source
 
 
@@ -220,7 +220,7 @@ def test_the_users_own_module(own, module, name, caplog):
 def test_what_is_installed_goes_before_the_current_folder(own, caplog, monkeypatch):
     monkeypatch.syspath_prepend("")  # as `python -m datassay` has it
     caplog.set_level("INFO")
-    result = imported_reference("code:InteractiveConsole", "a class")
+    result = import_reference("code:InteractiveConsole", "a class")
     assert result is code.InteractiveConsole and reference_file("code:x") == code.__file__
     assert f"imported from {code.__file__}. What is installed goes first; for the" in caplog.text
     path = sys.path.copy()

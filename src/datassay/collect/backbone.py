@@ -18,9 +18,9 @@ from datassay.data.samples import Encoding, SampleSet
 from datassay.errors import ModelError, install
 from datassay.models.backbones.choice import (
     OWN,
+    default_encoder,
     encoder_named,
     is_installed,
-    own_encoder,
     reads,
 )
 from datassay.models.names import AUTO
@@ -90,7 +90,7 @@ class Backbone:
         name, sets = self.name, (train,) if val is None else (train, val)
         check_kind("name", name, str)
         if name == AUTO:
-            name, there = own_encoder(*sets)
+            name, there = default_encoder(*sets)
             if not name and reads(train) == "image":
                 return self._images(train, val)
             if not there:

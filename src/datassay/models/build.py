@@ -15,7 +15,7 @@ from datassay.errors import DataError, ModelError
 from datassay.models.known import check_known
 from datassay.models.names import BLOCK_HEAD, full_name, network_on
 from datassay.models.networks import NETWORKS, seeded, spread
-from datassay.models.reference import imported_reference, is_reference
+from datassay.models.reference import import_reference, is_reference
 from datassay.models.user_code import user_code
 from datassay.models.weights import load_weights
 
@@ -51,17 +51,16 @@ def build_model(
     """
     name = network_on(full_name(name, train), train)
     with seeded(seed):
-        model = _own_module(name) if is_reference(name) else _named(name, train)
+        model = _load_user_module(name) if is_reference(name) else _built_in(name, train)
     if weights is not None:
         load_weights(model, Path(weights))
     return model
 
 
 def linear_or_named(name: str, train: SampleSet, seed: int) -> nn.Module:
-    """The network of that name; a linear one of a regression answers in the target's own unit."""
-    # On embeddings it is logistic where the name has no head, and for "auto". The layer that scales
-    # a regression's outputs back is left out behind a linear network: least squares does not need
-    # it, and without it the fit has a closed form.
+    """Build the network of that name; a linear one for a regression has no output scaling."""
+    # On embeddings a name without a head, and "auto", mean a logistic head. Least squares does not
+    # need the layer that scales a regression's outputs back, and without it has a closed form.
     name = network_on(full_name(name, train, BLOCK_HEAD), train)
     model = build_model(name, train, seed=seed)
     if name in {"linear", "logistic"} and not train.is_classification:
@@ -71,7 +70,7 @@ def linear_or_named(name: str, train: SampleSet, seed: int) -> nn.Module:
 
 
 def n_outputs(train: SampleSet) -> int:
-    """Outputs a built-in network has on these samples: 1 for two classes, else one per class.
+    """Return how many outputs a built-in network has: 1 for two classes, else one per class.
 
     Args:
         train: the samples.
@@ -84,7 +83,7 @@ def n_outputs(train: SampleSet) -> int:
     return 1 if train.y.ndim == 1 else train.y.shape[1]
 
 
-def _named(name: str, train: SampleSet) -> nn.Module:
+def _built_in(name: str, train: SampleSet) -> nn.Module:
     base, _, options = name.partition(":")
     if base not in NETWORKS:
         check_known(base)
@@ -115,24 +114,24 @@ def _options(base: str, text: str, allowed: list[str]) -> dict[str, int]:
     return settings
 
 
-def _own_module(name: str) -> nn.Module:
+def _load_user_module(name: str) -> nn.Module:
     rule = (
         f"model must be one of {', '.join(NETWORKS)}, or package.module:factory or file.py:factory"
     )
-    module = imported_reference(name, rule)
-    return module if isinstance(module, nn.Module) else _called(module, repr(name))
+    module = import_reference(name, rule)
+    return module if isinstance(module, nn.Module) else _call_factory(module, repr(name))
 
 
-def given_network(given: Any, seed: int) -> nn.Module:
-    """A network of the user's own: a copy of it, or a new one."""
-    # given: a network, or a function of no required arguments that returns one.
-    if isinstance(given, nn.Module):
-        return copy.deepcopy(given)
+def copy_or_build(source: Any, seed: int) -> nn.Module:
+    """Return a copy of a network, or the network that a function of the user's returns."""
+    # source: a network, or a function of no required arguments that returns one.
+    if isinstance(source, nn.Module):
+        return copy.deepcopy(source)
     with seeded(seed):
-        return _called(given, getattr(given, "__name__", type(given).__name__))
+        return _call_factory(source, getattr(source, "__name__", type(source).__name__))
 
 
-def _called(factory: Any, name: str) -> nn.Module:
+def _call_factory(factory: Any, name: str) -> nn.Module:
     with user_code(
         lambda error: (
             f"model {name} must be a module, or a function that needs no arguments and returns "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -51,7 +51,7 @@ COUNTER = "n_averaged"
 
 @dataclass(frozen=True, slots=True)
 class StateDict:
-    """One state dict of a file, as a network of certain names takes it."""
+    """One state dict of a file, with names as a certain network has them."""
 
     place: str  # keys that lead to it, such as "states.ema"; empty at the top
     prefix: str  # taken off all names, such as "module." of nn.DataParallel
@@ -61,83 +61,82 @@ class StateDict:
 
     @property
     def told(self) -> str:
-        """Which one it is, in words; empty of the whole file as it is."""
+        """Which of the file's state dicts this is, in words; empty where it is the whole file."""
         parts = [f"state dict {self.place!r}"] if self.place else []
         parts += [f"names without {self.prefix!r}"] if self.prefix else []
         return printable(", ".join(parts))
 
 
 def file_and_place(path: Path) -> tuple[Path, str]:
-    """A file of weights, and the keys of the state dict that the user named, as "states.ema"."""
-    file, mark, position = str(path).rpartition(NAMED)
-    return (Path(file), position) if mark and not path.exists() else (path, "")
+    """Split "weights.pt::states.ema" into the file and the keys of the state dict ("": none)."""
+    file, mark, keys = str(path).rpartition(NAMED)
+    return (Path(file), keys) if mark and not path.exists() else (path, "")
 
 
 def state_dicts(path: Path) -> list[StateDict]:
-    """All state dicts that a file holds, at least one, or the one named; those at the top first."""
+    """Return all state dicts of a file, those at the top first, or the one that `path` names."""
     # Dictionaries of tensors alone, as optimisers do not have them by name.
-    file, named = file_and_place(path)
-    held = plain_values(file)
-    keyed = sorted(_dictionaries(held, ()), key=lambda pair: len(pair[0]))
+    file, requested = file_and_place(path)
+    content = plain_values(file)
+    keyed = sorted(_dictionaries(content, ()), key=lambda pair: len(pair[0]))
     if not keyed:
-        if names := pickled(held):
+        if classes := stand_in_names(content):
             raise ModelError(
-                f"{file} must be {RULE}; it holds more than tensors ({names[0]}). {REMEDY}"
+                f"{file} must be {RULE}; it holds more than tensors ({classes[0]}). {REMEDY}"
             )
         raise ModelError(
-            f"{file} must hold a state dict of tensors; got {type(held).__name__}. Save "
+            f"{file} must hold a state dict of tensors; got {type(content).__name__}. Save "
             "model.state_dict() alone."
         )
     results = [
         StateDict(".".join(keys), "", tensors, COUNTER in tensors or any(map(_is_average, keys)))
         for keys, tensors in keyed
     ]
-    if not named:
+    if not requested:
         return results
-    chosen = [one for one in results if one.place == named]
-    if not chosen:
-        positions = ", ".join(repr(one.place) for one in results if one.place)
+    matching = [state for state in results if state.place == requested]
+    if not matching:
+        places = ", ".join(repr(state.place) for state in results if state.place)
         raise ModelError(
-            f"{file} must hold the state dict {named!r}; it holds "
-            f"{printable(positions) or 'one alone, without a name'}. Name one as {file}{NAMED}KEY, "
+            f"{file} must hold the state dict {requested!r}; it holds "
+            f"{printable(places) or 'one alone, without a name'}. Name one as {file}{NAMED}KEY, "
             f"or leave {NAMED} out."
         )
-    return chosen
+    return matching
 
 
-def fitting(results: Iterable[StateDict], wanted: Iterable[set[str]]) -> StateDict:
-    """The state dict whose names are those of a network, prefixes of wrappers taken off."""
-    # The one with most of the names wanted; of these none that is averaged over the training, where
-    # there is another; then the one with fewest further names, and the first.
-    names = list(wanted)
-    candidates = [one for each in results for one in _without_prefix(each, names)]
+def best_match(states: Iterable[StateDict], expected: Sequence[set[str]]) -> StateDict:
+    """Return the state dict that best matches a network's names, without wrappers' prefixes."""
+    # The one with the most of the network's names; among these prefer weights that are no average
+    # over the training, then the fewest further names, then the first.
+    candidates = [c for state in states for c in _strip_prefixes(state, expected)]
 
-    def common(one: StateDict) -> int:
-        return max(len(one.tensors.keys() & w) for w in names)
+    def n_common(state: StateDict) -> int:
+        return max(len(state.tensors.keys() & names) for names in expected)
 
-    def misfit(one: StateDict) -> tuple[int, bool, int, bool]:
-        others = min(len(one.tensors.keys() ^ w) for w in names)
-        return (-common(one), one.is_average, others, bool(one.prefix))
+    def misfit(state: StateDict) -> tuple[int, bool, int, bool]:
+        n_different = min(len(state.tensors.keys() ^ names) for names in expected)
+        return (-n_common(state), state.is_average, n_different, bool(state.prefix))
 
-    best = min(candidates, key=misfit)
-    positions = dict.fromkeys(one.place for one in candidates if common(one) == common(best))
-    return replace(best, others=tuple(position for position in positions if position != best.place))
+    closest = min(candidates, key=misfit)
+    places = dict.fromkeys(c.place for c in candidates if n_common(c) == n_common(closest))
+    return replace(closest, others=tuple(place for place in places if place != closest.place))
 
 
-def _without_prefix(state: StateDict, wanted: list[set[str]]) -> Iterator[StateDict]:
-    """The state dict as it is, and without what stands before all of its names."""
+def _strip_prefixes(state: StateDict, expected: Sequence[set[str]]) -> Iterator[StateDict]:
+    """Yield the state dict as it is, and without each dotted prefix that all its names share."""
     yield state
-    held = {name: t for name, t in state.tensors.items() if name != COUNTER}
-    if not held:
+    tensors = {name: t for name, t in state.tensors.items() if name != COUNTER}
+    if not tensors:
         return
-    first, *others = held
-    positions = [i + 1 for i, letter in enumerate(first) if letter == "."]
-    for end in positions:
-        prefix = first[:end]
-        if all(name.startswith(prefix) for name in others) and any(
-            first[end:] in w for w in wanted
+    example, *tails = tensors
+    ends = [i + 1 for i, letter in enumerate(example) if letter == "."]
+    for end in ends:
+        prefix = example[:end]
+        if all(name.startswith(prefix) for name in tails) and any(
+            example[end:] in names for names in expected
         ):
-            short = {name[end:]: t for name, t in held.items()}
+            short = {name[end:]: t for name, t in tensors.items()}
             yield replace(state, prefix=prefix, tensors=short)
 
 
@@ -147,22 +146,22 @@ def _is_average(key: str) -> bool:
 
 
 def _dictionaries(
-    held: object, keys: tuple[str, ...]
+    content: object, keys: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], dict[str, Tensor]]]:
-    """Dictionaries of tensors alone, under names, with the keys that lead to them."""
-    if not isinstance(held, dict) or not held or len(keys) > DEEPEST:
+    """Yield each dictionary of named tensors, however deep, after the keys that lead to it."""
+    if not isinstance(content, dict) or not content or len(keys) > DEEPEST:
         return
-    if all(isinstance(key, str) and isinstance(t, Tensor) for key, t in held.items()):
-        yield keys, dict(held)
+    if all(isinstance(key, str) and isinstance(t, Tensor) for key, t in content.items()):
+        yield keys, dict(content)
         return
-    for key, inner in held.items():
+    for key, inner in content.items():
         if isinstance(key, str):
             yield from _dictionaries(inner, (*keys, key))
 
 
 def plain_values(path: Path) -> object:
-    """What a file holds; nothing is unpickled but tensors and plain values."""
-    # What else was pickled, such as settings, is a `StandIn` that holds nothing.
+    """Read what a file holds; only tensors and plain values are unpickled."""
+    # Any other pickled object, such as settings, becomes a `StandIn` that holds nothing.
     rule = f"{path} must be {RULE}"
     if path.exists() and not path.is_file():  # a pipe would be waited for
         raise ModelError(f"{rule}; it is no regular file. {REMEDY}")
@@ -170,7 +169,7 @@ def plain_values(path: Path) -> object:
         if path.suffix.lower() == ".safetensors":
             return load_file(path)
         _check_archive(path)
-        with stood_in(path):
+        with allow_stand_ins(path):
             return torch.load(path, map_location="cpu", weights_only=True)
     except ModelError:
         raise
@@ -179,18 +178,18 @@ def plain_values(path: Path) -> object:
     except Exception as error:
         # Not torch's words: they advise to unpickle.
         match = re.search(r"GLOBAL ([\w.]+)", str(error))
-        more = f" ({printable(match[1])})" if match else ""
+        culprit = f" ({printable(match[1])})" if match else ""
         raise ModelError(
-            f"{rule}; it is damaged, or holds more than tensors{more}. {REMEDY}"
+            f"{rule}; it is damaged, or holds more than tensors{culprit}. {REMEDY}"
         ) from error
 
 
 def _check_archive(path: Path) -> None:
-    """Refuse an archive whose checksums fail, which torch does not look at, or that is a bomb."""
+    """Raise ValueError for an archive with a wrong checksum (torch checks none) or a zip bomb."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
-            held = sum(entry.file_size for entry in archive.infolist())
-            if held > path.stat().st_size or archive.testzip():  # torch does not compress
+            n_bytes = sum(entry.file_size for entry in archive.infolist())
+            if n_bytes > path.stat().st_size or archive.testzip():  # torch does not compress
                 raise ValueError(path)
 
 
@@ -200,28 +199,28 @@ def _check_archive(path: Path) -> None:
 
 
 class StandIn:
-    """An object that a file pickled, of which nothing is kept but the name of its class."""
+    """An empty object in place of a pickled one, of which only the name of its class is kept."""
 
     def __new__(cls, *_: Any, **__: Any) -> Any:
-        """Empty, whatever it is made of."""
+        """Create an empty object, whatever the arguments."""
         return object.__new__(cls)
 
     def __init__(self, *_: Any, **__: Any):
         pass
 
     def __setstate__(self, state: Any) -> None:
-        """Nothing of it is kept."""
+        """Ignore the pickled state."""
 
 
 class _Dictionary(StandIn):
-    """For a defaultdict: a plain dictionary, which takes what it held."""
+    """A plain dictionary in place of a defaultdict; it takes the pickled items."""
 
     def __new__(cls, *_: Any, **__: Any) -> Any:
         return {}
 
 
 class _List(StandIn):
-    """For a deque."""
+    """A plain list in place of a deque."""
 
     def __new__(cls, *_: Any, **__: Any) -> Any:
         return []
@@ -232,7 +231,7 @@ PLAIN = {"collections.defaultdict": _Dictionary, "collections.deque": _List}
 
 
 @contextmanager
-def stood_in(path: Path) -> Iterator[None]:
+def allow_stand_ins(path: Path) -> Iterator[None]:
     """Let `torch.load(path, weights_only=True)` read a file that pickles more than tensors."""
     try:
         names = torch.serialization.get_unsafe_globals_in_checkpoint(path)
@@ -249,23 +248,24 @@ def stood_in(path: Path) -> Iterator[None]:
         yield
 
 
-def pickled(held: Any) -> list[str]:
-    """Names of the classes that a value, however deep, holds stand-ins for."""
-    if isinstance(held, StandIn):
-        return [printable(type(held).__name__)]
-    inner = held.values() if isinstance(held, dict) else held
-    return [n for one in inner for n in pickled(one)] if isinstance(held, CONTAINERS) else []
+def stand_in_names(value: Any) -> list[str]:
+    """Return the names of the classes that a value, however deep, holds stand-ins for."""
+    if isinstance(value, StandIn):
+        return [printable(type(value).__name__)]
+    is_container = isinstance(value, CONTAINERS)
+    inner = value.values() if isinstance(value, dict) else value
+    return [n for item in inner for n in stand_in_names(item)] if is_container else []
 
 
 def is_harmless(name: str) -> bool:
-    """Whether settings may be made of it: of the standard library by a list, of others always."""
-    package, _, rest = name.partition(".")
-    inner = rest.removeprefix("_local.") if package == "pathlib" else rest  # Python 3.13
+    """Return whether a pickled class is of no standard module, or one that settings are made of."""
+    package, _, path = name.partition(".")
+    inner = path.removeprefix("_local.") if package == "pathlib" else path  # Python 3.13
     return package not in sys.stdlib_module_names or inner in STANDARD.get(package, ())
 
 
 def _class(name: str) -> Any:
-    """An empty class that torch takes for the one of this name."""
-    module, _, own = name.rpartition(".")
+    """Create an empty class that torch takes for the one of this name."""
+    module, _, base = name.rpartition(".")
     kind = PLAIN.get(name, StandIn)
-    return type(own, (kind,), {"__module__": module, "__qualname__": own})
+    return type(base, (kind,), {"__module__": module, "__qualname__": base})

@@ -49,7 +49,7 @@ class PermutationEquivariant(nn.Module):
         self.shared = nn.Parameter(nn.init.uniform_(shared, -bound / 10, bound / 10))
 
     def forward(self, x: Tensor) -> Tensor:
-        """[n, M] → [n, M] with one channel, or [n, M, in_channels] → [n, M, out_channels].
+        """Map [n, M] → [n, M] with one channel, or [n, M, in_channels] → [n, M, out_channels].
 
         Args:
             x: n sets of M elements.
@@ -60,13 +60,13 @@ class PermutationEquivariant(nn.Module):
         Raises:
             ModelError: x has another number of axes or of channels.
         """
-        flat = x.ndim == 2 and self.own.numel() == 1
-        if not flat and (x.ndim != 3 or x.shape[2] != self.own.shape[1]):
+        has_no_channel_axis = x.ndim == 2 and self.own.numel() == 1
+        if not has_no_channel_axis and (x.ndim != 3 or x.shape[2] != self.own.shape[1]):
             raise ModelError(
                 f"inputs must be [n, M, {self.own.shape[1]}] (or [n, M] with one channel in and "
                 f"out); got {list(x.shape)}."
             )
-        elements = x[..., None] if flat else x
-        total = elements.sum(dim=1, keepdim=True)
-        values = elements @ self.own.T + total @ self.shared.T
-        return values[..., 0] if flat else values
+        elements = x[..., None] if has_no_channel_axis else x
+        set_sum = elements.sum(dim=1, keepdim=True)
+        values = elements @ self.own.T + set_sum @ self.shared.T
+        return values[..., 0] if has_no_channel_axis else values

@@ -1,4 +1,4 @@
-"""The user's own scikit-learn estimator: by name, by class or made, and fitted as their code."""
+"""The user's own scikit-learn estimator: found by name, checked, and fitted."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torch import nn
 from datassay import rules
 from datassay.errors import ModelError
 from datassay.models.networks import NETWORKS
-from datassay.models.reference import imported_reference
+from datassay.models.reference import import_reference
 from datassay.models.user_code import user_code
 
 NEEDED = ("fit", "predict", "get_params")
 
 
 def named_estimator(name: str) -> Any:
-    """The estimator that "package.module:name" stands for; None of a network or anything else."""
+    """Return the estimator that "package.module:name" refers to; None where it is no estimator."""
     # Its class, or a function without arguments that returns one, will do: "sklearn.svm:SVC".
     rule = f"model must be one of {', '.join(NETWORKS)}, or package.module:name"
-    candidate = imported_reference(name, rule)
+    candidate = import_reference(name, rule)
     if callable(candidate) and not isinstance(candidate, nn.Module):
         with user_code(
             lambda error: (
@@ -34,13 +34,13 @@ def named_estimator(name: str) -> Any:
 
 
 def is_estimator(candidate: Any) -> bool:
-    """Whether it can be cloned, fitted and asked, and is no network."""
-    is_made = all(hasattr(candidate, name) for name in NEEDED) and not isinstance(candidate, type)
-    return is_made and not isinstance(candidate, nn.Module)
+    """Return whether an object can be cloned, fitted and asked to predict, and is no network."""
+    has_methods = all(hasattr(candidate, name) for name in NEEDED)
+    return has_methods and not isinstance(candidate, type | nn.Module)
 
 
 def checked_estimator(model: Any, *, is_classification: bool) -> Any:
-    """An estimator for the task, not fitted."""
+    """Return an unfitted estimator for the task; raise where it does not suit."""
     # is_classification: whether the targets are classes.
     if isinstance(model, type) and all(hasattr(model, name) for name in NEEDED):
         with user_code(lambda error: f"{model.__name__} must be made without arguments: {error}"):
@@ -53,57 +53,58 @@ def checked_estimator(model: Any, *, is_classification: bool) -> Any:
         )
     tells_classes = any(hasattr(model, name) for name in ("predict_proba", "decision_function"))
     if tells_classes != is_classification:
-        needed, kind = ("classes", "classifier") if is_classification else ("numbers", "regressor")
-        means = "with predict_proba or decision_function" if is_classification else "with predict"
+        content, kind = ("classes", "classifier") if is_classification else ("numbers", "regressor")
+        methods = "with predict_proba or decision_function" if is_classification else "with predict"
         raise ModelError(
-            f"model must be a {kind}, {means}, since the target holds {needed}; got "
+            f"model must be a {kind}, {methods}, since the target holds {content}; got "
             f"{type(model).__name__}. Give a {kind}."
         )
     return model
 
 
-def fitted(
+def fit_clone(
     model: Any, x: np.ndarray, y: np.ndarray, seed: int, weight: np.ndarray | None = None
 ) -> Any:
-    """A clone of an estimator, fitted, with a random state where it has one."""
+    """Fit a clone of an estimator; a random state, where it has one, is set to `seed`."""
     with user_code(
         lambda error: (
             f"the estimator must be able to learn from {len(x):,} samples; "
             f"{type(model).__name__} raised {error}"
         )
     ):
-        one: Any = clone(model)
-        if "random_state" in one.get_params():
-            one.set_params(random_state=seed)
-        return one.fit(x, y) if weight is None else one.fit(x, y, sample_weight=weight)
+        estimator: Any = clone(model)
+        if "random_state" in estimator.get_params():
+            estimator.set_params(random_state=seed)
+        return estimator.fit(x, y) if weight is None else estimator.fit(x, y, sample_weight=weight)
 
 
-def class_probabilities(one: Any, x: np.ndarray, n_classes: int) -> np.ndarray:
-    """What a fitted classifier's `predict_proba` says, [n, k] in the order of the classes."""
-    values = np.asarray(one.predict_proba(x))
-    placed = by_class(one, values, n_classes, unseen=0.0)
+def class_probabilities(classifier: Any, x: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return a fitted classifier's `predict_proba`, [n, k], columns in the order of the classes."""
+    values = np.asarray(classifier.predict_proba(x))
+    probabilities = by_class(classifier, values, n_classes, unseen=0.0)
     remedy = "Correct it, or wrap it in CalibratedClassifierCV."
-    name = f"predict_proba of {type(one).__name__}"
-    rules.probabilities(name, placed, remedy=remedy, error=ModelError)
-    return placed
+    name = f"predict_proba of {type(classifier).__name__}"
+    rules.probabilities(name, probabilities, remedy=remedy, error=ModelError)
+    return probabilities
 
 
-def by_class(one: Any, values: np.ndarray, n_classes: int, *, unseen: float) -> np.ndarray:
-    """Columns of a fitted classifier in the order of the classes, [n, k] in float64."""
-    # unseen: for a class that it does not name.
-    classes = np.asarray(getattr(one, "classes_", None))
-    known = np.arange(n_classes)
-    names_all = classes.ndim == 1 and len(np.unique(classes)) == len(classes)
-    if not names_all or not all((known == name).any() for name in classes):
+def by_class(classifier: Any, values: np.ndarray, n_classes: int, *, unseen: float) -> np.ndarray:
+    """Reorder a fitted classifier's columns to the order of the classes: [n, k] in float64."""
+    # unseen: value for a class that the classifier has never seen.
+    classes = np.asarray(getattr(classifier, "classes_", None))
+    all_classes = np.arange(n_classes)
+    is_distinct = classes.ndim == 1 and len(np.unique(classes)) == len(classes)
+    if not is_distinct or not all((all_classes == name).any() for name in classes):
         raise ModelError(
             f"model must have classes_ that name classes of 0 to {n_classes - 1}, each once; "
-            f"{type(one).__name__} has {classes.tolist()}. Set it in fit: np.unique(y)."
+            f"{type(classifier).__name__} has {classes.tolist()}. Set it in fit: np.unique(y)."
         )
     if values.ndim != 2 or values.shape[1] != len(classes):
         raise ModelError(
             f"model must give a column for each of its {len(classes)} classes_; "
-            f"{type(one).__name__} gave shape {list(values.shape)}. Fix classes_ or the columns."
+            f"{type(classifier).__name__} gave shape {list(values.shape)}. Fix classes_ or the "
+            "columns."
         )
-    placed = np.full((len(values), n_classes), unseen, np.float64)
-    placed[:, classes.astype(np.int64)] = values
-    return placed
+    columns = np.full((len(values), n_classes), unseen, np.float64)
+    columns[:, classes.astype(np.int64)] = values
+    return columns

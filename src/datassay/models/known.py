@@ -6,7 +6,7 @@ KNOWN = ("linear", "logistic", "mlp", "cnn", "lenet5")
 
 
 def check_known(name: str) -> None:
-    """Refuse a word that names no network, and nothing that could be a user's."""
+    """Raise ModelError for a word that names no built-in network and is no user's reference."""
     if ":" not in name and name not in {*KNOWN, "auto"}:
         raise ModelError(
             f"model must be one of {', '.join(KNOWN)}, auto, features:NAME, or "

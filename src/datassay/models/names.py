@@ -12,38 +12,38 @@ HEAD, BLOCK_HEAD = "mlp", "logistic"
 
 
 def asked_encoder(name: str) -> str:
-    """Which encoder a network's name asks for: "lite0" of "features:lite0+linear"; empty: none."""
-    return name if name == AUTO else _parts(name)[0]
+    """Return the encoder that a network's name asks for: "lite0" for "features:lite0+linear"."""
+    return name if name == AUTO else _split_name(name)[0]
 
 
 def full_name(name: str, train: SampleSet, head: str = HEAD) -> str:
-    """A network's name with nothing left to guess; `head` where the name leaves it open."""
-    # "features:lite0+mlp" of "features:lite0", and of "auto" on its embeddings; "mlp" of "auto" on
-    # anything else; other names as they are.
-    encoder, named = _parts(name)
+    """Return a network's name with encoder and head spelled out, `head` where it names none."""
+    # "features:lite0" becomes "features:lite0+mlp", and so does "auto" on its embeddings; "auto" on
+    # anything else becomes "mlp"; other names stay.
+    encoder, named_head = _split_name(name)
     if name == AUTO:
         encoder = "" if train.encoding is None else train.encoding.name
         return f"{FEATURES}{encoder}+{head}" if encoder else head
-    return f"{FEATURES}{encoder}+{named or head}" if encoder else name
+    return f"{FEATURES}{encoder}+{named_head or head}" if encoder else name
 
 
 def network_on(name: str, train: SampleSet) -> str:
-    """The network to build on x: what stands behind the encoder, or the name as it is."""
-    encoder, head = _parts(name)
+    """Return the network to build on x, without encoder; raise where x lacks its embeddings."""
+    encoder, head = _split_name(name)
     if not name.startswith(FEATURES):
         return name
-    there = "" if train.encoding is None else train.encoding.name
-    if encoder != there:
-        held = f"embeddings by {there}" if there else "no embeddings"
+    actual = "" if train.encoding is None else train.encoding.name
+    if encoder != actual:
+        content = f"embeddings by {actual}" if actual else "no embeddings"
         raise ModelError(
-            f"model {name!r} works on embeddings by {encoder}; x holds {held}. Load the samples "
+            f"model {name!r} works on embeddings by {encoder}; x holds {content}. Load the samples "
             f"with encode=Backbone({encoder!r}), or call Backbone({encoder!r})(train, val)."
         )
     return head
 
 
-def _parts(name: str) -> tuple[str, str]:
-    """(encoder, head) of features:ENCODER+HEAD; the head may be empty, both are of other names."""
+def _split_name(name: str) -> tuple[str, str]:
+    """Split features:ENCODER+HEAD into (encoder, head); both are empty for any other name."""
     if not name.startswith(FEATURES):
         return "", ""
     encoder, plus, head = name.removeprefix(FEATURES).rpartition("+")

@@ -28,7 +28,7 @@ class Affine(nn.Module):
         self.register_buffer("shift", shift)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Scale and shift; shape is kept."""
+        """Return x · scale + shift, of the same shape."""
         return x * self.scale + self.shift
 
 
@@ -48,19 +48,18 @@ class Spread:
 
     @property
     def restored(self) -> Affine:
-        """Its inverse."""
+        """The inverse layer, x · deviation + mean, in float32."""
         return Affine(self.deviation.float(), self.mean.float())
 
 
 def spread(x: np.ndarray, what: str = "x") -> Spread:
-    """Measure samples, so that a network can be given mean 0 and standard deviation 1."""
-    # Images ([n, h, w] and deeper) share one mean and one deviation; columns of a table have each
-    # their own. A constant column keeps its deviation of 0 out of the way: it is only centred. The
-    # sums are float64, so that the order of the samples does not change what is rounded to float32.
-    # Refused: values that float32, which networks compute in, cannot tell apart.
+    """Measure samples' mean and deviation, in all of an image set or per column of a table."""
+    # what: the samples' name in an error. A constant column gets a deviation of 1, so that it is
+    # only centred. The sums are float64, so that the order of the samples does not change what is
+    # rounded to float32. Values that float32, in which networks compute, cannot tell apart raise.
     axes = (0,) if x.ndim == 2 else tuple(range(x.ndim))
-    each = max(1, 2**22 // max(1, x[:1].size))
-    slices = [slice(start, start + each) for start in range(0, len(x), each)]
+    n_rows = max(1, 2**22 // max(1, x[:1].size))
+    slices = [slice(start, start + n_rows) for start in range(0, len(x), n_rows)]
     count = x.size / max(1, math.prod(x.shape[1:])) if axes == (0,) else x.size
     with np.errstate(over="ignore", invalid="ignore"):  # reported below
         mean = sum(x[s].sum(axes, dtype=np.float64) for s in slices) / count
@@ -68,9 +67,9 @@ def spread(x: np.ndarray, what: str = "x") -> Spread:
     constant = x.min(axes) == x.max(axes)
     mean = np.where(constant, x.min(axes), mean)
     deviation = np.where(constant, 1.0, np.sqrt(square))
-    told_apart = (deviation > 1e-30) & (deviation < 1e30) & (deviation > 1e-6 * np.abs(mean))
-    # A constant is only taken away.
-    bad = np.flatnonzero(~np.where(constant, np.abs(mean) < 1e30, told_apart))
+    is_wide = (deviation > 1e-30) & (deviation < 1e30) & (deviation > 1e-6 * np.abs(mean))
+    # A constant is only subtracted.
+    bad = np.flatnonzero(~np.where(constant, np.abs(mean) < 1e30, is_wide))
     if len(bad):
         column = f"column {bad[0]} of {what}" if mean.ndim else what
         raise DataError(
@@ -83,7 +82,7 @@ def spread(x: np.ndarray, what: str = "x") -> Spread:
 
 
 def linear(input_shape: tuple[int, ...], n_outputs: int) -> nn.Module:
-    """One dense layer: linear regression, or (multinomial) logistic regression by its loss.
+    """Build one dense layer: linear regression, or (multinomial) logistic regression by its loss.
 
     Args:
         input_shape: shape of one sample.
@@ -98,7 +97,7 @@ def linear(input_shape: tuple[int, ...], n_outputs: int) -> nn.Module:
 def mlp(
     input_shape: tuple[int, ...], n_outputs: int, width: int = 512, depth: int = 1
 ) -> nn.Module:
-    """Dense ReLU network with `depth` hidden layers of `width` units.
+    """Build a dense ReLU network with `depth` hidden layers of `width` units.
 
     Args:
         input_shape: shape of one sample.
@@ -118,8 +117,8 @@ def mlp(
 
 
 def cnn(input_shape: tuple[int, ...], n_outputs: int) -> nn.Module:
-    """The 4-layer convolutional network of S1 App. A.3, for images of at least 20 x 20 pixels."""
-    channels, size = _image(input_shape, "cnn", 20)
+    """Build the 4-layer convolutional network of S1 App. A.3, for images of 20 x 20 pixels on."""
+    channels, size = _image_shape(input_shape, "cnn", 20)
     convolutions = [
         nn.Conv2d(channels, 32, 4, stride=2, padding=1),
         nn.Conv2d(32, 32, 4, stride=2, padding=1),
@@ -133,7 +132,7 @@ def cnn(input_shape: tuple[int, ...], n_outputs: int) -> nn.Module:
 
 
 def lenet5(input_shape: tuple[int, ...], n_outputs: int) -> nn.Module:
-    """LeNet-5 with average pooling and tanh; 28 x 28 inputs are padded to 32 x 32 as in 1998.
+    """Build LeNet-5 with average pooling and tanh; 28 x 28 inputs are padded to 32 x 32 as in 1998.
 
     Args:
         input_shape: [channels, height, width] or [height, width], at least 12 x 12 pixels.
@@ -148,7 +147,7 @@ def lenet5(input_shape: tuple[int, ...], n_outputs: int) -> nn.Module:
     Source: LeCun et al. (1998), Fig. 2. Deviates: full connections between the second and third
     feature maps and a linear output layer, as every library builds it today.
     """
-    channels, size = _image(input_shape, "lenet5", 12)
+    channels, size = _image_shape(input_shape, "lenet5", 12)
     flat = 16 * _size(tuple((s // 2 - 4) // 2 for s in size))
     body: list[nn.Module] = [nn.Conv2d(channels, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2)]
     body += [nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2), nn.Flatten()]
@@ -162,7 +161,7 @@ NETWORKS: dict[str, Callable[..., nn.Module]] = dict(
 
 
 class _Channels(nn.Module):
-    """Gives [n, h, w] images their channel axis; [n, c, h, w] pass unchanged."""
+    """A layer that gives [n, h, w] images their channel axis; [n, c, h, w] pass unchanged."""
 
     def __init__(self, channels: int, size: tuple[int, int]):
         super().__init__()
@@ -172,7 +171,7 @@ class _Channels(nn.Module):
         return x.reshape(x.shape[0], *self.shape)
 
 
-def _image(shape: tuple[int, ...], name: str, smallest: int) -> tuple[int, tuple[int, int]]:
+def _image_shape(shape: tuple[int, ...], name: str, smallest: int) -> tuple[int, tuple[int, int]]:
     if len(shape) not in {2, 3}:
         raise ModelError(
             f"{name} takes images, [channels, height, width]; got samples of shape {list(shape)}. "

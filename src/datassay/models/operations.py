@@ -9,7 +9,7 @@ from torch.utils.flop_counter import flop_registry
 
 
 class OperationCounter(TorchDispatchMode):
-    """Counts the additions and multiplications of what runs in it, by operation."""
+    """A mode that counts the floating-point operations of the code inside it, by operation."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Import package.module:name, or path/file.py:name; what is installed goes before this folder."""
+"""Imports of package.module:name, or path/file.py:name; installed modules go before this folder."""
 
 from __future__ import annotations
 
@@ -24,9 +24,8 @@ from datassay.models.user_code import user_code
 logger = logging.getLogger(__name__)
 
 
-def imported_reference(name: str, rule: str) -> Any:
-    """Import the object of that name; a log line says which file it is from."""
-    # Gives whatever the attribute holds.
+def import_reference(name: str, rule: str) -> Any:
+    """Import the object that a reference names; a log line says which file it is from."""
     # name: "package.module:attribute", of what is installed, else of the current folder; or
     # "path/file.py:attribute", of that file whatever is installed.
     module_name, _, attribute = name.rpartition(":")
@@ -35,54 +34,52 @@ def imported_reference(name: str, rule: str) -> Any:
     def message(error: str) -> str:
         if error.startswith("SystemExit"):
             remedies.append('Put what the script runs behind `if __name__ == "__main__":`.')
-        where = f"{rule} that can be imported from {os.getcwd()}"
-        return " ".join((f"{where}; {name!r} raised {error}", *remedies))
+        requirement = f"{rule} that can be imported from {os.getcwd()}"
+        return " ".join((f"{requirement}; {name!r} raised {error}", *remedies))
 
     with user_code(message):  # a script may parse arguments, and exit, on import
-        position = _place(module_name)
-        remedies += _other_file(module_name, position)
-        new = position.key not in sys.modules
-        module = _imported(module_name, position)
+        source = _source(module_name)
+        remedies += _shadowed_file_note(module_name, source)
+        is_new = source.key not in sys.modules
+        module = _import_module(module_name, source)
         result = getattr(module, attribute)
-    if new or remedies:
-        file = " ".join((f"{module_name} is imported from {_file(module)}.", *remedies))
-        logger.info(file)
+    if is_new or remedies:
+        logger.info(" ".join((f"{module_name} is imported from {_file(module)}.", *remedies)))
     return result
 
 
 def is_reference(name: str) -> bool:
-    """Whether the name is of the user's own module, and not of a built-in network."""
+    """Return whether a name refers to the user's own module, and not to a built-in network."""
     return ":" in name and name.split(":")[0] not in NETWORKS and not name.startswith(FEATURES)
 
 
 def reference_file(name: str) -> str:
-    """Where the module of a reference was imported from."""
-    # Gives the path of its file; "built in" where it has none.
-    return _file(sys.modules[_place(name.rpartition(":")[0]).key])
+    """Return the path of the file a reference was imported from, or "built in"."""
+    return _file(sys.modules[_source(name.rpartition(":")[0]).key])
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a module is to be taken from."""
+class _Source:
+    """Where a module is imported from: its key in sys.modules, its file, and whose it is."""
 
     key: str
     file: Path | None
-    own: bool
+    is_own: bool
 
 
-def _place(module_name: str) -> _Place:
+def _source(module_name: str) -> _Source:
     if module_name.endswith(".py"):
         file = Path(module_name).resolve()
         # Of a name that is nobody else's: the file may be called like an installed module.
-        return _Place(f"{file.stem}_{zlib.crc32(os.fsencode(file)):08x}", file, own=True)
-    return _Place(module_name, None, own=not _is_installed(module_name.partition(".")[0]))
+        return _Source(f"{file.stem}_{zlib.crc32(os.fsencode(file)):08x}", file, is_own=True)
+    return _Source(module_name, None, is_own=not _is_installed(module_name.partition(".")[0]))
 
 
 def _is_installed(top: str) -> bool:
-    """Whether a module is found without the current folder; a bare folder of that name is none."""
+    """Return whether a module is importable without the current folder; a bare folder is none."""
     if top in sys.modules:
-        return _folder(top) != _here()
-    with _search(_elsewhere()):
+        return _folder(top) != _current_folder()
+    with _search_path(_other_search_folders()):
         try:
             spec = importlib.util.find_spec(top)
         except (ImportError, ValueError):
@@ -90,17 +87,17 @@ def _is_installed(top: str) -> bool:
     return spec is not None and spec.origin is not None
 
 
-def _imported(module_name: str, position: _Place) -> ModuleType:
-    if position.key in sys.modules:
-        return sys.modules[position.key]
-    if not position.own:
-        with _search(_elsewhere()):
+def _import_module(module_name: str, source: _Source) -> ModuleType:
+    if source.key in sys.modules:
+        return sys.modules[source.key]
+    if not source.is_own:
+        with _search_path(_other_search_folders()):
             return importlib.import_module(module_name)
     before = set(sys.modules)
-    folder = _here() if position.file is None else position.file.parent
-    with _search([*_elsewhere(), str(folder)]):
+    folder = _current_folder() if source.file is None else source.file.parent
+    with _search_path([*_other_search_folders(), str(folder)]):
         module = (
-            importlib.import_module(module_name) if position.file is None else _loaded(position)
+            importlib.import_module(module_name) if source.file is None else _execute_file(source)
         )
     # Workers of an engine cannot import it: it travels with its code, and so do its neighbours.
     for name in sys.modules.keys() - before:
@@ -109,39 +106,39 @@ def _imported(module_name: str, position: _Place) -> ModuleType:
     return module
 
 
-def _loaded(position: _Place) -> ModuleType:
-    assert position.file is not None
-    spec = importlib.util.spec_from_file_location(position.key, position.file)
+def _execute_file(source: _Source) -> ModuleType:
+    assert source.file is not None
+    spec = importlib.util.spec_from_file_location(source.key, source.file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[position.key] = module
+    sys.modules[source.key] = module
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[position.key]
+        del sys.modules[source.key]
         raise
     return module
 
 
-def _other_file(module_name: str, position: _Place) -> list[str]:
-    """What to say where the current folder has a module of an installed one's name."""
+def _shadowed_file_note(module_name: str, source: _Source) -> list[str]:
+    """Return a hint where the current folder has a file of the same name as an installed module."""
     file = Path(*module_name.split(".")).with_suffix(".py")
-    if position.own or not file.is_file():
+    if source.is_own or not file.is_file():
         return []
     return [f"What is installed goes first; for the file of this folder write {file}:name."]
 
 
-def _here() -> Path:
+def _current_folder() -> Path:
     return Path.cwd().resolve()
 
 
-def _elsewhere() -> list[str]:
-    """The search path without the current folder."""
-    return [folder for folder in sys.path if Path(folder or ".").resolve() != _here()]
+def _other_search_folders() -> list[str]:
+    """Return the search path without the current folder."""
+    return [folder for folder in sys.path if Path(folder or ".").resolve() != _current_folder()]
 
 
 def _folder(top: str) -> Path | None:
-    """The folder in which a loaded module, or package, stands; None of what is built in."""
+    """Return the folder that holds a loaded module or package; None for a built-in one."""
     file = getattr(sys.modules.get(top), "__file__", None)
     if file is None:
         return None
@@ -154,8 +151,8 @@ def _file(module: ModuleType) -> str:
 
 
 @contextmanager
-def _search(folders: list[str]) -> Iterator[None]:
-    """Import from these folders inside."""
+def _search_path(folders: list[str]) -> Iterator[None]:
+    """Search for imports in these folders only, while the context lasts."""
     before = list(sys.path)
     sys.path[:] = folders
     try:

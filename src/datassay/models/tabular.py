@@ -30,28 +30,28 @@ STOPPED_BY = 0.1  # share of the rows that tell when to stop
 
 
 def fit_seconds(n: int, columns: int, n_classes: int) -> float:
-    """Nominal seconds of one fit of boosted trees; a linear model takes less."""
+    """Return the nominal seconds of one fit of boosted trees; a linear model takes less."""
     return TREE_SECONDS * (n + TREE_ROWS) * (columns + TREE_COLUMNS) * max(1, n_classes)
 
 
 def draws(name: str, train: SampleSet) -> bool:
-    """Return whether fits of a model to the same samples differ: of trees that stop early."""
+    """Return whether fits of a model to the same samples differ, as of trees that stop early."""
     return name == TREES and (train.is_classification or len(train) > STOPPED_FROM)
 
 
 def few_threads(n: int) -> threadpool_limits:
-    """One thread for few rows: at each node of a tree, each product, they wait for each other."""
+    """Limit numerical libraries to one thread for few rows, where more threads only wait."""
     return threadpool_limits(1 if n <= ONE_THREAD else None)
 
 
 def column_parts(samples: SampleSet) -> list[list[int]]:
-    """Columns of x that belong together: the 0/1 columns of one category, each other alone."""
+    """Group the columns of x: the 0/1 columns of one category together, each other alone."""
     names = sorted((f"{c.name}=" for c in samples.columns if c.read_as == "category"), key=len)
     features = samples.feature_names or ("",) * int(np.prod(samples.x.shape[1:]))
     parts: dict[Any, list[int]] = {}
     for j, feature in enumerate(features):
-        own = next((name for name in reversed(names) if feature.startswith(name)), j)
-        parts.setdefault(own, []).append(j)
+        category = next((name for name in reversed(names) if feature.startswith(name)), j)
+        parts.setdefault(category, []).append(j)
     return list(parts.values())
 
 
@@ -75,33 +75,33 @@ class TableRegressor(BaseEstimator):
         self.kind, self.random_state, self.parts, self.quick = kind, random_state, parts, quick
 
     def fit(self, X: Any, y: Shaped[np.ndarray, " n"], sample_weight: Any = None) -> TableRegressor:
-        """Fit it to samples of any size, of classes that may be single or only one."""
+        """Fit the model to any number of samples; a class may be rare, or be the only one."""
         self.scaler_ = None if self.kind == TREES else StandardScaler().fit(X)
         self.edges_: list[np.ndarray] = []
         if self.kind == TREES and sample_weight is not None:
             # scikit-learn sorts a column anew for each of 254 weighted percentiles.
-            columns = self._columns(X)[np.asarray(sample_weight) != 0].T
+            columns = self._prepare(X)[np.asarray(sample_weight) != 0].T
             method = "averaged_inverted_cdf"
             self.edges_ = [np.unique(np.percentile(c, BIN_EDGES, method=method)) for c in columns]
         with few_threads(len(X)):
-            self.model_ = self._model(y).fit(self._columns(X), y, sample_weight=sample_weight)
+            self.model_ = self._build(y).fit(self._prepare(X), y, sample_weight=sample_weight)
         return self
 
     def predict(self, X: Any) -> Shaped[np.ndarray, " n"]:
-        """Targets, or classes."""
-        return self.model_.predict(self._columns(X))
+        """Return the predicted targets, or classes."""
+        return self.model_.predict(self._prepare(X))
 
-    def _columns(self, X: Any) -> Any:
+    def _prepare(self, X: Any) -> Any:
         if self.scaler_ is not None:
             return self.scaler_.transform(X)
         if max(map(len, self.parts), default=1) > 1:
-            X = np.stack([X[:, some] @ np.arange(1.0, len(some) + 1) for some in self.parts], 1)
+            X = np.stack([X[:, part] @ np.arange(1.0, len(part) + 1) for part in self.parts], 1)
         if not self.edges_:
             return X
-        coded = [np.searchsorted(*one) for one in zip(self.edges_, X.T, strict=True)]
-        return np.stack(coded, 1).astype(np.float64)
+        bins = [np.searchsorted(*pair) for pair in zip(self.edges_, X.T, strict=True)]
+        return np.stack(bins, 1).astype(np.float64)
 
-    def _model(self, y: np.ndarray) -> Any:
+    def _build(self, y: np.ndarray) -> Any:
         if self.kind != TREES:
             return RidgeCV(PENALTIES) if len(y) <= ONE_THREAD else Ridge()
         # As in scikit-learn: a tenth of few rows tells badly when to stop, the worse if some are
@@ -109,18 +109,18 @@ class TableRegressor(BaseEstimator):
         return HistGradientBoostingRegressor(**self._settings(stops=self.quick or "auto"))
 
     def _settings(self, *, stops: bool | str) -> dict[str, Any]:
-        quick = {"learning_rate": 0.2, "max_leaf_nodes": 15} if self.quick else {}
-        return {"early_stopping": stops, "random_state": self.random_state, **quick}
+        speedup = {"learning_rate": 0.2, "max_leaf_nodes": 15} if self.quick else {}
+        return {"early_stopping": stops, "random_state": self.random_state, **speedup}
 
 
 class TableClassifier(TableRegressor):
-    """The same of classes; the arguments are those of `TableRegressor`."""
+    """The same models for classes; the arguments are those of `TableRegressor`."""
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:
-        """Probabilities of the classes that it has seen."""
-        return self.model_.predict_proba(self._columns(X))
+        """Return the probabilities of the classes seen in the fit."""
+        return self.model_.predict_proba(self._prepare(X))
 
-    def _model(self, y: np.ndarray) -> Any:
+    def _build(self, y: np.ndarray) -> Any:
         self.classes_, counts = np.unique(y, return_counts=True)
         if len(counts) == 1:
             return DummyClassifier()

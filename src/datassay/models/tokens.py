@@ -18,7 +18,7 @@ FIELDS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 def token_array(encoding: Mapping[str, Any]) -> Int[np.ndarray, "n fields length"]:
-    """A tokenizer's output as the x of a `SampleSet`.
+    """Turn a tokenizer's output into the x of a `SampleSet`.
 
     Args:
         encoding: input_ids, attention_mask and, where the tokenizer gives them, token_type_ids,
@@ -63,5 +63,5 @@ class TokenLogits(nn.Module):
         self.model = model
 
     def forward(self, x: Int[Tensor, "n fields length"]) -> Float[Tensor, "n k"]:
-        """Logits of token ids; padding is masked."""
+        """Return the logits of token ids; padding is masked."""
         return self.model(**dict(zip(FIELDS, x.unbind(1), strict=False))).logits

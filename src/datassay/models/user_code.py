@@ -1,4 +1,4 @@
-"""Run somebody's own code: what it raises becomes one line, torch's settings stay as they were."""
+"""Runs somebody's own code: an error becomes one line, and torch's settings stay as they were."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from datassay.machine import available_memory, out_of_memory
 def user_code(
     message: Callable[[str], str], kind: type[DatassayError] = ModelError
 ) -> Iterator[None]:
-    """Run a user's code inside."""
-    # What it changes in torch for the whole process (precision and device of new tensors,
-    # gradients, threads, deterministic algorithms, the state of the generator) is put back.
-    # message: the error's kind and first line → what to tell the user.
+    """Run the user's code inside; raise any error as `kind`, with a message for the user."""
+    # What the code changes in torch for the whole process (precision and device of new tensors,
+    # gradients, threads, deterministic algorithms, the state of the generator) is restored.
+    # message: turns the error's kind and first line into the message.
     try:
-        with _settings_kept():
+        with _restore_settings():
             yield
     except (DatassayError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        raise kind(_memory(error) or message(brief(error))) from error
+        raise kind(_memory_message(error) or message(brief(error))) from error
 
 
 def brief(error: BaseException) -> str:
-    """An error's kind and first line, without what terminals take as commands."""
+    """Return an error's kind and first line, without control sequences of terminals."""
     try:
         text = str(error).strip().splitlines() or ["no message"]
     except Exception:  # noqa: BLE001 a user's error may fail to say what it is
@@ -38,8 +38,8 @@ def brief(error: BaseException) -> str:
     return printable(f"{type(error).__name__}: {text[0].rstrip('.')}.")
 
 
-def _memory(error: BaseException) -> str:
-    """What to say where memory gave out, of whatever torch raises then; else nothing."""
+def _memory_message(error: BaseException) -> str:
+    """Return the message for an error that means memory ran out; "" for any other error."""
     if not out_of_memory(error):
         return ""
     return (
@@ -50,20 +50,20 @@ def _memory(error: BaseException) -> str:
 
 
 @contextmanager
-def _settings_kept() -> Iterator[None]:
+def _restore_settings() -> Iterator[None]:
     before, generator = _settings(), torch.get_rng_state()
     try:
         yield
     finally:
         torch.set_rng_state(generator)
-        after = _settings()
+        current = _settings()
         for setter, value in before.items():
-            if after[setter] != value:
+            if current[setter] != value:
                 setter(value)
 
 
 def _settings() -> dict[Callable[[Any], object], Any]:
-    """What sets torch for the whole process, and what it is set to."""
+    """Return torch's process-wide settings: the function that sets each, and its value."""
     return {
         torch.set_default_dtype: torch.get_default_dtype(),
         torch.set_default_device: torch.get_default_device(),

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from datassay.errors import ModelError, printable
-from datassay.models.checkpoints import NAMED, StateDict, file_and_place, fitting, state_dicts
+from datassay.models.checkpoints import NAMED, StateDict, best_match, file_and_place, state_dicts
 from datassay.models.networks import Affine
 
 logger = logging.getLogger(__name__)
@@ -36,25 +36,25 @@ def load_weights(model: nn.Module, path: Path) -> tuple[str, ...]:
         ModelError: it cannot be read, holds no state dict (of that name), or none that fits the
             model.
     """
-    result = _chosen(model, path)
-    if result.told:
-        logger.warning("%s: %s", path, result.told)
+    state = _matching_state(model, path)
+    if state.told:
+        logger.warning("%s: %s", path, state.told)
     target = model
-    if _scales(model) and "0.scale" not in result.tensors:
+    if _starts_with_scaling(model) and "0.scale" not in state.tensors:
         assert isinstance(model, nn.Sequential)
         target = model[1]
-    load_state(target, result.tensors, str(path))
-    return _choice(result, path)
+    load_state(target, state.tensors, str(path))
+    return _choice_notes(state, path)
 
 
 def weights_choice(path: Path, model: nn.Module) -> tuple[str, ...]:
-    """As `load_weights`, of a file that has been read."""
-    return _choice(_chosen(model, path), path)
+    """Return the notes of `load_weights` about a file whose weights were loaded already."""
+    return _choice_notes(_matching_state(model, path), path)
 
 
-def _choice(state: StateDict, path: Path) -> tuple[str, ...]:
-    file, named = file_and_place(path)
-    if named or not (state.others or state.is_average):
+def _choice_notes(state: StateDict, path: Path) -> tuple[str, ...]:
+    file, requested = file_and_place(path)
+    if requested or not (state.others or state.is_average):
         return ()
     kind = "averaged over the training" if state.is_average else "as the training left them"
     if not state.others:
@@ -64,90 +64,90 @@ def _choice(state: StateDict, path: Path) -> tuple[str, ...]:
                 "holds no others of this network. Give the trained weights where these are meant."
             ),
         )
-    others = ", ".join(repr(position) for position in state.others)
+    alternatives = ", ".join(map(repr, state.others))
     return (
         printable(
             f"{file} holds several state dicts of this network: {state.place!r} was taken, not "
-            f"{others}. Name another as {file}{NAMED}{state.others[0]}."
+            f"{alternatives}. Name another as {file}{NAMED}{state.others[0]}."
         ),
     )
 
 
-def load_state(model: nn.Module, given: Mapping[str, Tensor], path: str) -> None:
+def load_state(model: nn.Module, tensors: Mapping[str, Tensor], path: str) -> None:
     """Load a state dict that holds exactly the model's tensors."""
-    # given: name → tensor; of several names of one tensor, one is enough.
-    state, target = dict(given), model
-    _fill_tied(target, state, path)
-    expected = target.state_dict()
-    wrong = [
+    # tensors: by name; of a tensor with several names in the model, one name is enough.
+    state = dict(tensors)
+    _fill_tied(model, state, path)
+    expected = model.state_dict()
+    misfits = [
         f"{name} {'missing' if name not in state else list(state[name].shape)} instead of "
         f"{list(tensor.shape)}"
         for name, tensor in expected.items()
         if name not in state or state[name].shape != tensor.shape
     ] + [f"{printable(name)} unknown" for name in state.keys() - expected.keys()]
-    if wrong:
+    if misfits:
         raise ModelError(
             f"{path} must hold every tensor of the model in its shape, and no other; got "
-            f"{', '.join(sorted(wrong)[:3])}{', ...' if len(wrong) > 3 else ''}. Check --model "
+            f"{', '.join(sorted(misfits)[:3])}{', ...' if len(misfits) > 3 else ''}. Check --model "
             "against the checkpoint."
         )
     for name, tensor in expected.items():
         _check_values(name, state[name], tensor, path)
-    target.load_state_dict(state)
+    model.load_state_dict(state)
 
 
 def weights_source(path: Path, model: nn.Module) -> str:
-    """Which weights a file holds: path, digest, state dict, and precision if not float32."""
+    """Describe a file of weights: path, digest, state dict, and precision where not float32."""
     with file_and_place(path)[0].open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    result = _chosen(model, path)
-    kinds = {t.dtype for t in result.tensors.values() if t.is_floating_point()}
-    names = sorted(str(k).removeprefix("torch.") for k in kinds - {torch.float32})
-    turned = f"{' and '.join(names)} turned into the network's precision" if names else ""
+    state = _matching_state(model, path)
+    dtypes = {t.dtype for t in state.tensors.values() if t.is_floating_point()}
+    names = sorted(str(k).removeprefix("torch.") for k in dtypes - {torch.float32})
+    conversion = f"{' and '.join(names)} turned into the network's precision" if names else ""
     if names:
-        logger.warning("%s: %s", path, turned)
-    parts = [f"SHA-256 {digest[:16]}", *filter(None, (result.told, turned))]
+        logger.warning("%s: %s", path, conversion)
+    parts = [f"SHA-256 {digest[:16]}", *filter(None, (state.told, conversion))]
     return f"{path} ({', '.join(parts)})"
 
 
-def _chosen(model: nn.Module, path: Path) -> StateDict:
-    wanted = [set(model.state_dict())]
-    if _scales(model):
+def _matching_state(model: nn.Module, path: Path) -> StateDict:
+    expected = [set(model.state_dict())]
+    if _starts_with_scaling(model):
         assert isinstance(model, nn.Sequential)
-        wanted.append(set(model[1].state_dict()))
-    return fitting(state_dicts(path), wanted)
+        expected.append(set(model[1].state_dict()))
+    return best_match(state_dicts(path), expected)
 
 
-def _scales(model: nn.Module) -> bool:
-    """Whether it is one of ours, whose own scaling comes before the network."""
+def _starts_with_scaling(model: nn.Module) -> bool:
+    """Return whether a network is a built-in one, whose first layer scales the inputs."""
     return isinstance(model, nn.Sequential) and isinstance(model[0], Affine)
 
 
-def _fill_tied(target: nn.Module, state: dict[str, Tensor], path: str) -> None:
-    """Give tensors of several names, of which files may hold one, all of their names."""
+def _fill_tied(model: nn.Module, state: dict[str, Tensor], path: str) -> None:
+    """Add a tied tensor's missing names to the state; raise where its copies differ."""
     groups: dict[int, list[str]] = {}
-    for name, tensor in target.state_dict(keep_vars=True).items():
+    for name, tensor in model.state_dict(keep_vars=True).items():
         groups.setdefault(id(tensor), []).append(name)
     for names in groups.values():
-        held = [name for name in names if name in state]
-        for name in held[1:]:
-            if not torch.equal(state[name], state[held[0]]):
+        present = [name for name in names if name in state]
+        for name in present[1:]:
+            if not torch.equal(state[name], state[present[0]]):
                 raise ModelError(
-                    f"{path} must hold the same values for {held[0]} and {name}, which are one "
+                    f"{path} must hold the same values for {present[0]} and {name}, which are one "
                     "tensor of the model; they differ. Check --model against the checkpoint."
                 )
-        state |= {name: state[held[0]] for name in names if held and name not in state}
+        state |= {name: state[present[0]] for name in names if present and name not in state}
 
 
-def _check_values(name: str, tensor: Tensor, into: Tensor, path: str) -> None:
+def _check_values(name: str, tensor: Tensor, target: Tensor, path: str) -> None:
     kind = f"{tensor.dtype}".removeprefix("torch.")
     if tensor.is_meta or tensor.layout != torch.strided or tensor.is_quantized:
         kind = "on the meta device" if tensor.is_meta else "sparse or quantized"
-    elif tensor.is_floating_point() == into.is_floating_point() and not tensor.is_complex():
-        held = tensor.to(into.dtype)
-        if not held.is_floating_point() or held.isfinite().all() or not into.isfinite().all():
+    elif tensor.is_floating_point() == target.is_floating_point() and not tensor.is_complex():
+        cast = tensor.to(target.dtype)
+        if not cast.is_floating_point() or cast.isfinite().all() or not target.isfinite().all():
             return
-        kind = f"not finite in the model's {str(into.dtype).removeprefix('torch.')}"
+        kind = f"not finite in the model's {str(target.dtype).removeprefix('torch.')}"
     raise ModelError(
         f"{path} must hold finite, dense numbers of the model's kind; {name} is {kind}. Save the "
         "weights again, as model.state_dict() has them."

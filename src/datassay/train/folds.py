@@ -16,7 +16,7 @@ from datassay.data.groups import group_folds
 from datassay.data.samples import SampleSet
 from datassay.data.settings import HELD_OUT
 from datassay.errors import DataError, ModelError
-from datassay.models.estimators import fitted
+from datassay.models.estimators import fit_clone
 from datassay.models.user_code import user_code
 from datassay.progress import Progress
 from datassay.results import result
@@ -127,7 +127,7 @@ def held_out_outputs(
     for kept, held in _folds(y, together, seed, is_classification=samples.is_classification):
         if most_rows is not None and len(kept) > most_rows:
             kept = np.sort(draw.permutation(kept)[:most_rows])
-        one = fitted(model, x[order[kept]], y[kept], seed)
+        one = fit_clone(model, x[order[kept]], y[kept], seed)
         with user_code(lambda error: f"the estimator must judge what it never saw; it {error}"):
             outputs[order[held]] = estimator_outputs(
                 one, x[order[held]], width, samples.is_classification

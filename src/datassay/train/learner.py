@@ -22,7 +22,7 @@ from datassay.collect.fingerprint import code_fingerprint
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
-from datassay.models.estimators import by_class, class_probabilities, fitted, named_estimator
+from datassay.models.estimators import by_class, class_probabilities, fit_clone, named_estimator
 from datassay.models.reference import is_reference
 from datassay.models.tabular import TREES, TableClassifier, TableRegressor, column_parts, draws
 from datassay.models.user_code import user_code
@@ -255,7 +255,9 @@ class Estimators(_Learner):
         rows = rows_of(train, self.dtype)
         for number, chosen in enumerate(subsets, first):
             weight = None if weights is None else weights[chosen] / weights[chosen].mean()
-            yield fitted(self.estimator, rows[chosen], train.y[chosen], self.seed + number, weight)
+            yield fit_clone(
+                self.estimator, rows[chosen], train.y[chosen], self.seed + number, weight
+            )
 
     def predictions(self, some: Any, val: SampleSet, n_classes: int) -> Float[np.ndarray, "1 m k"]:
         """1 for the class that the fit names and 0 for others, or targets."""

@@ -20,7 +20,7 @@ from datassay.data.samples import SampleSet
 from datassay.data.synthetic.functions import FunctionProblem, function_problem
 from datassay.errors import SettingError
 from datassay.models.build import build_model
-from datassay.models.reference import imported_reference
+from datassay.models.reference import import_reference
 from datassay.progress import Progress, silent
 from datassay.report.wording import count
 from datassay.results import result
@@ -107,7 +107,7 @@ def _problem(name: str, domain: str | None) -> FunctionProblem:
             "none. Write --domain 0:1,0:10."
         )
     inputs = tuple(f"x{j}" for j in range(len(box)))
-    return FunctionProblem(name, imported_reference(name, RULE), box, inputs, ())
+    return FunctionProblem(name, import_reference(name, RULE), box, inputs, ())
 
 
 def _pairs(text: str) -> list[list[float]]:

@@ -1,4 +1,4 @@
-"""Which encoder: by name, or by what the samples are."""
+"""The choice of an encoder, by name or by the kind of the samples."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from datassay.errors import ModelError
 from datassay.models.backbones import hugging_face, image_models, lite0, minilm
 from datassay.models.backbones.encoder import Encoder, WeightsFile
 
-NAMED: dict[str, Callable[[], Encoder]] = {lite0.NAME: lite0.lite0, minilm.NAME: minilm.minilm}
-LOADED: dict[str, Callable[[str], Encoder]] = {
+ENCODERS: dict[str, Callable[[], Encoder]] = {lite0.NAME: lite0.lite0, minilm.NAME: minilm.minilm}
+LOADERS: dict[str, Callable[[str], Encoder]] = {
     image_models.PREFIX: image_models.image_model,
     hugging_face.PREFIX: hugging_face.hugging_face,
 }
-# What each kind of sample takes unless one is named.
+# The default encoder of each kind of sample.
 OWN: dict[Literal["image", "text"], tuple[str, str, WeightsFile]] = {
     "image": (lite0.NAME, lite0.CODE, lite0.WEIGHTS),
     "text": (minilm.NAME, minilm.CODE, minilm.WEIGHTS),
@@ -25,27 +25,27 @@ OWN: dict[Literal["image", "text"], tuple[str, str, WeightsFile]] = {
 
 
 def encoder_named(name: str) -> Encoder:
-    """The encoder of that name, on the CPU, its weights read and checked."""
-    if name in NAMED:
-        return NAMED[name]()
-    for prefix, load in LOADED.items():
+    """Load the encoder of that name on the CPU, with its weights checked."""
+    if name in ENCODERS:
+        return ENCODERS[name]()
+    for prefix, load in LOADERS.items():
         if name.startswith(prefix) and name != prefix:
             return load(name)
     raise ModelError(
-        f"features: must name an encoder, {', '.join(NAMED)}, timm:NAME or hf:NAME; got {name!r}. "
-        "For a module of yours called features write features.py:NAME."
+        f"features: must name an encoder, {', '.join(ENCODERS)}, timm:NAME or hf:NAME; got "
+        f"{name!r}. For a module of yours called features write features.py:NAME."
     )
 
 
 def reads(samples: SampleSet) -> Literal["image", "text", "neither"]:
-    """What an encoder would read of these samples: texts, or pixels or files, or neither."""
+    """Return which kind of encoder these samples suit: of texts, of images, or neither."""
     if samples.texts is not None:
         return "text"
     return "image" if samples.kind == "image" else "neither"
 
 
-def own_encoder(*sets: SampleSet) -> tuple[str, bool]:
-    """The encoder that these samples take unless told, empty where none, and if it is installed."""
+def default_encoder(*sets: SampleSet) -> tuple[str, bool]:
+    """Return the default encoder's name for these samples ("": none), and if it is installed."""
     kind = reads(sets[0])
     if kind == "neither" or (kind == "image" and not all(map(are_photographs, sets))):
         return "", False
@@ -53,6 +53,6 @@ def own_encoder(*sets: SampleSet) -> tuple[str, bool]:
 
 
 def is_installed(kind: Literal["image", "text"]) -> bool:
-    """Return whether the encoder that such samples take is there."""
+    """Return whether the default encoder for images or for texts is installed."""
     _, code, weights = OWN[kind]
     return weights.is_there and importlib.util.find_spec(code) is not None

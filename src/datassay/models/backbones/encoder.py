@@ -1,4 +1,4 @@
-"""What an encoder is: weights, what it reads, and one batch of samples to its embeddings."""
+"""Encoders: their weights, what they read, and how a batch of samples becomes embeddings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from datassay.errors import ModelError, install
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """A batch's embeddings."""
+    """The embeddings of a batch."""
 
     values: Float[Tensor, "b width"]  # one row per sample
     cut: Bool[np.ndarray, " b"]  # texts longer than the encoder reads; images never are
@@ -27,7 +27,7 @@ class Embedded:
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """A pretrained network that is not trained any more."""
+    """A frozen pretrained network that turns samples into embeddings."""
 
     name: str  # as `features:NAME` has it
     reads: Literal["image", "text"]  # images: [1 or 3 channels, h, w] in [0, 1], of any size
@@ -41,14 +41,14 @@ class Encoder:
 
 
 def image_embedded(values: Tensor) -> Embedded:
-    """Embeddings of images, none of which is cut."""
+    """Wrap embeddings of images, which are never truncated, as an `Embedded`."""
     # values: [b, width].
     return Embedded(values, np.zeros(len(values), dtype=bool))
 
 
 def masked_mean(states: Tensor, mask: Tensor) -> Tensor:
-    """The mean, [b, width], of token states, scaled to length 1; padding counts for nothing."""
-    # states: [b, length, width], of the last layer; mask: [b, length], 1 where there is a token.
+    """Average token states, without those of padding, and scale to length 1: [b, width]."""
+    # states: [b, length, width], of the last layer; mask: [b, length], 0 for padding, else 1.
     # Source: all-MiniLM-L6-v2's own modules.json. Deviates nowhere.
     weight = mask[:, :, None].to(states.dtype)
     mean = (states * weight).sum(1) / weight.sum(1).clamp(min=1)
@@ -57,7 +57,7 @@ def masked_mean(states: Tensor, mask: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class WeightsFile:
-    """A file of weights in a package."""
+    """A file of weights inside an installed package."""
 
     package: str  # as it is imported; some print when they are, so it is only looked for
     distribution: str  # as pip calls it, with the version that the digest is of
@@ -70,33 +70,33 @@ class WeightsFile:
         return importlib.util.find_spec(self.package) is not None
 
     def read(self, name: str) -> bytes:
-        """All bytes, checked; what was checked is what is used."""
+        """Read the whole file, and raise unless it has the expected SHA-256."""
         check_installed(name, self.package)
-        result = importlib.util.find_spec(self.package)
-        assert result is not None and result.submodule_search_locations
-        path = Path(result.submodule_search_locations[0]) / self.path
+        spec = importlib.util.find_spec(self.package)
+        assert spec is not None and spec.submodule_search_locations
+        path = Path(spec.submodule_search_locations[0]) / self.path
         try:
             content = path.read_bytes()
         except OSError as error:
             raise ModelError(
                 f"encoder features:{name} needs {path}, which cannot be read: {error.strerror}. "
-                f"Run: {self._again}"
+                f"Run: {self._remedy}"
             ) from None
         digest = hashlib.sha256(content).hexdigest()
         if digest != self.sha256:
             raise ModelError(
                 f"encoder features:{name} needs weights with the SHA-256 {self.sha256[:16]}...; "
-                f"{path} has {digest[:16]}..., so it is damaged or was changed. Run: {self._again}"
+                f"{path} has {digest[:16]}..., so it is damaged or was changed. Run: {self._remedy}"
             )
         return content
 
     @property
-    def _again(self) -> str:
+    def _remedy(self) -> str:
         return f"pip install --force-reinstall --no-deps {self.distribution}"
 
 
 def check_installed(name: str, package: str, extra: str = "features") -> None:
-    """Refuse before any work is done an encoder whose package is not there."""
+    """Raise ModelError where the package that an encoder needs is not installed."""
     if importlib.util.find_spec(package) is None:
         raise ModelError(
             f"encoder features:{name} needs the package {package}, which is not installed. Run: "

@@ -22,34 +22,34 @@ LONGEST = 100_000  # what a tokenizer gives beyond that means no limit
 
 
 def hugging_face(name: str) -> Encoder:
-    """An encoder of texts or of images, with its own tokenizer or preprocessing, of that name."""
-    # Of texts the mean of the tokens' states at length 1, of images what it pools, else the mean of
-    # its states. Only safetensors and code of transformers itself are loaded.
+    """Load the named encoder of texts or images, with its own tokenizer or preprocessing."""
+    # A text's embedding is the mean of its tokens' states, scaled to length 1; an image's is the
+    # pooled output, else the mean of the states. Only safetensors and code of transformers load.
     check_installed(name, "transformers")
     from transformers import AutoConfig, AutoModel
 
-    position = name.removeprefix(PREFIX)
-    with user_code(lambda error: _not_loaded(name, error)):
-        config: Any = AutoConfig.from_pretrained(position)
+    checkpoint = name.removeprefix(PREFIX)
+    with user_code(lambda error: _loading_error(name, error)):
+        config: Any = AutoConfig.from_pretrained(checkpoint)
         reads_text, reads_images = hasattr(config, "vocab_size"), hasattr(config, "num_channels")
         if reads_text == reads_images:
             raise ModelError(
                 f"encoder features:{name} must read images alone or texts alone; a "
                 f"{config.model_type} does not. Name another."
             )
-        network: Any = AutoModel.from_pretrained(position, use_safetensors=True)
+        network: Any = AutoModel.from_pretrained(checkpoint, use_safetensors=True)
         network.float().eval().requires_grad_(False)
-        return _of_texts(name, network) if reads_text else _of_images(name, network)
+        return _text_encoder(name, network) if reads_text else _image_encoder(name, network)
 
 
-def _not_loaded(name: str, error: str) -> str:
+def _loading_error(name: str, error: str) -> str:
     return (
         f"encoder features:{name} must be one that transformers loads from safetensors; it raised "
         f"{error} Check the name, the folder or the network."
     )
 
 
-def _of_texts(name: str, network: Any) -> Encoder:
+def _text_encoder(name: str, network: Any) -> Encoder:
     from transformers import AutoTokenizer
 
     tokenizer: Any = AutoTokenizer.from_pretrained(name.removeprefix(PREFIX))
@@ -57,13 +57,13 @@ def _of_texts(name: str, network: Any) -> Encoder:
     limit = min(int(n) for n in limits if n and n < LONGEST)
 
     def embed(texts: list[str], device: torch.device) -> Embedded:
-        whole = tokenizer(texts, verbose=False)["input_ids"]
-        read = tokenizer(
+        full_ids = tokenizer(texts, verbose=False)["input_ids"]
+        tokens = tokenizer(
             texts, truncation=True, max_length=limit, padding=True, return_tensors="pt"
         ).to(device)
-        states = network(**read).last_hidden_state
-        cut = np.array([len(ids) > limit for ids in whole])
-        return Embedded(masked_mean(states, read["attention_mask"]), cut)
+        states = network(**tokens).last_hidden_state
+        is_cut = np.array([len(ids) > limit for ids in full_ids])
+        return Embedded(masked_mean(states, tokens["attention_mask"]), is_cut)
 
     recipe = f"{network.config.model_type}; the mean of its tokens' states, scaled to length 1"
     with torch.no_grad():  # a tokenizer that cannot pad, or a network that needs more, shows here
@@ -71,7 +71,7 @@ def _of_texts(name: str, network: Any) -> Encoder:
     return Encoder(name, "text", recipe, network, width, str, embed, limit=limit)
 
 
-def _of_images(name: str, network: Any) -> Encoder:
+def _image_encoder(name: str, network: Any) -> Encoder:
     from transformers import AutoImageProcessor
 
     processor: Any = AutoImageProcessor.from_pretrained(name.removeprefix(PREFIX))
@@ -85,10 +85,10 @@ def _of_images(name: str, network: Any) -> Encoder:
         ][0]
 
     def embed(prepared: list[Any], device: torch.device) -> Embedded:
-        given = network(pixel_values=torch.stack(prepared).to(device))
-        pooled = getattr(given, "pooler_output", None)
+        result = network(pixel_values=torch.stack(prepared).to(device))
+        pooled = getattr(result, "pooler_output", None)
         if pooled is None:
-            states = given.last_hidden_state  # [b, tokens, width], or [b, width, h, w]
+            states = result.last_hidden_state  # [b, tokens, width], or [b, width, h, w]
             pooled = states.mean((2, 3)) if states.ndim == 4 else states.mean(1)
         return image_embedded(pooled.flatten(1))
 

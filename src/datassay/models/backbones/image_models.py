@@ -17,7 +17,7 @@ PREFIX = "timm:"
 
 
 def image_model(name: str) -> Encoder:
-    """A network of timm without its last layer, images prepared as its own configuration says."""
+    """Load a network of timm without its last layer, and its own preparation of images."""
     check_installed(name, "timm", "timm")
     with user_code(
         lambda error: (
@@ -30,10 +30,11 @@ def image_model(name: str) -> Encoder:
         _check_no_pickle(name, timm.models.load_state_dict)
         network: Any = timm.create_model(name.removeprefix(PREFIX), pretrained=True, num_classes=0)
         network.float().eval().requires_grad_(False)
-        how = timm.data.resolve_model_data_config(network)
-    prepare = PixelPreparation(
-        how["input_size"][-1], how["mean"], how["std"], how["crop_pct"], how["interpolation"]
-    )
+        size, *scaling = (
+            timm.data.resolve_model_data_config(network)[key]
+            for key in ("input_size", "mean", "std", "crop_pct", "interpolation")
+        )
+    prepare = PixelPreparation(size[-1], *scaling)
 
     def embed(prepared: list[Any], device: torch.device) -> Embedded:
         return image_embedded(network(torch.stack(prepared).to(device)).flatten(1))
@@ -43,8 +44,8 @@ def image_model(name: str) -> Encoder:
 
 
 def _check_no_pickle(name: str, load_state_dict: Callable[..., Any]) -> None:
-    given = inspect.signature(load_state_dict).parameters.get("weights_only")
-    if given is None or given.default is not True:
+    weights_only = inspect.signature(load_state_dict).parameters.get("weights_only")
+    if weights_only is None or weights_only.default is not True:
         raise ModelError(
             f"encoder features:{name} needs a timm that reads weights only; this one would "
             "unpickle files, which can run code. Run: pip install --upgrade timm"

@@ -30,7 +30,7 @@ PREPARATION = PixelPreparation(224, mean=127 / 255, deviation=128 / 255)
 
 
 def lite0() -> Encoder:
-    """The network without its last layer: what enters that, averaged over the image.
+    """Load the network without its last layer; its features are averaged over the image.
 
     Returns:
         The encoder.

@@ -31,7 +31,7 @@ WEIGHTS = WeightsFile(
 
 
 def minilm() -> Encoder:
-    """The encoder with its own tokenizer; read from the archive, which is not unpacked anywhere.
+    """Load the encoder and its own tokenizer from the archive, without unpacking it to disk.
 
     Returns:
         The encoder.
@@ -59,15 +59,14 @@ def minilm() -> Encoder:
     tokenizer.enable_padding(pad_id=network.config.pad_token_id)
 
     def embed(texts: list[str], device: torch.device) -> Embedded:
-        read = tokenizer.encode_batch(texts)
+        encodings = tokenizer.encode_batch(texts)
         ids, mask = (
-            torch.tensor([getattr(one, name) for one in read], device=device)
+            torch.tensor([getattr(encoding, name) for encoding in encodings], device=device)
             for name in ("ids", "attention_mask")
         )
         states = network(input_ids=ids, attention_mask=mask).last_hidden_state
-        return Embedded(
-            masked_mean(states, mask), np.array([bool(one.overflowing) for one in read])
-        )
+        is_cut = np.array([bool(encoding.overflowing) for encoding in encodings])
+        return Embedded(masked_mean(states, mask), is_cut)
 
     recipe = "all-MiniLM-L6-v2; the mean of its tokens' states, scaled to length 1"
     return Encoder(

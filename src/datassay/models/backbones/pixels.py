@@ -1,4 +1,4 @@
-"""How one image becomes what an image encoder was trained on."""
+"""The preparation of an image for an image encoder."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class PixelPreparation:
 
     Attributes:
         side: pixels of the result.
-        mean: taken off pixels in [0, 1]; one number, or one a channel.
-        deviation: that they are then divided by, likewise.
+        mean: subtracted from pixels in [0, 1]; one number, or one per channel.
+        deviation: divisor of the centred pixels, likewise.
         crop: side of the square in the middle, in sides of the smaller dimension.
         mode: of torch's interpolate, with antialiasing where images are made smaller.
     """
@@ -33,7 +33,7 @@ class PixelPreparation:
     mode: str = "bicubic"
 
     def __call__(self, image: Any) -> Float[Tensor, "3 side side"]:
-        """One image as the network takes it.
+        """Crop, resize and scale one image as the network's training images were.
 
         Args:
             image: [channels, height, width] in [0, 1], 1 or 3 channels, of any size.
@@ -54,13 +54,13 @@ class PixelPreparation:
         if middle.shape[1] == GREY:
             middle = middle.expand(-1, 3, -1, -1)
         mean, deviation = (
-            torch.as_tensor(v, dtype=torch.float32).reshape(-1, 1, 1)
-            for v in (self.mean, self.deviation)
+            torch.as_tensor(value, dtype=torch.float32).reshape(-1, 1, 1)
+            for value in (self.mean, self.deviation)
         )
         return (middle[0] - mean) / deviation
 
     @property
     def words(self) -> str:
-        """What is done, for a page."""
-        part = "the middle square" if self.crop == 1 else f"{self.crop:.3g} of the middle square"
-        return f"{part} at {self.side}×{self.side} pixels ({self.mode})"
+        """The preparation in words, for a page."""
+        area = "the middle square" if self.crop == 1 else f"{self.crop:.3g} of the middle square"
+        return f"{area} at {self.side}×{self.side} pixels ({self.mode})"

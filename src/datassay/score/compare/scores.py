@@ -17,7 +17,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
-from datassay.models.estimators import fitted, is_estimator
+from datassay.models.estimators import fit_clone, is_estimator
 from datassay.models.names import AUTO, full_name
 from datassay.models.networks import seeded
 from datassay.progress import Progress, silent
@@ -146,7 +146,7 @@ def _of_estimator(
     if "label issue score" in samples:
         samples["label issue score"] = label_issues(train, model=estimator, seed=seed).score
     progress(STEP, 1, 2)
-    model = fitted(estimator, rows_of(train), train.y, seed)
+    model = fit_clone(estimator, rows_of(train), train.y, seed)
     outputs = fitted_outputs(model, train)[None]
     spread = np.maximum(rows_of(train).std(0), 1e-12)
     features = (rows_of(train) / spread, rows_of(val) / spread)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from datassay.collect.gradients.blocks import Block, as_matrix
 from datassay.collect.jacobian.suitable import unwrapped
 from datassay.errors import ModelError, SettingError
-from datassay.models.checkpoints import pickled, plain_values
+from datassay.models.checkpoints import plain_values, stand_in_names
 
 FILE = "optimizer.pt"
 # Ways to hand out weights to groups that are held at once; with more they are ambiguous anyway.
@@ -122,7 +122,7 @@ def _state(given: Any) -> Mapping[str, Any]:
         given = plain_values(Path(location))
     for one in _dictionaries(given):
         if {"state", "param_groups"} <= one.keys() and one["param_groups"]:
-            if names := pickled(one):
+            if names := stand_in_names(one):
                 raise ModelError(
                     f"{location} must hold tensors and plain numbers; it holds more than tensors "
                     f"({names[0]}). Save optimizer.state_dict() with numbers of Python."

@@ -11,7 +11,7 @@ from datassay.collect.jacobian.inputs import check_device
 from datassay.commands.run.settings import RunSettings, TrainingSettings
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
-from datassay.models.build import build_model, given_network
+from datassay.models.build import build_model, copy_or_build
 from datassay.models.estimators import checked_estimator, named_estimator
 from datassay.models.names import AUTO, FEATURES, HEAD, full_name
 from datassay.models.reference import is_reference
@@ -72,5 +72,5 @@ def starting_network(train: SampleSet, settings: RunSettings, index: int = 0) ->
     """One of the networks of a run, which differ in their seed; the first is linearised."""
     seed = settings.seed + index
     if settings.given is not None:  # from its own weights, where it is no function that makes one
-        return given_network(settings.given, seed)
+        return copy_or_build(settings.given, seed)
     return build_model(settings.model, train, weights=settings.weights, seed=seed)
