@@ -19,7 +19,7 @@ from datassay.models.build import build_model
 from datassay.score.compare.retraining_check import baselines
 from datassay.score.label_issues import LabelIssues
 from datassay.score.sample_information import sample_information
-from datassay.train.folds import judging, validation_score
+from datassay.train.folds import make_splits, validation_score
 from datassay.train.recipe import Recipe
 from datassay.train.training import train_networks, with_loss
 from helpers.linearizations import linearization, random_jacobians
@@ -106,19 +106,19 @@ def test_without_a_validation_part_each_network_is_judged_on_another_fifth():
     samples = blobs(52, 0)
     y = np.append(samples.y[:-1], 3)  # the last class has a single sample
     samples = replace(samples, y=y, ids=np.arange(100, 152), class_names=("a", "b", "c", "d"))
-    parts = judging(samples, None, 6, seed=1)
+    parts = make_splits(samples, None, 6, seed=1)
     held = np.stack([queries.ids - 100 for queries in parts.queries])
     assert held.shape == (6, 10) and len(np.unique(held[:5])) == 50  # each judged once by five
     assert not set(held[5]) <= set(held[0]) and 51 not in held
-    for rest, part in zip(parts.rest, held, strict=True):
+    for rest, part in zip(parts.train_idx, held, strict=True):
         assert np.array_equal(np.sort([*rest, *part]), np.arange(52))
         assert np.abs(np.bincount(y[part], minlength=4)[:3] - 10 / 3).max() <= 1
     shuffled = np.random.default_rng(0).permutation(52)
-    again = judging(samples.subset(shuffled), None, 6, seed=1)
+    again = make_splits(samples.subset(shuffled), None, 6, seed=1)
     for one, other in zip(parts.queries, again.queries, strict=True):
         assert set(one.ids) == set(other.ids)  # the order of the rows is no matter
     order = parts.order(np.arange(52)[::-1], 2)
-    assert np.array_equal(order, parts.rest[2][::-1])
+    assert np.array_equal(order, parts.train_idx[2][::-1])
 
 
 def test_removal_curve_without_a_validation_part():
@@ -131,9 +131,9 @@ def test_removal_curve_without_a_validation_part():
     assert curve.score[:, 0].min() > 0.7
     assert curve.at("class a first", 1 / 3).mean() < curve.at(RANDOM, 1 / 3).mean() - 0.2
     # Each network is judged on the samples that it never saw.
-    parts = judging(train, None, 2)
+    parts = make_splits(train, None, 2)
     for s, queries in enumerate(parts.queries):
-        subsets = torch.as_tensor(parts.rest)
+        subsets = torch.as_tensor(parts.train_idx)
         networks = train_networks(models, train, subsets, with_loss(recipe, train))
         assert curve.score[0, 0, s] == validation_score(networks, queries)[s]
 

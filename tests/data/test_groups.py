@@ -19,7 +19,7 @@ from datassay.score.checks.together import _shared, held_together
 from datassay.score.label_issues import label_issues
 from datassay.score.labels.ridge import ridge_fit
 from datassay.stats import by_groups, paired
-from datassay.train.folds import held_out_outputs, judging
+from datassay.train.folds import held_out_outputs, make_splits
 from datassay.train.learner import Estimators
 
 
@@ -43,11 +43,11 @@ def test_no_group_is_in_two_parts():
     assert not set(train.groups) & set(val.groups) and len(train) + len(val) == 240
     assert 0.2 <= len(val) / 240 <= 0.3
     for seed in range(3):
-        parts = judging(train, None, 2 * FIFTHS, seed)
-        for rest, held in zip(parts.rest, parts.held, strict=True):
+        parts = make_splits(train, None, 2 * FIFTHS, seed)
+        for rest, held in zip(parts.train_idx, parts.test_idx, strict=True):
             assert not set(train.groups[rest]) & set(train.groups[held])
-        assert len({len(rest) for rest in parts.rest}) == 1
-        assert np.array_equal(np.sort(np.concatenate(parts.held[:FIFTHS])), np.arange(len(train)))
+        assert len({len(rest) for rest in parts.train_idx}) == 1
+        assert np.array_equal(np.sort(np.concatenate(parts.test_idx[:FIFTHS])), range(len(train)))
 
 
 def test_the_latest_are_held_out_and_blocks_are_of_one_time():

@@ -9,7 +9,7 @@ from datassay.machine import thread_count, threads_for
 from datassay.progress import OutOfTime
 from datassay.train.learner import Networks
 from datassay.train.recipe import Recipe
-from datassay.train.together import STACK, Fitting, _trained, predictions_of, train_in_stacks
+from datassay.train.together import STACK, Fitting, _train_stack, predictions_of, train_in_stacks
 from datassay.train.training import train_networks, with_loss
 
 RECIPE = Recipe(steps=40, batch_size=16)
@@ -56,9 +56,9 @@ def test_a_fit_of_which_a_stack_ran_out_of_time_predicts_nothing(monkeypatch):
     def first_alone(fits, recipe, size, members):
         if members[0] != (0, 0):
             raise OutOfTime
-        return _trained(fits, recipe, size, members)
+        return _train_stack(fits, recipe, size, members)
 
-    monkeypatch.setattr("datassay.train.together._trained", first_alone)
+    monkeypatch.setattr("datassay.train.together._train_stack", first_alone)
     done = predictions_of(some, may_end=True)  # one network of the sixth is in the first stack
     assert [one is None for one in done] == [False] * 5 + [True] * 3
     with pytest.raises(OutOfTime):

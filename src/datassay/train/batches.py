@@ -1,4 +1,4 @@
-"""Samples of each update: all samples, each network's own subset, or minibatches."""
+"""The samples of each update: all samples, each network's own subset, or minibatches."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Batch:
         x: inputs, [n, ...] (shared by all networks) or [S, batch, ...].
         y: targets, the same leading axes.
         weights: [S, n] or [S, batch]: of each sample in its network's loss, summing to 1.
-        shared: whether x and y are.
-        positions: [S, n] or [S, batch]: of each sample among all n.
+        shared: whether all networks share x and y.
+        positions: [S, n] or [S, batch]: each sample's position among all n.
     """
 
     x: Tensor
@@ -45,22 +45,22 @@ def batches(
     seed: int,
     dtype: torch.dtype,
 ) -> Iterator[Batch]:
-    """The batches of S networks, network s drawing from subsets[s]."""
+    """Yield the batch of each update of S networks; network s draws from subsets[s]."""
     # Cost: S · batch inputs gathered an update; full batches are gathered once, or never when the
     # subsets hold most samples (then S n instead of S kept samples pass through the networks).
     if batch_size is None:
-        whole = _full_batch(x, y, subsets, dtype)
+        full_batch = _full_batch(x, y, subsets, dtype)
         for _ in range(steps):
-            yield whole
+            yield full_batch
         return
     size = min(batch_size, subsets.shape[1])
     weights = torch.full((len(subsets), size), 1 / size, dtype=dtype)
-    for chosen in _shuffled(subsets, steps, size, [stream(seed, s) for s in range(len(subsets))]):
-        yield Batch(_rows(x, chosen), _rows(y, chosen), weights, False, chosen)
+    for idx in _shuffle(subsets, steps, size, [stream(seed, s) for s in range(len(subsets))]):
+        yield Batch(_rows(x, idx), _rows(y, idx), weights, False, idx)
 
 
 def stream(seed: int, network: int) -> int:
-    """Seed of a network's order among those that train together."""
+    """Return the seed of the order in which network number `network` sees its samples."""
     return 1_000_003 * seed + network
 
 
@@ -75,56 +75,56 @@ def ragged_batches(
     weights: Float[Tensor, "S n"] | None,
     dtype: torch.dtype,
 ) -> Iterator[Batch]:
-    """Minibatches of networks whose subsets differ in size, each as `batches` draws them alone."""
-    # y: targets of n samples, for each version of the labels in turn; `versions` says which one
-    # each network learns from. size: at most the smallest subset. streams: seed of each network's
-    # order. weights: mean 1 over each network's subset; None: all alike.
-    even = torch.full((len(subsets), size), 1 / size, dtype=dtype)
+    """Yield minibatches of networks whose subsets differ in size, each as `batches` draws them."""
+    # y: the n targets of each version of the labels, one version after the other. versions: which
+    # one each network learns from. size: at most the smallest subset. streams: seed of each
+    # network's order. weights: mean 1 over each network's subset; None: all equal.
+    uniform = torch.full((len(subsets), size), 1 / size, dtype=dtype)
     shift = torch.as_tensor(versions)[:, None] * len(x)
-    own = [
-        _shuffled(rows[None], steps, size, [seed])
+    orders = [
+        _shuffle(rows[None], steps, size, [seed])
         for rows, seed in zip(subsets, streams, strict=True)
     ]
-    for rows in zip(*own, strict=True):
-        chosen = torch.cat(rows)
-        part = even if weights is None else even * weights.gather(1, chosen)
-        yield Batch(_rows(x, chosen), _rows(y, chosen + shift), part, False, chosen)
+    for rows in zip(*orders, strict=True):
+        idx = torch.cat(rows)
+        w = uniform if weights is None else uniform * weights.gather(1, idx)
+        yield Batch(_rows(x, idx), _rows(y, idx + shift), w, False, idx)
 
 
-def weighted(
-    draw: Iterator[Batch],
+def multiply_weights(
+    batches: Iterator[Batch],
     subsets: Int[Tensor, "S kept"],
     sample_weight: Tensor | Callable[[Tensor], Tensor],
 ) -> Iterator[Batch]:
-    """The batches with their weights multiplied by those of the samples."""
+    """Yield the batches with their weights multiplied by those of the samples."""
     if not callable(sample_weight):
-        weight = _mean_one(sample_weight, subsets)
-        for batch in draw:
-            part = weight.gather(1, batch.positions).to(batch.weights.dtype)
-            yield replace(batch, weights=batch.weights * part)
+        weight = _scale_to_mean_one(sample_weight, subsets)
+        for batch in batches:
+            factor = weight.gather(1, batch.positions).to(batch.weights.dtype)
+            yield replace(batch, weights=batch.weights * factor)
         return
-    for batch in draw:
-        part = sample_weight(batch.positions)
-        if part.shape != batch.positions.shape or not _usable(part):
+    for batch in batches:
+        factor = sample_weight(batch.positions)
+        if factor.shape != batch.positions.shape or not _are_valid_weights(factor):
             raise SettingError(
                 "sample_weight must give a finite weight of at least 0 for every position, "
-                f"{list(batch.positions.shape)}; got shape {list(part.shape)}"
-                f"{'' if _usable(part) else ' with others'}."
+                f"{list(batch.positions.shape)}; got shape {list(factor.shape)}"
+                f"{'' if _are_valid_weights(factor) else ' with others'}."
             )
-        yield replace(batch, weights=batch.weights * part.to(batch.weights.dtype))
+        yield replace(batch, weights=batch.weights * factor.to(batch.weights.dtype))
 
 
-def _usable(weight: Tensor) -> bool:
+def _are_valid_weights(weight: Tensor) -> bool:
     return bool(((weight >= 0) & weight.isfinite()).all())
 
 
-def _mean_one(weight: Tensor, subsets: Int[Tensor, "S kept"]) -> Float[Tensor, "S n"]:
+def _scale_to_mean_one(weight: Tensor, subsets: Int[Tensor, "S kept"]) -> Float[Tensor, "S n"]:
     if weight.ndim not in {1, 2} or (weight.ndim == 2 and len(weight) != len(subsets)):
         raise SettingError(
             f"sample_weight must be [n] or [networks, n], {len(subsets)} networks; got shape "
             f"{list(weight.shape)}."
         )
-    if weight.shape[-1] <= int(subsets.max()) or not _usable(weight):
+    if weight.shape[-1] <= int(subsets.max()) or not _are_valid_weights(weight):
         raise SettingError(
             "sample_weight must hold a finite weight of at least 0 for every sample; got "
             f"{weight.shape[-1]} weights, {int((~(weight >= 0)).sum())} of them negative or NaN."
@@ -142,28 +142,28 @@ def _rows(t: Tensor, positions: Int[Tensor, "S size"]) -> Tensor:
 
 
 def _full_batch(x: Tensor, y: Tensor, subsets: Int[Tensor, "S kept"], dtype: torch.dtype) -> Batch:
-    n_networks, kept = subsets.shape
-    if kept < SHARED_FROM * len(x):
-        weights = torch.full((n_networks, kept), 1 / kept, dtype=dtype)
+    n_networks, subset_size = subsets.shape
+    if subset_size < SHARED_FROM * len(x):
+        weights = torch.full((n_networks, subset_size), 1 / subset_size, dtype=dtype)
         return Batch(x[subsets], y[subsets], weights, False, subsets)
     weights = torch.zeros(n_networks, len(x), dtype=dtype)
-    weights.scatter_add_(1, subsets, torch.full(subsets.shape, 1 / kept, dtype=dtype))
+    weights.scatter_add_(1, subsets, torch.full(subsets.shape, 1 / subset_size, dtype=dtype))
     return Batch(x, y, weights, True, torch.arange(len(x)).expand(n_networks, -1))
 
 
-def _shuffled(
+def _shuffle(
     subsets: Int[Tensor, "S kept"], steps: int, size: int, seeds: Sequence[int]
 ) -> Iterator[Int[Tensor, "S size"]]:
-    """[S, size] positions an update; every network reshuffles its own subset each epoch."""
-    kept = subsets.shape[1]
+    """Yield the [S, size] positions of each update; every network reshuffles each epoch."""
+    subset_size = subsets.shape[1]
     streams = [torch.Generator().manual_seed(seed) for seed in seeds]
-    order, used = subsets, kept
+    order, n_used = subsets, subset_size
     for _ in range(steps):
-        if used + size > kept:
+        if n_used + size > subset_size:
             order = torch.stack([
-                row[torch.randperm(kept, generator=g)]
+                row[torch.randperm(subset_size, generator=g)]
                 for row, g in zip(subsets, streams, strict=True)
             ])
-            used = 0
-        yield order[:, used : used + size]
-        used += size
+            n_used = 0
+        yield order[:, n_used : n_used + size]
+        n_used += size

@@ -26,7 +26,7 @@ LBFGS_GRADIENT = 1e-6
 
 @result
 class ConvexFit:
-    """The minima.
+    """The minima of several convex fits.
 
     Attributes:
         weights: θ, [B, p], by output.
@@ -101,7 +101,7 @@ class _Problem:
         slope, _ = loss_derivatives(outputs, self.targets, self.loss)
         return self.features.pullback(self.weight[..., None] * slope) + self.ridge * theta
 
-    def part(self, keep: Tensor) -> _Problem:
+    def select(self, keep: Tensor) -> _Problem:
         targets = self.targets if self.targets.ndim == 2 else self.targets[keep]
         return _Problem(self.features, targets, self.loss, self.ridge, self.weight[keep])
 
@@ -109,21 +109,21 @@ class _Problem:
 def _newton(
     problem: _Problem, theta: Float[Tensor, "B p"], max_steps: int | None
 ) -> Float[Tensor, "B p"]:
-    """Newton's method with halved steps; models that have arrived leave the batch."""
-    active = torch.arange(len(theta))
+    """Return minima by Newton's method with step halving; models that converged leave the batch."""
+    active_idx = torch.arange(len(theta))
     for _ in range(max_steps or MAX_NEWTON_STEPS):
-        part = problem.part(active)
-        here, outputs = theta[active], problem.features.outputs(theta[active])
-        gradient = part.gradient(here, outputs)
-        going = gradient.norm(dim=1) > NEWTON_GRADIENT
-        if not going.any():
+        active_problem = problem.select(active_idx)
+        weights, outputs = theta[active_idx], problem.features.outputs(theta[active_idx])
+        gradient = active_problem.gradient(weights, outputs)
+        is_open = gradient.norm(dim=1) > NEWTON_GRADIENT
+        if not is_open.any():
             break
-        active, part = active[going], part.part(going)
-        here, outputs, gradient = here[going], outputs[going], gradient[going]
-        moved, arrived = _newton_step(part, here, outputs, gradient)
-        theta[active] = moved
-        active = active[~arrived]
-        if not len(active):
+        active_idx, active_problem = active_idx[is_open], active_problem.select(is_open)
+        weights, outputs, gradient = weights[is_open], outputs[is_open], gradient[is_open]
+        new_weights, is_converged = _newton_step(active_problem, weights, outputs, gradient)
+        theta[active_idx] = new_weights
+        active_idx = active_idx[~is_converged]
+        if not len(active_idx):
             break
     return theta
 
@@ -134,7 +134,7 @@ def _newton_step(
     outputs: Float[Tensor, "B n k"],
     gradient: Float[Tensor, "B p"],
 ) -> tuple[Float[Tensor, "B p"], Tensor]:
-    """One step, and which models it can lower no further: they are at their rounding floor."""
+    """Return weights after one step, and which models no step improves: those at rounding."""
     _, curvature = loss_derivatives(outputs, problem.targets, problem.loss)
     hessian = problem.features.curvature(problem.weight[..., None, None] * curvature)
     hessian.diagonal(dim1=-2, dim2=-1).add_(problem.ridge)
@@ -152,14 +152,14 @@ def _newton_step(
     value = problem.value(theta, outputs)
     size = torch.ones_like(value)
     for _ in range(40):
-        tried = theta + size[:, None] * step
-        new_value = problem.value(tried, problem.features.outputs(tried))
+        candidate = theta + size[:, None] * step
+        new_value = problem.value(candidate, problem.features.outputs(candidate))
         # Near the minimum the decrease is below the rounding of the value itself.
         worse = new_value > value + 1e-4 * size * slope + 1e-14 * value.abs()
         if not worse.any():
             break
         size = torch.where(worse, size / 2, size)
-    return torch.where(worse[:, None], theta, tried), worse
+    return torch.where(worse[:, None], theta, candidate), worse
 
 
 def _lbfgs(
@@ -169,12 +169,12 @@ def _lbfgs(
 
     minima = []
     for b in range(len(theta)):
-        part = problem.part(torch.tensor([b]))
+        model_b = problem.select(torch.tensor([b]))
 
-        def value_and_slope(flat: np.ndarray, part=part) -> tuple[float, np.ndarray]:
+        def value_and_slope(flat: np.ndarray, model_b=model_b) -> tuple[float, np.ndarray]:
             point = torch.from_numpy(flat)[None]
-            outputs = part.features.outputs(point)
-            return float(part.value(point, outputs)), part.gradient(point, outputs)[0].numpy()
+            outputs = model_b.features.outputs(point)
+            return float(model_b.value(point, outputs)), model_b.gradient(point, outputs)[0].numpy()
 
         size = theta.shape[1] ** 0.5
         steps = max_steps or MAX_LBFGS_STEPS

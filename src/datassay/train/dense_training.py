@@ -25,7 +25,7 @@ LINKS = {"softmax": lambda z: z.softmax(1), "sigmoid": torch.sigmoid, "identity"
 
 @result
 class DenseStack:
-    """What networks of one plain dense architecture do.
+    """The dense layers and activations that networks of one plain architecture consist of.
 
     Attributes:
         before: the fixed layers on the inputs, the same in every network.
@@ -41,27 +41,27 @@ class DenseStack:
 def dense_stack(
     models: Sequence[nn.Module], x: Num[Tensor, "n ..."], *, is_shared: bool = True
 ) -> DenseStack | None:
-    """The stack of dense layers, ReLU and tanh that networks of one architecture are, or None."""
-    # is_shared: whether all must share the fixed layers on the inputs; else those of the first are
-    # given, and it is for the caller to apply each network's own.
-    modules = list(_flat("", models[0]))
+    """Return the stack of dense layers, ReLU and tanh that networks consist of; None for others."""
+    # is_shared: whether all networks must share the fixed layers on the inputs; otherwise the
+    # first network's are returned, and the caller applies each network's own.
+    modules = list(_leaf_modules("", models[0]))
     dense = [i for i, (_, m) in enumerate(modules) if type(m) is nn.Linear]
-    own = [p for i in dense for p in modules[i][1].parameters()]
-    tied = len({id(p) for p in own}) < len(own)
-    if not dense or tied or not all(p.requires_grad for p in own):
+    parameters = [p for i in dense for p in modules[i][1].parameters()]
+    is_tied = len({id(p) for p in parameters}) < len(parameters)
+    if not dense or is_tied or not all(p.requires_grad for p in parameters):
         return None
     before = nn.Sequential(*(m for _, m in modules[: dense[0]]))
     activations = []
     for start, end in zip(dense, [*dense[1:], len(modules)], strict=True):
         between = [m for _, m in modules[start + 1 : end] if type(m) not in IDLE]
         activations.append("".join(ACTIVATIONS.get(type(m), "?") for m in between))
-    plain = {*IDLE, nn.Flatten, Affine}
+    allowed = {*IDLE, nn.Flatten, Affine}
     if (
-        any(type(m) not in plain or list(m.parameters()) for m in before)
+        any(type(m) not in allowed or list(m.parameters()) for m in before)
         or not set(activations[:-1]) <= {"", *ACTIVATIONS.values()}
         or activations[-1]
-        or any(_hooked(m) for m in models[0].modules())
-        or not (_same_buffers(models) or not is_shared)
+        or any(_has_hooks(m) for m in models[0].modules())
+        or not (_have_same_buffers(models) or not is_shared)
         or before(x).shape != (1, modules[dense[0]][1].in_features)
     ):
         return None
@@ -69,7 +69,7 @@ def dense_stack(
 
 
 class DenseGradients:
-    """Writes the gradient of Σ_s Σ_i weights[s, i] ℓ(f_s(x_i), y_i) into the `.grad` of weights.
+    """A callable that writes the gradient of Σ_s Σ_i weights[s, i] ℓ(f_s(x_i), y_i) into `.grad`.
 
     Args:
         stack: the architecture.
@@ -87,16 +87,16 @@ class DenseGradients:
 
     @torch.no_grad()
     def __call__(self, weights: dict[str, Tensor], batch: Batch) -> Float[Tensor, "S samples k"]:
-        """Write the gradients of this batch; every call has the same weights and batch shape."""
+        """Write this batch's gradients and return the outputs; weights and shapes never change."""
         if not self.h:
             self._allocate(weights, batch)
         self._forward(batch)
-        last = len(self.w) - 1
+        end = len(self.w) - 1
         y = batch.y.mT.contiguous()  # read once per network: strided, it costs three times as much
-        torch.sub(self.link(self.h[last]), y, out=self.d[last])
-        self.d[last].mul_(batch.weights[:, None])
-        for i in range(last, -1, -1):
-            if i < last:
+        torch.sub(self.link(self.h[end]), y, out=self.d[end])
+        self.d[end].mul_(batch.weights[:, None])
+        for i in range(end, -1, -1):
+            if i < end:
                 torch.bmm(self.w[i + 1].mT, self.d[i + 1], out=self.d[i])
                 _activation_backward(self.stack.activations[i], self.h[i], self.d[i])
             if (bias := self.b[i]) is not None:
@@ -105,7 +105,7 @@ class DenseGradients:
                 torch.bmm(self.d[i], self.h[i - 1].mT, out=self.w[i].grad)
         if self.offset is None:
             self._first_gradient(batch)
-        return self.h[last].mT
+        return self.h[end].mT
 
     def _allocate(self, weights: dict[str, Tensor], batch: Batch) -> None:
         self.w = [weights[f"{prefix}weight"] for prefix in self.stack.layers]
@@ -150,23 +150,23 @@ def _activation_backward(kind: str, h: Tensor, d: Tensor) -> None:
         torch.ops.aten.tanh_backward.grad_input(d, h, grad_input=d)
 
 
-def _flat(prefix: str, module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+def _leaf_modules(prefix: str, module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     if type(module) is not nn.Sequential:
         yield prefix, module
         return
     for child, m in module._modules.items():  # named_children skips a ReLU that is used twice
-        yield from _flat(f"{prefix}{child}.", m)
+        yield from _leaf_modules(f"{prefix}{child}.", m)
 
 
-def _hooked(m: nn.Module) -> bool:
+def _has_hooks(m: nn.Module) -> bool:
     hooks = m._forward_hooks or m._forward_pre_hooks or m._backward_hooks
     return bool(hooks) or "forward" in vars(m)
 
 
-def _same_buffers(models: Sequence[nn.Module]) -> bool:
-    first = list(models[0].buffers())
+def _have_same_buffers(models: Sequence[nn.Module]) -> bool:
+    reference = list(models[0].buffers())
     return all(
-        torch.equal(a, b) for m in models[1:] for a, b in zip(first, m.buffers(), strict=True)
+        torch.equal(a, b) for m in models[1:] for a, b in zip(reference, m.buffers(), strict=True)
     )
 
 
@@ -189,25 +189,25 @@ class FunctionSpace:
     x: Float[Tensor, "n inputs"]
 
     def coordinates(self) -> dict[str, Tensor]:
-        """The weights to descend on: C = 0 instead of the first layer's, [S, units, n]."""
+        """Return the weights to descend on: C = 0, [S, units, n], in place of the first layer's."""
         weight = self.start[f"{self.layer}weight"]
         c = weight.new_zeros(*weight.shape[:2], len(self.x))
-        rest = {n: w for n, w in self.start.items() if n != f"{self.layer}bias"}
-        return rest | {f"{self.layer}weight": c}
+        weights = {n: w for n, w in self.start.items() if n != f"{self.layer}bias"}
+        return weights | {f"{self.layer}weight": c}
 
     def offset(self) -> Float[Tensor, "S units n"]:
-        """Z(0)."""
+        """Return Z(0), the first layer's preactivations at the starting weights."""
         bias = self.start.get(f"{self.layer}bias")
         z = self.start[f"{self.layer}weight"] @ self.x.T
         return z if bias is None else z.add_(bias[..., None])
 
     def kernel(self, batch: Batch) -> Batch:
-        """The batch with K for its inputs."""
+        """Return the batch with K in place of its inputs."""
         bias = f"{self.layer}bias" in self.start
         return replace(batch, x=(self.x @ self.x.T).add_(float(bias)))
 
     def weights(self, coordinates: dict[str, Tensor]) -> dict[str, Tensor]:
-        """All weights again."""
+        """Return all weights of the networks from the coordinates."""
         weight, bias = f"{self.layer}weight", f"{self.layer}bias"
         c = coordinates[weight]
         weights = coordinates | {weight: self.start[weight] + c @ self.x}

@@ -1,4 +1,4 @@
-"""Fit one model repeatedly to parts of its samples; outputs are given for all of them."""
+"""Repeated fits of one model to parts of its samples, with outputs for all samples."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Fitted:
     """A model fitted to a part of the samples.
 
     Attributes:
-        geometry: outputs and Jacobians of all n samples at its weights, kept or not.
-        others: its outputs on each of the other sets, [m, k] with an m of its own.
-        temperature: what its logits have to be divided by to mean what they say; 1 where the fit is
-            no more certain than its ridge allows.
+        geometry: outputs and Jacobians of all n samples at its weights, fitted to or not.
+        others: its outputs on each of the other sets, [m, k] with each set's own m.
+        temperature: divisor that calibrates its logits; 1 where the fit is no more certain than its
+            ridge allows.
     """
 
     geometry: OutputGeometry
@@ -55,7 +55,7 @@ class Fitted:
 
 @result
 class ConvexFitter:
-    """Fits of a model whose one dense layer trains: to the minimum, from the last weights.
+    """Fits of a model of which one dense layer trains: to the minimum, from the last weights.
 
     Attributes:
         model: the network.
@@ -70,7 +70,7 @@ class ConvexFitter:
     ridge: float
 
     def fit(self, keep: Int[Tensor, " kept"], last: Fitted | None = None) -> Fitted:
-        """Fit to the samples at `keep`, starting from an earlier fit."""
+        """Fit to the samples at `keep`, starting from the earlier fit `last`."""
         weight = self.geometry.outputs.new_zeros(1, len(self.geometry))
         weight[0, keep] = 1.0
         geometry, start = self.geometry, None if last is None else last.geometry.weights
@@ -86,7 +86,7 @@ class ConvexFitter:
         return Fitted(fitted, tuple(features.outputs(weights) for features in self.others))
 
     def final(self, keep: Int[Tensor, " kept"]) -> nn.Module:
-        """The network fitted to the samples at `keep`."""
+        """Return the network fitted to the samples at `keep`."""
         geometry = self.fit(keep).geometry
         assert geometry.weights is not None
         return with_weights(self.model, geometry.weights)
@@ -120,12 +120,12 @@ class NetworkFitter:
     progress: Progress = silent
 
     def fit(self, keep: Int[Tensor, " kept"], last: Fitted | None = None) -> Fitted:
-        """Train on nine tenths of the samples at `keep`; earlier fits are not continued."""
+        """Train on nine tenths of the samples at `keep`; the earlier fit `last` is ignored."""
         del last  # warm starts would remember what was removed
         order = np.random.default_rng((self.seed, len(keep))).permutation(len(keep))
-        n_aside = round(CALIBRATION * len(keep)) if self.recipe.loss == "cross_entropy" else 0
-        aside, rest = keep[order[:n_aside]], keep[np.sort(order[n_aside:])]
-        networks = self._train(rest)
+        n_test = round(CALIBRATION * len(keep)) if self.recipe.loss == "cross_entropy" else 0
+        test_idx, train_idx = keep[order[:n_test]], keep[np.sort(order[n_test:])]
+        networks = self._train(train_idx)
         model = taken_network(self.model, networks)
         geometry = output_geometry(
             last_layer_only(model) if self.layers == "last" else model,
@@ -134,14 +134,13 @@ class NetworkFitter:
             projection=self.projection,
             seed=self.seed,
         )
-        others = tuple(networks.outputs(s.x)[0] for s in self.others)
-        temperature = (
-            best_temperature(geometry.outputs[aside], geometry.targets[aside]) if n_aside else 1.0
-        )
-        return Fitted(geometry, tuple(f.double() for f in others), temperature)
+        other_outputs = tuple(networks.outputs(s.x)[0] for s in self.others)
+        f, y = geometry.outputs[test_idx], geometry.targets[test_idx]
+        temperature = best_temperature(f, y) if n_test else 1.0
+        return Fitted(geometry, tuple(out.double() for out in other_outputs), temperature)
 
     def final(self, keep: Int[Tensor, " kept"]) -> nn.Module:
-        """The network trained on all the samples at `keep`."""
+        """Return the network trained on all the samples at `keep`."""
         return taken_network(self.model, self._train(keep))
 
     def _train(self, keep: Int[Tensor, " kept"]) -> TrainedNetworks:
@@ -167,7 +166,7 @@ def fitter(
     seed: int = 0,
     progress: Progress = silent,
 ) -> Fitter:
-    """The fitter of a model: convex where it is linear in its trained weights, else by training.
+    """Choose the fitter of a model: convex where it is linear in what trains, else by training.
 
     Args:
         model: at its starting weights.
@@ -202,7 +201,7 @@ def fitter(
 
 
 def last_layer_only(model: nn.Module) -> nn.Module:
-    """The network with all but its last dense layer frozen, so that its geometry is exact."""
+    """Copy the network with all but its last dense layer frozen, so that its geometry is exact."""
     copied = copy.deepcopy(model)
     dense = [m for m in copied.modules() if isinstance(m, nn.Linear)]
     if not dense:
@@ -215,20 +214,20 @@ def last_layer_only(model: nn.Module) -> nn.Module:
 
 
 def best_temperature(outputs: Float[Tensor, "m k"], targets: Float[Tensor, "m k"]) -> float:
-    """The t that makes the logits f/t likeliest on samples that training has not seen."""
+    """Return the t for which logits f/t are most likely on samples that training has not seen."""
     # Source: Guo et al. (2017), temperature scaling.
 
-    def surprise(log_t: float) -> float:
+    def mean_loss(log_t: float) -> float:
         scaled = outputs * float(np.exp(-log_t))
         return float(output_losses(scaled, targets, "cross_entropy").mean())
 
     limit = float(np.log(8.0))
-    optimum = minimize_scalar(surprise, bounds=(-limit, limit), method="bounded")
+    optimum = minimize_scalar(mean_loss, bounds=(-limit, limit), method="bounded")
     return float(np.exp(optimum.x))
 
 
 def taken_network(model: M, networks: TrainedNetworks, index: int = 0) -> M:
-    """One of the networks that were trained, in the model's precision.
+    """Return a copy of the model with the weights of one of the trained networks.
 
     Args:
         model: of their architecture; left untouched.
@@ -240,8 +239,8 @@ def taken_network(model: M, networks: TrainedNetworks, index: int = 0) -> M:
     """
     copied = copy.deepcopy(unwrapped(model))
     # Not load_state_dict: it wants tied weights under each name, and no unsaved buffers.
-    own = dict(copied.named_parameters()) | dict(copied.named_buffers())
+    tensors = dict(copied.named_parameters()) | dict(copied.named_buffers())
     with torch.no_grad():
         for name, stacked in networks.state.items():
-            own[name].copy_(stacked[index])
+            tensors[name].copy_(stacked[index])
     return copied

@@ -1,4 +1,4 @@
-"""Which samples a model learns from, and which others it is judged on."""
+"""Splits of the samples: those a model learns from, and those it is evaluated on."""
 
 from __future__ import annotations
 
@@ -27,40 +27,40 @@ FOLDS = 5
 
 
 @result
-class Judging:
-    """Which samples each of S networks may learn from, and which it is judged on.
+class Splits:
+    """The samples that each of S networks learns from, and those it is evaluated on.
 
     Attributes:
-        rest: [S, kept] positions to learn from, ascending.
-        queries: one set a network; the same for all where there is a validation part.
-        held: [S] positions of the queries; empty where there is a validation part.
+        train_idx: [S, kept] positions to learn from, ascending.
+        queries: one set per network; the same for all where there is a validation part.
+        test_idx: [S] positions of the queries; empty where there is a validation part.
     """
 
-    rest: Int[np.ndarray, "S kept"]
+    train_idx: Int[np.ndarray, "S kept"]
     queries: tuple[SampleSet, ...]
-    held: tuple[Int[np.ndarray, " held"], ...] = ()
+    test_idx: tuple[Int[np.ndarray, " held"], ...] = ()
 
     @property
     def is_possible(self) -> bool:
-        """Whether every set can be judged on: R² needs targets that differ."""
+        """Whether every set allows an evaluation: R² needs targets that differ."""
         return all(s.is_classification or bool((s.y != s.y[0]).any()) for s in self.queries)
 
     def order(self, ranking: Int[np.ndarray, " n"], network: int) -> Int[np.ndarray, " kept"]:
-        """A ranking of all samples, without those that the network is judged on."""
-        return ranking[np.isin(ranking, self.rest[network], assume_unique=True)]
+        """Return a ranking of all samples without those that the network is evaluated on."""
+        return ranking[np.isin(ranking, self.train_idx[network], assume_unique=True)]
 
     def score(self, networks: TrainedNetworks) -> Float[np.ndarray, " R_S"]:
-        """Accuracy, or R² averaged over targets, of R · S networks: ranking by ranking."""
+        """Return accuracy, or R² averaged over targets, of R · S networks: ranking by ranking."""
         n_networks, n_parts = len(next(iter(networks.state.values()))), len(self.queries)
         score = np.empty(n_networks)
         for s, queries in enumerate(self.queries):
-            some = networks.subset(slice(s, None, n_parts))
-            score[s::n_parts] = validation_score(some, queries)
+            networks_of_set = networks.subset(slice(s, None, n_parts))
+            score[s::n_parts] = validation_score(networks_of_set, queries)
         return score
 
 
 def validation_score(networks: TrainedNetworks, val: SampleSet) -> Float[np.ndarray, " s"]:
-    """Accuracy or R² of every network.
+    """Return the accuracy or R² of every network.
 
     Args:
         networks: S trained networks.
@@ -70,48 +70,49 @@ def validation_score(networks: TrainedNetworks, val: SampleSet) -> Float[np.ndar
         [S]; accuracy in [0, 1], or R² averaged over targets.
     """
     outputs = networks.outputs(val.x)
-    return np.array([output_score(one.double(), val) for one in outputs])
+    return np.array([output_score(f.double(), val) for f in outputs])
 
 
-def judging(train: SampleSet, val: SampleSet | None, n_networks: int, seed: int = 0) -> Judging:
-    """What each network learns from and is judged on."""
+def make_splits(train: SampleSet, val: SampleSet | None, n_networks: int, seed: int = 0) -> Splits:
+    """Choose the samples that each network learns from and is evaluated on."""
     # Without a validation part each network gives up another fifth of the training samples: they
-    # are sorted by class (by target in a regression of one), at random within it, and every fifth
-    # is taken, so that each part holds every class in proportion and five networks judge all
-    # samples. Groups stay together; of parts that then differ in size the networks learn from as
-    # many samples each.
+    # are sorted by class (by the target in a regression with one), at random within it, and every
+    # fifth is taken, so that each part holds every class in proportion and five networks evaluate
+    # all samples. Groups stay together; where parts then differ in size, all networks still learn
+    # from equally many samples.
     n = len(train)
     if val is not None:
-        return Judging(np.tile(np.arange(n), (n_networks, 1)), (val,) * n_networks)
-    share, by_id = round(1 / HELD_OUT), np.argsort(train.ids, kind="stable")
+        return Splits(np.tile(np.arange(n), (n_networks, 1)), (val,) * n_networks)
+    n_folds, by_id = round(1 / HELD_OUT), np.argsort(train.ids, kind="stable")
     if train.is_classification and train.groups is None:
         is_repeated = np.bincount(train.y)[train.y] > 1
         by_id = by_id[is_repeated[by_id]] if is_repeated.any() else by_id
-    size, held = max(1, len(by_id) // share), []
+    size, test_idx = max(1, len(by_id) // n_folds), []
     for network in range(n_networks) if train.groups is None else ():
-        rng = np.random.default_rng((seed, network // share))
+        rng = np.random.default_rng((seed, network // n_folds))
         order = by_id[rng.permutation(len(by_id))]
         if train.y.ndim == 1:
             order = order[np.argsort(train.y[order], kind="stable")]
-        held.append(np.sort(order[network % share :: share][:size]))
+        test_idx.append(np.sort(order[network % n_folds :: n_folds][:size]))
     if train.groups is not None:
         strata = train.y[by_id] if train.is_classification else None
-        for division in range(-(-n_networks // share)):
-            folds = group_folds(train.groups[by_id], strata, share, seed + division)
-            each = [np.sort(by_id[folds == fold]) for fold in range(folds.max() + 1)]
-            held += [each[network % len(each)] for network in range(share)]
-        held = held[:n_networks]
-    kept, rng = [np.setdiff1d(np.arange(n), part) for part in held], np.random.default_rng(seed)
-    least = min(map(len, kept))
-    rest = [k if len(k) == least else np.sort(rng.permutation(k)[:least]) for k in kept]
-    return Judging(np.stack(rest), tuple(train.subset(part) for part in held), tuple(held))
+        for division in range(-(-n_networks // n_folds)):
+            folds = group_folds(train.groups[by_id], strata, n_folds, seed + division)
+            parts = [np.sort(by_id[folds == fold]) for fold in range(folds.max() + 1)]
+            test_idx += [parts[network % len(parts)] for network in range(n_folds)]
+        test_idx = test_idx[:n_networks]
+    pools, rng = [np.setdiff1d(np.arange(n), idx) for idx in test_idx], np.random.default_rng(seed)
+    size = min(map(len, pools))
+    train_idx = [p if len(p) == size else np.sort(rng.permutation(p)[:size]) for p in pools]
+    queries = tuple(train.subset(idx) for idx in test_idx)
+    return Splits(np.stack(train_idx), queries, tuple(test_idx))
 
 
 def held_out_outputs(
     model: Any, samples: SampleSet, seed: int, progress: Progress, most_rows: int | None = None
 ) -> Float[np.ndarray, "n k"]:
-    """What clones of an estimator say of each sample, fitted to the other folds."""
-    # most_rows: of more, as many are drawn for each fit.
+    """Return an estimator's outputs for each sample, from clones fitted to the other folds."""
+    # most_rows: each fit draws this many of its rows where it has more.
     # Cost: five fits.
     if samples.is_classification:
         check_classes(samples)
@@ -120,20 +121,20 @@ def held_out_outputs(
     x = np.asarray(samples.x).reshape(len(samples), -1)
     flat = samples.y.reshape(len(samples), -1)
     order = np.lexsort((*flat.T, *x.T[::-1]))
-    y, together, draw = samples.y[order], samples.groups, np.random.default_rng(seed)
-    together = None if together is None else together[order]
+    y, groups, draw = samples.y[order], samples.groups, np.random.default_rng(seed)
+    groups = None if groups is None else groups[order]
     width = samples.n_classes if samples.is_classification else flat.shape[1]
-    outputs, done = np.zeros((len(x), width)), 0
-    for kept, held in _folds(y, together, seed, is_classification=samples.is_classification):
-        if most_rows is not None and len(kept) > most_rows:
-            kept = np.sort(draw.permutation(kept)[:most_rows])
-        one = fit_clone(model, x[order[kept]], y[kept], seed)
+    outputs, n_done = np.zeros((len(x), width)), 0
+    for train_idx, test_idx in _split(y, groups, seed, is_classification=samples.is_classification):
+        if most_rows is not None and len(train_idx) > most_rows:
+            train_idx = np.sort(draw.permutation(train_idx)[:most_rows])
+        estimator = fit_clone(model, x[order[train_idx]], y[train_idx], seed)
         with user_code(lambda error: f"the estimator must judge what it never saw; it {error}"):
-            outputs[order[held]] = estimator_outputs(
-                one, x[order[held]], width, samples.is_classification
+            outputs[order[test_idx]] = estimator_outputs(
+                estimator, x[order[test_idx]], width, samples.is_classification
             )
-        done += len(held)
-        progress("fit another judge", done, len(x))
+        n_done += len(test_idx)
+        progress("fit another judge", n_done, len(x))
     if not np.isfinite(outputs).all():
         raise ModelError(
             f"the model's outputs must be finite; {type(model).__name__} gave NaN or infinity. "
@@ -143,7 +144,7 @@ def held_out_outputs(
 
 
 def check_classes(samples: SampleSet) -> None:
-    """Refuse samples whose classes cannot be folded."""
+    """Raise DataError for samples whose classes cannot be split into folds."""
     if not samples.is_classification or np.bincount(samples.y).max() < FOLDS:
         raise DataError(
             f"held-out class probabilities need classes, one of them with {FOLDS} samples or more; "
@@ -158,7 +159,7 @@ def fold_numbers(
     seed: int,
     groups: Shaped[np.ndarray, " n"] | None = None,
 ) -> Int[Tensor, " n"]:
-    """Assign samples to folds at random and evenly, stratified by class; whole groups."""
+    """Assign samples to folds at random and evenly, stratified by class; groups stay whole."""
     if groups is not None:
         strata = targets.argmax(1).numpy() if loss == "cross_entropy" else None
         return torch.from_numpy(group_folds(groups, strata, n_folds, seed))
@@ -172,13 +173,13 @@ def fold_numbers(
     return torch.from_numpy(numbers)
 
 
-def _folds(
+def _split(
     y: np.ndarray, groups: np.ndarray | None, seed: int, *, is_classification: bool
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     if groups is not None:
         fold = group_folds(groups, y if is_classification else None, FOLDS, seed)
-        each = range(fold.max() + 1)
-        return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in each]
+        numbers = range(fold.max() + 1)
+        return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in numbers]
     kind = StratifiedKFold if is_classification else KFold
     with warnings.catch_warnings():
         # A class with fewer samples than folds is spread as it can be.

@@ -28,7 +28,7 @@ CHUNK = 512
 
 @result
 class Head:
-    """A network seen as features, one dense layer and, for our own regressions, a fixed scale.
+    """A network split into features, one dense layer and, for our own regressions, a fixed scale.
 
     Attributes:
         model: the user's network, never changed.
@@ -48,7 +48,7 @@ class Head:
     def features(
         self, samples: SampleSet, *, chunk: int = CHUNK, progress: Progress = silent
     ) -> Float[Tensor, "n d"]:
-        """The layer's input for each sample, in one pass, in evaluation mode.
+        """Collect the layer's input for each sample, in one pass, in evaluation mode.
 
         Args:
             samples: n samples.
@@ -67,20 +67,20 @@ class Head:
         at_least("chunk", chunk, 1)
         frozen = copy.deepcopy(self.model).eval()
         integers = takes_integers(frozen, samples.x[:1])
-        seen: list[Tensor] = []
-        frozen.get_submodule(self.name).register_forward_pre_hook(lambda _, i: seen.append(i[0]))
+        inputs: list[Tensor] = []
+        frozen.get_submodule(self.name).register_forward_pre_hook(lambda _, i: inputs.append(i[0]))
         parts: list[Tensor] = []
         for start in range(0, len(samples), chunk):
             with torch.no_grad():
-                frozen(_inputs(samples.x[start : start + chunk], frozen, integers))
-            parts.append(seen.pop().detach().cpu().clone())
+                frozen(_to_inputs(samples.x[start : start + chunk], frozen, integers))
+            parts.append(inputs.pop().detach().cpu().clone())
             progress("collect features", min(start + chunk, len(samples)), len(samples))
         features = torch.cat(parts)
         _check_finite(features, samples)
         return features
 
     def outputs(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
-        """The network's outputs from features, without running it again.
+        """Compute the network's outputs from features, without running it again.
 
         Args:
             features: what enters the layer.
@@ -97,7 +97,7 @@ class Head:
     def with_layer(
         self, weight: Float[Tensor, "k d"], bias: Float[Tensor, " k"] | None
     ) -> nn.Module:
-        """A copy of the network with these weights instead of the layer's.
+        """Copy the network with these weights in place of the layer's.
 
         Args:
             weight: W, on any device, in any precision.
@@ -134,8 +134,8 @@ def split_head(model: nn.Module, train: SampleSet, layer: str | None = None) -> 
     """
     unwrapped(model)  # refuses what is no network, or has no weights yet
     frozen = copy.deepcopy(model).eval()
-    x = _inputs(train.x[:2], frozen)
-    calls = _linear_calls(frozen)
+    x = _to_inputs(train.x[:2], frozen)
+    calls = _record_calls(frozen)
     with (
         user_code(
             lambda error: (
@@ -147,51 +147,51 @@ def split_head(model: nn.Module, train: SampleSet, layer: str | None = None) -> 
     ):
         outputs = frozen(x)
     if not isinstance(outputs, Tensor) or outputs.ndim != 2:
-        got = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+        actual = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise ModelError(
-            f"the model must return outputs [n, k]; got {got}. Wrap it in a module that does."
+            f"the model must return outputs [n, k]; got {actual}. Wrap it in a module that does."
         )
-    inner, scale, shift = _before_fixed_scale(outputs, calls)
+    inner, scale, shift = _undo_fixed_scale(outputs, calls)
     matching = [
         name
-        for name, module, given, made in calls
-        if isinstance(module, nn.Linear) and given.ndim == 2 and _same(made, inner)
+        for name, module, inputs, output in calls
+        if isinstance(module, nn.Linear) and inputs.ndim == 2 and _is_same(output, inner)
     ]
-    name = _chosen(matching, layer, frozen)
+    name = _choose_layer(matching, layer, frozen)
     linear = model.get_submodule(name)
     assert isinstance(linear, nn.Linear)
     return Head(model, name, linear, scale, shift)
 
 
-Call = tuple[str, nn.Module, Tensor, Tensor]
+Call = tuple[str, nn.Module, Tensor, Tensor]  # name, module, input, output
 
 
-def _linear_calls(model: nn.Module) -> list[Call]:
-    """Filled by hooks on dense layers and fixed scales: name, module, input, output of a call."""
+def _record_calls(model: nn.Module) -> list[Call]:
+    """Return a list that hooks fill with each call of a dense layer or fixed scale."""
     calls: list[Call] = []
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear | Affine):
 
-            def note(module: nn.Module, given: Any, made: Any, name: str = name) -> None:
-                calls.append((name, module, given[0].clone(), made.clone()))
+            def note(module: nn.Module, inputs: Any, output: Any, name: str = name) -> None:
+                calls.append((name, module, inputs[0].clone(), output.clone()))
 
             module.register_forward_hook(note)
     return calls
 
 
-def _before_fixed_scale(
+def _undo_fixed_scale(
     outputs: Float[Tensor, "n k"], calls: list[Call]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What a last `Affine`, where there is one, was given, and its scale and shift."""
+    """Return the outputs before a final `Affine` layer, if any, and its scale and shift, [k]."""
     k = outputs.shape[1]
-    for _, fixed, inner, made in calls[-1:]:
-        if isinstance(fixed, Affine) and _same(made, outputs):
+    for _, fixed, unscaled, scaled in calls[-1:]:
+        if isinstance(fixed, Affine) and _is_same(scaled, outputs):
             factor, offset = fixed.scale.cpu().double(), fixed.shift.cpu().double()
-            return inner, factor.expand(k).clone(), offset.expand(k).clone()
+            return unscaled, factor.expand(k).clone(), offset.expand(k).clone()
     return outputs, torch.ones(k, dtype=torch.float64), torch.zeros(k, dtype=torch.float64)
 
 
-def _chosen(matching: list[str], layer: str | None, model: nn.Module) -> str:
+def _choose_layer(matching: list[str], layer: str | None, model: nn.Module) -> str:
     linear = [n for n, m in model.named_modules() if isinstance(m, nn.Linear)]
     if layer is not None and layer not in linear:
         raise ModelError(
@@ -205,20 +205,20 @@ def _chosen(matching: list[str], layer: str | None, model: nn.Module) -> str:
         )
     names = [n for n in matching if layer in {None, n}]
     if not names:
-        which = f"layer {layer!r}" if layer else "its last nn.Linear"
+        target = f"layer {layer!r}" if layer else "its last nn.Linear"
         raise ModelError(
-            f"the model's output must be that of {which}, on one vector per sample; something "
+            f"the model's output must be that of {target}, on one vector per sample; something "
             "comes after it, such as a softmax. Let the model end with it and return logits."
         )
     return names[-1]
 
 
-def _same(a: Tensor, b: Tensor) -> bool:
+def _is_same(a: Tensor, b: Tensor) -> bool:
     return a.shape == b.shape and torch.equal(a, b)
 
 
-def _inputs(x: np.ndarray, model: nn.Module, integers: bool | None = None) -> Tensor:
-    """On the model's device and in its precision; whole numbers to look up stay whole."""
+def _to_inputs(x: np.ndarray, model: nn.Module, integers: bool | None = None) -> Tensor:
+    """Convert inputs to the model's device and precision; integers to look up stay integers."""
     parameter = next(model.parameters(), torch.zeros(()))
     return network_inputs(x, model, parameter.dtype, integers=integers)
 

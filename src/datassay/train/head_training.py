@@ -1,4 +1,4 @@
-"""Retrain one dense layer on fixed features: many weightings from many seeds in one program.
+"""Training of one dense layer on fixed features: many weightings from many seeds in one program.
 
 A batch of b samples costs (1/b) Σ_i w_i ℓ_i with weights of mean 1 over the training set. Weights
 that sum to 1 would shrink every step of plain descent by n, weights from 1 to m would multiply it
@@ -31,7 +31,7 @@ OnEpoch = Callable[[int, Float[Tensor, "S M"]], bool]
 
 @dataclass(frozen=True, slots=True)
 class HeadRecipe:
-    """How the layer is trained.
+    """The training of the layer.
 
     Attributes:
         solver: "adam" (minibatches) or "exact": to the minimum, by Newton's method up to 1600
@@ -74,13 +74,13 @@ class TrainedHeads:
     epoch: Int[Tensor, "S M"]
 
     def outputs(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "S M n k"]:
-        """Outputs of every layer on the same features."""
+        """Return the outputs of every layer on the same features."""
         outputs = features.to(self.weight.dtype) @ self.weight.mT
         return outputs if self.bias is None else outputs + self.bias[..., None, :]
 
 
 def mean_one(sample_weight: Float[np.ndarray, "*M n"]) -> Float[np.ndarray, "*M n"]:
-    """Weights rescaled to a mean of 1."""
+    """Rescale weights to a mean of 1; raise for weights that are negative, infinite or all 0."""
     weight = np.asarray(sample_weight, np.float64)
     if not (np.isfinite(weight).all() and (weight >= 0).all() and (weight.sum(-1) > 0).all()):
         raise DataError(
@@ -135,7 +135,7 @@ def train_heads(
     1 (the paper: sum 1, its code: 1 to m; Adam is blind to such factors, plain descent is not),
     and epsilon is added to the bias-corrected root, as torch does, not before the correction.
     """
-    _check(features, sample_weight, loss, recipe)
+    _validate(features, sample_weight, loss, recipe)
     weight = torch.as_tensor(mean_one(sample_weight))
     problem = _Heads(features, targets, loss, bias, val)
     if recipe.solver == "exact":
@@ -147,29 +147,29 @@ def train_heads(
 class _Heads:
     def __init__(self, features: Tensor, targets: Tensor, loss: str, bias: bool, val):
         self.loss, self.bias = loss, bias
-        self.x, self.y = self._inputs(features), targets
-        self.val = None if val is None else (self._inputs(val[0]), val[1])
+        self.x, self.y = self._append_bias(features), targets
+        self.val = None if val is None else (self._append_bias(val[0]), val[1])
 
-    def _inputs(self, features: Tensor) -> Float[Tensor, "n inputs"]:
+    def _append_bias(self, features: Tensor) -> Float[Tensor, "n inputs"]:
         ones = features.new_ones(len(features), 1)
         return torch.cat([features, ones], 1) if self.bias else features
 
     def start(
         self, kind: str, start: tuple[Tensor, Tensor | None] | None, seeds: Sequence[int], m: int
     ) -> Float[Tensor, "S inputs m_k"]:
-        """θ, [S, inputs, M · k]: weights of all layers of a seed side by side."""
+        """Return the starting weights, [S, inputs, M · k]: a seed's layers are side by side."""
         k, d = self.y.shape[1], self.x.shape[1] - self.bias
         if kind == "trained":
             if start is None:
                 raise SettingError('start "trained" needs the layer; give start=(weight, bias).')
-            one = start[0].T if start[1] is None else torch.cat([start[0].T, start[1][None]])
-            each = one.float().expand(len(seeds), -1, -1)
+            trained = start[0].T if start[1] is None else torch.cat([start[0].T, start[1][None]])
+            theta = trained.float().expand(len(seeds), -1, -1)
         else:
-            each = torch.zeros(len(seeds), self.x.shape[1], k)
+            theta = torch.zeros(len(seeds), self.x.shape[1], k)
             for s, seed in enumerate(seeds):
                 draw = torch.rand(d, k, generator=torch.Generator().manual_seed(seed))
-                each[s, :d] = (2 * draw - 1) * (6 / (d + k)) ** 0.5
-        return each[:, :, None].expand(-1, -1, m, -1).flatten(2).clone()
+                theta[s, :d] = (2 * draw - 1) * (6 / (d + k)) ** 0.5
+        return theta[:, :, None].expand(-1, -1, m, -1).flatten(2).clone()
 
     def adam(
         self,
@@ -183,7 +183,7 @@ class _Heads:
         x, y, w = self.x.float(), self.y.float(), weight.T.contiguous()
         streams = [torch.Generator().manual_seed(2**20 + seed) for seed in seeds]
         optimizer = torch.optim.Adam([theta], lr=recipe.lr, betas=BETAS, eps=EPSILON, fused=True)
-        best = _Best(theta, len(seeds), len(weight), recipe.patience)
+        tracker = _BestEpochs(theta, len(seeds), len(weight), recipe.patience)
         for epoch in range(1, recipe.epochs + 1):
             for rows in _batches(len(x), recipe.batch_size, streams):
                 theta.grad = self._gradient(theta, x[rows], y[rows], w[rows])
@@ -192,15 +192,15 @@ class _Heads:
             if self.val is None:
                 continue
             score, loss = self._val_score(theta, len(weight))
-            if best.seen(theta, epoch, score, loss) or (on_epoch and on_epoch(epoch, score)):
+            if tracker.update(theta, epoch, score, loss) or (on_epoch and on_epoch(epoch, score)):
                 break
-        stopped = self.val is not None and recipe.patience is not None
-        theta = best.theta if stopped else theta
-        last = torch.full_like(best.epoch, epoch)
-        return self._heads(theta, len(weight), best.scores, best.epoch if stopped else last)
+        keeps_best = self.val is not None and recipe.patience is not None
+        theta = tracker.theta if keeps_best else theta
+        epochs = tracker.epoch if keeps_best else torch.full_like(tracker.epoch, epoch)
+        return self._to_heads(theta, len(weight), tracker.scores, epochs)
 
     def _gradient(self, theta: Tensor, x: Tensor, y: Tensor, w: Tensor) -> Tensor:
-        """Of (1/b) Σ_i w_i ℓ_i; x is [S, b, inputs] (or [1, b, inputs], for all seeds)."""
+        """Return the gradient of (1/b) Σ_i w_i ℓ_i; x is [S, b, inputs], or [1, b, inputs]."""
         k = y.shape[-1]
         outputs = (x @ theta).unflatten(-1, (-1, k))  # [S, b, M, k]
         if self.loss == "cross_entropy":
@@ -209,7 +209,7 @@ class _Heads:
         return x.mT @ slope.flatten(-2)
 
     def _val_score(self, theta: Tensor, m: int) -> tuple[Tensor, Tensor]:
-        """Score to be raised, [S, M], and loss, which breaks ties."""
+        """Return the score, higher is better, and the loss, which breaks ties: both [S, M]."""
         assert self.val is not None
         x, y = self.val[0].to(theta.dtype), self.val[1].to(theta.dtype)
         outputs = (x @ theta).unflatten(-1, (m, -1)).transpose(1, 2)  # [S, M, m_val, k]
@@ -217,10 +217,10 @@ class _Heads:
         if self.loss == "mse":
             return -loss, loss
         if y.shape[1] == 1:
-            right = (outputs[..., 0] > 0) == (y[:, 0] > 0.5)
+            is_correct = (outputs[..., 0] > 0) == (y[:, 0] > 0.5)
         else:
-            right = outputs.argmax(-1) == y.argmax(-1)
-        return right.to(theta.dtype).mean(-1), loss
+            is_correct = outputs.argmax(-1) == y.argmax(-1)
+        return is_correct.to(theta.dtype).mean(-1), loss
 
     def exact(
         self, weight: Float[Tensor, "M n"], ridge: float, n_seeds: int, progress: Progress
@@ -228,28 +228,28 @@ class _Heads:
         k = self.y.shape[1]
         features = SharedFeatures(self.x.double(), k)
         y = self.y.double()
-        together = max(1, CHUNK_VALUES // (len(y) * max(k * k, self.x.shape[1] * k)))
+        n_weightings = max(1, CHUNK_VALUES // (len(y) * max(k * k, self.x.shape[1] * k)))
         parts = []
-        for i in range(0, len(weight), together):
-            rows = weight[i : i + together]
+        for i in range(0, len(weight), n_weightings):
+            rows = weight[i : i + n_weightings]
             parts.append(fit_convex(features, y, self.loss, ridge, sample_weight=rows).weights)
-            progress(STEP, min(i + together, len(weight)), len(weight))
+            progress(STEP, min(i + n_weightings, len(weight)), len(weight))
         theta = torch.cat(parts).unflatten(1, (k, -1))  # [M, k, inputs]
         theta = theta.permute(2, 0, 1).flatten(1).expand(n_seeds, -1, -1)
         scores = [] if self.val is None else [self._val_score(theta, len(weight))[0]]
-        return self._heads(
+        return self._to_heads(
             theta, len(weight), scores, torch.ones(n_seeds, len(weight), dtype=torch.int64)
         )
 
-    def _heads(self, theta: Tensor, m: int, scores: list[Tensor], epoch: Tensor) -> TrainedHeads:
-        each = theta.unflatten(2, (m, -1)).permute(0, 2, 3, 1)  # [S, M, k, inputs]
+    def _to_heads(self, theta: Tensor, m: int, scores: list[Tensor], epoch: Tensor) -> TrainedHeads:
+        w = theta.unflatten(2, (m, -1)).permute(0, 2, 3, 1)  # [S, M, k, inputs]
         history = torch.stack(scores) if scores else theta.new_zeros(0, *epoch.shape)
         if not self.bias:
-            return TrainedHeads(each.contiguous(), None, history, epoch)
-        return TrainedHeads(each[..., :-1].contiguous(), each[..., -1].contiguous(), history, epoch)
+            return TrainedHeads(w.contiguous(), None, history, epoch)
+        return TrainedHeads(w[..., :-1].contiguous(), w[..., -1].contiguous(), history, epoch)
 
 
-class _Best:
+class _BestEpochs:
     """Each layer's best epoch so far."""
 
     def __init__(self, theta: Tensor, n_seeds: int, m: int, patience: int | None):
@@ -259,22 +259,22 @@ class _Best:
         self.epoch = torch.zeros(n_seeds, m, dtype=torch.int64)
         self.scores: list[Tensor] = []
 
-    def seen(self, theta: Tensor, epoch: int, score: Tensor, loss: Tensor) -> bool:
-        """Note an epoch; whether to stop."""
+    def update(self, theta: Tensor, epoch: int, score: Tensor, loss: Tensor) -> bool:
+        """Record an epoch, and return whether training should stop."""
         self.scores.append(score)
-        better = (score > self.score) | ((score == self.score) & (loss < self.loss))
-        self.score = torch.where(better, score, self.score)
-        self.loss = torch.where(better, loss, self.loss)
-        self.epoch[better] = epoch
+        is_better = (score > self.score) | ((score == self.score) & (loss < self.loss))
+        self.score = torch.where(is_better, score, self.score)
+        self.loss = torch.where(is_better, loss, self.loss)
+        self.epoch[is_better] = epoch
         if self.patience is None:
             return False
-        k = theta.shape[2] // better.shape[1]
-        self.theta = torch.where(better.repeat_interleave(k, 1)[:, None], theta, self.theta)
+        k = theta.shape[2] // is_better.shape[1]
+        self.theta = torch.where(is_better.repeat_interleave(k, 1)[:, None], theta, self.theta)
         return epoch - int(self.epoch.max()) >= self.patience
 
 
 def _batches(n: int, batch_size: int | None, streams: list[torch.Generator]):
-    """[S, b] positions, reshuffled for each seed; [1, n] where all samples make one batch."""
+    """Yield [S, b] positions, reshuffled for each seed; [1, n] where all samples make one batch."""
     if batch_size is None or batch_size >= n:
         yield torch.arange(n)[None]
         return
@@ -283,7 +283,7 @@ def _batches(n: int, batch_size: int | None, streams: list[torch.Generator]):
         yield order[:, start : start + batch_size]
 
 
-def _check(features: Tensor, sample_weight: np.ndarray, loss: str, recipe: HeadRecipe) -> None:
+def _validate(features: Tensor, sample_weight: np.ndarray, loss: str, recipe: HeadRecipe) -> None:
     for name, value, allowed in (
         ("solver", recipe.solver, ("adam", "exact")),
         ("start", recipe.start, ("fresh", "trained")),

@@ -64,7 +64,7 @@ class PredictionHistory:
         outputs = outputs if outputs.ndim > positions.ndim else outputs[..., None]
         if positions.ndim == 1:
             positions, outputs = positions[None], outputs[None]
-        labels = self._labels(positions, outputs, torch.as_tensor(y).long().cpu())
+        labels = self._check_labels(positions, outputs, torch.as_tensor(y).long().cpu())
         if outputs.shape[2] == 1:
             outputs = torch.cat([torch.zeros_like(outputs), outputs], 2)
         probability = outputs.softmax(2).gather(2, labels[..., None])[..., 0]
@@ -79,10 +79,10 @@ class PredictionHistory:
         self.squares.scatter_(1, positions, squares)
 
     def variance(self) -> Float[Tensor, "S n"]:
-        """Of the probability over the visits of each sample, divided by their number; 0 at none."""
+        """Return the variance of the probability over each sample's visits; 0 without any."""
         return self.squares / self.visits.clamp_min(1)
 
-    def _labels(
+    def _check_labels(
         self, positions: Int[Tensor, "S b"], outputs: Tensor, y: Tensor
     ) -> Int[Tensor, "S b"]:
         n_networks, n = self.visits.shape
@@ -98,8 +98,8 @@ class PredictionHistory:
                 f"y must hold the batch's labels, [{positions.shape[1]}], or all, [{n}]; got shape "
                 f"{list(y.shape)}."
             )
-        whole = y.shape == (n,) and positions.shape[1] != n
-        labels = y[positions] if whole else y.expand(positions.shape)
+        are_all_labels = y.shape == (n,) and positions.shape[1] != n
+        labels = y[positions] if are_all_labels else y.expand(positions.shape)
         n_classes = max(2, outputs.shape[2])
         if labels.numel() and not 0 <= int(labels.min()) <= int(labels.max()) < n_classes:
             raise DataError(f"y must lie in 0..{n_classes - 1}; got {labels.unique().tolist()}.")

@@ -38,7 +38,7 @@ NETWORK_BYTES = 2**28
 
 
 class _Learner(ABC):
-    """R fits to R subsets, asked about other samples."""
+    """A model that is fitted to R subsets, and predicts other samples."""
 
     takes_weights: bool
     is_random = True  # whether fits to the same samples differ
@@ -52,15 +52,15 @@ class _Learner(ABC):
         *,
         first: int = 0,
     ) -> Iterator[Any]:
-        """The fits: networks trained together, or estimators one by one, in order."""
-        # weights: of each sample of train in the loss, of any scale; None: all alike. first: number
+        """Yield the fits in order: networks trained together, or estimators one by one."""
+        # weights: of each sample of train in the loss, of any scale; None: all equal. first: number
         # of the first fit among all, which decides the seeds.
 
     @abstractmethod
     def predictions(
-        self, some: Any, val: SampleSet, n_classes: int
+        self, fit: Any, val: SampleSet, n_classes: int
     ) -> Float[Tensor | np.ndarray, "fits m k"]:
-        """What some of the fits say of other samples, as `outputs`; of 0 classes: targets."""
+        """Return a fit's predictions for other samples, as `outputs`; 0 classes mean targets."""
 
     def outputs(
         self,
@@ -72,13 +72,13 @@ class _Learner(ABC):
         *,
         first: int = 0,
     ) -> Float[np.ndarray, "R m k"]:
-        """Predictions of each fit on the validation samples, one column per class or target."""
+        """Return each fit's predictions on the validation samples, a column per class or target."""
         if not self.is_random and len(subsets) > 1 and (subsets == subsets[0]).all():
-            one = self.outputs(train, val, subsets[:1], weights, progress, first=first)
-            return np.repeat(one, len(subsets), 0)
+            shared = self.outputs(train, val, subsets[:1], weights, progress, first=first)
+            return np.repeat(shared, len(subsets), 0)
         n_classes, outputs = train.n_classes if train.is_classification else 0, []
-        for some in self.fits(train, subsets, weights, first=first):
-            outputs.append(np.asarray(self.predictions(some, val, n_classes)))
+        for fits in self.fits(train, subsets, weights, first=first):
+            outputs.append(np.asarray(self.predictions(fits, val, n_classes)))
             progress("fit", sum(map(len, outputs)), len(subsets))
         return np.concatenate(outputs)
 
@@ -90,12 +90,12 @@ class _Learner(ABC):
         weights: Float[np.ndarray, " N"] | None = None,
         progress: Progress = silent,
     ) -> Float[np.ndarray, "R m k"]:
-        """The outputs as class probabilities, or as targets; the arguments are theirs."""
+        """Return the outputs as class probabilities, or as targets; the arguments are theirs."""
         outputs = self.outputs(train, val, subsets, weights, progress)
         return self.probabilities(outputs) if train.is_classification else outputs
 
     def probabilities(self, outputs: Float[np.ndarray, "R m k"]) -> Float[np.ndarray, "R m c"]:
-        """What outputs of classes say of each class: here they are probabilities already."""
+        """Return the class probabilities that outputs stand for; here they are the outputs."""
         return outputs
 
     def errors(
@@ -105,7 +105,7 @@ class _Learner(ABC):
         subsets: Int[np.ndarray, "R n"],
         progress: Progress = silent,
     ) -> Float[np.ndarray, "R m"]:
-        """Error of each fit on each validation sample: 1 minus its score."""
+        """Return the error of each fit on each validation sample: 1 minus its score."""
         outputs = torch.from_numpy(self.outputs(train, val, subsets, progress=progress))
         return 1 - sample_scores(outputs, val).numpy()
 
@@ -139,18 +139,18 @@ class Networks(_Learner):
             raise SettingError("models must hold one network per repeat; got none.")
         self.models = models if callable(models) else list(models)
         self.recipe, self.seed = recipe, seed
-        self.at_once = at_once or _at_once(self._model(0))
+        self.at_once = at_once or _networks_at_once(self._model(0))
 
     def _model(self, number: int) -> nn.Module:
         return self.models(number) if callable(self.models) else self.models[number]
 
     @property
     def repeats(self) -> int:
-        """R."""
+        """The number of repeats, R."""
         return 1 if callable(self.models) else len(self.models)
 
     def identity(self, train: SampleSet, val: SampleSet) -> dict[str, object]:
-        """Everything that determines the errors, as plain JSON values."""
+        """Return everything that determines the errors, as plain JSON values."""
         recipe = self.recipe or network_recipe(len(train))
         causes = fingerprint(self._model(0), train, val, recipe)
         return causes | {"repeats": self.repeats, "seed of the fits": self.seed}
@@ -163,25 +163,25 @@ class Networks(_Learner):
         *,
         first: int = 0,
     ) -> Iterator[TrainedNetworks]:
-        """Networks trained together; batches follow the seed and the number of their first."""
+        """Yield networks that train together; the seed and their first number set the batches."""
         recipe = self.recipe or network_recipe(subsets.shape[1])
         weight = None if weights is None else torch.as_tensor(weights)
         for start in range(0, len(subsets), self.at_once):
-            some = torch.as_tensor(subsets[start : start + self.at_once])
-            numbers = range(first + start, first + start + len(some))
+            rows = torch.as_tensor(subsets[start : start + self.at_once])
+            numbers = range(first + start, first + start + len(rows))
             yield train_networks(
-                [self._model(number) for number in numbers], train, some, recipe,
+                [self._model(number) for number in numbers], train, rows, recipe,
                 seed=self.seed + numbers[0], sample_weight=weight,
             )  # fmt: skip
 
     def predictions(
-        self, some: TrainedNetworks, val: SampleSet, n_classes: int
+        self, fit: TrainedNetworks, val: SampleSet, n_classes: int
     ) -> Float[Tensor, "fits m k"]:
-        """Logits where there are classes, one of two with one output; or targets."""
-        return some.outputs_in_parts(val.x)
+        """Return logits where there are classes (one output for two classes), or targets."""
+        return fit.outputs_in_parts(val.x)
 
     def probabilities(self, outputs: Float[np.ndarray, "R m k"]) -> Float[np.ndarray, "R m c"]:
-        """Of logits: one of two classes, or one per class."""
+        """Turn logits, one of two classes or one per class, into probabilities of all classes."""
         if outputs.shape[2] > 1:
             return softmax(outputs, 2)
         chance = expit(outputs)
@@ -223,16 +223,16 @@ class Estimators(_Learner):
 
     @property
     def repeats(self) -> int:
-        """R."""
+        """The number of repeats, R."""
         return self._repeats
 
     @property
     def takes_weights(self) -> bool:  # pyrefly: ignore[bad-override] (read only)
-        """Whether its fit has an argument sample_weight."""
+        """Whether the estimator's fit has an argument sample_weight."""
         return has_fit_parameter(self.estimator, "sample_weight")
 
     def identity(self, train: SampleSet, val: SampleSet) -> dict[str, object]:
-        """Everything that determines the errors, as plain JSON values."""
+        """Return everything that determines the errors, as plain JSON values."""
         return {
             "model": repr(self.estimator),
             CODE: code_fingerprint(self.estimator),
@@ -251,20 +251,18 @@ class Estimators(_Learner):
         *,
         first: int = 0,
     ) -> Iterator[Any]:
-        """Clones, fitted one by one; each has a random state of its own."""
+        """Fit clones one by one and yield them; each has a random state of its own."""
         rows = rows_of(train, self.dtype)
-        for number, chosen in enumerate(subsets, first):
-            weight = None if weights is None else weights[chosen] / weights[chosen].mean()
-            yield fit_clone(
-                self.estimator, rows[chosen], train.y[chosen], self.seed + number, weight
-            )
+        for number, idx in enumerate(subsets, first):
+            weight = None if weights is None else weights[idx] / weights[idx].mean()
+            yield fit_clone(self.estimator, rows[idx], train.y[idx], self.seed + number, weight)
 
-    def predictions(self, some: Any, val: SampleSet, n_classes: int) -> Float[np.ndarray, "1 m k"]:
-        """1 for the class that the fit names and 0 for others, or targets."""
+    def predictions(self, fit: Any, val: SampleSet, n_classes: int) -> Float[np.ndarray, "1 m k"]:
+        """Return 1 for the class that the fit names and 0 for others, or targets."""
         with user_code(
-            lambda error: f"the estimator must predict; {type(some).__name__} raised {error}"
+            lambda error: f"the estimator must predict; {type(fit).__name__} raised {error}"
         ):
-            predicted = some.predict(rows_of(val, self.dtype))
+            predicted = fit.predict(rows_of(val, self.dtype))
         if n_classes:
             return np.eye(n_classes)[predicted][None]
         return np.asarray(predicted, np.float64).reshape(1, len(val), -1)
@@ -285,7 +283,7 @@ def named_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -
 
 
 def table_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -> Estimators:
-    """One of the usual models of tables, by its name.
+    """Build one of the usual models of tables, by its name.
 
     Args:
         name: of `models.tabular`.
@@ -307,11 +305,11 @@ def sample_scores(
     val: SampleSet,
     spread: Float[np.ndarray, " k"] | None = None,
 ) -> Float[Tensor, "*batch m"]:
-    """Return what each sample adds to the score, its mean; R² by the targets' spread, if given."""
+    """Return what each sample adds to the score, its mean; `spread` are R²'s target variances."""
     y = torch.as_tensor(val.y)
     if val.is_classification:
-        one = outputs.shape[-1] == 1
-        predicted = (outputs[..., 0] > 0).long() if one else outputs.argmax(-1)
+        is_binary = outputs.shape[-1] == 1
+        predicted = (outputs[..., 0] > 0).long() if is_binary else outputs.argmax(-1)
         return (predicted == y).double()
     y = y.double().reshape(len(y), -1)
     variance = (y - y.mean(0)).square().mean(0) if spread is None else torch.from_numpy(spread)
@@ -319,27 +317,27 @@ def sample_scores(
 
 
 def rows_of(samples: SampleSet, dtype: type | None = np.float64) -> Float[np.ndarray, "n d"]:
-    """Inputs as an estimator takes them."""
+    """Return the inputs as an estimator takes them: one row per sample."""
     return np.asarray(samples.x, dtype).reshape(len(samples), -1)
 
 
 def estimator_outputs(
-    one: Any, x: np.ndarray, width: int, is_classification: bool
+    estimator: Any, x: np.ndarray, width: int, is_classification: bool
 ) -> Float[np.ndarray, "n k"]:
-    """Predictions of a fitted estimator for each sample."""
+    """Return a fitted estimator's class probabilities, decision values or targets per sample."""
     if not is_classification:
-        return np.asarray(one.predict(x), np.float64).reshape(len(x), width)
+        return np.asarray(estimator.predict(x), np.float64).reshape(len(x), width)
     # A class whose only samples are held out is unknown to this fit.
-    if hasattr(one, "predict_proba"):
-        return class_probabilities(one, x, width)
-    values = np.asarray(one.decision_function(x))
+    if hasattr(estimator, "predict_proba"):
+        return class_probabilities(estimator, x, width)
+    values = np.asarray(estimator.decision_function(x))
     if values.ndim == 1:  # of two classes, positive for the second
         values = np.stack([-values, values], 1) / 2
-    return by_class(one, values, width, unseen=float(values.min()))
+    return by_class(estimator, values, width, unseen=float(values.min()))
 
 
-def _at_once(model: nn.Module) -> int:
-    """Number of networks that train together; 1 for convolutions, which are slower stacked."""
+def _networks_at_once(model: nn.Module) -> int:
+    """Return how many networks train together; 1 for convolutions, which are slower stacked."""
     if any(isinstance(m, CONVOLUTIONS) for m in model.modules()):
         return 1
     weights = sum(p.numel() for p in model.parameters())

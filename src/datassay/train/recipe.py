@@ -1,4 +1,4 @@
-"""How networks are trained; nothing heavy is imported here."""
+"""The settings of training; nothing heavy is imported here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FEWEST_UPDATES, MOST_UPDATES = 500, 3000
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the networks are trained.
+    """The settings of networks' training.
 
     Attributes:
         optimizer: "adam" or "sgd".
@@ -35,18 +35,18 @@ class Recipe:
 
 
 def network_recipe(n_samples: int) -> Recipe:
-    """How a network is trained for its features, or to see what a change of its samples does."""
+    """Return the training for a network's features, or to see what changing its samples does."""
     return Recipe(steps=network_updates(n_samples), batch_size=BATCH)
 
 
 def network_updates(n_samples: int) -> int:
-    """Updates of `network_recipe` for n samples."""
+    """Return the number of updates of `network_recipe` for n samples."""
     return min(max(EPOCHS * n_samples // BATCH, FEWEST_UPDATES), MOST_UPDATES)
 
 
 @dataclass(frozen=True)
 class Descent:
-    """Full-batch gradient descent: updates, and λ of (λ/2)‖w − w₀‖² beside the loss as reduced."""
+    """Full-batch gradient descent: updates, and λ of (λ/2)‖w − w₀‖² added to the reduced loss."""
 
     steps: int = 2000
     weight_decay: float = 0.0

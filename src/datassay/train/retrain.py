@@ -1,4 +1,4 @@
-"""Ground truth for the leave-one-out scores: train the real network again without each sample."""
+"""Ground truth for the leave-one-out scores: the real network trained again without each sample."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Retrained(Tabular):
     recipe: Recipe
 
     def to_table(self) -> pa.Table:
-        """One row per sample left out: id, prediction_change, weight_change, held_out."""
+        """Return one row per sample left out: id, prediction_change, weight_change, held_out."""
         return pa.table({
             "id": self.ids,
             "prediction_change": self.prediction_change,
@@ -126,30 +126,30 @@ def retrain(
     """
     check_sets(train, val)
     loss = with_loss(Recipe(loss=loss), train).loss
-    chosen = positions(removed, len(train))
-    full, without = _recipes(len(train), lr, steps, weight_decay, reduction, loss, precision)
-    kept = ResultStore(store, fingerprint(model, train, val, full))
-    missing = [i for i in chosen if f"without-{i}" not in kept]
-    total = steps * (len(missing) + ("all" not in kept))
-    if "all" not in kept:
+    removed_idx = check_removed(removed, len(train))
+    full, reduced = _recipes(len(train), lr, steps, weight_decay, reduction, loss, precision)
+    stored = ResultStore(store, fingerprint(model, train, val, full))
+    missing = [i for i in removed_idx if f"without-{i}" not in stored]
+    total = steps * (len(missing) + ("all" not in stored))
+    if "all" not in stored:
         networks = _train(model, train, [None], full, part_of(progress, STEP, 0, total))
         outputs = _outputs(networks, (train if val is None else val).x)[0]
-        kept.put("all", {"outputs": outputs, "weights": _flat(networks)[0].numpy()})
-    reference = kept.get("all")
-    done = total - steps * len(missing)
+        stored.put("all", {"outputs": outputs, "weights": _flatten_weights(networks)[0].numpy()})
+    reference = stored.get("all")
+    n_done = total - steps * len(missing)
     size = networks_at_a_time(model, train)
-    for part in (missing[start : start + size] for start in range(0, len(missing), size)):
-        report = _many(part_of(progress, STEP, done, total), len(part))
-        networks = _train(model, train, part, without, report)
-        results = _without(networks, part, train, train if val is None else val, reference)
-        for i, arrays in zip(part, results, strict=True):
-            kept.put(f"without-{i}", arrays)
-        done += steps * len(part)
-    rows = [kept.get(f"without-{i}") for i in chosen]
+    for batch in (missing[start : start + size] for start in range(0, len(missing), size)):
+        report = _multiply_progress(part_of(progress, STEP, n_done, total), len(batch))
+        networks = _train(model, train, batch, reduced, report)
+        results = _measure_changes(networks, batch, train, train if val is None else val, reference)
+        for i, arrays in zip(batch, results, strict=True):
+            stored.put(f"without-{i}", arrays)
+        n_done += steps * len(batch)
+    rows = [stored.get(f"without-{i}") for i in removed_idx]
     outputs = np.stack([row["outputs"] for row in rows])
     return Retrained(
-        removed=np.array(chosen),
-        ids=train.ids[chosen],
+        removed=np.array(removed_idx),
+        ids=train.ids[removed_idx],
         outputs=reference["outputs"],
         outputs_without=outputs,
         held_out=np.stack([row["held_out"] for row in rows]),
@@ -160,23 +160,23 @@ def retrain(
     )
 
 
-def positions(removed: Sequence[int] | np.ndarray | None, n: int) -> list[int]:
-    """The samples to leave out."""
-    given = np.arange(n) if removed is None else np.atleast_1d(np.asarray(removed))
-    chosen = given.ravel().tolist()
-    whole = given.dtype.kind in "iu"
-    if not chosen or not whole or not all(0 <= i < n for i in chosen):
-        got = ", ".join(map(repr, chosen[:5])) or "none"
+def check_removed(removed: Sequence[int] | np.ndarray | None, n: int) -> list[int]:
+    """Return the positions of the samples to leave out; raise where one is not in 0..n − 1."""
+    array = np.arange(n) if removed is None else np.atleast_1d(np.asarray(removed))
+    idx = array.ravel().tolist()
+    is_integer = array.dtype.kind in "iu"
+    if not idx or not is_integer or not all(0 <= i < n for i in idx):
+        values = ", ".join(map(repr, idx[:5])) or "none"
         raise SettingError(
-            f"removed must hold positions in 0..{n - 1}; got {got}. Pass None for all."
+            f"removed must hold positions in 0..{n - 1}; got {values}. Pass None for all."
         )
-    return chosen
+    return idx
 
 
 def _recipes(
     n: int, lr: float, steps: int, weight_decay: float, reduction: str, loss: str, precision: str
 ) -> tuple[Recipe, Recipe]:
-    """The runs on n and on n − 1 samples, both as Recipe counts: of the averaged loss."""
+    """Return the recipes of the runs on n and on n − 1 samples, both of the averaged loss."""
     one_of("reduction", reduction, ("sum", "mean"))
     per_sample = n if reduction == "sum" else 1
     full = Recipe("sgd", lr * per_sample, steps, None, loss, weight_decay / per_sample, precision)
@@ -194,12 +194,12 @@ def _train(
     recipe: Recipe,
     progress: Progress,
 ) -> TrainedNetworks:
-    every = torch.arange(len(train))
-    subsets = torch.stack([every if i is None else every[every != i] for i in left_out])
+    all_idx = torch.arange(len(train))
+    subsets = torch.stack([all_idx if i is None else all_idx[all_idx != i] for i in left_out])
     return train_networks([model] * len(left_out), train, subsets, recipe, progress=progress)
 
 
-def _without(
+def _measure_changes(
     networks: TrainedNetworks,
     left_out: list[int],
     train: SampleSet,
@@ -207,11 +207,11 @@ def _without(
     reference: dict[str, np.ndarray],
 ) -> list[dict[str, np.ndarray]]:
     outputs = _outputs(networks, queries.x)  # [S, m, k]
-    own = _outputs(networks, train.x[left_out])  # [S, S, k]: network s on sample s
-    moved = _flat(networks).double() - torch.as_tensor(reference["weights"]).double()
-    change = moved.square().sum(1).numpy()
+    held_out = _outputs(networks, train.x[left_out])  # [S, S, k]: network s on sample s
+    shift = _flatten_weights(networks).double() - torch.as_tensor(reference["weights"]).double()
+    change = shift.square().sum(1).numpy()
     return [
-        {"outputs": outputs[s], "held_out": own[s, s], "weight_change": change[s]}
+        {"outputs": outputs[s], "held_out": held_out[s, s], "weight_change": change[s]}
         for s in range(len(left_out))
     ]
 
@@ -220,13 +220,13 @@ def _outputs(networks: TrainedNetworks, x: np.ndarray) -> Float[np.ndarray, "S m
     return networks.outputs(x).double().numpy()
 
 
-def _flat(networks: TrainedNetworks) -> Float[Tensor, "S d"]:
+def _flatten_weights(networks: TrainedNetworks) -> Float[Tensor, "S d"]:
     trained = dict(networks.template.named_parameters())
     return torch.cat([networks.state[name].flatten(1) for name in trained], 1)
 
 
 def networks_at_a_time(model: nn.Module, train: SampleSet) -> int:
-    """How many networks are trained side by side.
+    """Return how many networks are trained side by side.
 
     Args:
         model: one of them.
@@ -249,14 +249,14 @@ def networks_at_a_time(model: nn.Module, train: SampleSet) -> int:
     return max(1, BATCH_BYTES // (4 * max(1, sum(sizes)) * len(train)))
 
 
-def _many(progress: Progress, networks: int) -> Progress:
+def _multiply_progress(progress: Progress, networks: int) -> Progress:
     return lambda step, done, total: progress(step, done * networks, total)
 
 
 def fingerprint(
     model: nn.Module, train: SampleSet, val: SampleSet | None, recipe: Recipe
 ) -> dict[str, object]:
-    """Everything that determines the results: weights, samples, settings, torch version."""
+    """Return all that determines the results: weights, samples, settings, torch version."""
     return {
         **model_fingerprint(model),
         **frozen_fingerprint(model),

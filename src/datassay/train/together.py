@@ -1,4 +1,4 @@
-"""Fit models to several versions of several sample sets: networks in stacks, stacks side by side.
+"""Fits of models to several versions of several sample sets: networks in stacks, in parallel.
 
 A small network keeps no processor busy, and two threads on its products are slower than one.
 Networks of different samples, labels and weights are therefore stacked, and each stack is trained
@@ -29,7 +29,7 @@ from datassay.train.batches import ragged_batches, stream
 from datassay.train.dense_training import dense_stack
 from datassay.train.learner import Learner, Networks
 from datassay.train.recipe import Recipe, network_recipe
-from datassay.train.training import TrainedNetworks, descended, train_networks, with_loss
+from datassay.train.training import TrainedNetworks, train_networks, train_on_batches, with_loss
 
 # Networks of a stack: more fill the caches, fewer pay for each call.
 STACK = 10
@@ -39,29 +39,29 @@ ROUND = 50
 
 @result
 class Fitting:
-    """Some fits of one learner, and what they are asked.
+    """Some fits of one learner, and the samples that they predict.
 
     Attributes:
         learner: whose fits.
         train: n samples.
-        held_out: m samples that the fits are asked about.
+        held_out: m samples that the fits predict.
         labels: [n] or [n, k], the targets to learn.
-        chosen: positions of the samples to learn from.
-        weights: [n], of the samples in the loss, of any scale; None: all alike.
-        seeds: which of the learner's fits.
+        train_idx: positions of the samples to learn from.
+        weights: [n], of the samples in the loss, of any scale; None: all equal.
+        seeds: numbers of the learner's fits.
     """
 
     learner: Learner
     train: SampleSet
     held_out: SampleSet
     labels: Shaped[np.ndarray, "n ..."]
-    chosen: Int[np.ndarray, " kept"]
+    train_idx: Int[np.ndarray, " kept"]
     weights: Float[np.ndarray, " n"] | None
     seeds: range
 
     @property
     def samples(self) -> SampleSet:
-        """Those to learn from, with the labels to learn."""
+        """The training samples with the labels to learn."""
         return replace(self.train, y=self.labels, true_y=None)
 
 
@@ -70,47 +70,43 @@ def predictions_of(fittings: Sequence[Fitting]) -> list[Any]: ...
 @overload
 def predictions_of(fittings: Sequence[Fitting], *, may_end: bool) -> list[Any | None]: ...
 def predictions_of(fittings: Sequence[Fitting], *, may_end: bool = False) -> list[Any | None]:
-    """What each fit says of its held-out samples: class probabilities or targets, [fits, m, k]."""
-    # may_end: whether None stands for what the time of `progress.until` did not last for; else that
-    # raises OutOfTime. Networks of plain dense layers share stacks, one thread a stack.
+    """Return each fitting's predictions of its held-out samples: [fits, m, k] in a list."""
+    # They are class probabilities or targets. may_end: whether None stands for a fitting that the
+    # time of `progress.until` was too short for, which else raises OutOfTime. Networks of plain
+    # dense layers share stacks, and each stack has one thread.
     outputs: list[Any] = [None] * len(fittings)
     groups: dict[Any, list[tuple[int, int]]] = {}
-    for i, one in enumerate(fittings):
-        if not _is_stackable(one):
-            outputs[i] = _in_time(_alone, one)
+    for i, fitting in enumerate(fittings):
+        if not _is_stackable(fitting):
+            outputs[i] = _in_time(_fit_alone, fitting)
             continue
-        recipe = _recipe(one)
-        key = recipe, min(recipe.batch_size or len(one.chosen), len(one.chosen))
-        groups.setdefault(key, []).extend((i, seed) for seed in one.seeds)
+        recipe = _recipe(fitting)
+        key = recipe, min(recipe.batch_size or len(fitting.train_idx), len(fitting.train_idx))
+        groups.setdefault(key, []).extend((i, seed) for seed in fitting.seeds)
     stacks = [
-        (recipe, size, members[start : start + most])
+        (recipe, size, members[start : start + width])
         for (recipe, size), members in groups.items()
-        for most in [min(STACK, fittings[members[0][0]].learner.at_once)]  # pyrefly: ignore[missing-attribute] (networks alone are stacked)
-        for start in range(0, len(members), most)
+        for width in [min(STACK, fittings[members[0][0]].learner.at_once)]  # pyrefly: ignore[missing-attribute] (networks alone are stacked)
+        for start in range(0, len(members), width)
     ]
-    trained = list(_side_by_side(lambda one: _in_time(_trained, fittings, *one), stacks))
-    reported: dict[int, list[np.ndarray]] = {}
-    done = [
-        (members, one)
-        for (_, _, members), one in zip(stacks, trained, strict=True)
-        if one is not None
-    ]
-    for members, networks in done:
-        for s, (i, _) in enumerate(members):
+    trained = list(_side_by_side(lambda stack: _in_time(_train_stack, fittings, *stack), stacks))
+    predictions: dict[int, list[np.ndarray]] = {}
+    for (_, _, members), networks in zip(stacks, trained, strict=True):
+        for s, (i, _) in enumerate(members if networks is not None else ()):
             outputs_of = networks.subset(slice(s, s + 1)).outputs_in_parts
-            reported.setdefault(i, []).append(outputs_of(fittings[i].held_out.x)[0].numpy())
-    for i, each in reported.items():
-        outputs[i] = np.stack(each) if len(each) == len(fittings[i].seeds) else None
+            predictions.setdefault(i, []).append(outputs_of(fittings[i].held_out.x)[0].numpy())
+    for i, arrays in predictions.items():
+        outputs[i] = np.stack(arrays) if len(arrays) == len(fittings[i].seeds) else None
     if not may_end and any(out is None for out in outputs):
         raise OutOfTime
     return [
-        one.learner.probabilities(out) if out is not None and one.train.is_classification else out
-        for one, out in zip(fittings, outputs, strict=True)
+        fit.learner.probabilities(out) if out is not None and fit.train.is_classification else out
+        for fit, out in zip(fittings, outputs, strict=True)
     ]
 
 
 def _in_time(work: Callable[..., Any], *arguments: Any) -> Any:
-    """What the work gives; None where the time for it is over."""
+    """Return what the work returns; None where its time is over."""
     try:
         check_time()
         return work(*arguments)
@@ -127,7 +123,7 @@ def train_in_stacks(
     seed: int = 0,
     progress: Progress = silent,
 ) -> TrainedNetworks:
-    """What `train_networks` trains, plain dense networks in stacks side by side."""
+    """Train networks as `train_networks` does, plain dense ones in stacks side by side."""
     x = network_inputs(train.x[:1], models[0], torch.float32)
     if recipe.batch_size is None or dense_stack(models, x) is None:
         return train_networks(models, train, subsets, recipe, seed=seed, progress=progress)
@@ -136,99 +132,99 @@ def train_in_stacks(
             return train_networks(models, train, subsets, recipe, seed=seed, progress=progress)
     size, dtype = min(recipe.batch_size, subsets.shape[1]), getattr(torch, recipe.precision)
 
-    def stack(first: int) -> TrainedNetworks:
-        some = subsets[first : first + STACK]
-        streams = [stream(seed, first + s) for s in range(len(some))]
+    def train_stack(start: int) -> TrainedNetworks:
+        rows = list(subsets[start : start + STACK])
+        streams = [stream(seed, start + s) for s in range(len(rows))]
 
         def draw(x: Tensor, y: Tensor):
-            same = [0] * len(some)
-            return ragged_batches(x, y, list(some), recipe.steps, size, streams, same, None, dtype)
+            versions = [0] * len(rows)
+            return ragged_batches(x, y, rows, recipe.steps, size, streams, versions, None, dtype)
 
-        some_models = models[first : first + STACK]
-        return descended(some_models, train, [train.y], recipe, draw, progress=check_time)
+        stack = models[start : start + STACK]
+        return train_on_batches(stack, train, [train.y], recipe, draw, progress=check_time)
 
     starts, trained = range(0, len(models), STACK), []
-    for one in _side_by_side(stack, starts):
-        trained.append(one)
+    for networks in _side_by_side(train_stack, starts):
+        trained.append(networks)
         progress("retrain networks", len(trained) * recipe.steps // len(starts), recipe.steps)
-    state = {name: torch.cat([one.state[name] for one in trained]) for name in trained[0].state}
+    state = {name: torch.cat([s.state[name] for s in trained]) for name in trained[0].state}
     return TrainedNetworks(trained[0].template, state)
 
 
 def _side_by_side(train: Callable[[Any], Any], stacks: Iterable[Any]) -> Iterator[Any]:
-    """The stacks' networks in order, each stack trained by one of the threads that are set."""
+    """Yield the stacks' networks in order; each stack is trained by one of torch's threads."""
     threads = torch.get_num_threads()
     with thread_count(1), ThreadPoolExecutor(threads) as pool:
         # Each in a context of its own, which knows the clock.
-        done = [pool.submit(copy_context().run, train, one) for one in stacks]
-        for one in done:
-            yield one.result()
+        futures = [pool.submit(copy_context().run, train, stack) for stack in stacks]
+        for future in futures:
+            yield future.result()
 
 
-def _is_stackable(one: Fitting) -> bool:
-    """Whether its networks are plain dense layers, which stacks train fast."""
-    learner = one.learner
+def _is_stackable(fitting: Fitting) -> bool:
+    """Return whether a fitting's networks are plain dense layers, which stacks train fast."""
+    learner = fitting.learner
     if not isinstance(learner, Networks) or learner.at_once == 1 or callable(learner.models):
         return False
-    x = network_inputs(one.train.x[:1], learner.models[0], torch.float32)
-    return dense_stack(learner.models, x) is not None and _recipe(one).batch_size is not None
+    x = network_inputs(fitting.train.x[:1], learner.models[0], torch.float32)
+    return dense_stack(learner.models, x) is not None and _recipe(fitting).batch_size is not None
 
 
-def _recipe(one: Fitting) -> Recipe:
-    assert isinstance(one.learner, Networks)
-    recipe = one.learner.recipe
+def _recipe(fitting: Fitting) -> Recipe:
+    assert isinstance(fitting.learner, Networks)
+    recipe = fitting.learner.recipe
     if recipe is None:
-        recipe = network_recipe(len(one.chosen))
+        recipe = network_recipe(len(fitting.train_idx))
         recipe = replace(recipe, steps=-(-recipe.steps // ROUND) * ROUND)
-    return with_loss(recipe, one.train)
+    return with_loss(recipe, fitting.train)
 
 
-def _alone(one: Fitting) -> Float[np.ndarray, "_ _ _"]:
-    """Fits of the user's model, and of networks that no stack makes faster."""
-    subsets = np.tile(one.chosen, (len(one.seeds), 1))
-    return one.learner.outputs(
-        one.samples, one.held_out, subsets, one.weights, check_time, first=one.seeds.start
+def _fit_alone(fit: Fitting) -> Float[np.ndarray, "_ _ _"]:
+    """Fit the user's estimators, or networks that no stack makes faster; return their outputs."""
+    subsets = np.tile(fit.train_idx, (len(fit.seeds), 1))
+    return fit.learner.outputs(
+        fit.samples, fit.held_out, subsets, fit.weights, check_time, first=fit.seeds.start
     )
 
 
-def _trained(
+def _train_stack(
     fittings: Sequence[Fitting], recipe: Recipe, size: int, members: list[tuple[int, int]]
 ) -> TrainedNetworks:
-    """The networks of one stack, in the order of its members."""
-    some = [fittings[i] for i, _ in members]
-    sets = list({id(one.train): one.train for one in some}.values())
+    """Train the networks of one stack; return them in the order of its members."""
+    stacked = [fittings[i] for i, _ in members]
+    sets = list({id(fit.train): fit.train for fit in stacked}.values())
     starts = dict(zip(map(id, sets), np.cumsum([0, *map(len, sets[:-1])]), strict=True))
     versions: list[np.ndarray] = []
-    version = [_version(versions, one, sets, starts) for one in some]
+    version = [_version_number(versions, fit, sets, starts) for fit in stacked]
     weights = None
-    if any(one.weights is not None for one in some):
-        weights = torch.ones(len(some), sum(map(len, sets)))
-        for row, one in zip(weights, some, strict=True):
-            if one.weights is not None:
-                w = torch.from_numpy(one.weights / one.weights[one.chosen].mean())
-                row[starts[id(one.train)] :][: len(w)] = w
-    models = [_model(one, seed) for one, (_, seed) in zip(some, members, strict=True)]
-    streams = [stream(one.learner.seed, seed) for one, (_, seed) in zip(some, members, strict=True)]
-    subsets = [torch.as_tensor(one.chosen + starts[id(one.train)]) for one in some]
+    if any(fit.weights is not None for fit in stacked):
+        weights = torch.ones(len(stacked), sum(map(len, sets)))
+        for row, fit in zip(weights, stacked, strict=True):
+            if fit.weights is not None:
+                w = torch.from_numpy(fit.weights / fit.weights[fit.train_idx].mean())
+                row[starts[id(fit.train)] :][: len(w)] = w
+    models = [_model(fit, seed) for fit, (_, seed) in zip(stacked, members, strict=True)]
+    streams = [stream(fit.learner.seed, n) for fit, (_, n) in zip(stacked, members, strict=True)]
+    subsets = [torch.as_tensor(fit.train_idx + starts[id(fit.train)]) for fit in stacked]
 
     def draw(x: Tensor, y: Tensor):
         dtype = getattr(torch, recipe.precision)
         return ragged_batches(x, y, subsets, recipe.steps, size, streams, version, weights, dtype)
 
-    first = {id(one.train): model for one, model in zip(some, models, strict=True)}
-    prepared = torch.cat([_prepared(first[id(one)], one, recipe) for one in sets])
-    return descended(
-        models, _joined(sets), versions, recipe, draw, progress=check_time, prepared=prepared
+    model_of = {id(fit.train): model for fit, model in zip(stacked, models, strict=True)}
+    prepared = torch.cat([_apply_fixed_layers(model_of[id(s)], s, recipe) for s in sets])
+    return train_on_batches(
+        models, _join_sets(sets), versions, recipe, draw, progress=check_time, prepared=prepared
     )
 
 
-def _model(one: Fitting, seed: int) -> nn.Module:
-    assert isinstance(one.learner, Networks) and not callable(one.learner.models)
-    return one.learner.models[seed]
+def _model(fitting: Fitting, seed: int) -> nn.Module:
+    assert isinstance(fitting.learner, Networks) and not callable(fitting.learner.models)
+    return fitting.learner.models[seed]
 
 
-def _prepared(model: nn.Module, samples: SampleSet, recipe: Recipe) -> Tensor:
-    """Inputs of the first dense layer: the fixed layers, fitted to these samples, were applied."""
+def _apply_fixed_layers(model: nn.Module, samples: SampleSet, recipe: Recipe) -> Tensor:
+    """Apply a network's fixed layers: return the inputs of its first dense layer."""
     frozen = frozen_copy(model, getattr(torch, recipe.precision))
     x = network_inputs(samples.x, frozen, getattr(torch, recipe.precision))
     stack = dense_stack([frozen], x[:1])
@@ -236,23 +232,23 @@ def _prepared(model: nn.Module, samples: SampleSet, recipe: Recipe) -> Tensor:
     return stack.before(x)
 
 
-def _version(
-    versions: list[np.ndarray], one: Fitting, sets: list[SampleSet], starts: dict[int, Any]
+def _version_number(
+    versions: list[np.ndarray], fitting: Fitting, sets: list[SampleSet], starts: dict[int, Any]
 ) -> int:
-    """Number of the joined labels that hold those of a fitting, which are added where missing."""
-    start = starts[id(one.train)]
-    here = slice(start, start + len(one.train))
+    """Return the number of the joined labels that hold a fitting's; add them where missing."""
+    start = starts[id(fitting.train)]
+    rows = slice(start, start + len(fitting.train))
     for number, labels in enumerate(versions):
-        if np.array_equal(labels[here], one.labels):
+        if np.array_equal(labels[rows], fitting.labels):
             return number
     labels = np.concatenate([s.y for s in sets])
-    labels[here] = one.labels
+    labels[rows] = fitting.labels
     versions.append(labels)
     return len(versions) - 1
 
 
-def _joined(sets: list[SampleSet]) -> SampleSet:
-    """Inputs and targets of all sets as one; what samples are shown by is left out."""
+def _join_sets(sets: list[SampleSet]) -> SampleSet:
+    """Join the inputs and targets of all sets into one, without what samples are shown by."""
     x, y = (np.concatenate([getattr(s, name) for s in sets]) for name in ("x", "y"))
-    nothing: dict[str, Any] = dict.fromkeys({*OF_EACH, "rows", "preparation"} - {"x", "y", "ids"})
-    return replace(sets[0], x=x, y=y, ids=np.arange(len(x)), **nothing)
+    dropped: dict[str, Any] = dict.fromkeys({*OF_EACH, "rows", "preparation"} - {"x", "y", "ids"})
+    return replace(sets[0], x=x, y=y, ids=np.arange(len(x)), **dropped)

@@ -1,4 +1,4 @@
-"""Train many small networks in one batched program, each on its own subset of the samples."""
+"""Training of many small networks in one batched program, each on its own subset of the samples."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from datassay.errors import ModelError, SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.rules import at_least, one_of, positive
-from datassay.train.batches import Batch, batches, weighted
+from datassay.train.batches import Batch, batches, multiply_weights
 from datassay.train.dense_training import DenseGradients, DenseStack, FunctionSpace, dense_stack
 from datassay.train.recipe import Recipe
 
@@ -48,20 +48,20 @@ class TrainedNetworks:
     state: dict[str, Tensor]
 
     def outputs(self, x: Shaped[np.ndarray | Tensor, "m ..."]) -> Float[Tensor, "S m k"]:
-        """Outputs of every network on the same inputs, in the networks' precision."""
+        """Return the outputs of every network on the same inputs, in the networks' precision."""
         precision = next(t.dtype for t in self.state.values() if t.is_floating_point())
         x = network_inputs(x, self.template, precision)
         with torch.no_grad(), vectorized(AT_ONCE):
             return vmap(lambda state: functional_call(self.template, state, (x,)))(self.state)
 
     def outputs_in_parts(self, x: Shaped[np.ndarray | Tensor, "m ..."]) -> Float[Tensor, "S m k"]:
-        """The outputs in float64, of any number of inputs."""
+        """Return the outputs in float64, for any number of inputs."""
         parts = torch.as_tensor(x).split(CHUNK)
-        return torch.cat([self.outputs(part).double() for part in parts], 1)
+        return torch.cat([self.outputs(chunk).double() for chunk in parts], 1)
 
-    def subset(self, which: slice) -> TrainedNetworks:
-        """Some of the networks."""
-        return TrainedNetworks(self.template, {n: t[which] for n, t in self.state.items()})
+    def subset(self, networks: slice) -> TrainedNetworks:
+        """Select some of the networks."""
+        return TrainedNetworks(self.template, {n: t[networks] for n, t in self.state.items()})
 
 
 @checks_arguments
@@ -114,12 +114,14 @@ def train_networks(
 
     def draw(x: Tensor, y: Tensor) -> Iterator[Batch]:
         drawn = batches(x, y, subsets, recipe.steps, recipe.batch_size, seed, dtype)
-        return drawn if sample_weight is None else weighted(drawn, subsets, sample_weight)
+        if sample_weight is None:
+            return drawn
+        return multiply_weights(drawn, subsets, sample_weight)
 
-    return descended(models, train, [train.y], recipe, draw, observe, progress)
+    return train_on_batches(models, train, [train.y], recipe, draw, observe, progress)
 
 
-def descended(
+def train_on_batches(
     models: Sequence[nn.Module],
     train: SampleSet,
     labels: Sequence[np.ndarray],
@@ -130,24 +132,24 @@ def descended(
     prepared: Tensor | None = None,
 ) -> TrainedNetworks:
     """Train networks on the batches that are drawn from inputs [n] and targets [n · labels]."""
-    # labels: versions of the targets, each [n] or [n, k]. prepared: inputs to which the fixed
-    # layers of each network's own samples were applied, of plain dense stacks; None: the networks
+    # labels: versions of the targets, each [n] or [n, k]. prepared: inputs of plain dense stacks,
+    # to which the fixed layers of each network's own samples were applied; None: the networks
     # share those layers.
     dtype = getattr(torch, recipe.precision)
     frozen = {id(m): frozen_copy(m, dtype) for m in models}  # one network may start many
     copies = [frozen[id(m)] for m in models]
     template = copies[0]
-    start, fixed = _stacked(copies)
+    start, fixed = _stack_weights(copies)
     x = network_inputs(train.x, template, dtype)
     with torch.no_grad():
         n_outputs = one_output(template, x[:1]).shape[1]
     check_n_outputs(train, n_outputs)
-    versions = [replace(train, y=one, true_y=None) for one in labels]
-    y = torch.cat([_train_targets(one, recipe, n_outputs, dtype) for one in versions])
+    versions = [replace(train, y=targets, true_y=None) for targets in labels]
+    y = torch.cat([_train_targets(version, recipe, n_outputs, dtype) for version in versions])
     stack = dense_stack(copies, x[:1], is_shared=prepared is None)
     link = ""
     if stack is not None:
-        link, y = _residual(y, n_outputs, recipe)
+        link, y = _link_and_y(y, n_outputs, recipe)
         x = stack.before(x) if prepared is None else prepared
     draw = draw_from(x, y)
     if stack is not None:
@@ -161,7 +163,7 @@ def descended(
 def sample_losses(
     outputs: Float[Tensor, "S n k"], samples: SampleSet, recipe: Recipe
 ) -> Float[Tensor, "S n"]:
-    """Loss of every sample under every network.
+    """Compute the loss of every sample under every network.
 
     Args:
         outputs: of S networks.
@@ -177,7 +179,7 @@ def sample_losses(
 
 
 def with_loss(recipe: Recipe, train: SampleSet) -> Recipe:
-    """The recipe with its loss decided."""
+    """Return the recipe with "auto" replaced by the task's loss; raise where it does not suit."""
     if recipe.loss != "bce":
         return replace(recipe, loss=task_loss(train, recipe.loss))
     if not train.has_several_labels:
@@ -188,8 +190,8 @@ def with_loss(recipe: Recipe, train: SampleSet) -> Recipe:
     return recipe
 
 
-def _stacked(models: Sequence[nn.Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The weights that train, and all else that the networks hold: frozen weights and buffers."""
+def _stack_weights(models: Sequence[nn.Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Return the stacked weights that train, and the stacked frozen weights and buffers."""
     weights, buffers = stack_module_state(list(models))
     trains = [name for name, p in models[0].named_parameters() if p.requires_grad]
     if not trains:
@@ -210,7 +212,7 @@ def _descend(
     progress: Progress,
 ) -> dict[str, Tensor]:
     weights = {name: w.clone().requires_grad_() for name, w in start.items()}
-    update = _updates(recipe, list(weights.values()))
+    update = _optimizer_step(recipe, list(weights.values()))
     for step, batch in enumerate(draw):
         outputs = write_gradients(weights, batch)
         if observe is not None:
@@ -232,16 +234,16 @@ def _descend_dense(
     observe: Callable[[Tensor, Tensor], None] | None,
     progress: Progress,
 ) -> dict[str, Tensor]:
-    first = next(draw)
-    draw = chain([first], draw)
-    n, n_inputs = first.x.shape[-2:]
+    first_batch = next(draw)
+    draw = chain([first_batch], draw)
+    n, n_inputs = first_batch.x.shape[-2:]
     # Not for Adam: its step depends on the axes that it is taken along, descent's does not.
     descent = recipe.optimizer == "sgd" and recipe.batch_size is None
-    if not (descent and first.shared and n < 2 * n_inputs):
+    if not (descent and first_batch.shared and n < 2 * n_inputs):
         return _descend(start, draw, DenseGradients(stack, link), recipe, observe, progress)
-    space = FunctionSpace(stack.layers[0], start, first.x)
+    space = FunctionSpace(stack.layers[0], start, first_batch.x)
     gradients = DenseGradients(stack, link, space.offset())
-    kernel = space.kernel(first)
+    kernel = space.kernel(first_batch)
     draw = (replace(kernel, weights=batch.weights) for batch in draw)
     coordinates = space.coordinates()
     return space.weights(_descend(coordinates, draw, gradients, recipe, observe, progress))
@@ -284,18 +286,18 @@ def _check_training(models, samples: SampleSet, subsets: Tensor, recipe: Recipe)
         )
 
 
-def _updates(recipe: Recipe, weights: list[Tensor]) -> Callable[[], None]:
-    """What updates the weights by their gradients, elementwise: networks stay independent."""
+def _optimizer_step(recipe: Recipe, weights: list[Tensor]) -> Callable[[], None]:
+    """Return the function that updates the weights by their gradients, elementwise."""
     if recipe.optimizer == "sgd":
         return torch.optim.SGD(weights, lr=recipe.lr).step
-    # The bits of torch.optim.Adam, whose class imports a compiler, for a second.
-    first, second = ([torch.zeros_like(w) for w in weights] for _ in range(2))
+    # Bit-identical to torch.optim.Adam, whose class takes a second to import a compiler.
+    first_moments, second_moments = ([torch.zeros_like(w) for w in weights] for _ in range(2))
     steps = [torch.zeros(()) for _ in weights]
 
     @torch.no_grad()
     def update() -> None:
         gradients = [w.grad for w in weights if w.grad is not None]
-        adam(weights, gradients, first, second, [], steps, lr=recipe.lr, **ADAM)
+        adam(weights, gradients, first_moments, second_moments, [], steps, lr=recipe.lr, **ADAM)
 
     return update
 
@@ -312,8 +314,8 @@ def _train_targets(
     return y.long()
 
 
-def _residual(y: Tensor, n_outputs: int, recipe: Recipe) -> tuple[str, Float[Tensor, "n k"]]:
-    """The link, and targets as a matrix, for which ∂ℓ/∂outputs = link(outputs) − targets."""
+def _link_and_y(y: Tensor, n_outputs: int, recipe: Recipe) -> tuple[str, Float[Tensor, "n k"]]:
+    """Return the link and the targets [n, k] for which ∂ℓ/∂outputs = link(outputs) − targets."""
     if recipe.loss in {"mse", "bce"}:
         return ("identity" if recipe.loss == "mse" else "sigmoid"), y
     dtype = getattr(torch, recipe.precision)

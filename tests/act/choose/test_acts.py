@@ -49,7 +49,7 @@ from datassay.stats import Interval
 from datassay.train import together
 from datassay.train.learner import Estimators, Networks, table_learner
 from datassay.train.recipe import Recipe
-from datassay.train.training import descended
+from datassay.train.training import train_on_batches
 
 
 def one_way(n, seed, wrong=0.0):
@@ -392,14 +392,14 @@ def test_the_demo_trains_few_networks_and_looks_for_blocks_once(monkeypatch):
 
     def counted(models, *rest, **more):
         trained.append(len(models))
-        return descended(models, *rest, **more)
+        return train_on_batches(models, *rest, **more)
 
     def search(train, scores):
         searched.append(len(train))
         return split.propose(train, scores)
 
     kinds = action_kinds()
-    monkeypatch.setattr(together, "descended", counted)
+    monkeypatch.setattr(together, "train_on_batches", counted)
     monkeypatch.setattr(action, "action_kinds", lambda: kinds | {SPLIT: replace(
         kinds[SPLIT], propose=search)})  # fmt: skip
     lin = da.collect(da.build_model("linear", noisy), noisy)

@@ -19,7 +19,7 @@ from datassay.commands.run.steps.settings import with_network
 from datassay.data.samples import wrong_labels
 from datassay.errors import ModelError, SettingError
 from datassay.report.html import render
-from datassay.train.folds import judging
+from datassay.train.folds import make_splits
 from datassay.train.learner import Estimators
 
 NEIGHBORS = "sklearn.neighbors:KNeighborsClassifier"
@@ -111,7 +111,7 @@ def test_without_a_model_a_table_names_the_model_that_its_actions_were_trained_w
     train, _ = da.load((x, y), val_fraction=0)
     settings = RunSettings(curve_seeds=2, attribution="none")
     found, scores = run(train, None, settings), []
-    for f, held in enumerate(judging(train, None, 5, 0).held):
+    for f, held in enumerate(make_splits(train, None, 5, 0).test_idx):
         rest = np.setdiff1d(np.arange(len(train)), held)
         seeds = range(found.acts.n_seeds * f, found.acts.n_seeds * (f + 1))
         for seed in seeds:

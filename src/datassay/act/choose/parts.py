@@ -29,7 +29,7 @@ from datassay.collect.linearization import Linearization
 from datassay.data.samples import SampleSet
 from datassay.results import result
 from datassay.score.label_issues import LOOK, LabelIssues
-from datassay.train.folds import judging
+from datassay.train.folds import make_splits
 from datassay.train.learner import Learner, sample_scores
 
 # Held-out targets that are wrong with a higher probability do not count: as they are suspected, and
@@ -260,7 +260,7 @@ def fifths(
     Cost: that of `judge` for each.
     """
     fold, parts = np.full(len(train), -1), []
-    for f, held in enumerate(judging(train, None, FIFTHS, seed).held):
+    for f, held in enumerate(make_splits(train, None, FIFTHS, seed).test_idx):
         fold[held] = f
     n_parts, spreads = min(n_parts, fold.max() + 1), {}
     if doubt is not None:

@@ -22,7 +22,7 @@ from datassay.progress import Progress, part_of, silent
 from datassay.results import Tabular, result
 from datassay.store.manifest import digest, digest_of_values
 from datassay.store.results import ResultStore
-from datassay.train.folds import Judging, judging
+from datassay.train.folds import Splits, make_splits
 from datassay.train.learner import Estimators
 from datassay.train.recipe import Recipe
 from datassay.train.together import train_in_stacks
@@ -94,7 +94,7 @@ def removal_curve(
         models: one network per seed, at its starting weights; or estimators, fitted one by one.
         train: n training samples.
         val: the samples to be judged on; their labels enter no ranking. None: each network is
-            judged on another fifth of train (see `judging`), and every ranking orders the rest.
+            judged on another fifth of train (see `make_splits`), and every ranking orders the rest.
         rankings: name → [n] positions in the order of removal. "random" is added, a fresh order a
             seed.
         fractions: of the samples to remove, in [0, 1); 0 is added where missing.
@@ -122,15 +122,15 @@ def removal_curve(
     fractions = sorted({0.0, *fractions})
     _check_choices(models, rankings, len(train))
     n_seeds = models.repeats if isinstance(models, Estimators) else len(models)
-    parts = judging(train, val, n_seeds, seed)
-    n = parts.rest.shape[1]
+    parts = make_splits(train, val, n_seeds, seed)
+    n = parts.train_idx.shape[1]
     if not all(0 <= f < 1 and round(f * n) <= n - 2 for f in fractions):
         raise SettingError(f"fractions must lie in [0, 1) and keep 2 samples; got {fractions}.")
     shuffled, networks = np.random.default_rng(seed), range(n_seeds)
     orders = {name: [parts.order(order, s) for s in networks] for name, order in rankings.items()}
     orders |= {RANDOM: [parts.order(shuffled.permutation(len(train)), s) for s in networks]}
     # Nothing is removed yet at 0: the fits are those of all rankings.
-    kept = [parts.rest[None]] + [
+    kept = [parts.train_idx[None]] + [
         np.array([[np.sort(order[round(f * n) :]) for order in each] for each in orders.values()])
         for f in fractions[1:]
     ]
@@ -140,7 +140,7 @@ def removal_curve(
         cause = {"val": None if val is None else digest({"x": val.x, "y": val.y})}
         recipe = with_loss(recipe or Recipe(), train)
         cause |= _cause(models, train, recipe, seed)
-        trained = trained or train_all(models, train, recipe, seed, rest=parts.rest)
+        trained = trained or train_all(models, train, recipe, seed, rest=parts.train_idx)
         retrained = _retrained(
             models, train, parts, kept[1:], recipe, seed, store or ResultStore(None, {}), cause,
             progress,
@@ -156,7 +156,7 @@ def removal_curve(
 def _retrained(
     models: Sequence[nn.Module],
     train: SampleSet,
-    parts: Judging,
+    parts: Splits,
     kept: list[np.ndarray],
     recipe: Recipe,
     seed: int,
@@ -179,7 +179,7 @@ def _retrained(
 
 
 def _refitted(
-    models: Estimators, train: SampleSet, parts: Judging, kept: list[np.ndarray], progress: Progress
+    models: Estimators, train: SampleSet, parts: Splits, kept: list[np.ndarray], progress: Progress
 ) -> Iterator[Float[np.ndarray, "r s"]]:
     """Scores of estimators, each refitted to what is kept."""
     done, total = 0, sum(len(subsets) for subsets in kept) * models.repeats

@@ -45,7 +45,7 @@ from datassay.score.influence.trained_network import (
     trained_network,
     with_temperature,
 )
-from datassay.train.retrain import positions
+from datassay.train.retrain import check_removed
 
 # Values of the queries' gradients that are held at once, 1 GiB in float32.
 QUERY_VALUES = 2**28
@@ -57,7 +57,7 @@ def by_gradients(request: Request, train: Any, val: Any) -> Attribution:
     first = each[0].network
     queries = first.train if val is None else queries_of(first, val)
     first.warnings.extend(queries.warnings)
-    indices = None if request.removed is None else np.array(positions(request.removed, first.n))
+    indices = None if request.removed is None else np.array(check_removed(request.removed, first.n))
     wanted = first.removed or first.train
     ids = np.concatenate([ids for ids, _ in wanted]) if wanted.ids is None else wanted.ids
     own = None if val is not None else np.arange(len(ids)) if indices is None else indices
@@ -153,7 +153,7 @@ def _network(request: Request, model: nn.Module, train: Any, index: int, of: int
     if request.removed is not None:
         if network.train.subset is None:
             raise SettingError("removed needs samples that have positions; these are iterated.")
-        chosen = positions(request.removed, network.n)
+        chosen = check_removed(request.removed, network.n)
         network.removed = network.train.subset(chosen)
     return network
 

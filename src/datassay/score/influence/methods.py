@@ -32,7 +32,7 @@ from datassay.score.influence.trainers import from_trainer, is_trainer
 from datassay.score.influence.whole.gauss_newton import leveraged
 from datassay.score.influence.whole.solvers import Problem, conjugate_gradients, exact, lissa
 from datassay.score.settings import Influence, Queries, TrainedWeights, Training
-from datassay.train.retrain import positions
+from datassay.train.retrain import check_removed
 
 # A new method is a function from a problem and its settings to output changes, and one line here.
 ON_ARRAYS: dict[str, Callable[..., Iterator[OutputChanges]]] = {
@@ -211,7 +211,7 @@ def _on_arrays(
     loss = task_loss(train, request.loss)
     method, precision = request.method, request.precision or "float64"
     removed = request.removed
-    chosen = None if removed is None else tuple(positions(removed, len(train)))
+    chosen = None if removed is None else tuple(check_removed(removed, len(train)))
     settings = dict(request.settings)
     if method == "gauss_newton":
         settings["response"] = request.response

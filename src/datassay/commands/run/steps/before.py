@@ -26,7 +26,7 @@ from datassay.models.tabular import TABLE_MODELS
 from datassay.progress import Progress
 from datassay.results import result
 from datassay.score.label_issues import LabelIssues
-from datassay.train.folds import judging
+from datassay.train.folds import make_splits
 
 # One gain is asked about, not the best of many: fewer samples will do than a table of actions
 # needs.
@@ -196,7 +196,7 @@ def _trials(before: Corrected, held_out: Corrected | None, settings: RunSettings
     if held_out is not None:
         return [Trial(before, held_out, learner_of(samples, settings, plan.seeds, 0))]
     trials = []
-    for f, held in enumerate(judging(samples, None, plan.parts, settings.seed).held):
+    for f, held in enumerate(make_splits(samples, None, plan.parts, settings.seed).test_idx):
         part = before.subset(np.setdiff1d(np.arange(len(samples)), held))
         learner = learner_of(part.samples, settings, plan.seeds, f)
         trials.append(Trial(part, before.subset(held), learner))

@@ -20,7 +20,7 @@ from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.commands.run.settings import RunSettings
 from datassay.data.samples import SampleSet
 from datassay.models.operations import OperationCounter
-from datassay.train.folds import judging
+from datassay.train.folds import make_splits
 from datassay.train.recipe import BATCH, network_updates
 
 # Float32 operations a nominal second; shares of it that the removal curve's networks, those of the
@@ -88,7 +88,7 @@ def retraining(
     work: ForwardWork, train: SampleSet, val: SampleSet | None, seeds: int
 ) -> Retraining:
     """The cost of `seeds` networks per point."""
-    recipe, n_rest = task_recipe(train), judging(train, val, 1).rest.shape[1]
+    recipe, n_rest = task_recipe(train), make_splits(train, val, 1).train_idx.shape[1]
     batch = min(recipe.batch_size or len(train), len(train))
     points = len(usable_fractions(n_rest)) - 1
     # On all samples; without a validation part also on all but the fifth that each is judged on.

@@ -22,7 +22,7 @@ from datassay.results import result
 from datassay.score.compare.retraining_check import Baselines, baselines
 from datassay.score.registry import Context
 from datassay.store.results import ResultStore
-from datassay.train.folds import judging
+from datassay.train.folds import make_splits
 from datassay.train.learner import Estimators
 from datassay.train.training import TrainedNetworks, sample_losses
 
@@ -62,7 +62,7 @@ def retrained_networks(
     train, val, seed, progress = context.train, context.val, context.seed, context.progress
     results = context.results
     info, issues = results["information"].information, results["label_issues"]
-    parts = judging(train, val, len(models), seed)
+    parts = make_splits(train, val, len(models), seed)
     if not parts.is_possible:
         return RetrainedNetworks(facts={"Retraining": NOT_JUDGED})
     recipe = task_recipe(train)
@@ -81,12 +81,12 @@ def retrained_networks(
         rankings[SUSPECTS_FIRST] = suspects_first(info, issues)
     whole = trained
     if val is None and own is None:
-        whole = train_all(models, train, recipe, seed, progress, store, parts.rest)
+        whole = train_all(models, train, recipe, seed, progress, store, parts.train_idx)
     learners, more = models, dict[str, Any](trained=whole, store=store)
     if own is not None:
         learners, more = Estimators(own, len(models), seed, dtype=None), {}
     curve = removal_curve(
-        learners, train, val, rankings, fractions=usable_fractions(parts.rest.shape[1]),
+        learners, train, val, rankings, fractions=usable_fractions(parts.train_idx.shape[1]),
         seed=seed, progress=progress, **more,
     )  # fmt: skip
     updates = f"{recipe.optimizer}, {recipe.steps} updates of {recipe.batch_size}"
