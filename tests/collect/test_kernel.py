@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from datassay.collect.jacobian.blocks import DenseFactors, mapped
+from datassay.collect.jacobian.blocks import DenseFactors, map_block
 from datassay.collect.jacobian.kernel import kernel
 from datassay.collect.jacobian.per_sample import factored_jacobian, inspect_layers, jacobian, mixing
 from datassay.collect.jacobian.projection import project, projector, tensor_projection
@@ -24,8 +24,8 @@ MODELS = ["mlp", "lenet5", "batch norm", "no bias", "used twice", "frozen bias",
 @pytest.mark.parametrize("case", MODELS)
 def test_equals_the_product_of_jacobians(case, max_bytes):
     _, blocks, phi = blocks_of(case)
-    left = {name: mapped(b, lambda t: t[:4]) for name, b in blocks.items()}
-    right = {name: mapped(b, lambda t: t[1:6]) for name, b in blocks.items()}
+    left = {name: map_block(b, lambda t: t[:4]) for name, b in blocks.items()}
+    right = {name: map_block(b, lambda t: t[1:6]) for name, b in blocks.items()}
     k = phi.shape[1]
     expected = phi[:4].flatten(0, 1) @ phi[1:].flatten(0, 1).T
     joint = kernel(left, right, "joint", max_bytes)
@@ -33,8 +33,8 @@ def test_equals_the_product_of_jacobians(case, max_bytes):
     averaged = kernel(left, right, "averaged", max_bytes)
     mean = sum(phi[:4, a] @ phi[1:, a].T for a in range(k)) / k
     torch.testing.assert_close(averaged, mean, rtol=1e-12, atol=1e-12)
-    single = {name: mapped(b, Tensor.float) for name, b in blocks.items()}
-    double = {name: mapped(b, Tensor.double) for name, b in single.items()}  # multiplied as such
+    single = {name: map_block(b, Tensor.float) for name, b in blocks.items()}
+    double = {name: map_block(b, Tensor.double) for name, b in single.items()}  # multiplied as such
     assert torch.equal(kernel(single, single, "joint"), kernel(double, double, "joint"))
 
 
@@ -95,7 +95,7 @@ def test_projection_equals_its_matrix(case, p, kind):
         ours, torch.cat([expected[n] for n in order], 2), rtol=1e-12, atol=1e-15
     )
     assert ours.shape[2] == sum(t.n_features for t in to.tensors.values())
-    first = project({n: mapped(b, lambda t: t[:2]) for n, b in blocks.items()}, to)
+    first = project({n: map_block(b, lambda t: t[:2]) for n, b in blocks.items()}, to)
     assert torch.equal(first, ours[:2])
 
 

@@ -1,4 +1,4 @@
-"""A frozen encoder as a way to load samples: which one, and what is said where there is none."""
+"""A frozen encoder as a way to load samples: its choice, and the notes where none is used."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Backbone:
     def __call__(
         self, train: SampleSet, val: SampleSet | None = None
     ) -> tuple[SampleSet, SampleSet | None]:
-        """The same samples with embeddings as x, beside the columns of numbers that texts have.
+        """Replace x by embeddings, after the columns of numbers that come with texts.
 
         Args:
             train: with texts or images; x may still be empty.
@@ -90,10 +90,10 @@ class Backbone:
         name, sets = self.name, (train,) if val is None else (train, val)
         check_kind("name", name, str)
         if name == AUTO:
-            name, there = default_encoder(*sets)
+            name, is_there = default_encoder(*sets)
             if not name and reads(train) == "image":
                 return self._images(train, val)
-            if not there:
+            if not is_there:
                 pixels = plain(train, val)
                 if not name:
                     return pixels
@@ -110,8 +110,8 @@ class Backbone:
         from datassay.collect.embedding_pass import EmbeddingPass  # and zarr, only where it embeds
 
         work = EmbeddingPass(encoder, sets, self.store, torch.device(self.device), self.progress)
-        made = work.planned() if self.only_plan else work.sets()
-        return made["train"], made.get("val")
+        embedded = work.plan_sets() if self.only_plan else work.sets()
+        return embedded["train"], embedded.get("val")
 
     def _images(
         self, train: SampleSet, val: SampleSet | None
@@ -123,21 +123,21 @@ class Backbone:
         if is_there and not have_one_size(*sets):
             return _annotate(*embed(train, val), f"{SIZES}, so {name} reads them")
         pixels = plain(train, val)
-        share = predicted_share(some := _some(pixels[0]))
+        share = predicted_share(subset := _sample_images(pixels[0]))
         if share >= ENOUGH:
             return pixels
         note = f"pixels alone predict the classes poorly ({share:.0%} of some held-out images right"
         if not is_there:
             return _annotate(*pixels, f"{note}); {REMEDY}")
         quiet = replace(embed, store=None, progress=silent, only_plan=False)
-        better = predicted_share(quiet(some)[0])
-        if better < share + BETTER:
-            return _annotate(*pixels, f"{note}, {better:.0%} by {name})")
-        return _annotate(*embed(train, val), f"{note}), so {name} reads them ({better:.0%})")
+        encoder_share = predicted_share(quiet(subset)[0])
+        if encoder_share < share + BETTER:
+            return _annotate(*pixels, f"{note}, {encoder_share:.0%} by {name})")
+        return _annotate(*embed(train, val), f"{note}), so {name} reads them ({encoder_share:.0%})")
 
 
-def _some(train: SampleSet) -> SampleSet:
-    """Return samples by which it is decided how images are read."""
+def _sample_images(train: SampleSet) -> SampleSet:
+    """Draw the samples by which it is decided how images are read."""
     rows = np.random.default_rng(0).permutation(len(train))[:SOME]
     return train.subset(np.sort(rows))
 
@@ -172,9 +172,9 @@ def predicted_share(samples: SampleSet) -> float:
 def _annotate(
     train: SampleSet, val: SampleSet | None, note: str
 ) -> tuple[SampleSet, SampleSet | None]:
-    """Return the same sets, which say how they were read."""
+    """Add a note on how they were read to both sets, and log it."""
     logger.warning("%s.", note)
-    known = train.encoding or Encoding("")
-    encoding = replace(known, note="; ".join(filter(None, (known.note, note))))
-    told = None if val is None else replace(val, encoding=encoding)
-    return replace(train, encoding=encoding), told
+    previous = train.encoding or Encoding("")
+    encoding = replace(previous, note="; ".join(filter(None, (previous.note, note))))
+    annotated_val = None if val is None else replace(val, encoding=encoding)
+    return replace(train, encoding=encoding), annotated_val

@@ -1,4 +1,4 @@
-"""What a piece of Python code does and what it names, read off its compiled form.
+"""Describes what a piece of Python code does and what it names, from its compiled form.
 
 The compiled form is what runs, also where the source changed since or was never a file (notebooks).
 Comments, spaces, line numbers and docstrings leave no trace in it.
@@ -33,104 +33,104 @@ IMPORTED = ""
 
 @lru_cache(maxsize=4096)
 def instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
-    """The instructions of a function, as compiled; those of functions inside are not among them."""
+    """Return the compiled instructions of a function, without those of functions inside it."""
     return tuple(dis.get_instructions(code))
 
 
-def inner(code: CodeType) -> list[CodeType]:
-    """A function's code, and that of the functions inside it."""
+def nested_codes(code: CodeType) -> list[CodeType]:
+    """Return a function's code, and that of all functions inside it."""
     codes = [code]
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            codes += inner(constant)
+            codes += nested_codes(constant)
     return codes
 
 
-def described(code: CodeType) -> list[object]:
-    """What a function does as plain values, equal for equal source whatever its comments."""
+def describe_code(code: CodeType) -> list[object]:
+    """Describe a function as plain values, equal for equal source whatever its comments."""
     lines = [
-        [of.opname, _argument(of)] for of in instructions(code) if of.opname not in {"CACHE", "NOP"}
+        [i.opname, _argument(i)] for i in instructions(code) if i.opname not in {"CACHE", "NOP"}
     ]
     counts = [code.co_argcount, code.co_kwonlyargcount, code.co_posonlyargcount]
     names = [ADDRESS.sub("#", name) for name in code.co_varnames]
-    # 0x2C: *args, **kwargs, generator; the rest says how it was compiled.
+    # 0x2C: *args, **kwargs, generator; the other flags say how it was compiled.
     return [lines, counts, names, code.co_flags & 0x2C, code.co_exceptiontable.hex()]
 
 
-def _argument(of: dis.Instruction) -> object:
-    value = of.argval
+def _argument(instruction: dis.Instruction) -> object:
+    value = instruction.argval
     if isinstance(value, CodeType):
-        return described(value)
+        return describe_code(value)
     if isinstance(value, frozenset):
         return sorted(map(repr, value))
-    if isinstance(value, str) and of.opname != "LOAD_CONST":
+    if isinstance(value, str) and instruction.opname != "LOAD_CONST":
         return ADDRESS.sub("#", value)
     return f"{type(value).__name__} {value!r}"
 
 
 def attributes_read(code: CodeType) -> set[str]:
-    """Names of attributes that a function reads, of whatever object."""
-    return {of.argval for c in inner(code) for of in instructions(c) if of.opname in LOADS}
+    """Return the names of the attributes that a function reads, of whatever object."""
+    return {i.argval for c in nested_codes(code) for i in instructions(c) if i.opname in LOADS}
 
 
 def names_written(code: CodeType) -> set[str]:
-    """Names that a function assigns to, or of whose value it changes, adds or removes items."""
+    """Return the names that a function assigns to, or whose items it changes, adds or removes."""
     names: set[str] = set()
-    for each in inner(code):
-        steps = instructions(each)
-        names |= {of.argval for of in steps if of.opname in STORES}
+    for nested in nested_codes(code):
+        steps = instructions(nested)
+        names |= {step.argval for step in steps if step.opname in STORES}
         # `a.b[c] = d`: the target starts where its container starts.
-        starts = {_start(of) for of in steps if of.opname in ITEMS} - {(None, None)}
-        held = [of for of in steps if of.opname in LOADS | GLOBALS]
-        names |= {of.argval for of in held if _start(of) in starts}
-        for before, of in pairwise(steps):
-            if of.opname in LOADS and of.argval in MUTATORS and before.opname in LOADS | GLOBALS:
-                names.add(before.argval)
+        starts = {_start(step) for step in steps if step.opname in ITEMS} - {(None, None)}
+        loads = [step for step in steps if step.opname in LOADS | GLOBALS]
+        names |= {step.argval for step in loads if _start(step) in starts}
+        for owner, op in pairwise(steps):
+            if op.opname in LOADS and op.argval in MUTATORS and owner.opname in LOADS | GLOBALS:
+                names.add(owner.argval)
     return names
 
 
-def _start(of: dis.Instruction) -> tuple[int | None, int | None]:
-    index = of.positions
-    return (None, None) if index is None else (index.lineno, index.col_offset)
+def _start(instruction: dis.Instruction) -> tuple[int | None, int | None]:
+    place = instruction.positions
+    return (None, None) if place is None else (place.lineno, place.col_offset)
 
 
 def names_used(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Names and values of what a function takes from outside and does not change itself."""
+    """Yield names and values of what a function takes from outside and does not change itself."""
     written = names_written(function.__code__)
-    for code in inner(function.__code__):
+    for code in nested_codes(function.__code__):
         steps, modules = instructions(code), {}
-        for index, of in enumerate(steps):
-            value, path = _named(function, steps, index, modules), str(of.argval)
-            for after in steps[index + 1 :]:
-                if not isinstance(value, ModuleType) or after.opname not in LOADS:
+        for index, step in enumerate(steps):
+            value, path = _outside_value(function, steps, index, modules), str(step.argval)
+            for load in steps[index + 1 :]:
+                if not isinstance(value, ModuleType) or load.opname not in LOADS:
                     break
-                path, value = f"{path}.{after.argval}", getattr(value, after.argval, MISSING)
-            if value is not MISSING and of.argval not in written:
+                path, value = f"{path}.{load.argval}", getattr(value, load.argval, MISSING)
+            if value is not MISSING and step.argval not in written:
                 yield path, value
 
 
-def _named(
+def _outside_value(
     function: FunctionType,
     steps: Sequence[dis.Instruction],
     index: int,
     modules: dict[str, Any],
 ) -> Any:
-    """What an instruction takes from outside the function; `modules` are those imported inside."""
-    of = steps[index]
-    if of.opname in GLOBALS:
-        return function.__globals__.get(of.argval, MISSING)
-    if of.opname == "IMPORT_NAME":
-        modules[IMPORTED] = _module(of.argval, steps[index - 2].argval, function)
-        after = steps[index + 1]
-        if after.opname.startswith("STORE"):
-            modules[after.argval] = modules[IMPORTED]
-    if of.opname == "IMPORT_FROM":
-        return getattr(modules.get(IMPORTED), of.argval, MISSING)
-    return modules.get(of.argval, MISSING) if of.opname.startswith("LOAD_FAST") else MISSING
+    """Return what an instruction takes from outside, else MISSING; note imports in `modules`."""
+    step = steps[index]
+    if step.opname in GLOBALS:
+        return function.__globals__.get(step.argval, MISSING)
+    if step.opname == "IMPORT_NAME":
+        modules[IMPORTED] = _module(step.argval, steps[index - 2].argval, function)
+        next_step = steps[index + 1]
+        if next_step.opname.startswith("STORE"):
+            modules[next_step.argval] = modules[IMPORTED]
+    if step.opname == "IMPORT_FROM":
+        return getattr(modules.get(IMPORTED), step.argval, MISSING)
+    return modules.get(step.argval, MISSING) if step.opname.startswith("LOAD_FAST") else MISSING
 
 
 def _module(name: str, level: int, function: FunctionType) -> ModuleType | None:
-    """A module that a function imports."""
+    """Import and return a module that a function imports; None where that fails."""
     package = function.__globals__.get("__package__") or ""
     try:
         full = importlib.util.resolve_name("." * level + name, package)

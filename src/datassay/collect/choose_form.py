@@ -1,4 +1,4 @@
-"""Choosing the form of a linearisation: dual or primal, exact or projected, joint or averaged.
+"""The choice of a linearisation's form: dual or primal, exact or projected, joint or averaged.
 
 Sizes are counted before anything is computed, so that a plan can be shown and a run can refuse.
 """
@@ -63,7 +63,7 @@ def choose_form(
     device: str = "cpu",
     is_table: bool = False,
 ) -> Form:
-    """The form that fits the memory, exact where it can be; settings are those of `collect`.
+    """Choose the form that fits the memory, exact where it can be; settings are those of `collect`.
 
     `sizes` are (n, m, k): training samples, validation samples, outputs. A table of more than about
     1800 rows is seen from 1024 landmarks, of more than 8000 rows from 512: suspects rank alike.
@@ -78,57 +78,57 @@ def choose_form(
         only where that is smaller.
     """
     _check_settings(projection, outputs, projection_kind, memory, precision, products)
-    free = available_memory() if memory is None else memory
+    free_bytes = available_memory() if memory is None else memory
     landmarks = (TABLE_LANDMARKS[sizes[0] > LARGE_TABLE],) if is_table else LANDMARKS
-    most = TABLE_SECONDS if is_table else MOST_SECONDS  # of an exact form
+    time_limit = TABLE_SECONDS if is_table else MOST_SECONDS  # of an exact form
     forms = [
         (
             _form(layers, sizes, candidate, cast(ProjectionKind, projection_kind), precision),
             candidate,
         )
-        for candidate in _candidates(layers, sizes[2], projection, outputs, landmarks, most)
+        for candidate in _candidates(layers, sizes[2], projection, outputs, landmarks, time_limit)
     ]
-    allowed = _allowed(forms, layers, sizes, landmarks[-1])
-    # When none fits, the last is the smallest; the caller compares peak_bytes with memory.
-    best, last = next(iter(allowed), forms[-1][0]), forms[-1][0]
-    form = next((form for form in allowed if form.peak_bytes <= SHARE * free), last)
-    if form is not best:
-        need, share = best.peak_bytes / 1e9, SHARE * free / 1e9
-        needs = f"which needs {need:.3g} GB of {share:.3g} GB that may be taken"
-        form = replace(form, passed_over=f"{best.summary}, {needs}")
-    if projection == "auto" and (best.landmarks or best.projection is not None):
-        form = replace(form, instead_of=_instead_of([f for f, _ in forms], sizes[1]))
+    allowed = _affordable_forms(forms, layers, sizes, landmarks[-1])
+    # The last form is the smallest; where none fits, the caller compares peak_bytes with memory.
+    preferred, smallest = next(iter(allowed), forms[-1][0]), forms[-1][0]
+    form = next((form for form in allowed if form.peak_bytes <= SHARE * free_bytes), smallest)
+    if form is not preferred:
+        need, share = preferred.peak_bytes / 1e9, SHARE * free_bytes / 1e9
+        reason = f"which needs {need:.3g} GB of {share:.3g} GB that may be taken"
+        form = replace(form, passed_over=f"{preferred.summary}, {reason}")
+    if projection == "auto" and (preferred.landmarks or preferred.projection is not None):
+        form = replace(form, instead_of=_describe_alternative([f for f, _ in forms], sizes[1]))
     if products == "auto":
         work = form.n_rows * form.n_features**2 if form.representation == "features" else 0
         products = "float32" if work > FLOAT64_PRODUCTS else "float64"
     return replace(form, products=ProductSettings(cast(ProductPrecision, products), device, memory))
 
 
-def _allowed(
+def _affordable_forms(
     forms: list[tuple[Form, _Candidate]], layers: Layers, sizes, fewest: int
 ) -> list[Form]:
-    """Those within their seconds; fewest landmarks also where coordinates would take longer."""
+    """Return forms within their seconds; fewest landmarks may take as long as coordinates would."""
     seconds = [nominal_seconds(form, sizes[1]) for form, _ in forms]
-    others = [s for (_, of), s in zip(forms, seconds, strict=True) if of.seconds == _ANY]
-    slowest, allowed = max(others, default=0.0), []
-    for (form, of), predicted in zip(forms, seconds, strict=True):
-        most = max(of.seconds, slowest) if form.landmarks == fewest else of.seconds
-        factors = _factors(layers, form.mixtures or sizes[2])
-        holds = 8.0 * form.landmarks * factors <= LANDMARK_BYTES
-        if predicted <= most and (holds or of.seconds == _ANY):
-            allowed.append(form)
-    return allowed
+    unlimited = [s for (_, c), s in zip(forms, seconds, strict=True) if c.seconds == _ANY]
+    slowest, affordable = max(unlimited, default=0.0), []
+    for (form, candidate), predicted in zip(forms, seconds, strict=True):
+        limit = max(candidate.seconds, slowest) if form.landmarks == fewest else candidate.seconds
+        factors = _n_factors(layers, form.mixtures or sizes[2])
+        fits = 8.0 * form.landmarks * factors <= LANDMARK_BYTES
+        if predicted <= limit and (fits or candidate.seconds == _ANY):
+            affordable.append(form)
+    return affordable
 
 
-def _instead_of(forms: list[Form], n_queries: int) -> str:
-    """The cheapest exact form, and its seconds; empty where there is none."""
+def _describe_alternative(forms: list[Form], n_queries: int) -> str:
+    """Describe the cheapest exact form and its seconds; "" where there is none."""
     exact = [f for f in forms if f.projection is None and not f.landmarks]
     if not exact:
         return ""
-    best = min(exact, key=lambda form: nominal_seconds(form, n_queries))
-    given = " ".join(f"--{name} {value or 'none'}" for name, value in best.options.items())
-    seconds = nominal_seconds(best, n_queries)
-    return f"{best.summary}, which takes about {seconds:,.0f} s on two cores; {given} gives it"
+    cheapest = min(exact, key=lambda form: nominal_seconds(form, n_queries))
+    flags = " ".join(f"--{name} {value or 'none'}" for name, value in cheapest.options.items())
+    seconds = nominal_seconds(cheapest, n_queries)
+    return f"{cheapest.summary}, which takes about {seconds:,.0f} s on two cores; {flags} gives it"
 
 
 def _check_settings(projection, outputs, projection_kind, memory, precision, products) -> None:
@@ -150,7 +150,7 @@ def _check_settings(projection, outputs, projection_kind, memory, precision, pro
 
 
 def check_projection(projection: object) -> None:
-    """Refuse a projection that is neither "auto", None nor a number of features."""
+    """Raise SettingError for a projection that is no "auto", None or number of features."""
     if projection is not None and projection != "auto":
         is_whole = isinstance(projection, int) and not isinstance(projection, bool)
         require(is_whole, "projection", "be 'auto', None or a whole number", repr(projection))
@@ -168,17 +168,17 @@ class _Candidate:
 
 
 def _candidates(
-    layers: Layers, k: int, projection, outputs, landmarks: tuple[int, ...], most: float
+    layers: Layers, k: int, projection, outputs, landmarks: tuple[int, ...], time_limit: float
 ) -> list[_Candidate]:
-    few = max(1, LARGEST_EIGENPROBLEM // len(layers.sizes))
+    n_joint = max(1, LARGEST_EIGENPROBLEM // len(layers.sizes))
     auto, mixed = projection == "auto", outputs == "mixed"
     if mixed and not auto:
         return [_Candidate("averaged", projection, _ANY, "projection was set", small=True)]
-    exact, averaged = auto or projection is None, most if auto else _ANY
-    joint = most if outputs == "auto" else MOST_SECONDS if auto else _ANY
+    exact, averaged = auto or projection is None, time_limit if auto else _ANY
+    joint = time_limit if outputs == "auto" else MOST_SECONDS if auto else _ANY
     if outputs == "landmarks" and not auto:
         return [_Candidate("averaged", None, _ANY, "landmarks were set", projection or 0)]
-    seen = "n is large, so the kernel is seen from some of the samples"
+    reason = "n is large, so the kernel is seen from some of the samples"
     candidates = []
     if outputs in {"auto", "joint"} and exact:
         candidates.append(_Candidate("joint", None, joint, "n·k or the model is small"))
@@ -186,24 +186,24 @@ def _candidates(
         shared = "n·k is large, so the k outputs share one kernel"
         candidates.append(_Candidate("averaged", None, averaged, shared))
     if outputs in {"auto", "averaged", "landmarks"} and auto:
-        candidates += [_Candidate("averaged", None, MOST_SECONDS, seen, m) for m in landmarks]
+        candidates += [_Candidate("averaged", None, MOST_SECONDS, reason, m) for m in landmarks]
     if outputs == "landmarks":
-        return [*candidates, _Candidate("averaged", None, _ANY, seen, landmarks[-1])]
+        return [*candidates, _Candidate("averaged", None, _ANY, reason, landmarks[-1])]
     if outputs in {"auto", "averaged"} and auto:
         too_big = "the exact Jacobian exceeds the memory, and the k outputs share one kernel"
         candidates.append(_Candidate("averaged", S1_COORDINATES, MOST_SECONDS, too_big))
     if auto:
-        last: Outputs = "joint" if outputs == "joint" or k == 1 else "averaged"
-        start = few if last == "joint" else coordinates_for(layers, LARGEST_EIGENPROBLEM)
+        fallback: Outputs = "joint" if outputs == "joint" or k == 1 else "averaged"
+        start = n_joint if fallback == "joint" else coordinates_for(layers, LARGEST_EIGENPROBLEM)
         too_large = "n is too large for a kernel"
-        too_large += "" if last == "joint" else ", and the k outputs share one row of features"
-        candidates.append(_Candidate(last, start, _ANY, too_large, small=True))
-        less = "more coordinates would exceed the memory"
-        fewer = [max(1, start // by) for by in (4, 16, 64)]
-        candidates += [_Candidate(last, each, _ANY, less, small=True) for each in fewer]
+        too_large += "" if fallback == "joint" else ", and the k outputs share one row of features"
+        candidates.append(_Candidate(fallback, start, _ANY, too_large, small=True))
+        memory_reason = "more coordinates would exceed the memory"
+        fewer = [max(1, start // divisor) for divisor in (4, 16, 64)]
+        candidates += [_Candidate(fallback, p, _ANY, memory_reason, small=True) for p in fewer]
     if not auto:
-        last = "averaged" if outputs == "averaged" else "joint"
-        candidates.append(_Candidate(last, projection, _ANY, "projection was set"))
+        fallback = "averaged" if outputs == "averaged" else "joint"
+        candidates.append(_Candidate(fallback, projection, _ANY, "projection was set"))
     return candidates
 
 
@@ -214,7 +214,7 @@ def _form(
     is_mean = candidate.outputs == "averaged" and candidate.projection is None
     k = min(n_outputs, MIXTURES) if is_mean else n_outputs
     sizes = (n, m, k)
-    item = _item(layers, sizes, precision)
+    item = _item_bytes(layers, sizes, precision)
     work = 2.0 * (n + m) * (1 + k) * layers.n_parameters
     common = partial(
         Form,
@@ -233,17 +233,17 @@ def _form(
     shared = outputs == "averaged"
     # A mean over output blocks has no features of its own; those that stand in for it err more than
     # projecting alone, so they wait until the kernel's decomposition is the dearer.
-    few = n <= LARGEST_EIGENPROBLEM and not candidate.small
-    dual = (shared and (projection is None or few)) or n * b <= n_features
+    is_small = n <= LARGEST_EIGENPROBLEM and not candidate.small
+    dual = (shared and (projection is None or is_small)) or n * b <= n_features
     factored = dual and projection is None
-    held = _factors(layers, k) if factored else (1 if shared and not dual else k) * n_features
-    a_sample = 4 * (_factors(layers, k) if factored else _called(layers, k))
-    a_sample += 0 if factored else k * (n_features + 2 * _expanded(layers, projection, kind))
+    n_held = _n_factors(layers, k) if factored else (1 if shared and not dual else k) * n_features
+    a_sample = 4 * (_n_factors(layers, k) if factored else _call_values(layers, k))
+    a_sample += 0 if factored else k * (n_features + 2 * _full_size(layers, projection, kind))
     chunk = int(min(n + m, 1024, max(1, WORKING_BYTES // (item * a_sample))))
-    jacobians, calls = item * (n + m) * held, item * chunk * a_sample
+    jacobians, calls = item * (n + m) * n_held, item * chunk * a_sample
     result = (8.0 * n * b if dual else float(item) * n_features) * (n + m) * b
-    products = _kernel_working(layers, sizes, b, item, factored)
-    multiplied = 2.0 * n * (n + m) * (_factors(layers, b * k) if factored else b * k * n_features)
+    products = _kernel_working_bytes(layers, sizes, b, item, factored)
+    multiplied = 2.0 * n * (n + m) * (_n_factors(layers, b * k) if factored else b * k * n_features)
     return common(
         representation="kernel" if dual else "features",
         outputs=outputs,
@@ -259,8 +259,8 @@ def _form(
     )
 
 
-def _item(layers: Layers, sizes, precision: str) -> int:
-    """Bytes of a number of the Jacobians."""
+def _item_bytes(layers: Layers, sizes, precision: str) -> int:
+    """Return the bytes of a number of the Jacobians, 8 or 4."""
     n, m, k = sizes
     if precision == "auto":
         a_sample = layers.n_parameters  # multiplications; a convolution's at every position
@@ -272,12 +272,13 @@ def _item(layers: Layers, sizes, precision: str) -> int:
 
 def _landmark_form(layers: Layers, sizes, landmarks: int, item: int, common: partial[Form]) -> Form:
     n, m, k = sizes
-    p, rows, held = min(n, landmarks), n + m, _factors(layers, k)
-    own = 8.0 * p * held  # of the landmarks, in float64
+    p, rows, n_factors = min(n, landmarks), n + m, _n_factors(layers, k)
+    landmark_bytes = 8.0 * p * n_factors  # of the landmarks, in float64
     work = common.keywords["jacobian_flops"]
-    chunk = int(min(rows, 1024, max(1, WORKING_BYTES // (item * 4 * held))))
+    chunk = int(min(rows, 1024, max(1, WORKING_BYTES // (item * 4 * n_factors))))
     result = float(item) * rows * p
-    working = 2 * own + 8.0 * max(EIGEN_MATRICES * p**2, 3 * chunk * p) + item * chunk * 4.0 * held
+    eigen_bytes = 8.0 * max(EIGEN_MATRICES * p**2, 3 * chunk * p)
+    working = 2 * landmark_bytes + eigen_bytes + item * chunk * 4.0 * n_factors
     return common(
         representation="features",
         outputs="joint" if k == 1 else "averaged",
@@ -288,49 +289,49 @@ def _landmark_form(layers: Layers, sizes, landmarks: int, item: int, common: par
         chunk=chunk,
         jacobian_bytes=result,
         result_bytes=result,
-        flops=work + 2.0 * rows * p * (held + p) + EIGEN_WORK * p**3,
+        flops=work + 2.0 * rows * p * (n_factors + p) + EIGEN_WORK * p**3,
         collect_bytes=result + working,
         landmarks=p,
     )
 
 
 def coordinates_for(layers: Layers, n_features: int) -> int:
-    """The least limit of coordinates a tensor that keeps so many features in all, or everything."""
-    left, each = n_features, 0
+    """Return the least limit of coordinates a tensor that keeps so many features, or everything."""
+    remaining, limit = n_features, 0
     tensors = layers.sizes.values()
     for index, size in enumerate(sorted(tensors)):
-        each = -(-left // (len(tensors) - index))
-        if size >= each:
-            return each
-        left -= size
+        limit = -(-remaining // (len(tensors) - index))
+        if size >= limit:
+            return limit
+        remaining -= size
     return max(tensors)
 
 
-def _factors(layers: Layers, k: int) -> int:
-    """Values a sample of the unprojected blocks, and multiplications of a pair in their kernel."""
+def _n_factors(layers: Layers, k: int) -> int:
+    """Return a sample's values in unprojected blocks: the multiplications of a pair's kernel."""
     dense = sum(n_in + k * n_out for n_in, n_out, _ in layers.dense.values())
     return dense + k * sum(layers.direct.values())
 
 
-def _called(layers: Layers, k: int) -> int:
-    """Values per sample that a Jacobian call for projecting returns: convolutions as factors."""
-    values = _factors(layers, k)
+def _call_values(layers: Layers, k: int) -> int:
+    """Return a sample's values in a Jacobian call for projecting: convolutions as factors."""
+    values = _n_factors(layers, k)
     for name, (n_out, height, width) in layers.convolutions.items():
         weight = layers.direct[parameter_name(name, "weight")]
         values += height * width * (weight // n_out + k * n_out) - k * weight
     return values
 
 
-def _expanded(layers: Layers, projection: int | None, kind: ProjectionKind) -> int:
-    """Entries of the largest weight whose full gradient projecting forms."""
+def _full_size(layers: Layers, projection: int | None, kind: ProjectionKind) -> int:
+    """Return the entries of the largest weight whose full gradient is formed to project it."""
     weights = [n_in * n_out for n_in, n_out, _ in layers.dense.values()]
     weights += [layers.direct[parameter_name(name, "weight")] for name in layers.convolutions]
-    kept = [w for w in weights if projection is None or kind == "sparse_sign" or w <= projection]
-    return max(kept, default=0)
+    full = [w for w in weights if projection is None or kind == "sparse_sign" or w <= projection]
+    return max(full, default=0)
 
 
-def _kernel_working(layers: Layers, sizes, b: int, item: int, factored: bool) -> float:
-    """Two panels, and where Jacobians are no float64 what is so for a product."""
+def _kernel_working_bytes(layers: Layers, sizes, b: int, item: int, factored: bool) -> float:
+    """Return the bytes of two panels, and of float64 copies where Jacobians are float32."""
     n, _, k = sizes
     panel = min(WORKING_BYTES, 8 * (n * b) ** 2)
     if item == 8:

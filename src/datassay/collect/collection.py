@@ -1,4 +1,4 @@
-"""Collect outputs and kernel or features in one pass over the model; every score uses them."""
+"""The collection of outputs and kernel or features in one pass; every score uses them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from datassay.collect.curvature.output_loss import check_n_outputs
 from datassay.collect.engine.base import Engine
 from datassay.collect.engine.processes import engine_named
 from datassay.collect.form import Form, step_bytes, within_memory
-from datassay.collect.jacobian.blocks import Block, mapped
+from datassay.collect.jacobian.blocks import Block, map_block
 from datassay.collect.jacobian.inputs import check_device, network_inputs
 from datassay.collect.jacobian.kernel import kernel, landmark_positions
 from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers
@@ -26,8 +26,8 @@ from datassay.collect.jacobian.suitable import check_apart, check_initial_fit, p
 from datassay.collect.jacobian_pass import (
     PROJECTED,
     JacobianPass,
-    collected,
-    seen_from_landmarks,
+    add_landmarks,
+    collect_blocks,
 )
 from datassay.collect.layers import Layers
 from datassay.collect.linearization import Linearization
@@ -117,15 +117,15 @@ def collect(
     settings = {"projection": projection, "outputs": outputs, "memory": memory}
     settings |= {"projection_kind": projection_kind, "products": products, "device": device}
     settings["precision"] = precision
-    by = engine_named(engine) if isinstance(engine, str) else engine
+    runner = engine_named(engine) if isinstance(engine, str) else engine
     layers, form, (train, val) = _plan(model, train, val, settings, store)
     notes = _memory_warnings(form, memory)
     frozen = frozen_copy(model, getattr(torch, form.precision)).to(form.products.device)
     sets = {"train": train} | ({} if val is None else {"val": val})
-    to = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
-    work = JacobianPass(frozen, layers, sets, form, to)
+    projections = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
+    work = JacobianPass(frozen, layers, sets, form, projections)
     if form.landmarks:
-        work = seen_from_landmarks(work, landmark_positions(train.ids, form.landmarks, seed))
+        work = add_landmarks(work, landmark_positions(train.ids, form.landmarks, seed))
     all_targets = {part: network_targets(s, layers.n_outputs) for part, s in sets.items()}
     n, val_targets = len(train), all_targets.get("val")
     names = ("kernel", "val_kernel", "features", "val_features")
@@ -133,14 +133,14 @@ def collect(
     with within_memory(form):
         if store is None:
             stored = None
-            f0, blocks = collected(
-                work, lambda _: by.map(JacobianPass.arrays, work, work.chunks), progress
+            f0, blocks = collect_blocks(
+                work, lambda _: runner.map(JacobianPass.arrays, work, work.chunks), progress
             )
         else:
             from datassay.collect.resume import StoredPass
 
             stored = StoredPass(store, work, model, all_targets, seed)
-            f0, blocks = collected(work, lambda names: stored.arrays(names, by), progress)
+            f0, blocks = collect_blocks(work, lambda names: stored.arrays(names, runner), progress)
         if stored is not None and form.products.in_store:
             parts |= {"features": stored.features("train"), "val_features": stored.features("val")}
         else:
@@ -166,7 +166,7 @@ def collect(
         form=form,
         warnings=notes,
         val_targets=val_targets,
-        engine=by,
+        engine=runner,
     )
 
 
@@ -178,25 +178,25 @@ def plan_collection(
     store: str | Path | None = None,
     **settings,
 ) -> Form:
-    """The form that `collect` would choose, refused as there, without collecting."""
+    """Return the form that `collect` would choose, with its checks, without collecting."""
     return _plan(model, train, val, settings, store)[1]
 
 
 def collection_step(model: nn.Module, train: SampleSet, n: int, form: Form) -> PlanStep:
-    """What collecting n samples takes: products are counted, the pass is that of a pilot batch."""
+    """Estimate what collecting n samples takes, from counted products and a pilot batch."""
     layers = sample_layers(model, train)
     frozen = frozen_copy(model, getattr(torch, form.precision)).to(form.products.device)
-    few = train.subset(np.arange(min(len(train), form.chunk, PILOT)))
-    to = projector(layers, form.projection, form.kind, 0, averaged=form.mixes_outputs)
+    pilot_samples = train.subset(np.arange(min(len(train), form.chunk, PILOT)))
+    projections = projector(layers, form.projection, form.kind, 0, averaged=form.mixes_outputs)
     # Jacobians for landmarks are those of a kernel; the products with these are counted.
     kind = "kernel" if form.landmarks else form.representation
-    tried = replace(form, chunk=len(few), representation=kind, landmarks=0)
-    batch = JacobianPass(frozen, layers, {"train": few}, tried, to)
-    (first, _), (again, _) = (timed(lambda: batch.arrays(batch.chunks[0])) for _ in range(2))
+    pilot_form = replace(form, chunk=len(pilot_samples), representation=kind, landmarks=0)
+    batch = JacobianPass(frozen, layers, {"train": pilot_samples}, pilot_form, projections)
+    (cold, _), (warm, _) = (timed(lambda: batch.arrays(batch.chunks[0])) for _ in range(2))
     return PlanStep(
         "collect", f"{form.summary}; {form.reason}; {form.chunk} samples a call",
         step_bytes(form)["collect"], {"float64": form.kernel_flops},
-        pilot=first + n / len(few) * again, counted=form.jacobian_flops,
+        pilot=cold + n / len(pilot_samples) * warm, counted=form.jacobian_flops,
     )  # fmt: skip
 
 
@@ -207,9 +207,9 @@ def _plan(
     settings: dict,
     store: str | Path | None = None,
 ) -> tuple[Layers, Form, tuple[SampleSet, SampleSet | None]]:
-    """The form, and the sets with their labels as the network's outputs have them."""
+    """Return layers and form, and the sets with labels numbered as the network's outputs."""
     device = check_device(settings.get("device", "cpu"))
-    chosen: dict[str, Any] = settings | {"device": device}
+    checked: dict[str, Any] = settings | {"device": device}
     check_sets(train, val)
     layers = sample_layers(model, train)
     # Of networks with more outputs than classes seen; others are refused with the targets.
@@ -217,28 +217,28 @@ def _plan(
     val = None if val is None else indexed(val, layers.n_outputs, own=True)
     check_n_outputs(train, layers.n_outputs)
     sizes = (len(train), 0 if val is None else len(val), layers.n_outputs)
-    form = choose_form(layers, sizes, is_table=train.preparation is not None, **chosen)
+    form = choose_form(layers, sizes, is_table=train.preparation is not None, **checked)
     if store is not None:
         from datassay.collect.resume import stored_form
 
         # The store says what was collected, this call how to score it.
         form = replace(stored_form(store, settings) or form, products=form.products)
         memory = form.products.memory
-        free = available_memory() if memory is None else memory
-        stays = form.representation == "features" and form.peak_bytes > free
+        free_bytes = available_memory() if memory is None else memory
+        stays = form.representation == "features" and form.peak_bytes > free_bytes
         form = replace(form, products=replace(form.products, in_store=stays))
     return layers, form, (train, val)
 
 
 def check_sets(train: SampleSet, val: SampleSet | None) -> None:
-    """Refuse sets that cannot be learned from or do not belong together."""
+    """Raise DataError for sets that cannot be learned from or do not belong together."""
     for name, samples in (("train", train), ("val", train if val is None else val)):
         check_kind(name, samples, SampleSet)
     if len(train) < 2:
         raise DataError(f"train must hold at least 2 samples; got {len(train)}. Add samples.")
     if train.is_classification and len(np.unique(train.y)) < 2:
-        only = train.class_names[train.y[0]]
-        raise DataError(f"train must hold at least 2 classes; every label is {only!r}. Add others.")
+        word = train.class_names[train.y[0]]
+        raise DataError(f"train must hold at least 2 classes; every label is {word!r}. Add others.")
     if val is None:
         return
     if len(val) == 0:
@@ -257,7 +257,7 @@ def check_sets(train: SampleSet, val: SampleSet | None) -> None:
 
 
 def sample_layers(model: nn.Module, samples: SampleSet) -> Layers:
-    """The layers of a network that are collected, inspected on the first samples."""
+    """Inspect a network on the first samples: return the layers that are collected."""
     probe = frozen_copy(model, torch.float32)
     x = network_inputs(samples.x[:4], probe, torch.float32)
     layers = inspect_layers(probe, x[:1])
@@ -266,7 +266,7 @@ def sample_layers(model: nn.Module, samples: SampleSet) -> Layers:
 
 
 def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
-    """Targets for k outputs, float64: one-hot classes; {0, 1} of two classes by one output."""
+    """Return targets for k outputs: one-hot classes, or {0, 1} for two classes by one output."""
     samples = indexed(samples, n_outputs, own=True)  # of a network with more outputs than classes
     check_n_outputs(samples, n_outputs)
     y = torch.as_tensor(samples.y)
@@ -301,16 +301,16 @@ def _kernel_or_features(
     blocks: dict[str, Block], n: int, form: Form, with_val: bool
 ) -> dict[str, Any]:
     parts: dict[str, Any] = {}
-    train = {name: mapped(b, lambda t: t[:n]) for name, b in blocks.items()}
+    train = {name: map_block(b, lambda t: t[:n]) for name, b in blocks.items()}
     ends = {"": train}
     if with_val:
-        ends["val_"] = {name: mapped(b, lambda t: t[n:]) for name, b in blocks.items()}
-    for part, own in ends.items():
+        ends["val_"] = {name: map_block(b, lambda t: t[n:]) for name, b in blocks.items()}
+    for prefix, rows in ends.items():
         if form.representation == "kernel":
             device = form.products.device
-            parts[f"{part}kernel"] = kernel(own, train, form.outputs, device=device)
+            parts[f"{prefix}kernel"] = kernel(rows, train, form.outputs, device=device)
         else:
-            projected = own[PROJECTED]
+            projected = rows[PROJECTED]
             assert isinstance(projected, Tensor)
-            parts[f"{part}features"] = projected.flatten(0, 1)
+            parts[f"{prefix}features"] = projected.flatten(0, 1)
     return parts

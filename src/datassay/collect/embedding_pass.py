@@ -1,4 +1,4 @@
-"""One pass of a frozen encoder over samples: in chunks, which a store keeps."""
+"""One pass of a frozen encoder over samples, in chunks that a store keeps."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class EmbeddingPass:
         device: torch.device,
         progress: Progress,
     ):
-        """Get ready; the encoder's network goes to the device."""
+        """Prepare the samples and move the encoder's network to the device."""
         self.encoder, self.place, self.device, self.progress = encoder, store, device, progress
         self.given = dict(zip(PARTS, sets, strict=False))
-        raw = {name: _raw(samples) for name, samples in self.given.items()}
+        raw = {name: _encoder_inputs(samples) for name, samples in self.given.items()}
         scale = _scale(raw)
         self.samples = {name: _Samples(values, scale) for name, values in raw.items()}
         self.sizes = {name: len(samples) for name, samples in self.given.items()}
@@ -59,69 +59,69 @@ class EmbeddingPass:
         encoder.network.to(device)
         # On one thread lite0 takes 18 ms per image alone and 35 ms in batches of 16, whose
         # intermediate values leave the caches; minilm 14 ms a short text and 9 ms in batches.
-        here = TEXTS if encoder.reads == "text" else torch.get_num_threads()
-        self.batch, self.done = here if device.type == "cpu" else ON_DEVICE, 0
-        self.started = 0.0  # of the first chunk that is not kept
-        self.known: dict[str | int, tuple[np.ndarray, bool]] = {}
+        cpu_batch = TEXTS if encoder.reads == "text" else torch.get_num_threads()
+        self.batch, self.done = cpu_batch if device.type == "cpu" else ON_DEVICE, 0
+        self.started = 0.0  # time at which the first chunk that no store holds began
+        self.known: dict[str | int, tuple[np.ndarray, bool]] = {}  # embedding, was it cut?
 
     def sets(self) -> dict[str, SampleSet]:
-        """The sets with embeddings as x, beside the columns of numbers that texts have."""
-        x, cut = self._columns(), 0
-        for chunk, values, were_cut in self._chunks():
+        """Embed both sets: x becomes the embeddings, after the columns that come with texts."""
+        x, n_cut = self._columns(), 0
+        for chunk, values, is_cut in self._chunks():
             x[chunk.part][chunk.samples, -self.encoder.width :] = values
-            cut += int(were_cut.sum())
+            n_cut += int(is_cut.sum())
         notes = []
-        if cut:
-            notes = [f"{cut:,} of {self.total:,} texts were cut at {self.encoder.limit} tokens"]
+        if n_cut:
+            notes = [f"{n_cut:,} of {self.total:,} texts were cut at {self.encoder.limit} tokens"]
             logger.warning("%s: %s.", self.encoder.name, notes[0])
-        if still := self._silence(x):
+        if n_zero := self._silence_constants(x):
             notes.append(
-                f"{still} of its numbers vary by less than a millionth of what the others do, and "
+                f"{n_zero} of its numbers vary by less than a millionth of what the others do, and "
                 "were set to 0"
             )
         seconds = time.perf_counter() - self.started if self.done else 0.0
-        return self._with(x, "; ".join(notes), seconds)
+        return self._to_sets(x, "; ".join(notes), seconds)
 
-    def planned(self) -> dict[str, SampleSet]:
-        """The sets with one batch's embeddings throughout, and the seconds that all would take."""
-        x, some = self._columns(), np.arange(min(FIRST, self.sizes["train"]))
-        self._embed("train", some[:2])  # the first call of a network is slow
+    def plan_sets(self) -> dict[str, SampleSet]:
+        """Return sets with one batch's embeddings throughout, and the seconds all would take."""
+        x, rows = self._columns(), np.arange(min(FIRST, self.sizes["train"]))
+        self._embed("train", rows[:2])  # the first call of a network is slow
         started = time.perf_counter()
-        batches = np.split(some, range(self.batch, len(some), self.batch))
+        batches = np.split(rows, range(self.batch, len(rows), self.batch))
         values = np.concatenate([self._embed("train", batch)[0] for batch in batches])
         seconds = time.perf_counter() - started
-        for part in x.values():
-            part[:, -self.encoder.width :] = values[np.arange(len(part)) % len(values)]
-        self._silence(x)
-        return self._with(x, "", seconds / len(some) * self.total)
+        for values_of in x.values():
+            values_of[:, -self.encoder.width :] = values[np.arange(len(values_of)) % len(values)]
+        self._silence_constants(x)
+        return self._to_sets(x, "", seconds / len(rows) * self.total)
 
     def _columns(self) -> dict[str, np.ndarray]:
-        """The x to be, with the columns of numbers that stand with texts."""
+        """Allocate each part's x, with the columns of numbers that come with texts filled in."""
         width, x = self.encoder.width, {}
         for name, samples in self.given.items():
-            made = 0 if samples.encoding is None else samples.encoding.width
-            n = samples.x.shape[1] - made if self.encoder.reads == "text" else 0
+            n_embedded = 0 if samples.encoding is None else samples.encoding.width
+            n = samples.x.shape[1] - n_embedded if self.encoder.reads == "text" else 0
             check_fits(4.0 * self.total * (n + width), f"embeddings of {self.total:,} samples")
             x[name] = np.empty((len(samples), n + width), np.float32)
             if n:
                 x[name][:, :n] = samples.x[:, :n]
         return x
 
-    def _silence(self, x: dict[str, np.ndarray]) -> int:
-        """Set to 0 what only rounding moves (all-MiniLM-L6-v2 has three such numbers); how many."""
+    def _silence_constants(self, x: dict[str, np.ndarray]) -> int:
+        """Set embedding columns that only rounding moves to 0; return their number."""
         train = x["train"][:, -self.encoder.width :]
         deviation = np.array([column.std(dtype=np.float64) for column in train.T])
-        still = np.flatnonzero(deviation < STILL * np.median(deviation))
-        for part in x.values():
-            part[:, part.shape[1] - self.encoder.width + still] = 0
-        return len(still)
+        constant_idx = np.flatnonzero(deviation < STILL * np.median(deviation))
+        for values in x.values():
+            values[:, values.shape[1] - self.encoder.width + constant_idx] = 0
+        return len(constant_idx)
 
-    def _with(self, x: dict[str, np.ndarray], note: str, seconds: float) -> dict[str, SampleSet]:
+    def _to_sets(self, x: dict[str, np.ndarray], note: str, seconds: float) -> dict[str, SampleSet]:
         encoder = self.encoder
         encoding = Encoding(
             encoder.name, encoder.width, self.weights, encoder.recipe, note, round(seconds, 1)
         )
-        return {name: _with_x(samples, x[name], encoding) for name, samples in self.given.items()}
+        return {name: _set_x(samples, x[name], encoding) for name, samples in self.given.items()}
 
     @property
     def weights(self) -> str:
@@ -129,7 +129,7 @@ class EmbeddingPass:
         return self.encoder.digest or weights_digest(self.encoder.network)
 
     def _chunks(self) -> Iterator[tuple[Chunk, np.ndarray, np.ndarray]]:
-        """Each chunk's embeddings, from the store where they are there, and which were cut."""
+        """Yield each chunk's embeddings, stored or computed, and which texts were cut."""
         store = self._store()
         complete = set() if store is None else store.complete()
         for chunk in chunks_of(self.sizes, CHUNK):
@@ -164,49 +164,49 @@ class EmbeddingPass:
         return FeatureStore(inside(self.place, EMBEDDINGS), run, layout, {})
 
     def _names(self, chunk: Chunk) -> list[str | int]:
-        """What each sample of a chunk is known by: a text by itself, an image by its position."""
+        """Return the key of each sample in a chunk: a text itself, an image's position."""
         rows, samples = range(chunk.start, chunk.stop), self.samples[chunk.part]
         return [samples[row] for row in rows] if self.encoder.reads == "text" else list(rows)
 
     def _embed_chunk(self, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
-        """Each text once; those of a length go together: a batch is as long as its longest."""
-        names, found = self._names(chunk), {}
-        new = {n: chunk.start + i for i, n in enumerate(names) if n not in self.known}
-        order = sorted(new, key=lambda one: len(one) if isinstance(one, str) else 0)
+        """Embed a chunk, each text once, in batches of texts of similar length."""
+        names, embedded = self._names(chunk), {}
+        row_of = {n: chunk.start + i for i, n in enumerate(names) if n not in self.known}
+        order = sorted(row_of, key=lambda name: len(name) if isinstance(name, str) else 0)
         self.started = self.started or time.perf_counter()
         for start in range(0, len(order), self.batch):
-            some = order[start : start + self.batch]
-            values, cut = self._embed(chunk.part, [new[name] for name in some])
-            found |= zip(some, zip(values, cut, strict=True), strict=True)
-            self.done += len(some)
-            if self.done - len(some) < FIRST <= self.done:
+            batch = order[start : start + self.batch]
+            values, cut = self._embed(chunk.part, [row_of[name] for name in batch])
+            embedded |= zip(batch, zip(values, cut, strict=True), strict=True)
+            self.done += len(batch)
+            if self.done - len(batch) < FIRST <= self.done:
                 seconds = (time.perf_counter() - self.started) / self.done * self.total
-                keep = "" if self.place else "; --store keeps the embeddings for the next run"
-                what = f"{self.total:,} samples with {self.encoder.name}"
+                hint = "" if self.place else "; --store keeps the embeddings for the next run"
+                task = f"{self.total:,} samples with {self.encoder.name}"
                 if seconds > LONG_SECONDS:
-                    logger.warning("embedding %s takes about %.0f s%s.", what, seconds, keep)
-        known = ChainMap(found, self.known)
-        values, cut = zip(*(known[name] for name in names), strict=True)
+                    logger.warning("embedding %s takes about %.0f s%s.", task, seconds, hint)
+        available = ChainMap(embedded, self.known)
+        values, cut = zip(*(available[name] for name in names), strict=True)
         return np.stack(values), np.array(cut, bool)
 
     def _embed(
-        self, part: str, rows: Iterable[Any]
+        self, set_name: str, rows: Iterable[Any]
     ) -> tuple[Float[np.ndarray, "b width"], np.ndarray]:
-        prepared = [self.encoder.prepare(self.samples[part][int(row)]) for row in rows]
+        prepared = [self.encoder.prepare(self.samples[set_name][int(row)]) for row in rows]
         with torch.no_grad():
             batch = self.encoder.embed(prepared, self.device)
         return batch.values.float().cpu().numpy(), batch.cut
 
 
-def _raw(samples: SampleSet) -> Any:
-    """What the encoder reads: texts, files, or an array of images."""
+def _encoder_inputs(samples: SampleSet) -> Any:
+    """Return what the encoder reads: texts, files, or an array of images."""
     if samples.texts is not None:
         return samples.texts
     return samples.x if samples.images is None else samples.images
 
 
 def _scale(raw: dict[str, Any]) -> float:
-    """What pixels of arrays are divided by, the same for both parts: 1 or 255."""
+    """Return what pixels of arrays are divided by, the same for both parts: 1 or 255."""
     arrays = [v for v in raw.values() if _are_pixels(v)]
     if not arrays:
         return 1.0
@@ -226,41 +226,41 @@ def _are_pixels(raw: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Samples:
-    """What the encoder reads of one part, one at a time."""
+    """The samples of one part as the encoder reads them, one at a time."""
 
     raw: Any
     scale: float
 
     def __getitem__(self, row: int) -> Any:
-        """A string, or [channels, height, width] in [0, 1]."""
-        one = self.raw[row]
-        if isinstance(one, str):
-            return one
-        image = np.asarray(one, np.float32) / np.float32(self.scale)
+        """Return a string, or an image [channels, height, width] in [0, 1]."""
+        sample = self.raw[row]
+        if isinstance(sample, str):
+            return sample
+        image = np.asarray(sample, np.float32) / np.float32(self.scale)
         if image.ndim == 2:
             return image[None]
         return image if channels_first(image.shape) == image.shape else np.moveaxis(image, -1, 0)
 
     def digest(self) -> str:
-        """SHA-256 of all of it: of every file's content, in order."""
+        """Compute the SHA-256 of all samples: of every file's content, in order."""
         if _are_pixels(self.raw):
             return digest({"x": self.raw})
-        files, whole = self.raw, hashlib.sha256()
+        files, sha = self.raw, hashlib.sha256()
         if isinstance(self.raw, Pictures):
             files = self.raw.files
-            whole.update(f"upright, on {self.raw.ground}".encode())  # how they are read
-        for one in files:
-            content = one
-            if isinstance(one, Path):
-                with reading(one):
-                    content = one.read_bytes()
-            elif not isinstance(one, bytes):
-                content = str(one).encode()
-            whole.update(hashlib.sha256(content).digest())
-        return whole.hexdigest()
+            sha.update(f"upright, on {self.raw.ground}".encode())  # how they are read
+        for file in files:
+            content = file
+            if isinstance(file, Path):
+                with reading(file):
+                    content = file.read_bytes()
+            elif not isinstance(file, bytes):
+                content = str(file).encode()
+            sha.update(hashlib.sha256(content).digest())
+        return sha.hexdigest()
 
 
-def _with_x(samples: SampleSet, x: np.ndarray, encoding: Encoding) -> SampleSet:
+def _set_x(samples: SampleSet, x: np.ndarray, encoding: Encoding) -> SampleSet:
     n = x.shape[1] - encoding.width
     names = (*samples.feature_names[:n], *(f"{encoding.name} {i}" for i in range(encoding.width)))
     encoded = replace(samples, x=x, feature_names=names, encoding=encoding)

@@ -24,8 +24,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from datassay.collect.bytecode import attributes_read, described, names_used, names_written
-from datassay.collect.jacobian.suitable import unwrapped
+from datassay.collect.bytecode import attributes_read, describe_code, names_used, names_written
+from datassay.collect.jacobian.suitable import unwrap
 from datassay.data.samples import SampleSet
 from datassay.store.location import FAILURES
 from datassay.store.manifest import CODE, digest
@@ -48,34 +48,34 @@ DIGITS = 16
 
 
 def model_fingerprint(model: nn.Module) -> dict[str, object]:
-    """A network's architecture as it prints, weights and buffers, and code: one entry per cause."""
-    model = unwrapped(model)
+    """Return a network's printed architecture, weights' digest and code: one entry per cause."""
+    model = unwrap(model)
     # A function kept in a module prints with its place in memory.
     printed = re.sub(r" at 0x[0-9a-f]+", "", str(model))
     return {"model": printed, "weights": weights_digest(model), CODE: code_fingerprint(model)}
 
 
 def weights_digest(model: nn.Module) -> str:
-    """SHA-256 of a network's weights and buffers, 64 hexadecimal digits."""
-    state = unwrapped(model).state_dict()
+    """Return the SHA-256 of a network's weights and buffers, 64 hexadecimal digits."""
+    state = unwrap(model).state_dict()
     return digest({name: numpy_values(t) for name, t in state.items()})
 
 
 def numpy_values(tensor: Tensor) -> np.ndarray:
-    """As NumPy holds them: bfloat16 it does not know, every value of it is one of float32."""
+    """Convert a tensor to NumPy; bfloat16, which NumPy lacks, becomes float32 without loss."""
     tensor = tensor.detach().cpu()
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
 def frozen_fingerprint(model: nn.Module) -> dict[str, object]:
-    """Which parameters training leaves as they are: one entry, or none where all of them train."""
-    named = unwrapped(model).named_parameters()
-    frozen = [name for name, p in named if not p.requires_grad]
+    """Return which parameters training leaves alone: one entry, or none where all of them train."""
+    parameters = unwrap(model).named_parameters()
+    frozen = [name for name, p in parameters if not p.requires_grad]
     return {"frozen tensors": frozen} if frozen else {}
 
 
 def machine_fingerprint(model: nn.Module) -> dict[str, object]:
-    """Library and machine facts that may change the last bits of a network's derivatives."""
+    """Return library and machine facts that may change the last bits of a derivative."""
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     return {
         "torch": torch.__version__,
@@ -85,7 +85,7 @@ def machine_fingerprint(model: nn.Module) -> dict[str, object]:
 
 
 def samples_fingerprint(samples: SampleSet | None) -> str:
-    """Inputs, targets and ids of a set: 64 hexadecimal digits, or "none"."""
+    """Return the digest of a set's inputs, targets and ids, 64 digits, or "none"."""
     if samples is None:
         return "none"
     ids = samples.ids if samples.ids.dtype.kind in "iuSU" else samples.ids.astype(str)
@@ -93,7 +93,7 @@ def samples_fingerprint(samples: SampleSet | None) -> str:
 
 
 def code_fingerprint(model: object) -> dict[str, str]:
-    """Name of a piece of code → digest or version, the same in every process."""
+    """Return each piece of code's digest or version by its name, the same in every process."""
     # Of every class in the module tree outside torch and transformers: its methods, and the
     # functions, constants and objects that `forward`, and what it calls, name. Of every module: its
     # attributes, hooks and buffers that the state dict leaves out. What `forward` itself changes is
@@ -112,33 +112,33 @@ def code_fingerprint(model: object) -> dict[str, str]:
 
 
 class _Walk:
-    """Goes through values in a fixed order; functions and classes get an entry each."""
+    """A walk through values in a fixed order; functions and classes get an entry each."""
 
     def __init__(self) -> None:
         self.digests: dict[str, str] = {}
         self._names: dict[int, str] = {}  # by id
         self._taken: Counter[str] = Counter()
-        self._changed = functools.cache(_written)
+        self._changed = functools.cache(_changed_attributes)
         self._alive: list[object] = []  # so that no id is given twice
 
     def module(self, path: str, module: nn.Module) -> None:
-        """Its class, and what it holds beside weights, persistent buffers and other modules."""
+        """Record a module's class, and what it holds beside weights, saved buffers and modules."""
         cls = type(module)
-        self.described(cls)
+        self.describe(cls)
         loose = module._non_persistent_buffers_set
-        held = {name: module._buffers[name] for name in sorted(loose) if name in module._buffers}
-        own = _held(module, BASE | self._changed(cls))
+        unsaved = {name: module._buffers[name] for name in sorted(loose) if name in module._buffers}
+        attributes = _attributes(module, BASE | self._changed(cls))
         hooks = {name: [*vars(module)[name].values()] for name in HOOKS if vars(module).get(name)}
-        if held or own or hooks:
-            where = f"{path} ({cls.__name__})" if path else cls.__name__
-            self.note(f"attributes of {where}", [held, own, hooks])
+        if unsaved or attributes or hooks:
+            place = f"{path} ({cls.__name__})" if path else cls.__name__
+            self.note(f"attributes of {place}", [unsaved, attributes, hooks])
 
     def note(self, name: str, value: object) -> None:
-        """An entry of this name."""
-        self.digests[name] = _digest(self.described(value))
+        """Record the digest of a value under this name."""
+        self.digests[name] = _digest(self.describe(value))
 
-    def described(self, value: Any, depth: int = 0) -> object:
-        """A value as plain JSON values, the same in every process."""
+    def describe(self, value: Any, depth: int = 0) -> object:
+        """Describe a value as plain JSON values, the same in every process."""
         kind = type(value)
         if isinstance(value, enum.Enum):
             return [kind.__name__, value.name]
@@ -152,20 +152,20 @@ class _Walk:
             return self._names[id(value)]
         self._alive.append(value)
         try:
-            return self._compound(value, depth + 1)
+            return self._describe_compound(value, depth + 1)
         except FAILURES:  # of an object's own code
             return kind.__name__
 
-    def _compound(self, value: Any, depth: int) -> object:
-        below = functools.partial(self.described, depth=depth)
+    def _describe_compound(self, value: Any, depth: int) -> object:
+        inner = functools.partial(self.describe, depth=depth)
         if isinstance(value, Mapping):
-            return [type(value).__name__, [[below(k), below(v)] for k, v in value.items()]]
+            return [type(value).__name__, [[inner(k), inner(v)] for k, v in value.items()]]
         if isinstance(value, set | frozenset):
-            return ["set", sorted((below(v) for v in value), key=json.dumps)]
+            return ["set", sorted((inner(v) for v in value), key=json.dumps)]
         if isinstance(value, list | tuple):
-            return [type(value).__name__, [below(v) for v in value]]
+            return [type(value).__name__, [inner(v) for v in value]]
         if isinstance(value, functools.partial):
-            return ["partial", below(value.func), below(value.args), below(value.keywords)]
+            return ["partial", inner(value.func), inner(value.args), inner(value.keywords)]
         if isinstance(value, FunctionType):
             return self._function(value)
         if isinstance(value, type):
@@ -175,11 +175,11 @@ class _Walk:
         for parts in (_parts_of_callable(value), _parts_of_object(value)):
             if parts is not None:
                 self._name(value, f"an object of {type(value).__qualname__}")
-                return [below(type(value)), [below(part) for part in parts]]
+                return [inner(type(value)), [inner(item) for item in parts]]
         return getattr(value, "__qualname__", type(value).__qualname__)
 
     def _name(self, value: object, name: str) -> str:
-        """A name for it that no other value has, so that it is looked at once."""
+        """Return a name for a value that no other has, so that it is described only once."""
         self._taken[name] += 1
         number = self._taken[name]
         self._names[id(value)] = name if number == 1 else f"{name} #{number}"
@@ -189,17 +189,17 @@ class _Walk:
         name = self._name(function, function.__qualname__.replace("<locals>.", ""))
         closure = _closure(function)
         if _home(function.__globals__.get("__name__")) == "framework":
-            inside = [self.described(value) for value in closure.values()]
+            inside = [self.describe(value) for value in closure.values()]
             self.digests[name] = _digest([function.__globals__["__name__"], inside])
             return name
         defaults = [function.__defaults__, function.__kwdefaults__]
         is_own = _home(function.__globals__.get("__name__")) == "own"
-        used = dict(names_used(function)) if is_own else {}
+        outside = dict(names_used(function)) if is_own else {}
         self.digests[name] = _digest([
-            described(function.__code__),
-            self.described(defaults),
-            [[n, self.described(v)] for n, v in closure.items()],
-            [[n, self.described(v)] for n, v in sorted(used.items(), key=lambda pair: pair[0])],
+            describe_code(function.__code__),
+            self.describe(defaults),
+            [[n, self.describe(v)] for n, v in closure.items()],
+            [[n, self.describe(outside[n])] for n in sorted(outside)],
         ])
         return name
 
@@ -211,19 +211,19 @@ class _Walk:
             self._package(cls.__module__)
             return f"{cls.__module__}.{cls.__qualname__}"
         name = self._name(cls, cls.__qualname__.replace("<locals>.", ""))
-        bases = [self.described(base) for base in cls.__mro__[1:-1]]
+        bases = [self.describe(base) for base in cls.__mro__[1:-1]]
         if home == "package":
             self._package(cls.__module__)
         written = self._changed(cls)
-        reached = _reached(cls) if issubclass(cls, nn.Module) else None
+        called = _reachable_methods(cls) if issubclass(cls, nn.Module) else None
         special = re.compile("__|_abc_impl$").match
         parts: list[list[object]] = []
         for member, value in vars(cls).items():
             functions = _functions(value)
-            if functions and (home == "package" or (reached is not None and member not in reached)):
-                parts.append([member, [described(f.__code__) for f in functions]])
+            if functions and (home == "package" or (called is not None and member not in called)):
+                parts.append([member, [describe_code(f.__code__) for f in functions]])
             elif functions or (home == "own" and member not in written and not special(member)):
-                parts.append([member, self.described(value)])
+                parts.append([member, self.describe(value)])
         self.digests[name] = _digest([bases, parts])
         return name
 
@@ -250,27 +250,27 @@ def _parts_of_callable(value: Any) -> list[Any] | None:
 
 
 def _parts_of_object(value: Any) -> list[Any] | None:
-    """What an object of somebody's class holds; None of one that is not looked into."""
+    """Return what an object of a user's class holds; None where it is not looked into."""
     if isinstance(value, torch.jit.ScriptModule):
         return [value.code]
     if isinstance(value, nn.Module):
-        skipped = (BASE | _written(type(value))) - {"_modules", *HOOKS}
+        skipped = (BASE | _changed_attributes(type(value))) - {"_modules", *HOOKS}
         return [
             {**dict(value.named_parameters()), **dict(value.named_buffers())},
-            _held(value, skipped),
+            _attributes(value, skipped),
         ]
-    known = isinstance(value, SimpleNamespace | Namespace)
-    if not known and _home(type(value).__module__) == "standard":
+    is_namespace = isinstance(value, SimpleNamespace | Namespace)
+    if not is_namespace and _home(type(value).__module__) == "standard":
         return None
-    return [_held(value, set())] if hasattr(value, "__dict__") or _slots(value) else None
+    return [_attributes(value, set())] if hasattr(value, "__dict__") or _slots(value) else None
 
 
-def _held(value: Any, skipped: set[str]) -> dict[str, Any]:
-    held = {**getattr(value, "__dict__", {})}
-    held |= {name: getattr(value, name) for name in _slots(value) if hasattr(value, name)}
+def _attributes(value: Any, skipped: set[str]) -> dict[str, Any]:
+    attributes = {**getattr(value, "__dict__", {})}
+    attributes |= {name: getattr(value, name) for name in _slots(value) if hasattr(value, name)}
     is_config = hasattr(value, "to_json_string") and hasattr(value, "model_type")
     left_out = skipped | NO_CODE | (NOTED if is_config else set())
-    return {name: part for name, part in held.items() if name not in left_out}
+    return {name: value_of for name, value_of in attributes.items() if name not in left_out}
 
 
 def _slots(value: object) -> list[str]:
@@ -280,7 +280,7 @@ def _slots(value: object) -> list[str]:
 
 
 def _functions(value: Any) -> list[FunctionType]:
-    """The functions of a class's member."""
+    """Return the functions that a class's member consists of."""
     inside: Iterable[Any] = (value,)
     if isinstance(value, staticmethod | classmethod):
         inside = (value.__func__,)
@@ -289,8 +289,8 @@ def _functions(value: Any) -> list[FunctionType]:
     return [f for f in inside if isinstance(f, FunctionType)]
 
 
-def _reached(cls: type) -> frozenset[str]:
-    """Names of the methods that `forward` may call on the module, itself among them."""
+def _reachable_methods(cls: type) -> frozenset[str]:
+    """Return the names of the methods that `forward` may call on the module, itself included."""
     members = {n: v for c in reversed(cls.__mro__[:-1]) for n, v in vars(c).items()}
     reached, waiting = set(), {"forward", "__call__"}
     while waiting:
@@ -301,10 +301,10 @@ def _reached(cls: type) -> frozenset[str]:
     return frozenset(reached)
 
 
-def _written(cls: type) -> frozenset[str]:
-    """Names of the attributes that `forward`, or what it calls, changes itself."""
+def _changed_attributes(cls: type) -> frozenset[str]:
+    """Return the names of the attributes that `forward`, or what it calls, changes itself."""
     classes = [c for c in cls.__mro__ if c not in {nn.Module, object}]
-    results = [vars(c)[n] for c in classes for n in _reached(cls) if n in vars(c)]
+    results = [vars(c)[n] for c in classes for n in _reachable_methods(cls) if n in vars(c)]
     functions = [f for value in results for f in _functions(value)]
     return frozenset().union(*(names_written(f.__code__) for f in functions))
 
@@ -322,7 +322,7 @@ def _closure(function: FunctionType) -> dict[str, Any]:
 
 @functools.cache
 def _home(module: str | None) -> str:
-    """Where a module's code is from: "framework", "standard", "package" or "own"."""
+    """Return where a module's code is from: "framework", "standard", "package" or "own"."""
     top = (module or "__main__").partition(".")[0]
     if top in FRAMEWORKS:
         return "framework"

@@ -38,7 +38,7 @@ EIGEN_MATRICES = 4
 
 @dataclass(frozen=True, slots=True)
 class ProductSettings:
-    """How Jacobians and the products over all rows of features are computed.
+    """The settings of Jacobians and of the products over all rows of features.
 
     Attributes:
         precision: of the products over all rows.
@@ -139,27 +139,27 @@ class Form:
     @property
     def summary(self) -> str:
         """The form in a few words, such as "exact averaged kernel, 1437 x 1437, float64"."""
-        by = f" over {self.mixtures} random mixtures of outputs" if self.mixtures else ""
+        mixture_note = f" over {self.mixtures} random mixtures of outputs" if self.mixtures else ""
         if self.landmarks:
             shape = f"{self.n_rows} x {self.n_features}"
-            seen = f"averaged kernel{by} by {self.landmarks:,} landmarks"
-            return f"{seen}, {shape}, {self.precision} Jacobians"
+            description = f"averaged kernel{mixture_note} by {self.landmarks:,} landmarks"
+            return f"{description}, {shape}, {self.precision} Jacobians"
         exact = "exact" if self.projection is None else f"projected (≤ {self.projection} a tensor)"
-        exact = f"averaged{by}:" if by else exact
+        exact = f"averaged{mixture_note}:" if mixture_note else exact
         width = self.eigenproblem if self.representation == "kernel" else self.n_features
         shape = f"{self.n_rows} x {width}"
         return f"{exact} {self.outputs} {self.representation}, {shape}, {self.precision} Jacobians"
 
 
 def step_bytes(form: Form) -> dict[str, float]:
-    """Step → most memory that it holds at once, beyond the program itself."""
+    """Return the most memory that each step holds at once, beyond the program itself."""
     if form.representation == "kernel":
         return _kernel_bytes(form)
     n, p = form.n_rows, form.n_features
     matrix, rows = 8.0 * p**2, 8.0 * n * p
-    single = form.products.precision != "float64"
+    is_single = form.products.precision != "float64"
     collected = 0.0 if form.products.in_store else form.result_bytes
-    basis = collected + matrix * (2 if single else 1)
+    basis = collected + matrix * (2 if is_single else 1)
     panel = min(rows, max(matrix, PANEL_BYTES))
     sums = matrix * int(-(-rows // panel)).bit_length()  # C, added up along a tree
     basis += rows if rows <= WHOLE_BYTES else 0.0  # the samples' rows, where they are kept whole
@@ -169,7 +169,7 @@ def step_bytes(form: Form) -> dict[str, float]:
         "collect": form.collect_bytes - (form.jacobian_bytes if form.products.in_store else 0.0),
         "eigendecomposition": collected
         + max(EIGEN_MATRICES * matrix, sums)
-        + (0.5 if single else 1.0) * panel,
+        + (0.5 if is_single else 1.0) * panel,
         "leave one out": basis + max(EIGEN_MATRICES * matrix, 2 * panel, removal_bytes(form)),
         "label issues": basis + ridges + 2 * panel,
         "influence": basis + 2 * panel + 8.0 * min(samples, MOST_PARTNERS) * p,
@@ -181,30 +181,30 @@ def _kernel_bytes(form: Form) -> dict[str, float]:
     matrix = 8.0 * n**2
     basis = 2 * form.result_bytes
     samples = n // _rows_per_sample(form)
-    own = 8.0 * samples**2
+    averaged = 8.0 * samples**2
     # Rows of an output are averaged first, and that kernel is decomposed on its own.
-    judged = EIGEN_MATRICES * own if form.outputs == "joint" else 2 * min(own, PANEL_BYTES)
+    label = EIGEN_MATRICES * averaged if form.outputs == "joint" else 2 * min(averaged, PANEL_BYTES)
     pairs = 6 * 8.0 * min(samples, MOST_PARTNERS) * min(samples, PANEL_BYTES // (8 * n))
     return {
         "collect": form.collect_bytes,
         "eigendecomposition": form.result_bytes
         + max(EIGEN_MATRICES * matrix, form.result_bytes + matrix),
         "leave one out": basis + removal_bytes(form),
-        "label issues": basis + judged + 8.0 * 2 * N_RIDGES * samples * form.n_outputs,
+        "label issues": basis + label + 8.0 * 2 * N_RIDGES * samples * form.n_outputs,
         "influence": basis + pairs + 8.0 * min(samples, MOST_PARTNERS) * n,
     }
 
 
 def removal_chunk(shape: Sequence[int], size: int, values: int | None = None) -> int:
-    """How many samples' removal is computed together; `shape` is (n, b, c), of the residual."""
-    # A chunk holds W [size, chunk, c], the sum over resolvents [size, chunk, b, c] and two copies.
+    """Return how many samples' removal is computed together; `shape` is the residual's."""
+    # (n, b, c). A chunk holds W [size, chunk, c], Σ over resolvents [size, chunk, b, c], 2 copies.
     n, b, c = shape
     values = REMOVAL_VALUES if values is None else values
     return min(n, max(FEWEST_REMOVED, values // max(1, size * c * (b + 2))))
 
 
 def removal_bytes(form: Form, values: int | None = None) -> float:
-    """Bytes of one chunk of removals, one weight vector an output; `values` as `removal_chunk`."""
+    """Return the bytes of one chunk of removals, a weight vector an output."""
     b, size = _rows_per_sample(form), form.eigenproblem
     n, c = form.n_rows // b, form.n_outputs // b
     chunk = removal_chunk((n, b, c), size, values)
@@ -217,20 +217,20 @@ def _rows_per_sample(form: Form) -> int:
 
 @contextmanager
 def within_memory(form: Form) -> Iterator[None]:
-    """Say in one line that collecting or scoring a form, inside the block, found no memory."""
+    """Raise one line where collecting or scoring a form, inside the block, runs out of memory."""
     try:
         yield
     except (MemoryError, RuntimeError, ModelError) as error:
         # A network that fails is a ModelError, whatever it failed of.
         if not out_of_memory(error.__cause__ or error):
             raise
-        free, need = available_memory(), form.peak_bytes
-        share = min(free / need, 0.5)
+        room, need = available_memory(), form.peak_bytes
+        share = min(room / need, 0.5)
         share = share**0.5 if form.representation == "kernel" else share
         n = int(share * form.n_rows / _rows_per_sample(form))
         raise SettingError(
             f"memory must hold what is collected and scored; {form.summary} needs about "
-            f"{need / 1e9:.3g} GB ({need:,.0f} bytes) and {free / 1e9:.3g} GB are free, of which "
+            f"{need / 1e9:.3g} GB ({need:,.0f} bytes) and {room / 1e9:.3g} GB are free, of which "
             f"this process may take less. About {n:,} samples would fit, or set a smaller memory "
             "or projection."
         ) from error
@@ -248,15 +248,15 @@ CONTOUR_COLUMNS = 120
 
 
 def nominal_seconds(form: Form, n_queries: int) -> float:
-    """Seconds of collecting and scoring at the nominal rate, for m queries, beside fixed costs."""
+    """Return the seconds of collecting and scoring at the nominal rate, without fixed costs."""
     b = form.n_outputs if form.outputs == "joint" else 1
     n, p, columns = form.n_rows // b, form.eigenproblem, form.n_outputs // b
-    few = min(columns, MOST_COLUMNS)
-    each = n * p * (CONTOUR_COLUMNS * few * b + 2.0 * N_RIDGES * b * (b + few) + 20.0 * columns)
-    work = EIGEN_WORK * p**3 + each + form.flops
+    n_columns = min(columns, MOST_COLUMNS)
+    per_value = CONTOUR_COLUMNS * n_columns * b + 2.0 * N_RIDGES * b * (b + n_columns)
+    work = EIGEN_WORK * p**3 + n * p * (per_value + 20.0 * columns) + form.flops
     if form.representation == "kernel":
-        judged = EIGEN_WORK * n**3 if b > 1 else 0.0
-        return (work + judged + 2.0 * n_queries * b * p**2) / NOMINAL_RATE
+        label_work = EIGEN_WORK * n**3 if b > 1 else 0.0
+        return (work + label_work + 2.0 * n_queries * b * p**2) / NOMINAL_RATE
     rows = n * b * p**2 * (SYMMETRIC_WORK + 2.0 * READINGS) + SYMMETRIC_WORK * n_queries * b * p**2
-    fast = 1 if form.products.precision == "float64" else 2
-    return (work + rows / fast) / NOMINAL_RATE
+    speedup = 1 if form.products.precision == "float64" else 2
+    return (work + rows / speedup) / NOMINAL_RATE

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.backends import cudnn
 
 from datassay.collect.form import Form
-from datassay.collect.jacobian.blocks import Block, DenseFactors, mapped, named_tensors
+from datassay.collect.jacobian.blocks import Block, DenseFactors, map_block, named_tensors
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.kernel import Landmarks, landmarks
 from datassay.collect.jacobian.per_sample import factored_jacobian, jacobian
@@ -29,18 +29,18 @@ OUTPUTS, PROJECTED = "outputs", "projected"
 
 @result
 class JacobianPass:
-    """Everything needed to compute any chunk; a chunk's result depends on nothing else."""
+    """All that is needed to compute any chunk; a chunk's result depends on nothing else."""
 
     frozen: nn.Module  # from `frozen_copy`, in the form's precision and on its device
     layers: Layers
     sets: Mapping[str, SampleSet]  # by part
     form: Form
-    to: Projector
-    landmarks: Landmarks | None = None  # samples that the others are seen from
+    projector: Projector
+    landmarks: Landmarks | None = None  # samples from which the kernel is approximated
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Samples of each part."""
+        """The number of samples in each part."""
         return {part: len(samples) for part, samples in self.sets.items()}
 
     @property
@@ -49,23 +49,23 @@ class JacobianPass:
         return chunks_of(self.sizes, self.form.chunk)
 
     def template(self) -> tuple[Tensor, dict[str, Block]]:
-        """Outputs and blocks of no sample: their names, shapes and precision."""
+        """Return outputs and blocks of no sample, which show names, shapes and precision."""
         outputs, dtype = self.form.n_outputs, getattr(torch, self.form.precision)
         k = self.form.mixtures or outputs
 
-        def empty(*shape: int) -> Tensor:
+        def allocate(*shape: int) -> Tensor:
             return torch.empty(0, *shape, dtype=dtype)
 
-        if not self._as_factors:
+        if not self._keeps_factors:
             rows = 1 if self.form.mixes_outputs or self.form.landmarks else k
-            return empty(outputs), {PROJECTED: empty(rows, self.form.n_features)}
-        blocks: dict[str, Block] = {n: empty(k, size) for n, size in self.layers.direct.items()}
+            return allocate(outputs), {PROJECTED: allocate(rows, self.form.n_features)}
+        blocks: dict[str, Block] = {n: allocate(k, size) for n, size in self.layers.direct.items()}
         for name, (n_in, n_out, bias) in self.layers.dense.items():
-            blocks[name] = DenseFactors(empty(n_in), empty(k, n_out), bias)
-        return empty(outputs), blocks
+            blocks[name] = DenseFactors(allocate(n_in), allocate(k, n_out), bias)
+        return allocate(outputs), blocks
 
     def arrays(self, chunk: Chunk) -> dict[str, Tensor]:
-        """Outputs and (projected) Jacobian blocks of a chunk, by `template`'s names."""
+        """Compute outputs and (projected) Jacobian blocks of a chunk, by `template`'s names."""
         samples = self.sets[chunk.part]
         dtype = getattr(torch, self.form.precision)
         x = network_inputs(
@@ -82,56 +82,56 @@ class JacobianPass:
         if self.landmarks is not None:
             f0, blocks = jacobian(self.frozen, self.layers, x, self.form.mixtures)
             return f0, {PROJECTED: self.landmarks.features(blocks).to(f0)[:, None]}
-        if self._as_factors:
+        if self._keeps_factors:
             return jacobian(self.frozen, self.layers, x, self.form.mixtures)
         f0, factors = factored_jacobian(self.frozen, self.layers, x)
-        return f0, {PROJECTED: project(factors, self.to)}
+        return f0, {PROJECTED: project(factors, self.projector)}
 
     @property
-    def _as_factors(self) -> bool:
+    def _keeps_factors(self) -> bool:
         return self.form.representation == "kernel" and self.form.projection is None
 
 
-def seen_from_landmarks(work: JacobianPass, positions: Int[np.ndarray, " m"]) -> JacobianPass:
-    """The same pass, its samples seen from the training samples at these ascending positions."""
+def add_landmarks(work: JacobianPass, positions: Int[np.ndarray, " m"]) -> JacobianPass:
+    """Return the same pass with the training samples at these ascending positions as landmarks."""
     train, form = work.sets["train"], work.form
     products = replace(form.products, in_store=False)
-    alone = replace(form, representation="kernel", landmarks=0, products=products)
-    own = replace(work, form=alone, sets={"train": train.subset(positions)})
-    _, blocks = collected(own, lambda _: map(own.arrays, own.chunks))
+    kernel_form = replace(form, representation="kernel", landmarks=0, products=products)
+    subpass = replace(work, form=kernel_form, sets={"train": train.subset(positions)})
+    _, blocks = collect_blocks(subpass, lambda _: map(subpass.arrays, subpass.chunks))
     return replace(work, landmarks=landmarks(blocks, device=form.products.device))
 
 
-def collected(
+def collect_blocks(
     work: JacobianPass,
     arrays: Callable[[Iterable[str]], Iterable[Mapping[str, Tensor]]],
     progress: Progress = silent,
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
-    """f₀ and (projected) Jacobian blocks of all samples; no blocks where they stay in a store."""
-    n_all, done = sum(work.sizes.values()), 0
+    """Collect f₀ and (projected) Jacobian blocks of all samples; no blocks that stay in a store."""
+    n_all, n_done = sum(work.sizes.values()), 0
     outputs, blocks = work.template()
-    wanted = {} if work.form.products.in_store else blocks
-    held = {
-        name: mapped(block, lambda t: torch.empty(n_all, *t.shape[1:], dtype=t.dtype))
-        for name, block in wanted.items()
+    templates = {} if work.form.products.in_store else blocks
+    results = {
+        name: map_block(block, lambda t: torch.empty(n_all, *t.shape[1:], dtype=t.dtype))
+        for name, block in templates.items()
     }
-    filled = {OUTPUTS: outputs.new_empty(n_all, outputs.shape[1]), **named_tensors(held)}
+    filled = {OUTPUTS: outputs.new_empty(n_all, outputs.shape[1]), **named_tensors(results)}
     for chunk, values_of in zip(work.chunks, arrays(filled), strict=True):
         for name, tensor in filled.items():
-            tensor[done : done + len(chunk)] = values_of[name]
-        done += len(chunk)
-        progress("collect Jacobians", done, n_all)
-    return filled[OUTPUTS], held
+            tensor[n_done : n_done + len(chunk)] = values_of[name]
+        n_done += len(chunk)
+        progress("collect Jacobians", n_done, n_all)
+    return filled[OUTPUTS], results
 
 
 def _check_finite(f0: Float[Tensor, "n k"], blocks: Mapping[str, Block], ids: np.ndarray) -> None:
-    for what, tensors in (("outputs", [f0]), ("derivatives", named_tensors(blocks).values())):
+    for kind, tensors in (("outputs", [f0]), ("derivatives", named_tensors(blocks).values())):
         finite = [torch.isfinite(t).flatten(1).all(1) for t in tensors]
         bad = ~torch.stack(finite).all(0).cpu().numpy()
         if bad.any():
             names = ", ".join(map(str, ids[bad][:3])) + (", ..." if bad.sum() > 3 else "")
-            which = f"sample {names} gives" if bad.sum() == 1 else f"samples {names} give"
+            subject = f"sample {names} gives" if bad.sum() == 1 else f"samples {names} give"
             raise ModelError(
-                f"the model's {what} must be finite; {which} NaN or infinity. Check the weights "
+                f"the model's {kind} must be finite; {subject} NaN or infinity. Check the weights "
                 "and the scale of the inputs."
             )

@@ -1,4 +1,4 @@
-"""What a layer is: which weights it has, and how their gradients come of its input and output.
+"""Layers: which weights they have, and how gradients by these come from input and output.
 
 `Layers` says how a network's Jacobian is collected, by factors where a layer allows it. A kind of
 layer turns its input and its output's gradient into gradients by its weights: a new kind is one
@@ -19,7 +19,7 @@ from torch.nn import functional
 
 
 def parameter_name(module: str, parameter: str) -> str:
-    """The name, in the whole model, of a layer's parameter."""
+    """Return the name of a layer's parameter in the whole model."""
     return f"{module}.{parameter}" if module else parameter
 
 
@@ -33,7 +33,7 @@ class Layers:
         n_outputs: k.
         convolutions: module name → shape of its output for one sample, [n_out, height, width], of
             the convolutions whose weight and bias, both in `direct`, are differentiated as factors.
-        last: the one of `dense` whose output is the network's, whose gradient is the identity;
+        last: name of the dense layer whose output is the network's, whose gradient is the identity;
             empty where there is none.
         integers: whether the network takes whole numbers as integers.
     """
@@ -78,26 +78,26 @@ Use = Factors | Float[Tensor, "_ _ _"]
 
 
 def tensors_of(use: Use) -> list[Tensor]:
-    """The tensors that a use holds."""
+    """Return the tensors that a use consists of."""
     return [use.left, use.right] if isinstance(use, Factors) else [use]
 
 
 def matrix(uses: list[Use], rows: int) -> Float[Tensor, "b rows columns"]:
-    """The gradients themselves, [b, rows, columns], summed over all uses of the weights."""
-    total = _formed(uses[0], rows)
+    """Compute the gradients, [b, rows, columns], summed over all uses of the weights."""
+    total = _to_matrix(uses[0], rows)
     for use in uses[1:]:
-        total = total + _formed(use, rows)
+        total = total + _to_matrix(use, rows)
     return total
 
 
-def touched(uses: list[Use]) -> Int[Tensor, " r"] | None:
-    """Rows of the weights that the batch uses, in order; None where all may be."""
+def used_rows(uses: list[Use]) -> Int[Tensor, " r"] | None:
+    """Return the rows of the weights that the batch uses, in order; None where all may be."""
     ids = [use.left.flatten() for use in uses if isinstance(use, Factors) and use.is_sparse]
     return torch.cat(ids).unique() if len(ids) == len(uses) else None
 
 
-def restricted(uses: list[Use], rows: Int[Tensor, " r"]) -> list[Use]:
-    """Sparse uses with their rows numbered within a selection, as `touched` gives it."""
+def restrict(uses: list[Use], rows: Int[Tensor, " r"]) -> list[Use]:
+    """Map the rows of sparse uses to positions in a selection, as `used_rows` returns it."""
     return [
         Factors(torch.searchsorted(rows, use.left), use.right)
         for use in uses
@@ -105,28 +105,28 @@ def restricted(uses: list[Use], rows: Int[Tensor, " r"]) -> list[Use]:
     ]
 
 
-def rotated(
+def rotate(
     uses: list[Use], left: Float[Tensor, "rows rows"] | None, right: Float[Tensor, "c c"] | None
 ) -> list[Use]:
-    """Gradients in another basis, leftᵀ G right, in the form that costs fewer operations."""
-    return [_rotated(use, left, right) for use in uses]
+    """Return gradients in another basis, leftᵀ G right, in the form that costs fewer operations."""
+    return [_rotate_use(use, left, right) for use in uses]
 
 
-def _rotated(use: Use, left: Tensor | None, right: Tensor | None) -> Use:
+def _rotate_use(use: Use, left: Tensor | None, right: Tensor | None) -> Use:
     if isinstance(use, Factors):
         positions = use.right.shape[1]
         n_left = 0 if left is None else len(left)
         n_right = 0 if right is None else len(right)
-        both = n_left * n_right
-        if use.is_sparse or positions * (n_left**2 + n_right**2) <= both * (n_left + n_right):
+        n_both = n_left * n_right
+        if use.is_sparse or positions * (n_left**2 + n_right**2) <= n_both * (n_left + n_right):
             a = use.left if left is None or use.is_sparse else use.left @ left
             return Factors(a, use.right if right is None else use.right @ right)
-        use = _formed(use, use.left.shape[-1])
-    whole = use if left is None else left.T @ use
-    return whole if right is None else whole @ right
+        use = _to_matrix(use, use.left.shape[-1])
+    dense = use if left is None else left.T @ use
+    return dense if right is None else dense @ right
 
 
-def _formed(use: Use, rows: int) -> Tensor:
+def _to_matrix(use: Use, rows: int) -> Tensor:
     if not isinstance(use, Factors):
         return use
     if not use.is_sparse:
@@ -134,17 +134,17 @@ def _formed(use: Use, rows: int) -> Tensor:
             return use.left[:, 0, :, None] * use.right[:, 0, None, :]
         return use.left.mT @ use.right
     b, positions, columns = use.right.shape
-    whole = use.right.new_zeros(b * rows, columns)
+    total = use.right.new_zeros(b * rows, columns)
     index = use.left + rows * torch.arange(b, device=use.left.device)[:, None]
-    return whole.index_add_(0, index.flatten(), use.right.reshape(b * positions, columns)).view(
+    return total.index_add_(0, index.flatten(), use.right.reshape(b * positions, columns)).view(
         b, rows, columns
     )
 
 
 def second_moments(uses: list[Use], largest: int) -> tuple[Tensor | None, Tensor | None]:
-    """Σ over samples and places of left leftᵀ and of right rightᵀ: Kronecker factors."""
-    # [rows, rows] and [columns, columns], in float64; of whole gradients
-    # Σ G Gᵀ and Σ Gᵀ G. None where it would be larger, or where left factors are single rows.
+    """Sum left leftᵀ and right rightᵀ over samples and places: Kronecker factors."""
+    # Returns [rows, rows] and [columns, columns] in float64, Σ G Gᵀ and Σ Gᵀ G of gradients G that
+    # are no factors. None where a side is larger than `largest`, or left factors are single rows.
     sides: list[Tensor | None] = [None, None]
     sparse = any(isinstance(use, Factors) and use.is_sparse for use in uses)
     for use in uses:
@@ -152,10 +152,10 @@ def second_moments(uses: list[Use], largest: int) -> tuple[Tensor | None, Tensor
             rows = (use.left.flatten(0, 1), use.right.flatten(0, 1))
         else:
             rows = (use.mT.flatten(0, 1), use.flatten(0, 1))
-        for side, one in enumerate(rows):
-            if (side == 0 and sparse) or one.shape[-1] > largest:
+        for side, factor in enumerate(rows):
+            if (side == 0 and sparse) or factor.shape[-1] > largest:
                 continue
-            gram = (one.T @ one).double()
+            gram = (factor.T @ factor).double()
             before = sides[side]
             sides[side] = gram if before is None else before + gram
     return sides[0], sides[1]
@@ -169,67 +169,67 @@ Kind = Callable[[nn.Module, Tensor, int, bool], Given]
 
 
 def is_transposed(layer: nn.Module) -> bool:
-    """Whether the weight is [n_in, n_out]: transformers' Conv1D of GPT-2."""
+    """Return whether the weight is [n_in, n_out], as in transformers' Conv1D of GPT-2."""
     return type(layer).__name__ == "Conv1D" and hasattr(layer, "nf")
 
 
 def matrix_shape(layer: nn.Module, weight: Tensor) -> tuple[int, int]:
-    """Rows and columns of a layer's weight as a matrix, without its bias."""
+    """Return the rows and columns of a layer's weight as a matrix, without its bias."""
     if weight.ndim == 1 or isinstance(layer, nn.LayerNorm):
         return weight.numel(), 1
     return len(weight), weight[0].numel()
 
 
 def kind_of(layer: nn.Module) -> Kind | None:
-    """How this layer gives gradients by its weights; None where nobody knows."""
+    """Return the function that gives gradients by a layer's weights; None where none is known."""
     if is_transposed(layer):
-        return _transposed
+        return _transposed_dense
     if type(layer).__name__.endswith(("RMSNorm", "T5LayerNorm")):
-        own = [(n, p.ndim) for n, p in layer.named_parameters()]
-        return _root_mean_square if own == [("weight", 1)] else None
+        shapes = [(n, p.ndim) for n, p in layer.named_parameters()]
+        return _root_mean_square if shapes == [("weight", 1)] else None
     return KINDS.get(type(layer))
 
 
 def _by_sample(values: Tensor, b: int) -> Tensor:
-    """[b, places, size] of a tensor whose first axis counts samples, or parts of samples."""
+    """Reshape to [b, places, size] a tensor whose first axis counts samples or their parts."""
     return values.reshape(b, -1, values.shape[-1])
 
 
-def _with_bias(inputs: Tensor, bias: bool) -> Tensor:
+def _append_bias(inputs: Tensor, bias: bool) -> Tensor:
     return functional.pad(inputs, (0, 1), value=1.0) if bias else inputs
 
 
 def _dense(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
-    inputs = _with_bias(_by_sample(x, b), bias)
+    inputs = _append_bias(_by_sample(x, b), bias)
     return lambda gradient: Factors(_by_sample(gradient, b), inputs)
 
 
-def _transposed(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
-    """Its weight is [n_in, n_out], and the bias a row more."""
-    inputs = _with_bias(_by_sample(x, b), bias)
+def _transposed_dense(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
+    """Return factors for a weight [n_in, n_out], whose bias is one more row."""
+    inputs = _append_bias(_by_sample(x, b), bias)
     return lambda gradient: Factors(inputs, _by_sample(gradient, b))
 
 
 def _convolution(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
-    """A dense layer on the patch at each position; with groups, one for each of them."""
+    """Return factors of a dense layer on the patch at each position; with groups, gradients."""
     assert isinstance(layer, nn.Conv2d | nn.Conv1d)
-    seen = patches(layer, x)  # [b, channels · kernel, places]
+    windows = patches(layer, x)  # [b, channels · kernel, places]
     if layer.groups == 1:
-        inputs = _with_bias(seen.mT, bias)
+        inputs = _append_bias(windows.mT, bias)
         return lambda gradient: Factors(gradient.reshape(b, gradient.shape[1], -1).mT, inputs)
-    split = seen.reshape(b, layer.groups, -1, seen.shape[-1])
+    split = windows.reshape(b, layer.groups, -1, windows.shape[-1])
 
-    def whole(gradient: Tensor) -> Use:
+    def to_gradients(gradient: Tensor) -> Use:
         gradient = gradient.reshape(b, gradient.shape[1], -1)
-        apart = gradient.reshape(b, len(split[0]), -1, gradient.shape[-1]) @ split.mT
-        result = apart.flatten(1, 2)
+        products = gradient.reshape(b, len(split[0]), -1, gradient.shape[-1]) @ split.mT
+        result = products.flatten(1, 2)
         return torch.cat([result, gradient.sum(2)[..., None]], 2) if bias else result
 
-    return whole
+    return to_gradients
 
 
 def patches(layer: nn.Conv2d | nn.Conv1d, x: Tensor) -> Float[Tensor, "b size places"]:
-    """What a convolution's kernel sees at each place: channels · kernel, in the weight's order."""
+    """Return what a convolution's kernel sees at each place: channels · kernel, in weight order."""
     sizes = [layer.kernel_size, layer.dilation, layer.padding, layer.stride]
     if isinstance(layer.padding, str):
         spread = [d * (k - 1) for k, d in zip(layer.kernel_size, layer.dilation, strict=True)]
@@ -237,15 +237,15 @@ def patches(layer: nn.Conv2d | nn.Conv1d, x: Tensor) -> Float[Tensor, "b size pl
         extra = [
             s - 2 * e if layer.padding == "same" else 0 for s, e in zip(spread, ends, strict=True)
         ]
-        x = functional.pad(x, [v for more in reversed(extra) for v in (0, more)])
+        x = functional.pad(x, [v for added in reversed(extra) for v in (0, added)])
         sizes[2] = tuple(ends)
     if layer.padding_mode != "zeros":
         widths = [v for size in reversed(cast("tuple", sizes[2])) for v in (size, size)]
         x = functional.pad(x, widths, layer.padding_mode)
         sizes[2] = (0,) * len(layer.kernel_size)
     if isinstance(layer, nn.Conv1d):  # unfold knows two axes
-        x, first = x[:, :, None], (1, 1, 0, 1)
-        sizes = [(one, *size) for one, size in zip(first, sizes, strict=True)]
+        x, row_axis = x[:, :, None], (1, 1, 0, 1)
+        sizes = [(axis, *size) for axis, size in zip(row_axis, sizes, strict=True)]
     kernel, dilation, padding, stride = (cast("tuple", size) for size in sizes)
     return functional.unfold(x, kernel, dilation, padding, stride)
 
@@ -254,11 +254,11 @@ def _embedding(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
     assert isinstance(layer, nn.Embedding)
     ids = x.reshape(b, -1)
     # The row of padding does not train.
-    kept = None if layer.padding_idx is None else (ids != layer.padding_idx)[..., None]
+    trains = None if layer.padding_idx is None else (ids != layer.padding_idx)[..., None]
 
     def use(gradient: Tensor) -> Use:
         right = _by_sample(gradient, b)
-        return Factors(ids, right if kept is None else right * kept)
+        return Factors(ids, right if trains is None else right * trains)
 
     return use
 
@@ -266,44 +266,44 @@ def _embedding(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
 def _layer_norm(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
     assert isinstance(layer, nn.LayerNorm)
     size = layer.weight.numel()
-    plain = functional.layer_norm(x, layer.normalized_shape, eps=layer.eps).reshape(b, -1, size)
-    return lambda gradient: _scale(plain, gradient.reshape(b, -1, size), bias)
+    normed = functional.layer_norm(x, layer.normalized_shape, eps=layer.eps).reshape(b, -1, size)
+    return lambda gradient: _scale(normed, gradient.reshape(b, -1, size), bias)
 
 
 def _root_mean_square(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
-    """Of any library: its output is affine in its weight, times 1 + w in some."""
+    """Return gradients for any library's RMS norm: its output is affine in its weight."""
     weight = cast("Tensor", layer.weight)
     with torch.no_grad():
-        index = {
-            v: torch.func.functional_call(layer, {"weight": weight * 0 + v}, x) for v in (0, 1)
-        }
-    plain = _by_sample(index[1] - index[0], b)
-    return lambda gradient: _scale(plain, _by_sample(gradient, b), bias)
+        at_zero, at_one = (
+            torch.func.functional_call(layer, {"weight": weight * 0 + v}, x) for v in (0, 1)
+        )
+    normalised = _by_sample(at_one - at_zero, b)
+    return lambda gradient: _scale(normalised, _by_sample(gradient, b), bias)
 
 
 def _batch_norm(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
     assert isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d)
-    plain = functional.batch_norm(x, layer.running_mean, layer.running_var, eps=layer.eps)
-    return _of_channels(plain, b, bias)
+    normalised = functional.batch_norm(x, layer.running_mean, layer.running_var, eps=layer.eps)
+    return _scale_channels(normalised, b, bias)
 
 
 def _group_norm(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
     assert isinstance(layer, nn.GroupNorm)
-    return _of_channels(functional.group_norm(x, layer.num_groups, eps=layer.eps), b, bias)
+    return _scale_channels(functional.group_norm(x, layer.num_groups, eps=layer.eps), b, bias)
 
 
-def _of_channels(plain: Tensor, b: int, bias: bool) -> Given:
-    plain = _channels_last(plain, b)
-    return lambda gradient: _scale(plain, _channels_last(gradient, b), bias)
+def _scale_channels(normalised: Tensor, b: int, bias: bool) -> Given:
+    normalised = _channels_last(normalised, b)
+    return lambda gradient: _scale(normalised, _channels_last(gradient, b), bias)
 
 
 def _channels_last(values: Tensor, b: int) -> Tensor:
     return values.reshape(b, values.shape[1], -1).mT
 
 
-def _scale(plain: Tensor, gradient: Tensor, bias: bool) -> Use:
-    """Of z = w ∘ x + b, [b, size, 1 or 2]."""
-    by_weight = (plain * gradient).sum(1)
+def _scale(normalised: Tensor, gradient: Tensor, bias: bool) -> Use:
+    """Return gradients of z = w ∘ x + b, [b, size, 1 or 2], by w and, where it trains, b."""
+    by_weight = (normalised * gradient).sum(1)
     return torch.stack([by_weight, gradient.sum(1)], 2) if bias else by_weight[..., None]
 
 

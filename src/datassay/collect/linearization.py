@@ -73,12 +73,12 @@ class Linearization:
 
     @property
     def residual(self) -> Float[Tensor, "n b c"]:
-        """Y − f₀ in float64, grouped as b rows per sample and c = k / b columns sharing a row."""
+        """Y − f₀ in float64, as b rows per sample and c = k / b columns that share a row."""
         residual = (self.targets - self.outputs).double()
         return residual.reshape(len(self), self.rows_per_sample, -1)
 
     def averaged(self) -> Linearization:
-        """The same linearisation with one kernel row per sample, shared by all outputs.
+        """Average to one kernel row per sample, shared by all outputs.
 
         Returns:
             Itself if it is so already; else with Θ_ij = (1/k) Σ_a Θ[(i,a),(j,a)], [n, n].
@@ -103,17 +103,17 @@ class Linearization:
             blocks = kernel.reshape(-1, b, n, b)
             return blocks.diagonal(dim1=1, dim2=3).mean(-1)
         assert self.features is not None and features is not None
-        both = (features, self.features)
-        left, right = (f[0 : len(f)].double().reshape(-1, b * f.shape[1]) for f in both)
+        matrices = (features, self.features)
+        left, right = (f[0 : len(f)].double().reshape(-1, b * f.shape[1]) for f in matrices)
         return left @ right.T / b
 
     def _rows(self, indices: np.ndarray) -> Tensor:
-        """Rows of some samples."""
+        """Return the row numbers of some samples."""
         b = self.rows_per_sample
         return (torch.as_tensor(indices)[:, None] * b + torch.arange(b)).flatten()
 
     def subset(self, indices: np.ndarray) -> Linearization:
-        """The same linearisation with only the training samples at `indices`.
+        """Return the linearisation with only the training samples at `indices`.
 
         Args:
             indices: [s] positions.
@@ -135,7 +135,7 @@ class Linearization:
         )
 
     def held_out(self, indices: np.ndarray, held: np.ndarray) -> Linearization:
-        """The same linearisation on some training samples, with others as its validation samples.
+        """Split the training samples: some stay, others become the validation samples.
 
         Args:
             indices: [s] positions that stay training samples.
@@ -144,24 +144,24 @@ class Linearization:
         Returns:
             The smaller linearisation; nothing is collected anew.
         """
-        rows, others = self._rows(indices), self._rows(held)
+        rows, held_rows = self._rows(indices), self._rows(held)
         return replace(
             self.subset(indices),
             val_outputs=self.outputs[held],
             val_targets=self.targets[held],
-            val_kernel=None if self.kernel is None else self.kernel[others][:, rows],
-            val_features=None if self.features is None else _rows_at(self.features, others),
+            val_kernel=None if self.kernel is None else self.kernel[held_rows][:, rows],
+            val_features=None if self.features is None else _rows_at(self.features, held_rows),
         )
 
     def judged_on(self, held: np.ndarray) -> Linearization:
-        """The same with only the validation samples at `held`, [m] positions."""
-        rows, part = self._rows(held), {}
-        for name, at in (("outputs", held), ("targets", held), ("kernel", rows)):
+        """Return the linearisation with only the validation samples at `held`, [m] positions."""
+        rows, fields = self._rows(held), {}
+        for name, idx in (("outputs", held), ("targets", held), ("kernel", rows)):
             values = getattr(self, f"val_{name}")
-            part[f"val_{name}"] = None if values is None else values[at]
+            fields[f"val_{name}"] = None if values is None else values[idx]
         features = self.val_features
         return replace(
-            self, **part, val_features=None if features is None else _rows_at(features, rows)
+            self, **fields, val_features=None if features is None else _rows_at(features, rows)
         )
 
 

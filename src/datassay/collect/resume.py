@@ -63,13 +63,13 @@ class StoredPass:
             **({"landmarks' root": "Cholesky"} if work.form.landmarks else {}),
         }
         form = {name: v for name, v in asdict(work.form).items() if name != "products"}
-        free = {"form": form, "threads": torch.get_num_threads()}
-        self.store = FeatureStore(location, run, self._layout(), free)
+        unchecked = {"form": form, "threads": torch.get_num_threads()}
+        self.store = FeatureStore(location, run, self._layout(), unchecked)
         self._there = self.store.complete()
         self._check_rows()
 
     def arrays(self, names: Iterable[str], engine: Engine) -> Iterator[dict[str, Tensor]]:
-        """Named arrays of every chunk, in order; each is stored before it is yielded."""
+        """Yield the named arrays of every chunk, in order; each is stored before it is yielded."""
         missing = [chunk for chunk in self.work.chunks if chunk.number not in self._there]
         computed = engine.map(StoredPass.compute, self, missing)
         for chunk in self.work.chunks:
@@ -78,21 +78,21 @@ class StoredPass:
             yield {name: torch.from_numpy(self.store.get(chunk.number, name)) for name in names}
 
     def features(self, part: str) -> StoredFeatures | None:
-        """The features of a part, left in the store; None where the part has no samples."""
+        """Return the features of a part, left in the store; None where it has no samples."""
         if part not in self.work.sets:
             return None
         return StoredFeatures(self.store, part, f"jacobian.{PROJECTED}")
 
     def compute(self, chunk: Chunk) -> None:
         """Compute and store a chunk; repeating it changes nothing."""
-        values = self._computed(chunk)
-        known = {name: a[chunk.samples] for name, a in self._known[chunk.part].items()}
-        self.store.put(chunk.number, values | known)
+        values = self._compute_arrays(chunk)
+        constant = {name: a[chunk.samples] for name, a in self._known[chunk.part].items()}
+        self.store.put(chunk.number, values | constant)
 
     def _layout(self) -> Layout:
         outputs, blocks = self.work.template()
-        empty = {OUTPUTS: outputs, **named_tensors(blocks)}
-        arrays = {name: (tuple(t.shape[1:]), t.numpy().dtype) for name, t in empty.items()}
+        templates = {OUTPUTS: outputs, **named_tensors(blocks)}
+        arrays = {name: (tuple(t.shape[1:]), t.numpy().dtype) for name, t in templates.items()}
         arrays |= {name: (a.shape[1:], a.dtype) for name, a in self._known["train"].items()}
         return Layout(self.work.sizes, arrays, self.work.form.chunk)
 
@@ -104,31 +104,31 @@ class StoredPass:
             chunk = self.store.chunks[number]
             index = int(rng.integers(chunk.start, chunk.stop))
             # A rounding that turns a ReLU off in a batch of one is none in the chunk's own batch.
-            if self._differing(replace(chunk, start=index, stop=index + 1)):
-                for what, sample in self._differing(chunk):
+            if self._differences(replace(chunk, start=index, stop=index + 1)):
+                for kind, sample in self._differences(chunk):
                     raise ModelError(
                         "the model must be the one that the store was made with; "
-                        f"{shown(self.store.location)} holds other {what} of sample {sample} at "
+                        f"{shown(self.store.location)} holds other {kind} of sample {sample} at "
                         "equal weights. Undo the change of its code, or name another store."
                     )
 
-    def _computed(self, chunk: Chunk) -> dict[str, np.ndarray]:
+    def _compute_arrays(self, chunk: Chunk) -> dict[str, np.ndarray]:
         with thread_count(int(self.store.free["threads"])):
             return {name: t.numpy() for name, t in self.work.arrays(chunk).items()}
 
-    def _differing(self, part: Chunk) -> list[tuple[str, object]]:
-        """What is not as stored of these samples of a chunk: its kind, and the first sample."""
-        whole = self.store.chunks[part.number]
-        inside = slice(part.start - whole.start, part.stop - whole.start)
-        norms, apart = defaultdict(float), defaultdict(float)
-        for name, now in self._computed(part).items():
+    def _differences(self, part: Chunk) -> list[tuple[str, object]]:
+        """Return what differs from the store in these samples: its kind, and the first sample."""
+        chunk = self.store.chunks[part.number]
+        inside = slice(part.start - chunk.start, part.stop - chunk.start)
+        norms, distances = defaultdict(float), defaultdict(float)
+        for name, computed in self._compute_arrays(part).items():
             # Together, for rounding is all that there is of gradients that cancel in one tensor.
-            kind, n = name.partition(".")[0], len(now)
-            kept = self.store.get(part.number, name)[inside].astype(np.float64)
-            norms[kind] += np.square(kept).reshape(n, -1).sum(1)
-            apart[kind] += np.square(now - kept).reshape(n, -1).sum(1)
+            kind, n = name.partition(".")[0], len(computed)
+            stored = self.store.get(part.number, name)[inside].astype(np.float64)
+            norms[kind] += np.square(stored).reshape(n, -1).sum(1)
+            distances[kind] += np.square(computed - stored).reshape(n, -1).sum(1)
         limit, ids = SAME[self.work.form.precision] ** 2, self.work.sets[part.part].ids
-        results = {kind: np.flatnonzero(apart[kind] > limit * norms[kind]) for kind in norms}
+        results = {kind: np.flatnonzero(distances[kind] > limit * norms[kind]) for kind in norms}
         return [
             ("outputs" if kind == OUTPUTS else "Jacobian rows", ids[part.start + positions[0]])
             for kind, positions in results.items()
@@ -137,16 +137,16 @@ class StoredPass:
 
 
 def stored_form(location: str | Path, settings: Mapping[str, object]) -> Form | None:
-    """The form that a store holds; None where there is none, or one that the settings rule out."""
+    """Return the form that a store holds; None without one, or where the settings rule it out."""
     manifest = features_manifest(location)
     if manifest is None or manifest["run"].get("format") != FORMAT:
         return None
     form = Form(**manifest["free"]["form"])
-    given = {name: settings.get(name, "auto") for name in ("projection", "outputs")}
-    fixed = form.options
+    requested = {name: settings.get(name, "auto") for name in ("projection", "outputs")}
+    stored = form.options
     kind = settings.get("projection_kind", form.kind)
-    if any(v not in {"auto", fixed[name]} for name, v in given.items()) or kind != form.kind:
+    if any(v not in {"auto", stored[name]} for name, v in requested.items()) or kind != form.kind:
         return None
     if settings.get("precision", "auto") not in {"auto", form.precision}:
         return None
-    return form if "auto" in given.values() else replace(form, passed_over="")
+    return form if "auto" in requested.values() else replace(form, passed_over="")

@@ -1,4 +1,4 @@
-"""Settings of collecting, each default once; nothing heavy is imported here."""
+"""The settings of collecting, each default once; nothing heavy is imported here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENGINES = ("in_process", "processes", "ray")
 
 
 def check_device_name(device: str) -> None:
-    """Refuse a device that is no "cpu", "cuda" or "cuda:1"."""
+    """Raise SettingError for a device that is no "cpu", "cuda" or "cuda:1"."""
     if not re.fullmatch(r"cpu(:0)?|cuda(:\d{1,3})?", device):
         raise SettingError(
             f"device must be 'cpu', 'cuda' or one of several as 'cuda:0'; got {device!r}. Others "
@@ -37,7 +37,7 @@ def check_engine(name: str, workers: int | None, address: str | None) -> None:
 
 @dataclass(frozen=True)
 class Collection:
-    """What is collected of a network, and how.
+    """What is collected from a network, and how.
 
     Attributes:
         projection: "auto": exact where it fits; None: exact; int: features a parameter tensor.

@@ -20,7 +20,7 @@ from datassay.collect.curvature.output_geometry import (
     with_weights,
 )
 from datassay.collect.curvature.output_loss import output_losses, task_loss
-from datassay.collect.jacobian.suitable import unwrapped
+from datassay.collect.jacobian.suitable import unwrap
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
 from datassay.progress import Progress, part_of, silent
@@ -237,7 +237,7 @@ def taken_network(model: M, networks: TrainedNetworks, index: int = 0) -> M:
     Returns:
         A copy with the trained weights.
     """
-    copied = copy.deepcopy(unwrapped(model))
+    copied = copy.deepcopy(unwrap(model))
     # Not load_state_dict: it wants tied weights under each name, and no unsaved buffers.
     tensors = dict(copied.named_parameters()) | dict(copied.named_buffers())
     with torch.no_grad():

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from datassay.collect.jacobian.inputs import network_inputs, takes_integers
-from datassay.collect.jacobian.suitable import unwrapped
+from datassay.collect.jacobian.suitable import unwrap
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
 from datassay.models.networks import Affine
@@ -132,7 +132,7 @@ def split_head(model: nn.Module, train: SampleSet, layer: str | None = None) -> 
         ModelError: the network fails on the samples, its output is no [n, k] tensor or comes from
             no nn.Linear, or the layer named is none or does not produce the output.
     """
-    unwrapped(model)  # refuses what is no network, or has no weights yet
+    unwrap(model)  # refuses what is no network, or has no weights yet
     frozen = copy.deepcopy(model).eval()
     x = _to_inputs(train.x[:2], frozen)
     calls = _record_calls(frozen)

@@ -18,7 +18,7 @@ from torch.optim.adam import adam
 from datassay.collect.curvature.output_loss import check_n_outputs, task_loss
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy
-from datassay.collect.jacobian.suitable import one_output, vectorized
+from datassay.collect.jacobian.suitable import one_output, run_vectorized
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
@@ -51,7 +51,7 @@ class TrainedNetworks:
         """Return the outputs of every network on the same inputs, in the networks' precision."""
         precision = next(t.dtype for t in self.state.values() if t.is_floating_point())
         x = network_inputs(x, self.template, precision)
-        with torch.no_grad(), vectorized(AT_ONCE):
+        with torch.no_grad(), run_vectorized(AT_ONCE):
             return vmap(lambda state: functional_call(self.template, state, (x,)))(self.state)
 
     def outputs_in_parts(self, x: Shaped[np.ndarray | Tensor, "m ..."]) -> Float[Tensor, "S m k"]:
@@ -258,7 +258,7 @@ def _autograd(
 ) -> Float[Tensor, "S samples k"]:
     for w in weights.values():
         w.grad = None
-    with vectorized(AT_ONCE):
+    with run_vectorized(AT_ONCE):
         outputs = _forward(template, {**weights, **fixed}, batch)
         # Each network's loss touches its own weights only, so one backward pass serves all.
         trailing = batch.y.shape[1:] if batch.shared else batch.y.shape[2:]

@@ -517,7 +517,7 @@ def test_models_of_tables_learn_from_single_members_and_from_one_class(name, cou
 def test_trees_with_weights_see_codes_of_equal_shares():
     x = np.random.default_rng(0).normal(size=(2550, 2))
     model = TableClassifier(TREES, 0).fit(x, x[:, 0] > 0, sample_weight=np.ones(len(x)))
-    for column, code in zip(x.T, model._columns(x).T, strict=True):
+    for column, code in zip(x.T, model._prepare(x).T, strict=True):
         assert np.abs(np.bincount(code.astype(int), minlength=255) - 10).max() <= 1
         assert (np.diff(code[column.argsort()]) >= 0).all()
     assert (model.predict(x) == (x[:, 0] > 0)).mean() > 0.99

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import one_hot
 
-from datassay.collect.layers import Factors, matrix, restricted, rotated, second_moments, touched
+from datassay.collect.layers import Factors, matrix, restrict, rotate, second_moments, used_rows
 
 B, PLACES, ROWS, COLUMNS = 3, 4, 5, 6
 
@@ -55,16 +55,16 @@ def test_rotated(kind, sides):
     truth = formed(result)
     truth = truth if left is None else left.T @ truth
     truth = truth if right is None else truth @ right
-    ours = matrix(rotated(result, left, right), ROWS)
+    ours = matrix(rotate(result, left, right), ROWS)
     torch.testing.assert_close(ours, truth, rtol=1e-12, atol=1e-12)
 
 
 def test_rows_that_are_used():
     result = uses("ids")
-    rows = touched(result)
+    rows = used_rows(result)
     assert rows.tolist() == [0, 1, 3]
-    assert touched(result + uses("dense")) is None
-    part = matrix(restricted(result, rows), len(rows))
+    assert used_rows(result + uses("dense")) is None
+    part = matrix(restrict(result, rows), len(rows))
     torch.testing.assert_close(part, formed(result)[:, rows])
 
 

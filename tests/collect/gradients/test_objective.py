@@ -88,7 +88,7 @@ def test_losses_and_their_hessians_in_the_outputs_are_those_of_torch(case):
     torch.testing.assert_close(loss.losses(Given(), (f, y)), truth(f), rtol=1e-12, atol=1e-14)
     hessian = torch.autograd.functional.hessian(lambda f: truth(f).sum(), f)  # [n, k, n, k]
     each = torch.stack([hessian[i, :, i] for i in range(N)])
-    placed, targets = loss.placed(f, y)
+    placed, targets = loss.align(f, y)
     roots = torch.stack([v[:, 0] for v in loss.roots(placed, targets, torch.Generator())])
     squares = torch.einsum("sik,sil->ikl", roots, roots)
     torch.testing.assert_close(squares, each, rtol=1e-10, atol=1e-12)
@@ -100,7 +100,7 @@ def test_one_output_is_binary():
     truth = functional.binary_cross_entropy_with_logits(f[:, 0], y.double(), reduction="none")
     torch.testing.assert_close(loss.losses(Given(), (f, y)), truth)
     p = f.sigmoid()
-    (root,) = loss.roots(*loss.placed(f, y), torch.Generator())
+    (root,) = loss.roots(*loss.align(f, y), torch.Generator())
     torch.testing.assert_close(root[:, 0] ** 2, p * (1 - p), rtol=1e-10, atol=1e-12)
 
 
@@ -131,7 +131,7 @@ def test_labels_of_tokens_that_do_not_count():
     assert loss.name == "cross_entropy"
     truth = functional.cross_entropy(f.mT, y, reduction="none")
     torch.testing.assert_close(loss.losses(Given(), (f, y)), truth.sum(1))
-    (root,) = loss.roots(*loss.placed(f, y), torch.Generator().manual_seed(0))
+    (root,) = loss.roots(*loss.align(f, y), torch.Generator().manual_seed(0))
     assert (root[y == IGNORED] == 0).all() and (root[y != IGNORED] != 0).any(-1).all()
 
 
@@ -250,7 +250,7 @@ def test_criteria_of_torch_sample_by_sample(criterion, f, y):
         torch.testing.assert_close(ours[i], single * counted)
     if result.name == "custom" or f.ndim > 2:
         return
-    positions, targets = result.placed(f, y)
+    positions, targets = result.align(f, y)
     roots = list(result.roots(positions, targets, torch.Generator().manual_seed(0)))
     ours = sum(v[:, 0, :, None] * v[:, 0, None, :] for v in roots)
     for i in range(N):

@@ -39,7 +39,7 @@ def derivatives(
     bounds: Float[np.ndarray, "d 2"],
     progress: Progress = silent,
 ) -> tuple[str, tuple[Float[np.ndarray, "N q ..."], ...]]:
-    """All partial derivatives of orders 1 to n.
+    """Compute all partial derivatives of orders 1 to n.
 
     Args:
         f: the function.
@@ -72,15 +72,15 @@ def derivatives(
     one_of("derivatives", method, METHODS)
     if method == "auto":
         method = "autograd" if _autograd_agrees(f, x, bounds) else "finite"
-    parts, done = [], 0
+    parts, n_done = [], 0
     size = max(1, PASS_VALUES // (f.n_outputs * x.shape[1] ** order))
-    for part in np.split(x, range(size, len(x), size)):
+    for points in np.split(x, range(size, len(x), size)):
         if method == "autograd":
-            parts.append(_checked_autograd(f, part, order))
+            parts.append(_checked_autograd(f, points, order))
         else:
-            parts.append(_finite(f, part, order, bounds))
-        done += len(part)
-        progress(STEP, done, len(x))
+            parts.append(_finite(f, points, order, bounds))
+        n_done += len(points)
+        progress(STEP, n_done, len(x))
     tensors = tuple(np.concatenate(pieces) for pieces in zip(*parts, strict=True))
     _check_finite(tensors, x)
     return method, tensors
@@ -110,16 +110,16 @@ def _autograd_agrees(f: PointFunction, x: np.ndarray, bounds: np.ndarray) -> boo
     except DataError:  # whatever it was, central differences do not need it
         return False
     width = bounds[:, 1] - bounds[:, 0]
-    near = _finite(f, probes, 1, bounds)[0] * width
-    apart = np.abs(exact * width - near).max((1, 2))
+    differences = _finite(f, probes, 1, bounds)[0] * width
+    gap = np.abs(exact * width - differences).max((1, 2))
     # The median: at a kink, or at the edge, both can be right and differ.
-    return bool(np.median(apart) <= AGREEMENT * np.abs(near).max())
+    return bool(np.median(gap) <= AGREEMENT * np.abs(differences).max())
 
 
 def _finite(
     f: PointFunction, x: np.ndarray, order: int, bounds: np.ndarray
 ) -> tuple[np.ndarray, ...]:
-    """Each distinct partial derivative once, all its stencil in one call of f."""
+    """Compute each distinct partial derivative once, all its stencil in one call of f."""
     (n, d), width = x.shape, bounds[:, 1] - bounds[:, 0]
     tensors = []
     for m in range(1, order + 1):
@@ -151,10 +151,10 @@ def _check_finite(tensors: tuple[np.ndarray, ...], x: np.ndarray) -> None:
     for m, tensor in enumerate(tensors, 1):
         bad = np.flatnonzero(~np.isfinite(tensor.reshape(len(x), -1)).all(1))
         if len(bad):
-            where = ", ".join(f"{v:.6g}" for v in x[bad[0]])
+            point = ", ".join(f"{v:.6g}" for v in x[bad[0]])
             raise DataError(
                 f"f must have finite derivatives in the domain; those of order {m} are not at "
-                f"{len(bad)} of {len(x)} points, the first of them ({where}). Narrow the domain or "
+                f"{len(bad)} of {len(x)} points, the first of them ({point}). Narrow the domain or "
                 "lower the order."
             )
 
@@ -177,10 +177,10 @@ class PointFunction:
     n_outputs: int
 
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n q"]:
-        """The values at some points, [n, q] float64, a new array, checked to be finite."""
+        """Evaluate the function at points: [n, q] float64, a new array, checked to be finite."""
         with user_code(lambda error: f"{RULE}; calling it raised {error}", DataError):
-            values = _called(self.function, self.takes, x)
-        return _checked(values, x)
+            values = _evaluate(self.function, self.takes, x)
+        return _check_values(values, x)
 
 
 def point_function(f: Any, x: Float[np.ndarray, "n d"]) -> PointFunction:
@@ -205,15 +205,15 @@ def point_function(f: Any, x: Float[np.ndarray, "n d"]) -> PointFunction:
     for takes in ("numpy", "torch"):
         try:
             with user_code(str, DataError):
-                values = _called(f, takes, x)
+                values = _evaluate(f, takes, x)
         except DataError as error:
             raised.append(f"with {takes}, {error}")
             continue
-        return PointFunction(f, takes, _checked(values, x).shape[1])
+        return PointFunction(f, takes, _check_values(values, x).shape[1])
     raise DataError(f"{RULE}; calling it raised, {' and '.join(raised)}")
 
 
-def _called(f: Callable[[Any], Any], takes: str, x: np.ndarray) -> np.ndarray:
+def _evaluate(f: Callable[[Any], Any], takes: str, x: np.ndarray) -> np.ndarray:
     if takes == "numpy":
         # A copy: what f does to its argument is its own affair.
         values = f(np.array(x))
@@ -225,7 +225,7 @@ def _called(f: Callable[[Any], Any], takes: str, x: np.ndarray) -> np.ndarray:
     return np.array(values, dtype=float)
 
 
-def _checked(values: np.ndarray, x: np.ndarray) -> Float[np.ndarray, "n q"]:
+def _check_values(values: np.ndarray, x: np.ndarray) -> Float[np.ndarray, "n q"]:
     if values.ndim not in {1, 2} or len(values) != len(x) or not values.size:
         raise DataError(
             f"{RULE}; got shape {list(values.shape)} for {len(x)} points. Return an array of "
@@ -233,10 +233,10 @@ def _checked(values: np.ndarray, x: np.ndarray) -> Float[np.ndarray, "n q"]:
         )
     finite = np.isfinite(values.reshape(len(x), -1)).all(1)
     if not finite.all():
-        first = int(np.argmin(finite))
-        where = ", ".join(f"{v:.6g}" for v in x[first])
+        bad_idx = int(np.argmin(finite))
+        coordinates = ", ".join(f"{v:.6g}" for v in x[bad_idx])
         raise DataError(
             f"{RULE}; {int((~finite).sum())} of {len(x)} points gave NaN or infinity, the first "
-            f"of them ({where}). Narrow the domain, or correct f there."
+            f"of them ({coordinates}). Narrow the domain, or correct f there."
         )
     return values.reshape(len(x), -1)

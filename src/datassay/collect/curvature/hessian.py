@@ -22,7 +22,7 @@ from datassay.collect.collection import network_targets
 from datassay.collect.curvature.output_loss import output_losses, task_loss
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers
-from datassay.collect.jacobian.suitable import vectorized
+from datassay.collect.jacobian.suitable import run_vectorized
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.results import result
@@ -94,11 +94,11 @@ def loss_at(model: nn.Module, samples: SampleSet, loss: str, precision: str = "f
     x = inputs(template, samples)
     k = inspect_layers(template, x[:1]).n_outputs
     trains = {n: p.detach() for n, p in template.named_parameters() if p.requires_grad}
-    rest = {n: p.detach() for n, p in template.named_parameters() if n not in trains}
+    frozen = {n: p.detach() for n, p in template.named_parameters() if n not in trains}
     return LossAt(
         template=template,
         weights=trains,
-        fixed=rest | dict(template.named_buffers()),
+        fixed=frozen | dict(template.named_buffers()),
         x=x,
         y=network_targets(samples, k).to(x.device, dtype),
         loss=loss,
@@ -107,7 +107,7 @@ def loss_at(model: nn.Module, samples: SampleSet, loss: str, precision: str = "f
 
 
 def inputs(template: nn.Module, samples: SampleSet) -> Num[Tensor, "n ..."]:
-    """The samples' inputs as the network takes them, on its device.
+    """Copy the samples' inputs as the network takes them, on its device.
 
     Args:
         template: the network.
@@ -120,10 +120,10 @@ def inputs(template: nn.Module, samples: SampleSet) -> Num[Tensor, "n ..."]:
 
 
 def outputs_at(objective: LossAt, x: Num[Tensor, "m ..."]) -> Float[Tensor, "m k"]:
-    """Outputs on any inputs, [m, k], checked to be finite."""
+    """Return the outputs on any inputs, [m, k], checked to be finite."""
     rows = max(1, ACTIVATION_VALUES // objective.activations)
     with torch.no_grad():
-        outputs = torch.cat([_call(objective, objective.weights, part) for part in x.split(rows)])
+        outputs = torch.cat([_call(objective, objective.weights, chunk) for chunk in x.split(rows)])
     if not torch.isfinite(outputs).all():
         raise ModelError(
             "the model's outputs must be finite; got NaN or infinity. Check the weights and the "
@@ -133,26 +133,26 @@ def outputs_at(objective: LossAt, x: Num[Tensor, "m ..."]) -> Float[Tensor, "m k
 
 
 def loss_gradients(objective: LossAt, start: int, stop: int) -> Float[Tensor, "chunk d"]:
-    """Gradients ∇ℓ_i of the samples from start to stop, [chunk, d]; two passes per sample."""
-    each = vmap(grad(partial(_mean_loss, objective)), in_dims=(None, 0, 0))
-    with _vectorized():
-        gradients = each(
+    """Return ∇ℓ_i of the samples from start to stop, [chunk, d]; takes two passes per sample."""
+    gradient_of = vmap(grad(partial(_mean_loss, objective)), in_dims=(None, 0, 0))
+    with _vectorization():
+        gradients = gradient_of(
             objective.weights, objective.x[start:stop, None], objective.y[start:stop, None]
         )
-    return _flat(gradients)
+    return _flatten(gradients)
 
 
 def with_weights(objective: LossAt, weights: Float[Tensor, " d"]) -> LossAt:
-    """The same loss around other weights, given flat."""
+    """Return the same loss around other weights, given flat."""
     return replace(
-        objective, weights={n: w[0] for n, w in _named(objective, weights[None]).items()}
+        objective, weights={n: w[0] for n, w in _split_by_name(objective, weights[None]).items()}
     )
 
 
 def hessian_products(
     objective: LossAt, vectors: Float[Tensor, "s d"], subset: Int[Tensor, " b"] | None = None
 ) -> Float[Tensor, "s d"]:
-    """Hessian of the mean loss times several vectors: forward over reverse, all vectors at once.
+    """Multiply the mean loss's Hessian by several vectors at once: forward over reverse mode.
 
     Args:
         objective: the loss.
@@ -171,12 +171,12 @@ def hessian_products(
     x, y = (
         (objective.x, objective.y) if subset is None else (objective.x[subset], objective.y[subset])
     )
-    tangents = _named(objective, vectors)
+    tangents = _split_by_name(objective, vectors)
     rows = max(1, ACTIVATION_VALUES // (len(vectors) * objective.activations))
     total: Tensor | None = None  # as long as the vectors: no copy more than needed
     for part_x, part_y in zip(x.split(rows), y.split(rows), strict=True):
         slope = grad(partial(_mean_loss, objective, x=part_x, y=part_y))
-        product = _flat(_along(objective, slope, tangents))
+        product = _flatten(_derivatives_along(objective, slope, tangents))
         if len(part_x) < len(x):
             product.mul_(len(part_x) / len(x))
         total = product if total is None else total.add_(product)
@@ -187,7 +187,7 @@ def hessian_products(
 def hessian(
     objective: LossAt, report: Callable[[int], None] = lambda _: None
 ) -> Float[Tensor, "d d"]:
-    """The whole Hessian of the mean loss.
+    """Compute the whole Hessian of the mean loss.
 
     Args:
         objective: the loss.
@@ -208,33 +208,31 @@ def hessian(
             f"a whole Hessian needs at most {LARGEST_EIGENPROBLEM} weights; the model has {d}. "
             "Use method='cg', or freeze all but the last layers (requires_grad_(False))."
         )
-    size = min(
-        objective.vectors_at_once,
-        max(1, ACTIVATION_VALUES // (len(objective) * objective.activations)),
-    )
-    like = next(iter(objective.weights.values()))
-    whole = torch.empty(d, d, dtype=torch.float64, device=like.device)
+    n_vectors = max(1, ACTIVATION_VALUES // (len(objective) * objective.activations))
+    size = min(objective.vectors_at_once, n_vectors)
+    weight = next(iter(objective.weights.values()))
+    matrix = torch.empty(d, d, dtype=torch.float64, device=weight.device)
     for start in range(0, d, size):
-        unit = torch.zeros(min(size, d - start), d, dtype=like.dtype, device=like.device)
+        unit = torch.zeros(min(size, d - start), d, dtype=weight.dtype, device=weight.device)
         unit.diagonal(start).fill_(1)
-        whole[start : start + size] = hessian_products(objective, unit).double()
+        matrix[start : start + size] = hessian_products(objective, unit).double()
         report(min(start + size, d))
-    return (whole + whole.T) / 2
+    return (matrix + matrix.T) / 2
 
 
 def output_changes(
     objective: LossAt, x: Num[Tensor, "m ..."], moves: Float[Tensor, "s d"]
 ) -> Float[Tensor, "s m k"]:
-    """First-order changes J(x_j) Δ of the outputs, for each of the moves Δ of the weights."""
-    tangents = _named(objective, moves)
+    """Return first-order changes J(x_j) Δ of the outputs, for each move Δ of the weights."""
+    tangents = _split_by_name(objective, moves)
     rows = max(1, ACTIVATION_VALUES // (len(moves) * objective.activations))
-    calls = (partial(_call, objective, x=part) for part in x.split(rows))
-    return torch.cat([_along(objective, call, tangents) for call in calls], 1)
+    calls = (partial(_call, objective, x=chunk) for chunk in x.split(rows))
+    return torch.cat([_derivatives_along(objective, call, tangents) for call in calls], 1)
 
 
-def _along(objective: LossAt, function: Callable, tangents: dict[str, Tensor]) -> Any:
-    """Derivatives of a function of the weights along several moves at once."""
-    with _vectorized():
+def _derivatives_along(objective: LossAt, function: Callable, tangents: dict[str, Tensor]) -> Any:
+    """Return the derivatives of a function of the weights along several moves at once."""
+    with _vectorization():
         return vmap(lambda v: jvp(function, (objective.weights,), (v,))[1])(tangents)
 
 
@@ -248,35 +246,35 @@ def _mean_loss(
     return output_losses(_call(objective, weights, x), y, objective.loss).mean()
 
 
-def _flat(by_name: dict[str, Tensor]) -> Float[Tensor, "s d"]:
-    return torch.cat([part.flatten(1) for part in by_name.values()], 1)
+def _flatten(by_name: dict[str, Tensor]) -> Float[Tensor, "s d"]:
+    return torch.cat([values.flatten(1) for values in by_name.values()], 1)
 
 
-def _named(objective: LossAt, vectors: Float[Tensor, "s d"]) -> dict[str, Tensor]:
+def _split_by_name(objective: LossAt, vectors: Float[Tensor, "s d"]) -> dict[str, Tensor]:
     parts = vectors.split([w.numel() for w in objective.weights.values()], 1)
-    named = zip(objective.weights.items(), parts, strict=True)
-    return {name: part.reshape(-1, *w.shape) for (name, w), part in named}
+    pieces = zip(objective.weights.items(), parts, strict=True)
+    return {name: values.reshape(-1, *w.shape) for (name, w), values in pieces}
 
 
 def _activations(template: nn.Module, x: Float[Tensor, "1 ..."]) -> int:
-    """Values that one sample's forward pass holds: its input and the outputs of all leaves."""
-    held: list[object] = [x]
+    """Count the values that one sample's forward pass holds: its input and all leaves' outputs."""
+    tensors: list[object] = [x]
     with torch.no_grad(), ExitStack() as hooks:
         for m in template.modules():
             if not list(m.children()):
-                note = m.register_forward_hook(lambda _module, _inputs, out: held.append(out))
-                hooks.enter_context(note)
+                hook = m.register_forward_hook(lambda _module, _inputs, out: tensors.append(out))
+                hooks.enter_context(hook)
         template(x.clone())
-    return sum(one.numel() for one in held if isinstance(one, Tensor))
+    return sum(t.numel() for t in tensors if isinstance(t, Tensor))
 
 
 @cache
 def load_forward_mode() -> None:
-    """Let torch load its forward mode, which some versions do with a warning about themselves."""
+    """Load torch's forward mode, which some versions do with a warning about themselves."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         jvp(torch.sin, (torch.zeros(1),), (torch.ones(1),))
 
 
-def _vectorized() -> AbstractContextManager[None]:
-    return vectorized("differentiate forward and backward for many vectors at once")
+def _vectorization() -> AbstractContextManager[None]:
+    return run_vectorized("differentiate forward and backward for many vectors at once")

@@ -60,11 +60,11 @@ class OutputGeometry:
         return self.weights is not None
 
     def derivatives(self) -> tuple[Float[Tensor, "n k"], Float[Tensor, "n k k"]]:
-        """Gradient and Hessian of each sample's loss in its outputs."""
+        """Return gradient and Hessian of each sample's loss in its outputs."""
         return loss_derivatives(self.outputs, self.targets, self.loss)
 
     def subset(self, keep: Tensor) -> OutputGeometry:
-        """That of the samples at `keep`, at the same weights."""
+        """Return the geometry of the samples at `keep`, at the same weights."""
         return replace(
             self,
             features=self.features.subset(keep),
@@ -73,7 +73,7 @@ class OutputGeometry:
         )
 
     def moved(self, weights: Float[Tensor, " p"]) -> OutputGeometry:
-        """The same model at other weights; linear models only."""
+        """Return the same model at other weights; linear models only."""
         assert self.weights is not None
         change = self.features.outputs(weights - self.weights)
         return replace(self, outputs=self.outputs + change, weights=weights)
@@ -89,7 +89,7 @@ def output_geometry(
     seed: int = Collection.seed,
     progress: Progress = silent,
 ) -> OutputGeometry:
-    """One pass over the samples at the model's present weights.
+    """Collect outputs and their Jacobians at the model's present weights, in one pass.
 
     Args:
         model: [n, *input_shape] → [n, k]; copied, run in evaluation mode. Where all that trains is
@@ -115,22 +115,21 @@ def output_geometry(
     """
     loss = task_loss(train, loss)
     frozen = frozen_copy(model, torch.float64)
-    like = next(frozen.parameters())
-    x = network_inputs(train.x, frozen, like.dtype)
+    x = network_inputs(train.x, frozen, next(frozen.parameters()).dtype)
     layers = inspect_layers(frozen, x[:1])
     targets = network_targets(train, layers.n_outputs)
     shared = _shared_features(frozen, layers, x, progress)
     if shared is None:
-        each = _features_a_tensor(layers, len(train), projection)
-        to, weights = projector(layers, each, projection_kind, seed), None
-        size = sum(t.n_features for t in to.tensors.values())
+        n_features = _features_a_tensor(layers, len(train), projection)
+        projections, weights = projector(layers, n_features, projection_kind, seed), None
+        size = sum(t.n_features for t in projections.tensors.values())
         rows = torch.empty(len(x), layers.n_outputs, size, dtype=torch.float64)
         outputs = torch.empty(len(x), layers.n_outputs, dtype=torch.float64)
         for start in range(0, len(x), CHUNK_SAMPLES):
-            part = slice(start, start + CHUNK_SAMPLES)
-            outputs[part], blocks = jacobian(frozen, layers, x[part])
-            rows[part] = project(blocks, to)
-            progress("collect Jacobians", min(part.stop, len(x)), len(x))
+            rows_of = slice(start, start + CHUNK_SAMPLES)
+            outputs[rows_of], blocks = jacobian(frozen, layers, x[rows_of])
+            rows[rows_of] = project(blocks, projections)
+            progress("collect Jacobians", min(rows_of.stop, len(x)), len(x))
         features = DenseFeatures(rows)
     else:
         features, outputs, weights = shared
@@ -146,19 +145,19 @@ def output_geometry(
 def _shared_features(
     frozen: nn.Module, layers: Layers, x: Num[Tensor, "n ..."], progress: Progress
 ) -> tuple[SharedFeatures, Float[Tensor, "n k"], Float[Tensor, " p"]] | None:
-    """Inputs, outputs and weights of the one dense layer that trains, where it ends the model."""
+    """Return inputs, outputs and weights of the one dense layer that trains at the model's end."""
     if layers.direct or len(layers.dense) != 1:
         return None
-    like = next(frozen.parameters())
-    identity = torch.eye(layers.n_outputs, dtype=like.dtype, device=x.device)
+    weight = next(frozen.parameters())
+    identity = torch.eye(layers.n_outputs, dtype=weight.dtype, device=x.device)
     inputs, outputs = [], []
-    for part in x.split(CHUNK_SAMPLES):
-        f, blocks = jacobian(frozen, layers, part)
+    for chunk in x.split(CHUNK_SAMPLES):
+        f, blocks = jacobian(frozen, layers, chunk)
         (block,) = blocks.values()
         assert isinstance(block, DenseFactors)
         if block.gradients.shape[1:] != identity.shape or (block.gradients != identity).any():
             return None
-        ones = block.inputs.new_ones(len(part), int(block.bias))
+        ones = block.inputs.new_ones(len(chunk), int(block.bias))
         inputs.append(torch.cat([block.inputs, ones], 1))
         outputs.append(f)
         progress("collect Jacobians", sum(map(len, outputs)), len(x))
@@ -173,28 +172,28 @@ def _shared_features(
 
 
 def with_weights(model: nn.Module, weights: Float[Tensor, " p"]) -> nn.Module:
-    """A copy of a model linear in what trains, at weights [w_1, b_1, w_2, ...] by output."""
+    """Copy a model linear in what trains, at weights [w_1, b_1, w_2, ...] by output."""
     copied = copy.deepcopy(model)
     trained = [p for p in copied.parameters() if p.requires_grad]
     widths = [p[0].numel() for p in trained]
     parts = weights.reshape(len(trained[0]), -1).split(widths, 1)
     with torch.no_grad():
-        for parameter, part in zip(trained, parts, strict=True):
-            parameter.copy_(part.reshape(parameter.shape))
+        for parameter, values in zip(trained, parts, strict=True):
+            parameter.copy_(values.reshape(parameter.shape))
     return copied
 
 
 def _features_a_tensor(layers: Layers, n: int, projection: int | str | None) -> int | None:
-    """Features a tensor at most, such that all of them fit; None keeps everything."""
+    """Return the most features a tensor such that all of them fit; None keeps everything."""
     if projection != "auto":
         check_projection(projection)
         assert not isinstance(projection, str)
         return projection
     room = available_memory() / 4 / (8 * n * layers.n_outputs)
-    most = int(min(LARGEST_EIGENPROBLEM, max(1, room)))
-    if layers.n_parameters <= most:
+    limit = int(min(LARGEST_EIGENPROBLEM, max(1, room)))
+    if layers.n_parameters <= limit:
         return None
-    return max(1, coordinates_for(layers, most + 1) - 1)
+    return max(1, coordinates_for(layers, limit + 1) - 1)
 
 
 # Values that one chunk of products may hold, 256 MiB in float64.
@@ -205,7 +204,7 @@ MANY_BLOCKS = 256
 
 @result
 class DenseFeatures:
-    """Jacobian rows as they are.
+    """Jacobian rows, held in full.
 
     Attributes:
         jacobian: J, [n, k, p], output unit per weight unit.
@@ -227,24 +226,24 @@ class DenseFeatures:
         return self.jacobian.shape[2]
 
     def outputs(self, weights: Float[Tensor, "*batch p"]) -> Float[Tensor, "*batch n k"]:
-        """J_i w."""
+        """Compute J_i w, the outputs that weights give."""
         flat = weights @ self.jacobian.flatten(0, 1).T
         return flat.reshape(*weights.shape[:-1], *self.jacobian.shape[:2])
 
     def gradients(self, slopes: Float[Tensor, "n k"]) -> Float[Tensor, "n p"]:
-        """J_iᵀ r_i of each sample."""
+        """Compute J_iᵀ r_i for each sample."""
         return torch.bmm(slopes[:, None], self.jacobian)[:, 0]
 
     def along(self, moves: Float[Tensor, "n p"]) -> Float[Tensor, "n k"]:
-        """J_i Δ_i, each sample along a move of its own."""
+        """Compute J_i Δ_i, each sample along a move of its own."""
         return torch.bmm(self.jacobian, moves[..., None])[..., 0]
 
     def pullback(self, slopes: Float[Tensor, "*batch n k"]) -> Float[Tensor, "*batch p"]:
-        """Σ_i J_iᵀ r_i."""
+        """Compute Σ_i J_iᵀ r_i."""
         return slopes.flatten(-2) @ self.jacobian.flatten(0, 1)
 
     def curvature(self, inner: Float[Tensor, "*batch n k k"]) -> Float[Tensor, "*batch p p"]:
-        """Σ_i J_iᵀ S_i J_i, S symmetric.  Cost: 2 n k p² operations for each of the batch."""
+        """Compute Σ_i J_iᵀ S_i J_i, S symmetric.  Cost: 2 n k p² operations each in a batch."""
         p = self.n_parameters
         total = inner.new_zeros(*inner.shape[:-3], p, p)
         for rows in _chunks(len(self), self.n_outputs * p * inner.shape[:-3].numel()):
@@ -254,23 +253,23 @@ class DenseFeatures:
         return total
 
     def quadratic(self, middle: Float[Tensor, "p p"]) -> Float[Tensor, "n k k"]:
-        """J_i M J_iᵀ.  Cost: 2 n k p² operations."""
+        """Compute J_i M J_iᵀ.  Cost: 2 n k p² operations."""
         chunks = _chunks(len(self), self.n_outputs * self.n_parameters)
         parts = [self.jacobian[rows] for rows in chunks]
         return torch.cat([(j @ middle) @ j.mT for j in parts])
 
     def rows(self, part: slice) -> Float[Tensor, "chunk k p"]:
-        """J of some samples."""
+        """Return J for a slice of the samples."""
         return self.jacobian[part]
 
     def subset(self, keep: Tensor) -> DenseFeatures:
-        """Those of the samples at `keep`."""
+        """Return the features of the samples at `keep`."""
         return DenseFeatures(self.jacobian[keep])
 
 
 @result
 class SharedFeatures:
-    """Jacobian of a dense layer f_a = w_aᵀ x: all outputs see the same input.
+    """The Jacobian of a dense layer f_a = w_aᵀ x: all outputs see the same input.
 
     Weights are [w_1, ..., w_k], flat, p = k d.
 
@@ -291,50 +290,50 @@ class SharedFeatures:
         return self.n_outputs * self.x.shape[1]
 
     def outputs(self, weights: Float[Tensor, "*batch p"]) -> Float[Tensor, "*batch n k"]:
-        """J_i w."""
+        """Compute J_i w, the outputs that weights give."""
         by_output = weights.unflatten(-1, (self.n_outputs, -1))  # [*batch, k, d]
         return self.x @ by_output.mT
 
     def gradients(self, slopes: Float[Tensor, "n k"]) -> Float[Tensor, "n p"]:
-        """J_iᵀ r_i of each sample."""
+        """Compute J_iᵀ r_i for each sample."""
         return (slopes[:, :, None] * self.x[:, None]).flatten(1)
 
     def along(self, moves: Float[Tensor, "n p"]) -> Float[Tensor, "n k"]:
-        """J_i Δ_i, each sample along a move of its own."""
+        """Compute J_i Δ_i, each sample along a move of its own."""
         return torch.bmm(moves.unflatten(1, (self.n_outputs, -1)), self.x[..., None])[..., 0]
 
     def pullback(self, slopes: Float[Tensor, "*batch n k"]) -> Float[Tensor, "*batch p"]:
-        """Σ_i J_iᵀ r_i."""
+        """Compute Σ_i J_iᵀ r_i."""
         return (slopes.mT @ self.x).flatten(-2)
 
     def curvature(self, inner: Float[Tensor, "*batch n k k"]) -> Float[Tensor, "*batch p p"]:
-        """Σ_i J_iᵀ S_i J_i, S symmetric.  Cost: n k² d² operations, half that for a batch."""
+        """Compute Σ_i J_iᵀ S_i J_i, S symmetric.  Cost: n k² d² operations, half in a batch."""
         (n, d), k = self.x.shape, self.n_outputs
         batch = inner.shape[:-3]
-        many = batch.numel() * k * (k + 1) // 2 >= MANY_BLOCKS
-        if batch and many and n * d * (d + 1) // 2 <= CHUNK_VALUES:
+        has_many_blocks = batch.numel() * k * (k + 1) // 2 >= MANY_BLOCKS
+        if batch and has_many_blocks and n * d * (d + 1) // 2 <= CHUNK_VALUES:
             blocks = self._curvature_blocks(inner)
         else:
             blocks = inner.new_empty(*batch, k, k, d, d)
             width = max(1, CHUNK_VALUES // max(1, batch.numel() * n * d))
             for a, c in [(row, start) for row in range(k) for start in range(row, k, width)]:
-                some = slice(c, c + width)
-                weighted = inner[..., a, some, None] * self.x[:, None]  # [*batch, n, width, d]
+                columns = slice(c, c + width)
+                weighted = inner[..., a, columns, None] * self.x[:, None]  # [*batch, n, width, d]
                 block = (weighted.flatten(-2).mT @ self.x).unflatten(-2, (-1, d))
-                blocks[..., a, some, :, :] = blocks[..., some, a, :, :] = block
+                blocks[..., a, columns, :, :] = blocks[..., columns, a, :, :] = block
         return blocks.transpose(-3, -2).reshape(*batch, k * d, k * d)
 
     def _curvature_blocks(
         self, inner: Float[Tensor, "*batch n k k"]
     ) -> Float[Tensor, "*batch k k d d"]:
-        """Σ_i S_i[a, c] x_i x_iᵀ: one product of matrices for the batch, of upper halves only."""
-        (a, c), outputs = _upper(self.n_outputs)
-        (i, j), inputs = _upper(self.x.shape[1])
+        """Compute Σ_i S_i[a, c] x_i x_iᵀ for the batch in one product of upper halves only."""
+        (a, c), outputs = _upper_half(self.n_outputs)
+        (i, j), inputs = _upper_half(self.x.shape[1])
         halves = inner[..., a, c].mT @ (self.x[:, i] * self.x[:, j])
         return halves[..., outputs, :][..., inputs]
 
     def quadratic(self, middle: Float[Tensor, "p p"]) -> Float[Tensor, "n k k"]:
-        """J_i M J_iᵀ, M symmetric.  Cost: n k² d² operations."""
+        """Compute J_i M J_iᵀ, M symmetric.  Cost: n k² d² operations."""
         (n, d), k = self.x.shape, self.n_outputs
         products = middle.new_empty(n, k, k)
         for a in range(k):
@@ -343,20 +342,20 @@ class SharedFeatures:
         return products
 
     def rows(self, part: slice) -> Float[Tensor, "chunk k p"]:
-        """J of some samples."""
+        """Return J for a slice of the samples."""
         x, k = self.x[part], self.n_outputs
         return torch.einsum("ab,nd->nabd", torch.eye(k, dtype=x.dtype), x).flatten(2)
 
     def subset(self, keep: Tensor) -> SharedFeatures:
-        """Those of the samples at `keep`."""
+        """Return the features of the samples at `keep`."""
         return SharedFeatures(self.x[keep], self.n_outputs)
 
 
 OutputFeatures = DenseFeatures | SharedFeatures
 
 
-def _upper(size: int) -> tuple[Tensor, Tensor]:
-    """Rows and columns of a square's upper half, and each of its places' position among them."""
+def _upper_half(size: int) -> tuple[Tensor, Tensor]:
+    """Return rows and columns of a square's upper half, and each entry's position among them."""
     upper = torch.triu_indices(size, size)
     position = torch.empty(size, size, dtype=torch.int64)
     position[upper[0], upper[1]] = position[upper[1], upper[0]] = torch.arange(upper.shape[1])

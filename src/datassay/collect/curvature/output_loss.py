@@ -17,7 +17,7 @@ LOSSES = ("cross_entropy", "mse")
 
 
 def task_loss(samples: SampleSet, loss: str | nn.Module = "auto") -> str:
-    """The loss of a task: "auto" is "cross_entropy" for classes and "mse" for targets."""
+    """Return a task's loss: "auto" is "cross_entropy" for classes and "mse" for targets."""
     if loss == "auto" or (samples.is_classification and _is_plain(loss)):
         return "cross_entropy" if samples.is_classification else "mse"
     if isinstance(loss, nn.MSELoss):
@@ -32,14 +32,14 @@ def task_loss(samples: SampleSet, loss: str | nn.Module = "auto") -> str:
 
 
 def _is_plain(loss: object) -> bool:
-    """Whether a criterion of torch is the mean cross-entropy itself."""
+    """Return whether a criterion of torch is the mean cross-entropy itself."""
     if type(loss) is not nn.CrossEntropyLoss or loss.weight is not None:
         return False
     return (loss.ignore_index, loss.label_smoothing, loss.reduction) == (-100, 0.0, "mean")
 
 
 def check_n_outputs(samples: SampleSet, n_outputs: int) -> None:
-    """Refuse k that is neither one per class (or 1 for two classes) nor one a target."""
+    """Raise ModelError unless k is one per class (or 1 for two classes), or one a target."""
     if samples.is_classification:
         allowed = {samples.n_classes} | ({1} if samples.n_classes == 2 else set())
         rule = f"{samples.n_classes} outputs, one per class" + " (or 1 for two classes)" * (
@@ -55,7 +55,7 @@ def check_n_outputs(samples: SampleSet, n_outputs: int) -> None:
 def output_losses(
     outputs: Float[Tensor, "*batch n k"], targets: Float[Tensor, "*every n k"], loss: str
 ) -> Float[Tensor, "*batch n"]:
-    """ℓ_i: "cross_entropy" (nats, of logits) or "mse" (½ squared error, summed over outputs)."""
+    """Compute ℓ_i: "cross_entropy" (nats, of logits) or "mse" (½ squared error over outputs)."""
     # Targets are one-hot (or probabilities), or {0, 1} for two classes with one output.
     if loss == "mse":
         return 0.5 * (outputs - targets).square().sum(-1)
@@ -67,7 +67,7 @@ def output_losses(
 def loss_derivatives(
     outputs: Float[Tensor, "*batch n k"], targets: Float[Tensor, "*every n k"], loss: str
 ) -> tuple[Float[Tensor, "*batch n k"], Float[Tensor, "*batch n k k"]]:
-    """Gradient R and Hessian S of each sample's loss with respect to its outputs.
+    """Return gradient R and Hessian S of each sample's loss with respect to its outputs.
 
     Returns:
         R_i and S_i: p − y and diag(p) − ppᵀ (p (1 − p) for one output), or f − y and I.
@@ -85,7 +85,7 @@ def loss_derivatives(
 
 
 def curvature_root(outputs: Float[Tensor, "n k"], loss: str) -> Float[Tensor, "n k r"]:
-    """A root T of each sample's Hessian in its outputs, S = T Tᵀ, of full column rank.
+    """Compute a root T of each sample's Hessian in its outputs, S = T Tᵀ, of full column rank.
 
     With s = √p, a unit vector, diag(p) − ppᵀ = diag(s) (I − ssᵀ) diag(s), and the Householder
     reflection that takes the first axis to −s has a basis of s's complement as its other columns.
@@ -107,7 +107,7 @@ def curvature_root(outputs: Float[Tensor, "n k"], loss: str) -> Float[Tensor, "n
 
 
 def output_score(outputs: Float[Tensor, "m k"], samples: SampleSet) -> float:
-    """Accuracy of the outputs' classes, in [0, 1], or R² averaged over targets."""
+    """Return the accuracy of the outputs' classes, in [0, 1], or R² averaged over targets."""
     samples = indexed(samples, outputs.shape[1], own=True)
     y = torch.as_tensor(samples.y)
     if samples.is_classification:
@@ -119,19 +119,19 @@ def output_score(outputs: Float[Tensor, "m k"], samples: SampleSet) -> float:
 
 
 def margins(outputs: Float[np.ndarray, "m k"], samples: SampleSet) -> Float[np.ndarray, " m"]:
-    """By how much the given label leads the outputs; of a regression −largest absolute error."""
+    """Return by how much the given label leads the outputs; in a regression −largest error."""
     if not samples.is_classification:
         return -np.abs(outputs - samples.y.reshape(outputs.shape)).max(1)
     if outputs.shape[1] == 1:  # above ½: the second class
         return (outputs[:, 0] - 0.5) * (2 * samples.y - 1)
-    given = outputs[np.arange(len(samples)), samples.y]
-    others = outputs.copy()
-    others[np.arange(len(samples)), samples.y] = -np.inf
-    return given - others.max(1)
+    of_label = outputs[np.arange(len(samples)), samples.y]
+    rivals = outputs.copy()
+    rivals[np.arange(len(samples)), samples.y] = -np.inf
+    return of_label - rivals.max(1)
 
 
 def predicted_class(outputs: Float[np.ndarray, "m k"]) -> Int[np.ndarray, " m"]:
-    """Index of the largest output's class; one output decides between two classes at ½."""
+    """Return the index of the largest output's class; one output decides between two at ½."""
     if outputs.shape[1] == 1:
         return (outputs[:, 0] > 0.5).astype(np.int64)
     return outputs.argmax(1)

@@ -1,4 +1,4 @@
-"""Where the pieces of a pass are computed: in this process, local processes or a Ray cluster.
+"""Engines that compute the pieces of a pass: in this process, local processes or a Ray cluster.
 
 A piece is a pure function of shared, read-only values and a number or slice. Results come back in
 the pieces' order, sums are taken along one fixed tree, and every piece uses the same number of
@@ -17,12 +17,12 @@ Result = TypeVar("Result")
 
 
 class Engine:
-    """Computes pieces, here; shared values must not change until the last result is taken."""
+    """Computes pieces in this process; shared values must not change before the last result."""
 
     def map(
         self, function: Callable[[Any, Any], Result], shared: Any, pieces: Sequence[Any]
     ) -> Iterator[Result]:
-        """Each piece's function(shared, piece), in order; a single one is computed here."""
+        """Compute each piece's function(shared, piece), in order; a single one always here."""
         if len(pieces) < 2:
             return (function(shared, piece) for piece in pieces)
         return self._map(function, shared, pieces)
@@ -34,20 +34,20 @@ class Engine:
         pieces: Sequence[Any],
         done: Callable[[Any], object],
     ) -> Tensor:
-        """Σ function(shared, piece), new tensors of one shape, along the tree of `tree_sum`."""
+        """Compute Σ function(shared, piece), new tensors of one shape, in `tree_sum`'s order."""
         # `done` is called with each piece in order; at most 1 + log₂(pieces) partial sums are held.
 
-        def reported() -> Iterator[Tensor]:
+        def report_pieces() -> Iterator[Tensor]:
             for piece, value in zip(pieces, self.map(function, shared, pieces), strict=True):
                 done(piece)
                 yield value
 
-        return tree_sum(reported(), operator.iadd)
+        return tree_sum(report_pieces(), operator.iadd)
 
     def _map(
         self, function: Callable[[Any, Any], Result], shared: Any, pieces: Sequence[Any]
     ) -> Iterator[Result]:
-        """As `map`, of two pieces or more."""
+        """Compute two pieces or more, as `map` does."""
         return (function(shared, piece) for piece in pieces)
 
     def __reduce__(self) -> str | tuple:  # inside a worker: in process

@@ -31,7 +31,7 @@ _HELD: dict[str, Any] = {}
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """What every piece of a pass needs beside the arrays."""
+    """The facts about a pass that travel with its arrays."""
 
     name: str  # unlike that of any other
     threads: int  # that each piece is computed with
@@ -39,33 +39,33 @@ class Parcel:
 
 
 def parcel(function: Callable, shared: Any) -> tuple[Parcel, list[np.ndarray]]:
-    """A function of (shared, piece) and its shared values to be sent, and arrays beside them."""
-    of = Parcel(uuid.uuid4().hex, torch.get_num_threads(), _machine())
+    """Pack a function of (shared, piece) and its shared values; return arrays to send beside."""
+    head = Parcel(uuid.uuid4().hex, torch.get_num_threads(), _machine())
     try:
-        return of, pack((function, shared))
+        return head, pack((function, shared))
     except Exception as error:  # whatever a user's object raises
-        raise SettingError(_unsent(error)) from error
+        raise SettingError(_sending_error(error)) from error
 
 
-def compute(of: Parcel, piece: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """One piece, in a worker, packed; refused where this machine may round otherwise."""
-    torch.set_num_threads(of.threads)
-    if of.name not in _HELD:
-        if (here := _machine()) != of.machine:
+def compute(head: Parcel, piece: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Compute a piece in a worker and pack it; raise where this machine may round otherwise."""
+    torch.set_num_threads(head.threads)
+    if head.name not in _HELD:
+        if (facts := _machine()) != head.machine:
             raise SettingError(
-                f"workers must be machines of one kind, so that the bits are the same; got {here} "
-                f"for {of.machine}. Use nodes alike, with the same environment."
+                f"workers must be machines of one kind, so that the bits are the same; got {facts} "
+                f"for {head.machine}. Use nodes alike, with the same environment."
             )
         _HELD.clear()  # never two at a time
         try:
-            _HELD[of.name] = unpack(arrays)
+            _HELD[head.name] = unpack(arrays)
         except Exception as error:  # whatever the import of a user's module raises
-            raise SettingError(_unsent(error)) from error
-    function, shared = _HELD[of.name]
+            raise SettingError(_sending_error(error)) from error
+    function, shared = _HELD[head.name]
     return pack(function(shared, piece))
 
 
-def _unsent(error: Exception) -> str:
+def _sending_error(error: Exception) -> str:
     return (
         f"the model must be one that workers can be sent; that raised {brief(error)} Keep open "
         "files and locks out of it, install the modules that it imports, or use engine "
@@ -74,7 +74,7 @@ def _unsent(error: Exception) -> str:
 
 
 def pack(value: Any) -> list[np.ndarray]:
-    """A value's pickle without the large arrays in it, and these."""
+    """Serialise a value without its large arrays; return the pickle as an array, then these."""
     file = io.BytesIO()
     pickler = _Pickler(file)
     pickler.dump(value)
@@ -82,12 +82,12 @@ def pack(value: Any) -> list[np.ndarray]:
 
 
 def unpack(arrays: Sequence[np.ndarray]) -> Any:
-    """What was packed; the value looks at the arrays and copies none."""
+    """Rebuild the packed value, which uses the arrays without copying them."""
     return _Unpickler(arrays[0].tobytes(), arrays[1:]).load()
 
 
 class _Pickler(cloudpickle.CloudPickler):
-    """Leaves large arrays out, and keeps networks whole, whose buffers may be written to."""
+    """A pickler that leaves large arrays out, and keeps networks whole: buffers may change."""
 
     def __init__(self, file: io.BytesIO):
         super().__init__(file)

@@ -1,4 +1,4 @@
-"""Choose where chunks are computed; local processes, which joblib starts, feeds and keeps."""
+"""The choice of an engine; local processes, which joblib starts, feeds and keeps."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ SAFE_PATH = "PYTHONSAFEPATH"
 
 
 class Processes(Engine):
-    """Local worker processes; large shared arrays are mapped by all of them."""
+    """An engine of local worker processes; large shared arrays are mapped by all of them."""
 
     def __init__(self, workers: int | None = None):
-        """So many processes; None: one for each group of cores that a piece's threads take."""
+        """Set the number of processes; None: one per group of cores that a piece's threads take."""
         self.workers = workers or max(1, joblib.cpu_count() // torch.get_num_threads())
 
     def _map(self, function: Callable, shared: Any, pieces: Sequence[Any]) -> Iterator[Any]:
-        of, arrays = parcel(function, shared)
+        head, arrays = parcel(function, shared)
         call = joblib.delayed(_attempt)
         # "c": a worker may write to what it maps, and no one else sees it.
         settings = {"max_nbytes": LARGE, "mmap_mode": "c", "return_as": "generator"}
         parallel = joblib.Parallel(self.workers, backend="loky", **settings)
         with _safe_path():
-            results: Any = parallel(call(of, piece, arrays) for piece in pieces)
+            results: Any = parallel(call(head, piece, arrays) for piece in pieces)
             try:
                 for result in results:
                     if isinstance(result, DatassayError):
@@ -54,7 +54,7 @@ class Processes(Engine):
 
 @contextmanager
 def _safe_path() -> Iterator[None]:
-    """Processes started inside do not import modules of the current folder."""
+    """Keep processes started inside from importing modules of the current folder."""
     # joblib starts workers, and again where one died, and processes that watch over their files,
     # by `python -m` and `python -c`, whose search path begins with the current folder.
     before = os.environ.get(SAFE_PATH)
@@ -69,7 +69,7 @@ def _safe_path() -> Iterator[None]:
 
 
 def _attempt(*sent: Any) -> Any:
-    """The packed result, or our error: joblib would raise the first in time, not in order."""
+    """Return the packed result, or our error, which joblib would raise as soon as it comes."""
     try:
         return compute(*sent)
     except DatassayError as error:
@@ -79,7 +79,7 @@ def _attempt(*sent: Any) -> Any:
 def engine_named(
     name: str, *, workers: int | None = Computing.workers, address: str | None = Computing.address
 ) -> Engine:
-    """The engine of this name.
+    """Return the engine of this name.
 
     Args:
         name: "in_process", "processes" (of this machine, by joblib) or "ray".

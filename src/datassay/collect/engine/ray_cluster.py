@@ -33,10 +33,10 @@ AHEAD = 2
 
 
 class RayCluster(Engine):
-    """Tasks on all nodes; shared arrays lie in the object store, once a node."""
+    """An engine of tasks on all nodes; shared arrays lie in the object store, once a node."""
 
     def __init__(self, workers: int | None = None, address: str | None = None):
-        """Connect to the cluster at an address, or start Ray here with so many workers."""
+        """Attach to the cluster at an address, or start Ray here with so many workers."""
         threads = torch.get_num_threads()
         _connect(workers, address, threads)
         cores = [int(n["Resources"].get("CPU", 0)) for n in ray.nodes() if n["Alive"]]
@@ -67,7 +67,7 @@ class RayCluster(Engine):
         pieces: Sequence[Any],
         done: Callable[[Any], object],
     ) -> Tensor:
-        """See `Engine`; the tree is one of tasks, and only its root comes here."""
+        """Sum along a tree of Ray tasks; only the total is fetched."""
         if len(pieces) < 2:
             return super().sum(function, shared, pieces, done)
         leaves = deque(map(self._sender(function, shared), pieces))
@@ -79,20 +79,20 @@ class RayCluster(Engine):
         return _result(total)
 
     def _sender(self, function: Callable, shared: Any) -> Callable[[Any], Any]:
-        of, arrays = parcel(function, shared)
-        kept = [ray.put(array) for array in arrays]
-        return lambda piece: self._compute.remote(of, piece, *kept)
+        head, arrays = parcel(function, shared)
+        references = [ray.put(array) for array in arrays]
+        return lambda piece: self._compute.remote(head, piece, *references)
 
 
 def _connect(workers: int | None, address: str | None, threads: int) -> None:
     address = address or os.environ.get("RAY_ADDRESS")
-    there = ray.is_initialized()
-    if workers is not None and (there or address):
+    is_connected = ray.is_initialized()
+    if workers is not None and (is_connected or address):
         raise SettingError(
             f"workers belongs to a Ray that starts here; got {workers} for a cluster that runs "
             "already and has its own. Leave it out."
         )
-    if there:
+    if is_connected:
         return
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "WARNING"}
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -103,12 +103,12 @@ def _connect(workers: int | None, address: str | None, threads: int) -> None:
             cores = None if workers is None else workers * threads
             ray.init(address="local", num_cpus=cores, include_dashboard=False, **quiet)
     except (RayError, OSError, RuntimeError, ValueError) as error:
-        where = f"at {address}" if address else "on this machine"
-        raise SettingError(f"Ray must answer {where}; it does not: {error}.") from error
+        place = f"at {address}" if address else "on this machine"
+        raise SettingError(f"Ray must answer {place}; it does not: {error}.") from error
 
 
-def _compute(of: Parcel, piece: Any, *arrays: np.ndarray) -> list[np.ndarray]:
-    return compute(of, piece, arrays)
+def _compute(head: Parcel, piece: Any, *arrays: np.ndarray) -> list[np.ndarray]:
+    return compute(head, piece, arrays)
 
 
 def _add(left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:

@@ -1,4 +1,4 @@
-"""Batches of samples that can be read again and again, and what a model gives for one."""
+"""Batches of samples that can be read again and again, and a model's outputs for one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Batches:
 
 
 def batch_size(batch: Any) -> int:
-    """How many samples a batch holds: the length of its first tensor, however deep."""
+    """Return how many samples a batch holds: the length of its first tensor, however deep."""
     for leaf in _leaves(batch):
         if isinstance(leaf, Tensor) and leaf.ndim:
             return len(leaf)
@@ -56,39 +56,39 @@ def batch_size(batch: Any) -> int:
     )
 
 
-def grouped(parts: Batches, size: int) -> Iterator[tuple[list[Any], np.ndarray]]:
-    """Batches held together, up to `size` samples of them, and the positions of their samples."""
+def group_batches(parts: Batches, size: int) -> Iterator[tuple[list[Any], np.ndarray]]:
+    """Yield groups of batches, up to `size` samples in each, and the positions of their samples."""
     group: list[Any] = []
     start = count = 0
     for _, batch in parts:
-        more = batch_size(batch)
-        if group and count + more > size:
+        n_new = batch_size(batch)
+        if group and count + n_new > size:
             yield group, np.arange(start, start + count)
             group, start, count = [], start + count, 0
         group.append(batch)
-        count += more
+        count += n_new
     yield group, np.arange(start, start + count)
 
 
-def mapped(batch: Any, change: Callable[[Tensor], Any]) -> Any:
-    """A batch of the same form, tensors changed; a dictionary of any kind becomes a plain one."""
+def map_batch(batch: Any, change: Callable[[Tensor], Any]) -> Any:
+    """Apply a change to each tensor of a batch of any form; mappings become plain dictionaries."""
     if isinstance(batch, Tensor):
         return change(batch)
     if isinstance(batch, Mapping):
-        return {key: mapped(value, change) for key, value in batch.items()}
+        return {key: map_batch(value, change) for key, value in batch.items()}
     if isinstance(batch, tuple | list):
-        return type(batch)(mapped(value, change) for value in batch)
+        return type(batch)(map_batch(value, change) for value in batch)
     return batch
 
 
 def rows(batch: Any, chosen: slice | list[int]) -> Any:
-    """Some samples of a batch; tensors that do not have one row per sample stay."""
+    """Select some samples of a batch; tensors that do not have one row per sample stay."""
     size = batch_size(batch)
-    return mapped(batch, lambda t: t[chosen] if t.ndim and len(t) == size else t)
+    return map_batch(batch, lambda t: t[chosen] if t.ndim and len(t) == size else t)
 
 
 def digest_of(value: Any) -> bytes:
-    """32 bytes that tell a sample or batch from another; of objects of other kinds their class."""
+    """Return 32 bytes that identify a sample or batch; objects of other kinds count by class."""
     sha = hashlib.sha256()
     for leaf in _leaves(value):
         sha.update(_content(leaf))
@@ -109,7 +109,7 @@ def _content(leaf: Any) -> bytes:
 
 
 def tensor_content(tensor: Tensor) -> bytes:
-    """Type, shape and values of a tensor as bytes."""
+    """Return the type, shape and values of a tensor as bytes."""
     values = numpy_values(tensor)
     return f"torch.{values.dtype} {values.shape} ".encode() + values.tobytes()
 
@@ -124,7 +124,7 @@ def _leaves(batch: Any) -> Iterator[Any]:
 
 
 def with_ids(batch: Any) -> tuple[np.ndarray | None, Any]:
-    """A batch's own ids, where a field is called so, and the batch without them."""
+    """Split a batch into its ids, None without such a field, and the batch without them."""
     if not isinstance(batch, Mapping):
         return None, batch
     name = next((field for field in ID_FIELDS if field in batch), None)
@@ -134,18 +134,18 @@ def with_ids(batch: Any) -> tuple[np.ndarray | None, Any]:
 
 
 def collate(samples: Sequence[Any]) -> Any:
-    """Put samples of one form together; fields of different lengths are filled up at their end."""
-    # Of dictionaries, fields of numbers and the id are taken, others (texts, say) left out; where
-    # one is filled up, `attention_mask` says so if it was not there.
+    """Stack samples of one form; fields of different lengths are padded at their end."""
+    # Of dictionaries, the id and fields of numbers are taken, others (texts, say) left out. Where
+    # token ids are padded, `attention_mask` is added unless it exists.
     if not isinstance(samples[0], Mapping):
         return default_collate(list(samples))
     batch: dict[str, Any] = {}
-    for name, first in samples[0].items():
+    for name, example in samples[0].items():
         values = [sample[name] for sample in samples]
         if name in ID_FIELDS:
             batch[name] = values
-        elif not isinstance(first, str | bytes) and first is not None:
-            batch[name] = _stacked([torch.as_tensor(v) for v in values], PADDING.get(name, 0))
+        elif not isinstance(example, str | bytes) and example is not None:
+            batch[name] = _stack_or_pad([torch.as_tensor(v) for v in values], PADDING.get(name, 0))
     lengths = [len(torch.as_tensor(s["input_ids"])) for s in samples if "input_ids" in s]
     if lengths and "attention_mask" not in batch and len(set(lengths)) > 1:
         batch["attention_mask"] = (
@@ -154,7 +154,7 @@ def collate(samples: Sequence[Any]) -> Any:
     return batch
 
 
-def _stacked(values: list[Tensor], fill: int) -> Tensor:
+def _stack_or_pad(values: list[Tensor], fill: int) -> Tensor:
     if len({v.shape for v in values}) == 1:
         return torch.stack(values)
     return torch.nn.utils.rnn.pad_sequence(values, batch_first=True, padding_value=fill)
@@ -166,14 +166,14 @@ LOSS_WEIGHT = "loss_weight"  # of a sample in the training loss, where the batch
 
 
 def outputs_of(model: nn.Module, batch: Any) -> Tensor:
-    """What the model gives for a batch, (x, ..., targets) or a dictionary: its logits."""
+    """Run the model on a batch, (x, ..., targets) or a dictionary, and return its logits."""
     if isinstance(batch, Mapping):
         left_out = {*TARGETS, LOSS_WEIGHT}
-        given = {key: value for key, value in batch.items() if key not in left_out}
+        inputs = {key: value for key, value in batch.items() if key not in left_out}
         shifted: Any = getattr(model, "prepare_decoder_input_ids_from_labels", None)
-        if shifted is not None and "decoder_input_ids" not in given:  # an encoder and a decoder
-            given["decoder_input_ids"] = shifted(labels=targets_of(batch))
-        outcome = model(**given)
+        if shifted is not None and "decoder_input_ids" not in inputs:  # an encoder and a decoder
+            inputs["decoder_input_ids"] = shifted(labels=targets_of(batch))
+        outcome = model(**inputs)
     else:
         parts = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
         outcome = model(*(parts[:-1] if len(parts) > 1 else parts))
@@ -191,7 +191,7 @@ def outputs_of(model: nn.Module, batch: Any) -> Tensor:
 
 
 def targets_of(batch: Any) -> Tensor | None:
-    """The last of a tuple; of a dictionary its "labels", else its input_ids without padding."""
+    """Return a batch's targets: the tuple's last item, "labels", or input_ids without padding."""
     if isinstance(batch, Mapping):
         for name in TARGETS:
             if batch.get(name) is not None:
@@ -200,26 +200,26 @@ def targets_of(batch: Any) -> Tensor | None:
         if ids is None or mask is None:
             return ids
         return ids.masked_fill(mask == 0, IGNORED)
-    last = batch[-1] if isinstance(batch, tuple | list) and len(batch) > 1 else None
-    return last if isinstance(last, Tensor) else None  # names of classes, say
+    labels = batch[-1] if isinstance(batch, tuple | list) and len(batch) > 1 else None
+    return labels if isinstance(labels, Tensor) else None  # names of classes, say
 
 
 def labels_by_name(batch: Any) -> list[str]:
-    """A batch's labels where they are words; mostly empty."""
+    """Return a batch's labels where they are words; mostly none are."""
     if isinstance(batch, Mapping):
-        given = next((batch[name] for name in TARGETS if name in batch), None)
+        labels = next((batch[name] for name in TARGETS if name in batch), None)
     else:
-        given = batch[-1] if isinstance(batch, tuple | list) and len(batch) > 1 else None
-    return [v for v in given if isinstance(v, str)] if isinstance(given, tuple | list) else []
+        labels = batch[-1] if isinstance(batch, tuple | list) and len(batch) > 1 else None
+    return [v for v in labels if isinstance(v, str)] if isinstance(labels, tuple | list) else []
 
 
 def weights_of(batch: Any, like: Tensor) -> Tensor:
-    """The samples' own weights in the training loss, [b] of "loss_weight"; else a 1."""
-    given = batch.get(LOSS_WEIGHT) if isinstance(batch, Mapping) else None
-    return torch.ones(()).to(like) if given is None else given.to(like)
+    """Return the samples' weights in the training loss, [b] of "loss_weight", or a 1."""
+    weights = batch.get(LOSS_WEIGHT) if isinstance(batch, Mapping) else None
+    return torch.ones(()).to(like) if weights is None else weights.to(like)
 
 
 def to_model(batch: Any, model: nn.Module) -> Any:
-    """The batch on the model's device and in its precision; whole numbers stay what they are."""
-    like = next(p for p in model.parameters() if p.is_floating_point())
-    return mapped(batch, lambda t: t.to(like) if t.is_floating_point() else t.to(like.device))
+    """Move a batch to the model's device and precision; integers stay integers."""
+    param = next(p for p in model.parameters() if p.is_floating_point())
+    return map_batch(batch, lambda t: t.to(param) if t.is_floating_point() else t.to(param.device))

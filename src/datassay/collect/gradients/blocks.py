@@ -1,4 +1,4 @@
-"""Which weights gradients are taken of, in blocks by layer."""
+"""The weights by which gradients are taken, in blocks by layer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Block:
 
     @property
     def size(self) -> int:
-        """Weights in all."""
+        """The number of weights."""
         return prod(self.shape)
 
     @property
@@ -40,10 +40,10 @@ class Block:
 def chosen_parameters(
     model: nn.Module, pattern: str | Sequence[str] | None
 ) -> dict[str, nn.Parameter]:
-    """Name → tensor, each once: all that train, or those whose names hold or match a pattern."""
-    named = dict(model.named_parameters())
+    """Return tensors by name, each once: all that train, or those whose names match a pattern."""
+    parameters = dict(model.named_parameters())
     if pattern is None:
-        results = {n: p for n, p in named.items() if p.requires_grad}
+        results = {n: p for n, p in parameters.items() if p.requires_grad}
         if not results:
             raise ModelError(
                 "the model must have a trainable parameter; every one is frozen, or there is none. "
@@ -51,12 +51,12 @@ def chosen_parameters(
             )
         return results
     patterns = [pattern] if isinstance(pattern, str) else list(pattern)
-    patterns = [one if set(one) & set("*?[") else f"*{escape(one)}*" for one in patterns]
-    results = {n: p for n, p in named.items() if any(fnmatchcase(n, one) for one in patterns)}
+    globs = [p if set(p) & set("*?[") else f"*{escape(p)}*" for p in patterns]
+    results = {n: p for n, p in parameters.items() if any(fnmatchcase(n, g) for g in globs)}
     if not results:
         raise SettingError(
             f"parameters must be part of a parameter's name; none has {pattern!r}. The model has "
-            f"{', '.join(list(named)[:3])}, ... ({len(named)} in all)."
+            f"{', '.join(list(parameters)[:3])}, ... ({len(parameters)} in all)."
         )
     return results
 
@@ -64,17 +64,17 @@ def chosen_parameters(
 def blocks_of(
     model: nn.Module, chosen: dict[str, nn.Parameter], direct: frozenset[str] = frozenset()
 ) -> list[Block]:
-    """Blocks by layer in the parameters' order; tensors in `direct` are differentiated directly."""
+    """Return blocks by layer in the parameters' order; tensors in `direct` get their own."""
     names = {id(p): n for n, p in chosen.items()}
     owners: dict[str, list[str]] = {}  # weight → layers
-    for position, layer in model.named_modules():
-        own = {n: names.get(id(p)) for n, p in layer.named_parameters(recurse=False)}
-        weight = own.get("weight")
+    for path, layer in model.named_modules():
+        tensor_names = {n: names.get(id(p)) for n, p in layer.named_parameters(recurse=False)}
+        weight = tensor_names.get("weight")
         if kind_of(layer) and weight and weight not in direct:
-            owners.setdefault(weight, []).append(position)
+            owners.setdefault(weight, []).append(path)
     results: dict[str, Block] = {}
     for weight, layers in owners.items():
-        results |= _of_layer(model, chosen, names, weight, layers, direct)
+        results |= _layer_block(model, chosen, names, weight, layers, direct)
     covered = {p for block in results.values() for p in block.parameters}
     for name, tensor in chosen.items():
         if name not in covered:
@@ -84,12 +84,12 @@ def blocks_of(
     return sorted(results.values(), key=lambda block: order[block.parameters[0]])
 
 
-def _of_layer(model, chosen, names, weight, layers, direct) -> dict[str, Block]:
+def _layer_block(model, tensors, names, weight, layers, direct) -> dict[str, Block]:
     layer = model.get_submodule(layers[0])
     bias = names.get(id(getattr(layer, "bias", None)))
     # A bias beside a weight that layers share would be a column of one of them alone.
     has_bias = bias is not None and bias not in direct and len(layers) == 1
-    rows, columns = matrix_shape(layer, chosen[weight])
+    rows, columns = matrix_shape(layer, tensors[weight])
     transposed = is_transposed(layer)
     rows, columns = rows + (has_bias and transposed), columns + (has_bias and not transposed)
     parameters = (weight, bias) if bias is not None and has_bias else (weight,)
@@ -98,7 +98,7 @@ def _of_layer(model, chosen, names, weight, layers, direct) -> dict[str, Block]:
 
 
 def as_matrix(block: Block, tensors: list[Tensor]) -> Float[Tensor, "rows columns"]:
-    """The block's tensors as its matrix: the weight, its bias as the last column (or row)."""
+    """Join a block's tensors to its matrix: the weight, its bias as the last column (or row)."""
     weight = tensors[0]
     if not block.has_bias:
         return weight.reshape(block.shape)
@@ -110,7 +110,7 @@ def as_matrix(block: Block, tensors: list[Tensor]) -> Float[Tensor, "rows column
 def as_tensors(
     block: Block, matrices: Float[Tensor, "m rows columns"], shapes: Sequence[torch.Size]
 ) -> list[Tensor]:
-    """Matrices of a block, [m, rows, columns], as its tensors: the inverse of `as_matrix`."""
+    """Split a block's matrices, [m, rows, columns], into tensors: the inverse of `as_matrix`."""
     m = len(matrices)
     if not block.has_bias:
         return [matrices.reshape(m, *shapes[0])]

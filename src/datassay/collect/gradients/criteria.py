@@ -44,12 +44,12 @@ def objective(
     task: str | None = None,
     more: Sequence[Tensor] = (),
 ) -> Objective:
-    """The loss of a task from a name or 'auto', torch's criterion or (model, batch) → [b]."""
-    # A criterion's weights, smoothing, ignore_index and reduction are read from it; an Objective's
-    # name may be 'auto', which `task` says where the samples do, else the type of the batch's
-    # targets and of `more` of them.
+    """Return a task's loss from a name or 'auto', torch's criterion or (model, batch) → [b]."""
+    # A criterion's weights, smoothing, ignore_index and reduction are read from it. 'auto', also as
+    # an Objective's name, stands for `task` where it is set; else the type of the batch's targets,
+    # and of `more` of them, decides.
     if isinstance(loss, Objective):
-        name = task or _by_targets(model, batch, more) if loss.name == "auto" else loss.name
+        name = task or _loss_by_targets(model, batch, more) if loss.name == "auto" else loss.name
         return _with_axis(replace(loss, name=name), model, batch)
     loss = _criterion(loss)
     if isinstance(loss, nn.Module):
@@ -58,7 +58,7 @@ def objective(
         function: Any = loss
         return Objective("custom", function)
     if loss == "auto":
-        loss = task or _by_targets(model, batch, more)
+        loss = task or _loss_by_targets(model, batch, more)
     elif loss not in LOSSES:
         raise SettingError(
             f"loss must be 'auto', {', '.join(map(repr, LOSSES))}, a criterion of torch or a "
@@ -68,7 +68,7 @@ def objective(
 
 
 def ignored_label(loss: Any) -> int:
-    """The label of samples that do not count; torch's own where the loss says none."""
+    """Return the label of samples that do not count; torch's own where the loss names none."""
     loss = _criterion(loss)
     if isinstance(loss, Objective):
         return loss.ignored
@@ -76,7 +76,7 @@ def ignored_label(loss: Any) -> int:
 
 
 def kind_of_loss(loss: Any) -> str:
-    """What a loss compares: "values", "classes" (also "auto"), or "own" of a user's function."""
+    """Return what a loss compares: "values", "classes" (also "auto"), or "own" for a function."""
     loss = _criterion(loss)
     if isinstance(loss, nn.Module):
         of_classes = isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss | nn.BCEWithLogitsLoss)
@@ -87,13 +87,13 @@ def kind_of_loss(loss: Any) -> str:
 
 
 def function_of(loss: Any) -> Callable[[nn.Module, Any], Tensor]:
-    """The function (model, batch) → [b] behind a loss that has no name here."""
+    """Return the function (model, batch) → [b] behind a loss that has no name here."""
     loss = _criterion(loss)
     return of_criterion(loss).function or loss if isinstance(loss, nn.Module) else loss
 
 
 def _criterion(loss: Any) -> Any:
-    """The criterion whose function torch has; of others the loss itself."""
+    """Return the criterion that a function of torch stands for; any other loss as it is."""
     is_function = callable(loss) and not isinstance(loss, nn.Module | Objective)
     return FUNCTIONS[loss]() if is_function and loss in FUNCTIONS else loss
 
@@ -106,7 +106,7 @@ class OfCriterion:
     averaged: bool  # or added up
 
     def __call__(self, model: nn.Module, batch: Any) -> Tensor:
-        """Each sample's loss, [b]."""
+        """Compute each sample's loss, [b]."""
         outputs, targets = outputs_of(model, batch), targets_of(batch)
         if targets is None:
             raise SettingError(
@@ -120,7 +120,7 @@ class OfCriterion:
 
 
 def of_criterion(loss: nn.Module) -> Objective:
-    """The loss of a criterion of torch, with its settings, of each sample."""
+    """Turn a criterion of torch, with its settings, into a loss of each sample."""
     averaged = getattr(loss, "reduction", "mean") != "sum"
     if isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss):  # log-probabilities are their own logits
         smoothing = getattr(loss, "label_smoothing", 0.0)
@@ -143,9 +143,9 @@ def of_criterion(loss: nn.Module) -> Objective:
         beta = float(loss.beta)
         return Objective("huber", scale=1 / beta, averaged=averaged, delta=beta)
     if type(loss).__module__ == "torch.nn.modules.loss" and hasattr(loss, "reduction"):
-        single: Any = copy.deepcopy(loss)
-        single.reduction = "none"
-        return Objective("custom", OfCriterion(single, averaged))
+        unreduced: Any = copy.deepcopy(loss)
+        unreduced.reduction = "none"
+        return Objective("custom", OfCriterion(unreduced, averaged))
     raise SettingError(
         f"loss must be a criterion of torch.nn; got {type(loss).__name__}. Pass "
         "loss=lambda model, batch: criterion(...) with one loss per sample."
@@ -155,20 +155,20 @@ def of_criterion(loss: nn.Module) -> Objective:
 def _with_axis(
     result: Objective, model: nn.Module, batch: Any, *, as_torch: bool = False
 ) -> Objective:
-    """The loss, with the axis of the classes where a sample has several places."""
+    """Return the loss with the axis of the classes set, where a sample has several places."""
     targets = targets_of(batch)
     if result.name != "cross_entropy" or result.classes_second is not None or targets is None:
         return result
     outputs = _outputs(model, batch)
     if outputs.ndim < 3:
         return result
-    second = targets.shape[1:] == outputs.shape[2:]
-    last = targets.shape[1:] == outputs.shape[1:-1]
-    return replace(result, classes_second=second and (as_torch or not last))
+    fits_second = targets.shape[1:] == outputs.shape[2:]
+    fits_last = targets.shape[1:] == outputs.shape[1:-1]
+    return replace(result, classes_second=fits_second and (as_torch or not fits_last))
 
 
 def check_logits(loss: Any, bound: Objective, model: nn.Module, batch: Any) -> list[str]:
-    """Warn of outputs that are probabilities where the loss takes logits, or refuse them."""
+    """Warn where outputs are probabilities though the loss takes logits; raise under 'auto'."""
     if bound.name != "cross_entropy":
         return []
     outputs = _outputs(model, batch)
@@ -182,24 +182,24 @@ def check_logits(loss: Any, bound: Objective, model: nn.Module, batch: Any) -> l
                 "such. Pass the criterion of the training: of logits, nn.CrossEntropyLoss()."
             )
         return []
-    one = outputs.double().sum(1)
-    if bool((outputs < 0).any()) or bool(((one - 1).abs() > SUMS_TO_ONE).any()):
+    sums = outputs.double().sum(1)
+    if bool((outputs < 0).any()) or bool(((sums - 1).abs() > SUMS_TO_ONE).any()):
         return []
-    told = "the network's outputs are probabilities: each sample's are positive and sum to 1"
+    state = "the network's outputs are probabilities: each sample's are positive and sum to 1"
     if isinstance(loss, str) and loss == "auto":
         raise SettingError(
-            f"loss='auto' takes outputs for logits; {told}. Leave out the network's softmax where "
+            f"loss='auto' takes outputs for logits; {state}. Leave out the network's softmax where "
             "the training's loss was -log of the outputs, or pass loss=nn.CrossEntropyLoss() where "
             "it took them as logits."
         )
     return [
-        f"{told}, and this loss takes them as logits. That is right only if the training did so "
+        f"{state}, and this loss takes them as logits. That is right only if the training did so "
         "too; else leave out the softmax."
     ]
 
 
 def check_classes(loss: Objective, targets: Tensor | None, n_outputs: int | None) -> None:
-    """Refuse labels of a batch that are none of the network's k outputs (None: no classes)."""
+    """Raise DataError for labels that are none of the network's k outputs (None: no classes)."""
     if n_outputs is None or targets is None:
         return
     k = max(n_outputs, 2)  # one output is of two classes
@@ -208,20 +208,20 @@ def check_classes(loss: Objective, targets: Tensor | None, n_outputs: int | None
             _check_soft(targets, n_outputs)
         return
     counted = targets[(targets != loss.ignored) & (targets != IGNORED)]
-    wrong = counted[(counted < 0) | (counted >= k)]
-    if len(wrong):
-        which = ", ".join(str(v) for v in wrong.unique().tolist()[:5])
+    unknown = counted[(counted < 0) | (counted >= k)]
+    if len(unknown):
+        labels = ", ".join(str(v) for v in unknown.unique().tolist()[:5])
         raise DataError(
-            f"labels must be 0 to {k - 1}, the network's {n_outputs} outputs; got {which}. Number "
+            f"labels must be 0 to {k - 1}, the network's {n_outputs} outputs; got {labels}. Number "
             "the classes as the network's last layer has them."
         )
 
 
 def _check_soft(targets: Tensor, n_outputs: int) -> None:
-    """Refuse floating-point labels that are neither whole nor the classes' probabilities."""
+    """Raise DataError for float labels that are neither whole nor the classes' probabilities."""
     is_soft = targets.ndim > 1 and n_outputs in targets.shape[1:]
-    within = bool(((targets >= 0) & (targets <= 1)).all())
-    if within if is_soft or n_outputs == 1 else bool((targets == targets.floor()).all()):
+    are_shares = bool(((targets >= 0) & (targets <= 1)).all())
+    if are_shares if is_soft or n_outputs == 1 else bool((targets == targets.floor()).all()):
         return
     raise DataError(
         "cross_entropy takes labels as whole numbers, or each class's probability from 0 to 1; got "
@@ -229,55 +229,55 @@ def _check_soft(targets: Tensor, n_outputs: int) -> None:
     )
 
 
-def _by_targets(model: nn.Module, batch: Any, more: Sequence[Tensor]) -> str:
+def _loss_by_targets(model: nn.Module, batch: Any, more: Sequence[Tensor]) -> str:
     targets = targets_of(batch)
     base: Any = getattr(model, "get_base_model", lambda: model)  # of peft's adapters
     if any(word in type(base()).__name__ for word in CAUSAL):
         return "next_token"
-    told = getattr(getattr(model, "config", None), "problem_type", None)
-    if told in PROBLEMS:
-        return PROBLEMS[told]
+    problem = getattr(getattr(model, "config", None), "problem_type", None)
+    if problem in PROBLEMS:
+        return PROBLEMS[problem]
     if targets is None:
         raise SettingError(
             "loss='auto' needs the batch's targets: the last of a tuple, or a dictionary's "
             "'labels'. Give them, or pass loss=lambda model, batch: [b] losses."
         )
     outputs = _outputs(model, batch)
-    every = [t.reshape(len(t), -1) for t in (targets, *more)]
-    every = torch.cat([t for t in every if t.shape[1] == every[0].shape[1]])
-    is_binary = bool(((every == 0) | (every == 1)).all())
+    all_targets = [t.reshape(len(t), -1) for t in (targets, *more)]
+    all_targets = torch.cat([t for t in all_targets if t.shape[1] == all_targets[0].shape[1]])
+    is_binary = bool(((all_targets == 0) | (all_targets == 1)).all())
     if not targets.is_floating_point():
-        several = targets.ndim == 2 and outputs.ndim == 2 and targets.shape == outputs.shape
-        return _of_several(every) if several and is_binary else "cross_entropy"
-    if every.shape[1] > 1:
-        return _of_several(every) if bool((every >= 0).all()) else "mse"
+        has_several = targets.ndim == 2 and outputs.ndim == 2 and targets.shape == outputs.shape
+        return _loss_by_several(all_targets) if has_several and is_binary else "cross_entropy"
+    if all_targets.shape[1] > 1:
+        return _loss_by_several(all_targets) if bool((all_targets >= 0).all()) else "mse"
     # One per sample: two labels, labels of several classes, or values.
     if outputs.ndim != 2 or outputs.shape[1] == 1:
         return "bce" if is_binary else "mse"
-    y = every[:, 0]
-    whole = bool(((y == y.floor()) & (y >= 0) & (y < outputs.shape[1])).all())
-    return "cross_entropy" if whole else "mse"
+    y = all_targets[:, 0]
+    are_classes = bool(((y == y.floor()) & (y >= 0) & (y < outputs.shape[1])).all())
+    return "cross_entropy" if are_classes else "mse"
 
 
-def _of_several(y: Tensor) -> str:
-    """Targets of several outputs, none negative."""
+def _loss_by_several(y: Tensor) -> str:
+    """Return the loss for targets of several outputs, none of them negative."""
     is_binary = bool(((y == 0) | (y == 1)).all())
     if y.shape[1] > 1 and bool(((y.double().sum(1) - 1).abs() <= SUMS_TO_ONE).all()):
-        what = "one-hot" if is_binary else "probabilities"
+        form = "one-hot" if is_binary else "probabilities"
         raise SettingError(
-            f"loss='auto' cannot tell what targets that are {what} were fitted by. Pass the "
+            f"loss='auto' cannot tell what targets that are {form} were fitted by. Pass the "
             "training's loss: 'cross_entropy', 'bce' or 'mse'."
         )
     return "bce" if is_binary else "mse"
 
 
 def _outputs(model: nn.Module, batch: Any) -> Tensor:
-    with user_code(ran_not), torch.no_grad():
+    with user_code(failure_message), torch.no_grad():
         return outputs_of(model, batch)
 
 
-def ran_not(error: str) -> str:
-    """One line with the remedy, where the model or the loss raised."""
+def failure_message(error: str) -> str:
+    """Return one line with the remedy, for an error of the model or the loss."""
     return (
         f"the model and loss must run on the batches given; that raised {error} Check what the "
         "loader gives, or pass loss=lambda model, batch: [b] losses."

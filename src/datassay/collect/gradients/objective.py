@@ -55,29 +55,29 @@ class Objective:
         return self.temperature != 1 and self.has_temperature
 
     def losses(self, model: nn.Module, batch: Any) -> Float[Tensor, " b"]:
-        """Each sample's loss, in nats or half squared output unit, times its own weight."""
+        """Compute each sample's loss, in nats or half squared output unit, times its weight."""
         if self.function is not None:
             result = self.function(model, batch)
             if not isinstance(result, Tensor) or result.ndim != 1:
-                got = list(result.shape) if isinstance(result, Tensor) else type(result).__name__
+                actual = list(result.shape) if isinstance(result, Tensor) else type(result).__name__
                 raise SettingError(
-                    f"loss must give [b], one loss per sample; got {got}. Take reduction='none'."
+                    f"loss must give [b], one loss per sample; got {actual}. Take reduction='none'."
                 )
             return result
-        outputs, targets = self.placed(outputs_of(model, batch), targets_of(batch))
+        outputs, targets = self.align(outputs_of(model, batch), targets_of(batch))
         return self.of_outputs(outputs, targets).sum(1) * weights_of(batch, outputs)
 
     def at_places(self, model: nn.Module, batch: Any) -> Float[Tensor, "b places"]:
-        """Each sample's loss at each position; of next tokens, that of token t + 1 stands at t."""
+        """Compute each sample's loss at each place; that of token t + 1 stands at t."""
         if self.function is not None:
             raise SettingError("a loss of your own has no positions; take a loss by name.")
-        outputs, targets = self.placed(outputs_of(model, batch), targets_of(batch))
+        outputs, targets = self.align(outputs_of(model, batch), targets_of(batch))
         return self.of_outputs(outputs, targets) * weights_of(batch, outputs)[..., None]
 
-    def placed(
+    def align(
         self, outputs: Tensor, targets: Tensor | None
     ) -> tuple[Float[Tensor, "b places k"], Tensor]:
-        """Outputs [b, places, k], and classes [b, places] or values [b, places, k]."""
+        """Return outputs [b, places, k], and classes [b, places] or values [b, places, k]."""
         if targets is None:
             raise ModelError(
                 "a named loss needs the batch's targets as numbers: the last of a tuple, or a "
@@ -86,7 +86,7 @@ class Objective:
         if self.name == "next_token":
             outputs, targets = outputs[:, :-1], targets[:, 1:]
         if self.name in OF_CLASSES:
-            return self._of_classes(outputs, targets)
+            return self._align_classes(outputs, targets)
         flat = outputs.reshape(len(outputs), -1)
         if not targets.is_floating_point() and targets.ndim == 1 and flat.shape[1] > 1:
             targets = targets[:, None] == torch.arange(flat.shape[1]).to(targets)
@@ -98,12 +98,13 @@ class Objective:
             )
         return flat[:, None], values[:, None]
 
-    def _of_classes(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def _align_classes(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         if targets.is_floating_point() and outputs.shape[1:] == (1,):
             targets = targets.reshape(-1, 1)
         if targets.is_floating_point() and targets.shape == outputs.shape:
-            return self.by_place(outputs, None), self.by_place(targets, None).to(outputs)
-        positions = self.by_place(outputs, targets.shape[1:])
+            targets = targets.to(outputs)
+            return self.classes_last(outputs, None), self.classes_last(targets, None)
+        positions = self.classes_last(outputs, targets.shape[1:])
         classes = targets.long().reshape(len(outputs), -1)
         if classes.shape[1] != positions.shape[1]:
             raise ModelError(
@@ -112,10 +113,10 @@ class Objective:
             )
         return positions, classes.masked_fill(classes == self.ignored, IGNORED)
 
-    def by_place(
+    def classes_last(
         self, outputs: Tensor, places: tuple[int, ...] | None
     ) -> Float[Tensor, "b places k"]:
-        """Outputs [b, k], [b, *places, k] or [b, k, *places] with their classes last."""
+        """Reshape [b, k], [b, *places, k] or [b, k, *places] to [b, places, k]."""
         if outputs.ndim == 2:
             return outputs[:, None]
         second = self.classes_second
@@ -124,7 +125,7 @@ class Objective:
         return (outputs.movedim(1, -1) if second else outputs).flatten(1, -2)
 
     def of_outputs(self, f: Float[Tensor, "b places k"], y: Tensor) -> Float[Tensor, "b places"]:
-        """The loss at each position; 0 where the label is one that does not count."""
+        """Compute the loss at each place; 0 where the label is one that does not count."""
         weight = None if self.class_weight is None else self.class_weight.to(f)
         scale = self._factor(f.shape[-1])
         if self.name == "mse":
@@ -132,12 +133,12 @@ class Objective:
         if self.name == "huber":
             return scale * functional.huber_loss(f, y, reduction="none", delta=self.delta).sum(-1)
         if self.is_softened:
-            plain = replace(self, temperature=1.0)
-            return self.temperature * plain.of_outputs(f / self.temperature, y)
+            unscaled = replace(self, temperature=1.0)
+            return self.temperature * unscaled.of_outputs(f / self.temperature, y)
         if self.name == "bce":
-            of_each = None if self.output_weight is None else self.output_weight.to(f)
+            output_weight = None if self.output_weight is None else self.output_weight.to(f)
             call = functional.binary_cross_entropy_with_logits
-            return scale * call(f, y, of_each, pos_weight=weight, reduction="none").sum(-1)
+            return scale * call(f, y, output_weight, pos_weight=weight, reduction="none").sum(-1)
         if f.shape[-1] == 1:
             is_soft = y.is_floating_point()
             positive, counts = (y[..., 0], 1) if is_soft else ((y == 1).to(f), y != IGNORED)
@@ -154,31 +155,31 @@ class Objective:
     def roots(
         self, f: Float[Tensor, "b places k"], y: Tensor, generator: torch.Generator
     ) -> Iterator[Float[Tensor, "b places k"]]:
-        """Vectors v of the outputs with Σ v vᵀ the loss's Hessian in them, S."""
-        # Of up to MOST_SUMMED outputs of one place a sample, all; else drawn ones: the mean of v vᵀ
-        # is S.
+        """Yield vectors v of the outputs with Σ v vᵀ the loss's Hessian in them, S."""
+        # All of them for up to MOST_SUMMED outputs and one place per sample; else drawn ones, for
+        # which the mean of Σ v vᵀ is S.
         weight = self._weights(f, y)  # [b, places, 1 or k]
         if self.is_softened:  # the Hessian of T ℓ(f / T)
             f, weight = f / self.temperature, weight / self.temperature
         k = f.shape[-1]
-        whole = k <= MOST_SUMMED and f.shape[1] == 1
+        is_exact = k <= MOST_SUMMED and f.shape[1] == 1
         if self.name in OF_CLASSES and k > 1:
             p = f.softmax(-1)
-            if whole:
+            if is_exact:
                 for c in range(k):
                     unit = functional.one_hot(torch.tensor(c), k).to(p)
                     yield weight.sqrt() * p[..., c : c + 1].sqrt() * (unit - p)
                 return
             draws = DRAWS if f.shape[1] == 1 else 1
-            every = torch.multinomial(
+            all_draws = torch.multinomial(
                 p.flatten(0, 1).cpu(), draws, replacement=True, generator=generator
             )
-            for drawn in every.to(f.device).unbind(1):
+            for drawn in all_draws.to(f.device).unbind(1):
                 unit = functional.one_hot(drawn.view(f.shape[:2]), k)
                 yield (weight / draws).sqrt() * (unit - p)
             return
         spread = self._spread(f, y)
-        if whole:
+        if is_exact:
             for c in range(k):
                 unit = functional.one_hot(torch.tensor(c), k).to(f)
                 yield weight.sqrt() * spread * unit
@@ -189,7 +190,7 @@ class Objective:
             yield (weight / draws).sqrt() * spread * signs
 
     def _spread(self, f: Tensor, y: Tensor) -> Tensor:
-        """Root of the second derivative by each output, of losses that treat outputs alone."""
+        """Return the root of the second derivative by each output, of losses separable in them."""
         if self.name == "mse":
             return torch.ones_like(f)
         if self.name == "huber":
@@ -198,36 +199,36 @@ class Objective:
         return (p * (1 - p)).sqrt()
 
     def _factor(self, k: int) -> float:
-        """Of each output's loss: its square, its Huber loss or its cross-entropy."""
+        """Return the constant factor of each output's loss."""
         if self.scale is None:
             return 0.5 if self.name == "mse" else 1.0
         return self.scale / k if self.averaged else self.scale
 
     def _weights(self, f: Tensor, y: Tensor) -> Tensor:
-        """Factor of the Hessian at each position."""
-        one, scale = torch.ones(*f.shape[:2], 1).to(f), self._factor(f.shape[-1])
+        """Return the factor of the Hessian at each place."""
+        ones, scale = torch.ones(*f.shape[:2], 1).to(f), self._factor(f.shape[-1])
         weight = None if self.class_weight is None else self.class_weight.to(f)
         if self.name in OF_VALUES:
-            return one * (2 * scale if self.name == "mse" else scale)
+            return ones * (2 * scale if self.name == "mse" else scale)
         if self.name == "bce":
-            positive = one if weight is None else 1 + y * (weight - 1)
-            of_each = one if self.output_weight is None else self.output_weight.to(f)
-            return one * scale * positive * of_each
+            positive = ones if weight is None else 1 + y * (weight - 1)
+            output_weight = ones if self.output_weight is None else self.output_weight.to(f)
+            return ones * scale * positive * output_weight
         if y.is_floating_point() and f.shape[-1] > 1:  # probabilities of classes
-            given = (y if weight is None else y * weight).sum(-1, keepdim=True)
+            label_weight = (y if weight is None else y * weight).sum(-1, keepdim=True)
             mean = 1.0 if weight is None else weight.mean()
-            return (1 - self.smoothing) * given + self.smoothing * mean
+            return (1 - self.smoothing) * label_weight + self.smoothing * mean
         if y.is_floating_point():
-            return one
-        counts = one * (y != IGNORED)[..., None]
+            return ones
+        counts = ones * (y != IGNORED)[..., None]
         if weight is None or f.shape[-1] == 1:
             return counts
-        given = weight[y.clamp_min(0)][..., None]
-        return counts * ((1 - self.smoothing) * given + self.smoothing * weight.mean())
+        label_weight = weight[y.clamp_min(0)][..., None]
+        return counts * ((1 - self.smoothing) * label_weight + self.smoothing * weight.mean())
 
 
 def is_one_hot(y: Tensor) -> bool:
-    """Whether targets, [..., k], are classes, a row of one 1 and zeros each."""
+    """Return whether targets, [..., k], are classes: rows of a single 1 and zeros."""
     if y.ndim < 2 or y.shape[-1] == 1:
         return False
     return bool(((y == 0) | (y == 1)).all() and (y.sum(-1) == 1).all())

@@ -1,4 +1,4 @@
-"""Which samples a Dataset or a DataLoader stands for, in which order, the same in every pass.
+"""The samples of a Dataset or a DataLoader in one order, the same in every pass.
 
 A sampler is asked, not guessed; samples that are drawn at random each time they are read, as
 augmentation does, are drawn once.
@@ -48,7 +48,7 @@ class Order:
 
 
 def order_of(loader: DataLoader, name: str, *, queries: bool) -> Order:
-    """The samples of a loader of a Dataset that has indices; no sample is read."""
+    """Return the samples of a loader of a Dataset that has indices; no sample is read."""
     # A sampler in random order stands for all samples that it draws from, in theirs.
     batches: Any = loader.batch_sampler
     if _is(batches, BatchSampler):
@@ -56,42 +56,42 @@ def order_of(loader: DataLoader, name: str, *, queries: bool) -> Order:
     else:
         sampler, size, drop = batches, getattr(batches, "batch_size", None), False
         size = size if isinstance(size, int) else None
-    outcome = _known(sampler, name, queries=queries)
+    outcome = _torch_order(sampler, name, queries=queries)
     if outcome is None:
-        indices, is_fixed = _asked(sampler, loader.dataset, name)
-        left = len(indices) % size if drop and is_fixed and size else 0
+        indices, is_fixed = _ask_sampler(sampler, loader.dataset, name)
+        n_left = len(indices) % size if drop and is_fixed and size else 0
         message = (
-            f"{name} leaves out its last {left} sample{'s' * (left > 1)}: drop_last without "
+            f"{name} leaves out its last {n_left} sample{'s' * (n_left > 1)}: drop_last without "
             "shuffle never trains on them."
         )
-        outcome = Order(indices[: len(indices) - left], warnings=(message,) if left else ())
+        outcome = Order(indices[: len(indices) - n_left], warnings=(message,) if n_left else ())
     if not len(outcome.indices):
         raise DataError(f"{name} must hold at least 1 sample; got none.")
     if not queries and outcome.weights is None:
-        outcome = _counted(outcome)
+        outcome = _count_repeats(outcome)
     return replace(outcome, size=size)
 
 
 def _is(sampler: Any, *kinds: type) -> bool:
-    """Whether a sampler iterates as torch's own of these kinds does, whatever its class."""
+    """Return whether a sampler iterates as torch's own of these kinds does, whatever its class."""
     return any(
         isinstance(sampler, kind) and type(sampler).__iter__ is kind.__iter__ for kind in kinds
     )
 
 
-def _known(sampler: Any, name: str, *, queries: bool) -> Order | None:
-    """The samples of torch's random samplers, which need not be asked; None of others."""
+def _torch_order(sampler: Any, name: str, *, queries: bool) -> Order | None:
+    """Return the samples of torch's random samplers, which need not be asked; None for others."""
     if _is(sampler, RandomSampler):
         n = len(sampler.data_source)
         if queries and (sampler.replacement or sampler.num_samples < n):
-            raise _drawn_anew(sampler, name)
+            raise _redraw_error(sampler, name)
         return Order(np.arange(n))
     if _is(sampler, SubsetRandomSampler):
         return Order(np.asarray(list(sampler.indices)))
     if _is(sampler, DistributedSampler) and (sampler.num_replicas > 1 or sampler.shuffle):
-        n, of = len(sampler.dataset), sampler.num_replicas
-        message = f"{name} is one of {of} parts of a DistributedSampler: all {n} samples are taken."
-        return Order(np.arange(n), warnings=(message,) if of > 1 else ())
+        n, k = len(sampler.dataset), sampler.num_replicas
+        message = f"{name} is one of {k} parts of a DistributedSampler: all {n} samples are taken."
+        return Order(np.arange(n), warnings=(message,) if k > 1 else ())
     if not _is(sampler, WeightedRandomSampler):
         return None
     weights = sampler.weights.double().numpy()
@@ -99,7 +99,7 @@ def _known(sampler: Any, name: str, *, queries: bool) -> Order | None:
     if not sampler.replacement and sampler.num_samples >= len(drawn):  # only their order is drawn
         return Order(drawn)
     if queries or not sampler.replacement:
-        raise _drawn_anew(sampler, name)
+        raise _redraw_error(sampler, name)
     message = (
         f"{name} is drawn by a WeightedRandomSampler: a sample weighs in the mean loss as often as "
         "it is drawn."
@@ -107,25 +107,25 @@ def _known(sampler: Any, name: str, *, queries: bool) -> Order | None:
     return Order(drawn, weights[drawn] / weights[drawn].mean(), warnings=(message,))
 
 
-def _drawn_anew(sampler: Any, name: str) -> DataError:
+def _redraw_error(sampler: Any, name: str) -> DataError:
     return DataError(
         f"{name} must be the same samples in each pass; a {type(sampler).__name__} draws them "
         "anew. Give the Dataset itself, or a loader without a sampler."
     )
 
 
-def _asked(sampler: Any, data: Any, name: str) -> tuple[np.ndarray, bool]:
-    """Indices of two passes compared: fixed, or one set in random order."""
+def _ask_sampler(sampler: Any, data: Any, name: str) -> tuple[np.ndarray, bool]:
+    """Return a sampler's indices, and whether both of two passes had them in this order."""
 
-    def refused(error: str) -> str:
+    def message_of(error: str) -> str:
         return f"{name}: its sampler or Dataset raised {error} Correct it, or give the Dataset."
 
-    with user_code(refused, DataError), _untouched(sampler):
-        first, second = (_one_pass(sampler, len(data), name) for _ in range(2))
-    if len(first) == len(second) and (first == second).all():
-        return first, True
-    if len(first) == len(second) and (np.sort(first) == np.sort(second)).all():
-        return np.sort(first), False
+    with user_code(message_of, DataError), _restore_sampler(sampler):
+        indices, repeated = (_one_pass(sampler, len(data), name) for _ in range(2))
+    if len(indices) == len(repeated) and (indices == repeated).all():
+        return indices, True
+    if len(indices) == len(repeated) and (np.sort(indices) == np.sort(repeated)).all():
+        return np.sort(indices), False
     raise DataError(
         f"{name} must be the same samples in each pass; {type(sampler).__name__} draws others in a "
         "second one, so that nobody knows what was trained on. Give the Dataset itself, or a "
@@ -135,11 +135,11 @@ def _asked(sampler: Any, data: Any, name: str) -> tuple[np.ndarray, bool]:
 
 def _one_pass(sampler: Any, n: int, name: str) -> np.ndarray:
     drawn: list[Any] = []
-    for some in sampler:
-        if isinstance(some, TENSORS):
-            some = np.asarray(some).reshape(-1).tolist()
-        some = some if isinstance(some, list | tuple) else [some]
-        drawn += [int(i) if isinstance(i, TENSORS) else i for i in some]
+    for step in sampler:
+        if isinstance(step, TENSORS):
+            step = np.asarray(step).reshape(-1).tolist()
+        step = step if isinstance(step, list | tuple) else [step]  # a batch, or a single index
+        drawn += [int(i) if isinstance(i, TENSORS) else i for i in step]
         if len(drawn) > MOST_DRAWN * (n + 1):
             raise DataError(
                 f"{name} must end; its sampler gave more than {MOST_DRAWN} indices per sample in "
@@ -148,33 +148,33 @@ def _one_pass(sampler: Any, n: int, name: str) -> np.ndarray:
     return np.asarray(drawn)
 
 
-def _held(sampler: Any) -> Iterator[Any]:
-    """The sampler and those inside it."""
+def _samplers_in(sampler: Any) -> Iterator[Any]:
+    """Yield the sampler and those inside it."""
     yield sampler
     for value in list(getattr(sampler, "__dict__", {}).values()):
         if isinstance(value, Sampler) and value is not sampler:
-            yield from _held(value)
+            yield from _samplers_in(value)
 
 
 @contextmanager
-def _untouched(sampler: Any) -> Iterator[None]:
-    """What a pass changes in the sampler and in all generators is put back."""
-    before = [(one, dict(vars(one))) for one in _held(sampler) if hasattr(one, "__dict__")]
-    held = [value for _, attributes in before for value in attributes.values()]
-    put_back = [_putting_back(value) for value in held if isinstance(value, GENERATORS)]
+def _restore_sampler(sampler: Any) -> Iterator[None]:
+    """Restore at the end what a pass changes in the sampler and in all generators."""
+    states = [(s, dict(vars(s))) for s in _samplers_in(sampler) if hasattr(s, "__dict__")]
+    values = [value for _, attributes in states for value in attributes.values()]
+    restorers = [_restorer(value) for value in values if isinstance(value, GENERATORS)]
     try:
-        with generators_kept():
+        with keep_generators():
             yield
     finally:
-        for one, attributes in before:
-            vars(one).clear()
-            vars(one).update(attributes)
-        for call in put_back:
+        for s, attributes in states:
+            vars(s).clear()
+            vars(s).update(attributes)
+        for call in restorers:
             call()
 
 
-def _putting_back(generator: Any) -> Callable[[], object]:
-    """What puts a generator back into its present state."""
+def _restorer(generator: Any) -> Callable[[], object]:
+    """Return a function that puts a generator back into its present state."""
     if isinstance(generator, np.random.Generator):
         bits = generator.bit_generator
         return partial(setattr, bits, "state", copy.deepcopy(bits.state))
@@ -183,8 +183,8 @@ def _putting_back(generator: Any) -> Callable[[], object]:
     return partial(generator.set_state, generator.get_state())
 
 
-def _counted(outcome: Order) -> Order:
-    """Each training sample once, with its weight where some are drawn more often than others."""
+def _count_repeats(outcome: Order) -> Order:
+    """Return each training sample once, with its weight where draws differ in number."""
     values, positions, counts = np.unique(outcome.indices, return_index=True, return_counts=True)
     if (counts == 1).all():
         return outcome
@@ -215,42 +215,42 @@ class Drawn:
         return len(self._dataset)
 
     def __getitem__(self, index: Any) -> Any:
-        with fixed_draws(SEED, index):
+        with seed_draws(SEED, index):
             return self._dataset[index]
 
 
 @contextmanager
-def generators_kept() -> Iterator[None]:
-    """The generators of torch, NumPy and Python are as before when this ends."""
-    numpy = np.random.get_state()  # noqa: NPY002 users draw from the global generator
-    python, own = random.getstate(), torch.get_rng_state()
+def keep_generators() -> Iterator[None]:
+    """Restore the generators of torch, NumPy and Python at the end."""
+    numpy_state = np.random.get_state()  # noqa: NPY002 users draw from the global generator
+    python_state, torch_state = random.getstate(), torch.get_rng_state()
     try:
         yield
     finally:
-        np.random.set_state(numpy)  # noqa: NPY002
-        random.setstate(python)
-        torch.set_rng_state(own)
+        np.random.set_state(numpy_state)  # noqa: NPY002
+        random.setstate(python_state)
+        torch.set_rng_state(torch_state)
 
 
 @contextmanager
-def fixed_draws(*seeds: Any) -> Iterator[None]:
-    """Draws of torch, NumPy and Python by a seed."""
+def seed_draws(*seeds: Any) -> Iterator[None]:
+    """Seed the draws of torch, NumPy and Python inside the context."""
     seed = random.Random(repr(seeds)).getrandbits(32)
-    with generators_kept():
+    with keep_generators():
         random.seed(seed)
         np.random.seed(seed)  # noqa: NPY002 the user's own draws
         torch.default_generator.manual_seed(seed)  # of the processor alone
         yield
 
 
-def settled(dataset: Any, indices: Sequence[Any], name: str) -> tuple[Any, tuple[str, ...]]:
-    """A Dataset that gives the same samples each time, or one draw of each, and a warning then."""
+def fix_draws(dataset: Any, indices: Sequence[Any], name: str) -> tuple[Any, tuple[str, ...]]:
+    """Return a Dataset that repeats its samples, or one draw of each and a warning."""
     positions = np.linspace(0, len(indices) - 1, min(LOOKED_AT, len(indices))).astype(int)
-    few = [indices[position] for position in positions.tolist()]
-    if not _differ(lambda i: dataset[i], few, name):
+    probe = [indices[position] for position in positions.tolist()]
+    if not _differ(lambda i: dataset[i], probe, name):
         return dataset, ()
     drawn = Drawn(dataset)
-    if _differ(lambda i: drawn[i], few, name):
+    if _differ(lambda i: drawn[i], probe, name):
         raise DataError(
             f"{name} must give the same sample each time it is read; its Dataset draws at random "
             "from a generator of its own. Switch augmentation off, or read it once: "
@@ -265,17 +265,17 @@ def settled(dataset: Any, indices: Sequence[Any], name: str) -> tuple[Any, tuple
 def collates_alike(
     collate: Callable[[Any], Any], dataset: Any, indices: Sequence[Any], name: str
 ) -> bool:
-    """Whether a collate function gives the same batch of the same samples: no masking at random."""
-    few = list(indices[:2])
-    return not _differ(lambda some: collate([dataset[i] for i in some]), [few], name)
+    """Return whether a collate function repeats a batch for the same samples: no random masks."""
+    probe = list(indices[:2])
+    return not _differ(lambda idx: collate([dataset[i] for i in idx]), [probe], name)
 
 
-def _differ(read: Callable[[Any], Any], wanted: Sequence[Any], name: str) -> bool:
-    def refused(error: str) -> str:
+def _differ(read: Callable[[Any], Any], arguments: Sequence[Any], name: str) -> bool:
+    def message_of(error: str) -> str:
         return (
             f"{name}: its Dataset or collate function raised {error} Fix it; nothing was computed."
         )
 
-    with user_code(refused, DataError), generators_kept():
-        first = [digest_of(read(one)) for one in wanted]
-        return first != [digest_of(read(one)) for one in wanted]
+    with user_code(message_of, DataError), keep_generators():
+        digests = [digest_of(read(argument)) for argument in arguments]
+        return digests != [digest_of(read(argument)) for argument in arguments]

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from datassay.collect.gradients.batches import batch_size, mapped, rows, to_model
+from datassay.collect.gradients.batches import batch_size, map_batch, rows, to_model
 from datassay.collect.gradients.blocks import Block, as_matrix, blocks_of
-from datassay.collect.gradients.criteria import ran_not
+from datassay.collect.gradients.criteria import failure_message
 from datassay.collect.jacobian.suitable import plain_attention
 from datassay.collect.layers import Given, Use, kind_of, matrix, tensors_of
 from datassay.errors import ModelError
@@ -40,21 +40,21 @@ class PerSample:
     def __init__(
         self,
         model: nn.Module,
-        chosen: dict[str, nn.Parameter],
-        few: Any,
+        parameters: dict[str, nn.Parameter],
+        probe: Any,
         values: Values,
-        alone: Values | None = None,
+        separable: Values | None = None,
     ):
-        """Find the layers that hand out factors and check them on a batch of one or two samples."""
+        """Find the layers that give factors, and check them on a batch of one or two samples."""
         self.model, self.warnings = model, []  # filled by the passes
-        self.blocks = blocks_of(model, chosen)
+        self.blocks = blocks_of(model, parameters)
         self._vectorised = True
-        self._check_apart(few, values if alone is None else alone)
+        self._check_apart(probe, values if separable is None else separable)
         # Numbers that a pass holds for each sample, about.
         self.values_held = max(block.size for block in self.blocks)
-        wrong = self._wrong(few, values)
-        if wrong:
-            self.blocks = blocks_of(model, chosen, frozenset(wrong))
+        unsuitable = self._find_unsuitable(probe, values)
+        if unsuitable:
+            self.blocks = blocks_of(model, parameters, frozenset(unsuitable))
 
     def gradients(
         self,
@@ -62,14 +62,14 @@ class PerSample:
         batch: Any,
         cotangents: Callable[[Tensor], Iterable[Tensor]] = lambda v: [torch.ones_like(v)],
     ) -> Iterator[Gradients]:
-        """Gradients of every sample's Σ over its values, [b, ...], of cotangent times value."""
-        # One pass back a cotangent, for which each block's uses are yielded: their `matrix` is
+        """Yield every sample's gradients of Σ over its values, [b, ...], of cotangent · value."""
+        # For each cotangent, one backward pass yields each block's uses: their `matrix` is
         # [b, rows, columns]. Tensors without a known layer cost another two passes.
         size = batch_size(batch)
         # Not while the caller runs: a generator's context would leak into it.
-        held = []
-        with self._frozen(), _Recording(self.model, self.blocks, size) as record:
-            with user_code(ran_not), torch.enable_grad():
+        all_gradients = []
+        with self._freeze(), _Recording(self.model, self.blocks, size) as record:
+            with user_code(failure_message), torch.enable_grad():
                 result = values(self.model, batch)
             if not torch.isfinite(result).all():
                 raise ModelError(
@@ -78,86 +78,86 @@ class PerSample:
                 )
             weights = [w.to(result) for w in cotangents(result.detach())]
             for index, weight in enumerate(weights):
-                last = index == len(weights) - 1
-                held.append(record.back(result, weight, keep=not last))
-        for weight, gradients in zip(weights, held, strict=True):
-            with self._frozen():
-                direct = self._direct(values, batch, weight)
+                is_last = index == len(weights) - 1
+                all_gradients.append(record.differentiate(result, weight, keep=not is_last))
+        for weight, gradients in zip(weights, all_gradients, strict=True):
+            with self._freeze():
+                direct = self._direct_gradients(values, batch, weight)
             yield gradients | direct
 
-    def _check_apart(self, few: Any, values: Values) -> None:
-        change = _change(self.model, few, values)
-        if change > APART and not self._only_rounds(few, values):
-            by = f"{change:.1%}" if change < 10 else f"{min(change, 1e6):,.0f} times their size"
+    def _check_apart(self, probe: Any, values: Values) -> None:
+        change = _change(self.model, probe, values)
+        if change > APART and not self._only_rounds(probe, values):
+            amount = f"{change:.1%}" if change < 10 else f"{min(change, 1e6):,.0f} times their size"
             raise ModelError(
                 "each sample's loss must depend on that sample alone; two samples together differ "
-                f"by {by} from each alone. Take out what mixes the batch or draws at "
+                f"by {amount} from each alone. Take out what mixes the batch or draws at "
                 "random: statistics over the batch (batch norm without running ones), attention "
                 "across samples, noise."
             )
 
-    def _only_rounds(self, few: Any, values: Values) -> bool:
-        """Whether samples are apart in float64: of a loss next to 0, float32 has rounding only."""
+    def _only_rounds(self, probe: Any, values: Values) -> bool:
+        """Return whether samples are independent in float64: float32 only rounds a loss near 0."""
         exact = copy.deepcopy(self.model).double()
         try:
-            change = _change(exact, to_model(few, exact), values, ROUNDING)
+            change = _change(exact, to_model(probe, exact), values, ROUNDING)
         except ModelError:  # a loss of the user's own that takes float32 alone
             return False
         return change <= APART
 
-    def _wrong(self, few: Any, values: Values) -> list[str]:
-        """Tensors whose factors are not the gradient: used elsewhere, or another order of axes."""
-        wrong, known = [], [block for block in self.blocks if block.layers]
+    def _find_unsuitable(self, probe: Any, values: Values) -> list[str]:
+        """Return tensors whose factors are not the gradient: used elsewhere, or with other axes."""
+        unsuitable, candidates = [], [block for block in self.blocks if block.layers]
         while True:
             try:
-                gradients = next(self.gradients(values, few))
+                gradients = next(self.gradients(values, probe))
                 break
             except _UnfitError as error:  # this layer directly, and again
                 self.blocks = [block for block in self.blocks if block.name != error.block.name]
-                wrong += error.block.parameters
+                unsuitable += error.block.parameters
         uses = [use for result in gradients.values() for use in result]
         self.values_held += sum(t.numel() for use in uses for t in tensors_of(use)) // batch_size(
-            few
+            probe
         )
-        kept = [block for block in self.blocks if block.layers and block.name in gradients]
-        wrong += [p for b in known if b.name not in gradients for p in b.parameters]
-        for i in range(batch_size(few) if kept else 0):
-            truth = self._by_autograd(kept, _one(few, i), values)
-            for block in kept:
+        checked = [block for block in self.blocks if block.layers and block.name in gradients]
+        unsuitable += [p for b in candidates if b.name not in gradients for p in b.parameters]
+        for i in range(batch_size(probe) if checked else 0):
+            truth = self._by_autograd(checked, _sample(probe, i), values)
+            for block in checked:
                 ours = matrix(gradients[block.name], block.shape[0])[i]
                 theirs = truth[block.name]
                 # A gradient of 0 says nothing: a unit that no input reaches.
                 if (ours - theirs).norm() > APART * theirs.norm().clamp_min(1e-20):
-                    wrong += block.parameters
-        return wrong
+                    unsuitable += block.parameters
+        return unsuitable
 
-    def _by_autograd(self, blocks: list[Block], one: Any, values: Values) -> dict[str, Tensor]:
-        named = dict(self.model.named_parameters())
-        tensors = [named[p] for block in blocks for p in block.parameters]
+    def _by_autograd(self, blocks: list[Block], sample: Any, values: Values) -> dict[str, Tensor]:
+        parameters = dict(self.model.named_parameters())
+        tensors = [parameters[p] for block in blocks for p in block.parameters]
         before = [t.requires_grad for t in tensors]
         for tensor in tensors:
             tensor.requires_grad_()
         with torch.enable_grad():
             slopes = torch.autograd.grad(
-                values(self.model, one).sum(), tensors, allow_unused=True, materialize_grads=True
+                values(self.model, sample).sum(), tensors, allow_unused=True, materialize_grads=True
             )
         for tensor, was in zip(tensors, before, strict=True):
             tensor.requires_grad_(was)
         by_tensor = iter(slopes)
         return {b.name: as_matrix(b, [next(by_tensor) for _ in b.parameters]) for b in blocks}
 
-    def _direct(self, values: Values, batch: Any, weight: Tensor) -> Gradients:
-        """Of tensors that no layer of a known kind owns."""
+    def _direct_gradients(self, values: Values, batch: Any, weight: Tensor) -> Gradients:
+        """Return the gradients by tensors that no layer of a known kind owns."""
         direct = [block for block in self.blocks if not block.layers]
         if not direct:
             return {}
-        named = dict(self.model.named_parameters())
-        tensors = {f"inner.{b.parameters[0]}": named[b.parameters[0]].detach() for b in direct}
-        whole = _Weighted(self.model, values)
+        parameters = dict(self.model.named_parameters())
+        tensors = {f"inner.{b.parameters[0]}": parameters[b.parameters[0]].detach() for b in direct}
+        weighted_sum = _Weighted(self.model, values)
         slopes = None
         if self._vectorised:
             try:
-                slopes = _many(whole, tensors, batch, weight)
+                slopes = _vmap_slopes(weighted_sum, tensors, batch, weight)
             except Exception as error:  # noqa: BLE001 whatever torch.func cannot: one at a time
                 self._vectorised = False
                 self.warnings.append(
@@ -167,12 +167,12 @@ class PerSample:
                     "faster."
                 )
         if slopes is None:
-            slopes = _each(whole, tensors, batch, weight)
+            slopes = _loop_slopes(weighted_sum, tensors, batch, weight)
         return {b.name: [slopes[f"inner.{b.parameters[0]}"].reshape(-1, *b.shape)] for b in direct}
 
     @contextmanager
-    def _frozen(self) -> Iterator[None]:
-        """No tensor requires a gradient, as long as this lasts."""
+    def _freeze(self) -> Iterator[None]:
+        """Freeze all parameters as long as the context lasts."""
         before = [(p, p.requires_grad) for p in self.model.parameters()]
         for parameter, _ in before:
             parameter.requires_grad_(False)
@@ -183,18 +183,18 @@ class PerSample:
                 parameter.requires_grad_(was)
 
 
-def _change(model: nn.Module, few: Any, values: Values, floor: float = 1e-30) -> float:
-    """How far values of samples together are from those of each alone, relative to the largest."""
-    with user_code(ran_not), torch.no_grad():
-        together = values(model, few)
-        alone = torch.cat([values(model, _one(few, i)) for i in range(batch_size(few))])
-    if together.shape != alone.shape:
+def _change(model: nn.Module, probe: Any, values: Values, floor: float = 1e-30) -> float:
+    """Return how far values of samples together are from those of each alone, as a share."""
+    with user_code(failure_message), torch.no_grad():
+        joint = values(model, probe)
+        separate = torch.cat([values(model, _sample(probe, i)) for i in range(batch_size(probe))])
+    if joint.shape != separate.shape:
         raise ModelError(
             "losses and measures must have one row per sample; "
-            f"{batch_size(few)} samples give {list(together.shape)}. Take "
+            f"{batch_size(probe)} samples give {list(joint.shape)}. Take "
             "reduction='none' in the loss, and no mean over the batch."
         )
-    return float((together - alone).abs().max() / alone.abs().max().clamp_min(floor))
+    return float((joint - separate).abs().max() / separate.abs().max().clamp_min(floor))
 
 
 class _UnfitError(ModelError):
@@ -242,7 +242,7 @@ class _Recording:
             x, output = (t.expand(self._size, *t.shape[1:]) for t in (x, output))
         # A copy: the network may go on to change this tensor in place.
         x = x.detach().clone()
-        self._calls.append((block, _fitting(block, kind, layer, x, self._size, block.has_bias)))
+        self._calls.append((block, _call_layer(block, kind, layer, x, self._size, block.has_bias)))
         if not output.requires_grad:  # nothing before it is differentiated: start here
             leaf = output.detach().requires_grad_()
             self._leaves.append(leaf)
@@ -251,29 +251,29 @@ class _Recording:
         output.register_hook(partial(self._gradients.__setitem__, index))
         return output
 
-    def back(self, values: Tensor, weight: Tensor, *, keep: bool) -> Gradients:
-        """Each block's uses, of one pass back."""
+    def differentiate(self, values: Tensor, weight: Tensor, *, keep: bool) -> Gradients:
+        """Run one backward pass, and return each block's uses."""
         self._gradients.clear()
         if not values.requires_grad or not self._leaves:
             return {}
         torch.autograd.grad(values, self._leaves, weight, retain_graph=keep, allow_unused=True)
         results: Gradients = {}
-        for index, (block, given) in enumerate(self._calls):
+        for index, (block, to_use) in enumerate(self._calls):
             if index in self._gradients:
-                use = _fitting(block, given, self._gradients[index])
+                use = _call_layer(block, to_use, self._gradients[index])
                 results.setdefault(block.name, []).append(use)
         return results
 
 
-def _fitting(block: Block, call: Callable[..., Any], *given: Any) -> Any:
+def _call_layer(block: Block, call: Callable[..., Any], *arguments: Any) -> Any:
     try:
-        return call(*given)
+        return call(*arguments)
     except (RuntimeError, IndexError, ValueError) as error:
         raise _UnfitError(block) from error
 
 
 class _Weighted(nn.Module):
-    """The values of a batch, weighted and summed: what torch.func differentiates."""
+    """The weighted sum of a batch's values, which torch.func differentiates."""
 
     def __init__(self, inner: nn.Module, values: Values):
         super().__init__()
@@ -283,31 +283,31 @@ class _Weighted(nn.Module):
         return (self._values(self.inner, batch) * weight).sum()
 
 
-def _many(whole: nn.Module, tensors: dict[str, Tensor], batch: Any, weight: Tensor) -> dict:
+def _vmap_slopes(model: nn.Module, tensors: dict[str, Tensor], batch: Any, weight: Tensor) -> dict:
     size = len(weight)
 
     def is_row(t: Tensor) -> bool:
         return t.ndim > 0 and len(t) == size
 
-    split = mapped(batch, lambda t: t[:, None] if is_row(t) else t)
-    axes = mapped(batch, lambda t: 0 if is_row(t) else None)
-    slope = grad(lambda given, part, one: functional_call(whole, given, (part, one)))
+    split = map_batch(batch, lambda t: t[:, None] if is_row(t) else t)
+    axes = map_batch(batch, lambda t: 0 if is_row(t) else None)
+    slope = grad(lambda leaves, part, w: functional_call(model, leaves, (part, w)))
     with plain_attention():
         return vmap(slope, in_dims=(None, axes, 0))(tensors, split, weight[:, None])
 
 
-def _each(whole: nn.Module, tensors: dict[str, Tensor], batch: Any, weight: Tensor) -> dict:
+def _loop_slopes(model: nn.Module, tensors: dict[str, Tensor], batch: Any, weight: Tensor) -> dict:
     results = []
     for i in range(len(weight)):
-        given = {name: t.clone().requires_grad_() for name, t in tensors.items()}
+        leaves = {name: t.clone().requires_grad_() for name, t in tensors.items()}
         with torch.enable_grad():
-            value = functional_call(whole, given, (_one(batch, i), weight[i : i + 1]))
+            value = functional_call(model, leaves, (_sample(batch, i), weight[i : i + 1]))
         slopes = torch.autograd.grad(
-            value, list(given.values()), allow_unused=True, materialize_grads=True
+            value, list(leaves.values()), allow_unused=True, materialize_grads=True
         )
-        results.append(dict(zip(given, slopes, strict=True)))
-    return {name: torch.stack([one[name] for one in results]) for name in tensors}
+        results.append(dict(zip(leaves, slopes, strict=True)))
+    return {name: torch.stack([slopes_of[name] for slopes_of in results]) for name in tensors}
 
 
-def _one(batch: Any, i: int) -> Any:
+def _sample(batch: Any, i: int) -> Any:
     return rows(batch, slice(i, i + 1))

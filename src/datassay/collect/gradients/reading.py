@@ -25,10 +25,10 @@ from datassay.collect.gradients.batches import (
 from datassay.collect.gradients.order import (
     Order,
     collates_alike,
-    fixed_draws,
-    generators_kept,
+    fix_draws,
+    keep_generators,
     order_of,
-    settled,
+    seed_draws,
 )
 from datassay.data.arguments import check_kind
 from datassay.data.memory.convert import as_samples, unlabelled
@@ -45,7 +45,7 @@ KEPT = ("num_workers", "timeout", "worker_init_fn", "multiprocessing_context")
 
 @result
 class Unlabelled:
-    """Queries whose targets nobody knows: the samples' y means nothing."""
+    """Queries whose targets are unknown: the samples' y means nothing."""
 
     samples: SampleSet
 
@@ -63,26 +63,26 @@ class Loaded:
     warnings: tuple[str, ...] = ()
 
     def batches(self, size: int) -> Batches:
-        """The samples in batches of `size`, where the loader does not say; positions as ids."""
+        """Return the samples in batches of `size`, unless the loader has one; positions are ids."""
         indices = self.order.indices
 
         def parts() -> Iterator[tuple[np.ndarray | None, Any]]:
-            some = Subset(self.dataset, indices.tolist())
+            selected = Subset(self.dataset, indices.tolist())
             loader = DataLoader(
-                some, self.order.size or size, collate_fn=self.collate, **self.settings
+                selected, self.order.size or size, collate_fn=self.collate, **self.settings
             )
             for batch in _read(loader, self.name):
                 yield with_ids(batch)
 
         def subset(places: Sequence[int]) -> Batches:
-            chosen = np.asarray(places, dtype=np.int64)
+            idx = np.asarray(places, dtype=np.int64)
             weights = self.order.weights
-            few = replace(
+            order = replace(
                 self.order,
-                indices=indices[chosen],
-                weights=None if weights is None else weights[chosen],
+                indices=indices[idx],
+                weights=None if weights is None else weights[idx],
             )
-            return replace(self, order=few).batches(size)
+            return replace(self, order=order).batches(size)
 
         ids = None if self.has_ids else indices
         return Batches(parts, ids, len(indices), subset, self.order.weights, self.warnings)
@@ -92,16 +92,16 @@ class Streamed:
     """Samples that are iterated, the same in every pass: their digest is compared each time."""
 
     def __init__(self, units: Callable[[], Iterable[Any]], name: str, *, batched: bool):
-        """Go through the samples, or batches, twice; refuse a second pass that gives others."""
+        """Read the samples, or batches, twice; raise DataError where the second pass differs."""
         self.name, self._batched = name, batched
         self.warnings: tuple[str, ...] = ()
         self._units = units
         self._held: list[Any] | None = None
-        with generators_kept():
+        with keep_generators():
             self._digest, self.n = self._pass()
         if not self.n:
             raise DataError(f"{name} must hold at least 1 sample; got none.")
-        with fixed_draws("a second pass"):  # so that what is drawn at random differs
+        with seed_draws("a second pass"):  # so that what is drawn at random differs
             digest, n = self._pass()
         self._check(digest, n)
 
@@ -114,15 +114,15 @@ class Streamed:
 
     def _check(self, digest: bytes, n: int) -> None:
         if n != self.n or digest != self._digest:
-            what = f"{n} samples after {self.n}" if n != self.n else "others, or in another order"
+            change = f"{n} samples after {self.n}" if n != self.n else "others, or in another order"
             raise DataError(
                 f"{self.name} must be the same samples in the same order in each pass; a second "
-                f"one gave {what}. Give a Dataset with indices, read it once into a list, or "
+                f"one gave {change}. Give a Dataset with indices, read it once into a list, or "
                 "switch its shuffling off."
             )
 
     def batches(self, size: int) -> Batches:
-        """The samples in batches of `size`, where they come one by one; counted without ids."""
+        """Return the samples in batches of `size`, or as the stream has them, counted as ids."""
 
         def parts() -> Iterator[tuple[np.ndarray | None, Any]]:
             sha, n = hashlib.sha256(), 0
@@ -151,23 +151,23 @@ class Streamed:
             yield collate(waiting)
 
     def _subset(self, size: int, places: Sequence[int]) -> Batches:
-        """By position: the samples are held in memory from the first time on."""
+        """Select samples by position; they are held in memory from the first time on."""
         if self._held is None:
             self._held = list(self._in_batches(size, hashlib.sha256()))
-        held, wanted = self._held, np.asarray(places, dtype=np.int64)
-        ends = np.cumsum([batch_size(batch) for batch in held])
-        indices = np.searchsorted(ends, wanted, side="right")
+        stored, idx = self._held, np.asarray(places, dtype=np.int64)
+        ends = np.cumsum([batch_size(batch) for batch in stored])
+        indices = np.searchsorted(ends, idx, side="right")
 
         def parts() -> Iterator[tuple[np.ndarray | None, Any]]:
-            for run in np.split(np.arange(len(wanted)), np.flatnonzero(np.diff(indices)) + 1):
-                batch = held[indices[run[0]]]
+            for run in np.split(np.arange(len(idx)), np.flatnonzero(np.diff(indices)) + 1):
+                batch = stored[indices[run[0]]]
                 start = ends[indices[run[0]]] - batch_size(batch)
-                ids, some = with_ids(batch)
-                chosen = (wanted[run] - start).tolist()
-                yield wanted[run] if ids is None else ids[chosen], rows(some, chosen)
+                ids, fields = with_ids(batch)
+                rows_of = (idx[run] - start).tolist()
+                yield idx[run] if ids is None else ids[rows_of], rows(fields, rows_of)
 
         return Batches(
-            parts, None, len(wanted), lambda few: self._subset(size, wanted[list(few)].tolist())
+            parts, None, len(idx), lambda few: self._subset(size, idx[list(few)].tolist())
         )
 
 
@@ -175,19 +175,19 @@ Read = SampleSet | Unlabelled | Loaded | Streamed
 
 
 def batches(data: Any, size: int, name: str = "train", *, integers: bool = False) -> Batches:
-    """Samples of any kind in batches, in the order in which they are held."""
+    """Return samples of any kind in batches, in their order."""
     if isinstance(data, Unlabelled):
-        whole = batches(data.samples, size, name, integers=integers)
-        return _without_targets(whole)
+        labelled = batches(data.samples, size, name, integers=integers)
+        return _drop_targets(labelled)
     if isinstance(data, SampleSet):
         return Batches(
-            lambda: _of_arrays(data, size, integers),
+            lambda: _in_arrays(data, size, integers),
             data.ids,
             len(data),
             lambda places: batches(data.subset(np.array(places)), size, name, integers=integers),
         )
     if not isinstance(data, Loaded | Streamed):
-        data = _opened(data, name, queries=False)
+        data = _open(data, name, queries=False)
     return data.batches(size)
 
 
@@ -199,21 +199,21 @@ def samples_or_batches(
     *,
     queries: bool = False,
 ) -> Read:
-    """Arrays, frames and Datasets of pairs as a SampleSet; what only batches can hold, as it is."""
+    """Return arrays, frames and Datasets of pairs as a SampleSet; else what reads batches."""
     # Data is what `as_samples` takes; a DataLoader, whose sampler says which samples it stands for;
     # an IterableDataset; a Dataset, a `datasets.Dataset` or a list of samples that are dictionaries
     # or tuples of other than two. Training samples weigh as often as they are drawn.
     if isinstance(data, Loaded | Streamed | Unlabelled):
         return data
     if isinstance(data, DataLoader | IterableDataset) or hasattr(data, "column_names"):
-        return _opened(data, name, queries=queries)
+        return _open(data, name, queries=queries)
     if isinstance(data, list | Dataset) and _is_batchlike(data, name):
-        return _opened(data, name, queries=queries)
+        return _open(data, name, queries=queries)
     if queries and (outcome := unlabelled(data, name, like)) is not None:
         return Unlabelled(outcome)
     messages: tuple[str, ...] = ()
     if isinstance(data, Dataset) and isinstance(data, Sized) and len(data):
-        data, messages = settled(data, range(len(data)), name)
+        data, messages = fix_draws(data, range(len(data)), name)
     samples = as_samples(data, name, like, coding)
     if samples is None:
         check_kind(name, data, SampleSet)
@@ -222,7 +222,7 @@ def samples_or_batches(
 
 
 def _is_batchlike(data: Any, name: str) -> bool:
-    """Whether samples are such that no array holds: fields by name, or other than x and y."""
+    """Return whether no array can hold the samples: fields by name, or other than x and y."""
     if not hasattr(data, "__len__") or not len(data):
         return False
     with user_code(lambda error: f"{name}: its Dataset raised {error} Correct it.", DataError):
@@ -234,12 +234,12 @@ def _is_batchlike(data: Any, name: str) -> bool:
     )
 
 
-def _opened(data: Any, name: str, *, queries: bool) -> Loaded | Streamed:
-    """A loader, a Dataset or a list of samples, read in its order."""
+def _open(data: Any, name: str, *, queries: bool) -> Loaded | Streamed:
+    """Prepare a loader, a Dataset or a list of samples to be read in its order."""
     if isinstance(data, IterableDataset):
         return Streamed(lambda: data, name, batched=False)
     if isinstance(data, DataLoader):
-        return _of_loader(data, name, queries=queries)
+        return _open_loader(data, name, queries=queries)
     if not (hasattr(data, "__getitem__") and hasattr(data, "__len__")) or isinstance(data, Tensor):
         raise DataError(
             f"{name} must be a SampleSet, a DataLoader, a Dataset or a list of samples; got a "
@@ -247,27 +247,27 @@ def _opened(data: Any, name: str, *, queries: bool) -> Loaded | Streamed:
         )
     if len(data) == 0:
         raise DataError(f"{name} must hold at least 1 sample; got none.")
-    return _loaded(data, Order(np.arange(len(data))), collate, name)
+    return _load(data, Order(np.arange(len(data))), collate, name)
 
 
-def _of_loader(loader: DataLoader, name: str, *, queries: bool) -> Loaded | Streamed:
-    own = type(loader).__iter__ is not DataLoader.__iter__
-    own = own and not type(loader).__module__.startswith("accelerate.")
-    if isinstance(loader.dataset, IterableDataset) or loader.batch_sampler is None or own:
-        return Streamed(lambda: _in_order(loader), name, batched=True)
-    settings = {kept: getattr(loader, kept) for kept in KEPT}
+def _open_loader(loader: DataLoader, name: str, *, queries: bool) -> Loaded | Streamed:
+    is_custom = type(loader).__iter__ is not DataLoader.__iter__
+    is_custom = is_custom and not type(loader).__module__.startswith("accelerate.")
+    if isinstance(loader.dataset, IterableDataset) or loader.batch_sampler is None or is_custom:
+        return Streamed(lambda: _fix_order(loader), name, batched=True)
+    settings = {setting: getattr(loader, setting) for setting in KEPT}
     order = order_of(loader, name, queries=queries)
-    return _loaded(loader.dataset, order, loader.collate_fn, name, settings)
+    return _load(loader.dataset, order, loader.collate_fn, name, settings)
 
 
-def _in_order(loader: DataLoader) -> DataLoader:
-    """A loader whose Dataset gives whole batches, in its order where it is shuffled."""
+def _fix_order(loader: DataLoader) -> DataLoader:
+    """Return a loader whose Dataset gives whole batches, in its order where it is shuffled."""
     if loader.batch_sampler is not None or not isinstance(loader.sampler, RandomSampler):
         return loader
     return DataLoader(loader.dataset, None, collate_fn=loader.collate_fn)
 
 
-def _loaded(
+def _load(
     dataset: Any,
     order: Order,
     collate: Callable[[Any], Any],
@@ -275,10 +275,10 @@ def _loaded(
     settings: Mapping[str, Any] = NO_SETTINGS,
 ) -> Loaded | Streamed:
     indices = order.indices.tolist()
-    dataset, reported = settled(dataset, indices, name)
-    first = dataset[indices[0]]
-    has_ids = isinstance(first, Mapping) and any(field in first for field in ID_FIELDS)
-    outcome = Loaded(dataset, order, collate, name, has_ids, settings, (*order.warnings, *reported))
+    dataset, notes = fix_draws(dataset, indices, name)
+    example = dataset[indices[0]]
+    has_ids = isinstance(example, Mapping) and any(field in example for field in ID_FIELDS)
+    outcome = Loaded(dataset, order, collate, name, has_ids, settings, (*order.warnings, *notes))
     if collates_alike(collate, dataset, indices, name):
         return outcome
     if order.weights is not None:
@@ -286,8 +286,8 @@ def _loaded(
             f"{name} must give the same batch of the same samples; its collate function draws at "
             "random, and its sampler weighs samples. Collate once, into a list of samples."
         )
-    held = [batch for _, batch in outcome.batches(order.size or 32).parts()]  # drawn once
-    stream = Streamed(lambda: held, name, batched=True)
+    batches_held = [batch for _, batch in outcome.batches(order.size or 32).parts()]  # drawn once
+    stream = Streamed(lambda: batches_held, name, batched=True)
     stream.warnings = (
         *outcome.warnings,
         f"{name}'s collate function draws at random, as masking does: one draw of each batch is "
@@ -297,39 +297,39 @@ def _loaded(
 
 
 def _read(units: Iterable[Any], name: str) -> Iterator[Any]:
-    """Each of them; what the user's Dataset or collate function raises becomes one line."""
+    """Yield each unit; what the user's Dataset or collate function raises becomes one line."""
 
-    def refused(error: str) -> str:
+    def message_of(error: str) -> str:
         return (
             f"{name}: at batch {count} its Dataset or collate function raised {error} Correct it; "
             "nothing was kept."
         )
 
     count, end = 0, object()
-    with user_code(refused, DataError):
-        going = iter(units)
+    with user_code(message_of, DataError):
+        iterator = iter(units)
     while True:
-        with user_code(refused, DataError):
-            unit = next(going, end)
+        with user_code(message_of, DataError):
+            unit = next(iterator, end)
         if unit is end:
             return
         yield unit
         count += 1
 
 
-def _of_arrays(samples: SampleSet, size: int, integers: bool) -> Iterator[tuple[np.ndarray, Any]]:
+def _in_arrays(samples: SampleSet, size: int, integers: bool) -> Iterator[tuple[np.ndarray, Any]]:
     for start in range(0, len(samples), size):
-        part = slice(start, start + size)
-        x = torch.tensor(np.asarray(samples.x[part]))  # a copy: networks may work in place
+        rows = slice(start, start + size)
+        x = torch.tensor(np.asarray(samples.x[rows]))  # a copy: networks may work in place
         x = x.long() if integers else x if x.is_floating_point() else x.float()
-        yield samples.ids[part], (x, torch.tensor(np.asarray(samples.y[part])))
+        yield samples.ids[rows], (x, torch.tensor(np.asarray(samples.y[rows])))
 
 
-def _without_targets(whole: Batches) -> Batches:
-    subset = whole.subset
+def _drop_targets(labelled: Batches) -> Batches:
+    subset = labelled.subset
     assert subset is not None
     return replace(
-        whole,
-        parts=lambda: ((ids, batch[:1]) for ids, batch in whole.parts()),
-        subset=lambda places: _without_targets(subset(places)),
+        labelled,
+        parts=lambda: ((ids, batch[:1]) for ids, batch in labelled.parts()),
+        subset=lambda places: _drop_targets(subset(places)),
     )

@@ -39,15 +39,15 @@ class ConvolutionFactors:
 Block = DenseFactors | Float[Tensor, "_ _ _"]
 
 
-def mapped(block: Block, change: Callable[[Tensor], Tensor]) -> Block:
-    """A block of the same kind, each of its tensors, [n, ...], changed."""
+def map_block(block: Block, change: Callable[[Tensor], Tensor]) -> Block:
+    """Apply a change to each of a block's tensors, [n, ...]; return a block of the same kind."""
     if isinstance(block, DenseFactors):
         return DenseFactors(change(block.inputs), change(block.gradients), block.bias)
     return change(block)
 
 
 def named_tensors(blocks: Mapping[str, Block]) -> dict[str, Tensor]:
-    """The tensors that hold the blocks, [n, ...], by names of their own; the same memory."""
+    """Return the tensors that hold the blocks, [n, ...], by distinct names, without copying."""
     tensors: dict[str, Tensor] = {}
     for name, block in blocks.items():
         if isinstance(block, DenseFactors):

@@ -1,4 +1,4 @@
-"""Samples as a network takes them: in its precision, or as whole numbers where it looks them up."""
+"""Samples as a network takes them: in its precision, or as integers where it looks them up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def network_inputs(
     *,
     integers: bool | None = None,
 ) -> Num[Tensor, "n ..."]:
-    """Samples as a network takes them: a copy, in that precision or int64."""
+    """Copy samples as a network takes them: to its device, in that precision or int64."""
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     if integers is None:
         integers = takes_integers(model, x[:1])
@@ -33,23 +33,23 @@ def network_inputs(
 
 
 def takes_integers(model: nn.Module, x: Shaped[np.ndarray | Tensor, "few ..."]) -> bool:
-    """Whether a network runs on int64 and fails on floating-point numbers: ids of tokens."""
+    """Return whether a network runs on int64 and fails on floats, as for ids of tokens."""
     # The first layers decide, not the type in which the samples are kept. False also where it fails
     # on both, unless it then asks for integers.
     if model.training:  # which would move the statistics of batch norm
         model = copy.deepcopy(model).eval()
-    given = torch.as_tensor(x)
-    like = next((p for p in model.parameters() if p.is_floating_point()), torch.zeros(()))
-    error = _failure(model, given.to(like.device, like.dtype, copy=True))
-    is_whole = not given.is_floating_point() or bool((given == given.floor()).all())
+    values = torch.as_tensor(x)
+    weight = next((p for p in model.parameters() if p.is_floating_point()), torch.zeros(()))
+    error = _failure(model, values.to(weight.device, weight.dtype, copy=True))
+    is_whole = not values.is_floating_point() or bool((values == values.floor()).all())
     if not error or not is_whole:
         return False
     asks = any(word in error.lower() for word in LOOKED_UP)
-    return asks or not _failure(model, given.to(like.device, torch.int64, copy=True))
+    return asks or not _failure(model, values.to(weight.device, torch.int64, copy=True))
 
 
 def _failure(model: nn.Module, x: Tensor) -> str:
-    """What the network says to these inputs; empty where it takes them."""
+    """Return the network's error for these inputs; "" where it takes them."""
     try:
         with user_code(str), torch.no_grad():
             model(x)
@@ -59,13 +59,13 @@ def _failure(model: nn.Module, x: Tensor) -> str:
 
 
 def check_device(device: str) -> str:
-    """Refuse a device that is no "cpu", "cuda" or "cuda:1", or that torch does not find here."""
+    """Raise SettingError for a device that is no "cpu", "cuda" or "cuda:1", or not found here."""
     check_device_name(device)
-    named = torch.device(device)
-    there = torch.cuda.device_count()
-    if named.type == "cuda" and (named.index or 0) >= there:
+    requested = torch.device(device)
+    count = torch.cuda.device_count()
+    if requested.type == "cuda" and (requested.index or 0) >= count:
         raise SettingError(
-            f"device must be one that torch finds here; got {device!r} and {there} CUDA devices. "
+            f"device must be one that torch finds here; got {device!r} and {count} CUDA devices. "
             "Set 'cpu', or install the driver and a torch that was built for it."
         )
     return device

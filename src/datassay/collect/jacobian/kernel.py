@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from scipy.linalg import get_lapack_funcs
 from torch import Tensor
 
-from datassay.collect.jacobian.blocks import Block, DenseFactors, mapped
+from datassay.collect.jacobian.blocks import Block, DenseFactors, map_block
 
 Outputs = Literal["joint", "averaged"]
 # Of some columns of the Jacobians in float64: more of them, and writing them takes longer.
@@ -27,7 +27,7 @@ def kernel(
     *,
     device: str = "cpu",
 ) -> Float[Tensor, "rows columns"]:
-    """Θ = Σ over tensors of J_left J_rightᵀ, in float64, of n and m samples.
+    """Compute Θ = Σ over tensors of J_left J_rightᵀ, in float64, of n and m samples.
 
     A dense layer contributes (A Aᵀ + 1) ⊙ (Δ Δᵀ), the + 1 only where it has a bias.
 
@@ -46,19 +46,19 @@ def kernel(
     result = torch.zeros(n, width, m, width, dtype=torch.float64)
     panel = max(1, int(max_bytes // (8 * width * width * m)))
     for name, block in left.items():
-        other = right[name]
-        if not isinstance(block, DenseFactors) or not isinstance(other, DenseFactors):
-            assert isinstance(block, Tensor) and isinstance(other, Tensor)
-            _add_product(result, block, other, panel, max_bytes, device)
+        right_block = right[name]
+        if not isinstance(block, DenseFactors) or not isinstance(right_block, DenseFactors):
+            assert isinstance(block, Tensor) and isinstance(right_block, Tensor)
+            _add_product(result, block, right_block, panel, max_bytes, device)
             continue
-        common = _common_product(block, other, width, device)
-        inputs = other.inputs.to(device).double()
-        gradients = None if common is not None else _rows(other.gradients, width, device)
+        common = _common_product(block, right_block, width, device)
+        inputs = right_block.inputs.to(device).double()
+        gradients = None if common is not None else _rows(right_block.gradients, width, device)
         for start in range(0, n, panel):
             rows = slice(start, start + panel)
             _add_panel(
                 result[rows],
-                mapped(block, lambda t, index=rows: t[index]),
+                map_block(block, lambda t, index=rows: t[index]),
                 inputs,
                 gradients,
                 common,
@@ -67,35 +67,35 @@ def kernel(
 
 
 def _add_product(
-    into: Tensor, left: Tensor, right: Tensor, panel: int, max_bytes: int, device: str
+    total: Tensor, left: Tensor, right: Tensor, panel: int, max_bytes: int, device: str
 ) -> None:
-    """Add products of full Jacobians to `into`, [n, width, m, width], some columns at a time."""
-    k, width = left.shape[1], into.shape[1]
+    """Add products of full Jacobians to `total`, [n, width, m, width], columns by columns."""
+    k, width = left.shape[1], total.shape[1]
     flat = [t.reshape(len(t), width, -1) for t in (left, right)]
     columns = min(max_bytes, PART_BYTES) // (8 * width * max(len(left), len(right)))
     step = max(1, int(columns))
     for start in range(0, flat[0].shape[2], step):
-        one, other = (t[..., start : start + step].to(device).double() for t in flat)
-        other = other.flatten(0, 1).T
-        for first in range(0, len(left), panel):
-            rows = slice(first, first + panel)
-            product = (one[rows].flatten(0, 1) @ other).view(into[rows].shape)
-            into[rows].add_(product.to(into.device), alpha=width / k)
+        a, b = (t[..., start : start + step].to(device).double() for t in flat)
+        b = b.flatten(0, 1).T
+        for begin in range(0, len(left), panel):
+            rows = slice(begin, begin + panel)
+            product = (a[rows].flatten(0, 1) @ b).view(total[rows].shape)
+            total[rows].add_(product.to(total.device), alpha=width / k)
 
 
 def _add_panel(
-    into: Tensor, left: Block, inputs: Tensor, gradients: Tensor | None, common: Tensor | None
+    total: Tensor, left: Block, inputs: Tensor, gradients: Tensor | None, common: Tensor | None
 ) -> None:
-    """Add one dense layer's products, from the right's A and Δ or a common Δ Δᵀ, to `into`."""
+    """Add one dense layer's products, from the right's A and Δ or a common Δ Δᵀ, to `total`."""
     assert isinstance(left, DenseFactors)
-    k, width, device = left.gradients.shape[1], into.shape[1], inputs.device
+    k, width, device = left.gradients.shape[1], total.shape[1], inputs.device
     scale = (left.inputs.to(device).double() @ inputs.T).add_(float(left.bias))[:, None, :, None]
     if common is not None:
         product = common[None, :, None] * scale
     else:
         assert gradients is not None
-        product = (_rows(left.gradients, width, device) @ gradients.T).view(into.shape).mul_(scale)
-    into.add_(product.to(into.device), alpha=width / k)
+        product = (_rows(left.gradients, width, device) @ gradients.T).view(total.shape).mul_(scale)
+    total.add_(product.to(total.device), alpha=width / k)
 
 
 def _rows(gradients: Tensor, width: int, device: str | torch.device) -> Float[Tensor, "rows size"]:
@@ -105,8 +105,8 @@ def _rows(gradients: Tensor, width: int, device: str | torch.device) -> Float[Te
 def _common_product(
     left: DenseFactors, right: DenseFactors, width: int, device: str
 ) -> Tensor | None:
-    """Δ Δᵀ of a layer whose Δ is one for all samples, [width, width]; None of others."""
-    # Such is the last layer, which of many outputs would be the dearest. The second mostly tells.
+    """Return Δ Δᵀ, [width, width], of a layer whose Δ is one for all samples; else None."""
+    # The last layer is one, and with many outputs the dearest. The second check mostly decides.
     for gradients in (left.gradients, right.gradients):
         if not all(bool((g == gradients[:1]).all()) for g in gradients.split(32)):
             return None
@@ -124,7 +124,7 @@ RANK_CUT = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Landmarks:
-    """Samples from which the kernel is seen."""
+    """Samples from which the kernel is approximated (Nyström)."""
 
     blocks: Mapping[str, Block]
     pivots: Int[Tensor, " rank"]  # the landmarks that the others add nothing to
@@ -132,28 +132,28 @@ class Landmarks:
     device: str = "cpu"  # where products with them are computed
 
     def features(self, blocks: Mapping[str, Block]) -> Float[Tensor, "rows m"]:
-        """Φ with ΦΦᵀ = Θ_nm Θ_mm⁺ Θ_mn, [rows, m] float64; a kernel and rows m² operations."""
+        """Compute Φ with ΦΦᵀ = Θ_nm Θ_mm⁺ Θ_mn, [rows, m] float64, in rows m² operations."""
         columns = kernel(dict(blocks), dict(self.blocks), "averaged", device=self.device)
         result = torch.zeros_like(columns)  # without a feature of what the pivots lack
-        chosen, rank = columns[:, self.pivots], len(self.pivots)
-        result[:, :rank] = torch.linalg.solve_triangular(self.root, chosen, upper=True, left=False)
+        pivoted, rank = columns[:, self.pivots], len(self.pivots)
+        result[:, :rank] = torch.linalg.solve_triangular(self.root, pivoted, upper=True, left=False)
         return result
 
 
 def landmarks(blocks: Mapping[str, Block], *, device: str = "cpu") -> Landmarks:
-    """Make samples landmarks (Nyström; Williams and Seeger 2001), by their kernel's pivots."""
+    """Turn samples into landmarks (Nyström; Williams and Seeger 2001), by kernel pivots."""
     # A pivoted Cholesky decomposition takes a thirtieth of the operations of an eigenproblem.
-    within = kernel(dict(blocks), dict(blocks), "averaged", device=device)
-    within = ((within + within.T) / 2).cpu()
-    largest = float(within.abs().sum(1).max())  # at least the largest eigenvalue
-    factored: Any = get_lapack_funcs("pstrf", (within.numpy(),))
-    root, order, rank, _ = factored(within.numpy(), tol=RANK_CUT * largest)
+    theta = kernel(dict(blocks), dict(blocks), "averaged", device=device)
+    theta = ((theta + theta.T) / 2).cpu()
+    largest = float(theta.abs().sum(1).max())  # at least the largest eigenvalue
+    factored: Any = get_lapack_funcs("pstrf", (theta.numpy(),))
+    root, order, rank, _ = factored(theta.numpy(), tol=RANK_CUT * largest)
     pivots = torch.from_numpy(order[:rank].astype(np.int64) - 1).to(device)
     upper = np.ascontiguousarray(np.triu(root[:rank, :rank]))
     return Landmarks(blocks, pivots, torch.from_numpy(upper).to(device), device)
 
 
 def landmark_positions(ids: np.ndarray, n_landmarks: int, seed: int) -> Int[np.ndarray, " m"]:
-    """Positions of landmarks drawn by id, ascending; the order of the rows is no matter."""
+    """Draw landmarks by id: return ascending positions, whatever the order of the rows."""
     by_id = np.argsort(ids, kind="stable")
     return np.sort(by_id[np.random.default_rng(seed).permutation(len(ids))[:n_landmarks]])

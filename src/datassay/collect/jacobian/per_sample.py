@@ -23,14 +23,14 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, jacrev, vmap
 
 from datassay.collect.jacobian.blocks import Block, ConvolutionFactors, DenseFactors
-from datassay.collect.jacobian.suitable import one_output, plain_attention, unwrapped
+from datassay.collect.jacobian.suitable import one_output, plain_attention, unwrap
 from datassay.collect.layers import Layers, parameter_name, patches
 from datassay.errors import ModelError
 from datassay.models.user_code import user_code
 
 
 def frozen_copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
-    """A copy in evaluation mode (batch norm uses its running statistics, dropout is off).
+    """Copy a network in evaluation mode (running statistics in batch norm, no dropout).
 
     Args:
         model: the network; left untouched.
@@ -40,9 +40,9 @@ def frozen_copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
         The copy, of what is inside where torch.compile or a data-parallel wrapper is around it.
 
     Raises:
-        ModelError: as `unwrapped` refuses it, or it cannot be copied.
+        ModelError: as `unwrap` refuses it, or it cannot be copied.
     """
-    model = unwrapped(model)
+    model = unwrap(model)
     with user_code(lambda error: f"the model must be one that can be copied; that raised {error}"):
         return copy.deepcopy(model).to(dtype).eval()
 
@@ -82,7 +82,7 @@ def inspect_layers(model: nn.Module, x: Num[Tensor, "1 ..."]) -> Layers:
 
 
 def _note(calls: dict, name: str, module: nn.Module, args: tuple, output: Tensor) -> None:
-    """A layer's input shape, its output and what that came of, where its input has a position."""
+    """Record a layer's input shape, its output and its graph node, if the input is positional."""
     if args:  # an operation in place on the output would change what it came of
         calls[name] = (args[0].shape, output, output.grad_fn)
 
@@ -90,44 +90,44 @@ def _note(calls: dict, name: str, module: nn.Module, args: tuple, output: Tensor
 def _split_parameters(model, calls, output) -> Layers:
     uses = _uses(output)
     trains = {n: p for n, p in model.named_parameters() if p.requires_grad}
-    dense, convolutions, last = {}, {}, ""
+    dense, convolutions, last_layer = {}, {}, ""
     for name, (shape, result, made_by) in calls.items():
         m = model.get_submodule(name)
-        own = {parameter_name(name, n): p for n, p in m.named_parameters()}
+        params = {parameter_name(name, n): p for n, p in m.named_parameters()}
         # Used a second time (the layer itself, tied weights, a functional call), or on several
         # vectors per sample, the Jacobian is a sum of products and no longer factors.
-        if not own.keys() <= trains.keys() or any(uses[id(p)] != 1 for p in own.values()):
+        if not params.keys() <= trains.keys() or any(uses[id(p)] != 1 for p in params.values()):
             continue
         if isinstance(m, nn.Linear) and shape == (1, m.in_features):
             dense[name] = (m.in_features, m.out_features, m.bias is not None)
-            last = name if result is output and made_by is output.grad_fn else last
+            last_layer = name if result is output and made_by is output.grad_fn else last_layer
         if isinstance(m, nn.Conv2d) and (len(shape), shape[0]) == (4, 1):
             # torch.nn.functional.unfold gives what the kernel sees: all channels, zeros around.
             if m.groups == 1 and m.padding_mode == "zeros" and not isinstance(m.padding, str):
                 convolutions[name] = tuple(result.shape[1:])
     covered = {parameter_name(n, p) for n in dense for p in ("weight", "bias")}
     direct = {n: p.numel() for n, p in trains.items() if n not in covered}
-    return Layers(dense, direct, output.shape[1], convolutions, last)
+    return Layers(dense, direct, output.shape[1], convolutions, last_layer)
 
 
 def _uses(output: Tensor) -> Counter[int]:
-    """How often each parameter, by its id, enters the graph of this output."""
+    """Count how often each parameter, by its id, enters the graph of this output."""
     uses: Counter[int] = Counter()
-    waiting, seen = [output.grad_fn], {output.grad_fn}
+    waiting, visited = [output.grad_fn], {output.grad_fn}
     while waiting:
         node = waiting.pop()
         for child, _ in node.next_functions if node else ():
             parameter = getattr(child, "variable", None)  # where the graph ends
             if parameter is not None:
                 uses[id(parameter)] += 1
-            elif child not in seen:
-                seen.add(child)
+            elif child not in visited:
+                visited.add(child)
                 waiting.append(child)
     return uses
 
 
 def mixing(k: int, number: int) -> Float[Tensor, "k number"]:
-    """Fixed random signs M: the squared length of f M is that of f in the mean, ± √(2 / number)."""
+    """Return fixed random signs M: ‖f M‖² is ‖f‖² in the mean, up to ± √(2 / number)."""
     signs = torch.randint(0, 2, (k, number), generator=torch.Generator().manual_seed(k))
     return (2.0 * signs.double() - 1) / number**0.5
 
@@ -135,8 +135,8 @@ def mixing(k: int, number: int) -> Float[Tensor, "k number"]:
 def jacobian(
     model: nn.Module, layers: Layers, x: Num[Tensor, "n ..."], mixtures: int = 0
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
-    """f₀, [n, k], per dense layer its factors, per other parameter its Jacobian [n, k, size]."""
-    # Of so many mixtures of the outputs, where set: their mean square is the same.
+    """Return f₀, [n, k], dense layers' factors, and other parameters' Jacobians [n, k, size]."""
+    # mixtures: where set, Jacobians are of so many mixtures of the outputs, of equal mean square.
     outputs, blocks = factored_jacobian(model, layers, x, mixtures)
     return outputs, {
         name: block.product if isinstance(block, ConvolutionFactors) else block
@@ -147,24 +147,24 @@ def jacobian(
 def factored_jacobian(
     model: nn.Module, layers: Layers, x: Num[Tensor, "n ..."], mixtures: int = 0
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block | ConvolutionFactors]]:
-    """As `jacobian`, but the weights of convolutions as factors, for `project` to choose from."""
-    # Cost: a forward pass a sample, and k backward passes by the layers' outputs alone.
+    """Return `jacobian` with convolutions' weights as factors, for `project` to choose from."""
+    # Cost: a forward pass per sample, and k backward passes to the layers' outputs alone.
     parameters = {n: p.detach() for n, p in model.named_parameters()}
-    tapped = {parameter_name(n, p) for n in layers.convolutions for p in ("weight", "bias")}
-    direct = {n: parameters[n] for n in layers.direct if n not in tapped}
+    tapped_names = {parameter_name(n, p) for n in layers.convolutions for p in ("weight", "bias")}
+    direct = {n: parameters[n] for n in layers.direct if n not in tapped_names}
     fixed = {n: p for n, p in parameters.items() if n not in direct} | dict(model.named_buffers())
     shapes = {n: (n_out,) for n, (_, n_out, _) in layers.dense.items()} | layers.convolutions
     # With the batch axis of the one sample: nothing is left to add up over it.
-    like = next(iter(parameters.values()))
-    taps = {n: like.new_zeros(1, *shape) for n, shape in shapes.items()}
+    weight = next(iter(parameters.values()))
+    taps = {n: weight.new_zeros(1, *shape) for n, shape in shapes.items()}
     running: list[str] = []
     mix = torch.eye(layers.n_outputs)
     if mixtures:
         mix = mixing(layers.n_outputs, mixtures).T * (mixtures / layers.n_outputs) ** 0.5
-    mix = mix.to(like)
+    mix = mix.to(weight)
 
     def outputs_and_inputs(direct, taps, sample):
-        with _tapped(model, taps, running) as inputs:
+        with _add_taps(model, taps, running) as inputs:
             # A copy: the network may change its input in place.
             output = functional_call(model, {**fixed, **direct}, (sample[None].clone(),))[0]
         return inputs[layers.last][0] if layers.last else mix @ output, (output, inputs)
@@ -188,7 +188,7 @@ def factored_jacobian(
         by_tap[layers.last] = mix[:, None]
         return (by_direct, by_tap), aux
 
-    with user_code(partial(_not_vectorised, running)), plain_attention():
+    with user_code(partial(_vectorising_error, running)), plain_attention():
         (by_direct, by_tap), (outputs, inputs) = vmap(one_sample, (None, None, 0))(direct, taps, x)
     inputs = {n: a.flatten(0, 1) for n, a in inputs.items()}  # [n, ...]
     gradients = {n: d.squeeze(2) for n, d in by_tap.items()}  # [n, k, ...]
@@ -206,7 +206,7 @@ def factored_jacobian(
     return outputs, blocks
 
 
-def _not_vectorised(running: list[str], error: str) -> str:
+def _vectorising_error(running: list[str], error: str) -> str:
     layer = running[-1] if running else "one layer's backward pass"
     return (
         f"every layer must be one that torch.func can vectorise; {layer} is not: {error} Replace "
@@ -215,10 +215,10 @@ def _not_vectorised(running: list[str], error: str) -> str:
 
 
 @contextmanager
-def _tapped(
+def _add_taps(
     model: nn.Module, taps: dict[str, Tensor], running: list[str]
 ) -> Iterator[dict[str, Tensor]]:
-    """Hooks that add each tap to its layer's output, keep its input, and note which layer runs."""
+    """Add each tap to its layer's output, keep layers' inputs, and note which layer runs."""
     inputs: dict[str, Tensor] = {}
 
     def enter(label, module, args):
@@ -239,6 +239,6 @@ def _tapped(
             hooks.enter_context(before)
             hooks.enter_context(module.register_forward_hook(partial(leave, label)))
             if name in taps:  # before any hook of the user's that changes the output
-                own = module.register_forward_hook(partial(tap, name), prepend=True)
-                hooks.enter_context(own)
+                handle = module.register_forward_hook(partial(tap, name), prepend=True)
+                hooks.enter_context(handle)
         yield inputs

@@ -26,7 +26,7 @@ WHOLE_FROM = 2
 
 @dataclass(frozen=True, slots=True)
 class TensorProjection:
-    """How the d entries of one parameter tensor become p features."""
+    """The map from the d entries of one parameter tensor to p features."""
 
     kind: Literal["whole", "coordinates", "sparse_sign"]  # whole: p = d
     # The entries kept, [p]; of sparse_sign the feature each entry goes to, [d], under a sign of ±1.
@@ -39,7 +39,7 @@ class TensorProjection:
 def tensor_projection(
     size: int, n_features: int | None, kind: ProjectionKind, seed: int
 ) -> TensorProjection:
-    """The projection of a tensor of d entries; the same seed gives the same one everywhere.
+    """Draw the projection of a tensor of d entries; it depends on the seed alone.
 
     Returns:
         Of E[⟨Pa, Pb⟩] = ⟨a, b⟩. "coordinates": p entries drawn without replacement, times √(d/p)
@@ -105,8 +105,8 @@ def projector(
     if not averaged:
         return Projector(n_features, kind, tensors)
     mixing = {
-        name: _signs(layers.n_outputs, to.n_features, MIXING_SEED + 1_000_003 * seed + j)
-        for j, (name, to) in enumerate(tensors.items())
+        name: _signs(layers.n_outputs, projection.n_features, MIXING_SEED + 1_000_003 * seed + j)
+        for j, (name, projection) in enumerate(tensors.items())
     }
     return Projector(n_features, kind, tensors, mixing)
 
@@ -119,7 +119,7 @@ def _signs(k: int, n_features: int, seed: int) -> Float[Tensor, "k p"]:
 def project(
     blocks: Mapping[str, Block | ConvolutionFactors], projector: Projector
 ) -> Float[Tensor, "n rows p"]:
-    """Features [n, rows, p] of a chunk: the projected tensors side by side; 1 row where mixed.
+    """Project a chunk to features [n, rows, p], tensors side by side; 1 row where outputs mix.
 
     Returns:
         Φ. Coordinates of a dense layer are products of gathered entries of Δ and A: n k p
@@ -140,34 +140,34 @@ def project(
 
 
 def _project_dense(block: DenseFactors, name: str, projector: Projector) -> Tensor:
-    to = projector.tensors[name]
-    if to.kind == "coordinates":
-        row, column = _places(to, block.inputs.shape[1])
-        gathered = _mixed(_entries(block.gradients, row), name, projector)  # [n, rows, p]
-        return gathered.mul_(_entries(block.inputs, column)[:, None]).mul_(to.scale)
+    projection = projector.tensors[name]
+    if projection.kind == "coordinates":
+        row, column = _rows_and_columns(projection, block.inputs.shape[1])
+        gathered = _mix_outputs(_entries(block.gradients, row), name, projector)  # [n, rows, p]
+        return gathered.mul_(_entries(block.inputs, column)[:, None]).mul_(projection.scale)
     full = block.gradients[..., None] * block.inputs[:, None, None, :]  # [n, k, n_out, n_in]
     return _project_full(full.flatten(2), name, projector)
 
 
 def _project_convolution(block: ConvolutionFactors, name: str, projector: Projector) -> Tensor:
-    to = projector.tensors[name]
-    if to.kind != "coordinates":
+    projection = projector.tensors[name]
+    if projection.kind != "coordinates":
         return _project_full(block.product, name, projector)
     n, _, n_out, _ = block.gradients.shape
     n_in = block.patches.shape[1]
-    table, kept = _columns_by_row(*_places(to, n_in), n_out)
+    table, entry_idx = _columns_by_row(*_rows_and_columns(projection, n_in), n_out)
     if WHOLE_FROM * table.shape[1] >= n_in:  # one product of all, whose patches are not copied
         return _project_full(block.product, name, projector)
     patches = block.patches.index_select(1, table.flatten().to(block.patches.device))
     patches = patches.view(n, *table.shape, -1)  # [n, n_out, width, positions]
     entries = block.gradients.transpose(1, 2) @ patches.mT  # [n, n_out, k, width]
-    features = _entries(entries.transpose(1, 2).flatten(2), kept).mul_(to.scale)
-    return _mixed(features, name, projector)
+    features = _entries(entries.transpose(1, 2).flatten(2), entry_idx).mul_(projection.scale)
+    return _mix_outputs(features, name, projector)
 
 
 def _columns_by_row(row: Tensor, column: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
-    """The columns wanted of each row of a weight, and each coordinate's place in that table."""
-    # Rows of which fewer are wanted are filled up with column 0, whose products nobody reads.
+    """Return the columns wanted in each row of a weight, and each coordinate's position there."""
+    # Rows with fewer columns are filled up with column 0, whose products nobody reads.
     count = row.bincount(minlength=n_rows)
     position = torch.arange(len(row)) - (count.cumsum(0) - count)[row]  # rows come sorted
     table = column.new_zeros(n_rows, int(count.max()))
@@ -176,35 +176,35 @@ def _columns_by_row(row: Tensor, column: Tensor, n_rows: int) -> tuple[Tensor, T
 
 
 def _project_full(gradient: Float[Tensor, "n k d"], name: str, projector: Projector) -> Tensor:
-    to = projector.tensors[name]
-    if to.kind == "whole":
-        return _mixed(gradient, name, projector)
-    assert to.index is not None
-    if to.kind == "coordinates":
-        features = _entries(gradient, to.index.to(gradient.device)) * to.scale
+    projection = projector.tensors[name]
+    if projection.kind == "whole":
+        return _mix_outputs(gradient, name, projector)
+    assert projection.index is not None
+    if projection.kind == "coordinates":
+        features = _entries(gradient, projection.index.to(gradient.device)) * projection.scale
     else:
-        assert to.sign is not None
-        features = gradient.new_zeros(*gradient.shape[:2], to.n_features)
-        index, sign = to.index.to(gradient.device), to.sign.to(gradient)
+        assert projection.sign is not None
+        features = gradient.new_zeros(*gradient.shape[:2], projection.n_features)
+        index, sign = projection.index.to(gradient.device), projection.sign.to(gradient)
         features.index_add_(2, index, gradient * sign)
-    return _mixed(features, name, projector)
+    return _mix_outputs(features, name, projector)
 
 
-def _places(to: TensorProjection, n_in: int) -> tuple[Tensor, Tensor]:
-    """Row and column, in a weight of n_in columns, of each coordinate kept."""
-    assert to.index is not None
-    return to.index // n_in, to.index % n_in
+def _rows_and_columns(projection: TensorProjection, n_in: int) -> tuple[Tensor, Tensor]:
+    """Return row and column, in a weight of n_in columns, of each coordinate kept."""
+    assert projection.index is not None
+    return projection.index // n_in, projection.index % n_in
 
 
 def _entries(values: Float[Tensor, "... d"], index: Int[Tensor, " p"]) -> Float[Tensor, "... p"]:
-    """values[..., index], which torch does several times faster as a gather."""
+    """Return values[..., index], which torch does several times faster as a gather."""
     return values.gather(-1, index.to(values.device).expand(*values.shape[:-1], -1))
 
 
-def _mixed(
+def _mix_outputs(
     features: Float[Tensor, "n k p"], name: str, projector: Projector
 ) -> Float[Tensor, "n rows p"]:
-    """The k rows of each sample added up under random signs, where the outputs share one."""
+    """Add up the k rows of each sample under random signs, where the outputs share one."""
     if projector.mixing is None:
         return features
     signs = projector.mixing[name].to(features) / features.shape[1] ** 0.5

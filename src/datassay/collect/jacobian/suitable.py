@@ -1,4 +1,4 @@
-"""Make a user's network suitable for torch.func: remove wrappers, or refuse with the reason."""
+"""Checks of a user's network for torch.func: wrappers are removed, unsuitable ones refused."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ APART = 1e-3
 ROUNDING = 1e-4
 
 
-def unwrapped(model: M) -> M:
-    """The network itself, where torch.compile or a data-parallel wrapper was put around it."""
+def unwrap(model: M) -> M:
+    """Return the network inside torch.compile or data-parallel wrappers; raise where unsuitable."""
     if not isinstance(model, nn.Module):
         raise ModelError(
             f"the model must be a torch.nn.Module; got a {type(model).__name__}. Write it as one: "
@@ -78,21 +78,21 @@ def _check_tensor(name: str, tensor: Tensor) -> None:
 
 @contextmanager
 def plain_attention() -> Iterator[None]:
-    """Attention as products of tensors, and nothing compiled, as long as this lasts."""
+    """Run attention as plain products of tensors, and nothing compiled, inside the context."""
     # torch's fused kernels know neither many networks or samples at once nor forward derivatives.
     # Transformers' masks are made whole, also where nothing is masked: whether it is would have
     # to be read from values, which one sample of many at once has not.
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with sdpa_kernel(SDPBackend.MATH), _whole_masks(), _without_compiler():
+        with sdpa_kernel(SDPBackend.MATH), _force_full_masks(), _avoid_compiler():
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
 
 
 @contextmanager
-def _without_compiler() -> Iterator[None]:
+def _avoid_compiler() -> Iterator[None]:
     # torch.func asks the compiler, which takes a second to import, to leave the backward pass
     # alone. While it was never imported, it does.
     if "torch._dynamo" in sys.modules:
@@ -108,7 +108,7 @@ def _without_compiler() -> Iterator[None]:
 
 
 class _NoCompiler:
-    """What stands for `torch._dynamo`: all but the one question imports it."""
+    """A stand-in for `torch._dynamo`: all but the one question imports it."""
 
     compiled_autograd = SimpleNamespace(_disable=nullcontext)
 
@@ -117,24 +117,24 @@ class _NoCompiler:
 
 
 @contextmanager
-def _whole_masks() -> Iterator[None]:
+def _force_full_masks() -> Iterator[None]:
     masking = sys.modules.get("transformers.masking_utils")  # loaded by a network that needs it
     masks = getattr(masking, "ALL_MASK_ATTENTION_FUNCTIONS", {})
     before = {name: masks[name] for name in ("sdpa", "eager") if name in masks}
-    masks.update({name: partial(_whole_mask, mask) for name, mask in before.items()})
+    masks.update({name: partial(_full_mask, mask) for name, mask in before.items()})
     try:
         yield
     finally:
         masks.update(before)
 
 
-def _whole_mask(mask: Callable[..., object], *given: object, **settings: object) -> object:
+def _full_mask(mask: Callable[..., object], *arguments: object, **settings: object) -> object:
     skips = {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
-    return mask(*given, **(settings | skips))
+    return mask(*arguments, **(settings | skips))
 
 
 @contextmanager
-def vectorized(task: str) -> Iterator[None]:
+def run_vectorized(task: str) -> Iterator[None]:
     """Run the network under torch.func for a task; name the problem where a layer cannot."""
     with (
         user_code(
@@ -149,24 +149,24 @@ def vectorized(task: str) -> Iterator[None]:
 
 
 def one_output(model: nn.Module, x: Tensor) -> Tensor:
-    """The network's output for one sample, [1, k], checked."""
-    with user_code(partial(_refused, x)):
-        return _matrix(model(x.clone()))
+    """Run the network on one sample; return its output, [1, k], checked."""
+    with user_code(partial(_input_error, x)):
+        return _check_matrix(model(x.clone()))
 
 
-def _refused(x: Tensor, error: str) -> str:
+def _input_error(x: Tensor, error: str) -> str:
     return (
         f"the model must accept samples of shape {list(x.shape[1:])}; it raised: {error} Reshape "
         "the samples, or change the model's first layer."
     )
 
 
-def _matrix(output: object) -> Tensor:
-    """The output for one sample, checked."""
+def _check_matrix(output: object) -> Tensor:
+    """Return the output for one sample; raise where it is no dense float matrix [1, k]."""
     if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != 1:
-        got = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
+        actual = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
         raise ModelError(
-            f"the model's output must be [n, k], one row per sample; got {got} for one sample. "
+            f"the model's output must be [n, k], one row per sample; got {actual} for one sample. "
             "Wrap the model so that it returns a matrix."
         )
     if not output.is_floating_point() or output.layout != torch.strided:
@@ -179,22 +179,22 @@ def _matrix(output: object) -> Tensor:
 
 
 def check_apart(model: nn.Module, x: Tensor) -> None:
-    """Refuse a network whose output for a sample depends on the other samples of the batch."""
+    """Raise ModelError where a network's output for a sample depends on others in the batch."""
     # In one block: its end puts the generator back, and noise would look like none.
-    with user_code(partial(_refused, x)), torch.no_grad():
-        alone = torch.cat([_matrix(model(x[i : i + 1].clone())) for i in range(len(x))])
+    with user_code(partial(_input_error, x)), torch.no_grad():
+        separate = torch.cat([_check_matrix(model(x[i : i + 1].clone())) for i in range(len(x))])
         try:
             with user_code(str):
-                together = model(x.clone())
+                joint = model(x.clone())
         except ModelError:  # it takes one sample at a time, which is all that is asked of it
             return
-    if together.shape == alone.shape:
-        change = float((together - alone).abs().max() / alone.abs().max().clamp_min(1e-30))
+    if joint.shape == separate.shape:
+        change = float((joint - separate).abs().max() / separate.abs().max().clamp_min(1e-30))
         if change <= APART or not math.isfinite(change):  # non-finite outputs are refused elsewhere
             return
         message = f"outputs of {len(x)} samples together differ by {change:.1%} from those of each"
     else:
-        message = f"{len(x)} samples give outputs {list(together.shape)}"
+        message = f"{len(x)} samples give outputs {list(joint.shape)}"
     raise ModelError(
         f"each sample's output must depend on that sample alone; {message}. Take out what mixes "
         "the batch or draws at random: statistics over the batch, attention across samples, noise."
@@ -202,7 +202,7 @@ def check_apart(model: nn.Module, x: Tensor) -> None:
 
 
 def probability_warning(outputs: Tensor, is_classification: bool) -> tuple[str, ...]:
-    """One warning where a classifier returns probabilities: scores expect logits."""
+    """Return one warning where a classifier returns probabilities: scores expect logits."""
     if not is_classification or outputs.shape[1] < 2 or outputs.min() < 0:
         return ()
     if (outputs.sum(1) - 1).abs().max() > ROUNDING:
@@ -228,7 +228,7 @@ def check_initial_fit(
     is_classification: bool,
     allow_trained: bool,
 ) -> tuple[str, ...]:
-    """Refuse weights that fit the training labels better than labels they cannot know."""
+    """Raise ModelError for weights that fit training labels better than labels unknown to them."""
     # METHODS §0: at weights trained on the same noisy labels the AUROC of label errors falls from
     # 0.99 to 0.78. The fit is 1 − loss / loss of a constant guess; of squared error and, for
     # classes, cross-entropy the one that the weights fit better, whose scale the outputs have.
@@ -263,13 +263,13 @@ def check_initial_fit(
 
 
 def _squared_error(outputs: Tensor, targets: Tensor, train: Tensor) -> Float[Tensor, " n"]:
-    """Of each sample, over the variance of the training targets."""
+    """Return each sample's squared error over the variance of the training targets."""
     spread = (train - train.mean(0)).square().sum(1).mean()
     return (outputs - targets).square().sum(1) / spread.clamp_min(1e-300)
 
 
 def _cross_entropy(outputs: Tensor, targets: Tensor, train: Tensor) -> Float[Tensor, " n"]:
-    """Of each sample, the outputs being logits, over the entropy of the training labels."""
+    """Return each sample's cross-entropy, of logits, over the training labels' entropy."""
     share = train.mean(0)
     if outputs.shape[1] == 1:
         outputs = torch.cat([torch.zeros_like(outputs), outputs], 1)

@@ -18,7 +18,7 @@ from datassay.collect.fingerprint import (
     frozen_fingerprint,
     model_fingerprint,
 )
-from datassay.collect.gradients.batches import Batches, mapped, tensor_content
+from datassay.collect.gradients.batches import Batches, map_batch, tensor_content
 from datassay.collect.gradients.criteria import function_of, of_criterion
 from datassay.collect.gradients.objective import Objective
 from datassay.errors import DataError, ModelError, SettingError
@@ -140,7 +140,7 @@ def samples_digest(samples: Batches) -> tuple[str, np.ndarray]:
     for some, batch in samples:
         ids.append(np.asarray(some))
         sha.update(digest({"ids": np.asarray(some).astype(str)}).encode())
-        mapped(batch, lambda t: (sha.update(tensor_content(t)), t)[1])
+        map_batch(batch, lambda t: (sha.update(tensor_content(t)), t)[1])
     return sha.hexdigest(), np.concatenate(ids)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from datassay.collect.jacobian.suitable import unwrapped
+from datassay.collect.jacobian.suitable import unwrap
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.score.index.identity import FORMAT, check_model, objective_of
@@ -35,7 +35,7 @@ FETCHED = {"auto_map", "custom_pipelines", "quantization_config"}
 
 def keep_network(location: str, run: Mapping[str, object], model: nn.Module) -> None:
     """Store configuration and weights of a network whose class transformers has; no others."""
-    model = unwrapped(model)
+    model = unwrap(model)
     if type(model) is not _known(type(model).__name__):
         return
     state = {name: t.detach().cpu() for name, t in model.state_dict().items()}

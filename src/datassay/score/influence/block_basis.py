@@ -21,10 +21,10 @@ from datassay.collect.gradients.per_sample import Gradients
 from datassay.collect.layers import (
     Use,
     matrix,
-    restricted,
-    rotated,
+    restrict,
+    rotate,
     second_moments,
-    touched,
+    used_rows,
 )
 from datassay.errors import SettingError
 from datassay.score.influence.optimizer_state import Metric
@@ -75,11 +75,11 @@ class BlockBasis:
         rows = self.block.shape[0]
         if self.whole is not None:
             return matrix(uses, rows).flatten(1) @ self.whole, None
-        turned = rotated(uses, self.left, self.right)
-        chosen = touched(turned) if chosen is None and self.left is None else chosen
+        turned = rotate(uses, self.left, self.right)
+        chosen = used_rows(turned) if chosen is None and self.left is None else chosen
         if chosen is None:
             return matrix(turned, rows).flatten(1), None
-        return matrix(restricted(turned, chosen), len(chosen)).flatten(1), chosen
+        return matrix(restrict(turned, chosen), len(chosen)).flatten(1), chosen
 
     def inverse(self, rows: Tensor | None = None) -> Float[Tensor, " p"]:
         """1 / (λ + damping), or the response, flat; 0 where both are 0. `rows` None: all."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from datassay.collect.jacobian.suitable import unwrapped
+from datassay.collect.jacobian.suitable import unwrap
 from datassay.errors import ModelError, SettingError
 from datassay.models.checkpoints import state_dicts
 from datassay.models.weights import load_state, load_weights
@@ -35,7 +35,7 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
     base = next((one for one in request.models if isinstance(one, nn.Module)), None)
     if base is None:
         if not isinstance(request.models[0], str | os.PathLike | Mapping):
-            unwrapped(request.models[0])  # which says that it is no network
+            unwrap(request.models[0])  # which says that it is no network
         raise SettingError(
             f"model must be a network, or a list with one first; got {request.models[0]!r:.80}. "
             "Weights alone do not say which: [model, 'seed-1.safetensors', ...]."
@@ -174,7 +174,7 @@ def _network(base: nn.Module, given: Any, notes: list[str]) -> nn.Module:
     """A copy of the base with these weights, which of a file's is noted; a network as it is."""
     if isinstance(given, nn.Module):
         return given
-    network = copy.deepcopy(unwrapped(base))
+    network = copy.deepcopy(unwrap(base))
     if isinstance(given, Mapping):
         load_state(network, given, "the state dict")
     elif Path(given).is_dir():

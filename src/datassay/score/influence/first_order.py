@@ -58,7 +58,7 @@ class Measure:
         if self.name == "loss":
             return self.objective.losses(model, batch)
         outputs, targets = outputs_of(model, batch), targets_of(batch)
-        f, y = self.objective.placed(
+        f, y = self.objective.align(
             outputs, self._stand_in(outputs) if targets is None else targets
         )
         kind, k = self.objective.name, f.shape[-1]
@@ -107,7 +107,7 @@ class Measure:
         with torch.no_grad():
             outputs, targets = outputs_of(model, batch), targets_of(batch)
             given = self._stand_in(outputs) if targets is None else targets
-            return self.objective.placed(outputs, given)[0].flatten(0, 1)
+            return self.objective.align(outputs, given)[0].flatten(0, 1)
 
 
 def _coded(y: Tensor, k: int) -> Tensor:

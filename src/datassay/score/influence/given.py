@@ -95,7 +95,7 @@ def label_doubts(network: TrainedNetwork) -> list[str]:
     for _, batch in samples if samples.streamed else samples.subset(positions):
         with torch.no_grad():
             given = to_model(batch, network.model)
-            f, y = network.loss.placed(outputs_of(network.model, given), targets_of(given))
+            f, y = network.loss.align(outputs_of(network.model, given), targets_of(given))
         if f.shape[1] > 1 or y.is_floating_point():
             return []
         predicted = (f[..., 0] > 0).long() if k == 1 else f.argmax(-1)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from datassay.collect.gradients.batches import Batches, grouped, labels_by_name, targets_of
+from datassay.collect.gradients.batches import Batches, group_batches, labels_by_name, targets_of
 from datassay.collect.gradients.criteria import check_classes
 from datassay.collect.gradients.reading import Unlabelled, batches
 from datassay.collect.jacobian.inputs import takes_integers
@@ -265,7 +265,7 @@ def towards_queries(
     """Positions of queries, as many as memory allows, and their directions a network."""
     size = sum(block.size for block in each[0].network.per_sample.blocks)
     timed = [(p.network, p.bases, p.measure, p.time) for p in each if p.time is not None]
-    for group, indices in grouped(queries, max(1, QUERY_VALUES // size // len(each))):
+    for group, indices in group_batches(queries, max(1, QUERY_VALUES // size // len(each))):
         if timed:
             yield indices, along_the_run(timed, group)
         else:

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from datassay.collect.gradients.blocks import Block, as_matrix
-from datassay.collect.jacobian.suitable import unwrapped
+from datassay.collect.jacobian.suitable import unwrap
 from datassay.errors import ModelError, SettingError
 from datassay.models.checkpoints import plain_values, stand_in_names
 
@@ -94,7 +94,7 @@ def update_of(given: Any, model: nn.Module) -> Update:
         return given
     state = _state(given)
     names = _names(state, model)
-    shapes = dict(unwrapped(model).named_parameters())
+    shapes = dict(unwrap(model).named_parameters())
     first = state["param_groups"][0]
     sizes, decay, kinds = {}, {}, set()
     for group in state["param_groups"]:
@@ -165,7 +165,7 @@ def _step_size(state: Mapping[str, Any], group: Mapping[str, Any], weight: Tenso
 def _names(state: Mapping[str, Any], model: nn.Module) -> dict[int, str]:
     """The weight of each index of a state."""
     groups = [list(group["params"]) for group in state["param_groups"]]
-    named = dict(unwrapped(model).named_parameters())
+    named = dict(unwrap(model).named_parameters())
     reported = [name for g in state["param_groups"] for name in g.get("param_names") or ()]
     indices = [index for group in groups for index in group]
     if len(reported) == len(indices) and named.keys() >= set(reported):

@@ -113,7 +113,7 @@ def left_to_learn(network: TrainedNetwork, damping: float | str) -> ShortTrainin
         drawn = weights_at(network.train, done, len(ids))
         done += len(ids)
         with torch.enable_grad():
-            f, y = loss.placed(outputs_of(model, batch), targets_of(batch))
+            f, y = loss.align(outputs_of(model, batch), targets_of(batch))
             own = weights_of(batch, f) * drawn.to(f)
             value = (loss.of_outputs(f, y).sum(1) * own).sum()
             wanted = [parameters[name] for name in names]

@@ -89,7 +89,7 @@ class TrainedNetwork:
         losses = (self.loss, self.own_loss)
 
         def values(model: nn.Module, part: Any) -> Tensor:  # [b, 2]
-            f, y = self.loss.placed(outputs_of(model, part), targets_of(part))
+            f, y = self.loss.align(outputs_of(model, part), targets_of(part))
             return torch.stack([a.of_outputs(f, y).sum(1) * weights_of(part, f) for a in losses], 1)
 
         for ids, batch in self.train if self.removed is None else self.removed:
@@ -121,7 +121,7 @@ class TrainedNetwork:
                 check_classes(self.loss, targets_of(batch), self.n_outputs)
 
                 def values(model: nn.Module, part: Any, seen: list[Tensor] = seen) -> Tensor:
-                    f, y = self.loss.placed(outputs_of(model, part), targets_of(part))
+                    f, y = self.loss.align(outputs_of(model, part), targets_of(part))
                     seen.append(y)
                     return f
 
@@ -222,7 +222,7 @@ def outputs_of_classes(loss: Objective, model: nn.Module, batch: Any) -> int | N
         whole = targets is not None and targets.ndim == 1 and not targets.is_floating_point()
         return outputs.shape[1] if whole and outputs.ndim == 2 and outputs.shape[1] > 1 else None
     positions = None if targets is None else targets.shape[1:]
-    return loss.by_place(outputs, positions).shape[-1]
+    return loss.classes_last(outputs, positions).shape[-1]
 
 
 def weights_at(samples: Batches, start: int, size: int) -> Tensor:
