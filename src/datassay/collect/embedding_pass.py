@@ -90,8 +90,8 @@ class EmbeddingPass:
         batches = np.split(rows, range(self.batch, len(rows), self.batch))
         values = np.concatenate([self._embed("train", batch)[0] for batch in batches])
         seconds = time.perf_counter() - started
-        for values_of in x.values():
-            values_of[:, -self.encoder.width :] = values[np.arange(len(values_of)) % len(values)]
+        for set_x in x.values():
+            set_x[:, -self.encoder.width :] = values[np.arange(len(set_x)) % len(values)]
         self._silence_constants(x)
         return self._to_sets(x, "", seconds / len(rows) * self.total)
 

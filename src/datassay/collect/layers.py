@@ -91,7 +91,7 @@ def matrix(uses: list[Use], rows: int) -> Float[Tensor, "b rows columns"]:
 
 
 def used_rows(uses: list[Use]) -> Int[Tensor, " r"] | None:
-    """Return the rows of the weights that the batch uses, in order; None where all may be."""
+    """Return the rows of the weights that the batch uses, in order; None where it may use all."""
     ids = [use.left.flatten() for use in uses if isinstance(use, Factors) and use.is_sparse]
     return torch.cat(ids).unique() if len(ids) == len(uses) else None
 
@@ -205,13 +205,13 @@ def _dense(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
 
 
 def _transposed_dense(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
-    """Return factors for a weight [n_in, n_out], whose bias is one more row."""
+    """Return the map from output gradients to factors, for a weight [n_in, n_out] and its bias."""
     inputs = _append_bias(_by_sample(x, b), bias)
     return lambda gradient: Factors(inputs, _by_sample(gradient, b))
 
 
 def _convolution(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
-    """Return factors of a dense layer on the patch at each position; with groups, gradients."""
+    """Return the map to factors, patches as a dense layer's inputs; with groups, to gradients."""
     assert isinstance(layer, nn.Conv2d | nn.Conv1d)
     windows = patches(layer, x)  # [b, channels · kernel, places]
     if layer.groups == 1:
@@ -271,7 +271,7 @@ def _layer_norm(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
 
 
 def _root_mean_square(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
-    """Return gradients for any library's RMS norm: its output is affine in its weight."""
+    """Return the map to gradients for any library's RMS norm: affine in its weight."""
     weight = cast("Tensor", layer.weight)
     with torch.no_grad():
         at_zero, at_one = (

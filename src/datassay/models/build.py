@@ -84,6 +84,7 @@ def n_outputs(train: SampleSet) -> int:
 
 
 def _built_in(name: str, train: SampleSet) -> nn.Module:
+    """Build a network between layers that scale its inputs and, in a regression, its outputs."""
     base, _, options = name.partition(":")
     if base not in NETWORKS:
         check_known(base)

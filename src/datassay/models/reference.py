@@ -88,6 +88,7 @@ def _is_installed(top: str) -> bool:
 
 
 def _import_module(module_name: str, source: _Source) -> ModuleType:
+    """Import a module; the user's own, and what it imports beside itself, is pickled by value."""
     if source.key in sys.modules:
         return sys.modules[source.key]
     if not source.is_own:

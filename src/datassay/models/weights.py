@@ -111,6 +111,7 @@ def weights_source(path: Path, model: nn.Module) -> str:
 
 
 def _matching_state(model: nn.Module, path: Path) -> StateDict:
+    """Find the state dict in a file that fits the model, or the network inside a built-in one."""
     expected = [set(model.state_dict())]
     if _starts_with_scaling(model):
         assert isinstance(model, nn.Sequential)
@@ -140,6 +141,7 @@ def _fill_tied(model: nn.Module, state: dict[str, Tensor], path: str) -> None:
 
 
 def _check_values(name: str, tensor: Tensor, target: Tensor, path: str) -> None:
+    """Raise ModelError unless a tensor is dense, of the target's kind, and finite in its dtype."""
     kind = f"{tensor.dtype}".removeprefix("torch.")
     if tensor.is_meta or tensor.layout != torch.strided or tensor.is_quantized:
         kind = "on the meta device" if tensor.is_meta else "sparse or quantized"

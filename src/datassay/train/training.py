@@ -59,9 +59,9 @@ class TrainedNetworks:
         parts = torch.as_tensor(x).split(CHUNK)
         return torch.cat([self.outputs(chunk).double() for chunk in parts], 1)
 
-    def subset(self, networks: slice) -> TrainedNetworks:
+    def subset(self, which: slice) -> TrainedNetworks:
         """Select some of the networks."""
-        return TrainedNetworks(self.template, {n: t[networks] for n, t in self.state.items()})
+        return TrainedNetworks(self.template, {n: t[which] for n, t in self.state.items()})
 
 
 @checks_arguments
@@ -305,6 +305,7 @@ def _optimizer_step(recipe: Recipe, weights: list[Tensor]) -> Callable[[], None]
 def _train_targets(
     samples: SampleSet, recipe: Recipe, n_outputs: int, dtype: torch.dtype
 ) -> Tensor:
+    """Return targets as the loss takes them: class indices, or matrices of numbers or 0 and 1."""
     y = torch.as_tensor(samples.y)
     if not samples.is_classification:
         return y.to(dtype).reshape(len(y), -1)
@@ -338,6 +339,7 @@ def _forward(
 def _sample_loss(
     outputs: Float[Tensor, "S n k"], y: Tensor, recipe: Recipe
 ) -> Float[Tensor, "S n"]:
+    """Return each sample's loss under each network, summed over its outputs."""
     if recipe.loss == "mse":
         return 0.5 * (outputs - y).square().sum(2)
     if recipe.loss == "bce":

@@ -126,10 +126,10 @@ def output_geometry(
         rows = torch.empty(len(x), layers.n_outputs, size, dtype=torch.float64)
         outputs = torch.empty(len(x), layers.n_outputs, dtype=torch.float64)
         for start in range(0, len(x), CHUNK_SAMPLES):
-            rows_of = slice(start, start + CHUNK_SAMPLES)
-            outputs[rows_of], blocks = jacobian(frozen, layers, x[rows_of])
-            rows[rows_of] = project(blocks, projections)
-            progress("collect Jacobians", min(rows_of.stop, len(x)), len(x))
+            chunk = slice(start, start + CHUNK_SAMPLES)
+            outputs[chunk], blocks = jacobian(frozen, layers, x[chunk])
+            rows[chunk] = project(blocks, projections)
+            progress("collect Jacobians", min(chunk.stop, len(x)), len(x))
         features = DenseFeatures(rows)
     else:
         features, outputs, weights = shared

@@ -41,13 +41,13 @@ def _is_plain(loss: object) -> bool:
 def check_n_outputs(samples: SampleSet, n_outputs: int) -> None:
     """Raise ModelError unless k is one per class (or 1 for two classes), or one a target."""
     if samples.is_classification:
-        allowed = {samples.n_classes} | ({1} if samples.n_classes == 2 else set())
-        rule = f"{samples.n_classes} outputs, one per class" + " (or 1 for two classes)" * (
-            len(allowed) - 1
-        )
+        allowed = {1, 2} if samples.n_classes == 2 else {samples.n_classes}
+        rule = f"{samples.n_classes} outputs, one per class"
+        rule += " (or 1 for two classes)" if len(allowed) > 1 else ""
     else:
         n_targets = 1 if samples.y.ndim == 1 else samples.y.shape[1]
-        allowed, rule = {n_targets}, f"{n_targets} output{'s' * (n_targets > 1)}, one a target"
+        plural = "s" if n_targets > 1 else ""
+        allowed, rule = {n_targets}, f"{n_targets} output{plural}, one a target"
     if n_outputs not in allowed:
         raise ModelError(f"the model must have {rule}; got {n_outputs}. Change its last layer.")
 

@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class Engine:
-    """Computes pieces in this process; shared values must not change before the last result."""
+    """An engine that computes pieces in this process; shared values must not change meanwhile."""
 
     def map(
         self, function: Callable[[Any, Any], Result], shared: Any, pieces: Sequence[Any]

@@ -69,7 +69,7 @@ def _safe_path() -> Iterator[None]:
 
 
 def _attempt(*sent: Any) -> Any:
-    """Return the packed result, or our error, which joblib would raise as soon as it comes."""
+    """Return the packed result or our error, which joblib would raise out of order."""
     try:
         return compute(*sent)
     except DatassayError as error:

@@ -168,7 +168,7 @@ def _with_axis(
 
 
 def check_logits(loss: Any, bound: Objective, model: nn.Module, batch: Any) -> list[str]:
-    """Warn where outputs are probabilities though the loss takes logits; raise under 'auto'."""
+    """Return a warning where outputs are probabilities though the loss takes logits, or raise."""
     if bound.name != "cross_entropy":
         return []
     outputs = _outputs(model, batch)
@@ -185,15 +185,15 @@ def check_logits(loss: Any, bound: Objective, model: nn.Module, batch: Any) -> l
     sums = outputs.double().sum(1)
     if bool((outputs < 0).any()) or bool(((sums - 1).abs() > SUMS_TO_ONE).any()):
         return []
-    state = "the network's outputs are probabilities: each sample's are positive and sum to 1"
+    claim = "the network's outputs are probabilities: each sample's are positive and sum to 1"
     if isinstance(loss, str) and loss == "auto":
         raise SettingError(
-            f"loss='auto' takes outputs for logits; {state}. Leave out the network's softmax where "
+            f"loss='auto' takes outputs for logits; {claim}. Leave out the network's softmax where "
             "the training's loss was -log of the outputs, or pass loss=nn.CrossEntropyLoss() where "
             "it took them as logits."
         )
     return [
-        f"{state}, and this loss takes them as logits. That is right only if the training did so "
+        f"{claim}, and this loss takes them as logits. That is right only if the training did so "
         "too; else leave out the softmax."
     ]
 

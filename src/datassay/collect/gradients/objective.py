@@ -68,7 +68,7 @@ class Objective:
         return self.of_outputs(outputs, targets).sum(1) * weights_of(batch, outputs)
 
     def at_places(self, model: nn.Module, batch: Any) -> Float[Tensor, "b places"]:
-        """Compute each sample's loss at each place; that of token t + 1 stands at t."""
+        """Compute each sample's loss at each place; for next tokens, token t + 1's stands at t."""
         if self.function is not None:
             raise SettingError("a loss of your own has no positions; take a loss by name.")
         outputs, targets = self.align(outputs_of(model, batch), targets_of(batch))
@@ -99,11 +99,11 @@ class Objective:
         return flat[:, None], values[:, None]
 
     def _align_classes(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Return outputs, [b, places, k], and classes [b, places] or probabilities like them."""
         if targets.is_floating_point() and outputs.shape[1:] == (1,):
             targets = targets.reshape(-1, 1)
         if targets.is_floating_point() and targets.shape == outputs.shape:
-            targets = targets.to(outputs)
-            return self.classes_last(outputs, None), self.classes_last(targets, None)
+            return self.classes_last(outputs, None), self.classes_last(targets.to(outputs), None)
         positions = self.classes_last(outputs, targets.shape[1:])
         classes = targets.long().reshape(len(outputs), -1)
         if classes.shape[1] != positions.shape[1]:

@@ -244,7 +244,7 @@ def seed_draws(*seeds: Any) -> Iterator[None]:
 
 
 def fix_draws(dataset: Any, indices: Sequence[Any], name: str) -> tuple[Any, tuple[str, ...]]:
-    """Return a Dataset that repeats its samples, or one draw of each and a warning."""
+    """Return the Dataset if its samples never change, else one fixed draw of each and a warning."""
     positions = np.linspace(0, len(indices) - 1, min(LOOKED_AT, len(indices))).astype(int)
     probe = [indices[position] for position in positions.tolist()]
     if not _differ(lambda i: dataset[i], probe, name):

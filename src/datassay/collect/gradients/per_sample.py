@@ -184,7 +184,7 @@ class PerSample:
 
 
 def _change(model: nn.Module, probe: Any, values: Values, floor: float = 1e-30) -> float:
-    """Return how far values of samples together are from those of each alone, as a share."""
+    """Return how far values of samples together are from those of each alone, over the largest."""
     with user_code(failure_message), torch.no_grad():
         joint = values(model, probe)
         separate = torch.cat([values(model, _sample(probe, i)) for i in range(batch_size(probe))])

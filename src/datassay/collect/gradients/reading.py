@@ -63,7 +63,7 @@ class Loaded:
     warnings: tuple[str, ...] = ()
 
     def batches(self, size: int) -> Batches:
-        """Return the samples in batches of `size`, unless the loader has one; positions are ids."""
+        """Return the samples in batches of the loader's size, else `size`; indices may be ids."""
         indices = self.order.indices
 
         def parts() -> Iterator[tuple[np.ndarray | None, Any]]:
@@ -122,7 +122,7 @@ class Streamed:
             )
 
     def batches(self, size: int) -> Batches:
-        """Return the samples in batches of `size`, or as the stream has them, counted as ids."""
+        """Return batches of `size` samples, or the stream's own; positions stand in for ids."""
 
         def parts() -> Iterator[tuple[np.ndarray | None, Any]]:
             sha, n = hashlib.sha256(), 0
@@ -163,8 +163,8 @@ class Streamed:
                 batch = stored[indices[run[0]]]
                 start = ends[indices[run[0]]] - batch_size(batch)
                 ids, fields = with_ids(batch)
-                rows_of = (idx[run] - start).tolist()
-                yield idx[run] if ids is None else ids[rows_of], rows(fields, rows_of)
+                local_idx = (idx[run] - start).tolist()
+                yield idx[run] if ids is None else ids[local_idx], rows(fields, local_idx)
 
         return Batches(
             parts, None, len(idx), lambda few: self._subset(size, idx[list(few)].tolist())
@@ -199,7 +199,7 @@ def samples_or_batches(
     *,
     queries: bool = False,
 ) -> Read:
-    """Return arrays, frames and Datasets of pairs as a SampleSet; else what reads batches."""
+    """Return a SampleSet for arrays, frames or Datasets of pairs, else a reader of batches."""
     # Data is what `as_samples` takes; a DataLoader, whose sampler says which samples it stands for;
     # an IterableDataset; a Dataset, a `datasets.Dataset` or a list of samples that are dictionaries
     # or tuples of other than two. Training samples weigh as often as they are drawn.
@@ -261,7 +261,7 @@ def _open_loader(loader: DataLoader, name: str, *, queries: bool) -> Loaded | St
 
 
 def _fix_order(loader: DataLoader) -> DataLoader:
-    """Return a loader whose Dataset gives whole batches, in its order where it is shuffled."""
+    """Return the loader of a Dataset of whole batches, without its shuffling."""
     if loader.batch_sampler is not None or not isinstance(loader.sampler, RandomSampler):
         return loader
     return DataLoader(loader.dataset, None, collate_fn=loader.collate_fn)
@@ -321,7 +321,8 @@ def _in_arrays(samples: SampleSet, size: int, integers: bool) -> Iterator[tuple[
     for start in range(0, len(samples), size):
         rows = slice(start, start + size)
         x = torch.tensor(np.asarray(samples.x[rows]))  # a copy: networks may work in place
-        x = x.long() if integers else x if x.is_floating_point() else x.float()
+        if integers or not x.is_floating_point():
+            x = x.long() if integers else x.float()
         yield samples.ids[rows], (x, torch.tensor(np.asarray(samples.y[rows])))
 
 

@@ -132,7 +132,7 @@ class Landmarks:
     device: str = "cpu"  # where products with them are computed
 
     def features(self, blocks: Mapping[str, Block]) -> Float[Tensor, "rows m"]:
-        """Compute Φ with ΦΦᵀ = Θ_nm Θ_mm⁺ Θ_mn, [rows, m] float64, in rows m² operations."""
+        """Compute Φ with ΦΦᵀ = Θ_nm Θ_mm⁺ Θ_mn, [rows, m]: a kernel and rows m² operations."""
         columns = kernel(dict(blocks), dict(self.blocks), "averaged", device=self.device)
         result = torch.zeros_like(columns)  # without a feature of what the pivots lack
         pivoted, rank = columns[:, self.pivots], len(self.pivots)
