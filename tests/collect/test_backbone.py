@@ -25,8 +25,8 @@ LABELS = np.tile(["yes", "no"], 10)
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch):
-    monkeypatch.setitem(choice.NAMED, "tiny", image_encoder)
-    monkeypatch.setitem(choice.NAMED, "words", text_encoder)
+    monkeypatch.setitem(choice.ENCODERS, "tiny", image_encoder)
+    monkeypatch.setitem(choice.ENCODERS, "words", text_encoder)
     monkeypatch.setattr(embedding_pass, "CHUNK", 4)
     for kind, code in (("image", "tiny"), ("text", "words")):
         here = WeightsFile("datassay", "datassay", "", "")
@@ -92,12 +92,12 @@ def test_a_killed_pass_goes_on(tmp_path, monkeypatch):
     folder, store = photographs(tmp_path / "photos"), tmp_path / "kept"
     whole = da.load(folder, encode=Backbone("tiny"))
     seen, reported = [], []
-    monkeypatch.setitem(choice.NAMED, "tiny", lambda: image_encoder(seen, fails_after=6))
+    monkeypatch.setitem(choice.ENCODERS, "tiny", lambda: image_encoder(seen, fails_after=6))
     with pytest.raises(KeyboardInterrupt):
         da.load(folder, encode=Backbone("tiny", store))
     assert 6 <= sum(seen) < 12
     seen.clear()
-    monkeypatch.setitem(choice.NAMED, "tiny", lambda: image_encoder(seen))
+    monkeypatch.setitem(choice.ENCODERS, "tiny", lambda: image_encoder(seen))
     resumed = da.load(
         folder, encode=Backbone("tiny", store, progress=lambda *a: reported.append(a))
     )
@@ -132,7 +132,7 @@ def test_texts_keep_their_columns_and_tell_what_was_cut(caplog):
 
 
 def test_a_text_is_embedded_once(monkeypatch):
-    seen, make = [], choice.NAMED["words"]
+    seen, make = [], choice.ENCODERS["words"]
 
     def encoder():
         one = make()
@@ -140,7 +140,7 @@ def test_a_text_is_embedded_once(monkeypatch):
             one, embed=lambda texts, device: seen.extend(texts) or one.embed(texts, device)
         )
 
-    monkeypatch.setitem(choice.NAMED, "words", encoder)
+    monkeypatch.setitem(choice.ENCODERS, "words", encoder)
     notes = np.array([f"word {i % 7} again" for i in range(30)])
     train, _ = da.load((notes, ["yes", "no"] * 15), encode=Backbone("words"))
     assert sorted(seen) == sorted(set(notes))
@@ -155,7 +155,7 @@ def test_numbers_that_only_rounding_moves(monkeypatch):
         made.network.weight.data[:, 2] *= 1e-20
         return made
 
-    monkeypatch.setitem(choice.NAMED, "words", encoder)
+    monkeypatch.setitem(choice.ENCODERS, "words", encoder)
     train, _ = da.load((TEXTS, LABELS), encode=Backbone("words"))
     assert (train.x[:, 2] == 0).all() and (train.x[:, 3] != 0).any()
     assert "1 of its numbers vary by less than a millionth of what the" in train.encoding.note
@@ -227,7 +227,7 @@ def of_edges():
 
 
 def test_small_images_that_pixels_predict_poorly_are_read_by_the_encoder(monkeypatch):
-    monkeypatch.setitem(choice.NAMED, "tiny", of_edges)
+    monkeypatch.setitem(choice.ENCODERS, "tiny", of_edges)
     x, y = stripes()
     train, val = da.load((x, y), encode=Backbone())
     assert train.encoding.name == val.encoding.name == "tiny" and train.x.shape == (48, 3)

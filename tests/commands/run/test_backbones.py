@@ -16,8 +16,8 @@ MISSING = WeightsFile("no_such_package", "", "", "")
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch):
-    monkeypatch.setitem(choice.NAMED, "tiny", image_encoder)
-    monkeypatch.setitem(choice.NAMED, "words", text_encoder)
+    monkeypatch.setitem(choice.ENCODERS, "tiny", image_encoder)
+    monkeypatch.setitem(choice.ENCODERS, "words", text_encoder)
     monkeypatch.setitem(choice.OWN, "image", ("tiny", "torch", MISSING))
     monkeypatch.setitem(choice.OWN, "text", ("words", "torch", MISSING))
 
