@@ -26,7 +26,7 @@ class PermutationEquivariant(nn.Module):
     """
 
     def __init__(self, in_channels: int = 1, out_channels: int = 1):
-        """Uniform initial weights of variance 1 / (3 in_channels), Γ smaller; needs no set size.
+        """Draw uniform initial weights of variance 1 / (3 in_channels), Γ smaller; M may be any.
 
         Args:
             in_channels: c of the inputs; 1 also takes inputs without a channel axis.

@@ -33,7 +33,7 @@ class PixelPreparation:
     mode: str = "bicubic"
 
     def __call__(self, image: Any) -> Float[Tensor, "3 side side"]:
-        """Crop, resize and scale one image as the network's training images were.
+        """Prepare one image as the network's training images were: crop, resize and scale it.
 
         Args:
             image: [channels, height, width] in [0, 1], 1 or 3 channels, of any size.
