@@ -45,7 +45,7 @@ def test_a_stack_trains_what_its_networks_are_alone_and_threads_change_no_bit():
         assert torch.get_num_threads() == 2
     for one, predicted, same in zip(some, together, again, strict=True):
         assert (predicted == same).all()
-        everyone = np.tile(one.chosen, (3, 1))
+        everyone = np.tile(one.train_idx, (3, 1))
         alone = one.learner.answers(one.samples, one.held_out, everyone, one.weights)
         assert np.allclose(predicted, alone[list(one.seeds)], atol=1e-4)
 
