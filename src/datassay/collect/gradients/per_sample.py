@@ -250,7 +250,8 @@ class PerSample:
         slopes = None
         if self._vectorised:
             try:
-                slopes = _vmap_slopes(weighted_sum, tensors, batch, weight)
+                with self._freeze():
+                    slopes = _vmap_slopes(weighted_sum, tensors, batch, weight)
             except Exception as error:  # noqa: BLE001 whatever torch.func cannot: one at a time
                 self._vectorised = False
                 self.warnings.append(
@@ -260,7 +261,8 @@ class PerSample:
                     "faster."
                 )
         if slopes is None:
-            slopes = _loop_slopes(weighted_sum, tensors, batch, weight)
+            with self._freeze():
+                slopes = _loop_slopes(weighted_sum, tensors, batch, weight)
         return {b.name: [slopes[f"inner.{b.parameters[0]}"].reshape(-1, *b.shape)] for b in direct}
 
     @contextmanager
