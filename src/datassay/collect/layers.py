@@ -8,8 +8,9 @@ slower.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import cast
 
 import torch
@@ -88,6 +89,41 @@ def matrix(uses: list[Use], rows: int) -> Float[Tensor, "b rows columns"]:
     for use in uses[1:]:
         total = total + _to_matrix(use, rows)
     return total
+
+
+def weighted_sum(
+    uses: list[Use], weights: Float[Tensor, " b"], rows: int
+) -> Float[Tensor, "rows columns"]:
+    """Sum the gradients over samples, each times a weight, without forming those of a sample."""
+    total: Tensor | float = 0.0
+    for use in uses:
+        if not isinstance(use, Factors):
+            total = total + torch.tensordot(weights.to(use), use, 1)
+            continue
+        right = (use.right * weights.to(use.right)[:, None, None]).flatten(0, 1)
+        if use.is_sparse:
+            into = right.new_zeros(rows, right.shape[1])
+            total = total + into.index_add_(0, use.left.flatten(), right)
+        else:
+            total = total + use.left.flatten(0, 1).T @ right
+    assert isinstance(total, Tensor)
+    return total
+
+
+def join_samples(uses_of: Sequence[list[Use]], rows: int) -> list[Use]:
+    """Join the uses of single samples to those of a batch; places that a sample lacks are 0."""
+    if any(not isinstance(use, Factors) for uses in uses_of for use in uses):
+        shape = next(matrix(uses, rows) for uses in uses_of if uses)
+        return [torch.cat([matrix(u, rows) if u else torch.zeros_like(shape) for u in uses_of])]
+    factors = [[use for use in uses if isinstance(use, Factors)] for uses in uses_of]
+    lefts = [torch.cat([use.left[0] for use in uses]) for uses in factors if uses]
+    rights = [torch.cat([use.right[0] for use in uses]) for uses in factors if uses]
+    for position, uses in enumerate(factors):
+        if not uses:
+            lefts.insert(position, lefts[0][:0])
+            rights.insert(position, rights[0][:0])
+    pad = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
+    return [Factors(pad(lefts), pad(rights))]
 
 
 def used_rows(uses: list[Use]) -> Int[Tensor, " r"] | None:

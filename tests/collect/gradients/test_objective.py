@@ -231,6 +231,8 @@ PIXELS = torch.arange(N * 6).view(N, 2, 3) % K
         (nn.HuberLoss(reduction="sum"), outputs(N, K), VALUES),
         (nn.SmoothL1Loss(beta=0.5), outputs(N, K), VALUES),
         (nn.L1Loss(), outputs(N, K), VALUES),
+        (nn.KLDivLoss(reduction="batchmean"), outputs(N, K).log_softmax(1), SOFT),
+        (nn.KLDivLoss(reduction="sum"), outputs(N, K).log_softmax(1), SOFT),
         (nn.PoissonNLLLoss(), outputs(N, K), VALUES.abs()),
         (nn.BCEWithLogitsLoss(torch.tensor([1.0, 2.0, 3.0])), outputs(N, K), LABELS.double()),
     ],

@@ -4,9 +4,11 @@ import pytest
 import torch
 from torch import nn
 
+from datassay.collect.gradients.batches import rows
 from datassay.collect.gradients.blocks import chosen_parameters
 from datassay.collect.gradients.criteria import objective
 from datassay.collect.gradients.per_sample import PerSample
+from datassay.collect.layers import matrix
 from datassay.errors import ModelError
 from helpers.jacobians import Tied as Decoder
 from helpers.jacobians import Twice
@@ -180,7 +182,7 @@ def mean(model, batch):
 @pytest.mark.parametrize(
     ("call", "loss", "message"),
     [
-        (lambda x: x - x.mean(0), "auto", "depend on that sample alone; two samples together"),
+        (lambda x: x - x.mean(0), "auto", "depend on that sample alone; samples together"),
         (lambda x: x, mean, "must have one row per sample"),
         (lambda x: x[:, :4], "cross_entropy", "must run on the batches given; that raised"),
     ],
@@ -192,3 +194,82 @@ def test_losses_that_are_refused(call, loss, message):
     values = objective("auto", model, (x, y)).losses
     with pytest.raises(ModelError, match="must be finite; got NaN or infinity"):
         next(built(model, "auto").gradients(values, (x / 0, y)))
+
+
+class Jagged(nn.Module):
+    """Its first layer gets the words of all samples in one long row, without the padding."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.head = nn.Linear(3, 5), nn.Linear(5, 3)
+
+    def forward(self, x):
+        is_word = x[..., 0] != 0
+        hidden = x.new_zeros(*is_word.shape, 5)
+        hidden[is_word] = torch.tanh(self.words(x[is_word]))
+        return self.head(hidden.sum(1))
+
+
+class TimeFirst(Jagged):
+    def forward(self, x):
+        return self.head(torch.tanh(self.words(x.transpose(0, 1))).sum(0))
+
+
+class SecondUse(Jagged):
+    """Samples that begin with a 1 use the head's weights once more."""
+
+    def forward(self, x):
+        hidden = torch.tanh(self.words(x.sum(1)))
+        again = hidden @ self.head.weight.T**2
+        return self.head(hidden) + again * (x[:, 0, 0] == 1)[:, None]
+
+
+def lengths(*sizes, width=6):
+    """Samples of some lengths, padded with 0."""
+    torch.manual_seed(2)
+    is_word = torch.arange(width) < torch.tensor(sizes)[:, None]
+    return torch.randn(len(sizes), width, 3) * is_word[..., None], torch.arange(len(sizes)) % 3
+
+
+@pytest.mark.parametrize("sizes", [(4, 4, 2, 6), (4, 4, 4, 3), (4, 4, 1, 5, 6)])
+def test_samples_whose_parts_are_one_long_row_are_told_apart(sizes):
+    """The total may divide by the batch; the first two, which are looked at first, are alike."""
+    engine = check(Jagged(), lengths(*sizes), len(sizes))
+    assert any("one at a time, since words" in warning for warning in engine.warnings)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 6])
+def test_a_first_axis_that_counts_time_is_seen_in_any_batch(n):
+    """Training came by single samples, queries come together; n = 6 is the length, too."""
+    model, (x, y) = TimeFirst().double().eval(), lengths(*[6] * n)
+    x = x.double()
+    single = objective("cross_entropy", model, (x[:1], y[:1])).losses
+    engine = PerSample(model, chosen_parameters(model, None), (x[:1], y[:1]), single)
+    together = next(engine.gradients(single, (x, y)))
+    alone = [next(engine.gradients(single, (x[i : i + 1], y[i : i + 1]))) for i in range(n)]
+    for block in engine.blocks:
+        ours = matrix(together[block.name], block.shape[0])
+        each = torch.cat([matrix(g[block.name], block.shape[0]) for g in alone])
+        torch.testing.assert_close(ours, each)
+
+
+def test_a_measure_that_mixes_queries_is_refused():
+    model, (x, y) = TimeFirst().double().eval(), lengths(6, 6, 6)
+    batch = (x.double(), y)
+    own = objective("cross_entropy", model, batch).losses
+    engine = PerSample(model, chosen_parameters(model, None), rows(batch, slice(0, 1)), own)
+
+    def centred(model, batch):
+        outputs = model(batch[0])
+        return (outputs - outputs.mean(0))[:, 0]
+
+    with pytest.raises(ModelError, match="that sample alone; samples together differ by"):
+        next(engine.gradients(centred, batch))
+
+
+def test_a_use_of_weights_that_the_first_samples_do_not_show_is_refused():
+    batch = lengths(6, 6, 6, 6)
+    check(SecondUse(), batch, 4)
+    batch[0][3, 0, 0] = 1.0
+    with pytest.raises(ModelError, match="gradients by head cannot be told: the network uses its"):
+        check(SecondUse(), batch, 4)

@@ -121,7 +121,8 @@ class OfCriterion:
 
 def of_criterion(loss: nn.Module) -> Objective:
     """Turn a criterion of torch, with its settings, into a loss of each sample."""
-    averaged = getattr(loss, "reduction", "mean") != "sum"
+    # "batchmean" of KLDivLoss averages over samples alone.
+    averaged = getattr(loss, "reduction", "mean") not in {"sum", "batchmean"}
     if isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss):  # log-probabilities are their own logits
         smoothing = getattr(loss, "label_smoothing", 0.0)
         return Objective("cross_entropy", None, smoothing, loss.weight, ignored=loss.ignore_index)

@@ -21,17 +21,33 @@ from datassay.collect.gradients.batches import batch_size, map_batch, rows, to_m
 from datassay.collect.gradients.blocks import Block, as_matrix, blocks_of
 from datassay.collect.gradients.criteria import failure_message
 from datassay.collect.jacobian.suitable import plain_attention
-from datassay.collect.layers import Given, Use, kind_of, matrix, tensors_of
+from datassay.collect.layers import (
+    Given,
+    Use,
+    join_samples,
+    kind_of,
+    matrix,
+    tensors_of,
+    weighted_sum,
+)
 from datassay.errors import ModelError
 from datassay.models.user_code import user_code
 
 # From the model and a batch to numbers, one or several a sample: [b, ...].
 Values = Callable[[nn.Module, Any], Tensor]
 Gradients = dict[str, list[Use]]
+# From the values to what each is multiplied by, once a pass.
+Cotangents = Callable[[Tensor], Iterable[Tensor]]
 # A sample's gradients in a batch and alone differ by less than this share.
 APART = 1e-3
+# Beside the largest layer's gradients those of a layer below this share are rounding.
+NEGLIGIBLE = 1e-5
 # Losses below this are rounding, in float64 too: the square of what float32 rounds at 1.
 ROUNDING = float(torch.finfo(torch.float32).eps) ** 2
+
+
+def _ones(values: Tensor) -> list[Tensor]:
+    return [torch.ones_like(values)]
 
 
 class PerSample:
@@ -49,6 +65,7 @@ class PerSample:
         self.model, self.warnings = model, []  # filled by the passes
         self.blocks = blocks_of(model, parameters)
         self._vectorised = True
+        self._is_alone = False  # samples are differentiated one at a time
         self._check_apart(probe, values if separable is None else separable)
         # Numbers that a pass holds for each sample, about.
         self.values_held = max(block.size for block in self.blocks)
@@ -60,15 +77,44 @@ class PerSample:
         self,
         values: Values,
         batch: Any,
-        cotangents: Callable[[Tensor], Iterable[Tensor]] = lambda v: [torch.ones_like(v)],
+        cotangents: Cotangents = _ones,
     ) -> Iterator[Gradients]:
         """Yield every sample's gradients of Σ over its values, [b, ...], of cotangent · value."""
         # For each cotangent, one backward pass yields each block's uses: their `matrix` is
-        # [b, rows, columns]. Tensors without a known layer cost another two passes.
-        size = batch_size(batch)
+        # [b, rows, columns]. Tensors without a known layer cost another two passes; the comparison
+        # with autograd costs two a batch.
+        is_single, wrong = batch_size(batch) == 1, None
+        try:
+            result, weights, recorded = self._differentiate(values, batch, cotangents)
+        except _UnfitError as error:
+            if is_single:
+                raise
+            wrong = error.block.name
+            with user_code(failure_message), torch.no_grad():
+                result = values(self.model, batch)
+            weights, recorded = [w.to(result) for w in cotangents(result)], []
+        if recorded and not (is_single or self._is_alone):
+            recorded[0] |= self._direct_gradients(values, batch, weights[0])
+            wrong = self._find_wrong(values, batch, weights[0], recorded[0])
+        if wrong and not self._is_alone:
+            self._is_alone = True
+            self.warnings.append(
+                f"samples are differentiated one at a time, since {wrong} gets tensors whose "
+                "first axis does not count them. Give it [samples, ...] to be faster."
+            )
+        if self._is_alone and not is_single:
+            yield from self._one_at_a_time(values, batch, result, weights)
+            return
+        for weight, gradients in zip(weights, recorded, strict=True):
+            has_direct = any(not b.layers and b.name in gradients for b in self.blocks)
+            yield gradients | ({} if has_direct else self._direct_gradients(values, batch, weight))
+
+    def _differentiate(
+        self, values: Values, batch: Any, cotangents: Cotangents
+    ) -> tuple[Tensor, list[Tensor], list[Gradients]]:
+        """Return the batch's values, the cotangents, and for each the gradients by known layers."""
         # Not while the caller runs: a generator's context would leak into it.
-        all_gradients = []
-        with self._freeze(), _Recording(self.model, self.blocks, size) as record:
+        with self._freeze(), _Recording(self.model, self.blocks, batch_size(batch)) as record:
             with user_code(failure_message), torch.enable_grad():
                 result = values(self.model, batch)
             if not torch.isfinite(result).all():
@@ -77,24 +123,65 @@ class PerSample:
                     "the weights and the scale of the inputs."
                 )
             weights = [w.to(result) for w in cotangents(result.detach())]
-            for index, weight in enumerate(weights):
-                is_last = index == len(weights) - 1
-                all_gradients.append(record.differentiate(result, weight, keep=not is_last))
-        for weight, gradients in zip(weights, all_gradients, strict=True):
-            with self._freeze():
-                direct = self._direct_gradients(values, batch, weight)
-            yield gradients | direct
+            recorded = [
+                record.differentiate(result, weight, keep=index < len(weights) - 1)
+                for index, weight in enumerate(weights)
+            ]
+        return result.detach(), weights, recorded
+
+    def _find_wrong(
+        self, values: Values, batch: Any, weight: Tensor, gradients: Gradients
+    ) -> str | None:
+        """Return the block whose gradients, summed by random weights, are not autograd's."""
+        # Weights that differ tell apart whose gradient is whose.
+        draws = torch.rand(batch_size(batch), 2, generator=torch.Generator().manual_seed(0))
+        drawn = ((draws[:, 0] < 0.5).double() * 2 - 1) * (0.5 + draws[:, 1])
+        shaped = drawn.to(weight).view(-1, *[1] * (weight.ndim - 1))
+        truth = self._by_autograd(self.blocks, batch, values, weight * shaped)
+        largest = max(slope.norm() for slope in truth.values())
+        for block in self.blocks:
+            theirs = truth[block.name]
+            ours = torch.zeros_like(theirs)
+            if block.name in gradients:
+                ours = weighted_sum(gradients[block.name], drawn, block.shape[0])
+            if (ours - theirs).norm() > APART * theirs.norm() + NEGLIGIBLE * largest:
+                return block.name
+        return None
+
+    def _one_at_a_time(
+        self, values: Values, batch: Any, result: Tensor, weights: list[Tensor]
+    ) -> Iterator[Gradients]:
+        """Yield the same from passes over single samples; raise if samples are not independent."""
+        results: list[list[Gradients]] = [[] for _ in weights]
+        scale = result.abs().max()
+        for i in range(batch_size(batch)):
+            sample = _sample(batch, i)
+            value, parts, recorded = self._differentiate(
+                values, sample, lambda _, i=i: [w[i : i + 1] for w in weights]
+            )
+            if value.shape != result[i : i + 1].shape:
+                raise ModelError(_one_row_each(batch_size(batch), list(result.shape)))
+            if (value - result[i : i + 1]).abs().max() > APART * scale:
+                raise ModelError(_mixed(float((value - result[i : i + 1]).abs().max() / scale)))
+            for of_weight, part, gradients in zip(results, parts, recorded, strict=True):
+                of_weight.append(gradients | self._direct_gradients(values, sample, part))
+        for index, (weight, each) in enumerate(zip(weights, results, strict=True)):
+            used = [b for b in self.blocks if any(b.name in gradients for gradients in each)]
+            joined = {
+                b.name: join_samples([g.get(b.name, []) for g in each], b.shape[0]) for b in used
+            }
+            wrong = None if index else self._find_wrong(values, batch, weight, joined)
+            if wrong:
+                raise ModelError(
+                    f"gradients by {wrong} cannot be told: the network uses its weights elsewhere, "
+                    "in ways that the first samples did not show. Leave it out (parameters=)."
+                )
+            yield joined
 
     def _check_apart(self, probe: Any, values: Values) -> None:
         change = _change(self.model, probe, values)
         if change > APART and not self._only_rounds(probe, values):
-            amount = f"{change:.1%}" if change < 10 else f"{min(change, 1e6):,.0f} times their size"
-            raise ModelError(
-                "each sample's loss must depend on that sample alone; two samples together differ "
-                f"by {amount} from each alone. Take out what mixes the batch or draws at "
-                "random: statistics over the batch (batch norm without running ones), attention "
-                "across samples, noise."
-            )
+            raise ModelError(_mixed(change))
 
     def _only_rounds(self, probe: Any, values: Values) -> bool:
         """Return whether samples are independent in float64: float32 only rounds a loss near 0."""
@@ -110,11 +197,12 @@ class PerSample:
         unsuitable, candidates = [], [block for block in self.blocks if block.layers]
         while True:
             try:
-                gradients = next(self.gradients(values, probe))
+                _, (weight,), (gradients,) = self._differentiate(values, probe, _ones)
                 break
             except _UnfitError as error:  # this layer directly, and again
                 self.blocks = [block for block in self.blocks if block.name != error.block.name]
                 unsuitable += error.block.parameters
+        gradients |= self._direct_gradients(values, probe, weight)
         uses = [use for result in gradients.values() for use in result]
         self.values_held += sum(t.numel() for use in uses for t in tensors_of(use)) // batch_size(
             probe
@@ -131,16 +219,21 @@ class PerSample:
                     unsuitable += block.parameters
         return unsuitable
 
-    def _by_autograd(self, blocks: list[Block], sample: Any, values: Values) -> dict[str, Tensor]:
+    def _by_autograd(
+        self, blocks: list[Block], batch: Any, values: Values, weight: Tensor | float = 1.0
+    ) -> dict[str, Tensor]:
         parameters = dict(self.model.named_parameters())
         tensors = [parameters[p] for block in blocks for p in block.parameters]
         before = [t.requires_grad for t in tensors]
         for tensor in tensors:
             tensor.requires_grad_()
         with torch.enable_grad():
-            slopes = torch.autograd.grad(
-                values(self.model, sample).sum(), tensors, allow_unused=True, materialize_grads=True
-            )
+            total = (values(self.model, batch) * weight).sum()
+            slopes = [torch.zeros_like(tensor) for tensor in tensors]
+            if total.requires_grad:
+                slopes = torch.autograd.grad(
+                    total, tensors, allow_unused=True, materialize_grads=True
+                )
         for tensor, was in zip(tensors, before, strict=True):
             tensor.requires_grad_(was)
         by_tensor = iter(slopes)
@@ -157,7 +250,8 @@ class PerSample:
         slopes = None
         if self._vectorised:
             try:
-                slopes = _vmap_slopes(weighted_sum, tensors, batch, weight)
+                with self._freeze():
+                    slopes = _vmap_slopes(weighted_sum, tensors, batch, weight)
             except Exception as error:  # noqa: BLE001 whatever torch.func cannot: one at a time
                 self._vectorised = False
                 self.warnings.append(
@@ -167,7 +261,8 @@ class PerSample:
                     "faster."
                 )
         if slopes is None:
-            slopes = _loop_slopes(weighted_sum, tensors, batch, weight)
+            with self._freeze():
+                slopes = _loop_slopes(weighted_sum, tensors, batch, weight)
         return {b.name: [slopes[f"inner.{b.parameters[0]}"].reshape(-1, *b.shape)] for b in direct}
 
     @contextmanager
@@ -189,12 +284,26 @@ def _change(model: nn.Module, probe: Any, values: Values, floor: float = 1e-30) 
         joint = values(model, probe)
         separate = torch.cat([values(model, _sample(probe, i)) for i in range(batch_size(probe))])
     if joint.shape != separate.shape:
-        raise ModelError(
-            "losses and measures must have one row per sample; "
-            f"{batch_size(probe)} samples give {list(joint.shape)}. Take "
-            "reduction='none' in the loss, and no mean over the batch."
-        )
+        raise ModelError(_one_row_each(batch_size(probe), list(joint.shape)))
     return float((joint - separate).abs().max() / separate.abs().max().clamp_min(floor))
+
+
+def _mixed(change: float) -> str:
+    """Explain that samples are not independent, whose values together differ by such a share."""
+    amount = f"{change:.1%}" if change < 10 else f"{min(change, 1e6):,.0f} times their size"
+    return (
+        "each sample's loss must depend on that sample alone; samples together differ "
+        f"by {amount} from each alone. Take out what mixes the batch or draws at random: "
+        "statistics over the batch (batch norm without running ones), attention across samples, "
+        "noise."
+    )
+
+
+def _one_row_each(n: int, shape: list[int]) -> str:
+    return (
+        f"losses and measures must have one row per sample; {n} samples give {shape}. Take "
+        "reduction='none' in the loss, and no mean over the batch."
+    )
 
 
 class _UnfitError(ModelError):
