@@ -110,7 +110,7 @@ class Run(TypedDict, total=False):
     dynamics: str
 
 
-RUN = tuple(one.name for one in fields(Training))
+RUN = tuple(setting.name for setting in fields(Training))
 
 
 @dataclass(frozen=True)

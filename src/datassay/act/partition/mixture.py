@@ -69,7 +69,7 @@ class Mixture:
         loss: str,
         gate_inputs: Float[Tensor, "m g"] | None = None,
     ) -> Float[Tensor, "m K"]:
-        """Log π_k + log p_k(y_i|x_i) of any samples; their gate_inputs, where there is a gate."""
+        """Return log π_k + log p_k(y_i|x_i) of any samples; gate_inputs where there is a gate."""
         likelihood = log_densities(features.outputs(self.weights), targets, loss, self.noise)
         return (likelihood + log_prior(self.mixing, self.gate.flatten(), gate_inputs)).T
 
@@ -83,7 +83,7 @@ def fit_mixture(
     starts: Sequence[Float[Tensor, "n K"]] = (),
     progress: Progress = silent,
 ) -> Mixture:
-    """The run of highest penalised likelihood of n_blocks models, blocks in falling order of π."""
+    """Fit n_blocks models; return the run of highest penalised likelihood, blocks by falling π."""
     # Restarts are from responsibilities drawn uniformly from the simplex, each sample's for itself.
     # An iteration is a Newton step of `fit_convex` for (restarts + starts) K models, 20 iterations
     # for all and some 20 to 100 for the best.
@@ -99,25 +99,25 @@ def fit_mixture(
     everyone = problem.targets.new_ones(restarts + len(starts), n)
     runs = problem.start(torch.from_numpy(drawn).mT, everyone[:restarts])
     if starts:
-        given = torch.stack([start.T for start in starts])
-        runs = runs.joined(problem.fitted(given, everyone[restarts:]))
+        start_responsibilities = torch.stack([start.T for start in starts])
+        runs = runs.concatenate(problem.fit_to(start_responsibilities, everyone[restarts:]))
     # All runs for SURVEY iterations, then the best of them to the end.
     runs = problem.advance(runs, SURVEY, progress)
     finalists = runs.value.argsort(descending=True)[: max(FINALISTS, len(runs.value) // 4)]
-    left = MAX_ITERATIONS - SURVEY
-    ended = problem.advance(runs.subset(finalists), left, progress, SURVEY)
-    runs = runs.updated(finalists, ended)
-    best = int(runs.value.argmax())
-    order = runs.mixing[best].argsort(descending=True)
+    n_left = MAX_ITERATIONS - SURVEY
+    finished = problem.advance(runs.subset(finalists), n_left, progress, SURVEY)
+    runs = runs.replace_at(finalists, finished)
+    best_run = int(runs.value.argmax())
+    order = runs.mixing[best_run].argsort(descending=True)
     return Mixture(
-        weights=runs.weights[best, order],
-        mixing=runs.mixing[best, order],
-        noise=runs.noise[best, order],
-        gate=runs.gate[best].unflatten(0, (n_blocks, -1))[order],
-        responsibility=runs.responsibility[best, order].T.contiguous(),
-        log_likelihood=float(runs.log_likelihood[best]),
+        weights=runs.weights[best_run, order],
+        mixing=runs.mixing[best_run, order],
+        noise=runs.noise[best_run, order],
+        gate=runs.gate[best_run].unflatten(0, (n_blocks, -1))[order],
+        responsibility=runs.responsibility[best_run, order].T.contiguous(),
+        log_likelihood=float(runs.log_likelihood[best_run]),
         restart_log_likelihood=runs.log_likelihood,
-        converged=bool(runs.converged[best]),
+        converged=bool(runs.converged[best_run]),
     )
 
 
@@ -140,7 +140,7 @@ def log_prior(
     gate: Float[Tensor, "*batch Kg"],
     gate_inputs: Float[Tensor, "n g"] | None,
 ) -> Float[Tensor, "*batch K n"] | Float[Tensor, "*batch K 1"]:
-    """Log π_k: one for all samples, or by the gate."""
+    """Return log π_k: the same for all samples, or by the gate."""
     if gate_inputs is None:
         return mixing.log()[..., None]
     return SharedFeatures(gate_inputs, mixing.shape[-1]).outputs(gate).mT.log_softmax(-2)
@@ -161,23 +161,22 @@ class Runs:
     converged: Bool[Tensor, " R"]
 
     def subset(self, keep: Tensor) -> Runs:
-        """Those at `keep`."""
+        """Select the runs at `keep`."""
         return Runs(**{f.name: getattr(self, f.name)[keep] for f in fields(self)})
 
-    def joined(self, others: Runs) -> Runs:
-        """These, then the others."""
+    def concatenate(self, added: Runs) -> Runs:
+        """Return these runs, followed by the others."""
         return Runs(**{
-            f.name: torch.cat([getattr(self, f.name), getattr(others, f.name)])
-            for f in fields(self)
+            f.name: torch.cat([getattr(self, f.name), getattr(added, f.name)]) for f in fields(self)
         })
 
-    def updated(self, keep: Tensor, part: Runs) -> Runs:
-        """These with those at `keep` replaced."""
-        moved = {}
+    def replace_at(self, keep: Tensor, replacements: Runs) -> Runs:
+        """Return these runs with those at `keep` replaced."""
+        values = {}
         for f in fields(self):
-            moved[f.name] = getattr(self, f.name).clone()
-            moved[f.name][keep] = getattr(part, f.name)
-        return Runs(**moved)
+            values[f.name] = getattr(self, f.name).clone()
+            values[f.name][keep] = getattr(replacements, f.name)
+        return Runs(**values)
 
 
 @result
@@ -193,7 +192,7 @@ class MixtureProblem:
     def start(
         self, responsibility: Float[Tensor, "R K n"], sample_weight: Float[Tensor, "R n"]
     ) -> Runs:
-        """Runs that begin at these responsibilities; samples of weight 0 are held out."""
+        """Start runs at these responsibilities; samples of weight 0 are held out."""
         (n_runs, k, _), p = responsibility.shape, self.features.n_parameters
         width = 0 if self.gate_inputs is None else self.gate_inputs.shape[1]
         zeros = self.targets.new_zeros
@@ -210,18 +209,18 @@ class MixtureProblem:
             converged=torch.zeros(n_runs, dtype=torch.bool),
         )
 
-    def fitted(
+    def fit_to(
         self, responsibility: Float[Tensor, "R K n"], sample_weight: Float[Tensor, "R n"]
     ) -> Runs:
-        """Runs whose models are fitted to these responsibilities, which stay as they are."""
+        """Fit runs' models to these responsibilities, which stay as they are."""
         runs = self.start(responsibility, sample_weight)
-        still = runs.converged
+        unconverged = runs.converged
         for _ in range(FITTING_STEPS):
-            runs = replace(self.iterate(runs), responsibility=responsibility, converged=still)
+            runs = replace(self.iterate(runs), responsibility=responsibility, converged=unconverged)
         return runs
 
     def iterate(self, runs: Runs) -> Runs:
-        """One M step and the E step after it."""
+        """Run one M step, then the E step."""
         n_runs, k, n = runs.responsibility.shape
         share = runs.sample_weight / runs.sample_weight.sum(1, keepdim=True)
         # [R, K, n]
@@ -277,11 +276,11 @@ class MixtureProblem:
         ).weights
 
     def advance(self, runs: Runs, iterations: int, progress: Progress, done: int = 0) -> Runs:
-        """So many iterations of every run that has not converged."""
+        """Iterate every run that has not converged, at most so many times."""
         for i in range(iterations):
-            going = (~runs.converged).nonzero()[:, 0]
-            if not len(going):
+            open_runs = (~runs.converged).nonzero()[:, 0]
+            if not len(open_runs):
                 break
-            runs = runs.updated(going, self.iterate(runs.subset(going)))
+            runs = runs.replace_at(open_runs, self.iterate(runs.subset(open_runs)))
             progress("fit the mixture", done + i + 1, MAX_ITERATIONS)
         return runs

@@ -54,7 +54,7 @@ class Corrected:
         return agreed if self.suspected is None else agreed & ~self.suspected
 
     def subset(self, rows: np.ndarray) -> Corrected:
-        """Those at some positions, [m] integers or an [n] mask."""
+        """Select samples by [m] integers or an [n] mask."""
         suspected = None if self.suspected is None else self.suspected[rows]
         return Corrected(self.samples.subset(rows), self.y[rows], self.keep[rows], suspected)
 
@@ -125,7 +125,7 @@ class ReviewGain(Tabular):
         return self.rows[0].gain
 
     def to_table(self) -> pa.Table:
-        """One row per kind of labels: the fields of GainRow."""
+        """Return one row per kind of labels: the fields of GainRow."""
         names = field_names(GainRow)
         return pa.table({name: [getattr(row, name) for row in self.rows] for name in names})
 
@@ -160,53 +160,53 @@ class BeforeAfter:
 
 
 def review_gain(trials: Sequence[Trial], progress: Progress = silent) -> ReviewGain | None:
-    """Train the same model on the samples before and after a review, and ask both the same."""
+    """Train the same model on the samples before and after a review, and score both alike."""
     # Source: ours; the interval is that of `stats.paired`, over seeds and held-out samples.
-    predicted: list[tuple[np.ndarray, np.ndarray]] = []
+    outputs: list[tuple[np.ndarray, np.ndarray]] = []
     for trial in trials:
         train = trial.train
-        after = Action("review", "As reviewed", train.y, train.keep.astype(float), 0)
+        as_reviewed = Action("review", "As reviewed", train.y, train.keep.astype(float), 0)
         sides = []
-        for action in (as_it_is(train.samples), after):
-            progress(STEP, 2 * len(predicted) + len(sides), 2 * len(trials))
+        for action in (as_it_is(train.samples), as_reviewed):
+            progress(STEP, 2 * len(outputs) + len(sides), 2 * len(trials))
             sides.append(predictions(trial.learner, train.samples, trial.held_out.samples, action))
-        predicted.append((sides[0], sides[1]))
+        outputs.append((sides[0], sides[1]))
     progress(STEP, 2 * len(trials), 2 * len(trials))
-    every = [np.ones(len(t.held_out.keep), dtype=bool) for t in trials]
-    kept = [t.held_out.keep for t in trials]
-    agreed = [t.held_out.is_agreed for t in trials]
-    if sum(int(one.sum()) for one in agreed) < 2:
+    all_masks = [np.ones(len(t.held_out.keep), dtype=bool) for t in trials]
+    kept_masks = [t.held_out.keep for t in trials]
+    agreed_masks = [t.held_out.is_agreed for t in trials]
+    if sum(int(mask.sum()) for mask in agreed_masks) < 2:
         return None
-    rows = [_row(AGREED, trials, predicted, agreed, is_now=False)]
-    if not all(one.all() for one in agreed):
-        rows += [_row(NOW, trials, predicted, kept, is_now=True)]
-        rows += [_row(EARLIER, trials, predicted, every, is_now=False)]
+    rows = [_compare_sides(AGREED, trials, outputs, agreed_masks, is_now=False)]
+    if not all(mask.all() for mask in agreed_masks):
+        rows += [_compare_sides(NOW, trials, outputs, kept_masks, is_now=True)]
+        rows += [_compare_sides(EARLIER, trials, outputs, all_masks, is_now=False)]
     results = tuple(row for row, _ in rows)
     return ReviewGain(results, rows[0][1], trials[0].learner.repeats, len(trials))
 
 
-def _row(
-    by: str,
+def _compare_sides(
+    labels: str,
     trials: Sequence[Trial],
-    predicted: Sequence[tuple[Float[np.ndarray, "_ _ _"], Float[np.ndarray, "_ _ _"]]],
-    chosen: Sequence[Bool[np.ndarray, " _"]],
+    outputs: Sequence[tuple[Float[np.ndarray, "_ _ _"], Float[np.ndarray, "_ _ _"]]],
+    masks: Sequence[Bool[np.ndarray, " _"]],
     *,
     is_now: bool,
 ) -> tuple[GainRow, str]:
-    """Scores of both sides on chosen held-out samples, and the metric."""
-    each, units, groups, metric = [], [], [], ""
-    for trial, sides, rows in zip(trials, predicted, chosen, strict=True):
+    """Score both sides on the masked held-out samples; return the row and the metric."""
+    scores, units, groups, metric = [], [], [], ""
+    for trial, sides, mask in zip(trials, outputs, masks, strict=True):
         held_out, train = trial.held_out, trial.train.samples
         samples = replace(held_out.samples, y=held_out.y) if is_now else held_out.samples
-        if not rows.any():
+        if not mask.any():
             continue
-        rule = yardstick(samples.subset(rows), train, None)
-        groups.append(None if samples.groups is None else samples.groups[rows])
-        each.append(tuple(rule.scores(side[:, rows]) for side in sides))
+        rule = yardstick(samples.subset(mask), train, None)
+        groups.append(None if samples.groups is None else samples.groups[mask])
+        scores.append(tuple(rule.scores(side[:, mask]) for side in sides))
         units.append(rule.unit)
         metric = rule.metric
-    before, after = (float(np.concatenate([one[s].mean(0) for one in each]).mean()) for s in (0, 1))
-    changes = by_groups([b - a for a, b in each], groups)
-    outcome = paired(changes, float(np.mean(units)))
-    n = sum(int(rows.sum()) for rows in chosen)
-    return GainRow(by, n, before, after, outcome.low, outcome.high, outcome.verdict), metric
+    means = [float(np.concatenate([pair[s].mean(0) for pair in scores]).mean()) for s in (0, 1)]
+    changes = by_groups([b - a for a, b in scores], groups)
+    gain = paired(changes, float(np.mean(units)))
+    n = sum(int(mask.sum()) for mask in masks)
+    return GainRow(labels, n, means[0], means[1], gain.low, gain.high, gain.verdict), metric

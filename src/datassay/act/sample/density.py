@@ -74,13 +74,13 @@ def fit_density(
             "f must change somewhere: its derivatives are 0 at every initial point, so that no "
             "place is better than another. Sample it uniformly, or take more initial points."
         )
-    kept = index >= DROPPED_BELOW * largest
-    points = (x[kept] - box[:, 0]) / (box[:, 1] - box[:, 0])
+    is_fitted = index >= DROPPED_BELOW * largest
+    points = (x[is_fitted] - box[:, 0]) / (box[:, 1] - box[:, 0])
     distinct = len(np.unique(points, axis=0))
-    rows = points[_copies(index[kept] / largest, seed)]
+    rows = points[_repeat_positions(index[is_fitted] / largest, seed)]
     k = min(n_components, distinct)
-    least = len(x) ** (-2 / x.shape[1]) / 12 if floor is None else floor
-    mixture: Any = GaussianMixture(k, n_init=STARTS, random_state=seed, reg_covar=least)
+    min_variance = len(x) ** (-2 / x.shape[1]) / 12 if floor is None else floor
+    mixture: Any = GaussianMixture(k, n_init=STARTS, random_state=seed, reg_covar=min_variance)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # reported below, with what it means
         mixture.fit(rows)
@@ -101,7 +101,7 @@ def fit_density(
         weight=mixture.weights_ / mixture.weights_.sum(),
         mean=box[:, 0] + mixture.means_ * width,
         covariance=mixture.covariances_ * np.outer(width, width),
-        n_fitted=int(kept.sum()),
+        n_fitted=int(is_fitted.sum()),
         converged=bool(mixture.converged_),
         notes=tuple(notes),
     )
@@ -116,12 +116,12 @@ def truncated_draws(
     draw = np.random.default_rng([seed, 1])
     roots = np.linalg.cholesky(density.covariance)
     draws, tries, inside = [], 0, 0
-    most = n * max_tries
-    while inside < n and tries < most:
-        size = min(max(DRAWN_AT_ONCE, 2 * (n - inside)), most - tries)
-        which = draw.choice(len(density.weight), size, p=density.weight)
+    limit = n * max_tries
+    while inside < n and tries < limit:
+        size = min(max(DRAWN_AT_ONCE, 2 * (n - inside)), limit - tries)
+        component = draw.choice(len(density.weight), size, p=density.weight)
         noise = draw.standard_normal((size, len(box)))
-        x = density.mean[which] + np.einsum("nij,nj->ni", roots[which], noise)
+        x = density.mean[component] + np.einsum("nij,nj->ni", roots[component], noise)
         accepted = np.flatnonzero(((x >= box[:, 0]) & (x <= box[:, 1])).all(1))[: n - inside]
         draws.append(x[accepted])
         inside += len(accepted)
@@ -136,8 +136,8 @@ def truncated_draws(
     return np.concatenate(draws), tries
 
 
-def _copies(share: np.ndarray, seed: int) -> np.ndarray:
-    """Positions, each as often as its share of the largest index says."""
+def _repeat_positions(share: np.ndarray, seed: int) -> np.ndarray:
+    """Return positions, each repeated in proportion to its share of the largest index."""
     copies = np.rint(COPIES * share).astype(int)
     if copies.sum() <= MOST_COPIES:
         return np.repeat(np.arange(len(share)), copies)
@@ -153,10 +153,10 @@ INITIAL = ("grid", "uniform")
 LARGEST = 1e150
 
 
-def checked_domain(
+def check_domain(
     domain: Sequence[float] | Sequence[Sequence[float]] | Float[np.ndarray, "d 2"],
 ) -> Float[np.ndarray, "d 2"]:
-    """The lower and upper end of each input."""
+    """Check the domain; return the lower and upper end of each input."""
     rule = "domain must be pairs of finite numbers (lower, upper), one for each input"
     try:
         box = np.array(domain, dtype=float)
@@ -180,7 +180,7 @@ def checked_domain(
 def initial_points(
     box: Float[np.ndarray, "d 2"], n: int, kind: str, seed: int
 ) -> Float[np.ndarray, "n d"]:
-    """The first points, spread evenly: f is not known yet."""
+    """Return the first points, spread evenly, since f is not known yet."""
     d = len(box)
     rules.whole("n_initial", n, 2)
     check_seed(seed)
