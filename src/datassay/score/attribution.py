@@ -174,8 +174,9 @@ def removal_steps(sizes: Sizes) -> list[PlanStep]:
     n_columns = columns if attributes else min(columns, MOST_COLUMNS)
     m = n if attributes and not m else m  # the training samples stand in
     # The effects hold every changed output; without them products of the queries are smaller.
-    has_all_queries = attributes or m * b <= p
-    queries = m * b if has_all_queries else (p if sizes.is_dual else SYMMETRIC_WORK * p / 2)
+    queries = m * b
+    if not attributes and m * b > p:
+        queries = p if sizes.is_dual else SYMMETRIC_WORK * p / 2
     modes = not (attributes or sizes.is_dual) and b == 1 and m > p
     n_products = min(n_columns, MODE_RANK) if modes else n_columns
     rotated = 4.0 * p**3 if modes else 0.0  # products of the queries, into the eigenbasis

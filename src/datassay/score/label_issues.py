@@ -46,9 +46,9 @@ from datassay.score.labels.ridge import RidgeFit, judge_steps, ridge_fit
 from datassay.score.registry import Context, Score
 from datassay.train.folds import FOLDS, held_out_outputs
 
-# Of fewer samples none is a suspect: of 2, each contradicts the other.
+# With fewer samples none is a suspect: of 2, each contradicts the other.
 FEWEST = 6
-# Of several targets per sample, 0 and 1 in this share of the values mean several labels.
+# Several targets per sample are several labels if this share of the values is 0 or 1.
 MOSTLY = 0.9
 # Targets worth a look: those that are wrong with this probability at least, or deviate so far.
 LOOK, LOOK_SCORE = 0.1, -1.0
@@ -371,7 +371,7 @@ def _score_run(context: Context) -> LabelIssues:
             seed=context.seed, progress=progress,
         )  # fmt: skip
     future = context.options.get("judges")
-    # Of parts of the samples, which are judged for actions, one split says enough.
+    # For parts of the samples, which are scored to choose actions, one split is enough.
     models = future.result() if future else further_judges(train, context.seed, progress, 1)
     issues = label_issues(
         context.lin, noise=noise, pred_probs=[*models.values()], trusted=train.trusted,

@@ -39,7 +39,7 @@ BUILT_IN = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Context:
-    """What a score is computed from.
+    """Everything that a score may be computed from.
 
     Attributes:
         lin: the linearised network, collected once for all scores.
@@ -84,12 +84,12 @@ class Sizes:
 
     @property
     def outputs(self) -> int:
-        """Of the network, a sample."""
+        """Number of the network's outputs for a sample."""
         return self.form.n_outputs
 
     @property
     def parameters(self) -> int:
-        """Of the network."""
+        """Number of the network's parameters."""
         return self.form.n_parameters
 
     @property
@@ -99,7 +99,7 @@ class Sizes:
 
     @property
     def rows(self) -> int:
-        """Of the linearisation, a sample: its outputs, or 1 that they share."""
+        """Number of the linearisation's rows for a sample: its outputs, or 1 that they share."""
         return self.form.n_rows // self.train
 
     @property
@@ -115,7 +115,7 @@ class Sizes:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Score:
-    """One score.
+    """A score: what computes it, what it needs, what its page shows and what it costs.
 
     Attributes:
         name: under which its result is stored, and its section of the page linked.
@@ -140,7 +140,7 @@ class Score:
 
     @property
     def columns(self) -> str:
-        """In a sentence, its columns of scores.parquet with their units; empty if not declared."""
+        """Sentence on the score's columns in scores.parquet and their units; empty if none."""
         columns = columns_of(self.result, joint=True)
         columns.pop("id", None)
         units = {name: f", {column.unit}" * bool(column.unit) for name, column in columns.items()}

@@ -35,7 +35,7 @@ SET_ORDERS = ("fixed", "step", "retrain")
 
 @result
 class RemovalEffects(Tabular):
-    """δ(z) of every sample.
+    """Effect δ(z) of each sample's removal on the variance of influence.
 
     Attributes:
         effect: [n], δ(z) = V[Z] − V[Z∖z], squared unit of X. Positive: without the sample the
@@ -187,7 +187,7 @@ def check_pairs_remain(train: SampleSet) -> None:
 
 @result
 class SetEffects(Tabular):
-    """δ(M) and E[X_M^k] of whole sets of samples, one row per set.
+    """Effects δ(M) of removing sets of samples, and moments E[X_M^k] without them, a row per set.
 
     Attributes:
         effect: [s], δ(M) = V[Z] − V[Z∖M], squared unit of X. Positive: without the set the variance

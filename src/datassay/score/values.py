@@ -1,8 +1,8 @@
 """Data values: what each sample is worth to a fit, in points of accuracy on other inputs.
 
 A sample's value is a semivalue: the mean, over subsets of the training samples that hold it, of
-what the fit loses where it is taken out. The fit is the ridge regression that judges labels, of
-which every removal from a subset has a closed form: one solve a subset gives all its samples.
+what the fit loses where it is taken out. The fit is the ridge regression of `label_issues`:
+every removal from a subset has a closed form, and one solve a subset gives all its samples.
 Out-of-bag values ask instead how well trees that did not see the sample predict its label.
 """
 
@@ -39,7 +39,7 @@ SUBSETS = 100
 FEWEST = 10  # samples, and of the smallest subset
 MODES = 512  # of the kernel, at most: a subset's system is no larger
 WHOLE = 0.99  # share of the fit's degrees of freedom that these hold without a warning
-FOLLOWS = 0.5  # correlation of accuracy with the squared error, below which points are not told
+FOLLOWS = 0.5  # correlation of accuracy with squared error below which values stay squared errors
 
 
 @result
@@ -56,8 +56,8 @@ class DataValues(Tabular):
             follow it, or "share of variance" (of numbers: R²).
         semivalue: which subsets count how much.
         n_subsets: that were drawn.
-        follows: correlation over subsets of accuracy with the squared error, in whose place it is
-            told; nan of numbers.
+        follows: correlation over subsets of accuracy with the squared error that it replaces; nan
+            for numbers.
         ids: [n], the samples' ids.
         warnings: what the user should know about these numbers; empty when nothing.
     """
@@ -80,7 +80,7 @@ class DataValues(Tabular):
 
 @result
 class _Fits:
-    """What all subsets share.
+    """Samples, targets and products that the fits to all subsets share.
 
     Attributes:
         a: the n samples in the kernel's leading modes, [n, r].
@@ -160,8 +160,8 @@ def values(
         progress: called with (step, subsets done, subsets in all).
 
     Returns:
-        Values with intervals. Squared errors are told as accuracy, by how both go together over
-        the subsets.
+        Values with intervals. Squared errors are converted to accuracy, by how both vary together
+        over the subsets.
 
     Raises:
         SettingError: a setting is unknown or out of range, there is val beside a linearisation, a

@@ -106,7 +106,7 @@ def held_out_joint(
     folds: Int[Tensor, " n"],
     iterations: int = 0,
 ) -> Float[Tensor, "K n"]:
-    """Log π_k + log p_k(y_i|x_i) under the mixture that was fitted without the fold of i, nats."""
+    """Return log π_k + log p_k(y_i|x_i), nats, under the mixture fitted without the fold of i."""
     # Every fold starts at the responsibilities of the mixture of all samples: cold restarts in each
     # often end elsewhere, and then compare optima and not numbers of blocks. What the held-out
     # samples contributed is which optimum, nothing of its weights.
@@ -192,7 +192,7 @@ def _hard_mixture(
     noise = torch.ones(len(member), dtype=torch.float64)
     if geometry.loss == "mse":
         losses = 2 * output_losses(outputs, geometry.targets, geometry.loss) / outputs.shape[-1]
-        # One sample's worth of everybody, as the soft mixture has it.
+        # The prior weight of one sample, spread over all, as in the soft mixture.
         mass = member + 1 / len(geometry)
         noise = (losses * mass).sum(1) / mass.sum(1)
     mixing = member.mean(1)
@@ -200,12 +200,6 @@ def _hard_mixture(
     likelihood = float(joint.logsumexp(0).mean())
     order = mixing.argsort(descending=True, stable=True)
     return Mixture(
-        weights[order],
-        mixing[order],
-        noise[order],
-        weights.new_zeros(len(member), 0),
-        member[order].T.contiguous(),
-        likelihood,
-        torch.tensor([likelihood]),
-        converged=True,
-    )
+        weights[order], mixing[order], noise[order], weights.new_zeros(len(member), 0),
+        member[order].T.contiguous(), likelihood, torch.tensor([likelihood]), converged=True,
+    )  # fmt: skip

@@ -38,7 +38,7 @@ from datassay.score.variance.pair_influence import check_penalties, geometry_inf
 from datassay.train.convex import fit_convex
 from datassay.train.folds import fold_numbers
 
-# Of the restarts without one: a gate's likelihood has more optima, an eighth to a quarter arrive.
+# With a gate so many times the restarts: of these only an eighth to a quarter reach the optimum.
 GATE_RESTARTS = 3
 TRUE_FOLDS = 10  # in which models of the true blocks are fitted
 
@@ -74,12 +74,12 @@ class Partition(Tabular):
 
     @property
     def n_blocks(self) -> int:
-        """K."""
+        """Number of blocks, K."""
         return self.responsibility.shape[1]
 
     @property
     def sizes(self) -> Int[np.ndarray, " K"]:
-        """Samples in each block."""
+        """Number of samples in each block."""
         return np.bincount(self.block, minlength=self.n_blocks)
 
     @property

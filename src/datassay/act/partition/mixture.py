@@ -25,21 +25,21 @@ from datassay.results import result
 from datassay.train.convex import fit_convex
 
 MAX_ITERATIONS = 200
-# Iterations after which only the best quarter of the restarts goes on, and at least so many.
+# Iterations after which only the best quarter of the restarts goes on, but at least FINALISTS.
 SURVEY = 20
 FINALISTS = 4
 # Newton steps that fit the models to given responsibilities; fewer, and the start is forgotten.
 FITTING_STEPS = 10
-# Of the mean log-likelihood between two iterations, nats per sample.
+# Change of the mean log-likelihood below which a run has converged, nats per sample.
 TOLERANCE = 1e-5
-# Weight of all samples together in every block beside those it explains, in samples: a block can
-# neither die nor shrink to a noise of 0.
+# Weight that all samples together have in every block besides those it explains, in samples: so no
+# block can die or shrink to a noise of 0.
 PRIOR = 1.0
 
 
 @result
 class Mixture:
-    """The best of several restarts.
+    """A fitted mixture: the best of several restarts.
 
     Attributes:
         weights: θ, [K, p].
@@ -127,7 +127,7 @@ def log_densities(
     loss: str,
     noise: Float[Tensor, "*batch"],
 ) -> Float[Tensor, "*batch n"]:
-    """Log of p(y_i|x_i) under each model."""
+    """Return log p(y_i|x_i) under each model."""
     losses = output_losses(outputs, targets, loss)
     if loss == "cross_entropy":
         return -losses
@@ -148,7 +148,7 @@ def log_prior(
 
 @result
 class Runs:
-    """State of R runs."""
+    """State of R runs of the mixture's fit."""
 
     sample_weight: Float[Tensor, "R n"]
     responsibility: Float[Tensor, "R K n"]
@@ -181,7 +181,7 @@ class Runs:
 
 @result
 class MixtureProblem:
-    """The samples, and the settings of their fit."""
+    """Samples, and settings of a mixture's fit to them."""
 
     features: OutputFeatures
     targets: Float[Tensor, "n k"]

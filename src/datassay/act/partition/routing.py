@@ -25,8 +25,8 @@ from datassay.machine import threads_for
 from datassay.models.estimators import class_probabilities
 from datassay.results import result
 
-# Of the inputs that the partition sees; of more, as many principal components. The blocks' models
-# and the router see all of them.
+# Inputs that the partition sees; of more inputs, as many principal components. The blocks' models
+# and the router see all inputs.
 MOST_FEATURES = 30
 FOLDS = 5
 # Standard errors by which a router must beat the largest block; at 1 a useless router of two even
@@ -37,7 +37,7 @@ DAMPING = 0.01
 
 @result
 class Routed:
-    """Models and router.
+    """Models of the blocks, and the router that chooses among them.
 
     Attributes:
         experts: one fitted estimator a block.

@@ -31,7 +31,7 @@ MOST_WEIGHTS = 800
 
 @result
 class CrossFit:
-    """What cross-fitting finds.
+    """Result of cross-fitting: which labels the others' fit contradicts.
 
     Attributes:
         surprise: [n], −log p_−i(y_i | x_i) under the fit to the samples kept, nats.

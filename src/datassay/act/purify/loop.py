@@ -84,7 +84,7 @@ class Purification(Tabular):
         keep: [kept] positions, ascending.
         removed: [n − kept] positions, in the order of removal.
         ids: [n].
-        trace: every step that was looked at, those beyond the stop included.
+        trace: measurements of every step, those beyond the stop included.
         steps: how many steps were kept; the point of the trace where it stopped.
         order: the ranking that was used.
         rule: the stopping rule that was used.
@@ -231,17 +231,22 @@ def _resolve_auto(settings: Removal, train: SampleSet, has_val: bool, fit: Fitte
     if not suits.get(order, True):
         linear = " and a linear model under cross-entropy" if order == BY_CROSS_FIT else ""
         raise SettingError(f"order={order!r} needs classes{linear}; got others. Take order='auto'.")
-    if order == "auto" and suits[BY_CROSS_FIT if is_convex else BY_LABELS]:
-        order = BY_CROSS_FIT if is_convex else BY_LABELS
-    if rule == "auto":
-        rule = "validation" if has_val else "suspects" if order in suits else "held_out"
+    preferred = BY_CROSS_FIT if is_convex else BY_LABELS
+    if order == "auto" and suits[preferred]:
+        order = preferred
+    if rule == "auto" and has_val:
+        rule = "validation"
+    elif rule == "auto":
+        rule = "suspects" if order in suits else "held_out"
     if rule == "suspects" and order not in suits:
         orders = "order='label_issues' or 'cross_fit'"
         raise SettingError(f"stop='suspects' belongs to {orders}; got it with {order!r}.")
     if threshold is None:
         threshold = held_out_threshold(train.n_classes, is_convex=is_convex)
-    parts = 10 if (order, rule) == (BY_CROSS_FIT, "suspects") else 100 if is_convex else 40
-    step = settings.step or max(1, len(train) // parts)
+    n_steps = 100 if is_convex else 40
+    if (order, rule) == (BY_CROSS_FIT, "suspects"):
+        n_steps = 10
+    step = settings.step or max(1, len(train) // n_steps)
     return replace(settings, order=order, stop=rule, threshold=threshold, step=step)
 
 

@@ -20,7 +20,7 @@ from datassay.progress import Progress, silent
 
 # Samples that are compared a step, drawn at random from one class.
 POOL = 32
-# What the sums weigh is computed anew after this growth, and after so many samples.
+# The sums' weights are renewed when the keep-set grew by this share, and by so many samples.
 RENEWED, FEWEST_BETWEEN = 0.1, 16
 # Squared residual below which a sample counts as learned and gets no noisier.
 LEARNED = 0.01
@@ -34,14 +34,14 @@ LEAST_SHARE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What an added sample is valued for.
+    """Gain by which a sample to add is chosen.
 
     Attributes:
         ridge: λ; rows have length 1.
-        error: whether the lowered squared error of all samples counts, beside their variance.
+        error: whether the lowered squared error of all samples counts, besides their variance.
         at_residuals: whether variances count by the squared residual, r², of their sample under the
-            fit so far, and a sample's noise is λ · mean r² / r²: what is learned already neither
-            needs nor gives anything.
+            fit so far, and a sample's noise is λ · mean r² / r²: a sample that is learned already
+            neither needs nor adds information.
     """
 
     ridge: float

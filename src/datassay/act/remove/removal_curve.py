@@ -93,8 +93,8 @@ def removal_curve(
     Args:
         models: one network per seed, at its starting weights; or estimators, fitted one by one.
         train: n training samples.
-        val: the samples to be judged on; their labels enter no ranking. None: each network is
-            judged on another fifth of train (see `judging`), and every ranking orders the rest.
+        val: samples that networks are scored on; their labels enter no ranking. None: each network
+            is scored on another fifth of train (see `judging`), and rankings order the rest.
         rankings: name → [n] positions in the order of removal. "random" is added, a fresh order a
             seed.
         fractions: of the samples to remove, in [0, 1); 0 is added where missing.

@@ -28,13 +28,13 @@ RIDGES = torch.logspace(-4, 2, 13, dtype=torch.float64)
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Samples that may stay.
+    """Samples among which a rule chooses.
 
     Attributes:
         rows: [n, p], of length 1.
         targets: [n, k], one-hot less 1/k; of a regression with mean 0 and variance 1.
         groups: [n], class indices; 0 of a regression.
-        weight: [n], how far a sample counts where rules are judged: the chance that its label is
+        weight: [n], how far a sample counts where rules are scored: the chance that its label is
             right.
         is_classification: whether groups are what is predicted.
     """
@@ -165,7 +165,7 @@ def _held_out_score(train: Candidates, test: Candidates) -> float:
         return max(fit.score(test_rows, test.targets.numpy(), test.weight) for fit in fits)
     if len(np.unique(train.groups)) < 2:
         return float(np.average(test.groups == train.groups[0], weights=test.weight))
-    with warnings.catch_warnings():  # an unfinished fit judges as well
+    with warnings.catch_warnings():  # an unfinished fit scores as well
         warnings.simplefilter("ignore", ConvergenceWarning)
         fits = [
             LogisticRegression(C=c, max_iter=MOST_ITERATIONS, tol=1e-3).fit(rows, train.groups)

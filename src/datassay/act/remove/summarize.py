@@ -35,7 +35,7 @@ AUTO, INFORMATION = "auto", "information"
 
 @result
 class KeepSet(Tabular):
-    """Which samples to keep.
+    """The samples to keep, and the order in which the others were removed.
 
     Attributes:
         keep: [kept] positions in the training set, ascending.

@@ -1,8 +1,8 @@
 """What a review gained: the same model trained on the samples before and after it, held-out paired.
 
 Held-out labels may have been corrected too. The gain counts on held-out samples whose label both
-sides agree on: neither was changed nor removed. By labels as they are now, or as they were, either
-side would be judged by what it learnt from; both are reported with it.
+sides agree on: neither changed nor removed. By the present or by the earlier labels, one side would
+be scored by what it learnt from; both scores are reported as well.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Corrected:
         samples: n of them, as they were.
         y: [n] or [n, k], their labels now; of those that are removed the earlier ones.
         keep: [n], which are still there.
-        suspected: [n], whose targets are suspected still, and judge neither side; None: none.
+        suspected: [n], targets that are still suspected and score neither side; None: none.
     """
 
     samples: SampleSet
@@ -44,12 +44,12 @@ class Corrected:
 
     @property
     def is_new(self) -> Bool[np.ndarray, " n"]:
-        """Which have another label now."""
+        """Mask of the samples whose label has changed."""
         return (self.y != self.samples.y).reshape(len(self.keep), -1).any(axis=1)
 
     @property
     def is_agreed(self) -> Bool[np.ndarray, " n"]:
-        """Which have the same label before and after, and none that is suspected."""
+        """Mask of the samples whose label is unchanged and not suspected."""
         agreed = self.keep & ~self.is_new
         return agreed if self.suspected is None else agreed & ~self.suspected
 
@@ -61,7 +61,7 @@ class Corrected:
 
 @result
 class Trial:
-    """Samples to learn from, and others to judge by that neither side learns from.
+    """Training samples, and held-out samples that score both sides.
 
     Attributes:
         train: before and after.
@@ -98,7 +98,7 @@ class GainRow:
 
     @property
     def gain(self) -> float:
-        """What the review changed."""
+        """Change of the score by the review."""
         return self.after - self.before
 
 
@@ -121,7 +121,7 @@ class ReviewGain(Tabular):
 
     @property
     def gain(self) -> float:
-        """On labels that both agree on."""
+        """Gain by the labels that both sides agree on."""
         return self.rows[0].gain
 
     def to_table(self) -> pa.Table:
@@ -140,11 +140,11 @@ class BeforeAfter:
         n_removed: samples that are removed.
         n: training samples (before, after).
         suspects: suspected labels among them (before, after).
-        confirmed: suspects of now that somebody looked at and kept.
+        confirmed: present suspects that somebody reviewed and kept.
         expected_wrong: share of the training labels expected to be wrong (before, after).
         gain: None where nothing was trained.
         why_none: why not; else empty.
-        other_model: what judged the labels before, where that was another model; else empty.
+        other_model: the model that scored the labels before, if it was another; else empty.
     """
 
     relabelled: tuple[tuple[str, str, int], ...]

@@ -23,7 +23,7 @@ FIELDS = ("labels", "log_posterior", "log_odds", "coordinates")
 
 @result
 class Judged:
-    """How a run judged n labels, before anybody looked.
+    """How a run scored n labels, before any review.
 
     Attributes:
         labels: given, [n]; −1 of numbers and of several labels per sample.

@@ -19,8 +19,7 @@ from datassay.act.review.decisions import (
 from datassay.data.source import reading
 from datassay.errors import DataError
 
-# Names of the controls, and of what a task holds besides its sample, as `datassay export` writes
-# it.
+# Names of the controls, and of a task's further fields, as `datassay export` writes them.
 LABEL, FATE = "label", "fate"
 ID, GIVEN, SEEN = "sample_id", "given_label", "wrong_probability"
 DIGEST, INPUTS = "data_digest", "data_inputs"

@@ -26,18 +26,18 @@ from datassay.results import result
 SHIFT, STRETCH, CLASS, PLACE = 3.0, 0.8, 1.5, 1.0
 # How likely each hypothesis is before any decision: the simplest most.
 PRIOR = np.array([0.6, 0.25, 0.15])
-MOST_TAUGHT = 400  # the latest decisions; earlier ones are about likelier errors than what is left
-TOP = 100  # log odds are stretched about the mean of so many of the highest
-MOST_STRETCHED = 6.0  # nats from there; what is farther off is stretched as much
+MOST_TAUGHT = 400  # latest decisions used; earlier ones are about likelier errors than the rest
+TOP = 100  # highest log odds, about whose mean all are stretched
+MOST_STRETCHED = 6.0  # nats from that mean; log odds farther off are stretched by as much
 NEWTON_STEPS, LONGEST_STEP, STILL = 50, 3.0, 1e-8
 JITTER, SMALLEST = 1e-9, 1e-300
-# Chance that a decision is the wrong one. Chosen on simulated reviews with none and with 5 %.
+# Chance that a decision is wrong. Chosen on simulated reviews with none and with 5 %.
 SLIPS = 0.03
 
 
 @result
 class Outcomes:
-    """Fitted to what was decided.
+    """Probabilities of wrong labels, fitted to the decisions.
 
     Attributes:
         probability: that the given label is wrong, [n].

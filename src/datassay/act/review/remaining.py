@@ -13,8 +13,8 @@ from datassay.act.review.judged import Judged
 from datassay.act.review.outcomes import fit_outcomes
 from datassay.results import result
 
-BATCH = 24  # decisions until the order is made anew; so many tell how many labels are wrong
-LEAST_CHANCE = 0.1  # of being drawn, beside the standard deviation of whether a label is wrong
+BATCH = 24  # decisions until the order is renewed; also the size of `probe`
+LEAST_CHANCE = 0.1  # of a draw, added to the standard deviation of whether a label is wrong
 WORTHWHILE = 0.05  # expected share of errors in a batch below which the order looks elsewhere
 # Of the interval, and of the model's own one, which simulated reviews left more often where the
 # most suspect were looked at, and less often where the labels were drawn (190 sets that chose).
@@ -28,19 +28,19 @@ LEAST_DECISIONS = 60  # before which a review is never called finished
 
 @result
 class Remaining:
-    """A review so far, and what it says of the labels that nobody has looked at.
+    """A review so far, and what it says of the labels not yet reviewed.
 
     Attributes:
         order: positions of those labels, the most worthwhile first, [r].
-        probability: that the given label is wrong, [n]; 0 or 1 of those looked at.
-        suggested: the likeliest class, [n]: of `order` the likeliest other one, of those looked at
-            the one decided on; −1 of numbers and of several labels.
+        probability: that the given label is wrong, [n]; 0 or 1 for the reviewed.
+        suggested: class per sample, [n]: the likeliest other one for those in `order`, the decided
+            one for the reviewed; −1 for numbers and for several labels.
         errors_left: expected in `order`.
-        interval: of the same, 90 %, as often as simulated reviews had it.
-        share_wrong: of all labels but those passed, the same interval with what was found.
-        errors_found: among those looked at.
+        interval: of errors_left, 90 %, calibrated on simulated reviews.
+        share_wrong: interval of the share of wrong labels, of all but those passed.
+        errors_found: among the reviewed.
         can_stop: whether going on would find next to nothing.
-        sentence: the same in words.
+        sentence: all this in words.
         learns: whether the order follows the decisions; of numbers and several labels it is fixed.
     """
 

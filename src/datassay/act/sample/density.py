@@ -37,7 +37,7 @@ class Density:
         n_fitted: initial points that had a part in the fit: those of at least a hundredth of the
             largest index.
         converged: whether expectation–maximisation came to rest.
-        notes: what was not as asked for, one sentence each.
+        notes: warnings, one sentence each.
     """
 
     weight: Float[np.ndarray, " K"]

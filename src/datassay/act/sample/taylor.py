@@ -61,7 +61,7 @@ class TaylorSample(Tabular):
 
     @property
     def index(self) -> Float[np.ndarray, " N"]:
-        """Df at the initial points."""
+        """Taylor index Df at the initial points."""
         return self.terms.sum(1)
 
     @property
@@ -76,7 +76,7 @@ class TaylorSample(Tabular):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was not as asked for, one sentence each."""
+        """Warnings, one sentence each."""
         return self.density.notes
 
     def to_table(self) -> pa.Table:

@@ -132,7 +132,7 @@ class HeadProblem:
 
     @property
     def metric(self) -> str:
-        """What `scores` are."""
+        """Name of what `scores` measures."""
         return "accuracy" if self.loss == "cross_entropy" else "−½ squared error"
 
 

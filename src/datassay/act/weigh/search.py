@@ -47,7 +47,7 @@ class Weightings:
 
 @result
 class WeightSearch(Tabular):
-    """The best pair, and every trial.
+    """The best pair (k, m), and all trials.
 
     Attributes:
         n_neighbors: k of the best trial.

@@ -21,7 +21,7 @@ from datassay.score.neighbors.local_variance import LocalVariance, local_varianc
 
 @result
 class SampleWeights(Tabular):
-    """A weight for each sample.
+    """Weights of samples, and how they came about.
 
     Attributes:
         weight: [n], unitless, positive, summing to 1.

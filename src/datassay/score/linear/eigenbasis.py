@@ -176,12 +176,12 @@ class Eigenbasis:
 
     @property
     def rank(self) -> int:
-        """Eigenvalues that are not null."""
+        """Number of eigenvalues that are not null."""
         return int((self.eigenvalues > 0).sum())
 
     @property
     def device(self) -> str:
-        """Where products with the rows are computed; those with a kernel stay in main memory."""
+        """Device of products with the rows; those with a kernel stay in main memory."""
         return self.rows.device if isinstance(self.rows, FeatureRows) else "cpu"
 
     @property

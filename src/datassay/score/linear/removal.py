@@ -37,7 +37,7 @@ SPANNED_ALONE = 1e-8
 
 @result
 class RemovalBlocks:
-    """What is removed, block by block: each sample, or each of some groups of equal size.
+    """Blocks to remove: each sample, or each of some groups of equal size.
 
     Attributes:
         rows: [g, b, p], the b rows of the basis that block i takes out.
@@ -63,7 +63,7 @@ class RemovalBlocks:
 
 @result
 class Penalised:
-    """What all blocks share of the fits under each penalty; costly where there are many outputs.
+    """Parts that all blocks share of the fits under each penalty; costly for many outputs.
 
     Attributes:
         shifts: s_q.
