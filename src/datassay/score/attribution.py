@@ -130,7 +130,7 @@ def removal_scores(
     basis = training.basis
     rows = basis.query_rows()
     start = lin.outputs if lin.val_outputs is None else lin.val_outputs
-    outputs = start.double() + (rows @ training.weight_changes()).reshape(start.shape)
+    outputs = start.double() + (rows @ training.fit_weights()).reshape(start.shape)
     targets = lin.targets if lin.val_outputs is None else lin.val_targets
     measured = outcome(measure, "mse", outputs, targets, is_classification=lin.labels is not None)
     n, b, c = training.residual.shape
@@ -212,6 +212,7 @@ SCORE = Score(
 def _changes(
     basis: Eigenbasis, rows: Float[Tensor, "rows p"], parts: Iterable[Removals]
 ) -> Iterator[OutputChanges]:
+    """Yield the output changes of chunks of removals, on the queries' rows."""
     for block in parts:
         w = block.coordinates  # [p, chunk, c]
         outputs = (rows @ w.flatten(1)).reshape(-1, basis.rows.shape[1], *w.shape[1:])

@@ -321,5 +321,6 @@ class _Leaders:
             self._kept.append((extremes, positions.gather(0, order)))
 
     def top(self) -> TopEffects:
-        (raising, upper), (lowering, lower) = self._kept
-        return TopEffects(upper.T.numpy(), raising.T.numpy(), lower.T.numpy(), lowering.T.numpy())
+        """Return the largest effects in both directions, with the samples that have them."""
+        raising, lowering = ([t.T.numpy() for t in pair] for pair in self._kept)
+        return TopEffects(raising[1], raising[0], lowering[1], lowering[0])

@@ -187,7 +187,7 @@ def gradient_moments(
     """
     check_penalties(ridge, damping)
     read = gradients if callable(gradients) else lambda: (gradients,)
-    n, total, second = _first_pass(read, progress)
+    n, total, second = _sum_gradients(read, progress)
     if hessian is not None and hessian.shape != second.shape:
         raise SettingError(
             f"hessian must be {list(second.shape)}, as wide as the gradients; got "
@@ -196,7 +196,7 @@ def gradient_moments(
     factor = hessian_factor(second / n if hessian is None else hessian, ridge + damping)
     idx = np.sort(np.random.default_rng(seed).permutation(n)[:MOST_IN_PAIRS])
     q, rows, done = [], [], 0
-    for chunk in _chunks_of(read):
+    for chunk in _read_chunks(read):
         a = whiten(factor, chunk)
         q.append(a.square().sum(1))
         rows.append(a[idx[(idx >= done) & (idx < done + len(a))] - done])
@@ -231,11 +231,11 @@ def first_moments(
     return mean, variance
 
 
-def _first_pass(
+def _sum_gradients(
     read: Callable[[], Iterable[Gradients]], progress: Progress
 ) -> tuple[int, Float[Tensor, " p"], Float[Tensor, "p p"]]:
     n, total, second = 0, None, None
-    for chunk in _chunks_of(read):
+    for chunk in _read_chunks(read):
         _check_chunk(chunk, n, total)
         if total is None or second is None:
             p = chunk.shape[1]
@@ -263,7 +263,7 @@ def _check_chunk(chunk: Tensor, n: int, total: Tensor | None) -> None:
         )
 
 
-def _chunks_of(read: Callable[[], Iterable[Gradients]]) -> Iterable[Tensor]:
+def _read_chunks(read: Callable[[], Iterable[Gradients]]) -> Iterable[Tensor]:
     for gradients in read():
         for start in range(0, len(gradients), CHUNK_SAMPLES):
             chunk = gradients[start : start + CHUNK_SAMPLES]

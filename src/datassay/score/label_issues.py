@@ -225,6 +225,7 @@ def _find_class_issues(
 def _build_issues(
     outcome: Explained, labels: Int[Tensor, " n"], held_out: Float[Tensor, "n outputs"], **info: Any
 ) -> LabelIssues:
+    """Collect the issues of labelled classes from what explains the labels."""
     look = _flag(outcome.log_odds > 0) | _top(outcome.log_odds, outcome.n_look)
     other_log_p = outcome.posterior.scatter(1, labels[:, None], -torch.inf)
     is_shown = torch.as_tensor(look)[:, None]

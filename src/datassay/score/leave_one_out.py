@@ -141,7 +141,7 @@ class _ModePanels:
 
     def __init__(self, training: TrainingRun):
         basis, self._run, self._residual = training.basis, training.run, training.residual
-        self._trained, self._projected = training.weight_changes(), basis.project(training.residual)
+        self._trained, self._projected = training.fit_weights(), basis.project(training.residual)
         self._modes = ModeRemovals(basis, run_resolvents(basis, training.run))
         self._basis = basis.sent
 
@@ -165,19 +165,19 @@ class RemovalRecord:
         self._lin, self._training, self._unmixed = lin, training, unmixed
         # f(x_i) − f₀(x_i), and f(x_i) − f₋ᵢ(x_i). Allocated at once: between chunks' arrays they
         # would fragment the memory.
-        self._moved, self._own = torch.empty(2, *training.residual.flatten(1).shape).double()
+        self._change, self._own_change = torch.empty(2, *training.residual.flatten(1).shape).double()
         self._weight = torch.empty(len(lin), dtype=torch.float64)
 
     def keep(self, chunk: int, progress: Progress = silent) -> Iterator[Removals]:
         """Yield the removals in chunks of samples, in order, recording each first."""
         training, basis = self._training, self._training.basis
-        n, trained = len(training.residual), training.weight_changes()
+        n, trained = len(training.residual), training.fit_weights()
         for block in removals(basis, training.residual, training.run, training.leave_out(1), chunk):
             change = block.coordinates  # [p, chunk, c]
             rows = block.rows * basis.metric  # [chunk, b, p]
             samples = slice(block.start, block.start + len(rows))
-            self._moved[samples] = (rows @ trained).flatten(1)
-            self._own[samples] = torch.einsum("iap,pic->iac", rows, change).flatten(1)
+            self._change[samples] = (rows @ trained).flatten(1)
+            self._own_change[samples] = torch.einsum("iap,pic->iac", rows, change).flatten(1)
             self._weight[samples] = basis.squared_weights(change)
             yield block
             progress("leave each sample out", block.start + change.shape[1], n)
@@ -190,7 +190,7 @@ class RemovalRecord:
         changes = torch.empty_like(self._weight)
         results = basis.engine.map(_ModePanels.changes, arrays, slices)
         for panel, (change, own_change, weight, prediction) in zip(slices, results, strict=True):
-            self._moved[panel], self._own[panel], self._weight[panel] = change, own_change, weight
+            self._change[panel], self._own_change[panel], self._weight[panel] = change, own_change, weight
             changes[panel] = prediction
             progress("leave each sample out", panel.stop, n)
         return changes
@@ -198,8 +198,8 @@ class RemovalRecord:
     def leave_one_out(self, prediction_change: Float[np.ndarray, " n"]) -> LeaveOneOut:
         """Return the result, after all chunks."""
         lin, training, unmixed = self._lin, self._training, self._unmixed
-        change = self._moved if unmixed is None else unmixed.output_changes()[:, 0]
-        own_change = self._own if unmixed is None else own_changes(unmixed)
+        change = self._change if unmixed is None else unmixed.fit_outputs()[:, 0]
+        own_change = self._own_change if unmixed is None else own_changes(unmixed)
         outputs = lin.outputs.double() + change
         val = lin.val_outputs
         return LeaveOneOut(

@@ -140,13 +140,13 @@ def sample_information(
         else TrainingRun(eigenbasis(lin), lin.residual, loo.run, loo.reduction)
     )
     if isinstance(smoothing, str):
-        return _smooth_weights(training, lin.ids, smoothing, sigma, batch_size, progress)
+        return _compute_by_name(training, lin.ids, smoothing, sigma, batch_size, progress)
     assert features is not None
     information = given_information(training, features, smoothing, progress)
     return SampleInformation(information, lin.ids, GIVEN, 1.0)
 
 
-def _smooth_weights(
+def _compute_by_name(
     training: TrainingRun,
     ids: np.ndarray,
     smoothing: str,

@@ -354,7 +354,7 @@ def _accuracy_and_error(
 def _accuracy_scale(
     scores: list[tuple[float, float]], truth: Float[Tensor, "t k"]
 ) -> tuple[float, str, float]:
-    """Return what a unit of squared error is worth, its unit, and accuracy's correlation."""
+    """Return the factor that converts squared errors, its unit, and accuracy's correlation."""
     if not scores:
         return 1 / float(truth.var(0, correction=0).sum()), "share of variance", np.nan
     accuracy, error = np.array(scores).T

@@ -9,7 +9,7 @@ TOO_FEW = "Correcting or removing labels: too few stand out as wrong."
 
 
 def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
-    """Return the action that gives suspected samples their suggested labels."""
+    """Return the action that relabels suspects as suggested, or a reason if there are none."""
     issues, is_suspected = scores.issues, scores.issues.to_try
     if not is_suspected.any():
         return TOO_FEW

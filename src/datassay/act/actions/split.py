@@ -19,7 +19,7 @@ RIDGE = 1e-3
 
 
 def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
-    """Return two blocks of linear models, where two explain held-out samples better than one."""
+    """Return a split into two blocks of linear models, or a reason against it."""
     if train.y.ndim > 1:
         return "Splitting: it is of one target per sample."
     if train.x[0].size > MOST_COLUMNS:

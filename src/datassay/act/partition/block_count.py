@@ -185,6 +185,7 @@ def _members(block: Int[Tensor, " n"], n_blocks: int | None = None) -> Float[Ten
 def _hard_mixture(
     geometry: OutputGeometry, member: Float[Tensor, "K n"], ridge: float, start: Tensor | None
 ) -> Mixture:
+    """Fit a mixture in which each sample belongs to one block alone."""
     weights = fit_convex(
         geometry.features, geometry.targets, geometry.loss, ridge, sample_weight=member, start=start
     ).weights

@@ -225,8 +225,8 @@ class MixtureProblem:
         share = runs.sample_weight / runs.sample_weight.sum(1, keepdim=True)
         # [R, K, n]
         mass = runs.responsibility * runs.sample_weight[:, None] + PRIOR * share[:, None]
-        of_block = mass.sum(2)
-        mixing = of_block / of_block.sum(1, keepdim=True)
+        block_mass = mass.sum(2)
+        mixing = block_mass / block_mass.sum(1, keepdim=True)
         weights = fit_convex(
             self.features,
             self.targets,
@@ -240,7 +240,7 @@ class MixtureProblem:
         noise = torch.ones_like(mixing)
         if self.loss == "mse":
             squares = 2 * output_losses(outputs, self.targets, self.loss) * mass
-            noise = squares.sum(2) / of_block / self.targets.shape[1]
+            noise = squares.sum(2) / block_mass / self.targets.shape[1]
         gate = self._gate(runs, mass)
         joint = log_prior(mixing, gate, self.gate_inputs)
         joint = joint + log_densities(outputs, self.targets, self.loss, noise)

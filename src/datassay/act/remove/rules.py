@@ -90,7 +90,7 @@ def within_quota(
 
 
 def places_in_group(groups: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
-    """Count how many samples of its group stand before each sample."""
+    """Return each sample's position within its group, from 0."""
     position = np.zeros(len(groups), np.int64)
     for g in np.unique(groups):
         in_group = groups == g

@@ -77,6 +77,7 @@ def fit_outcomes(
 
 
 def _hypotheses(judged: Judged, suggested: Int[np.ndarray, " n"]) -> list[Sequence[Term]]:
+    """Return the terms of each hypothesis, the simplest first."""
     n, k = judged.log_posterior.shape
     given_label, everyone, ones = judged.labels, np.zeros(n, np.int64), np.ones((n, 1))
     odds = judged.log_odds.astype(np.float64)

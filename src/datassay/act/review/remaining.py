@@ -158,6 +158,7 @@ def _order_open(
     is_open: Bool[np.ndarray, " n"],
     reviewed: Int[np.ndarray, " m"],
 ) -> Int[np.ndarray, " r"]:
+    """Order the open labels by probability, or by turns of the classes where that finds little."""
     learns = judged.is_of_classes and len(reviewed)
     by_probability = -probability if learns else np.zeros(len(judged))
     order = np.lexsort((-judged.log_odds, by_probability))
@@ -190,7 +191,7 @@ def _interval_of_errors(
     mass = (np.exp(log_density - log_density.max()) * np.gradient(r)).cumsum()
     tails = (1 - level) / 2, (1 + level) / 2
     low, high = (r[np.searchsorted(mass, mass[-1] * tail)] for tail in tails)
-    if not n_found:  # nothing is shown to be wrong, and so few prove no more than that few are
+    if not n_found:  # no error found: so few decisions prove no more than that errors are few
         low, high = 0.0, max(high, min(share[1], 1 / (n_reviewed + 2)))
     return float(np.floor(low * n_open)), float(np.ceil(high * n_open))
 

@@ -110,30 +110,30 @@ def fit_density(
 def truncated_draws(
     density: Density, box: Float[np.ndarray, "d 2"], n: int, *, max_tries: int = 1000, seed: int = 0
 ) -> tuple[Float[np.ndarray, "n d"], int]:
-    """Draw points from a density; those outside the domain are drawn again."""
+    """Draw n points from a density within the domain; return them, and the number of tries."""
     # Cost: n over the share of the density that lies within the domain.
     # Source: S0 Algorithm 2, line 7, which sets no bound.
-    draw = np.random.default_rng([seed, 1])
+    rng = np.random.default_rng([seed, 1])
     roots = np.linalg.cholesky(density.covariance)
-    draws, tries, inside = [], 0, 0
+    draws, n_tries, n_inside = [], 0, 0
     limit = n * max_tries
-    while inside < n and tries < limit:
-        size = min(max(DRAWN_AT_ONCE, 2 * (n - inside)), limit - tries)
-        component = draw.choice(len(density.weight), size, p=density.weight)
-        noise = draw.standard_normal((size, len(box)))
+    while n_inside < n and n_tries < limit:
+        size = min(max(DRAWN_AT_ONCE, 2 * (n - n_inside)), limit - n_tries)
+        component = rng.choice(len(density.weight), size, p=density.weight)
+        noise = rng.standard_normal((size, len(box)))
         x = density.mean[component] + np.einsum("nij,nj->ni", roots[component], noise)
-        accepted = np.flatnonzero(((x >= box[:, 0]) & (x <= box[:, 1])).all(1))[: n - inside]
+        accepted = np.flatnonzero(((x >= box[:, 0]) & (x <= box[:, 1])).all(1))[: n - n_inside]
         draws.append(x[accepted])
-        inside += len(accepted)
+        n_inside += len(accepted)
         # The draws beyond the last point that was needed are not counted.
-        tries += int(accepted[-1]) + 1 if inside == n and len(accepted) else size
-    if inside < n:
+        n_tries += int(accepted[-1]) + 1 if n_inside == n and len(accepted) else size
+    if n_inside < n:
         raise DataError(
-            f"the density must give points inside the domain; {inside} of {tries:,} draws did "
-            f"(acceptance {inside / tries:.2g}), and {n} are needed. Widen the domain, take more "
-            "initial points or components, or raise max_tries."
+            f"the density must give points inside the domain; {n_inside} of {n_tries:,} draws did "
+            f"(acceptance {n_inside / n_tries:.2g}), and {n} are needed. Widen the domain, take "
+            "more initial points or components, or raise max_tries."
         )
-    return np.concatenate(draws), tries
+    return np.concatenate(draws), n_tries
 
 
 def _repeat_positions(share: np.ndarray, seed: int) -> np.ndarray:

@@ -142,12 +142,12 @@ def search_weights(
         k = trial.suggest_int("n_neighbors", *n_neighbors)
         m = trial.suggest_float("max_ratio", *max_ratio, log=True)
 
-        def cut(epoch: int, score: Any) -> bool:
+        def should_stop(epoch: int, score: Any) -> bool:
             trial.report(float(score.mean()), epoch)
             return bool(trial.should_prune())
 
         weights = weightings(k, m)[None]
-        trained = problem.train(weights, recipe, seeds=tuple(seeds), on_epoch=cut)
+        trained = problem.train(weights, recipe, seeds=tuple(seeds), on_epoch=should_stop)
         trial.set_user_attr("epochs", len(trained.val_score))
         if recipe.solver == "adam" and trial.should_prune():
             raise TrialPruned

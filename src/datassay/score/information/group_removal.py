@@ -57,7 +57,7 @@ def group_removals(
 ) -> Iterator[GroupRemovals]:
     """Coordinates of w − w₋g for every group, some groups of one size at a time."""
     # Source: METHODS §2, beyond S1. Exact, as `removals`.
-    trained = training.weight_changes()
+    trained = training.fit_weights()
     projected = training.basis.project(training.residual)
     sizes = torch.tensor([len(group) for group in groups])
     for size in sizes.unique().tolist():

@@ -319,7 +319,7 @@ def _check_covariance(sigma: np.ndarray, holds: bool) -> None:
 def _gradients(training: TrainingRun) -> list[Float[Tensor, "p n"]]:
     """Per-sample loss gradients at the trained weights, in the coordinates of the changes."""
     basis, residual = training.basis, training.residual
-    products = _products(basis, training.output_changes() - residual)
+    products = _products(basis, training.fit_outputs() - residual)
     start = _products(basis, -residual)
     noise = sum(float((g - g.mean(1, keepdim=True)).square().sum()) for g in products)
     first = sum(float(g.square().sum()) for g in start)

@@ -151,7 +151,7 @@ def doubled_upper(matrix: Float[Tensor, "p p"]) -> Float[Tensor, "p p"]:
 
 
 class SquaredLength:
-    """wᵀ G w of many columns w, from the upper half of a symmetric G alone."""
+    """Quadratic form wᵀ G w of many columns w, from the upper half of a symmetric G alone."""
 
     def __init__(self, matrix: Float[Tensor, "p p"], products: Products, device: str = "cpu"):
         self._matrix = operand(doubled_upper(matrix), products, device)

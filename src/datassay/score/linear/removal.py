@@ -321,11 +321,11 @@ class ModeRemovals:
     """Changes by removing each sample of a panel, never as one weight vector per output."""
 
     def __init__(self, basis: Eigenbasis, terms: Resolvents):
-        """Prepare for many panels."""
+        """Factor the filter's resolvents by blocks of modes, once for many panels."""
         self._products: Products = basis.products
         self._device = basis.device
         kernel = resolvent_values(basis.eigenvalues, terms)  # [p, 2q]
-        self._blocks = [_factors(kernel, s) for s in range(0, len(kernel), SYMMETRIC_ROWS)]
+        self._blocks = [_factor_block(kernel, s) for s in range(0, len(kernel), SYMMETRIC_ROWS)]
         self._diagonal, self._matrix = basis.eigenvalues, None
         if isinstance(basis.val, FeatureRows):
             matrix = doubled_upper(basis.val.gram(basis.engine))
@@ -372,9 +372,10 @@ class ModeRemovals:
         return total.clamp_min(0)
 
 
-def _factors(
+def _factor_block(
     kernel: Float[Tensor, "p q2"], start: int
 ) -> tuple[slice, Float[Tensor, "block r"], Float[Tensor, "r q2"]]:
+    """Factor a block of the kernel's rows: return its slice, [block, r] and [r, 2q]."""
     modes = slice(start, min(start + SYMMETRIC_ROWS, len(kernel)))
     u, s, vt = torch.linalg.svd(kernel[modes], full_matrices=False)
     r = max(1, int((s > RANK_CUT * s[0]).sum()))

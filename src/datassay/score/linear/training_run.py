@@ -174,14 +174,14 @@ class TrainingRun:
         """Return the run on n − removed samples."""
         return self.run.without(removed, len(self.residual), self.reduction)
 
-    def weight_changes(self) -> Float[Tensor, "p c"]:
+    def fit_weights(self) -> Float[Tensor, "p c"]:
         """Compute coordinates of w − w₀ after the run on all samples."""
         values = filter_values(self.basis.eigenvalues, self.run)
         return values[:, None] * self.basis.project(self.residual)
 
-    def output_changes(self) -> Float[Tensor, "n b c"]:
+    def fit_outputs(self) -> Float[Tensor, "n b c"]:
         """Compute f(X) − f₀(X) after the run on all samples, output unit."""
-        coordinates, (n, b, size) = self.weight_changes(), self.basis.rows.shape
+        coordinates, (n, b, size) = self.fit_weights(), self.basis.rows.shape
         changes = torch.empty(n, b, coordinates.shape[1], dtype=torch.float64)
         for panel in panels(n, b * size):
             changes[panel] = (self.basis.rows[panel] * self.basis.metric) @ coordinates
