@@ -165,7 +165,7 @@ class RemovalRecord:
         self._lin, self._training, self._unmixed = lin, training, unmixed
         # f(x_i) − f₀(x_i), and f(x_i) − f₋ᵢ(x_i). Allocated at once: between chunks' arrays they
         # would fragment the memory.
-        self._change, self._own_change = torch.empty(2, *training.residual.flatten(1).shape).double()
+        self._change, self._removal = torch.empty(2, *training.residual.flatten(1).shape).double()
         self._weight = torch.empty(len(lin), dtype=torch.float64)
 
     def keep(self, chunk: int, progress: Progress = silent) -> Iterator[Removals]:
@@ -177,7 +177,7 @@ class RemovalRecord:
             rows = block.rows * basis.metric  # [chunk, b, p]
             samples = slice(block.start, block.start + len(rows))
             self._change[samples] = (rows @ trained).flatten(1)
-            self._own_change[samples] = torch.einsum("iap,pic->iac", rows, change).flatten(1)
+            self._removal[samples] = torch.einsum("iap,pic->iac", rows, change).flatten(1)
             self._weight[samples] = basis.squared_weights(change)
             yield block
             progress("leave each sample out", block.start + change.shape[1], n)
@@ -189,8 +189,8 @@ class RemovalRecord:
         slices = list(panels(n, MODE_COLUMNS * basis.rows.shape[2]))
         changes = torch.empty_like(self._weight)
         results = basis.engine.map(_ModePanels.changes, arrays, slices)
-        for panel, (change, own_change, weight, prediction) in zip(slices, results, strict=True):
-            self._change[panel], self._own_change[panel], self._weight[panel] = change, own_change, weight
+        for panel, (change, removal, weight, prediction) in zip(slices, results, strict=True):
+            self._change[panel], self._removal[panel], self._weight[panel] = change, removal, weight
             changes[panel] = prediction
             progress("leave each sample out", panel.stop, n)
         return changes
@@ -199,7 +199,7 @@ class RemovalRecord:
         """Return the result, after all chunks."""
         lin, training, unmixed = self._lin, self._training, self._unmixed
         change = self._change if unmixed is None else unmixed.fit_outputs()[:, 0]
-        own_change = self._own_change if unmixed is None else own_changes(unmixed)
+        own_change = self._removal if unmixed is None else own_changes(unmixed)
         outputs = lin.outputs.double() + change
         val = lin.val_outputs
         return LeaveOneOut(
