@@ -263,7 +263,7 @@ def gather(
     top: int | None,
     own_query: Int[np.ndarray, " n"] | None = None,
 ) -> Attribution:
-    """Collect effects of all samples; `own_query`: positions among the queries, or −1."""
+    """Join chunks' effects in an attribution; `own_query`: positions among the queries, or −1."""
     n, m = len(ids), len(with_all)
     check_top(top)
     is_whole = top is None and n * m <= LARGEST_MATRIX
