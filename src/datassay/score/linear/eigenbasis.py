@@ -249,7 +249,7 @@ _BASES: WeakKeyDictionary[Linearization, Eigenbasis] = WeakKeyDictionary()
 
 
 def eigenbasis(lin: Linearization, progress: Progress = silent) -> Eigenbasis:
-    """Decompose a linearisation once; keep its eigenbasis as long as the linearisation lives.
+    """Compute a linearisation's eigenbasis once; keep it as long as the linearisation lives.
 
     Args:
         lin: the linearisation.
