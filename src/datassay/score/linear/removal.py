@@ -321,7 +321,7 @@ class ModeRemovals:
     """Changes by removing each sample of a panel, never as one weight vector per output."""
 
     def __init__(self, basis: Eigenbasis, terms: Resolvents):
-        """Factor the filter's resolvents by blocks of modes, once for many panels."""
+        """Prepare factors of the filter's resolvents by blocks of modes, for all panels."""
         self._products: Products = basis.products
         self._device = basis.device
         kernel = resolvent_values(basis.eigenvalues, terms)  # [p, 2q]
@@ -375,7 +375,7 @@ class ModeRemovals:
 def _factor_block(
     kernel: Float[Tensor, "p q2"], start: int
 ) -> tuple[slice, Float[Tensor, "block r"], Float[Tensor, "r q2"]]:
-    """Factor a block of the kernel's rows: return its slice, [block, r] and [r, 2q]."""
+    """Split a block of the kernel's rows into factors: its slice, [block, r] and [r, 2q]."""
     modes = slice(start, min(start + SYMMETRIC_ROWS, len(kernel)))
     u, s, vt = torch.linalg.svd(kernel[modes], full_matrices=False)
     r = max(1, int((s > RANK_CUT * s[0]).sum()))
