@@ -136,7 +136,7 @@ def test_a_result_declares_its_columns_once():
 
 # Columns that are their field in another form; every other one is its field as it is.
 IN_ANOTHER_FORM = {
-    "Attribution.effect": "effects[kept]", "Partition.responsibility": "own",
+    "Attribution.effect": "effects[is_kept]", "Partition.responsibility": "of_block",
     "Purification.removed": "step > 0", "RemovalCurve.score": "self.score[ranking, fraction, seed]",
     "Retrained.held_out": "self.held_out.tolist()",
     "Robustness.corruption": "np.repeat(np.array([self.corruption]), m * n_levels)",

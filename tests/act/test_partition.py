@@ -9,7 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 import datassay as da
-from datassay.act.partition.block_count import held_out_joint, influence_blocks, reassigned
+from datassay.act.partition.block_count import held_out_joint, influence_blocks, reassign_blocks
 from datassay.act.partition.blocks import Partition, agreement, oracle_agreement
 from datassay.act.partition.mixture import (
     MAX_ITERATIONS,
@@ -87,7 +87,7 @@ def test_a_majority_is_the_first_block_of_the_influence_start():
     block = influence_blocks(index, 2, ridge=1e-4, damping=0.01)
     pure = samples.source[(block == 0).numpy()] == "function 1"
     assert pure.mean() > 0.87 > 500 / 620
-    hard = reassigned(index, block, 1e-4)
+    hard = reassign_blocks(index, block, 1e-4)
     assert set(hard.responsibility.unique().tolist()) <= {0.0, 1.0}
     assert hard.mixing[0] > 0.6
 
@@ -97,7 +97,7 @@ def test_hard_blocks_are_kept_where_models_without_a_fold_predict_it_better():
     division = da.partition(linear(samples), samples, n_blocks=3, restarts=1, gate="off")
     index = output_geometry(linear(samples), samples)
     out = fold_numbers(index.targets, index.loss, 5, 0) == 0
-    without = reassigned(index.subset(~out), torch.tensor(division.block)[~out], 1e-4)
+    without = reassign_blocks(index.subset(~out), torch.tensor(division.block)[~out], 1e-4)
     rest = index.subset(out)
     likelihood = without.joint(rest.features, rest.targets, index.loss).logsumexp(1).mean()
     assert division.is_hard and likelihood > division.held_out[3] + 0.05

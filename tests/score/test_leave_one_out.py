@@ -187,7 +187,7 @@ def test_of_many_outputs_changes_are_summed_over_mixtures(dual, dynamics, monkey
     mixing = many_outputs.mixing(12, 5)
     torch.testing.assert_close(mixing.square().sum(1), torch.ones(12).double())
     monkeypatch.setattr(many_outputs, "MOST_COLUMNS", 5)
-    monkeypatch.setattr(sys.modules[leave_one_out.__module__], "mixed", lambda r: r @ mixing)
+    monkeypatch.setattr(sys.modules[leave_one_out.__module__], "mix_columns", lambda r: r @ mixing)
     ours = leave_one_out(linearization(phi, r, val, dual=dual), **run)
     assert close(ours.held_out, exact.held_out) and close(ours.outputs, exact.outputs)
     expected = leave_one_out(linearization(phi, r @ mixing, val, dual=dual), **run)

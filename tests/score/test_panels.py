@@ -20,11 +20,11 @@ from datassay.score.linear.panels import (
     ONE_BY_ONE,
     SquaredLength,
     gram,
-    inverted,
+    invert_each,
     operand,
     panels,
     product,
-    solved,
+    solve_each,
     transposed_product,
 )
 from helpers.linearizations import close, linearization, random_jacobians
@@ -120,7 +120,7 @@ def test_whole_rows_are_refused_where_they_do_not_fit(monkeypatch):
     given = torch.eye(P).double(), 1, "float64"
     rows = FeatureRows(problem().features, *given, memory=1000.0)
     with pytest.raises(SettingError, match=r"must fit the memory twice.*90 x 24"):
-        rows.whole()
+        rows.read_all()
     assert rows[5:9].shape == (4, 1, P)
 
 
@@ -178,5 +178,5 @@ def test_each_of_many_systems_is_its_own(rows, batch):
     left = torch.randn(*batch, rows, rows).double() + 3 * rows**0.5 * torch.eye(rows)
     right, unit = torch.randn(*batch, rows, 2).double(), torch.eye(rows).expand(left.shape)
     expected = np.linalg.solve(left.numpy(), right.numpy())
-    np.testing.assert_allclose(solved(left, right), expected, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(inverted(left) @ left, unit, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(solve_each(left, right), expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(invert_each(left) @ left, unit, rtol=0, atol=1e-10)

@@ -10,7 +10,7 @@ from datassay.errors import SettingError
 from datassay.results import column, result, sample_ids
 from datassay.score.information.average import average_information
 from datassay.score.labels.judges import further_judges
-from datassay.score.registry import Context, Score, computed, scores
+from datassay.score.registry import Context, Score, compute_scores, scores
 
 
 @result
@@ -37,7 +37,7 @@ def score(name, *needs, change=lambda values: values):
 
 
 def test_the_built_in_scores_are_what_the_functions_give(context):
-    results = computed(scores(), context)
+    results = compute_scores(scores(), context)
     loo = da.leave_one_out(context.lin)
     assert np.array_equal(results["removals"].leave_one_out.held_out, loo.held_out)
     judges = further_judges(context.train, context.seed, most_splits=1)
@@ -46,13 +46,14 @@ def test_the_built_in_scores_are_what_the_functions_give(context):
     assert results["influence"].ridge == issues.ridge
     assert results["average_information"] is None  # none unless asked for
     subsets = replace(context, options={"subsets": 8, "smoothing": "isotropic"}, results=results)
-    average = computed([s for s in scores() if s.name == "average_information"], subsets)
+    average = compute_scores([s for s in scores() if s.name == "average_information"], subsets)
     expected = average_information(context.lin, draws=8, smoothing="isotropic")
     assert np.array_equal(average["average_information"].information, expected.information)
 
 
 def test_scores_come_after_those_they_need(context):
-    results = computed([score("last", "middle"), score("middle", "first"), score("first")], context)
+    chain = [score("last", "middle"), score("middle", "first"), score("first")]
+    results = compute_scores(chain, context)
     assert list(results) == ["last", "middle", "first"]
 
 
@@ -75,4 +76,4 @@ def test_scores_come_after_those_they_need(context):
 )
 def test_what_is_refused(context, needs, change, message):
     with pytest.raises(SettingError, match=message):
-        computed([score("one", *needs, change=change or (lambda values: values))], context)
+        compute_scores([score("one", *needs, change=change or (lambda values: values))], context)

@@ -32,7 +32,7 @@ def error(of, subset, others):
     """Mean squared error on other inputs of the fit to a subset."""
     a, eye = of.a[subset], torch.eye(of.a.shape[1], dtype=torch.float64)
     weights = torch.linalg.solve(a.T @ a + of.penalty * eye, a.T @ of.targets[subset])
-    return float((of.predicted @ weights - of.truth)[others].square().sum(1).mean())
+    return float((of.inputs @ weights - of.truth)[others].square().sum(1).mean())
 
 
 @pytest.mark.parametrize(("n", "r"), [(16, 5), (12, 20)], ids=["primal", "dual"])
@@ -44,7 +44,7 @@ def test_a_removal_from_a_subset_is_the_fit_without_it_on_all_other_inputs(n, r)
         others = torch.arange(len(of.truth)) != sample
         wanted = error(of, subset[subset != sample], others) - error(of, subset, others)
         assert float(gains[i]) == pytest.approx(wanted, rel=1e-9, abs=1e-11)
-    found = float((of.predicted @ weights - of.truth).square().sum(1).mean())
+    found = float((of.inputs @ weights - of.truth).square().sum(1).mean())
     assert found == pytest.approx(error(of, subset, torch.arange(len(of.truth))), rel=1e-10)
 
 

@@ -1,4 +1,4 @@
-"""Defaults of act's functions, which say what each is; nothing heavy is imported here."""
+"""Defaults of act's functions, whose docstrings explain them; nothing heavy is imported here."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from datassay.score.settings import REMOVAL_ORDERS
 
-# Which samples `summarize` keeps; what `purify` removes by, and when it stops; how samples are
-# weighed: name → how it reads.
+# Rules by which `summarize` keeps samples; orders in which `purify` removes them, and rules by
+# which it stops; ways to weigh samples: name → its text for readers.
 KEEP_RULES = ("auto", "fit", "boundary", "margin", "random", "information")
 ORDERS = ("auto", "cross_fit", *REMOVAL_ORDERS, "label_issues", "loss", "random")
 STOPS = ("auto", "held_out", "inflection", "validation", "suspects", "none")
@@ -22,7 +22,7 @@ METHODS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Keeping:
-    """Of `summarize`: which samples stay."""
+    """Settings of `summarize`: which samples stay."""
 
     rule: str = "auto"
     iterative: bool = False
@@ -31,7 +31,7 @@ class Keeping:
 
 @dataclass(frozen=True)
 class Sampling:
-    """Of `taylor_sample`: how a function is sampled where it changes most."""
+    """Settings of `taylor_sample`: how a function is sampled where it changes most."""
 
     n_initial: int = 100
     n_new: int = 100
@@ -47,7 +47,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Weighting:
-    """Of `sample_weights`: how samples are weighed by local variance."""
+    """Settings of `sample_weights`: how samples are weighed by local variance."""
 
     n_neighbors: int = 20
     max_ratio: float = 40
@@ -59,7 +59,7 @@ class Weighting:
 
 @dataclass(frozen=True)
 class Division:
-    """Of `partition`: into how many blocks samples are divided, and how."""
+    """Settings of `partition`: into how many blocks samples are divided, and how."""
 
     n_blocks: int | None = None
     max_blocks: int = 4
@@ -74,7 +74,7 @@ class Division:
 
 @dataclass(frozen=True)
 class Removal:
-    """Of `purify`: how samples are removed, and when that stops."""
+    """Settings of `purify`: how samples are removed, and when removal stops."""
 
     loss: str = "auto"
     ridge: float | None = None

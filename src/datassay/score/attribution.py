@@ -49,7 +49,7 @@ def attribution(
     dynamics: str = Training.dynamics,
     progress: Progress = silent,
 ) -> Attribution:
-    """Effect of each training sample on each query, in the linearised network.
+    """Compute each training sample's effect on each query, in the linearised network.
 
     effect_ij = g_j(f(x_j)) − g_j(f₋ᵢ(x_j)),  g the outcome, f₋ᵢ exactly as in `leave_one_out`
 
@@ -106,7 +106,7 @@ def removal_scores(
     progress: Progress = silent,
     **run: Any,
 ) -> RemovalScores:
-    """`leave_one_out` and `attribution` from the same removals, each computed once.
+    """Compute `leave_one_out` and `attribution` from the same removals, each computed once.
 
     Args:
         lin: as in `attribution`.
@@ -130,80 +130,81 @@ def removal_scores(
     basis = training.basis
     rows = basis.query_rows()
     start = lin.outputs if lin.val_outputs is None else lin.val_outputs
-    outputs = start.double() + (rows @ training.trained()).reshape(start.shape)
+    outputs = start.double() + (rows @ training.fit_weights()).reshape(start.shape)
     targets = lin.targets if lin.val_outputs is None else lin.val_targets
     measured = outcome(measure, "mse", outputs, targets, is_classification=lin.labels is not None)
     n, b, c = training.residual.shape
     values = c * max(len(basis.eigenvalues) * (b + 2), 2 * len(rows))  # of one sample
-    record = RemovalRecord(lin, training)
+    record = RemovalRecord(lin, training, None)
     parts = record.keep(max(1, min(n, CHUNK_VALUES // values)), progress)
-    own = np.arange(n) if lin.val_outputs is None else None
+    own_query = np.arange(n) if lin.val_outputs is None else None
     changes = effects_of(_changes(basis, rows, parts), outputs, measured)
     method, name = f"linearized {training.run.kind}", measured.measure
-    effects = gather(changes, measured(outputs), name, lin.ids, method, top, own)
+    effects = gather(changes, measured(outputs), name, lin.ids, method, top, own_query)
     assert effects.prediction_change is not None
     loo = record.leave_one_out(effects.prediction_change)
     return RemovalScores(loo, effects, outputs.numpy())
 
 
-def _measure(options: Mapping[str, Any]) -> str:
-    """Of the effects at the start; those at trained networks are not read off removals."""
+def _start_measure(options: Mapping[str, Any]) -> str:
+    """Return the measure of effects at the start; those at trained networks need no removals."""
     at_trained = options.get("attribution_at") == "trained"
     return "none" if at_trained else options.get("attribution", "none")
 
 
-def _removals(context: Context) -> RemovalScores:
-    """Leave-one-outs and, where asked for, effects on each query at the start."""
+def _score_removals(context: Context) -> RemovalScores:
+    """Compute leave-one-outs and, where asked for, effects on each query at the start."""
     run: dict[str, Any] = {**context.chosen(*RUN), "progress": context.progress}
-    if (measure := _measure(context.options)) == "none":
+    if (measure := _start_measure(context.options)) == "none":
         return RemovalScores(leave_one_out(context.lin, **run), None, None)
     return removal_scores(context.lin, measure=measure, **context.chosen("top"), **run)
 
 
 def removal_steps(sizes: Sizes) -> list[PlanStep]:
-    """What the decomposition, the removals and, where asked for, the effects take."""
+    """Plan the decomposition, the removals and, where asked for, the effects."""
     form, n, m, b, p = sizes.form, sizes.train, sizes.val, sizes.rows, sizes.eigenproblem
-    fast, columns, held = sizes.products, sizes.outputs // b, step_bytes(sizes.form)
+    fast, columns, step_size = sizes.products, sizes.outputs // b, step_bytes(sizes.form)
     reading = 0.0 if sizes.is_dual else 2.0 * n * b * p**2
     gram = 2.0 * m * b * p**2 if sizes.is_dual else SYMMETRIC_WORK * (n + m) * b * p**2
     decompose = PlanStep(
         "eigendecomposition", f"{p} x {p} eigenproblem, {'dual' if sizes.is_dual else 'primal'}",
-        held["eigendecomposition"], added({"eigen": EIGEN_WORK * p**3}, {fast: gram}),
+        step_size["eigendecomposition"], added({"eigen": EIGEN_WORK * p**3}, {fast: gram}),
     )  # fmt: skip
-    attributes = _measure(sizes.options) != "none"
-    seen = columns if attributes else min(columns, MOST_COLUMNS)
+    attributes = _start_measure(sizes.options) != "none"
+    n_columns = columns if attributes else min(columns, MOST_COLUMNS)
     m = n if attributes and not m else m  # the training samples stand in
     # The effects hold every changed output; without them products of the queries are smaller.
-    is_whole = attributes or m * b <= p
-    queries = m * b if is_whole else (p if sizes.is_dual else SYMMETRIC_WORK * p / 2)
+    queries = m * b
+    if not attributes and m * b > p:
+        queries = p if sizes.is_dual else SYMMETRIC_WORK * p / 2
     modes = not (attributes or sizes.is_dual) and b == 1 and m > p
-    taken = min(seen, MODE_RANK) if modes else seen
+    n_products = min(n_columns, MODE_RANK) if modes else n_columns
     rotated = 4.0 * p**3 if modes else 0.0  # products of the queries, into the eigenbasis
-    outputs = {"float64": 2.0 * n * taken * p * queries}
+    outputs = {"float64": 2.0 * n * n_products * p * queries}
     # With several rows per sample, leverages are many b x b products, too small to be fast.
-    leverages = {"thin" if b == 1 else "small": 2.0 * n * b * p * N_NODES * (b + seen)}
-    contour = {"thin": 4.0 * n * taken * p * N_NODES * b}
+    leverages = {"thin" if b == 1 else "small": 2.0 * n * b * p * N_NODES * (b + n_columns)}
+    contour = {"thin": 4.0 * n * n_products * p * N_NODES * b}
     work = added({fast: reading}, {"float64": rotated}, contour, leverages)
     # Effects hold the changed outputs too, and take fewer removals at once.
-    more = removal_bytes(form, CHUNK_VALUES) - removal_bytes(form) if attributes else 0.0
+    extra_bytes = removal_bytes(form, CHUNK_VALUES) - removal_bytes(form) if attributes else 0.0
     leave = PlanStep(
         "leave one out", f"{n} removals, {columns} x {b} outputs, {N_NODES // 2} shifts",
-        held["leave one out"] + more,
+        step_size["leave one out"] + extra_bytes,
         work if attributes else added(work, outputs),
     )  # fmt: skip
     if not attributes:
         return [decompose, leave]
-    top, each = min(sizes.options.get("top", n), n), EFFECT_VALUES + OUTPUT_VALUES * columns * b
+    top = min(sizes.options.get("top", n), n)
     values = 3.0 * min(CHUNK_VALUES, n * m * columns * b) + 4.0 * m * top
     detail = f"{n} x {m} effects, the {top} largest kept each way"
-    counted = outputs | {"values": n * m * each}
+    counted = outputs | {"values": n * m * (EFFECT_VALUES + OUTPUT_VALUES * columns * b)}
     return [decompose, leave, PlanStep("attribution", detail, 8.0 * values, counted)]
 
 
 SCORE = Score(
     name="removals",
     help="What removing a sample changes in the predictions and the weights.",
-    compute=_removals,
+    compute=_score_removals,
     cost=removal_steps,
 )
 
@@ -211,8 +212,9 @@ SCORE = Score(
 def _changes(
     basis: Eigenbasis, rows: Float[Tensor, "rows p"], parts: Iterable[Removals]
 ) -> Iterator[OutputChanges]:
-    for part in parts:
-        moved = part.coordinates  # [p, chunk, c]
-        outputs = (rows @ moved.flatten(1)).reshape(-1, basis.rows.shape[1], *moved.shape[1:])
+    """Yield the output changes of chunks of removals, on the queries' rows."""
+    for block in parts:
+        w = block.coordinates  # [p, chunk, c]
+        outputs = (rows @ w.flatten(1)).reshape(-1, basis.rows.shape[1], *w.shape[1:])
         changes = outputs.permute(2, 0, 1, 3).flatten(2)  # of [m, b, chunk, c]
-        yield OutputChanges(part.start, changes, basis.squared_weights(moved))
+        yield OutputChanges(block.start, changes, basis.squared_weights(w))

@@ -39,7 +39,7 @@ class Outcome:
     is_classification: bool
 
     def __call__(self, outputs: Float[Tensor, "... m k"]) -> Float[Tensor, "... m"]:
-        """The outcome under these outputs; any leading axes."""
+        """Return the outcome under these outputs, for any leading axes."""
         if self.measure == "output":
             if outputs.shape[-1] == 1:
                 return outputs[..., 0]
@@ -57,9 +57,9 @@ class Outcome:
         if outputs.shape[-1] == 1:  # the label's side of ½ (squared error) or of 0 (logit)
             middle = 0.5 if self.loss == "mse" else 0.0
             return (outputs[..., 0] - middle) * (2 * self.targets[:, 0] - 1)
-        given = (self.targets * outputs).sum(-1)
-        others = outputs.masked_fill(self.targets.bool(), -torch.inf)
-        return given - (others.amax(-1) if self.loss == "mse" else others.logsumexp(-1))
+        label_output = (self.targets * outputs).sum(-1)
+        masked = outputs.masked_fill(self.targets.bool(), -torch.inf)
+        return label_output - (masked.amax(-1) if self.loss == "mse" else masked.logsumexp(-1))
 
 
 def outcome(
@@ -176,22 +176,22 @@ class Attribution(Tabular):
     self_influence: Float[np.ndarray, " n"] | None = None
 
     def to_table(self) -> pa.Table:
-        """One row per query and top sample: query (position), direction, rank, id, effect."""
+        """Return one row per query and top sample: its position, direction, rank, id, effect."""
         # Each direction ends where its sign does: with few samples the last one raising may lower.
-        t = self.top
-        both = [
-            (t.raising, t.raising_effect, t.raising_effect > 0, "raises"),
-            (t.lowering, t.lowering_effect, t.lowering_effect < 0, "lowers"),
+        top = self.top
+        directions = [
+            (top.raising, top.raising_effect, top.raising_effect > 0, "raises"),
+            (top.lowering, top.lowering_effect, top.lowering_effect < 0, "lowers"),
         ]
         table = pa.concat_tables([
             pa.table({
-                "query": np.nonzero(kept)[0],
-                "direction": pa.array([word] * int(kept.sum()), pa.string()),
-                "rank": np.nonzero(kept)[1] + 1,
-                "id": self.ids[samples[kept]],
-                "effect": effects[kept],
+                "query": np.nonzero(is_kept)[0],
+                "direction": pa.array([word] * int(is_kept.sum()), pa.string()),
+                "rank": np.nonzero(is_kept)[1] + 1,
+                "id": self.ids[samples[is_kept]],
+                "effect": effects[is_kept],
             })
-            for samples, effects, kept, word in both
+            for samples, effects, is_kept, word in directions
         ])
         return with_meanings(table, EFFECTS)
 
@@ -239,18 +239,18 @@ def effects_of(
     *,
     first_order: bool = False,
 ) -> Iterator[Effects]:
-    """Output changes → effects on the outcome, chunk by chunk; to first order ∇m · Δf."""
+    """Yield the effects on the outcome of chunks of output changes; to first order ∇m · Δf."""
     with_all = measured(outputs)
     slope = torch.func.grad(lambda f: measured(f).sum())(outputs) if first_order else None
-    for part in changes:
-        change = part.outputs
+    for chunk in changes:
+        change = chunk.outputs
         effect = with_all - measured(outputs - change) if slope is None else (change * slope).sum(2)
         yield Effects(
-            start=part.start,
+            start=chunk.start,
             effect=effect,
-            prediction=part.outputs.square().sum((1, 2)),
-            weight=part.weights,
-            own=part.own,
+            prediction=chunk.outputs.square().sum((1, 2)),
+            weight=chunk.weights,
+            own=chunk.own,
         )
 
 
@@ -261,35 +261,35 @@ def gather(
     ids: np.ndarray,
     method: str,
     top: int | None,
-    own: Int[np.ndarray, " n"] | None = None,
+    own_query: Int[np.ndarray, " n"] | None = None,
 ) -> Attribution:
-    """An attribution from effects of all samples; `own`: their places among the queries, or −1."""
+    """Join chunks' effects in an attribution; `own_query`: positions among the queries, or −1."""
     n, m = len(ids), len(with_all)
     check_top(top)
-    whole = top is None and n * m <= LARGEST_MATRIX
-    effects = torch.empty(n if whole else 0, m, dtype=torch.float64)
+    is_whole = top is None and n * m <= LARGEST_MATRIX
+    effects = torch.empty(n if is_whole else 0, m, dtype=torch.float64)
     leaders = _Leaders(min(top or DEFAULT_TOP, n))
     total = torch.empty(n, dtype=torch.float64)
-    others: dict[str, list[Any]] = {"prediction": [], "weight": [], "own": []}
-    for part in parts:
-        here = slice(part.start, part.start + len(part.effect))
-        if whole:
-            effects[here] = part.effect
-        effect = part.effect
-        if own is not None:  # a sample that is its own query counts as 0 there
-            queries = torch.as_tensor(own)[here]
-            effect, rows = effect.clone(), (queries >= 0).nonzero()[:, 0]
-            effect[rows, queries[rows]] = 0
-        leaders.see(effect, part.start)
-        total[here] = part.effect.sum(1)
-        for name, values in others.items():
-            values.append(getattr(part, name))
+    by_name: dict[str, list[Any]] = {"prediction": [], "weight": [], "own": []}
+    for chunk in parts:
+        rows = slice(chunk.start, chunk.start + len(chunk.effect))
+        if is_whole:
+            effects[rows] = chunk.effect
+        effect = chunk.effect
+        if own_query is not None:  # a sample that is its own query counts as 0 there
+            queries = torch.as_tensor(own_query)[rows]
+            effect, idx = effect.clone(), (queries >= 0).nonzero()[:, 0]
+            effect[idx, queries[idx]] = 0
+        leaders.see(effect, chunk.start)
+        total[rows] = chunk.effect.sum(1)
+        for name, values in by_name.items():
+            values.append(getattr(chunk, name))
     prediction, weight, own_effect = (
         None if any(v is None for v in values) else torch.cat(values).numpy()
-        for values in others.values()
+        for values in by_name.values()
     )
     return Attribution(
-        effect=effects.numpy() if whole else None,
+        effect=effects.numpy() if is_whole else None,
         top=leaders.top(),
         total=total.numpy(),
         prediction_change=prediction,
@@ -307,18 +307,20 @@ class _Leaders:
 
     def __init__(self, keep: int):
         self._keep = keep
-        self._held: list[tuple[Tensor, ...]] = []  # largest, smallest: values [t, m], samples
+        self._kept: list[tuple[Tensor, ...]] = []  # largest, smallest: values [t, m], samples
 
     def see(self, effect: Float[Tensor, "chunk m"], start: int) -> None:
+        """Keep the largest and smallest effects, after those of one more chunk."""
         samples = torch.arange(start, start + len(effect))[:, None].expand_as(effect)
-        new = [(effect, samples)] * 2
-        if self._held:
-            new = [(torch.cat([v, effect]), torch.cat([p, samples])) for v, p in self._held]
-        self._held = []
-        for (values, positions), largest in zip(new, (True, False), strict=True):
-            best, where = values.topk(min(self._keep, len(values)), dim=0, largest=largest)
-            self._held.append((best, positions.gather(0, where)))
+        candidates = [(effect, samples)] * 2
+        if self._kept:
+            candidates = [(torch.cat([v, effect]), torch.cat([p, samples])) for v, p in self._kept]
+        self._kept = []
+        for (values, positions), largest in zip(candidates, (True, False), strict=True):
+            extremes, order = values.topk(min(self._keep, len(values)), dim=0, largest=largest)
+            self._kept.append((extremes, positions.gather(0, order)))
 
     def top(self) -> TopEffects:
-        (raising, who), (lowering, whom) = self._held
-        return TopEffects(who.T.numpy(), raising.T.numpy(), whom.T.numpy(), lowering.T.numpy())
+        """Return the largest effects in both directions, with the samples that have them."""
+        raising, lowering = ([t.T.numpy() for t in pair] for pair in self._kept)
+        return TopEffects(raising[1], raising[0], lowering[1], lowering[0])

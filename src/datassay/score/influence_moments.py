@@ -67,7 +67,7 @@ class InfluenceMoments(Tabular):
     damping: float
 
     def to_table(self) -> pa.Table:
-        """One row, a column per moment."""
+        """Return one row, a column per moment."""
         return pa.table({name: [getattr(self, name)] for name in self.__slots__})
 
 
@@ -83,7 +83,7 @@ def influence_moments(
     seed: int = 0,
     progress: Progress = silent,
 ) -> InfluenceMoments:
-    """Mean, variance, skewness and kurtosis of influence over all pairs of samples.
+    """Compute mean, variance, skewness and kurtosis of influence over all pairs of samples.
 
     The variance grows with the heterogeneity of the samples: it is lowest for a pure set and
     highest for an even mix (S4 Figs 3, 5, 7).
@@ -116,16 +116,16 @@ def influence_moments(
 
 
 def pair_moments(pairs: PairInfluence, seed: int = 0) -> InfluenceMoments:
-    """The moments of computed pairs."""
+    """Compute the moments of known pairs."""
     a = pairs.rows
     q = a.square().sum(1)
     mean, variance = first_moments(len(a), a.sum(0), a.T @ a, q)
-    chosen = np.random.default_rng(seed).permutation(len(a))[:MOST_IN_PAIRS]
+    idx = np.random.default_rng(seed).permutation(len(a))[:MOST_IN_PAIRS]
     return InfluenceMoments(
         n=len(a),
         mean=mean,
         variance=variance,
-        **_higher_moments(a[chosen], mean, variance, len(a)),
+        **_higher_moments(a[idx], mean, variance, len(a)),
         gradient_norm=pairs.gradient_norm,
         ridge=pairs.ridge,
         damping=pairs.damping,
@@ -133,13 +133,13 @@ def pair_moments(pairs: PairInfluence, seed: int = 0) -> InfluenceMoments:
 
 
 def influence_variance(pairs: PairInfluence) -> float:
-    """V[X], without the other moments."""
+    """Return V[X], without the other moments."""
     a = pairs.rows
     return first_moments(len(a), a.sum(0), a.T @ a, a.square().sum(1))[1]
 
 
 def raw_moments(rows: Float[Tensor, "n p"], powers: int) -> Float[np.ndarray, " powers"]:
-    """E[X^k] over all pairs of different samples, k = 1 to `powers`; n² p operations."""
+    """Compute E[X^k] over all pairs of different samples, k = 1 to `powers`; n² p operations."""
     sums = np.zeros(powers)
     for start in range(0, len(rows), CHUNK_SAMPLES):
         x = -(rows[start : start + CHUNK_SAMPLES] @ rows.T)
@@ -160,7 +160,7 @@ def gradient_moments(
     seed: int = 0,
     progress: Progress = silent,
 ) -> InfluenceMoments:
-    """The moments from gradients alone, in two passes over them.
+    """Compute the moments from gradients alone, in two passes over them.
 
     Args:
         gradients: ∇L(z), [n, p]; or a function that gives them in chunks of samples, the same each
@@ -187,19 +187,19 @@ def gradient_moments(
     """
     check_penalties(ridge, damping)
     read = gradients if callable(gradients) else lambda: (gradients,)
-    n, total, second = _first_pass(read, progress)
+    n, total, second = _sum_gradients(read, progress)
     if hessian is not None and hessian.shape != second.shape:
         raise SettingError(
             f"hessian must be {list(second.shape)}, as wide as the gradients; got "
             f"{list(hessian.shape)}. Flatten the weights."
         )
     factor = hessian_factor(second / n if hessian is None else hessian, ridge + damping)
-    chosen = np.sort(np.random.default_rng(seed).permutation(n)[:MOST_IN_PAIRS])
-    q, kept, done = [], [], 0
-    for chunk in _float64(read):
+    idx = np.sort(np.random.default_rng(seed).permutation(n)[:MOST_IN_PAIRS])
+    q, rows, done = [], [], 0
+    for chunk in _read_chunks(read):
         a = whiten(factor, chunk)
         q.append(a.square().sum(1))
-        kept.append(a[chosen[(chosen >= done) & (chosen < done + len(a))] - done])
+        rows.append(a[idx[(idx >= done) & (idx < done + len(a))] - done])
         done += len(a)
         progress("moments of influence", done, n)
     if done != n:
@@ -209,7 +209,7 @@ def gradient_moments(
         )
     c = whiten(factor, whiten(factor, second).T)
     mean, variance = first_moments(n, whiten(factor, total[None])[0], c, torch.cat(q))
-    higher = _higher_moments(torch.cat(kept), mean, variance, n)
+    higher = _higher_moments(torch.cat(rows), mean, variance, n)
     return InfluenceMoments(
         n, mean, variance, **higher, gradient_norm=float("nan"), ridge=ridge, damping=damping
     )
@@ -218,7 +218,7 @@ def gradient_moments(
 def first_moments(
     n: int, total: Float[Tensor, " p"], second: Float[Tensor, "p p"], q: Float[Tensor, " n"]
 ) -> tuple[float, float]:
-    """E[X] and V[X]."""
+    """Return E[X] and V[X]."""
     pairs = n * (n - 1)
     mean = float(-(total.square().sum() - q.sum()) / pairs)
     squares = float(second.square().sum())
@@ -231,11 +231,11 @@ def first_moments(
     return mean, variance
 
 
-def _first_pass(
+def _sum_gradients(
     read: Callable[[], Iterable[Gradients]], progress: Progress
 ) -> tuple[int, Float[Tensor, " p"], Float[Tensor, "p p"]]:
     n, total, second = 0, None, None
-    for chunk in _float64(read):
+    for chunk in _read_chunks(read):
         _check_chunk(chunk, n, total)
         if total is None or second is None:
             p = chunk.shape[1]
@@ -263,21 +263,20 @@ def _check_chunk(chunk: Tensor, n: int, total: Tensor | None) -> None:
         )
 
 
-def _float64(read: Callable[[], Iterable[Gradients]]) -> Iterable[Tensor]:
-    for part in read():
-        for start in range(0, len(part), CHUNK_SAMPLES):
-            some = part[start : start + CHUNK_SAMPLES]
+def _read_chunks(read: Callable[[], Iterable[Gradients]]) -> Iterable[Tensor]:
+    for gradients in read():
+        for start in range(0, len(gradients), CHUNK_SAMPLES):
+            chunk = gradients[start : start + CHUNK_SAMPLES]
             # A memory-mapped array may be read-only, which torch only takes as a copy.
-            rows = (
-                some if isinstance(some, Tensor) else torch.from_numpy(np.array(some, np.float64))
-            )
-            yield rows.double()
+            if not isinstance(chunk, Tensor):
+                chunk = torch.from_numpy(np.array(chunk, np.float64))
+            yield chunk.double()
 
 
 def _higher_moments(
     rows: Float[Tensor, "s p"], mean: float, variance: float, n: int
 ) -> dict[str, float]:
-    """Skewness and kurtosis over all pairs among s of n rows, with standard errors."""
+    """Compute skewness and kurtosis over all pairs among s of n rows, with standard errors."""
     moments = {}
     s = len(rows)
     for name, sums, scale in zip(
@@ -286,18 +285,18 @@ def _higher_moments(
         (variance**1.5, variance**2),
         strict=True,
     ):
-        own = sums / (s - 1) / scale  # each sample's mean over its partners
-        moments[name] = float(own.mean())
-        # A mean over pairs errs by twice the error of the mean of `own` (Hoeffding's projection);
+        means = sums / (s - 1) / scale  # each sample's mean over its partners
+        moments[name] = float(means.mean())
+        # A mean over pairs errs by twice the error of the mean of `means` (Hoeffding's projection);
         # drawing s of n without replacement leaves 1 − s/n of its variance.
-        moments[f"{name}_error"] = 2 * float(own.std()) * ((1 - s / n) / s) ** 0.5
+        moments[f"{name}_error"] = 2 * float(means.std()) * ((1 - s / n) / s) ** 0.5
     return moments
 
 
 def _central_sums(
     rows: Float[Tensor, "s p"], mean: float
 ) -> tuple[Float[Tensor, " s"], Float[Tensor, " s"]]:
-    """Σ (X − mean)³ and Σ (X − mean)⁴ over the partners of each sample."""
+    """Sum (X − mean)³ and (X − mean)⁴ over the partners of each sample."""
     third, fourth = [], []
     for start in range(0, len(rows), CHUNK_SAMPLES):
         x = -(rows[start : start + CHUNK_SAMPLES] @ rows.T) - mean

@@ -46,9 +46,9 @@ from datassay.score.labels.ridge import RidgeFit, judge_steps, ridge_fit
 from datassay.score.registry import Context, Score
 from datassay.train.folds import FOLDS, held_out_outputs
 
-# Of fewer samples none is a suspect: of 2, each contradicts the other.
+# With fewer samples none is a suspect: of 2, each contradicts the other.
 FEWEST = 6
-# Of several targets per sample, 0 and 1 in this share of the values mean several labels.
+# Several targets per sample are several labels if this share of the values is 0 or 1.
 MOSTLY = 0.9
 # Targets worth a look: those that are wrong with this probability at least, or deviate so far.
 LOOK, LOOK_SCORE = 0.1, -1.0
@@ -127,109 +127,114 @@ def label_issues(
         raise SettingError(
             "give samples or a linearisation, or labels= with pred_probs=, not both."
         )
-    data = data if data is not None else _labels_alone(labels)
+    data = data if data is not None else _samples_of_labels(labels)
     check_judges(isinstance(data, SampleSet), model, pred_probs)
-    known, together = checked_trusted(trusted, len(data)), checked_groups(groups, len(data))
-    judge = partial(
-        _judged, model=model, pred_probs=pred_probs, known=known, noise=noise, seed=seed,
-        progress=progress,
+    is_trusted, group_ids = checked_trusted(trusted, len(data)), checked_groups(groups, len(data))
+    find_issues = partial(
+        _find_issues, model=model, pred_probs=pred_probs, is_trusted=is_trusted, noise=noise,
+        seed=seed, progress=progress,
     )  # fmt: skip
     if isinstance(data, SampleSet):
-        together = data.groups if together is None else together
+        group_ids = data.groups if group_ids is None else group_ids
         data = data if data.groups is None else replace(data, groups=None)
-    alone = mark_cells(judge(data, None), data)
-    if together is None or (isinstance(data, SampleSet) and pred_probs is not None):
-        return alone
-    return _with_groups(alone, judge(data, together))
+    by_sample = mark_cells(find_issues(data, None), data)
+    if group_ids is None or (isinstance(data, SampleSet) and pred_probs is not None):
+        return by_sample
+    return _combine_with_groups(by_sample, find_issues(data, group_ids))
 
 
-def _labels_alone(labels: Any) -> SampleSet:
-    """Samples of which only labels are known."""
-    given = np.asarray(labels)
-    y, _, names = encode_targets(given, None, (), "classification")
+def _samples_of_labels(labels: Any) -> SampleSet:
+    """Return samples of which only labels are known."""
+    label_values = np.asarray(labels)
+    y, _, names = encode_targets(label_values, None, (), "classification")
     rows = np.arange(len(y), dtype=np.float32)[:, None]
-    return SampleSet(rows, y, np.arange(len(y)), names, label_type=label_type(given))
+    return SampleSet(rows, y, np.arange(len(y)), names, label_type=label_type(label_values))
 
 
-def _with_groups(alone: LabelIssues, together: LabelIssues) -> LabelIssues:
-    """Issues of samples left out alone, with what is contradicted where their group is too."""
+def _combine_with_groups(by_sample: LabelIssues, by_group: LabelIssues) -> LabelIssues:
+    """Add to the issues of fits without each sample those of fits without its whole group."""
     # What other groups contradict may as well be an effect of the group: it is not certain.
-    high = max(alone.share_wrong[1], together.share_wrong[1])
-    further = (together.is_issue | together.worth_a_look) & ~alone.worth_a_look
+    high = max(by_sample.share_wrong[1], by_group.share_wrong[1])
+    is_new = (by_group.is_issue | by_group.worth_a_look) & ~by_sample.worth_a_look
     # No more in all than may be wrong.
-    most = max(0, round(high * len(further)) - int(alone.worth_a_look.sum()))
-    by_group = further & _top(torch.from_numpy(np.where(further, together.score, -np.inf)), most)
+    limit = max(0, round(high * len(is_new)) - int(by_sample.worth_a_look.sum()))
+    is_new &= _top(torch.from_numpy(np.where(is_new, by_group.score, -np.inf)), limit)
     return replace(
-        alone,
-        held_out=together.held_out,
-        worth_a_look=alone.worth_a_look | by_group,
-        share_wrong=(alone.share_wrong[0], high),
-        by_group=by_group,
+        by_sample,
+        held_out=by_group.held_out,
+        worth_a_look=by_sample.worth_a_look | is_new,
+        share_wrong=(by_sample.share_wrong[0], high),
+        by_group=is_new,
     )
 
 
-def _judged(
+def _find_issues(
     data: Linearization | SampleSet,
     groups: Shaped[np.ndarray, " n"] | None,
     *,
     model: Any,
     pred_probs: Any,
-    known: Bool[Tensor, " n"],
+    is_trusted: Bool[Tensor, " n"],
     noise: str,
     seed: int,
     progress: Progress,
 ) -> LabelIssues:
-    """Issues by fits without each sample, or without its group."""
+    """Find issues by fits without each sample, or without its group where groups are given."""
     if isinstance(data, SampleSet):
         data = data if groups is None else replace(data, groups=groups)
-        return _of_model(data, model, pred_probs, known, noise, seed, progress)
+        return _find_model_issues(data, model, pred_probs, is_trusted, noise, seed, progress)
     lin = data
-    several = lin.labels is None and _is_several(lin.targets)
-    check_noise(noise, is_of_labels=lin.labels is not None or several)
-    names, given = lin.class_names if lin.labels is not None else (), pred_probs
-    given = given if isinstance(given, list | tuple) else [] if given is None else [given]
-    others = [log_probabilities(checked_probabilities(one, len(lin), names)) for one in given]
+    is_multilabel = lin.labels is None and _is_multilabel(lin.targets)
+    check_noise(noise, is_of_labels=lin.labels is not None or is_multilabel)
+    names = lin.class_names if lin.labels is not None else ()
+    if not isinstance(pred_probs, list | tuple):
+        pred_probs = [] if pred_probs is None else [pred_probs]
+    other_log_p = [log_probabilities(checked_probabilities(p, len(lin), names)) for p in pred_probs]
     fit = ridge_fit(lin, progress, groups)
     if lin.labels is not None:
-        return _of_classes(fit, torch.as_tensor(lin.labels), noise, others, known, progress)
-    if several:
-        return _of_several(fit, noise, known, progress)
-    near = fit.penalty * torch.tensor([0.1, 1.0, 10.0], dtype=torch.float64)
-    found = best_scale(lin.targets, fit, lambda y: ridge_fit(lin, progress, groups, near, y))
-    return _of_targets(lin.targets, fit.held_out, found, known, ridge=fit.penalty, ids=lin.ids)
+        labels = torch.as_tensor(lin.labels)
+        return _find_class_issues(fit, labels, noise, other_log_p, is_trusted, progress)
+    if is_multilabel:
+        return _find_multilabel_issues(fit, noise, is_trusted, progress)
+    ridges = fit.penalty * torch.tensor([0.1, 1.0, 10.0], dtype=torch.float64)
+    scaled = best_scale(lin.targets, fit, lambda y: ridge_fit(lin, progress, groups, ridges, y))
+    info = {"ridge": fit.penalty, "ids": lin.ids}
+    return _find_target_issues(lin.targets, fit.held_out, scaled, is_trusted, **info)
 
 
-def _of_classes(
+def _find_class_issues(
     fit: RidgeFit,
     labels: Int[Tensor, " n"],
     noise: str,
-    others: list[Float[Tensor, "n k"]],
+    other_log_p: list[Float[Tensor, "n k"]],
     trusted: Bool[Tensor, " n"],
     progress: Progress,
 ) -> LabelIssues:
     is_single = fit.held_out.shape[1] == 1
 
-    def again(classes: Float[Tensor, "n k"]) -> Judges:
+    def refit(classes: Float[Tensor, "n k"]) -> Judges:
         held_out = fit.held_out_of(classes[:, 1:] if is_single else classes, progress)
-        return [by_class(held_out), *others]
+        return [by_class(held_out), *other_log_p]
 
-    outcome = explain([by_class(fit.held_out), *others], again, labels, noise, trusted)
-    of = {"ridge": fit.penalty, "ids": fit.lin.ids, "label_type": fit.lin.label_type}
-    of |= {"class_names": fit.lin.class_names, "weights": outcome.weights if others else ()}
-    return _explained(outcome, labels, fit.held_out, **of)
+    outcome = explain([by_class(fit.held_out), *other_log_p], refit, labels, noise, trusted)
+    info = {"ridge": fit.penalty, "ids": fit.lin.ids, "label_type": fit.lin.label_type}
+    info |= {"class_names": fit.lin.class_names, "weights": outcome.weights if other_log_p else ()}
+    return _build_issues(outcome, labels, fit.held_out, **info)
 
 
-def _explained(
-    outcome: Explained, labels: Int[Tensor, " n"], held_out: Float[Tensor, "n outputs"], **of: Any
+def _build_issues(
+    outcome: Explained, labels: Int[Tensor, " n"], held_out: Float[Tensor, "n outputs"], **info: Any
 ) -> LabelIssues:
-    look = _flagged(outcome.log_odds > 0) | _top(outcome.log_odds, outcome.n_look)
-    others = outcome.posterior.scatter(1, labels[:, None], -torch.inf)
-    suggested = torch.where(torch.as_tensor(look)[:, None], others, outcome.posterior).argmax(1)
+    """Collect the issues of labelled classes from what explains the labels."""
+    look = _flag(outcome.log_odds > 0) | _top(outcome.log_odds, outcome.n_look)
+    other_log_p = outcome.posterior.scatter(1, labels[:, None], -torch.inf)
+    is_shown = torch.as_tensor(look)[:, None]
+    suggested = torch.where(is_shown, other_log_p, outcome.posterior).argmax(1)
     return LabelIssues(
         score=outcome.log_odds.numpy(),
         probability=probability(outcome.log_odds).numpy(),
         suggested_label=suggested.numpy(),
-        is_issue=_flagged(listed(outcome.log_odds)),
+        is_issue=_flag(listed(outcome.log_odds)),
         worth_a_look=look,
         share_wrong=outcome.share,
         posterior=outcome.posterior.exp().numpy(),
@@ -237,15 +242,15 @@ def _explained(
         held_out=held_out.numpy(),
         given_label=labels.numpy(),
         is_predicted=outcome.is_predicted,
-        **of,
+        **info,
     )
 
 
-def _of_model(
+def _find_model_issues(
     samples: SampleSet, model: Any, pred_probs: Any, trusted: Bool[Tensor, " n"], noise: str,
     seed: int, progress: Progress,
 ) -> LabelIssues:  # fmt: skip
-    """The user's own model as the only judge, by cross-validation or by what it gave."""
+    """Find issues by the user's model alone, by cross-validation or by its probabilities."""
     n, names, is_probable = len(samples), samples.class_names, True
     check_noise(noise, is_of_labels=samples.is_classification)
     if pred_probs is not None:
@@ -255,64 +260,64 @@ def _of_model(
         held_out = torch.from_numpy(held_out_outputs(model, samples, seed, progress))
         judge = f"{type(model).__name__}, {FOLDS}-fold cross-validation"
         is_probable = hasattr(model, "predict_proba")
-    of = {"ridge": nan, "ids": samples.ids, "judge": judge}
+    info = {"ridge": nan, "ids": samples.ids, "judge": judge}
     if not samples.is_classification:
         targets = torch.from_numpy(samples.y.astype(np.float64)).reshape(n, -1)
-        return _of_targets(targets, held_out, outliers(targets, held_out), trusted, **of)
+        return _find_target_issues(targets, held_out, outliers(targets, held_out), trusted, **info)
     labels = torch.as_tensor(samples.y)
-    of |= {"class_names": names, "label_type": samples.label_type}
+    info |= {"class_names": names, "label_type": samples.label_type}
     if is_probable:
-        of["warnings"] = judge_warnings(held_out, labels)
+        info["warnings"] = judge_warnings(held_out, labels)
     judges = [log_probabilities(held_out) if is_probable else held_out]
     outcome = explain(judges, lambda _: judges, labels, noise, trusted)  # there is no second fit
-    return _explained(outcome, labels, held_out, **of)
+    return _build_issues(outcome, labels, held_out, **info)
 
 
-def _of_several(
+def _find_multilabel_issues(
     fit: RidgeFit, noise: str, trusted: Bool[Tensor, " n"], progress: Progress
 ) -> LabelIssues:
-    """Each of several labels as two classes; a sample is judged by its worst label."""
+    """Take each of several labels as two classes; score a sample by its worst label."""
     labels = fit.lin.targets.long()
 
-    def again(column: int) -> Again:
-        def judged(classes: Float[Tensor, "n 2"]) -> Judges:
+    def make_refit(column: int) -> Again:
+        def refit(classes: Float[Tensor, "n 2"]) -> Judges:
             targets = fit.lin.targets.double().clone()
             targets[:, column] = classes[:, 1]
             return [by_class(fit.held_out_of(targets, progress)[:, column : column + 1])]
 
-        return judged
+        return refit
 
-    each = [
-        explain([by_class(fit.held_out[:, j : j + 1])], again(j), labels[:, j], noise, trusted)
+    parts = [
+        explain([by_class(fit.held_out[:, j : j + 1])], make_refit(j), labels[:, j], noise, trusted)
         for j in range(labels.shape[1])
     ]
-    low, high = (np.array([outcome.share[end] for outcome in each]) for end in (0, 1))
+    low, high = (np.array([outcome.share[end] for outcome in parts]) for end in (0, 1))
     # What only may be wrong is no evidence: of many labels one would always be.
-    log_odds = torch.stack([outcome.by_noise for outcome in each], 1)
+    log_odds = torch.stack([outcome.by_noise for outcome in parts], 1)
     all_right = torch.nn.functional.logsigmoid(-log_odds).sum(1)
     score = (-torch.expm1(all_right)).log() - all_right
-    look = _flagged(score > 0) | np.any([_top(one.log_odds, one.n_look) for one in each], 0)
-    least = torch.where(torch.as_tensor(look), log_odds.amax(1), torch.inf).clamp(max=0)[:, None]
+    look = _flag(score > 0) | np.any([_top(p.log_odds, p.n_look) for p in parts], 0)
+    bar = torch.where(torch.as_tensor(look), log_odds.amax(1), torch.inf).clamp(max=0)[:, None]
     return LabelIssues(
         score=score.numpy(),
         probability=probability(score).numpy(),
-        suggested_label=torch.where(log_odds >= least, 1 - labels, labels).numpy(),
-        is_issue=_flagged(listed(score)),
+        suggested_label=torch.where(log_odds >= bar, 1 - labels, labels).numpy(),
+        is_issue=_flag(listed(score)),
         worth_a_look=look,
         share_wrong=(float(low.max()), min(1.0, float(high.sum()))),
-        posterior=torch.stack([results.posterior[:, 1].exp() for results in each], 1).numpy(),
-        noise=tuple(computed.noise for computed in each),
+        posterior=torch.stack([outcome.posterior[:, 1].exp() for outcome in parts], 1).numpy(),
+        noise=tuple(outcome.noise for outcome in parts),
         held_out=fit.held_out.numpy(),
         ridge=fit.penalty,
         ids=fit.lin.ids,
         given_label=labels.numpy(),
-        is_predicted=any(outcome.is_predicted for outcome in each),
+        is_predicted=any(outcome.is_predicted for outcome in parts),
     )
 
 
-def _of_targets(
+def _find_target_issues(
     targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"], outcome: Outliers,
-    trusted: Bool[Tensor, " n"], **of: Any,
+    trusted: Bool[Tensor, " n"], **info: Any,
 ) -> LabelIssues:  # fmt: skip
     p = outcome.probability.masked_fill(trusted, 0.0)
     is_far = (p > LOOK) | ((p > 0) & (outcome.score > LOOK_SCORE))
@@ -320,30 +325,30 @@ def _of_targets(
         score=outcome.score.masked_fill(trusted, TRUSTED).numpy(),
         probability=p.numpy(),
         suggested_label=plausible(outcome.expected, targets[p <= 0.5]).squeeze(1).numpy(),
-        is_issue=_flagged(p > 0.5),
+        is_issue=_flag(p > 0.5),
         worth_a_look=is_far.numpy() & (len(p) >= FEWEST),
         share_wrong=(least_share(p), float(is_far.double().mean())),
         posterior=None,
         noise=(),
         held_out=held_out.numpy(),
         given_label=targets.squeeze(1).numpy(),
-        **of,
+        **info,
     )
 
 
-def _flagged(those: Bool[Tensor, " n"]) -> Bool[np.ndarray, " n"]:
-    return those.numpy() & (len(those) >= FEWEST)
+def _flag(mask: Bool[Tensor, " n"]) -> Bool[np.ndarray, " n"]:
+    return mask.numpy() & (len(mask) >= FEWEST)
 
 
 def _top(score: Float[Tensor, " n"], n_look: int) -> Bool[np.ndarray, " n"]:
-    """The n_look largest."""
+    """Mark the n_look largest scores."""
     top, order = np.zeros(len(score), bool), np.argsort(-score.numpy(), kind="stable")
     top[order[: n_look if len(score) >= FEWEST else 0]] = True
     return top
 
 
-def _is_several(targets: Float[Tensor, "n k"]) -> bool:
-    """Whether the targets are several labels per sample, each 0 or 1."""
+def _is_multilabel(targets: Float[Tensor, "n k"]) -> bool:
+    """Return whether the targets are several labels per sample, each 0 or 1."""
     is_label = (targets == 0) | (targets == 1)
     if targets.shape[1] < 2 or is_label.double().mean() < MOSTLY:
         return False
@@ -357,8 +362,8 @@ def _is_several(targets: Float[Tensor, "n k"]) -> bool:
     return True
 
 
-def _of_run(context: Context) -> LabelIssues:
-    """By the user's model; of a table's classes with boosted trees besides the fit."""
+def _score_run(context: Context) -> LabelIssues:
+    """Find a run's issues: by the user's model, else by the fit and, of tables, boosted trees."""
     train, progress = context.train, context.progress
     noise, model = context.options.get("label_noise", "auto"), context.options.get("own")
     if model is not None:
@@ -366,19 +371,19 @@ def _of_run(context: Context) -> LabelIssues:
             train, model=model, trusted=train.trusted, groups=train.groups, noise=noise,
             seed=context.seed, progress=progress,
         )  # fmt: skip
-    ahead = context.options.get("judges")
-    # Of parts of the samples, which are judged for actions, one split says enough.
-    others = ahead.result() if ahead else further_judges(train, context.seed, progress, 1)
+    future = context.options.get("judges")
+    # For parts of the samples, which are scored to choose actions, one split is enough.
+    models = future.result() if future else further_judges(train, context.seed, progress, 1)
     issues = label_issues(
-        context.lin, noise=noise, pred_probs=[*others.values()], trusted=train.trusted,
+        context.lin, noise=noise, pred_probs=[*models.values()], trusted=train.trusted,
         groups=train.groups, progress=progress,
     )  # fmt: skip
-    return mark_cells(replace(issues, judge=", ".join(("linearised network", *others))), train)
+    return mark_cells(replace(issues, judge=", ".join(("linearised network", *models))), train)
 
 
 SCORE = Score(
     name="label_issues",
     help="How likely a sample's label is wrong.",
-    compute=_of_run,
+    compute=_score_run,
     cost=judge_steps,
 )

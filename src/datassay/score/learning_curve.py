@@ -47,7 +47,7 @@ class LearningCurve(Plotted):
 
 @checks_arguments
 def learning_curve(lin: Linearization, run: Dynamics) -> LearningCurve:
-    """Predicted training error by band of eigenmodes: large eigenvalues are learned first.
+    """Predict the training error by band of eigenmodes: large eigenvalues are learned first.
 
     Mode i of the residual shrinks by 1 − ℓ_i g(ℓ_i), which is e^{−ητℓ_i} for gradient flow.
 
@@ -68,26 +68,26 @@ def learning_curve(lin: Linearization, run: Dynamics) -> LearningCurve:
     order = torch.arange(len(basis.eigenvalues) - 1, -1, -1)[: basis.rank]
     ell = basis.eigenvalues[order]
     # The primal rows carry √ℓ, which is divided out.
-    squared = basis.project(lin.residual).square().sum(1)
-    energy = squared if basis.complete else squared / basis.eigenvalues.clamp_min(1e-300)
+    projected = basis.project(lin.residual).square().sum(1)
+    energy = projected if basis.complete else projected / basis.eigenvalues.clamp_min(1e-300)
     energy = energy[order]
     is_exact = lin.form.precision == lin.form.products.precision == "float64"
-    shared = _shared(ell, energy, EQUAL if is_exact else EQUAL_FLOAT32)
+    per_mode = _share_equally(ell, energy, EQUAL if is_exact else EQUAL_FLOAT32)
     steps = np.unique(np.geomspace(1, 100 * run.steps, N_TIMES).round().astype(int))
     runs = [Dynamics(kind, run.step, int(t), run.penalty) for t in steps]
-    left = torch.stack([(1 - ell * filter_values(ell, one)).square() for one in runs])
+    shares = torch.stack([(1 - ell * filter_values(ell, r)).square() for r in runs])
     tiny = torch.finfo(ell.dtype).tiny
     bands = [(a, min(b or len(ell), len(ell))) for a, b in BANDS if a <= len(ell)]
     residual = [
-        (left[:, a - 1 : b] @ shared[a - 1 : b]) / shared[a - 1 : b].sum().clamp_min(tiny)
+        (shares[:, a - 1 : b] @ per_mode[a - 1 : b]) / per_mode[a - 1 : b].sum().clamp_min(tiny)
         for a, b in bands
     ]
-    everything = lin.residual.square().sum()
-    unreachable = everything - energy.sum()  # outside the kernel's range: never learned
-    total = ((left @ energy) + unreachable) / everything.clamp_min(torch.finfo(ell.dtype).tiny)
+    total_energy = lin.residual.square().sum()
+    unreachable = total_energy - energy.sum()  # outside the kernel's range: never learned
+    total = ((shares @ energy) + unreachable) / total_energy.clamp_min(tiny)
     return LearningCurve(
         eigenvalues=ell.numpy(),
-        energy=shared.numpy(),
+        energy=per_mode.numpy(),
         steps=steps.astype(float),
         groups=tuple(f"mode {a}" if a == b else f"modes {a} to {b}" for a, b in bands),
         residual=torch.stack(residual).numpy(),
@@ -96,10 +96,10 @@ def learning_curve(lin: Linearization, run: Dynamics) -> LearningCurve:
     )
 
 
-def _shared(
+def _share_equally(
     ell: Float[Tensor, " p"], energy: Float[Tensor, " p"], tolerance: float
 ) -> Float[Tensor, " p"]:
-    """The mean energy of each run of equal eigenvalues; of one alone its own, to the last bit."""
+    """Average the energy over each run of equal eigenvalues; a single one keeps its bits."""
     starts = torch.ones(len(ell), dtype=torch.bool)
     starts[1:] = ell[:-1] - ell[1:] > tolerance * ell[:1]
     position = starts.cumsum(0) - 1

@@ -15,7 +15,7 @@ from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, column, result, sample_ids
-from datassay.score.linear.many_outputs import is_mixed, mixed, own_changes
+from datassay.score.linear.many_outputs import is_mixed, mix_columns, own_changes
 from datassay.score.linear.panels import panels
 from datassay.score.linear.removal import (
     ModeRemovals,
@@ -117,28 +117,23 @@ def leave_one_out(
     two changes are those of random mixtures, within 18 % (a standard error).
     """
     training = training_run(
-        lin,
-        lr=lr,
-        steps=steps,
-        weight_decay=weight_decay,
-        reduction=reduction,
-        dynamics=dynamics,
-        progress=progress,
-    )
-    basis, whole = training.basis, training if is_mixed(training) else None
-    if whole is not None:
-        training = replace(whole, residual=mixed(whole.residual))
+        lin, lr=lr, steps=steps, weight_decay=weight_decay, reduction=reduction,
+        dynamics=dynamics, progress=progress,
+    )  # fmt: skip
+    basis, unmixed = training.basis, training if is_mixed(training) else None
+    if unmixed is not None:
+        training = replace(unmixed, residual=mix_columns(unmixed.residual))
     c = training.residual.shape[2]
-    record = RemovalRecord(lin, training, whole)
-    one_run = training.without(1) == training.run  # mean loss: larger steps without a sample
+    record = RemovalRecord(lin, training, unmixed)
+    one_run = training.leave_out(1) == training.run  # mean loss: larger steps without a sample
     if has_modes(basis, c) and one_run and not takes_few_steps(training.run):
         return record.leave_one_out(record.keep_modes(progress).numpy())
     chunk = removal_chunk(training.residual.shape, len(basis.eigenvalues))
     measure = basis.squared_predictions()
-    changed = torch.empty(len(lin), dtype=torch.float64)
-    for part in record.keep(chunk, progress):
-        changed[part.start : part.start + len(part.rows)] = measure(part.coordinates)
-    return record.leave_one_out(changed.numpy())
+    change = torch.empty(len(lin), dtype=torch.float64)
+    for block in record.keep(chunk, progress):
+        change[block.start : block.start + len(block.rows)] = measure(block.coordinates)
+    return record.leave_one_out(change.numpy())
 
 
 class _ModePanels:
@@ -146,14 +141,14 @@ class _ModePanels:
 
     def __init__(self, training: TrainingRun):
         basis, self._run, self._residual = training.basis, training.run, training.residual
-        self._trained, self._projected = training.trained(), basis.project(training.residual)
+        self._trained, self._projected = training.fit_weights(), basis.project(training.residual)
         self._modes = ModeRemovals(basis, run_resolvents(basis, training.run))
         self._basis = basis.sent
 
-    def changes(self, part: slice) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """f(x_i) − f₀(x_i) of a panel's samples, then the changes that `ModeRemovals` returns."""
-        rows = self._basis.rows[part]
-        blocks = RemovalBlocks(rows, self._residual[part], self._projected)
+    def changes(self, panel: slice) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return f(x_i) − f₀(x_i) of a panel's samples, then the changes by `ModeRemovals`."""
+        rows = self._basis.rows[panel]
+        blocks = RemovalBlocks(rows, self._residual[panel], self._projected)
         _, v = deletion(self._basis, blocks, self._run)
         return rows[:, 0] @ self._trained, *self._modes(rows[:, 0], v)
 
@@ -165,50 +160,50 @@ class RemovalRecord:
     them, else faster by a triangular factor.
     """
 
-    def __init__(self, lin: Linearization, training: TrainingRun, whole: TrainingRun | None = None):
-        """Start one; whole: the run on all outputs, where the other's are mixtures of them."""
-        self._lin, self._training, self._whole = lin, training, whole
-        # f(x_i) − f₀(x_i), and f(x_i) − f₋ᵢ(x_i). Made at once: between chunks' arrays, what stays
-        # of each would leave no place for the next.
-        self._moved, self._own = torch.empty(2, *training.residual.flatten(1).shape).double()
+    def __init__(self, lin: Linearization, training: TrainingRun, unmixed: TrainingRun | None):
+        """Start a record; unmixed: the run on all outputs, if the other's are their mixtures."""
+        self._lin, self._training, self._unmixed = lin, training, unmixed
+        # f(x_i) − f₀(x_i), and f(x_i) − f₋ᵢ(x_i). Allocated at once: between chunks' arrays they
+        # would fragment the memory.
+        self._change, self._removal = torch.empty(2, *training.residual.flatten(1).shape).double()
         self._weight = torch.empty(len(lin), dtype=torch.float64)
 
     def keep(self, chunk: int, progress: Progress = silent) -> Iterator[Removals]:
-        """The removals in chunks of samples, in order, each recorded before it is yielded."""
+        """Yield the removals in chunks of samples, in order, recording each first."""
         training, basis = self._training, self._training.basis
-        n, trained = len(training.residual), training.trained()
-        for part in removals(basis, training.residual, training.run, training.without(1), chunk):
-            change = part.coordinates  # [p, chunk, c]
-            rows = part.rows * basis.metric  # [chunk, b, p]
-            here = slice(part.start, part.start + len(rows))
-            self._moved[here] = (rows @ trained).flatten(1)
-            self._own[here] = torch.einsum("iap,pic->iac", rows, change).flatten(1)
-            self._weight[here] = basis.squared_weights(change)
-            yield part
-            progress("leave each sample out", part.start + change.shape[1], n)
+        n, trained = len(training.residual), training.fit_weights()
+        for block in removals(basis, training.residual, training.run, training.leave_out(1), chunk):
+            change = block.coordinates  # [p, chunk, c]
+            rows = block.rows * basis.metric  # [chunk, b, p]
+            samples = slice(block.start, block.start + len(rows))
+            self._change[samples] = (rows @ trained).flatten(1)
+            self._removal[samples] = torch.einsum("iap,pic->iac", rows, change).flatten(1)
+            self._weight[samples] = basis.squared_weights(change)
+            yield block
+            progress("leave each sample out", block.start + change.shape[1], n)
 
     def keep_modes(self, progress: Progress = silent) -> Float[Tensor, " n"]:
-        """Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖² by blocks of modes, where `has_modes` holds; recorded."""
+        """Record removals by blocks of modes, if `has_modes`; return Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖²."""
         training, basis = self._training, self._training.basis
-        n, shared = len(training.residual), _ModePanels(training)
-        parts = list(panels(n, MODE_COLUMNS * basis.rows.shape[2]))
+        n, arrays = len(training.residual), _ModePanels(training)
+        slices = list(panels(n, MODE_COLUMNS * basis.rows.shape[2]))
         changes = torch.empty_like(self._weight)
-        results = basis.engine.map(_ModePanels.changes, shared, parts)
-        for part, (moved, own, weight, prediction) in zip(parts, results, strict=True):
-            self._moved[part], self._own[part], self._weight[part] = moved, own, weight
-            changes[part] = prediction
-            progress("leave each sample out", part.stop, n)
+        results = basis.engine.map(_ModePanels.changes, arrays, slices)
+        for panel, (change, removal, weight, prediction) in zip(slices, results, strict=True):
+            self._change[panel], self._removal[panel], self._weight[panel] = change, removal, weight
+            changes[panel] = prediction
+            progress("leave each sample out", panel.stop, n)
         return changes
 
     def leave_one_out(self, prediction_change: Float[np.ndarray, " n"]) -> LeaveOneOut:
-        """The result, after all chunks."""
-        lin, training, whole = self._lin, self._training, self._whole
-        moved = self._moved if whole is None else whole.moved()[:, 0]
-        own = self._own if whole is None else own_changes(whole)
-        outputs = lin.outputs.double() + moved
+        """Return the result, after all chunks."""
+        lin, training, unmixed = self._lin, self._training, self._unmixed
+        change = self._change if unmixed is None else unmixed.fit_outputs()[:, 0]
+        own_change = self._removal if unmixed is None else own_changes(unmixed)
+        outputs = lin.outputs.double() + change
         val = lin.val_outputs
         return LeaveOneOut(
-            held_out=(outputs - own).numpy(),
+            held_out=(outputs - own_change).numpy(),
             outputs=outputs.numpy(),
             prediction_change=prediction_change,
             weight_change=self._weight.numpy(),

@@ -39,7 +39,7 @@ BUILT_IN = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Context:
-    """What a score is computed from.
+    """Everything that a score may be computed from.
 
     Attributes:
         lin: the linearised network, collected once for all scores.
@@ -60,7 +60,7 @@ class Context:
     results: Mapping[str, Any] = field(default_factory=dict)
 
     def chosen(self, *names: str) -> dict[str, Any]:
-        """Those of the named options that are set."""
+        """Return those of the named options that are set."""
         return {name: self.options[name] for name in names if name in self.options}
 
 
@@ -84,12 +84,12 @@ class Sizes:
 
     @property
     def outputs(self) -> int:
-        """Of the network, a sample."""
+        """Number of the network's outputs for a sample."""
         return self.form.n_outputs
 
     @property
     def parameters(self) -> int:
-        """Of the network."""
+        """Number of the network's parameters."""
         return self.form.n_parameters
 
     @property
@@ -99,7 +99,7 @@ class Sizes:
 
     @property
     def rows(self) -> int:
-        """Of the linearisation, a sample: its outputs, or 1 that they share."""
+        """Number of the linearisation's rows for a sample: its outputs, or 1 that they share."""
         return self.form.n_rows // self.train
 
     @property
@@ -115,7 +115,7 @@ class Sizes:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Score:
-    """One score.
+    """A score: what computes it, what it needs, what its page shows and what it costs.
 
     Attributes:
         name: under which its result is stored, and its section of the page linked.
@@ -140,33 +140,33 @@ class Score:
 
     @property
     def columns(self) -> str:
-        """In a sentence, its columns of scores.parquet with their units; empty if not declared."""
-        about = columns_of(self.result, joint=True)
-        about.pop("id", None)
-        units = {name: f", {one.unit}" * bool(one.unit) for name, one in about.items()}
-        each = [f"{name} ({one.meaning}{units[name]})" for name, one in about.items()]
-        return f"Columns: {'; '.join(each)}." if each else ""
+        """Sentence on the score's columns in scores.parquet and their units; empty if none."""
+        columns = columns_of(self.result, joint=True)
+        columns.pop("id", None)
+        units = {name: f", {column.unit}" * bool(column.unit) for name, column in columns.items()}
+        parts = [f"{name} ({column.meaning}{units[name]})" for name, column in columns.items()]
+        return f"Columns: {'; '.join(parts)}." if parts else ""
 
 
 def scores() -> tuple[Score, ...]:
-    """All scores: the built-in ones in their order, then those of other distributions."""
+    """Return all scores: the built-in ones in their order, then other distributions'."""
     modules = (import_module(f"datassay.score.{name}") for name in BUILT_IN)
     return (*(module.SCORE for module in modules), *further_scores())
 
 
 def further_scores() -> tuple[Score, ...]:
-    """The scores that other distributions add, in the order of their entry points' names."""
+    """Return other distributions' scores, in the order of their entry points' names."""
     names = [import_module(f"datassay.score.{name}").SCORE.name for name in BUILT_IN]
     return tuple(checked_plugins("scores", Score, names))
 
 
 def score_steps(sizes: Sizes) -> list[PlanStep]:
-    """The steps of a plan that compute all scores, in their order, as each of them counts it."""
+    """Return the plan's steps for all scores, in their order, as each of them counts its cost."""
     steps: list[PlanStep] = []
-    for one in scores():
-        cost = [] if one.cost is None else one.cost(sizes)
+    for score in scores():
+        cost = [] if score.cost is None else score.cost(sizes)
         is_number = isinstance(cost, int | float)
-        steps += [PlanStep(one.name, one.help, work={"float64": cost})] if is_number else cost
+        steps += [PlanStep(score.name, score.help, work={"float64": cost})] if is_number else cost
     return steps
 
 
@@ -175,12 +175,12 @@ ONE_THREAD = 1e10
 
 
 def few_threads(n_rows: int, size: int) -> AbstractContextManager[None]:
-    """Threads for the work: one for small products, for each of which others are waited for."""
+    """Return a context of one thread for small products, whose threads would wait for others."""
     is_small = n_rows * size**2 < ONE_THREAD
     return thread_count(1) if is_small else nullcontext()
 
 
-def computed(scores: Iterable[Score], context: Context) -> dict[str, Any]:
+def compute_scores(scores: Iterable[Score], context: Context) -> dict[str, Any]:
     """Compute scores, each after those it needs.
 
     Args:
@@ -194,17 +194,17 @@ def computed(scores: Iterable[Score], context: Context) -> dict[str, Any]:
         SettingError: a score needs one that is not there, or two need each other; or its columns
             are not one value per sample, in the samples' order.
     """
-    results, waiting = dict(context.results), list(scores)
-    names = [score.name for score in waiting]
-    while waiting:
-        ready = next((one for one in waiting if results.keys() >= set(one.needs)), None)
+    results, pending = dict(context.results), list(scores)
+    names = [score.name for score in pending]
+    while pending:
+        ready = next((s for s in pending if results.keys() >= set(s.needs)), None)
         if ready is None:
-            missing = sorted(set(waiting[0].needs) - results.keys())
+            missing = sorted(set(pending[0].needs) - results.keys())
             raise SettingError(
-                f"the score {waiting[0].name} needs {', '.join(missing)}, which is not computed "
+                f"the score {pending[0].name} needs {', '.join(missing)}, which is not computed "
                 f"before it; there are {', '.join(results)}. Update the package that adds it."
             )
-        waiting.remove(ready)
+        pending.remove(ready)
         release_memory()  # of the score before, and of collecting
         with few_threads(context.lin.form.n_rows, context.lin.form.eigenproblem):
             results[ready.name] = ready.compute(replace(context, results=results))
@@ -216,8 +216,8 @@ def _check_rows(name: str, result: Any, ids: np.ndarray) -> None:
     if not columns_of(result, joint=True):
         return
     table = table_of(result, joint=True)
-    given = getattr(result, "ids", ids)
-    if table.num_rows != len(ids) or not np.array_equal(given, ids):
+    result_ids = getattr(result, "ids", ids)
+    if table.num_rows != len(ids) or not np.array_equal(result_ids, ids):
         raise SettingError(
             f"the score {name} must give a value per sample, in the samples' order; it gives "
             f"{table.num_rows:,} for {len(ids):,} samples. Update the package that adds it."

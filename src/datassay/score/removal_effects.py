@@ -35,7 +35,7 @@ SET_ORDERS = ("fixed", "step", "retrain")
 
 @result
 class RemovalEffects(Tabular):
-    """δ(z) of every sample.
+    """Effect δ(z) of each sample's removal on the variance of influence.
 
     Attributes:
         effect: [n], δ(z) = V[Z] − V[Z∖z], squared unit of X. Positive: without the sample the
@@ -70,7 +70,7 @@ class RemovalEffects(Tabular):
         return np.argsort(-self.effect, kind="stable")
 
     def to_table(self) -> pa.Table:
-        """One row per sample: id, removal_effect."""
+        """Return one row per sample: id, removal_effect."""
         return pa.table({"id": self.ids, "removal_effect": self.effect})
 
 
@@ -88,7 +88,7 @@ def removal_effects(
     seed: int = 0,
     progress: Progress = silent,
 ) -> RemovalEffects:
-    """How much each sample's removal lowers V[X], the variance of influence over pairs.
+    """Compute how much removing each sample lowers V[X], the variance of influence over pairs.
 
     Args:
         model: at weights trained on `train`, as `pair_influence` takes it.
@@ -126,14 +126,9 @@ def removal_effects(
         model, train, loss, projection=projection, seed=seed, progress=progress
     )
     return geometry_effects(
-        geometry,
-        train.ids,
-        ridge=ridge,
-        damping=damping,
-        order=order,
-        rerank=rerank,
+        geometry, train.ids, ridge=ridge, damping=damping, order=order, rerank=rerank,
         progress=progress,
-    )
+    )  # fmt: skip
 
 
 def geometry_effects(
@@ -146,7 +141,7 @@ def geometry_effects(
     rerank: int = 0,
     progress: Progress = silent,
 ) -> RemovalEffects:
-    """`removal_effects` from a computed geometry.
+    """Compute `removal_effects` from a computed geometry.
 
     Args:
         geometry: the model and its n ≥ 3 samples.
@@ -170,14 +165,14 @@ def geometry_effects(
     exact = np.zeros(len(geometry), bool)
     if order in {"fixed", "adjoint"}:
         effect = fixed(pairs.rows) if order == "fixed" else adjoint(geometry, ridge, damping)
-        chosen = effect.argsort(descending=True)[:rerank]
+        top_idx = effect.argsort(descending=True)[:rerank]
         if rerank:
-            again = refit if geometry.is_linear and ridge > 0 else step
-            effect[chosen] = variance - again(geometry, ridge, damping, chosen, progress)
-            exact[chosen.numpy()] = True
+            recompute = refit if geometry.is_linear and ridge > 0 else step
+            effect[top_idx] = variance - recompute(geometry, ridge, damping, top_idx, progress)
+            exact[top_idx.numpy()] = True
     else:
-        again = {"step": step, "retrain": refit}[order]
-        effect = variance - again(geometry, ridge, damping, everyone, progress)
+        recompute = {"step": step, "retrain": refit}[order]
+        effect = variance - recompute(geometry, ridge, damping, everyone, progress)
         exact[:] = True
     return RemovalEffects(
         effect.numpy(), variance, ids, order, exact, pairs.gradient_norm, ridge, damping
@@ -185,14 +180,14 @@ def geometry_effects(
 
 
 def check_pairs_remain(train: SampleSet) -> None:
-    """Refuse fewer than 3 samples: pairs must remain without one."""
+    """Raise for fewer than 3 samples: pairs must remain without one."""
     if len(train) < 3:
         raise DataError(f"samples must be at least 3, so that pairs remain; got {len(train)}.")
 
 
 @result
 class SetEffects(Tabular):
-    """δ(M) and E[X_M^k] of whole sets of samples, one row per set.
+    """Effects δ(M) of removing sets of samples, and moments E[X_M^k] without them, a row per set.
 
     Attributes:
         effect: [s], δ(M) = V[Z] − V[Z∖M], squared unit of X. Positive: without the set the variance
@@ -214,7 +209,7 @@ class SetEffects(Tabular):
     order: str
 
     def to_table(self) -> pa.Table:
-        """One row per set: set, size, removal_effect, and each E[X_M^k]."""
+        """Return one row per set: set, size, removal_effect, and each E[X_M^k]."""
         columns = {"set": self.names, "size": self.size, "removal_effect": self.effect}
         powers = {f"moment_{k}": moment for k, moment in enumerate(self.moments.T, 1)}
         return pa.table(columns | powers)
@@ -235,7 +230,7 @@ def set_effects(
     seed: int = 0,
     progress: Progress = silent,
 ) -> SetEffects:
-    """How much the removal of a whole set M lowers V[X], and the moments of X without it.
+    """Compute how much removing a whole set M lowers V[X], and the moments of X without it.
 
     The δ(z) of its samples do not add up to δ(M): a planted part hides behind itself.
 
@@ -279,14 +274,14 @@ def set_effects(
     )
     everyone = geometry_influence(geometry, train.ids, ridge, damping)
     variances, moments = [], []
-    for done, some in enumerate(members):
+    for done, member_idx in enumerate(members):
         keep = torch.ones(len(train), dtype=torch.bool)
-        keep[some] = False
+        keep[member_idx] = False
         if order == "fixed":
             pairs = replace(everyone, rows=everyone.rows[keep], ids=train.ids[keep.numpy()])
         else:
-            part = _without_set(geometry, keep, ridge, damping, order)
-            pairs = geometry_influence(part, train.ids[keep.numpy()], ridge, damping)
+            kept_samples = _remove_set(geometry, keep, ridge, damping, order)
+            pairs = geometry_influence(kept_samples, train.ids[keep.numpy()], ridge, damping)
         variances.append(influence_variance(pairs))
         moments.append(raw_moments(pairs.rows, powers))
         progress("remove sets", done + 1, len(members))
@@ -302,21 +297,21 @@ def set_effects(
     )
 
 
-def _without_set(
+def _remove_set(
     geometry: OutputGeometry, keep: Tensor, ridge: float, damping: float, order: str
 ) -> OutputGeometry:
-    """The samples kept, at weights without the others."""
+    """Return the kept samples, at weights without the others."""
     if order == "retrain":
         if geometry.weights is None:
             raise SettingError(
                 "order='retrain' needs a model whose one dense layer trains; other layers train "
                 "too. Freeze them (requires_grad_(False)), or take order='step'."
             )
-        part = geometry.subset(keep)
+        kept_set = geometry.subset(keep)
         fit = fit_convex(
-            part.features, part.targets, part.loss, ridge, start=geometry.weights[None]
+            kept_set.features, kept_set.targets, kept_set.loss, ridge, start=geometry.weights[None]
         )
-        return part.moved(fit.weights[0])
+        return kept_set.moved(fit.weights[0])
     slope, curvature = geometry.derivatives()
     mean = geometry.features.curvature(curvature) / len(geometry)
     factor = hessian_factor(mean, ridge + damping)

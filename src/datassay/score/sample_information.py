@@ -61,7 +61,7 @@ class SampleInformation(Tabular):
     divergence: KlInformation | None = None
 
     def to_table(self) -> pa.Table:
-        """One row per sample: id, information; for sgd also outside, for kl shift and shape."""
+        """Return one row per sample: id, information; of sgd also outside, of kl shift, shape."""
         return table_of(self, self.steady_state, self.divergence)
 
 
@@ -76,7 +76,7 @@ def sample_information(
     progress: Progress = silent,
     **run: Unpack[Run],
 ) -> SampleInformation:
-    """Information that each sample gives to the weights or to the predictions.
+    """Compute how much information each sample gives to the weights or to the predictions.
 
     functional: (1/(2σ²m)) Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖²;  isotropic: ‖w − w₋ᵢ‖²/(2σ²);
     fisher: ½ Δᵀ F Δ/σ², F = (1/m) Σ_j J_jᵀJ_j;  sgd: ½ Δᵀ Σ⁺ Δ, H Σ + Σ H = n²(η/b) Λ
@@ -140,13 +140,13 @@ def sample_information(
         else TrainingRun(eigenbasis(lin), lin.residual, loo.run, loo.reduction)
     )
     if isinstance(smoothing, str):
-        return _by_run(training, lin.ids, smoothing, sigma, batch_size, progress)
+        return _compute_by_name(training, lin.ids, smoothing, sigma, batch_size, progress)
     assert features is not None
     information = given_information(training, features, smoothing, progress)
     return SampleInformation(information, lin.ids, GIVEN, 1.0)
 
 
-def _by_run(
+def _compute_by_name(
     training: TrainingRun,
     ids: np.ndarray,
     smoothing: str,
@@ -154,7 +154,7 @@ def _by_run(
     batch_size: int | None,
     progress: Progress,
 ) -> SampleInformation:
-    """The smoothings by name that look at the run's weights."""
+    """Compute the information by a named smoothing that needs the run's weights."""
     if smoothing == "fisher":
         information = fisher_information(training, sigma, progress)
         return SampleInformation(information, ids, smoothing, float(sigma))
@@ -174,7 +174,7 @@ def _by_run(
 
 
 def check_smoothing(smoothing: str | Covariance, sigma: float, batch_size: int | None) -> None:
-    """Refuse settings of a smoothing outside their rule, before any computing."""
+    """Raise for settings of a smoothing outside their rule, before any computing."""
     if not isinstance(smoothing, str):
         is_covariance = callable(smoothing) or isinstance(smoothing, np.ndarray | Tensor)
         rule = "be a name, an array or a function"
@@ -204,8 +204,8 @@ def _check_finite(divergence: KlInformation) -> None:
         )
 
 
-def _steps(sizes: Sizes) -> list[PlanStep]:
-    """Of the divergences, as `kl_information` counts; the others are read off the removals."""
+def _plan_steps(sizes: Sizes) -> list[PlanStep]:
+    """Plan the divergences of `kl_information`; other smoothings are read off the removals."""
     if sizes.options.get("smoothing") != "kl":
         return []
     n, b, p = sizes.train, sizes.rows, sizes.eigenproblem
@@ -222,5 +222,5 @@ SCORE = Score(
         **context.chosen("smoothing", "sigma", "batch_size"),
     ),
     needs=("removals",),
-    cost=_steps,
+    cost=_plan_steps,
 )

@@ -27,20 +27,20 @@ OUTCOMES = ("output", "margin", "loss")  # that effects are on
 
 
 def check_top(top: int | None) -> None:
-    """Refuse to keep less than one sample per query."""
+    """Raise if less than one sample per query would be kept."""
     if top is not None and top < 1:
         raise SettingError(f"top must be at least 1, or None for the whole matrix; got {top}.")
 
 
 def check_correlation(target: float) -> None:
-    """Refuse a rank correlation outside (0, 1]."""
+    """Raise for a rank correlation outside (0, 1]."""
     require(0 < target <= 1, "rank_correlation", "be in (0, 1]", target, remedy="Try 0.95.")
 
 
 def check_training(
     lr: float | str, steps: float, weight_decay: float, reduction: str, dynamics: str
 ) -> None:
-    """Refuse what can be told of a training run before its kernel is known."""
+    """Raise for settings of a training run that are wrong whatever its kernel."""
     kinds = {"flow", "descent", "converged"}
     require(dynamics in kinds, "dynamics", "be 'flow', 'descent' or 'converged'", repr(dynamics))
     one_of("reduction", reduction, ["sum", "mean"])
@@ -53,13 +53,13 @@ def check_training(
 
 
 def check_batch_size(batch_size: int | None) -> None:
-    """Refuse a batch size that is no whole number of at least 1."""
+    """Raise for a batch size that is no whole number of at least 1."""
     remedy = "Give the batch size of the training that you ask about."
     whole("batch_size", batch_size, remedy=remedy)
 
 
 def check_noise(smoothing: str, sigma: float, batch_size: int | None) -> None:
-    """Refuse a smoothing of another name, or settings that it does not go with."""
+    """Raise for an unknown smoothing, or settings that it does not go with."""
     if smoothing not in {*SMOOTHINGS, GIVEN}:
         names = ", ".join(repr(name) for name in SMOOTHINGS)
         raise SettingError(f"smoothing must be one of {names}; got {smoothing!r}.")
@@ -110,7 +110,7 @@ class Run(TypedDict, total=False):
     dynamics: str
 
 
-RUN = tuple(one.name for one in fields(Training))
+RUN = tuple(setting.name for setting in fields(Training))
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Smoothing:
 
 @dataclass(frozen=True)
 class Queries:
-    """What is attributed, and how much of it is kept.
+    """Settings of an attribution: which output is attributed, and how much of it is kept.
 
     Attributes:
         measure: of each query, "output" (of the predicted class), "margin" (of the given label) or

@@ -1,8 +1,8 @@
 """Data values: what each sample is worth to a fit, in points of accuracy on other inputs.
 
 A sample's value is a semivalue: the mean, over subsets of the training samples that hold it, of
-what the fit loses where it is taken out. The fit is the ridge regression that judges labels, of
-which every removal from a subset has a closed form: one solve a subset gives all its samples.
+what the fit loses where it is taken out. The fit is the ridge regression of `label_issues`:
+every removal from a subset has a closed form, and one solve a subset gives all its samples.
 Out-of-bag values ask instead how well trees that did not see the sample predict its label.
 """
 
@@ -29,7 +29,7 @@ from datassay.score.labels.likelihood import by_class, fitted
 from datassay.score.labels.outliers import outliers
 from datassay.score.labels.ridge import RidgeFit, ridge_fit
 from datassay.score.linear.eigenbasis import FeatureRows
-from datassay.score.linear.inputs import flattened, of_inputs
+from datassay.score.linear.inputs import flatten_inputs, of_inputs
 from datassay.stats import LEVEL
 
 OUT_OF_BAG = "out_of_bag"
@@ -39,7 +39,7 @@ SUBSETS = 100
 FEWEST = 10  # samples, and of the smallest subset
 MODES = 512  # of the kernel, at most: a subset's system is no larger
 WHOLE = 0.99  # share of the fit's degrees of freedom that these hold without a warning
-FOLLOWS = 0.5  # correlation of accuracy with the squared error, below which points are not told
+FOLLOWS = 0.5  # correlation of accuracy with squared error below which values stay squared errors
 
 
 @result
@@ -56,8 +56,8 @@ class DataValues(Tabular):
             follow it, or "share of variance" (of numbers: R²).
         semivalue: which subsets count how much.
         n_subsets: that were drawn.
-        follows: correlation over subsets of accuracy with the squared error, in whose place it is
-            told; nan of numbers.
+        follows: correlation over subsets of accuracy with the squared error that it replaces; nan
+            for numbers.
         ids: [n], the samples' ids.
         warnings: what the user should know about these numbers; empty when nothing.
     """
@@ -80,28 +80,28 @@ class DataValues(Tabular):
 
 @result
 class _Fits:
-    """What all subsets share.
+    """Samples, targets and products that the fits to all subsets share.
 
     Attributes:
         a: the n samples in the kernel's leading modes, [n, r].
         targets: given, less the offset, [n, k].
         penalty: λ, kernel unit.
-        predicted: inputs P that are predicted, the n samples first, [t, r].
+        inputs: P, that are predicted, the n samples first, [t, r].
         truth: their targets T, less the offset, [t, k].
         gram: PᵀP, [r, r].
-        sent: PᵀT, [r, k].
+        cross: PᵀT, [r, k].
     """
 
     a: Float[Tensor, "n r"]
     targets: Float[Tensor, "n k"]
     penalty: float
-    predicted: Float[Tensor, "t r"]
+    inputs: Float[Tensor, "t r"]
     truth: Float[Tensor, "t k"]
     gram: Float[Tensor, "r r"]
-    sent: Float[Tensor, "r k"]
+    cross: Float[Tensor, "r k"]
 
     def gains(self, subset: Int[Tensor, " s"]) -> tuple[Float[Tensor, " s"], Float[Tensor, "r k"]]:
-        """Mean squared error that removing each of a subset's samples adds, on all other inputs.
+        """Return the mean squared error on other inputs that each removal of a subset adds, and w.
 
         w₋ᵢ = w − q_i ρ_i,  q = A (AᵀA + λ)⁻¹,  ρ_i = (y_i − A_i w) / (1 − q_i · A_i),
         ‖P w₋ᵢ − T‖² − ‖P w − T‖² = −2 ρ_i · q_i (gram w − sent) + ‖ρ_i‖² q_i gram q_iᵀ,
@@ -110,21 +110,21 @@ class _Fits:
         Returns:
             What each removal adds, and w.
         """
-        a, y, own = self.a[subset], self.targets[subset], self.truth[subset]
+        a, y, truth = self.a[subset], self.targets[subset], self.truth[subset]
         s, r = a.shape
         if s <= r:  # the dual form: 1 − q · A would cancel where the fit meets the targets
-            inverse = _inverse(a @ a.T, self.penalty)  # [s, s]
+            inverse = _invert_ridge(a @ a.T, self.penalty)  # [s, s]
             solved = inverse @ y
-            q, left = inverse @ a, solved / inverse.diagonal()[:, None]
+            q, residual = inverse @ a, solved / inverse.diagonal()[:, None]
             weights = a.T @ solved
         else:
-            q = a @ _inverse(a.T @ a, self.penalty)  # [s, r]
+            q = a @ _invert_ridge(a.T @ a, self.penalty)  # [s, r]
             weights = q.T @ y
-            left = (y - a @ weights) / (1 - (q * a).sum(1))[:, None]
-        slope = q @ (self.gram @ weights - self.sent)  # [s, k]
+            residual = (y - a @ weights) / (1 - (q * a).sum(1))[:, None]
+        slope = q @ (self.gram @ weights - self.cross)  # [s, k]
         curvature = ((q @ self.gram) * q).sum(1)  # [s]
-        gain = -2 * (left * slope).sum(1) + left.square().sum(1) * curvature
-        gain -= (y - left - own).square().sum(1) - (a @ weights - own).square().sum(1)
+        gain = -2 * (residual * slope).sum(1) + residual.square().sum(1) * curvature
+        gain -= (y - residual - truth).square().sum(1) - (a @ weights - truth).square().sum(1)
         return gain / (len(self.truth) - 1), weights
 
 
@@ -138,7 +138,7 @@ def values(
     seed: int = 0,
     progress: Progress = silent,
 ) -> DataValues:
-    """What each training sample is worth: held-out accuracy that it brings, over subsets of others.
+    """Estimate each training sample's value: held-out accuracy it brings, over subsets of others.
 
     value_i = E_S [U(S) − U(S∖i)],  i in S,  U the negative squared error of the fit to S on all
     inputs but that of i;  out of bag:  value_i = E_S [p_S(y_i | x_i)],  i not in S
@@ -160,8 +160,8 @@ def values(
         progress: called with (step, subsets done, subsets in all).
 
     Returns:
-        Values with intervals. Squared errors are told as accuracy, by how both go together over
-        the subsets.
+        Values with intervals. Squared errors are converted to accuracy, by how both vary together
+        over the subsets.
 
     Raises:
         SettingError: a setting is unknown or out of range, there is val beside a linearisation, a
@@ -188,7 +188,7 @@ def values(
             "collect(model, train, val)."
         )
     if semivalue == OUT_OF_BAG:
-        return _out_of_bag(data, val, n_subsets, seed, progress)
+        return _value_out_of_bag(data, val, n_subsets, seed, progress)
     lin = data if isinstance(data, Linearization) else of_inputs(data, val, seed)
     fit = ridge_fit(lin, progress)
     if fit.lin.rows_per_sample > 1:
@@ -196,22 +196,22 @@ def values(
             f"outputs must be averaged for values of {n:,} samples; these are joint. Collect with "
             "outputs='averaged'."
         )
-    a, others, share = _modes(fit)
-    truth, offset = _truth(fit, a, others)
-    predicted = a if others is None else torch.cat([a, others])
-    given = (fit.lin.targets - fit.offset).double()
-    products = predicted.T @ predicted, predicted.T @ (truth - offset)
-    fits = _Fits(a, given, fit.penalty, predicted, truth - offset, *products)
-    tally, both, drawn = _Tally(n), [], _subsets(semivalue, n_subsets, lin, seed)
-    for done, subset in enumerate(drawn, 1):
+    a, val_a, share = _read_modes(fit)
+    truth, offset = _estimate_truth(fit, a, val_a)
+    inputs = a if val_a is None else torch.cat([a, val_a])
+    targets = (fit.lin.targets - fit.offset).double()
+    products = inputs.T @ inputs, inputs.T @ (truth - offset)
+    fits = _Fits(a, targets, fit.penalty, inputs, truth - offset, *products)
+    tally, scores, subsets = _Tally(n), [], _subsets(semivalue, n_subsets, lin, seed)
+    for done, subset in enumerate(subsets, 1):
         gain, weights = fits.gains(subset)
         tally.add(subset, gain)
         if lin.labels is not None:
-            both.append(_accuracy_and_error(predicted @ weights + offset, truth))
-        progress("data values", done, len(drawn))
+            scores.append(_accuracy_and_error(inputs @ weights + offset, truth))
+        progress("data values", done, len(subsets))
     value, half = tally.means()
-    scale, unit, follows = _scale(both, truth)
-    notes = () if share >= WHOLE else (
+    scale, unit, follows = _accuracy_scale(scores, truth)
+    warnings = () if share >= WHOLE else (
         f"the fit's leading {MODES} modes stand for all: {share:.0%} of its degrees of freedom.",
     )  # fmt: skip
     return DataValues(
@@ -220,43 +220,43 @@ def values(
         high=(scale * (value + half)).numpy(),
         unit=unit,
         semivalue=semivalue,
-        n_subsets=len(drawn),
+        n_subsets=len(subsets),
         follows=follows,
         ids=lin.ids,
-        warnings=notes,
+        warnings=warnings,
     )
 
 
-def _out_of_bag(
+def _value_out_of_bag(
     train: SampleSet | Linearization, val: SampleSet | None, count: int, seed: int,
     progress: Progress,
 ) -> DataValues:  # fmt: skip
-    """How well trees without a sample predict its label."""
+    """Estimate values by how well trees without a sample predict its label."""
     if isinstance(train, Linearization):
         raise SettingError(
             "out-of-bag values are of samples' inputs; got a linearisation. Give samples, such as "
             "a network's features of them."
         )
     n, draw, classes = len(train), np.random.default_rng(seed), train.is_classification
-    sets, inputs = flattened(train, val)
-    x, y = np.concatenate(inputs), np.concatenate([one.y for one in sets])
+    sets, inputs = flatten_inputs(train, val)
+    x, y = np.concatenate(inputs), np.concatenate([samples.y for samples in sets])
     variance = 1.0 if classes else float(train.y.var(0).sum())
     make = ExtraTreesClassifier if classes else ExtraTreesRegressor
     tally, done = _Tally(n), 0
     while done < count or tally.sums[0].min() < 2:
         bag = draw.integers(len(x), size=len(x))
-        out = np.setdiff1d(np.arange(n), bag)
+        oob = np.setdiff1d(np.arange(n), bag)
         trees: Any = make(TREES, random_state=int(draw.integers(2**31))).fit(x[bag], y[bag])
         if classes:
-            own = trees.classes_ == y[out, None]  # [outside, classes of the bag]
-            fits = (trees.predict_proba(x[out]) * own).sum(1)
+            is_label = trees.classes_ == y[oob, None]  # [outside, classes of the bag]
+            fits = (trees.predict_proba(x[oob]) * is_label).sum(1)
         else:
-            error = np.square(trees.predict(x[out]) - y[out]).reshape(len(out), -1).sum(1)
+            error = np.square(trees.predict(x[oob]) - y[oob]).reshape(len(oob), -1).sum(1)
             fits = 1 - error / variance
-        tally.add(torch.from_numpy(out), torch.from_numpy(fits))
+        tally.add(torch.from_numpy(oob), torch.from_numpy(fits))
         done += 1
         progress("data values", min(done, count), count)
-    value, half = (one.numpy() for one in tally.means())
+    value, half = (mean.numpy() for mean in tally.means())
     unit = "accuracy" if classes else "share of variance"
     return DataValues(value, value - half, value + half, unit, OUT_OF_BAG, done, np.nan, train.ids)
 
@@ -268,11 +268,11 @@ class _Tally:
         self.sums = torch.zeros(3, n, dtype=torch.float64)  # of 1, the gain, its square
 
     def add(self, subset: Int[Tensor, " s"], gain: Float[Tensor, " s"]) -> None:
-        """One subset."""
+        """Add the gains of one subset."""
         self.sums[:, subset] += torch.stack([torch.ones_like(gain), gain, gain.square()])
 
     def means(self) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
-        """Each sample's mean, and half its 95 % interval; nan of a sample that was drawn once."""
+        """Return each sample's mean and half its 95 % interval; nan for samples drawn once."""
         count, gain, square = self.sums
         mean = gain / count
         spread = (square - count * mean.square()).clamp_min(0) / (count - 1)
@@ -282,82 +282,82 @@ class _Tally:
 
 
 def _subsets(semivalue: str, count: int, lin: Linearization, seed: int) -> list[Int[Tensor, " s"]]:
-    """Subsets whose samples, weighted alike, give the semivalue; each sample is in two at least."""
+    """Draw subsets whose mean gives the semivalue; each sample is in two at least."""
     # A size s holds a sample with probability s/n. Sizes drawn by 1/s thus meet each sample at all
     # sizes alike (Shapley), sizes drawn alike meet it in proportion to the size (Beta(1, 2)).
     n, draw = len(lin), np.random.default_rng(seed)
-    least = min(n - 1, max(FEWEST, 2 * len(lin.class_names)))
-    at = (np.arange(count) + draw.random()) / count  # systematic: no size is missed
+    min_size = min(n - 1, max(FEWEST, 2 * len(lin.class_names)))
+    quantiles = (np.arange(count) + draw.random()) / count  # systematic: no size is missed
     if semivalue == "banzhaf":
-        sizes = draw.binomial(n, 0.5, count).clip(least)
+        sizes = draw.binomial(n, 0.5, count).clip(min_size)
     elif semivalue == "shapley":
-        sizes = np.exp(log(least) + at * (log(n) - log(least))).round()
+        sizes = np.exp(log(min_size) + quantiles * (log(n) - log(min_size))).round()
     else:
-        sizes = (least + at * (n - least)).round()
-    drawn = [draw.permutation(n)[: int(s)] for s in sizes]
-    seen = np.bincount(np.concatenate(drawn), minlength=n)
-    while (rare := np.flatnonzero(seen < 2)).size:
+        sizes = (min_size + quantiles * (n - min_size)).round()
+    subsets = [draw.permutation(n)[: int(s)] for s in sizes]
+    n_draws = np.bincount(np.concatenate(subsets), minlength=n)
+    while (rare := np.flatnonzero(n_draws < 2)).size:
         size = int(draw.choice(sizes))
-        others = np.setdiff1d(np.arange(n), rare)
-        kept = np.concatenate([draw.permutation(rare), draw.permutation(others)])[:size]
-        drawn.append(kept)
-        seen += np.bincount(kept, minlength=n)
-    return [torch.from_numpy(np.sort(one)) for one in drawn]
+        common = np.setdiff1d(np.arange(n), rare)
+        members = np.concatenate([draw.permutation(rare), draw.permutation(common)])[:size]
+        subsets.append(members)
+        n_draws += np.bincount(members, minlength=n)
+    return [torch.from_numpy(np.sort(subset)) for subset in subsets]
 
 
-def _modes(fit: RidgeFit) -> tuple[Float[Tensor, "n r"], Float[Tensor, "m r"] | None, float]:
-    """Training and validation samples in the leading modes, and what these hold of the fit."""
+def _read_modes(fit: RidgeFit) -> tuple[Float[Tensor, "n r"], Float[Tensor, "m r"] | None, float]:
+    """Return training and validation samples in the leading modes, and their share of the fit."""
     basis = fit.basis
-    which = basis.eigenvalues.argsort(descending=True)[: min(MODES, basis.rank)]
+    idx = basis.eigenvalues.argsort(descending=True)[: min(MODES, basis.rank)]
     freedom = basis.eigenvalues / (basis.eigenvalues + fit.penalty)
-    share = float(freedom[which].sum() / freedom.sum())
-    a = basis.leading(len(which))[:, 0]
+    share = float(freedom[idx].sum() / freedom.sum())
+    a = basis.leading(len(idx))[:, 0]
     if basis.val is None or fit.lin.val_targets is None:
         return a, None, share
     if isinstance(basis.val, FeatureRows):
-        return a, basis.val.modes(which)[:, 0], share
-    return a, basis.val[:, 0, which] / basis.metric[which].sqrt(), share
+        return a, basis.val.modes(idx)[:, 0], share
+    return a, basis.val[:, 0, idx] / basis.metric[idx].sqrt(), share
 
 
-def _truth(
-    fit: RidgeFit, a: Float[Tensor, "n r"], others: Float[Tensor, "m r"] | None
+def _estimate_truth(
+    fit: RidgeFit, a: Float[Tensor, "n r"], val_a: Float[Tensor, "m r"] | None
 ) -> tuple[Float[Tensor, "t k"], Float[Tensor, "t k"]]:
-    """Probable targets of the training and the validation inputs, and the offsets of all."""
+    """Estimate the true targets of training and validation inputs; return the offsets too."""
     # A label, or a target, counts as far as a prediction without it believes it.
-    lin, offset, held_out, given = fit.lin, fit.offset.double(), fit.held_out, fit.lin.targets
-    if others is not None:
+    lin, offset, held_out, targets = fit.lin, fit.offset.double(), fit.held_out, fit.lin.targets
+    if val_a is not None:
         assert lin.val_targets is not None and lin.val_outputs is not None
         shift = lin.val_outputs.double() * bool(offset.any())
-        weights = _inverse(a.T @ a, fit.penalty) @ (a.T @ (given - offset))
-        held_out = torch.cat([held_out, others @ weights + shift])
-        given, offset = torch.cat([given, lin.val_targets]), torch.cat([offset, shift])
-    given = given.double()
+        weights = _invert_ridge(a.T @ a, fit.penalty) @ (a.T @ (targets - offset))
+        held_out = torch.cat([held_out, val_a @ weights + shift])
+        targets, offset = torch.cat([targets, lin.val_targets]), torch.cat([offset, shift])
+    targets = targets.double()
     if lin.labels is not None:
-        labels = by_class(given).argmax(1)
+        labels = by_class(targets).argmax(1)
         believed = fitted([by_class(held_out)], labels, "one rate").log_posterior.exp()
-        return (believed[:, 1:] if given.shape[1] == 1 else believed), offset
-    if ((given == 0) | (given == 1)).all():  # several labels
-        return given, offset
-    wrong = outliers(given, held_out).probability[:, None]
-    return (1 - wrong) * given + wrong * held_out, offset
+        return (believed[:, 1:] if targets.shape[1] == 1 else believed), offset
+    if ((targets == 0) | (targets == 1)).all():  # several labels
+        return targets, offset
+    p_wrong = outliers(targets, held_out).probability[:, None]
+    return (1 - p_wrong) * targets + p_wrong * held_out, offset
 
 
 def _accuracy_and_error(
     outputs: Float[Tensor, "t k"], truth: Float[Tensor, "t k"]
 ) -> tuple[float, float]:
-    """Expected share of right classes, and mean squared error."""
+    """Return the expected share of right classes, and the mean squared error."""
     predicted = by_class(outputs).argmax(1, keepdim=True)
     accuracy = by_class(truth).gather(1, predicted).mean()
     return float(accuracy), float((outputs - truth).square().sum(1).mean())
 
 
-def _scale(
-    both: list[tuple[float, float]], truth: Float[Tensor, "t k"]
+def _accuracy_scale(
+    scores: list[tuple[float, float]], truth: Float[Tensor, "t k"]
 ) -> tuple[float, str, float]:
-    """What a unit of squared error is worth, its unit, and how well accuracy follows it."""
-    if not both:
+    """Return the factor that converts squared errors, its unit, and accuracy's correlation."""
+    if not scores:
         return 1 / float(truth.var(0, correction=0).sum()), "share of variance", np.nan
-    accuracy, error = np.array(both).T
+    accuracy, error = np.array(scores).T
     spread = error.std() * accuracy.std()
     follows = float(-np.cov(accuracy, error, bias=True)[0, 1] / spread) if spread > 0 else 0.0
     if follows < FOLLOWS:
@@ -365,7 +365,7 @@ def _scale(
     return follows * float(accuracy.std() / error.std()), "accuracy", follows
 
 
-def _inverse(gram: Float[Tensor, "r r"], penalty: float) -> Float[Tensor, "r r"]:
-    """(gram + λ)⁻¹."""
+def _invert_ridge(gram: Float[Tensor, "r r"], penalty: float) -> Float[Tensor, "r r"]:
+    """Compute (gram + λ)⁻¹."""
     shifted = gram + penalty * torch.eye(len(gram), dtype=gram.dtype)
     return torch.cholesky_inverse(torch.linalg.cholesky(shifted))

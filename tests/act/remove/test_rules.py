@@ -12,9 +12,9 @@ from datassay.act.remove.rules import (
     RIDGES,
     RULES,
     Candidates,
+    compare_rules,
     held_out_margin,
     quota_of,
-    tried,
     within_quota,
 )
 from datassay.act.settings import KEEP_RULES
@@ -62,7 +62,7 @@ def test_a_rule_that_keeps_what_is_wrong_reaches_less():
     some = candidates(n=300, noise=0.2)
     groups = np.where(np.arange(300) % 9 < 3, (some.groups + 1) % 3, some.groups)
     targets = torch.nn.functional.one_hot(torch.as_tensor(groups), 3).float() - 1 / 3
-    result = tried(replace(some, groups=groups, targets=targets), np.full(3, 10), seed=0)
+    result = compare_rules(replace(some, groups=groups, targets=targets), np.full(3, 10), seed=0)
     assert set(result) == set(RULES)
     assert KEEP_RULES == ("auto", *RULES, "information")
     assert result["margin"] < 0.4 < 0.55 < result["fit"] <= 1
@@ -72,7 +72,7 @@ def test_targets_are_tried_by_r2():
     some = candidates(n=200)
     targets = some.rows[:, :1] / some.rows[:, 0].std()
     numbers = Candidates(some.rows, targets, np.zeros(200, int), np.ones(200), False)
-    result = tried(numbers, np.array([50]), seed=0)
+    result = compare_rules(numbers, np.array([50]), seed=0)
     assert min(result["fit"], result["boundary"], result["random"]) > 0.99
 
 

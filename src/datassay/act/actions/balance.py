@@ -13,7 +13,7 @@ UNEVEN = 1.5
 
 
 def propose(train: SampleSet, scores: ProposalScores) -> Action | str | None:
-    """The weights, where classes are uneven and the model's fit takes any."""
+    """Return the action that weighs classes equally; None or a reason where it does not apply."""
     if not scores.takes_weights or not train.is_classification:
         return None
     counts = np.bincount(train.y)

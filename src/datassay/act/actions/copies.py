@@ -10,9 +10,9 @@ from datassay.score.checks.copies import is_copy
 
 
 def propose(train: SampleSet, scores: ProposalScores) -> Action | None:
-    """Keep the first of each group whose targets are the same."""
+    """Return the action that keeps the first of each group of copies with equal targets."""
     removed = is_copy(np.arange(len(train)) if scores.copies is None else scores.copies, train.y)
-    if removed.sum() < max(1, len(train) / 100):  # fewer are no difference that a score shows
+    if removed.sum() < max(1, len(train) / 100):  # removing fewer changes no score visibly
         return None
     words = "Keep one of each group of copies"
     return Action(COPIES, words, train.y, (~removed).astype(float), int(removed.sum()))

@@ -15,7 +15,7 @@ FRACTIONS = (0.1, 0.25, 0.5, 0.75)
 
 
 def propose(train: SampleSet, scores: ProposalScores) -> Iterator[Action]:
-    """Rising fractions, while 8 samples and two classes stay."""
+    """Yield drop actions of increasing size while at least 8 samples and 2 classes remain."""
     order = suspects_first(scores.information, scores.issues)
     for fraction in FRACTIONS:
         n = round(fraction * len(train))

@@ -15,7 +15,7 @@ MOST_WORK, STEPS = 3e7, 20
 
 
 def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
-    """What `purify` with a linear model leaves, where that takes seconds."""
+    """Return the removal of what `purify` rejects by a linear model, or a reason against it."""
     weights = (train.x[0].size + 1) * (1 if train.n_classes <= 2 else train.n_classes)
     if train.y.ndim > 1:
         return "Purifying: it is of one target per sample."

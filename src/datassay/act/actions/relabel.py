@@ -9,11 +9,11 @@ TOO_FEW = "Correcting or removing labels: too few stand out as wrong."
 
 
 def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
-    """The suggested labels, where any label is suspected."""
-    issues, tried = scores.issues, scores.issues.to_try
-    if not tried.any():
+    """Return the action that relabels suspects as suggested, or a reason if there are none."""
+    issues, is_suspected = scores.issues, scores.issues.to_try
+    if not is_suspected.any():
         return TOO_FEW
-    return relabelling(train, issues.suggested_label.reshape(train.y.shape), tried)
+    return relabelling(train, issues.suggested_label.reshape(train.y.shape), is_suspected)
 
 
 ACTION = ActionKind(

@@ -7,7 +7,7 @@ from datassay.data.samples import SampleSet
 
 
 def propose(train: SampleSet, scores: ProposalScores) -> Action | None:
-    """The removal, where at most half of the labels are suspected."""
+    """Return the removal of all suspected samples; None unless at most half are suspected."""
     suspects = scores.issues.to_try
     if not 0 < suspects.sum() <= len(train) // 2:
         return None

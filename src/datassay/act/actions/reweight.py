@@ -13,7 +13,7 @@ NEIGHBORS = 20
 
 
 def propose(train: SampleSet, scores: ProposalScores) -> Action | str | None:
-    """The weights, where they differ and the model's fit takes any."""
+    """Return the action that weighs by local label variance, or a reason against it."""
     if not scores.takes_weights:
         return "Weights: the model's fit takes none."
     if len(train) <= NEIGHBORS or train.y.ndim != 1:

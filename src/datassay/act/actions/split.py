@@ -9,17 +9,17 @@ from datassay.act.partition.routing import compact, fit_router, linear_partition
 from datassay.data.samples import SampleSet
 from datassay.errors import DatassayError
 
-# Blocks take thousands of Newton steps: they are found on so many samples and columns.
+# Blocks take thousands of Newton steps, so they are found on at most this many samples, columns.
 MOST_SAMPLES, COLUMNS, RESTARTS = 400, 8, 1
-# Of more columns the leading eight tell too little: two blocks then fit what bends, which a network
-# learns anyway: in sets of images blocks were found always, and lost in 32 of 36.
+# With more columns the leading eight are too few: two blocks then fit curvature, which a network
+# learns anyway. In sets of images blocks were always found, and lost in 32 of 36.
 MOST_COLUMNS = 40
-MOST_CLASSES = 20  # of more, so few samples hold too few of each
+MOST_CLASSES = 20  # with more, so few samples hold too few of each
 RIDGE = 1e-3
 
 
 def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
-    """Two blocks of linear models, where they explain held-out samples better than one."""
+    """Return a split into two blocks of linear models, or a reason against it."""
     if train.y.ndim > 1:
         return "Splitting: it is of one target per sample."
     if train.x[0].size > MOST_COLUMNS:
@@ -33,11 +33,11 @@ def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
     rows = np.asarray(train.x, np.float64).reshape(len(train), -1)
     targets = np.eye(train.n_classes)[train.y] if train.is_classification else train.y[:, None]
     loss = "cross_entropy" if train.is_classification else "mse"
-    chosen = np.sort(np.random.default_rng((seed, 1)).permutation(len(train))[:MOST_SAMPLES])
+    fit_idx = np.sort(np.random.default_rng((seed, 1)).permutation(len(train))[:MOST_SAMPLES])
     try:
         divided = linear_partition(
             rows, targets, loss, n_blocks=None, max_blocks=2, ridge=RIDGE,
-            restarts=RESTARTS, seed=seed, chosen=chosen, most_features=COLUMNS,
+            restarts=RESTARTS, seed=seed, fit_idx=fit_idx, most_features=COLUMNS,
         )  # fmt: skip
     except DatassayError as error:
         return f"Splitting: {error}"
@@ -46,11 +46,11 @@ def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
     if len(members) < 2 or min(map(len, members)) < 8:
         return "Splitting: one linear model explains held-out samples as well as two."
     router = scaled_linear()
-    kept = None
-    if divided is not None and divided.is_gated:  # else inputs were tried and did not tell
-        kept, _, _ = fit_router(rows, block, responsibility, router, seed)
-    share = np.array([len(one) for one in members]) / len(train)
-    return splitting(train, Blocks(tuple(members), share, kept), seed)
+    fitted_router = None
+    if divided is not None and divided.is_gated:  # else the inputs do not tell blocks apart
+        fitted_router, _, _ = fit_router(rows, block, responsibility, router, seed)
+    share = np.array([len(idx) for idx in members]) / len(train)
+    return splitting(train, Blocks(tuple(members), share, fitted_router), seed)
 
 
 ACTION = ActionKind(

@@ -42,27 +42,27 @@ MAX_REASSIGNMENTS = 50
 
 @result
 class Choice:
-    """The mixtures tried, one a number of blocks.
+    """Mixtures with several numbers of blocks, and the number chosen.
 
     Attributes:
         mixtures: by K, fitted to all samples.
         held_out: by K, [n], log p(y_i|x_i) under the fit without the fold of i, nats.
-        best: the K chosen.
+        n_blocks: the chosen K.
     """
 
     mixtures: dict[int, Mixture]
     held_out: dict[int, Float[Tensor, " n"]]
-    best: int
+    n_blocks: int
 
     @property
     def mixture(self) -> Mixture:
-        """The chosen one."""
-        return self.mixtures[self.best]
+        """The mixture with the chosen number of blocks."""
+        return self.mixtures[self.n_blocks]
 
     @property
     def chosen_held_out(self) -> Float[Tensor, " n"]:
-        """Its held-out log-likelihoods."""
-        return self.held_out[self.best]
+        """Held-out log-likelihoods of the chosen mixture."""
+        return self.held_out[self.n_blocks]
 
 
 def choose_blocks(
@@ -78,25 +78,25 @@ def choose_blocks(
     """Fit a mixture for each K in turn until one is no better than the one before."""
     mixtures: dict[int, Mixture] = {}
     held_out: dict[int, Tensor] = {}
-    last = None
+    previous_k = None
     for done, k in enumerate(counts):
-        own = [starts[k]] if starts and k in starts else []
-        times = restarts if k > 1 else 1
-        mixtures[k] = fit_mixture(problem, k, restarts=times, seed=seed, starts=own)
+        k_starts = [starts[k]] if starts and k in starts else []
+        n_restarts = restarts if k > 1 else 1
+        mixtures[k] = fit_mixture(problem, k, restarts=n_restarts, seed=seed, starts=k_starts)
         start = mixtures[k].responsibility
         held_out[k] = held_out_joint(problem, start, folds, MAX_ITERATIONS).logsumexp(0)
         progress("choose the number of blocks", done + 1, len(counts))
-        if last is not None and held_out[k].mean() < held_out[last].mean():
+        if previous_k is not None and held_out[k].mean() < held_out[previous_k].mean():
             break
-        last = k
+        previous_k = k
     highest = max(held_out, key=lambda k: float(held_out[k].mean()))
-    best = next(k for k in held_out if not is_better(held_out[highest], held_out[k]))
-    return Choice(mixtures, held_out, best)
+    smallest_k = next(k for k in held_out if not is_better(held_out[highest], held_out[k]))
+    return Choice(mixtures, held_out, smallest_k)
 
 
-def is_better(likelihood: Float[Tensor, " n"], than: Float[Tensor, " n"]) -> bool:
-    """Whether the first held-out log-likelihood is higher by a standard error and LEAST_GAIN."""
-    gain = likelihood - than
+def is_better(likelihood: Float[Tensor, " n"], reference: Float[Tensor, " n"]) -> bool:
+    """Return whether a log-likelihood is higher, by a standard error and by LEAST_GAIN."""
+    gain = likelihood - reference
     return bool(gain.mean() > max(LEAST_GAIN, float(gain.std() / len(gain) ** 0.5)))
 
 
@@ -106,14 +106,14 @@ def held_out_joint(
     folds: Int[Tensor, " n"],
     iterations: int = 0,
 ) -> Float[Tensor, "K n"]:
-    """Log π_k + log p_k(y_i|x_i) under the mixture that was fitted without the fold of i, nats."""
+    """Return log π_k + log p_k(y_i|x_i), nats, under the mixture fitted without the fold of i."""
     # Every fold starts at the responsibilities of the mixture of all samples: cold restarts in each
     # often end elsewhere, and then compare optima and not numbers of blocks. What the held-out
     # samples contributed is which optimum, nothing of its weights.
     n_folds = int(folds.max()) + 1
     training = (folds != torch.arange(n_folds)[:, None]).to(problem.targets.dtype)  # [F, n]
     start = responsibility.T.expand(n_folds, -1, -1).contiguous()
-    runs = problem.advance(problem.fitted(start, training), iterations, silent)
+    runs = problem.advance(problem.fit_to(start, training), iterations, silent)
     joint = log_prior(runs.mixing, runs.gate, problem.gate_inputs) + log_densities(
         problem.features.outputs(runs.weights), problem.targets, problem.loss, runs.noise
     )
@@ -128,27 +128,27 @@ def influence_blocks(
     damping: float,
     progress: Progress = silent,
 ) -> Int[Tensor, " n"]:
-    """Blocks from repeated purification: what the first leaves out is purified in turn."""
+    """Purify repeatedly: block k is what `purify` keeps of the samples not yet in a block."""
     block = torch.full((len(geometry),), n_blocks - 1)
-    left = torch.arange(len(geometry))
+    open_idx = torch.arange(len(geometry))
     for k in range(n_blocks - 1):
-        rest = geometry.subset(left)
-        if len(left) < LEAST_IN_BLOCK or (rest.targets == rest.targets[:1]).all():
+        remaining = geometry.subset(open_idx)
+        if len(open_idx) < LEAST_IN_BLOCK or (remaining.targets == remaining.targets[:1]).all():
             break
-        model, samples = _as_samples(rest)
-        how = {"loss": geometry.loss, "ridge": ridge, "damping": damping, "order": "fixed"}
+        model, samples = _as_samples(remaining)
+        options = {"loss": geometry.loss, "ridge": ridge, "damping": damping, "order": "fixed"}
         try:
-            kept = purify(model, samples, **how).keep
+            kept_idx = purify(model, samples, **options).keep
         except DataError:  # all where V is 0, for then none can lower it
-            kept = np.arange(len(rest))
-        block[left[kept]] = k
-        left = left[np.setdiff1d(np.arange(len(rest)), kept)]
+            kept_idx = np.arange(len(remaining))
+        block[open_idx[kept_idx]] = k
+        open_idx = open_idx[np.setdiff1d(np.arange(len(remaining)), kept_idx)]
         progress("purify", k + 1, n_blocks)
     return block
 
 
 def _as_samples(geometry: OutputGeometry) -> tuple[nn.Module, SampleSet]:
-    """The geometry as a linear model and its samples, which is what `purify` takes."""
+    """Convert the geometry to a linear model and its samples, which `purify` takes."""
     assert isinstance(geometry.features, SharedFeatures)
     x, (n, k) = geometry.features.x, geometry.targets.shape
     with seeded(0):  # fits start at 0: nothing follows from these weights
@@ -160,20 +160,17 @@ def _as_samples(geometry: OutputGeometry) -> tuple[nn.Module, SampleSet]:
     return model, SampleSet(x.numpy(), y.numpy(), np.arange(n), class_names=names)
 
 
-def reassigned(geometry: OutputGeometry, block: Int[Tensor, " n"], ridge: float) -> Mixture:
-    """Each sample to the block whose model explains it best, models refitted, until stable."""
+def reassign_blocks(geometry: OutputGeometry, block: Int[Tensor, " n"], ridge: float) -> Mixture:
+    """Assign samples to the model that explains them best and refit, until stable."""
     member = _members(block)
-    mixture = None
+    mixture = start = None
     for _ in range(MAX_REASSIGNMENTS):
-        mixture = _hard_mixture(
-            geometry, member, ridge, None if mixture is None else mixture.weights
-        )
-        moved = _members(
-            mixture.joint(geometry.features, geometry.targets, geometry.loss).argmax(1), len(member)
-        )
-        if (moved.sum(1) < LEAST_IN_BLOCK).any() or (moved == member).all():
+        mixture = _hard_mixture(geometry, member, ridge, start)
+        joint = mixture.joint(geometry.features, geometry.targets, geometry.loss)
+        new_member = _members(joint.argmax(1), len(member))
+        if (new_member.sum(1) < LEAST_IN_BLOCK).any() or (new_member == member).all():
             break
-        member = moved
+        member, start = new_member, mixture.weights
     assert mixture is not None
     return mixture
 
@@ -188,16 +185,15 @@ def _members(block: Int[Tensor, " n"], n_blocks: int | None = None) -> Float[Ten
 def _hard_mixture(
     geometry: OutputGeometry, member: Float[Tensor, "K n"], ridge: float, start: Tensor | None
 ) -> Mixture:
+    """Fit a mixture in which each sample belongs to one block alone."""
     weights = fit_convex(
         geometry.features, geometry.targets, geometry.loss, ridge, sample_weight=member, start=start
     ).weights
     outputs = geometry.features.outputs(weights)
     noise = torch.ones(len(member), dtype=torch.float64)
     if geometry.loss == "mse":
-        losses = (
-            2 * output_losses(outputs, geometry.targets, geometry.loss) / geometry.targets.shape[1]
-        )
-        # One sample's worth of everybody, as the soft mixture has it.
+        losses = 2 * output_losses(outputs, geometry.targets, geometry.loss) / outputs.shape[-1]
+        # The prior weight of one sample, spread over all, as in the soft mixture.
         mass = member + 1 / len(geometry)
         noise = (losses * mass).sum(1) / mass.sum(1)
     mixing = member.mean(1)
@@ -205,12 +201,6 @@ def _hard_mixture(
     likelihood = float(joint.logsumexp(0).mean())
     order = mixing.argsort(descending=True, stable=True)
     return Mixture(
-        weights[order],
-        mixing[order],
-        noise[order],
-        weights.new_zeros(len(member), 0),
-        member[order].T.contiguous(),
-        likelihood,
-        torch.tensor([likelihood]),
-        converged=True,
-    )
+        weights[order], mixing[order], noise[order], weights.new_zeros(len(member), 0),
+        member[order].T.contiguous(), likelihood, torch.tensor([likelihood]), converged=True,
+    )  # fmt: skip

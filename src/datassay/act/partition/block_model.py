@@ -67,7 +67,7 @@ class BlockModel:
     rows: RowFormat
 
     def router(self, x: Shaped[np.ndarray, "m ..."]) -> Float[np.ndarray, "m K"]:
-        """Probability of each block given the inputs alone.
+        """Return the probability of each block given the inputs alone.
 
         Args:
             x: [m, ...] as loaded.
@@ -82,7 +82,7 @@ class BlockModel:
         return softmax(z @ self.router_coef.T + self.router_intercept, axis=1)
 
     def blocks(self, x: Shaped[np.ndarray, "m ..."]) -> Int[np.ndarray, " m"]:
-        """The most probable block given the inputs alone.
+        """Return the most probable block given the inputs alone.
 
         Args:
             x: [m, ...] as loaded.
@@ -113,13 +113,13 @@ class BlockModel:
         weight = self.router(x)
         if routing == "hard":
             weight = np.eye(len(self.block))[weight.argmax(1)]
-        flat, total = _flat(x, self.center.shape[1]), np.zeros((len(x), self.coef.shape[1]))
-        for k, own in enumerate(weight.T):
-            each = (flat - self.center[k]) / self.spread[k] @ self.coef[k].T + self.intercept[k]
+        flat, weighted_sum = _flat(x, self.center.shape[1]), np.zeros((len(x), self.coef.shape[1]))
+        for k, block_weight in enumerate(weight.T):
+            expert = (flat - self.center[k]) / self.spread[k] @ self.coef[k].T + self.intercept[k]
             if self.rows.like.is_classification:
-                each = softmax(each, axis=1)
-            total += own[:, None] * each
-        return total
+                expert = softmax(expert, axis=1)
+            weighted_sum += block_weight[:, None] * expert
+        return weighted_sum
 
     def save(self, path: str | Path) -> None:
         """Write a safetensors file; `datassay predict` and `estimators.load_model` read it.
@@ -189,14 +189,14 @@ def block_model(
 def as_arrays(
     routed: Routed, block: Int[np.ndarray, " K"], rows: RowFormat, d: int, width: int
 ) -> BlockModel:
-    """The arrays of models and a router that are all `scaled_linear`: d inputs, width outputs."""
+    """Convert `scaled_linear` models and router to arrays, for d inputs and width outputs."""
     shares = np.log(routed.share)
-    maps = [_affine(expert, d, width) for expert in routed.experts]
+    maps = [_affine_map(expert, d, width) for expert in routed.experts]
     center, spread, coef, intercept = map(np.stack, zip(*maps, strict=True))
     routing = (np.zeros(d), np.ones(d), np.zeros((len(shares), d)), shares)
     is_routed = routed.router is not None
     if is_routed:
-        routing = _affine(routed.router, d, len(shares))
+        routing = _affine_map(routed.router, d, len(shares))
     arrays = (block, center, spread, coef, intercept, *routing)
     return BlockModel(
         **dict(zip(ARRAYS, arrays, strict=True)),
@@ -207,39 +207,39 @@ def as_arrays(
     )
 
 
-def _affine(one: Any, d: int, width: int) -> tuple[np.ndarray, ...]:
-    """Center and spread of the inputs, coefficients [width, d] and intercepts of a fitted model."""
-    if isinstance(one, DummyClassifier):
+def _affine_map(fitted: Any, d: int, width: int) -> tuple[np.ndarray, ...]:
+    """Return a fitted model's input centers and spreads, coefficients [width, d], intercepts."""
+    if isinstance(fitted, DummyClassifier):
         intercept = np.full(width, -np.inf)
-        intercept[one.classes_] = np.log(one.class_prior_)
+        intercept[fitted.classes_] = np.log(fitted.class_prior_)
         return np.zeros(d), np.ones(d), np.zeros((width, d)), intercept
-    scaler, linear = one[0], one[-1]
+    scaler, linear = fitted[0], fitted[-1]
     coef, intercept = np.atleast_2d(linear.coef_), np.atleast_1d(linear.intercept_)
     if isinstance(linear, LogisticRegression):
         if len(coef) == 1:  # of two classes one logit, that of the second
             coef, intercept = np.stack([0 * coef[0], coef[0]]), np.array([0.0, intercept[0]])
-        placed, known = np.zeros((width, d)), np.full(width, -np.inf)
-        placed[linear.classes_], known[linear.classes_] = coef, intercept
-        coef, intercept = placed, known
+        all_coef, all_intercept = np.zeros((width, d)), np.full(width, -np.inf)
+        all_coef[linear.classes_], all_intercept[linear.classes_] = coef, intercept
+        coef, intercept = all_coef, all_intercept
     return scaler.mean_, scaler.scale_, coef.astype(np.float64), intercept.astype(np.float64)
 
 
 def block_model_of(
-    form: str, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]
+    file_format: str, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]
 ) -> BlockModel:
-    """A model of a file's parts; ValueError where they are inconsistent."""
-    if form != FORMAT or set(arrays) != set(ARRAYS):
+    """Build a model from a file's parts; raise ValueError where they are inconsistent."""
+    if file_format != FORMAT or set(arrays) != set(ARRAYS):
         raise ValueError("it holds something else.")
     rows, (n, k, d) = RowFormat.from_json(facts["rows"]), arrays["coef"].shape
-    like = rows.like
-    wanted = (n,), (n, d), (n, d), (n, k, d), (n, k), (d,), (d,), (n, d), (n,)
-    sizes = dict(zip(ARRAYS, wanted, strict=True))
+    example = rows.like
+    shapes = (n,), (n, d), (n, d), (n, k, d), (n, k), (d,), (d,), (n, d), (n,)
+    shape_of = dict(zip(ARRAYS, shapes, strict=True))
     if (
-        any(arrays[name].shape != size for name, size in sizes.items())
-        or any(np.isnan(one).any() for one in arrays.values())
-        or any((one.dtype != np.float64) != (name == "block") for name, one in arrays.items())
-        or any(np.isinf(one).any() for name, one in arrays.items() if "intercept" not in name)
-        or (d, k) != (like.x[0].size, like.n_classes or like.y[:1].size)
+        any(arrays[name].shape != shape for name, shape in shape_of.items())
+        or any(np.isnan(array).any() for array in arrays.values())
+        or any((array.dtype != np.float64) != (name == "block") for name, array in arrays.items())
+        or any(np.isinf(array).any() for name, array in arrays.items() if "intercept" not in name)
+        or (d, k) != (example.x[0].size, example.n_classes or example.y[:1].size)
     ):
         raise ValueError("its parts contradict each other.")
     gain, error = float(facts["gain"]), float(facts["gain_error"])
@@ -248,14 +248,14 @@ def block_model_of(
 
 
 def router_check(train: SampleSet, val: SampleSet, model: BlockModel) -> dict[str, float]:
-    """Whether the inputs tell the blocks apart, and what models behind a router score."""
+    """Check whether inputs tell the blocks apart, and score models with and without blocks."""
     # The router's `gain` and its error; `is_informative`: whether it is used; accuracy or R² of a
     # `single` linear model and of one a block, `routed`; NaN of one block or several targets.
-    single = routed = math.nan
+    single_score = routed_score = math.nan
     if len(model.block) > 1 and train.y.ndim == 1:
-        one = scaled_linear(is_classification=train.is_classification)
-        single = float(one.fit(rows_of(train), train.y).score(rows_of(val), val.y))
-        routed = float(sample_scores(torch.from_numpy(model.outputs(val.x)), val).mean())
+        single_model = scaled_linear(is_classification=train.is_classification)
+        single_score = float(single_model.fit(rows_of(train), train.y).score(rows_of(val), val.y))
+        routed_score = float(sample_scores(torch.from_numpy(model.outputs(val.x)), val).mean())
     names = ("gain", "gain_error", "is_informative", "single", "routed")
-    values = (model.gain, model.gain_error, model.is_routed, single, routed)
+    values = (model.gain, model.gain_error, model.is_routed, single_score, routed_score)
     return dict(zip(names, values, strict=True))

@@ -17,7 +17,7 @@ from datassay.act.partition.block_count import (
     held_out_joint,
     influence_blocks,
     is_better,
-    reassigned,
+    reassign_blocks,
 )
 from datassay.act.partition.mixture import Mixture, MixtureProblem
 from datassay.act.settings import Division
@@ -38,7 +38,7 @@ from datassay.score.variance.pair_influence import check_penalties, geometry_inf
 from datassay.train.convex import fit_convex
 from datassay.train.folds import fold_numbers
 
-# Of the restarts without one: a gate's likelihood has more optima, an eighth to a quarter arrive.
+# With a gate so many times the restarts: of these only an eighth to a quarter reach the optimum.
 GATE_RESTARTS = 3
 TRUE_FOLDS = 10  # in which models of the true blocks are fitted
 
@@ -74,12 +74,12 @@ class Partition(Tabular):
 
     @property
     def n_blocks(self) -> int:
-        """K."""
+        """Number of blocks, K."""
         return self.responsibility.shape[1]
 
     @property
     def sizes(self) -> Int[np.ndarray, " K"]:
-        """Samples in each block."""
+        """Number of samples in each block."""
         return np.bincount(self.block, minlength=self.n_blocks)
 
     @property
@@ -89,9 +89,9 @@ class Partition(Tabular):
         return float(-(share * np.log(share)).sum())
 
     def to_table(self) -> pa.Table:
-        """One row per sample: id, block, responsibility (of that block)."""
-        own = self.responsibility[np.arange(len(self.block)), self.block]
-        return pa.table({"id": self.ids, "block": self.block, "responsibility": own})
+        """Return one row per sample: id, block, and the responsibility of that block."""
+        of_block = self.responsibility[np.arange(len(self.block)), self.block]
+        return pa.table({"id": self.ids, "block": self.block, "responsibility": of_block})
 
 
 @checks_arguments
@@ -170,19 +170,19 @@ def partition(
             "requires_grad_(False); sub-networks of divided samples did not reach one network of "
             "their size (docs/measured.md, Mixed data)."
         )
-    most = len(train) // LEAST_IN_BLOCK
-    if most < 1:
+    limit = len(train) // LEAST_IN_BLOCK
+    if limit < 1:
         raise DataError(
             f"a partition needs at least {LEAST_IN_BLOCK} samples; got {len(train)}. Add samples."
         )
-    if n_blocks is not None and n_blocks > most:
+    if n_blocks is not None and n_blocks > limit:
         raise SettingError(
             f"n_blocks must leave {LEAST_IN_BLOCK} samples a block; {n_blocks} blocks of "
-            f"{len(train)} samples do not. Take at most {most}."
+            f"{len(train)} samples do not. Take at most {limit}."
         )
     with threads_for(len(train) * geometry.features.n_parameters):
         return geometry_partition(
-            geometry, train.ids, n_blocks, min(max_blocks, most), round(1 / held_out), ridge=ridge,
+            geometry, train.ids, n_blocks, min(max_blocks, limit), round(1 / held_out), ridge=ridge,
             damping=damping, gate=gate, seed=seed, restarts=restarts, progress=progress,
         )  # fmt: skip
 
@@ -203,34 +203,35 @@ def geometry_partition(
 ) -> Partition:
     """Divide samples whose geometry, of a model linear in its weights, is already computed."""
     folds = fold_numbers(geometry.targets, geometry.loss, n_folds, seed)
-    tried = []
-    for inputs, times in ((None, 1), (gate_inputs(geometry), GATE_RESTARTS)):
+    candidates = []
+    for inputs, factor in ((None, 1), (gate_inputs(geometry), GATE_RESTARTS)):
         if gate != ("on" if inputs is None else "off"):
             problem = mixture_problem(geometry, ridge, inputs)
             choice = choose_blocks(
                 problem, range(n_blocks or 1, (n_blocks or max_blocks) + 1), folds,
-                restarts=times * restarts, seed=seed, progress=progress,
+                restarts=factor * restarts, seed=seed, progress=progress,
             )  # fmt: skip
-            tried.append((problem, choice))
-    gains = is_better(tried[-1][1].chosen_held_out, tried[0][1].chosen_held_out)
-    problem, choice = tried[-1] if gains else tried[0]
+            candidates.append((problem, choice))
+    gate_helps = is_better(candidates[-1][1].chosen_held_out, candidates[0][1].chosen_held_out)
+    problem, choice = candidates[-1] if gate_helps else candidates[0]
     mixture, held_out, start, is_hard = choice.mixture, choice.chosen_held_out, "random", False
-    if choice.best > 1:
+    if choice.n_blocks > 1:
         blocks = influence_blocks(
-            geometry, choice.best, ridge=ridge, damping=damping, progress=progress
+            geometry, choice.n_blocks, ridge=ridge, damping=damping, progress=progress
         )
-        hard = reassigned(geometry, blocks, ridge)
-        empty = choice.best - hard.responsibility.shape[1]
-        own = {choice.best: functional.pad(hard.responsibility, (0, empty))}
-        again = choose_blocks(problem, [choice.best], folds, restarts=0, seed=seed, starts=own)
-        if again.chosen_held_out.mean() > held_out.mean():
-            mixture, held_out, start = again.mixture, again.chosen_held_out, "influence"
+        hard = reassign_blocks(geometry, blocks, ridge)
+        n_empty = choice.n_blocks - hard.responsibility.shape[1]
+        by_k = {choice.n_blocks: functional.pad(hard.responsibility, (0, n_empty))}
+        warm = choose_blocks(problem, [choice.n_blocks], folds, restarts=0, seed=seed, starts=by_k)
+        if warm.chosen_held_out.mean() > held_out.mean():
+            mixture, held_out, start = warm.mixture, warm.chosen_held_out, "influence"
         # Log-likelihoods of the first fold's samples under both, fitted to the others.
-        out, training = (folds == 0).nonzero()[:, 0], (folds != 0).nonzero()[:, 0]
-        block = hard.responsibility.argmax(1)[training]
-        without, rest = reassigned(geometry.subset(training), block, ridge), geometry.subset(out)
-        likelihood = without.joint(rest.features, rest.targets, rest.loss).logsumexp(1)
-        if is_better(likelihood, held_out[out]):
+        test_idx, train_idx = (folds == 0).nonzero()[:, 0], (folds != 0).nonzero()[:, 0]
+        block = hard.responsibility.argmax(1)[train_idx]
+        model = reassign_blocks(geometry.subset(train_idx), block, ridge)
+        test = geometry.subset(test_idx)
+        likelihood = model.joint(test.features, test.targets, test.loss).logsumexp(1)
+        if is_better(likelihood, held_out[test_idx]):
             mixture, start, is_hard = hard, "influence", True
     block = mixture.responsibility.argmax(1)
     members = [(block == k).nonzero()[:, 0] for k in range(len(mixture.mixing))]
@@ -254,12 +255,12 @@ def geometry_partition(
 def mixture_problem(
     geometry: OutputGeometry, ridge: float, gate_inputs: Float[Tensor, "n g"] | None
 ) -> MixtureProblem:
-    """The fit of a mixture to these samples."""
+    """Return the problem of fitting a mixture to these samples."""
     return MixtureProblem(geometry.features, geometry.targets, geometry.loss, ridge, gate_inputs)
 
 
 def gate_inputs(geometry: OutputGeometry) -> Float[Tensor, "n g"]:
-    """Inputs of the gate: those of the layer that trains, and a column of ones."""
+    """Return the gate's inputs: those of the layer that trains, and a column of ones."""
     assert isinstance(geometry.features, SharedFeatures)
     x = geometry.features.x
     has_ones = bool((x[:, -1] == 1).all())
@@ -267,19 +268,19 @@ def gate_inputs(geometry: OutputGeometry) -> Float[Tensor, "n g"]:
 
 
 def _variance(geometry: OutputGeometry, ridge: float, damping: float) -> float:
-    """V under a model of these samples alone; 0 where that is what rounding leaves of it."""
-    own = geometry.moved(
+    """Return V under a model of these samples alone; 0 where only rounding is left of it."""
+    refit = geometry.moved(
         fit_convex(geometry.features, geometry.targets, geometry.loss, ridge).weights[0]
     )
     try:
-        return influence_variance(geometry_influence(own, np.arange(len(own)), ridge, damping))
+        return influence_variance(geometry_influence(refit, np.arange(len(refit)), ridge, damping))
     except DataError:
         return 0.0
 
 
 @checks_arguments
 def agreement(partition: Partition, train: SampleSet) -> float:
-    """Adjusted Rand index between blocks and sources: 1 for the same, about 0 for chance.
+    """Compute the adjusted Rand index of blocks and sources: 1 if equal, about 0 by chance.
 
     Args:
         partition: the blocks.
@@ -309,7 +310,7 @@ def oracle_agreement(
     is_gated: bool = False,
     seed: int = Division.seed,
 ) -> float:
-    """The index when samples are assigned by models (and shares) fitted on the true blocks.
+    """Compute the index when models (and shares) fitted on the true blocks assign samples.
 
     Where the blocks' rules give an input the same target nothing can tell them apart, so that this
     is below 1. A sample is assigned by models that did not see it: one that did would claim it.
@@ -323,7 +324,7 @@ def oracle_agreement(
         seed: of the ten folds.
 
     Returns:
-        The index.
+        The adjusted Rand index, as `agreement` gives it.
 
     Raises:
         DataError: the samples have no source.

@@ -25,21 +25,21 @@ from datassay.results import result
 from datassay.train.convex import fit_convex
 
 MAX_ITERATIONS = 200
-# Iterations after which only the best quarter of the restarts goes on, and at least so many.
+# Iterations after which only the best quarter of the restarts goes on, but at least FINALISTS.
 SURVEY = 20
 FINALISTS = 4
 # Newton steps that fit the models to given responsibilities; fewer, and the start is forgotten.
 FITTING_STEPS = 10
-# Of the mean log-likelihood between two iterations, nats per sample.
+# Change of the mean log-likelihood below which a run has converged, nats per sample.
 TOLERANCE = 1e-5
-# Weight of all samples together in every block beside those it explains, in samples: a block can
-# neither die nor shrink to a noise of 0.
+# Weight that all samples together have in every block besides those it explains, in samples: so no
+# block can die or shrink to a noise of 0.
 PRIOR = 1.0
 
 
 @result
 class Mixture:
-    """The best of several restarts.
+    """A fitted mixture: the best of several restarts.
 
     Attributes:
         weights: θ, [K, p].
@@ -69,7 +69,7 @@ class Mixture:
         loss: str,
         gate_inputs: Float[Tensor, "m g"] | None = None,
     ) -> Float[Tensor, "m K"]:
-        """Log π_k + log p_k(y_i|x_i) of any samples; their gate_inputs, where there is a gate."""
+        """Return log π_k + log p_k(y_i|x_i) of any samples; gate_inputs where there is a gate."""
         likelihood = log_densities(features.outputs(self.weights), targets, loss, self.noise)
         return (likelihood + log_prior(self.mixing, self.gate.flatten(), gate_inputs)).T
 
@@ -83,7 +83,7 @@ def fit_mixture(
     starts: Sequence[Float[Tensor, "n K"]] = (),
     progress: Progress = silent,
 ) -> Mixture:
-    """The run of highest penalised likelihood of n_blocks models, blocks in falling order of π."""
+    """Fit n_blocks models; return the run of highest penalised likelihood, blocks by falling π."""
     # Restarts are from responsibilities drawn uniformly from the simplex, each sample's for itself.
     # An iteration is a Newton step of `fit_convex` for (restarts + starts) K models, 20 iterations
     # for all and some 20 to 100 for the best.
@@ -99,25 +99,25 @@ def fit_mixture(
     everyone = problem.targets.new_ones(restarts + len(starts), n)
     runs = problem.start(torch.from_numpy(drawn).mT, everyone[:restarts])
     if starts:
-        given = torch.stack([start.T for start in starts])
-        runs = runs.joined(problem.fitted(given, everyone[restarts:]))
+        start_responsibilities = torch.stack([start.T for start in starts])
+        runs = runs.concatenate(problem.fit_to(start_responsibilities, everyone[restarts:]))
     # All runs for SURVEY iterations, then the best of them to the end.
     runs = problem.advance(runs, SURVEY, progress)
     finalists = runs.value.argsort(descending=True)[: max(FINALISTS, len(runs.value) // 4)]
-    left = MAX_ITERATIONS - SURVEY
-    ended = problem.advance(runs.subset(finalists), left, progress, SURVEY)
-    runs = runs.updated(finalists, ended)
-    best = int(runs.value.argmax())
-    order = runs.mixing[best].argsort(descending=True)
+    n_left = MAX_ITERATIONS - SURVEY
+    finished = problem.advance(runs.subset(finalists), n_left, progress, SURVEY)
+    runs = runs.replace_at(finalists, finished)
+    best_run = int(runs.value.argmax())
+    order = runs.mixing[best_run].argsort(descending=True)
     return Mixture(
-        weights=runs.weights[best, order],
-        mixing=runs.mixing[best, order],
-        noise=runs.noise[best, order],
-        gate=runs.gate[best].unflatten(0, (n_blocks, -1))[order],
-        responsibility=runs.responsibility[best, order].T.contiguous(),
-        log_likelihood=float(runs.log_likelihood[best]),
+        weights=runs.weights[best_run, order],
+        mixing=runs.mixing[best_run, order],
+        noise=runs.noise[best_run, order],
+        gate=runs.gate[best_run].unflatten(0, (n_blocks, -1))[order],
+        responsibility=runs.responsibility[best_run, order].T.contiguous(),
+        log_likelihood=float(runs.log_likelihood[best_run]),
         restart_log_likelihood=runs.log_likelihood,
-        converged=bool(runs.converged[best]),
+        converged=bool(runs.converged[best_run]),
     )
 
 
@@ -127,7 +127,7 @@ def log_densities(
     loss: str,
     noise: Float[Tensor, "*batch"],
 ) -> Float[Tensor, "*batch n"]:
-    """Log of p(y_i|x_i) under each model."""
+    """Return log p(y_i|x_i) under each model."""
     losses = output_losses(outputs, targets, loss)
     if loss == "cross_entropy":
         return -losses
@@ -140,7 +140,7 @@ def log_prior(
     gate: Float[Tensor, "*batch Kg"],
     gate_inputs: Float[Tensor, "n g"] | None,
 ) -> Float[Tensor, "*batch K n"] | Float[Tensor, "*batch K 1"]:
-    """Log π_k: one for all samples, or by the gate."""
+    """Return log π_k: the same for all samples, or by the gate."""
     if gate_inputs is None:
         return mixing.log()[..., None]
     return SharedFeatures(gate_inputs, mixing.shape[-1]).outputs(gate).mT.log_softmax(-2)
@@ -148,7 +148,7 @@ def log_prior(
 
 @result
 class Runs:
-    """State of R runs."""
+    """State of R runs of the mixture's fit."""
 
     sample_weight: Float[Tensor, "R n"]
     responsibility: Float[Tensor, "R K n"]
@@ -161,28 +161,27 @@ class Runs:
     converged: Bool[Tensor, " R"]
 
     def subset(self, keep: Tensor) -> Runs:
-        """Those at `keep`."""
+        """Select the runs at `keep`."""
         return Runs(**{f.name: getattr(self, f.name)[keep] for f in fields(self)})
 
-    def joined(self, others: Runs) -> Runs:
-        """These, then the others."""
+    def concatenate(self, added: Runs) -> Runs:
+        """Return these runs, followed by the others."""
         return Runs(**{
-            f.name: torch.cat([getattr(self, f.name), getattr(others, f.name)])
-            for f in fields(self)
+            f.name: torch.cat([getattr(self, f.name), getattr(added, f.name)]) for f in fields(self)
         })
 
-    def updated(self, keep: Tensor, part: Runs) -> Runs:
-        """These with those at `keep` replaced."""
-        moved = {}
+    def replace_at(self, keep: Tensor, replacements: Runs) -> Runs:
+        """Return these runs with those at `keep` replaced."""
+        values = {}
         for f in fields(self):
-            moved[f.name] = getattr(self, f.name).clone()
-            moved[f.name][keep] = getattr(part, f.name)
-        return Runs(**moved)
+            values[f.name] = getattr(self, f.name).clone()
+            values[f.name][keep] = getattr(replacements, f.name)
+        return Runs(**values)
 
 
 @result
 class MixtureProblem:
-    """The samples, and the settings of their fit."""
+    """Samples, and settings of a mixture's fit to them."""
 
     features: OutputFeatures
     targets: Float[Tensor, "n k"]
@@ -193,7 +192,7 @@ class MixtureProblem:
     def start(
         self, responsibility: Float[Tensor, "R K n"], sample_weight: Float[Tensor, "R n"]
     ) -> Runs:
-        """Runs that begin at these responsibilities; samples of weight 0 are held out."""
+        """Start runs at these responsibilities; samples of weight 0 are held out."""
         (n_runs, k, _), p = responsibility.shape, self.features.n_parameters
         width = 0 if self.gate_inputs is None else self.gate_inputs.shape[1]
         zeros = self.targets.new_zeros
@@ -210,24 +209,24 @@ class MixtureProblem:
             converged=torch.zeros(n_runs, dtype=torch.bool),
         )
 
-    def fitted(
+    def fit_to(
         self, responsibility: Float[Tensor, "R K n"], sample_weight: Float[Tensor, "R n"]
     ) -> Runs:
-        """Runs whose models are fitted to these responsibilities, which stay as they are."""
+        """Fit runs' models to these responsibilities, which stay as they are."""
         runs = self.start(responsibility, sample_weight)
-        still = runs.converged
+        unconverged = runs.converged
         for _ in range(FITTING_STEPS):
-            runs = replace(self.iterate(runs), responsibility=responsibility, converged=still)
+            runs = replace(self.iterate(runs), responsibility=responsibility, converged=unconverged)
         return runs
 
     def iterate(self, runs: Runs) -> Runs:
-        """One M step and the E step after it."""
+        """Run one M step, then the E step."""
         n_runs, k, n = runs.responsibility.shape
         share = runs.sample_weight / runs.sample_weight.sum(1, keepdim=True)
         # [R, K, n]
         mass = runs.responsibility * runs.sample_weight[:, None] + PRIOR * share[:, None]
-        of_block = mass.sum(2)
-        mixing = of_block / of_block.sum(1, keepdim=True)
+        block_mass = mass.sum(2)
+        mixing = block_mass / block_mass.sum(1, keepdim=True)
         weights = fit_convex(
             self.features,
             self.targets,
@@ -241,7 +240,7 @@ class MixtureProblem:
         noise = torch.ones_like(mixing)
         if self.loss == "mse":
             squares = 2 * output_losses(outputs, self.targets, self.loss) * mass
-            noise = squares.sum(2) / of_block / self.targets.shape[1]
+            noise = squares.sum(2) / block_mass / self.targets.shape[1]
         gate = self._gate(runs, mass)
         joint = log_prior(mixing, gate, self.gate_inputs)
         joint = joint + log_densities(outputs, self.targets, self.loss, noise)
@@ -277,11 +276,11 @@ class MixtureProblem:
         ).weights
 
     def advance(self, runs: Runs, iterations: int, progress: Progress, done: int = 0) -> Runs:
-        """So many iterations of every run that has not converged."""
+        """Iterate every run that has not converged, at most so many times."""
         for i in range(iterations):
-            going = (~runs.converged).nonzero()[:, 0]
-            if not len(going):
+            open_runs = (~runs.converged).nonzero()[:, 0]
+            if not len(open_runs):
                 break
-            runs = runs.updated(going, self.iterate(runs.subset(going)))
+            runs = runs.replace_at(open_runs, self.iterate(runs.subset(open_runs)))
             progress("fit the mixture", done + i + 1, MAX_ITERATIONS)
         return runs

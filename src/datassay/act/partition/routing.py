@@ -25,8 +25,8 @@ from datassay.machine import threads_for
 from datassay.models.estimators import class_probabilities
 from datassay.results import result
 
-# Of the inputs that the partition sees; of more, as many principal components. The blocks' models
-# and the router see all of them.
+# Inputs that the partition sees; of more inputs, as many principal components. The blocks' models
+# and the router see all inputs.
 MOST_FEATURES = 30
 FOLDS = 5
 # Standard errors by which a router must beat the largest block; at 1 a useless router of two even
@@ -37,7 +37,7 @@ DAMPING = 0.01
 
 @result
 class Routed:
-    """Models and router.
+    """Models of the blocks, and the router that chooses among them.
 
     Attributes:
         experts: one fitted estimator a block.
@@ -55,7 +55,7 @@ class Routed:
     gain_error: float
 
     def weights(self, x: np.ndarray, routing: str) -> Float[np.ndarray, "m K"]:
-        """How much each expert counts for each input."""
+        """Return how much each expert counts for each input."""
         if self.router is None:
             probability = np.tile(self.share, (len(x), 1))
         else:
@@ -74,19 +74,19 @@ def linear_partition(
     ridge: float,
     restarts: int,
     seed: int,
-    chosen: Int[np.ndarray, " s"] | None = None,
+    fit_idx: Int[np.ndarray, " s"] | None = None,
     most_features: int = MOST_FEATURES,
 ) -> Partition | None:
-    """Blocks of rows, by linear models of their standardised columns (or principal components)."""
-    n = len(x) if chosen is None else len(chosen)
-    most = n // LEAST_IN_BLOCK
-    if n_blocks is not None and not 1 <= n_blocks <= max(1, most):
+    """Divide rows into blocks by linear models of standardised columns or principal components."""
+    n = len(x) if fit_idx is None else len(fit_idx)
+    limit = n // LEAST_IN_BLOCK
+    if n_blocks is not None and not 1 <= n_blocks <= max(1, limit):
         raise SettingError(
             f"n_blocks must be at least 1 and leave {LEAST_IN_BLOCK} samples a block; {n_blocks} "
-            f"blocks of {n} samples do not. Take at most {max(1, most)}."
+            f"blocks of {n} samples do not. Take at most {max(1, limit)}."
         )
-    last = n_blocks or min(max_blocks, most)
-    if last < 2 or (x == x[:1]).all() or (targets == targets[:1]).all():
+    max_k = n_blocks or min(max_blocks, limit)
+    if max_k < 2 or (x == x[:1]).all() or (targets == targets[:1]).all():
         return None
     deviation = x.std(0)
     rows = (x - x.mean(0)) / np.where(deviation > 0, deviation, 1.0)
@@ -98,15 +98,15 @@ def linear_partition(
     features = SharedFeatures(torch.cat([inputs, inputs.new_ones(len(x), 1)], 1), y.shape[1])
     weights = y.new_zeros(features.n_parameters)
     geometry = OutputGeometry(features, features.outputs(weights), y, loss, weights)
-    part = geometry if chosen is None else geometry.subset(torch.from_numpy(chosen))
+    sample = geometry if fit_idx is None else geometry.subset(torch.from_numpy(fit_idx))
     with threads_for(n * features.n_parameters):
         divided = geometry_partition(
-            part, np.arange(n), n_blocks, last, FOLDS, ridge=ridge, damping=DAMPING, gate="auto",
+            sample, np.arange(n), n_blocks, max_k, FOLDS, ridge=ridge, damping=DAMPING, gate="auto",
             seed=seed, restarts=restarts,
         )  # fmt: skip
-    if chosen is None:
+    if fit_idx is None:
         return divided
-    # The blocks of all samples, where they were found on some.
+    # Assign all samples to the blocks that were found on a part of them.
     gate = gate_inputs(geometry) if divided.is_gated else None
     joint = divided.mixture.joint(geometry.features, geometry.targets, geometry.loss, gate)
     responsibility = joint.softmax(1).numpy()
@@ -115,7 +115,7 @@ def linear_partition(
 
 
 def scaled_linear(*, is_classification: bool = True, seed: int | None = None) -> Any:
-    """Logistic or ridge regression of standardised inputs: a block's model; the router."""
+    """Build logistic or ridge regression of standardised inputs: a block's model, the router."""
     logistic, ridge = LogisticRegression(max_iter=1000, random_state=seed), Ridge(random_state=seed)
     return make_pipeline(StandardScaler(), logistic if is_classification else ridge)
 
@@ -129,17 +129,17 @@ def fit_experts(
     router: Any,
     seed: int,
 ) -> Routed:
-    """A clone of the estimator for each block, and the router if it tells blocks apart."""
+    """Fit a clone of the estimator per block, and the router if it tells blocks apart."""
     n_blocks = responsibility.shape[1]
     share = np.bincount(block, minlength=n_blocks) / len(block)
     experts = []
     for k in range(n_blocks):
-        own = y[block == k]
-        is_one_class = y.dtype.kind != "f" and (own == own[0]).all()  # few classifiers take one
+        y_k = y[block == k]
+        is_one_class = y.dtype.kind != "f" and (y_k == y_k[0]).all()  # few classifiers fit it
         expert: Any = DummyClassifier(strategy="prior") if is_one_class else clone(estimator)
-        experts.append(expert.fit(x[block == k], own))
-    kept, gain, error = fit_router(x, block, responsibility, router, seed)
-    return Routed(tuple(experts), kept, share, gain, error)
+        experts.append(expert.fit(x[block == k], y_k))
+    fitted_router, gain, error = fit_router(x, block, responsibility, router, seed)
+    return Routed(tuple(experts), fitted_router, share, gain, error)
 
 
 def fit_router(
@@ -149,25 +149,25 @@ def fit_router(
     router: Any,
     seed: int,
 ) -> tuple[Any, float, float]:
-    """The router of `fit_experts`, where it tells blocks apart."""
+    """Fit the router of `fit_experts`; return it, or None if it does not help, gain and error."""
     sizes = np.bincount(block)
     if len(sizes) < 2 or sizes.min() < FOLDS:
         return None, 0.0, 0.0
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
-    named = np.asarray(cross_val_predict(clone(router), x, block, cv=folds))
-    each = responsibility[np.arange(len(x)), named] - responsibility[:, sizes.argmax()]
-    gain, error = float(each.mean()), float(each.std() / len(each) ** 0.5)
-    kept: Any = clone(router)
-    kept = kept.fit(x, block) if gain > ERRORS * error else None
-    return kept, gain, error
+    routed_block = np.asarray(cross_val_predict(clone(router), x, block, cv=folds))
+    gains = responsibility[np.arange(len(x)), routed_block] - responsibility[:, sizes.argmax()]
+    gain, error = float(gains.mean()), float(gains.std() / len(gains) ** 0.5)
+    fitted_router: Any = clone(router)
+    fitted_router = fitted_router.fit(x, block) if gain > ERRORS * error else None
+    return fitted_router, gain, error
 
 
 def compact(
     partition: Partition | None, n: int
 ) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n K"]]:
-    """Blocks and responsibilities without blocks that no sample is in."""
+    """Return blocks and responsibilities without the blocks that hold no sample."""
     if partition is None:
         return np.zeros(n, dtype=np.int64), np.ones((n, 1))
-    used, block = np.unique(partition.block, return_inverse=True)
-    part = partition.responsibility[:, used]
-    return block, part / part.sum(1, keepdims=True)
+    filled, block = np.unique(partition.block, return_inverse=True)
+    responsibility = partition.responsibility[:, filled]
+    return block, responsibility / responsibility.sum(1, keepdims=True)

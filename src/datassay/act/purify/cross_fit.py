@@ -31,7 +31,7 @@ MOST_WEIGHTS = 800
 
 @result
 class CrossFit:
-    """What cross-fitting finds.
+    """Result of cross-fitting: which labels the others' fit contradicts.
 
     Attributes:
         surprise: [n], −log p_−i(y_i | x_i) under the fit to the samples kept, nats.
@@ -87,106 +87,107 @@ def cross_fit(
     the fit with the sample (Rad and Maleki, 2020), in the place of folds. Deviates beyond 800
     weights: the fit sees the leading directions of the inputs alone.
     """
-    geometry, n = _in_leading_directions(geometry), len(geometry)
+    geometry, n = _reduce_inputs(geometry), len(geometry)
     y = geometry.targets
     labels = y[:, 0].long() if y.shape[1] == 1 else y.argmax(1)
     ridges = RIDGES if ridge is None else (ridge,)
     keep, path = _search(geometry, labels, torch.ones(n, dtype=torch.bool), ridges)
-    last, gain, error = path[-1], math.nan, math.nan
+    final_fit, gain, error = path[-1], math.nan, math.nan
     if not keep.all():
         change = torch.full((n,), math.nan, dtype=torch.float64)
-        parts = folds.unique()
-        for done, part in enumerate(parts, 1):
-            held = folds == part
-            _, fits = _search(geometry, labels, ~held, ridges, path)
-            before, after = (fits[i].log_p[held].argmax(1) == labels[held] for i in (0, -1))
-            change[held] = after.double() - before.double()
-            progress("cross-fit", done, len(parts))
-            judged = change[~change.isnan()]
-            gain, error = float(judged.mean()), float(judged.std() / len(judged) ** 0.5)
-            if 2 * done >= len(parts) and not 0 < gain <= SURE * LEAST_ERRORS * error:
+        fold_ids = folds.unique()
+        for done, fold in enumerate(fold_ids, 1):
+            is_test = folds == fold
+            _, fits = _search(geometry, labels, ~is_test, ridges, path)
+            is_right = [fits[i].log_p[is_test].argmax(1) == labels[is_test] for i in (0, -1)]
+            change[is_test] = is_right[1].double() - is_right[0].double()
+            progress("cross-fit", done, len(fold_ids))
+            changes = change[~change.isnan()]
+            gain, error = float(changes.mean()), float(changes.std() / len(changes) ** 0.5)
+            if 2 * done >= len(fold_ids) and not 0 < gain <= SURE * LEAST_ERRORS * error:
                 break
         if gain <= LEAST_ERRORS * error:
-            keep, last = torch.ones_like(keep), path[0]
-    return CrossFit(-last.own(labels), ~keep, last.ridge, gain, error)
+            keep, final_fit = torch.ones_like(keep), path[0]
+    return CrossFit(-final_fit.of_labels(labels), ~keep, final_fit.ridge, gain, error)
 
 
-def _in_leading_directions(geometry: OutputGeometry) -> OutputGeometry:
-    """The layer's inputs in as many directions as MOST_WEIGHTS allow; a rotation changes no fit."""
+def _reduce_inputs(geometry: OutputGeometry) -> OutputGeometry:
+    """Rotate inputs to as many leading directions as MOST_WEIGHTS allow; fits are the same."""
     assert isinstance(geometry.features, SharedFeatures)
     x, k = geometry.features.x, geometry.features.n_outputs
-    if x.shape[1] <= (most := max(1, MOST_WEIGHTS // k)):
+    if x.shape[1] <= (max_width := max(1, MOST_WEIGHTS // k)):
         return geometry
-    directions = torch.linalg.eigh(x.T @ x).eigenvectors[:, -most:]
+    directions = torch.linalg.eigh(x.T @ x).eigenvectors[:, -max_width:]
     return replace(geometry, features=SharedFeatures(x @ directions, k))
 
 
 @result
 class _Fit:
-    """A fit to what is kept, under the ridge that is best for it."""
+    """A fit to the kept samples, under the ridge that is best for it."""
 
     weights: Float[Tensor, "1 p"]
     ridge: float
     log_p: Float[Tensor, "n K"]  # log-probabilities of each class, the sample left out
 
-    def own(self, labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+    def of_labels(self, labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+        """Return the left-out log-probability of each sample's label."""
         return self.log_p[torch.arange(len(labels)), labels]
 
 
 def _search(
     geometry: OutputGeometry,
     labels: Int[Tensor, " n"],
-    seen: Bool[Tensor, " n"],
+    is_train: Bool[Tensor, " n"],
     ridges: Sequence[float],
-    whole: Sequence[_Fit] = (),
+    reference: Sequence[_Fit] = (),
 ) -> tuple[Bool[Tensor, " n"], list[_Fit]]:
-    """What is kept of the samples seen, and the fits: to all of those, ..., to the kept."""
-    # A part takes the ridges of the whole's rounds and starts from its first weights. Two steps
-    # forget them: one alone kept so much of the labels held out that a decision changed.
-    keep, size, path = seen, int(seen.sum()), list[_Fit]()
+    """Return which training samples are kept, and the fits of all rounds, the first to all."""
+    # A fold takes the ridges of the reference's rounds and starts from its first weights. Two steps
+    # forget them: after one alone the held-out labels still changed a decision.
+    keep, size, path = is_train, int(is_train.sum()), list[_Fit]()
     for step in range(ROUNDS + 1):
-        tried = ridges
-        if whole:
-            tried = (whole[min(step, len(whole) - 1)].ridge,)
+        step_ridges = ridges
+        if reference:
+            step_ridges = (reference[min(step, len(reference) - 1)].ridge,)
         elif path:
-            at = ridges.index(path[-1].ridge)
-            tried = ridges[at : at + 2]
-        start = (path or whole or [None])[-1 if path else 0]
-        path.append(_best(geometry, labels, keep, tried, start))
-        new = seen & (path[-1].own(labels) >= -math.log(2 * path[-1].log_p.shape[1]))
-        fewer = size - int(new.sum())
-        if step == ROUNDS or 2 * fewer >= size or (step == 0 and fewer < FEWEST * size):
+            position = ridges.index(path[-1].ridge)
+            step_ridges = ridges[position : position + 2]
+        start = (path or reference or [None])[-1 if path else 0]
+        path.append(_fit_best_ridge(geometry, labels, keep, step_ridges, start))
+        new_keep = is_train & (path[-1].of_labels(labels) >= -math.log(2 * path[-1].log_p.shape[1]))
+        n_removed = size - int(new_keep.sum())
+        if step == ROUNDS or 2 * n_removed >= size or (step == 0 and n_removed < FEWEST * size):
             break
-        keep, changed = new, int((new != keep).sum())
-        if changed <= FEW_CHANGES * size:
+        keep, n_changed = new_keep, int((new_keep != keep).sum())
+        if n_changed <= FEW_CHANGES * size:
             break
     if size - int(keep.sum()) < FEWEST * size:
-        return seen, path[:1]
+        return is_train, path[:1]
     return keep, path
 
 
-def _best(
+def _fit_best_ridge(
     geometry: OutputGeometry,
     labels: Int[Tensor, " n"],
     keep: Bool[Tensor, " n"],
     ridges: Sequence[float],
     start: _Fit | None,
 ) -> _Fit:
-    """The fit to what is kept that predicts its labels best, each left out."""
+    """Fit the kept samples by each ridge; return the fit that predicts left-out labels best."""
     weights, fits = None if start is None else start.weights, list[_Fit]()
     for ridge in ridges:
         weights = fit_convex(
             geometry.features, geometry.targets, geometry.loss, ridge,
             sample_weight=keep.double()[None], start=weights, max_steps=NEWTON_STEPS,
         ).weights  # fmt: skip
-        fits.append(_Fit(weights, ridge, _left_out(geometry, weights[0], keep, ridge)))
-    return max(fits, key=lambda fit: float(fit.own(labels)[keep].mean()))
+        fits.append(_Fit(weights, ridge, _leave_out(geometry, weights[0], keep, ridge)))
+    return max(fits, key=lambda fit: float(fit.of_labels(labels)[keep].mean()))
 
 
-def _left_out(
+def _leave_out(
     geometry: OutputGeometry, weights: Float[Tensor, " p"], keep: Bool[Tensor, " n"], ridge: float
 ) -> Float[Tensor, "n K"]:
-    """Log-probabilities of each class for each sample, by the fit without it."""
+    """Return log-probabilities of each class for each sample, by the fit without it."""
     outputs = geometry.features.outputs(weights)
     slope, inner = loss_derivatives(outputs, geometry.targets, geometry.loss)
     share = (keep / keep.sum()).double()[:, None, None]

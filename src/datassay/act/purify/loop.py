@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -71,7 +72,7 @@ class PurificationTrace(Tabular):
     test: Float[np.ndarray, " points"]
 
     def to_table(self) -> pa.Table:
-        """One row per point."""
+        """Return one row per point."""
         return pa.table({name: getattr(self, name) for name in field_names(self)})
 
 
@@ -83,7 +84,7 @@ class Purification(Tabular):
         keep: [kept] positions, ascending.
         removed: [n − kept] positions, in the order of removal.
         ids: [n].
-        trace: every step that was looked at, those beyond the stop included.
+        trace: measurements of every step, those beyond the stop included.
         steps: how many steps were kept; the point of the trace where it stopped.
         order: the ranking that was used.
         rule: the stopping rule that was used.
@@ -108,7 +109,7 @@ class Purification(Tabular):
     warnings: tuple[str, ...] = field(default=())
 
     def to_table(self) -> pa.Table:
-        """One row per sample: id, removed, step of its removal (0 where it was kept)."""
+        """Return one row per sample: id, removed, and the step of its removal (0: kept)."""
         step = np.zeros(len(self.ids), np.int64)
         sizes = np.diff(self.trace.removed[: self.steps + 1])
         step[self.removed] = np.repeat(np.arange(1, self.steps + 1), sizes)
@@ -194,14 +195,14 @@ def purify(
         layers, projection, seed,
     )  # fmt: skip
     _check(train, val, settings)
-    others, penalty = [s for s in (val, test) if s is not None], ridge or RIDGE
+    extra_sets, penalty = [s for s in (val, test) if s is not None], ridge or RIDGE
     fit = fitter(
-        model, train, others, loss=loss, ridge=penalty, recipe=recipe, layers=layers,
+        model, train, extra_sets, loss=loss, ridge=penalty, recipe=recipe, layers=layers,
         projection=projection, seed=seed,
     )  # fmt: skip
-    settings = _decided(settings, train, val is not None and not val.split_off, fit)
+    settings = _resolve_auto(settings, train, val is not None and not val.split_off, fit)
     with threads_for(len(train) * sum(p.numel() for p in model.parameters() if p.requires_grad)):
-        suspicion = found = None
+        suspicion = crossed = None
         if settings.order == BY_LABELS:
             lin = collect(model, train, projection=projection, seed=seed, progress=progress)
             issues = label_issues(lin, groups=train.groups, progress=progress)
@@ -209,18 +210,18 @@ def purify(
         elif settings.order == BY_CROSS_FIT:
             assert isinstance(fit, ConvexFitter)
             folds, by_id = torch.empty(len(train), dtype=torch.int64), np.argsort(train.ids)
-            targets, together = fit.geometry.targets[by_id], train.groups
-            together = None if together is None else together[by_id]
-            folds[by_id] = fold_numbers(targets, "cross_entropy", PARTS, seed, together)
-            found = cross_fit(fit.geometry, folds, ridge=ridge, progress=progress)
-            suspicion = found.surprise.numpy(), found.is_foreign.numpy()
-            fit, penalty = replace(fit, ridge=found.ridge), found.ridge
+            targets = fit.geometry.targets[by_id]
+            groups = None if train.groups is None else train.groups[by_id]
+            folds[by_id] = fold_numbers(targets, "cross_entropy", PARTS, seed, groups)
+            crossed = cross_fit(fit.geometry, folds, ridge=ridge, progress=progress)
+            suspicion = crossed.surprise.numpy(), crossed.is_foreign.numpy()
+            fit, penalty = replace(fit, ridge=crossed.ridge), crossed.ridge
         job = _Job(train, val, test, settings, penalty, np.random.default_rng(seed), suspicion)
-        return replace(job.run(fit, progress), cross_fit=found)
+        return replace(job.run(fit, progress), cross_fit=crossed)
 
 
-def _decided(settings: Removal, train: SampleSet, has_val: bool, fit: Fitter) -> Removal:
-    """The settings with "auto" and None decided, but for the order of a fit's influence."""
+def _resolve_auto(settings: Removal, train: SampleSet, has_val: bool, fit: Fitter) -> Removal:
+    """Replace "auto" and None in the settings, but for the order of a fit's influence."""
     order, rule, threshold = settings.order, settings.stop, settings.threshold
     is_convex = isinstance(fit, ConvexFitter)
     suits = {
@@ -228,19 +229,24 @@ def _decided(settings: Removal, train: SampleSet, has_val: bool, fit: Fitter) ->
         BY_LABELS: train.is_classification,
     }
     if not suits.get(order, True):
-        of = " and a linear model under cross-entropy" * (order == BY_CROSS_FIT)
-        raise SettingError(f"order={order!r} needs classes{of}; got others. Take order='auto'.")
-    if order == "auto" and suits[BY_CROSS_FIT if is_convex else BY_LABELS]:
-        order = BY_CROSS_FIT if is_convex else BY_LABELS
-    if rule == "auto":
-        rule = "validation" if has_val else "suspects" if order in suits else "held_out"
+        linear = " and a linear model under cross-entropy" if order == BY_CROSS_FIT else ""
+        raise SettingError(f"order={order!r} needs classes{linear}; got others. Take order='auto'.")
+    preferred = BY_CROSS_FIT if is_convex else BY_LABELS
+    if order == "auto" and suits[preferred]:
+        order = preferred
+    if rule == "auto" and has_val:
+        rule = "validation"
+    elif rule == "auto":
+        rule = "suspects" if order in suits else "held_out"
     if rule == "suspects" and order not in suits:
         orders = "order='label_issues' or 'cross_fit'"
         raise SettingError(f"stop='suspects' belongs to {orders}; got it with {order!r}.")
     if threshold is None:
         threshold = held_out_threshold(train.n_classes, is_convex=is_convex)
-    parts = 10 if (order, rule) == (BY_CROSS_FIT, "suspects") else 100 if is_convex else 40
-    step = settings.step or max(1, len(train) // parts)
+    n_steps = 100 if is_convex else 40
+    if (order, rule) == (BY_CROSS_FIT, "suspects"):
+        n_steps = 10
+    step = settings.step or max(1, len(train) // n_steps)
     return replace(settings, order=order, stop=rule, threshold=threshold, step=step)
 
 
@@ -260,17 +266,17 @@ class _Job:
         keep = torch.arange(n)
         fitted = fit.fit(keep)
         if settings.order == "auto":
-            few = 4 * fitted.geometry.features.n_parameters <= n
-            settings = self.settings = replace(settings, order="adjoint" if few else "fixed")
-        points, batches, best, surprise = [], [], None, float("nan")
+            order = "adjoint" if 4 * fitted.geometry.features.n_parameters <= n else "fixed"
+            settings = self.settings = replace(settings, order=order)
+        points, batches, stop, surprise = [], [], None, float("nan")
         while True:
-            kept = fitted.geometry.subset(keep)
-            variance, ranking = self.ranked(kept, keep.numpy())
-            points.append(self.point(kept, fitted.others, variance, surprise))
+            kept_geometry = fitted.geometry.subset(keep)
+            variance, ranking = self.rank(kept_geometry, keep.numpy())
+            points.append(self.point(kept_geometry, fitted.others, variance, surprise))
             if settings.stop == "held_out":
                 surprises = np.array([point["surprise"] for point in points[1:]])
-                best = held_out_stop(surprises, settings.threshold or 0.0)
-                if best is not None and len(batches) >= max(best + 1, SMOOTHED) + settings.beyond:
+                stop = held_out_stop(surprises, settings.threshold or 0.0)
+                if stop is not None and len(batches) >= max(stop + 1, SMOOTHED) + settings.beyond:
                     break
             batch = self.batch(keep, ranking)
             if not len(batch):
@@ -287,12 +293,12 @@ class _Job:
             steps = validation_stop(trace.validation)
         elif settings.stop == "inflection":
             steps = inflection_stop(trace.variance)
-        elif best is not None:
-            steps = best
+        elif stop is not None:
+            steps = stop
         removed = np.concatenate([np.empty(0, np.int64), *batches[:steps]])
-        kept, held_out = np.setdiff1d(np.arange(n), removed), settings.stop == "held_out"
+        keep_idx, held_out = np.setdiff1d(np.arange(n), removed), settings.stop == "held_out"
         return Purification(
-            keep=kept,
+            keep=keep_idx,
             removed=removed,
             ids=self.samples.ids,
             trace=trace,
@@ -300,24 +306,23 @@ class _Job:
             order=settings.order,
             rule=settings.stop,
             threshold=float(settings.threshold or 0) if held_out else float("nan"),
-            model=fit.final(torch.as_tensor(kept)),
+            model=fit.final(torch.as_tensor(keep_idx)),
             ridge=self.ridge,
-            warnings=(LIMIT.format(len(removed)),) if held_out and best is None and steps else (),
+            warnings=(LIMIT.format(len(removed)),) if held_out and stop is None and steps else (),
         )
 
-    def ranked(
+    def rank(
         self, geometry: OutputGeometry, keep: Int[np.ndarray, " kept"]
     ) -> tuple[float, Int[np.ndarray, " kept"]]:
-        """V[X] of what is kept, and its positions among that, the first to remove first."""
+        """Return V[X] of the kept samples, and their positions, the first to remove first."""
         ids, settings = np.arange(len(geometry)), self.settings
         if settings.order in REMOVAL_ORDERS:
             effects = geometry_effects(
                 geometry, ids, ridge=self.ridge, damping=settings.damping, order=settings.order
             )
             return effects.variance, effects.ranking
-        variance = influence_variance(
-            geometry_influence(geometry, ids, self.ridge, settings.damping)
-        )
+        pairs = geometry_influence(geometry, ids, self.ridge, settings.damping)
+        variance = influence_variance(pairs)
         if settings.order == "random":
             return variance, self.rng.permutation(len(geometry))
         if self.suspicion is not None:
@@ -328,37 +333,37 @@ class _Job:
     def batch(
         self, keep: Int[Tensor, " kept"], ranking: Int[np.ndarray, " kept"]
     ) -> Int[np.ndarray, " batch"]:
-        """The next to remove, as positions among what is kept; classes at their minimum stay."""
+        """Return the next samples to remove, as positions among the kept; protect small classes."""
         n, settings = len(self.samples), self.settings
-        room = min(settings.step or 1, int(settings.max_fraction * n) - (n - len(keep)))
-        if room <= 0:
+        n_allowed = min(settings.step or 1, int(settings.max_fraction * n) - (n - len(keep)))
+        if n_allowed <= 0:
             return ranking[:0]
         if not self.samples.is_classification:
-            return ranking[:room]
+            return ranking[:n_allowed]
         labels = self.samples.y[keep.numpy()][ranking]
-        spare = np.maximum(0, np.bincount(labels) - settings.min_per_class)
-        allowed = places_in_group(labels) < spare[labels]
+        n_spare = np.maximum(0, np.bincount(labels) - settings.min_per_class)
+        may_go = places_in_group(labels) < n_spare[labels]
         if settings.stop == "suspects" and self.suspicion is not None:
-            allowed &= self.suspicion[1][keep.numpy()][ranking]
-        return ranking[allowed][:room]
+            may_go &= self.suspicion[1][keep.numpy()][ranking]
+        return ranking[may_go][:n_allowed]
 
     def point(
-        self, kept: OutputGeometry, others: tuple[Tensor, ...], variance: float, surprise: float
+        self, geometry: OutputGeometry, outputs: Sequence[Tensor], variance: float, surprise: float
     ) -> dict[str, float]:
-        """What the trace holds of a fit."""
-        scores = iter(others)
+        """Return the trace's measurements of a fit."""
+        sets = iter(outputs)  # of the validation set, then of the test set
         return {
-            "removed": len(self.samples) - len(kept),
+            "removed": len(self.samples) - len(geometry),
             "variance": variance,
-            "loss": float(output_losses(kept.outputs, kept.targets, kept.loss).mean()),
+            "loss": float(output_losses(geometry.outputs, geometry.targets, geometry.loss).mean()),
             "surprise": surprise,
-            "validation": np.nan if self.val is None else output_score(next(scores), self.val),
-            "test": np.nan if self.test is None else output_score(next(scores), self.test),
+            "validation": np.nan if self.val is None else output_score(next(sets), self.val),
+            "test": np.nan if self.test is None else output_score(next(sets), self.test),
         }
 
 
 def _surprise(fitted: Fitted, keep: Tensor, batch: Tensor, train: SampleSet) -> float:
-    """Mean negative log-likelihood of the removed labels under the model refitted without them."""
+    """Return the mean negative log-likelihood of the removed labels under the refitted model."""
     geometry = fitted.geometry
     losses = output_losses(geometry.outputs / fitted.temperature, geometry.targets, geometry.loss)
     if train.is_classification and geometry.loss == "cross_entropy":
@@ -386,6 +391,6 @@ def _check(train: SampleSet, val: SampleSet | None, settings: Removal) -> None:
     if (nats := settings.threshold) is not None:
         rules.require(np.isfinite(nats), "threshold", "be a finite number of nats, or None", nats)
     rules.fraction("max_fraction", settings.max_fraction, "()")
-    for name, least in (("step", 1), ("min_per_class", 1), ("beyond", 0)):
+    for name, minimum in (("step", 1), ("min_per_class", 1), ("beyond", 0)):
         if (value := getattr(settings, name)) is not None:
-            rules.at_least(name, value, least)
+            rules.at_least(name, value, minimum)

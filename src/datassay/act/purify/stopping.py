@@ -17,7 +17,7 @@ SMOOTHED = 3
 
 
 def held_out_threshold(n_classes: int, *, is_convex: bool = True) -> float:
-    """Largest mean negative log-likelihood at which a removed batch counts as foreign no more.
+    """Return the mean NLL below which a removed batch no longer counts as foreign.
 
     log 2K: the refitted model gives the removed labels, in the geometric mean, half the chance of
     a blind guess among K classes. METHODS §4 found 2 nats at K = 4, where this is 2.08. Networks
@@ -37,7 +37,7 @@ def held_out_threshold(n_classes: int, *, is_convex: bool = True) -> float:
 
 
 def held_out_stop(surprise: Float[np.ndarray, " steps"], threshold: float) -> int | None:
-    """The last step whose removals were still foreign.
+    """Return the last step whose removals were still foreign.
 
     Args:
         surprise: [s], mean negative log-likelihood that the model refitted after step t gives the
@@ -56,7 +56,7 @@ def held_out_stop(surprise: Float[np.ndarray, " steps"], threshold: float) -> in
 
 
 def inflection_stop(variance: Float[np.ndarray, " points"]) -> int:
-    """Where the fall of V[X] slows down most: S4's accuracy peaks "near the inflection" of V.
+    """Find where the fall of V[X] slows most: S4's accuracy peaks "near the inflection" of V.
 
     Args:
         variance: V after 0, 1, ... steps.
@@ -73,7 +73,7 @@ def inflection_stop(variance: Float[np.ndarray, " points"]) -> int:
 
 
 def validation_stop(score: Float[np.ndarray, " points"]) -> int:
-    """Where the validation score, averaged over three steps, is highest; the earliest of ties.
+    """Find where the validation score, averaged over three steps, is highest; first of ties.
 
     Args:
         score: accuracy or R² after 0, 1, ... steps.

@@ -8,7 +8,7 @@ from scipy.stats import rankdata
 
 
 def auroc(wrong: Bool[np.ndarray, " n"], score: Float[np.ndarray, " n"]) -> float:
-    """Probability that a wrong sample scores higher than a right one, ties counted half.
+    """Compute the probability that a wrong sample scores above a right one, ties counted half.
 
     Args:
         wrong: which samples are wrong; both kinds must occur.

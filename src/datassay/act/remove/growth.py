@@ -20,7 +20,7 @@ from datassay.progress import Progress, silent
 
 # Samples that are compared a step, drawn at random from one class.
 POOL = 32
-# What the sums weigh is computed anew after this growth, and after so many samples.
+# The sums' weights are renewed when the keep-set grew by this share, and by so many samples.
 RENEWED, FEWEST_BETWEEN = 0.1, 16
 # Squared residual below which a sample counts as learned and gets no noisier.
 LEARNED = 0.01
@@ -34,14 +34,14 @@ LEAST_SHARE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What an added sample is valued for.
+    """Gain by which a sample to add is chosen.
 
     Attributes:
         ridge: λ; rows have length 1.
-        error: whether the lowered squared error of all samples counts, beside their variance.
+        error: whether the lowered squared error of all samples counts, besides their variance.
         at_residuals: whether variances count by the squared residual, r², of their sample under the
-            fit so far, and a sample's noise is λ · mean r² / r²: what is learned already neither
-            needs nor gives anything.
+            fit so far, and a sample's noise is λ · mean r² / r²: a sample that is learned already
+            neither needs nor adds information.
     """
 
     ridge: float
@@ -57,45 +57,45 @@ class Fit:
     """The fit to the samples kept so far, and the sums that value the others."""
 
     def __init__(self, rows: Float[Tensor, "n p"], targets: Float[Tensor, "n k"], aim: Aim):
-        """A fit to nothing yet."""
+        """Start with a fit to no sample."""
         self.rows, self.targets, self.aim = rows, targets, aim
         self.covariance = torch.eye(rows.shape[1])
         self.weights = torch.zeros(rows.shape[1], targets.shape[1])
         self.renew()
 
     def renew(self) -> None:
-        """Weigh all samples by the fit as it is now."""
-        left = self.targets - self.rows @ self.weights
+        """Weigh all samples by the present fit."""
+        residual = self.targets - self.rows @ self.weights
         if self.aim.at_residuals:
-            importance = left.square().sum(1)
+            importance = residual.square().sum(1)
             self.noise = self.aim.ridge * importance.mean() / importance.clamp_min(LEARNED)
         else:
-            importance = torch.ones(len(left))
+            importance = torch.ones(len(residual))
             self.noise = self.aim.ridge * importance
         self.gram = self.rows.T @ (self.rows * importance[:, None])
-        self.pull = self.rows.T @ left  # FᵀR
+        self.pull = self.rows.T @ residual  # FᵀR
 
-    def gains(self, some: Int[np.ndarray, " s"]) -> Float[Tensor, " s"]:
-        """What adding each of some samples, by itself, would be worth."""
-        rows = self.rows[some]
+    def gains(self, idx: Int[np.ndarray, " s"]) -> Float[Tensor, " s"]:
+        """Return how much the fit would gain by adding each of these samples alone."""
+        rows = self.rows[idx]
         reached = rows @ self.covariance
-        scale = (reached * rows).sum(1) + self.noise[some]
+        scale = (reached * rows).sum(1) + self.noise[idx]
         spread = ((reached @ self.gram) * reached).sum(1)
         gain = spread / scale
         if self.aim.error:
-            left = self.targets[some] - rows @ self.weights
-            moved = ((reached @ self.pull) * left).sum(1)
-            gain = gain + 2 * moved / scale - spread * left.square().sum(1) / scale.square()
+            residual = self.targets[idx] - rows @ self.weights
+            change = ((reached @ self.pull) * residual).sum(1)
+            gain = gain + 2 * change / scale - spread * residual.square().sum(1) / scale.square()
         return gain
 
-    def add(self, one: int) -> None:
-        """Keep a sample."""
-        row = self.rows[one]
+    def add(self, position: int) -> None:
+        """Add a sample to the fit."""
+        row = self.rows[position]
         reached = self.covariance @ row
-        scale = reached @ row + self.noise[one]
-        moved = torch.outer(reached, (self.targets[one] - row @ self.weights) / scale)
-        self.weights += moved
-        self.pull -= self.gram @ moved
+        scale = reached @ row + self.noise[position]
+        weight_change = torch.outer(reached, (self.targets[position] - row @ self.weights) / scale)
+        self.weights += weight_change
+        self.pull -= self.gram @ weight_change
         self.covariance -= torch.outer(reached, reached / scale)
 
 
@@ -110,7 +110,7 @@ def grow(
     pool: int = POOL,
     progress: Progress = silent,
 ) -> Int[np.ndarray, " n"]:
-    """Order samples by what each adds to those before it."""
+    """Order samples by what each adds to the fit of those before it."""
     # Each step takes the group that is farthest below its quota, draws `pool` of its samples, and
     # keeps the one that gains most.
     # Cost: m (2 pool + 4) p² operations for m kept samples, 2 n p² / RENEWED · log m to weigh them
@@ -120,55 +120,55 @@ def grow(
     # of Mirzasoleiman et al. (2015).
     rng = np.random.default_rng((seed, 2))
     fit = Fit(rows, targets, aim)
-    left = [np.flatnonzero(groups == g) for g in range(len(quota))]
-    got, total, renewal = np.zeros(len(quota), int), int(quota.sum()), FEWEST_BETWEEN
-    chosen: list[int] = []
+    open_by_group = [np.flatnonzero(groups == g) for g in range(len(quota))]
+    n_kept, total, renewal = np.zeros(len(quota), int), int(quota.sum()), FEWEST_BETWEEN
+    order: list[int] = []
     for step in range(total):
         if step == renewal:
             fit.renew()
             renewal += max(FEWEST_BETWEEN, int(RENEWED * step))
-        group = int(np.argmax((quota - got) / np.maximum(quota, 1)))
-        open_ones = left[group]
-        drawn = rng.choice(len(open_ones), min(pool, len(open_ones)), replace=False)
-        index = int(drawn[int(fit.gains(open_ones[drawn]).argmax())])
-        chosen.append(int(open_ones[index]))
-        open_ones[index], left[group] = open_ones[-1], open_ones[:-1]
-        fit.add(chosen[-1])
-        got[group] += 1
+        group = int(np.argmax((quota - n_kept) / np.maximum(quota, 1)))
+        open_idx = open_by_group[group]
+        drawn = rng.choice(len(open_idx), min(pool, len(open_idx)), replace=False)
+        index = int(drawn[int(fit.gains(open_idx[drawn]).argmax())])
+        order.append(int(open_idx[index]))
+        open_idx[index], open_by_group[group] = open_idx[-1], open_idx[:-1]
+        fit.add(order[-1])
+        n_kept[group] += 1
         progress("choose what stays", step + 1, total)
-    others = np.concatenate(left)
-    parts = [fit.gains(others[a : a + PANEL]) for a in range(0, len(others), PANEL)]
+    not_kept = np.concatenate(open_by_group)
+    parts = [fit.gains(not_kept[a : a + PANEL]) for a in range(0, len(not_kept), PANEL)]
     gains = torch.cat(parts) if parts else torch.zeros(0)
     return np.concatenate([
-        np.array(chosen, int),
-        others[np.argsort(-gains.numpy(), kind="stable")],
+        np.array(order, int),
+        not_kept[np.argsort(-gains.numpy(), kind="stable")],
     ])
 
 
 def unit_rows(lin: Linearization, seed: int) -> Float[Tensor, "n q"]:
-    """The samples in the leading directions of the averaged kernel, scaled to length 1."""
+    """Return the samples in the averaged kernel's leading directions, scaled to length 1."""
     # Lengths are left out because outliers, whose rows are long, would otherwise be kept first.
     # Cost: features of one row per sample: 4096 p² + p³ + 256 n p operations, read in panels. Of b
     # rows: 1024 n b p. A kernel: 1024³ + 1024 n q.
     # Source: Williams and Seeger (2001) for the kernel.
-    n, whole = len(lin), lin.features is not None and lin.rows_per_sample == 1
-    seen = np.random.default_rng((seed, 1)).permutation(n)
-    seen = np.sort(seen[: SEEN["features" if whole else "kernel"]])
-    if whole:
-        rows = _projected(lin.features, seen)
+    n, has_one_row = len(lin), lin.features is not None and lin.rows_per_sample == 1
+    basis_idx = np.random.default_rng((seed, 1)).permutation(n)
+    basis_idx = np.sort(basis_idx[: SEEN["features" if has_one_row else "kernel"]])
+    if has_one_row:
+        rows = _project_features(lin.features, basis_idx)
     else:
-        products = _products(lin, seen)  # [n, s]
-        values, vectors = _leading(products[torch.as_tensor(seen)])
+        products = _averaged_kernel(lin, basis_idx)  # [n, s]
+        values, vectors = _leading_eigenvectors(products[torch.as_tensor(basis_idx)])
         rows = (products @ (vectors / values.sqrt())).float()
     return rows / rows.norm(dim=1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny)
 
 
-def _products(lin: Linearization, seen: np.ndarray) -> Float[Tensor, "n s"]:
-    """The averaged kernel between all samples and some, without [n, n] where features are held."""
+def _averaged_kernel(lin: Linearization, cols: np.ndarray) -> Float[Tensor, "n s"]:
+    """Return the averaged kernel between all samples and some; features need no [n, n]."""
     if lin.features is None:
         kernel = lin.averaged().kernel
         assert kernel is not None
-        return kernel[:, torch.as_tensor(seen)].double()
+        return kernel[:, torch.as_tensor(cols)].double()
     b, features = lin.rows_per_sample, lin.features
     n, parts = len(lin), range(0, len(lin), PANEL)
 
@@ -176,12 +176,13 @@ def _products(lin: Linearization, seen: np.ndarray) -> Float[Tensor, "n s"]:
         rows = features[a * b : min(a + PANEL, n) * b].double()
         return rows.reshape(-1, b * rows.shape[1])
 
-    positions = [torch.as_tensor(seen[(seen >= a) & (seen < a + PANEL)] - a) for a in parts]
-    some = torch.cat([read(a)[here] for a, here in zip(parts, positions, strict=True)])
-    return torch.cat([read(a) @ some.T / b for a in parts])
+    positions = [torch.as_tensor(cols[(cols >= a) & (cols < a + PANEL)] - a) for a in parts]
+    basis = torch.cat([read(a)[idx] for a, idx in zip(parts, positions, strict=True)])
+    return torch.cat([read(a) @ basis.T / b for a in parts])
 
 
-def _projected(features: Features | None, seen: np.ndarray) -> Float[Tensor, "n q"]:
+def _project_features(features: Features | None, basis_idx: np.ndarray) -> Float[Tensor, "n q"]:
+    """Project features onto their leading directions, where they have many columns."""
     assert features is not None
     n, p = features.shape
     parts = range(0, n, PANEL)
@@ -189,14 +190,14 @@ def _projected(features: Features | None, seen: np.ndarray) -> Float[Tensor, "n 
         return torch.cat([features[a : a + PANEL].float() for a in parts])
     gram = torch.zeros(p, p, dtype=torch.float64)
     for a in parts:
-        here = seen[(seen >= a) & (seen < a + PANEL)] - a
-        part = features[a : min(a + PANEL, n)][torch.as_tensor(here)].double()
-        gram += part.T @ part
-    vectors = _leading(gram)[1].float()
+        idx = basis_idx[(basis_idx >= a) & (basis_idx < a + PANEL)] - a
+        rows = features[a : min(a + PANEL, n)][torch.as_tensor(idx)].double()
+        gram += rows.T @ rows
+    vectors = _leading_eigenvectors(gram)[1].float()
     return torch.cat([features[a : min(a + PANEL, n)].float() @ vectors for a in parts])
 
 
-def _leading(symmetric: Tensor) -> tuple[Float[Tensor, " q"], Float[Tensor, "p q"]]:
+def _leading_eigenvectors(symmetric: Tensor) -> tuple[Float[Tensor, " q"], Float[Tensor, "p q"]]:
     values, vectors = torch.linalg.eigh(symmetric.double())
-    wanted = values > LEAST_SHARE * values[-1]
-    return values[wanted][-MOST_COLUMNS:], vectors[:, wanted][:, -MOST_COLUMNS:]
+    is_large = values > LEAST_SHARE * values[-1]
+    return values[is_large][-MOST_COLUMNS:], vectors[:, is_large][:, -MOST_COLUMNS:]

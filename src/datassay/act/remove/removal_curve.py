@@ -38,7 +38,7 @@ FRACTIONS = (0.0, 0.25, 0.5, 0.75)
 
 
 def usable_fractions(n_samples: int) -> list[float]:
-    """The fractions of `FRACTIONS` that remove a sample and keep 2; all of them from 6 on."""
+    """Return those of `FRACTIONS` that remove a sample and keep 2; from 6 samples on all."""
     return [f for f in FRACTIONS if f == 0 or 1 <= round(f * n_samples) <= n_samples - 2]
 
 
@@ -60,11 +60,11 @@ class RemovalCurve(Tabular):
     metric: str
 
     def at(self, ranking: str, fraction: float) -> Float[np.ndarray, " s"]:
-        """Scores of one ranking at one fraction, one per seed."""
+        """Return the scores of one ranking at one fraction, one per seed."""
         return self.score[self.rankings.index(ranking), list(self.fractions).index(fraction)]
 
     def to_table(self) -> pa.Table:
-        """One row per ranking, fraction and seed: ranking, fraction_removed, seed, score."""
+        """Return one row per ranking, fraction and seed: ranking, fraction_removed, seed, score."""
         ranking, fraction, seed = np.indices(self.score.shape).reshape(3, -1)
         return pa.table({
             "ranking": np.array(self.rankings)[ranking],
@@ -93,8 +93,8 @@ def removal_curve(
     Args:
         models: one network per seed, at its starting weights; or estimators, fitted one by one.
         train: n training samples.
-        val: the samples to be judged on; their labels enter no ranking. None: each network is
-            judged on another fifth of train (see `make_splits`), and every ranking orders the rest.
+        val: samples that networks are scored on; their labels enter no ranking. None: each network
+            is scored on another fifth of train (see `make_splits`), and rankings order the rest.
         rankings: name → [n] positions in the order of removal. "random" is added, a fresh order a
             seed.
         fractions: of the samples to remove, in [0, 1); 0 is added where missing.
@@ -130,66 +130,66 @@ def removal_curve(
     orders = {name: [parts.order(order, s) for s in networks] for name, order in rankings.items()}
     orders |= {RANDOM: [parts.order(shuffled.permutation(len(train)), s) for s in networks]}
     # Nothing is removed yet at 0: the fits are those of all rankings.
-    kept = [parts.train_idx[None]] + [
-        np.array([[np.sort(order[round(f * n) :]) for order in each] for each in orders.values()])
+    subsets = [parts.train_idx[None]] + [
+        np.array([[np.sort(order[round(f * n) :]) for order in row] for row in orders.values()])
         for f in fractions[1:]
     ]
     if isinstance(models, Estimators):
-        results = _refitted(models, train, parts, kept, progress)
+        results = _score_estimators(models, train, parts, subsets, progress)
     else:
         cause = {"val": None if val is None else digest({"x": val.x, "y": val.y})}
         recipe = with_loss(recipe or Recipe(), train)
         cause |= _cause(models, train, recipe, seed)
-        trained = trained or train_all(models, train, recipe, seed, rest=parts.train_idx)
-        retrained = _retrained(
-            models, train, parts, kept[1:], recipe, seed, store or ResultStore(None, {}), cause,
+        trained = trained or train_all(models, train, recipe, seed, train_idx=parts.train_idx)
+        network_scores = _score_networks(
+            models, train, parts, subsets[1:], recipe, seed, store or ResultStore(None, {}), cause,
             progress,
         )  # fmt: skip
-        results = [parts.score(trained)[None], *retrained]
+        results = [parts.score(trained)[None], *network_scores]
     score = np.empty((len(orders), len(fractions), n_seeds))
-    for f, one in enumerate(results):
-        score[:, f] = one
+    for f, seed_scores in enumerate(results):
+        score[:, f] = seed_scores
     metric = "accuracy" if train.is_classification else "R²"
     return RemovalCurve(np.array(fractions), tuple(orders), score, metric)
 
 
-def _retrained(
+def _score_networks(
     models: Sequence[nn.Module],
     train: SampleSet,
     parts: Splits,
-    kept: list[np.ndarray],
+    all_subsets: list[np.ndarray],
     recipe: Recipe,
     seed: int,
     store: ResultStore,
     cause: dict[str, object],
     progress: Progress,
 ) -> Iterator[Float[np.ndarray, "r s"]]:
-    """Scores of networks, all rankings and seeds of a fraction in one program."""
-    for f, subsets in enumerate(kept):
+    """Train networks and score them, all rankings and seeds of a fraction in one program."""
+    for f, subsets in enumerate(all_subsets):
         flat = torch.as_tensor(subsets.reshape(-1, subsets.shape[2]))
-        part = part_of(progress, STEP, f * recipe.steps, len(kept) * recipe.steps)
+        report = part_of(progress, STEP, f * recipe.steps, len(all_subsets) * recipe.steps)
         at_once = [*models] * len(subsets)
 
-        def retrained(at_once=at_once, flat=flat, part=part) -> dict[str, np.ndarray]:
-            networks = train_in_stacks(at_once, train, flat, recipe, seed=seed, progress=part)
+        def train_and_score(at_once=at_once, flat=flat, report=report) -> dict[str, np.ndarray]:
+            networks = train_in_stacks(at_once, train, flat, recipe, seed=seed, progress=report)
             return {"score": parts.score(networks)}
 
         name = digest_of_values(cause | {"kept": digest({"subsets": flat.numpy()})})
-        yield store.stored(f"scores-{name}", retrained)["score"].reshape(len(subsets), -1)
+        yield store.stored(f"scores-{name}", train_and_score)["score"].reshape(len(subsets), -1)
 
 
-def _refitted(
-    models: Estimators, train: SampleSet, parts: Splits, kept: list[np.ndarray], progress: Progress
+def _score_estimators(
+    models: Estimators, train: SampleSet, parts: Splits, idx: list[np.ndarray], progress: Progress
 ) -> Iterator[Float[np.ndarray, "r s"]]:
-    """Scores of estimators, each refitted to what is kept."""
-    done, total = 0, sum(len(subsets) for subsets in kept) * models.repeats
-    for subsets in kept:
+    """Refit estimators to what is kept, and score them."""
+    done, total = 0, sum(len(subsets) for subsets in idx) * models.repeats
+    for subsets in idx:
         score = np.empty(subsets.shape[:2])
         for r, rows in enumerate(subsets):
-            for s, one in enumerate(models.fits(train, rows)):
+            for s, fitted in enumerate(models.fits(train, rows)):
                 queries = parts.queries[s]
                 n_classes = train.n_classes * train.is_classification
-                outputs = torch.as_tensor(models.predictions(one, queries, n_classes)[0])
+                outputs = torch.as_tensor(models.predictions(fitted, queries, n_classes)[0])
                 score[r, s] = output_score(outputs, queries)
                 done += 1
                 progress(STEP, done, total)
@@ -221,12 +221,12 @@ def train_all(
     seed: int = 0,
     progress: Progress = silent,
     store: ResultStore | None = None,
-    rest: Int[np.ndarray, "S kept"] | None = None,
+    train_idx: Int[np.ndarray, "S kept"] | None = None,
 ) -> TrainedNetworks:
-    """Train every network on all samples."""
+    """Train every network on all samples, or each on its row of `train_idx`."""
     recipe = with_loss(recipe or Recipe(), train)
     everything = torch.arange(len(train)).expand(len(models), -1)
-    subsets = everything if rest is None else torch.as_tensor(rest)
+    subsets = everything if train_idx is None else torch.as_tensor(train_idx)
 
     def train_now() -> TrainedNetworks:
         return train_in_stacks(models, train, subsets, recipe, seed=seed, progress=progress)
@@ -234,8 +234,8 @@ def train_all(
     if store is None:
         return train_now()
     cause = _cause(models, train, recipe, seed)
-    if rest is not None:
-        cause |= {"kept": digest({"subsets": rest})}
+    if train_idx is not None:
+        cause |= {"kept": digest({"subsets": train_idx})}
     name = f"weights-{digest_of_values(cause)}"
     state = store.stored(name, lambda: {n: t.numpy() for n, t in train_now().state.items()})
     template = frozen_copy(models[0], getattr(torch, recipe.precision))
@@ -245,7 +245,7 @@ def train_all(
 def _cause(
     models: Sequence[nn.Module], train: SampleSet, recipe: Recipe, seed: int
 ) -> dict[str, object]:
-    """Everything that determines the trained networks, as plain JSON values."""
+    """Return everything that determines the trained networks, as plain JSON values."""
     return {
         "models": [model_fingerprint(model) | frozen_fingerprint(model) for model in models],
         **machine_fingerprint(models[0]),
@@ -257,7 +257,7 @@ def _cause(
 
 
 def task_recipe(train: SampleSet) -> Recipe:
-    """The default recipe: cross-entropy for classes, squared error for targets.
+    """Return the default recipe: cross-entropy for classes, squared error for targets.
 
     Args:
         train: the training samples.

@@ -17,9 +17,9 @@ from torch import Tensor
 from datassay.act.remove.growth import BOUNDARY, FIT, Aim, grow
 from datassay.progress import Progress, silent
 
-# Fifths of the samples that the rules are judged on.
+# Fifths of the samples that the rules are scored on.
 FOLDS, PARTS = 2, 5
-# Inverse penalties of the judge; each rule is judged by its best.
+# Inverse penalties of the scoring model; each rule is scored by its best.
 STRENGTHS = (1.0, 10.0, 100.0)
 MOST_ITERATIONS = 100
 # Penalties of the fit whose held-out margins order samples; rows have length 1.
@@ -28,13 +28,13 @@ RIDGES = torch.logspace(-4, 2, 13, dtype=torch.float64)
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Samples that may stay.
+    """Samples among which a rule chooses.
 
     Attributes:
         rows: [n, p], of length 1.
         targets: [n, k], one-hot less 1/k; of a regression with mean 0 and variance 1.
         groups: [n], class indices; 0 of a regression.
-        weight: [n], how far a sample counts where rules are judged: the chance that its label is
+        weight: [n], how far a sample counts where rules are scored: the chance that its label is
             right.
         is_classification: whether groups are what is predicted.
     """
@@ -45,11 +45,11 @@ class Candidates:
     weight: Float[np.ndarray, " n"]
     is_classification: bool
 
-    def subset(self, some: Int[np.ndarray, " s"]) -> Candidates:
-        """Those at some positions."""
+    def subset(self, idx: Int[np.ndarray, " s"]) -> Candidates:
+        """Select the samples at some positions."""
         return replace(
-            self, rows=self.rows[some], targets=self.targets[some], groups=self.groups[some],
-            weight=self.weight[some],
+            self, rows=self.rows[idx], targets=self.targets[idx], groups=self.groups[idx],
+            weight=self.weight[idx],
         )  # fmt: skip
 
 
@@ -57,113 +57,118 @@ class Candidates:
 Rule = Callable[[Candidates, Int[np.ndarray, " g"], int, Progress], Int[np.ndarray, " n"]]
 
 
-def _grown(aim: Aim, of: Candidates, quota: np.ndarray, seed: int, report: Progress) -> np.ndarray:
-    return grow(of.rows, of.targets, of.groups, quota, aim, seed=seed, progress=report)
+def _order_by_growth(
+    aim: Aim, pool: Candidates, quota: np.ndarray, seed: int, progress: Progress
+) -> np.ndarray:
+    return grow(pool.rows, pool.targets, pool.groups, quota, aim, seed=seed, progress=progress)
 
 
-def _by_margin(of: Candidates, quota: np.ndarray, seed: int, progress: Progress) -> np.ndarray:
-    """Smallest held-out margin first; of a regression the largest held-out residual."""
-    return within_quota(np.argsort(held_out_margin(of), kind="stable"), of.groups, quota)
+def _order_by_margin(pool: Candidates, quota: np.ndarray, seed: int, _: Progress) -> np.ndarray:
+    """Order by held-out margin, smallest first; regressions by held-out residual, largest first."""
+    return within_quota(np.argsort(held_out_margin(pool), kind="stable"), pool.groups, quota)
 
 
-def _at_random(of: Candidates, quota: np.ndarray, seed: int, progress: Progress) -> np.ndarray:
-    order = np.random.default_rng((seed, 3)).permutation(len(of.groups))
-    return within_quota(order, of.groups, quota)
+def _order_at_random(pool: Candidates, quota: np.ndarray, seed: int, _: Progress) -> np.ndarray:
+    order = np.random.default_rng((seed, 3)).permutation(len(pool.groups))
+    return within_quota(order, pool.groups, quota)
 
 
 RULES: dict[str, Rule] = {
-    "fit": partial(_grown, FIT),
-    "boundary": partial(_grown, BOUNDARY),
-    "margin": _by_margin,
-    "random": _at_random,
+    "fit": partial(_order_by_growth, FIT),
+    "boundary": partial(_order_by_growth, BOUNDARY),
+    "margin": _order_by_margin,
+    "random": _order_at_random,
 }
 
 
 def within_quota(
     order: Int[np.ndarray, " n"], groups: Int[np.ndarray, " n"], quota: Int[np.ndarray, " g"]
 ) -> Int[np.ndarray, " n"]:
-    """The same order, with the first of every group up to its quota in front of all others."""
+    """Move the first samples of each group, up to its quota, in front of all others."""
     position = places_in_group(groups[order])
     return order[np.argsort(position >= quota[groups[order]], kind="stable")]
 
 
 def places_in_group(groups: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
-    """How many of its group stand before each sample."""
+    """Return each sample's position within its group, from 0."""
     position = np.zeros(len(groups), np.int64)
     for g in np.unique(groups):
-        own = groups == g
-        position[own] = np.arange(own.sum())
+        in_group = groups == g
+        position[in_group] = np.arange(in_group.sum())
     return position
 
 
-def held_out_margin(of: Candidates) -> Float[np.ndarray, " n"]:
-    """Lead of the given class over the best other, from the ridge fit without the sample."""
-    rows, targets = of.rows.double(), of.targets.double()
+def held_out_margin(samples: Candidates) -> Float[np.ndarray, " n"]:
+    """Return how far the given class leads the best other in the fit without the sample."""
+    rows, targets = samples.rows.double(), samples.targets.double()
     values, vectors = torch.linalg.eigh(rows.T @ rows)
     rotated = rows @ vectors
-    best: tuple[float, Tensor] | None = None
+    best_fit: tuple[float, Tensor] | None = None
     for ridge in RIDGES:
         scale = 1 / (values.clamp_min(0) + ridge)
         leverage = (rotated.square() @ scale)[:, None]
-        left = (targets - rotated @ (scale[:, None] * (rotated.T @ targets))) / (1 - leverage)
-        error = float(left.square().mean())
-        if best is None or error < best[0]:
-            best = error, left
-    assert best is not None
-    if not of.is_classification:
-        return -best[1].norm(dim=1).numpy()
-    outputs = (targets - best[1]).numpy()
-    own = outputs[np.arange(len(outputs)), of.groups]
-    outputs[np.arange(len(outputs)), of.groups] = -np.inf
-    return own - outputs.max(1)
+        residual = (targets - rotated @ (scale[:, None] * (rotated.T @ targets))) / (1 - leverage)
+        error = float(residual.square().mean())
+        if best_fit is None or error < best_fit[0]:
+            best_fit = error, residual
+    assert best_fit is not None
+    residual = best_fit[1]
+    if not samples.is_classification:
+        return -residual.norm(dim=1).numpy()
+    outputs = (targets - residual).numpy()
+    given_output = outputs[np.arange(len(outputs)), samples.groups]
+    outputs[np.arange(len(outputs)), samples.groups] = -np.inf
+    return given_output - outputs.max(1)
 
 
 def quota_of(
-    counts: Int[np.ndarray, " g"], least: Int[np.ndarray, " g"], total: int
+    counts: Int[np.ndarray, " g"], minimum: Int[np.ndarray, " g"], total: int
 ) -> Int[np.ndarray, " g"]:
-    """How many of each group stay: the least, and what is left in proportion."""
-    free = counts - least
-    exact = (total - least.sum()) * free / max(free.sum(), 1)
+    """Share out how many samples of each group stay: the least, and the rest in proportion."""
+    n_free = counts - minimum
+    exact = (total - minimum.sum()) * n_free / max(n_free.sum(), 1)
     quota = np.floor(exact).astype(int)
-    rest = total - int(least.sum() + quota.sum())
-    quota[np.argsort(quota - exact, kind="stable")[:rest]] += 1
-    return least + quota
+    n_missing = total - int(minimum.sum() + quota.sum())
+    quota[np.argsort(quota - exact, kind="stable")[:n_missing]] += 1
+    return minimum + quota
 
 
-def tried(
-    of: Candidates, quota: Int[np.ndarray, " g"], seed: int, progress: Progress = silent
+def compare_rules(
+    samples: Candidates, quota: Int[np.ndarray, " g"], seed: int, progress: Progress = silent
 ) -> dict[str, float]:
-    """What each rule reaches on samples that it did not see, at the same share."""
-    # Of two fifths in turn nothing is kept; a linear classifier on the rows (multinomial logistic
+    """Score each rule on held-out samples, at the same share of each group."""
+    # Two fifths in turn are held out. A linear classifier on the rows (multinomial logistic
     # regression; ridge regression of targets) learns what the rule keeps of the rest.
-    n = len(of.groups)
+    n = len(samples.groups)
     order = np.random.default_rng((seed, 4)).permutation(n)
-    share = quota / np.maximum(np.bincount(of.groups, minlength=len(quota)), 1)
+    share = quota / np.maximum(np.bincount(samples.groups, minlength=len(quota)), 1)
     results = {name: 0.0 for name in RULES}
     for fold in range(FOLDS):
-        held, rest = np.sort(order[fold::PARTS]), np.setdiff1d(np.arange(n), order[fold::PARTS])
-        part = of.subset(rest)
-        counts = np.bincount(part.groups, minlength=len(quota))
-        wanted = np.minimum(np.maximum(np.round(share * counts).astype(int), quota > 0), counts)
+        test_idx = np.sort(order[fold::PARTS])
+        train_idx = np.setdiff1d(np.arange(n), test_idx)
+        train, test = samples.subset(train_idx), samples.subset(test_idx)
+        counts = np.bincount(train.groups, minlength=len(quota))
+        fold_quota = np.minimum(np.maximum(np.round(share * counts).astype(int), quota > 0), counts)
         for i, (name, rule) in enumerate(RULES.items()):
-            kept = rest[rule(part, wanted, seed + fold, silent)[: wanted.sum()]]
-            results[name] += _reached(of.subset(kept), of.subset(held)) / FOLDS
+            kept_idx = train_idx[rule(train, fold_quota, seed + fold, silent)[: fold_quota.sum()]]
+            results[name] += _held_out_score(samples.subset(kept_idx), test) / FOLDS
             done = fold * len(RULES) + i + 1
             progress("try rules on held-out samples", done, FOLDS * len(RULES))
     return results
 
 
-def _reached(kept: Candidates, held: Candidates) -> float:
-    rows, other = kept.rows.numpy(), held.rows.numpy()
-    if not kept.is_classification:
-        fits = (Ridge(1 / c).fit(rows, kept.targets.numpy()) for c in STRENGTHS)
-        return max(fit.score(other, held.targets.numpy(), held.weight) for fit in fits)
-    if len(np.unique(kept.groups)) < 2:
-        return float(np.average(held.groups == kept.groups[0], weights=held.weight))
-    with warnings.catch_warnings():  # an unfinished fit judges as well
+def _held_out_score(train: Candidates, test: Candidates) -> float:
+    """Fit linear models to the kept samples; return the best one's held-out score."""
+    rows, test_rows = train.rows.numpy(), test.rows.numpy()
+    if not train.is_classification:
+        fits = (Ridge(1 / c).fit(rows, train.targets.numpy()) for c in STRENGTHS)
+        return max(fit.score(test_rows, test.targets.numpy(), test.weight) for fit in fits)
+    if len(np.unique(train.groups)) < 2:
+        return float(np.average(test.groups == train.groups[0], weights=test.weight))
+    with warnings.catch_warnings():  # an unfinished fit scores as well
         warnings.simplefilter("ignore", ConvergenceWarning)
         fits = [
-            LogisticRegression(C=c, max_iter=MOST_ITERATIONS, tol=1e-3).fit(rows, kept.groups)
+            LogisticRegression(C=c, max_iter=MOST_ITERATIONS, tol=1e-3).fit(rows, train.groups)
             for c in STRENGTHS
         ]
-    return max(fit.score(other, held.groups, held.weight) for fit in fits)
+    return max(fit.score(test_rows, test.groups, test.weight) for fit in fits)

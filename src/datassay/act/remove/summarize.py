@@ -13,8 +13,9 @@ import torch
 from jaxtyping import Float, Int
 
 from datassay import rules
+from datassay.act.remove import rules as keep_rules
 from datassay.act.remove.growth import unit_rows
-from datassay.act.remove.rules import RULES, Candidates, places_in_group, quota_of, tried
+from datassay.act.remove.rules import Candidates, places_in_group, quota_of
 from datassay.act.settings import KEEP_RULES, Keeping
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
@@ -34,7 +35,7 @@ AUTO, INFORMATION = "auto", "information"
 
 @result
 class KeepSet(Tabular):
-    """Which samples to keep.
+    """The samples to keep, and the order in which the others were removed.
 
     Attributes:
         keep: [kept] positions in the training set, ascending.
@@ -65,8 +66,8 @@ class KeepSet(Tabular):
         The order was made for one fraction. The best set at another need not be a part of this one:
         for several fractions call `summarize` for each.
         """
-        kept = self.kept_order if len(self.kept_order) else self.keep
-        return np.concatenate([self.removed, kept])
+        kept_order = self.kept_order if len(self.kept_order) else self.keep
+        return np.concatenate([self.removed, kept_order])
 
     @property
     def added_first(self) -> Int[np.ndarray, " n"]:
@@ -74,12 +75,12 @@ class KeepSet(Tabular):
         return self.removed_first[::-1]
 
     def to_table(self) -> pa.Table:
-        """One row per kept sample: position, id."""
+        """Return one row per kept sample: position, id."""
         return pa.table({"position": self.keep, "id": self.kept_ids})
 
 
 def suspects_first(information: np.ndarray, issues: LabelIssues) -> np.ndarray:
-    """The order of removal that drops likely label errors, then what informs least."""
+    """Order samples for removal: likely label errors first, then what informs least."""
     # A wrong label is informative, so removing the lowest information alone would keep it to the
     # end.
     lowest = np.argsort(information, kind="stable")
@@ -87,24 +88,24 @@ def suspects_first(information: np.ndarray, issues: LabelIssues) -> np.ndarray:
 
 
 def least_of_each(classes: Int[np.ndarray, " n"], target: int) -> Int[np.ndarray, " k"]:
-    """How many of each class are to stay at least."""
+    """Return how many samples of each class must stay."""
     counts = np.bincount(classes)
-    least = LEAST_SHARE * target / len(classes) * counts
-    rounded = (np.ceil(least), np.maximum(np.floor(least), counts > 0), np.floor(least))
-    return next(one for one in rounded if one.sum() <= target).astype(int)
+    exact = LEAST_SHARE * target / len(classes) * counts
+    roundings = (np.ceil(exact), np.maximum(np.floor(exact), counts > 0), np.floor(exact))
+    return next(minimum for minimum in roundings if minimum.sum() <= target).astype(int)
 
 
-def _spared(
+def _take_spare(
     order: Int[np.ndarray, " m"],
     classes: Int[np.ndarray, " n"],
     target: int,
     removed: Int[np.ndarray, " removed"],
-    most: int,
+    limit: int,
 ) -> Int[np.ndarray, " s"]:
-    """The first of some samples that their classes can spare; at most `most`."""
-    least = least_of_each(classes, target)
-    room = np.bincount(classes) - np.bincount(classes[removed], minlength=len(least)) - least
-    return order[places_in_group(classes[order]) < room[classes[order]]][:most]
+    """Return the first samples of an order that their classes can spare, at most `limit`."""
+    n_least = least_of_each(classes, target)
+    n_spare = np.bincount(classes) - np.bincount(classes[removed], minlength=len(n_least)) - n_least
+    return order[places_in_group(classes[order]) < n_spare[classes[order]]][:limit]
 
 
 @checks_arguments
@@ -184,30 +185,31 @@ def summarize(
         raise SettingError(f"fraction must keep at least 2 samples; {fraction} of {n} is {target}.")
     classes = np.zeros(n, int) if lin.labels is None else np.asarray(lin.labels)
     suspects = np.empty(0, int) if issues is None else issues.suspects
-    dropped = _spared(suspects, classes, target, suspects[:0], n - target)
+    suspects_out = _take_spare(suspects, classes, target, suspects[:0], n - target)
     results: dict[str, float] = {}
     if iterative or rule == INFORMATION:
         rule = INFORMATION
-        scored = partial(sample_information, smoothing=smoothing, **run)
+        score = partial(sample_information, smoothing=smoothing, **run)
         size = step if iterative else 1.0
-        order = _by_information(lin, classes, target, dropped, size, scored, progress)
+        order = _order_by_information(lin, classes, target, suspects_out, size, score, progress)
     else:
-        stay = np.setdiff1d(np.arange(n), dropped)
+        stay = np.setdiff1d(np.arange(n), suspects_out)
         weight = np.ones(n) if issues is None else 1 - issues.probability
-        some = Candidates(
+        candidates = Candidates(
             unit_rows(lin, seed)[stay], _targets(lin)[stay], classes[stay], weight[stay],
             lin.labels is not None,
         )  # fmt: skip
-        least = least_of_each(classes, target)
-        quota = quota_of(np.bincount(some.groups, minlength=len(least)), least, target)
+        n_least = least_of_each(classes, target)
+        quota = quota_of(np.bincount(candidates.groups, minlength=len(n_least)), n_least, target)
         if rule == AUTO:
-            results = tried(some, quota, seed, progress)
+            results = keep_rules.compare_rules(candidates, quota, seed, progress)
             rule = max(results, key=lambda name: results[name])
-        order = np.concatenate([dropped, stay[RULES[rule](some, quota, seed, progress)[::-1]]])
-    removed, kept = order[: n - target], order[n - target :]
-    keep = np.sort(kept)
+        best_first = keep_rules.RULES[rule](candidates, quota, seed, progress)
+        order = np.concatenate([suspects_out, stay[best_first[::-1]]])
+    removed, kept_idx = order[: n - target], order[n - target :]
+    keep = np.sort(kept_idx)
     values = np.array(list(results.values()))
-    return KeepSet(keep, removed, lin.ids[keep], iterative, rule, kept, tuple(results), values)
+    return KeepSet(keep, removed, lin.ids[keep], iterative, rule, kept_idx, tuple(results), values)
 
 
 def _targets(lin: Linearization) -> Float[torch.Tensor, "n k"]:
@@ -219,26 +221,26 @@ def _targets(lin: Linearization) -> Float[torch.Tensor, "n k"]:
     return (centred / torch.where(spread > 0, spread, 1.0)).float()
 
 
-def _by_information(
+def _order_by_information(
     lin: Linearization,
     classes: Int[np.ndarray, " n"],
     target: int,
     dropped: Int[np.ndarray, " gone"],
     step: float,
-    scored: Callable[[Linearization], SampleInformation],
+    score: Callable[[Linearization], SampleInformation],
     progress: Progress,
 ) -> Int[np.ndarray, " n"]:
-    """All positions in the order of removal; a step of 1 scores once."""
+    """Order all positions for removal, rescoring after each step; a step of 1 scores once."""
     removed = dropped
     keep = np.setdiff1d(np.arange(len(lin)), removed)
-    going = len(lin) - target
+    n_removals = len(lin) - target
     while len(keep) > target:
         size = min(max(1, round(step * len(keep))), len(keep) - target)
-        information = scored(lin if not len(removed) else lin.subset(keep)).information
+        information = score(lin if not len(removed) else lin.subset(keep)).information
         lowest = np.argsort(information, kind="stable")
-        some = _spared(keep[lowest], classes, target, removed, size)
-        removed = np.concatenate([removed, some])
+        batch = _take_spare(keep[lowest], classes, target, removed, size)
+        removed = np.concatenate([removed, batch])
         keep = keep[lowest]  # in the order in which they would go next
-        keep = keep[~np.isin(keep, some)]
-        progress("remove what informs least", len(removed), going)
+        keep = keep[~np.isin(keep, batch)]
+        progress("remove what informs least", len(removed), n_removals)
     return np.concatenate([removed, keep])

@@ -1,4 +1,4 @@
-"""What decisions make of labels: which samples stay, and with which label."""
+"""Decisions applied to labels: which samples stay, and with which label."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DIGITS = 1e-3  # given targets are compared as they were shown, with four digits
 
 @result
 class Corrections:
-    """Decisions carried out on n labels, in the order of the samples.
+    """Decisions applied to n labels, in the order of the samples.
 
     Attributes:
         keep: [n], False where the sample is removed.
@@ -42,22 +42,22 @@ def corrections(
     y: Shaped[np.ndarray, " n *k"],
     class_names: tuple[str, ...],
 ) -> Corrections:
-    """What decisions make of labels."""
-    # "relabel" gives the new label, "remove" drops the sample, "keep" and "unsure" change nothing.
-    indices = {str(name): i for i, name in enumerate(ids.tolist())}
-    if unknown := [str(d.id) for d in decisions if str(d.id) not in indices]:
+    """Apply decisions to labels: "relabel" sets the label, "remove" drops the sample."""
+    # "keep" and "unsure" change nothing.
+    position_of_id = {str(name): i for i, name in enumerate(ids.tolist())}
+    if unknown := [str(d.id) for d in decisions if str(d.id) not in position_of_id]:
         raise DataError(
-            f"decisions must be about samples of the data; they have no id {_some(unknown)}. Name "
+            f"decisions must be about samples of the data; they have no id {_join(unknown)}. Name "
             "the data that were reviewed, and the id column with --ids."
         )
     relabels = [d for d in decisions if d.decision == RELABEL]
-    positions = np.array([indices[str(d.id)] for d in decisions], dtype=np.int64)
-    index = {name: i for i, name in enumerate(class_names)}
-    unknown = sorted({d.label for d in relabels if d.label not in index})
+    positions = np.array([position_of_id[str(d.id)] for d in decisions], dtype=np.int64)
+    class_index = {name: i for i, name in enumerate(class_names)}
+    unknown = sorted({d.label for d in relabels if d.label not in class_index})
     if class_names and unknown:
         raise DataError(
-            f"a new label must be a class of the data; they have no class {_some(unknown)}. The "
-            f"classes are {_some(class_names)}."
+            f"a new label must be a class of the data; they have no class {_join(unknown)}. The "
+            f"classes are {_join(class_names)}."
         )
     if not class_names and relabels and y.ndim > 1:
         raise DataError(
@@ -70,17 +70,17 @@ def corrections(
     keep = np.ones(len(ids), dtype=bool)
     keep[[p for p, d in zip(positions, decisions, strict=True) if d.decision == REMOVE]] = False
     changed = [p for p, d in zip(positions, decisions, strict=True) if d.decision == RELABEL]
-    labels = [index[d.label] if class_names else _target(d) for d in relabels]
+    labels = [class_index[d.label] if class_names else _parse_target(d) for d in relabels]
     # Whole numbers stay so while all new ones are: floats round them beyond 2^53.
-    are_whole = all(isinstance(one, int) and abs(one) < 2**63 for one in labels)
-    new = y.copy() if are_whole or y.dtype.kind == "f" else y.astype(np.float64)
+    are_whole = all(isinstance(label, int) and abs(label) < 2**63 for label in labels)
+    new_y = y.copy() if are_whole or y.dtype.kind == "f" else y.astype(np.float64)
     if changed:
-        new[changed] = labels
-    return Corrections(keep, new, (new != y).reshape(len(y), -1).any(axis=1), positions)
+        new_y[changed] = labels
+    return Corrections(keep, new_y, (new_y != y).reshape(len(y), -1).any(axis=1), positions)
 
 
 def corrected(samples: SampleSet, decisions: Decisions) -> SampleSet:
-    """The samples as decided: with new labels, and without those that were removed.
+    """Apply decisions to samples: with new labels, and without the samples removed.
 
     Args:
         samples: with the labels that were seen.
@@ -90,30 +90,30 @@ def corrected(samples: SampleSet, decisions: Decisions) -> SampleSet:
         The samples that stay, in their order, with their ids.
 
     Raises:
-        DataError: as `mending`.
+        DataError: an id or a class is unknown, or a label is not the one that was reviewed.
     """
     changes = corrections(decisions.decisions, samples.ids, samples.y, samples.class_names)
     return replace(samples, y=changes.y).subset(changes.keep)
 
 
-def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(name if len(name) <= 80 else f"{name[:79]}…" for name in names[:SHOWN])
-    return shown + f" and {len(names) - SHOWN:,} more" * (len(names) > SHOWN)
+def _join(names: Sequence[str]) -> str:
+    text = ", ".join(name if len(name) <= 80 else f"{name[:79]}…" for name in names[:SHOWN])
+    return text + f" and {len(names) - SHOWN:,} more" * (len(names) > SHOWN)
 
 
 def _check_given(decision: Decision, label: float, class_names: tuple[str, ...]) -> None:
-    """Refuse a decision about another label than the data have; an empty one was not given."""
-    now = label_word(class_names, label)
-    seen = math.nan if class_names else _number(decision.given)
-    if now != decision.given and not math.isclose(seen, label, rel_tol=DIGITS):
+    """Raise if a decision is about another label than the data have; an empty one passes."""
+    data_label = label_word(class_names, label)
+    reviewed_target = math.nan if class_names else _parse_number(decision.given)
+    if data_label != decision.given and not math.isclose(reviewed_target, label, rel_tol=DIGITS):
         raise DataError(
             f"the label of {decision.id} must be the one that was reviewed, {decision.given!r}; "
-            f"the data have {now!r}. Name the data that were reviewed; labels that a run flipped "
-            "with --noise are in no file."
+            f"the data have {data_label!r}. Name the data that were reviewed; labels that a run "
+            "flipped with --noise are in no file."
         )
 
 
-def _target(decision: Decision) -> float:
+def _parse_target(decision: Decision) -> float:
     try:
         return number_of(decision.label)
     except ValueError:
@@ -123,7 +123,7 @@ def _target(decision: Decision) -> float:
         ) from None
 
 
-def _number(text: str) -> float:
+def _parse_number(text: str) -> float:
     try:
         return number_of(text)
     except ValueError:

@@ -91,10 +91,10 @@ class Decisions:
         return len(self.decisions)
 
     def to_table(self) -> pa.Table:
-        """One row per decision; the schema's metadata say of which data."""
+        """Return one row per decision; the schema's metadata identify the data."""
         rows = self.decisions
         ids = pa.array([row.id for row in rows]) if rows else pa.array([], pa.string())
-        about = {name: getattr(self, name) for name in ABOUT}
+        metadata = {name: getattr(self, name) for name in ABOUT}
         return pa.table({
             "id": ids,
             "decision": pa.array([row.decision for row in rows], pa.string()),
@@ -102,69 +102,69 @@ class Decisions:
             "given": pa.array([row.given for row in rows], pa.string()),
             "when": pa.array([row.when for row in rows], pa.timestamp("us", "UTC")),
             "seen_score": pa.array([row.seen_score for row in rows], pa.float64()),
-        }).replace_schema_metadata({METADATA: json.dumps(about).encode()})
+        }).replace_schema_metadata({METADATA: json.dumps(metadata).encode()})
 
 
 def label_word(class_names: tuple[str, ...], label: Any) -> str:
-    """A label as decisions have it."""
+    """Format a label as decisions store it: its class name, or its number as text."""
     return class_names[int(label)] if class_names else numeral(label)
 
 
 def read_decisions(path: str | Path) -> Decisions:
-    """Decisions from a file, with those in the journal beside it."""
+    """Read decisions from a file, updated by the journal beside it."""
     path = Path(path)
     if not path.exists():
         raise DataError(f"{path} must be a file of decisions; there is none. Check the path.")
     with reading(path):
-        lines, is_beside = added(path)  # before the file
-    rows, about = _of_json(path) if path.suffix.lower() == ".json" else _of_parquet(path)
-    made = {row[0]: _decision(path, *row) for row in rows}
-    if len(made) < len(rows):
-        twice = Counter(row[0] for row in rows).most_common(1)[0][0]
-        raise DataError(f"{path} must decide once about a sample; {twice} occurs more than once.")
-    before = [] if is_beside else list(map(astuple, made.values()))
+        lines, fits_file = added(path)  # before the file
+    rows, metadata = _read_json(path) if path.suffix.lower() == ".json" else _read_parquet(path)
+    by_id = {row[0]: _make_decision(path, *row) for row in rows}
+    if len(by_id) < len(rows):
+        repeat = Counter(row[0] for row in rows).most_common(1)[0][0]
+        raise DataError(f"{path} must decide once about a sample; {repeat} occurs more than once.")
+    file_decisions = [] if fits_file else list(map(astuple, by_id.values()))
     try:
         for row in (row for line in lines for row in line):
-            made.pop(row["id"], None)  # a new one comes last
+            by_id.pop(row["id"], None)  # a new one comes last
             if row["decision"] is not None:
                 row["when"] = datetime.fromisoformat(row["when"])
-                made[row["id"]] = _decision(path, *(row[name] for name in COLUMNS))
+                by_id[row["id"]] = _make_decision(path, *(row[name] for name in COLUMNS))
     except (LookupError, TypeError, ValueError) as error:
         raise DataError(
             f"{path.name}.journal must be as datassay view wrote it; it is not ({error!r}). "
             f"Correct it; without it {path.name} has only the earlier decisions."
         ) from error
-    if not is_beside and list(map(astuple, made.values())) != before:
+    if not fits_file and list(map(astuple, by_id.values())) != file_decisions:
         raise DataError(
             f"{path} must be the file that {path.name}.journal was begun with; it is another, "
             "and the journal has other decisions. Put that file back, or delete the journal."
         )
-    digest, name, classes, inputs = (about.get(key) for key in ABOUT)
+    digest, name, classes, inputs = (metadata.get(key) for key in ABOUT)
     if not isinstance(classes or [], list) or not isinstance(inputs or {}, dict):
         raise DataError(
             f"{path} must say of which data it is, class_names as a list and inputs as an object; "
             f"got {classes!r:.40} and {inputs!r:.40}. Give the file as it was written."
         )
     return Decisions(
-        tuple(made.values()), str(digest or ""), str(name or ""), tuple(map(str, classes or ())),
+        tuple(by_id.values()), str(digest or ""), str(name or ""), tuple(map(str, classes or ())),
         inputs or {},
     )  # fmt: skip
 
 
 def journal_line(changes: Iterable[tuple[str | int, Decision | None]]) -> list[dict[str, Any]]:
-    """Decisions as the journal has them, one object a sample; None: taken back."""
+    """Return decisions as the journal stores them, one object a sample; None: taken back."""
     return [
-        {"id": name, "decision": None} if one is None else {**asdict(one), "when": str(one.when)}
-        for name, one in changes
+        {"id": name, "decision": None} if row is None else {**asdict(row), "when": str(row.when)}
+        for name, row in changes
     ]
 
 
-def _of_parquet(path: Path) -> tuple[list[tuple], dict[str, Any]]:
-    with reading(path), path.open("rb") as opened:
-        if opened.read(4) != b"PAR1":
+def _read_parquet(path: Path) -> tuple[list[tuple], dict[str, Any]]:
+    with reading(path), path.open("rb") as file:
+        if file.read(4) != b"PAR1":
             raise DataError(f"{path} {NONE_HERE}")
-        table = pq.ParquetFile(opened).read()
-        about = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
+        table = pq.ParquetFile(file).read()
+        metadata = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
     if missing := [name for name in COLUMNS if name not in table.column_names]:
         raise DataError(
             f"{path} must have the columns {', '.join(COLUMNS)}; it lacks {', '.join(missing)}. "
@@ -174,52 +174,53 @@ def _of_parquet(path: Path) -> tuple[list[tuple], dict[str, Any]]:
     if pt.is_timestamp((when := table["when"]).type):  # as lists they take long
         times = when.cast(pa.timestamp("us")).to_numpy().tolist()
         table = table.drop_columns("when")
-        columns["when"] = [one and one.replace(tzinfo=UTC) for one in times]
+        columns["when"] = [time and time.replace(tzinfo=UTC) for time in times]
     columns |= table.to_pydict()
     rows = zip(*(columns[name] for name in COLUMNS), strict=True)
-    return list(rows), about if isinstance(about, dict) else {}
+    return list(rows), metadata if isinstance(metadata, dict) else {}
 
 
-def _of_json(path: Path) -> tuple[list[tuple], dict[str, Any]]:
+def _read_json(path: Path) -> tuple[list[tuple], dict[str, Any]]:
     if path.stat().st_size > LARGEST:
         raise DataError(f"{path} must be a file of decisions; it is larger than one can be.")
     try:
         with reading(path):
-            whole = json.loads(path.read_text(encoding="utf-8"))
-        about = whole[METADATA.decode()]
-        whole_ids = bool(about.get("integer_ids"))  # as texts: JavaScript rounds beyond 2^53
+            document = json.loads(path.read_text(encoding="utf-8"))
+        metadata = document[METADATA.decode()]
+        are_integers = bool(metadata.get("integer_ids"))  # as texts: JavaScript rounds beyond 2^53
         return [
             (
-                int(row["id"]) if whole_ids else str(row["id"]),
+                int(row["id"]) if are_integers else str(row["id"]),
                 row["decision"],
                 row["label"] and str(row["label"]),
                 str(row["given"]),
                 datetime.fromisoformat(row["when"]).astimezone(UTC),
                 None if row["seen_score"] is None else float(row["seen_score"]),
             )
-            for row in whole["decisions"]
-        ], about
+            for row in document["decisions"]
+        ], metadata
     except DataError:
         raise
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise DataError(f"{path} {NONE_HERE}") from error
 
 
-def _decision(
-    path: Path, name: Any, kind: Any, label: Any, given: Any, when: Any, seen: Any
+def _make_decision(
+    path: Path, name: Any, kind: Any, label: Any, seen_label: Any, when: Any, score: Any
 ) -> Decision:
-    label, given = label or "", given or ""
-    seen = None if seen != seen else seen  # pandas has NaN for none
+    """Check the fields of one row of a file of decisions, and return the decision."""
+    label, seen_label = label or "", seen_label or ""
+    score = None if score != score else score  # pandas has NaN for none
     if kind not in KINDS or not isinstance(label, str) or (kind == RELABEL) != bool(label):
         raise DataError(
             f"{path} must decide {', '.join(KINDS)}, with a label where it is {RELABEL}; "
             f"for id {name} it has {kind!r} and {label!r}. Correct that row."
         )
-    is_share = seen is None or (type(seen) in (int, float) and 0 <= seen <= 1)
+    is_share = score is None or (type(score) in (int, float) and 0 <= score <= 1)
     is_id = type(name) in (str, int)  # not True
-    if not (is_id and isinstance(when, datetime) and isinstance(given, str) and is_share):
+    if not (is_id and isinstance(when, datetime) and isinstance(seen_label, str) and is_share):
         raise DataError(
             f"{path} must say of each decision which id, when, which label was given, and how "
-            f"likely wrong; got {name!r}, {when!r}, {given!r} and {seen!r}. Correct that row."
+            f"likely wrong; got {name!r}, {when!r}, {seen_label!r} and {score!r}. Correct that row."
         )
-    return Decision(name, kind, given, label, when, seen)
+    return Decision(name, kind, seen_label, label, when, score)

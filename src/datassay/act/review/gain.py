@@ -1,8 +1,8 @@
 """What a review gained: the same model trained on the samples before and after it, held-out paired.
 
 Held-out labels may have been corrected too. The gain counts on held-out samples whose label both
-sides agree on: neither was changed nor removed. By labels as they are now, or as they were, either
-side would be judged by what it learnt from; both are reported with it.
+sides agree on: neither changed nor removed. By the present or by the earlier labels, one side would
+be scored by what it learnt from; both scores are reported as well.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Corrected:
         samples: n of them, as they were.
         y: [n] or [n, k], their labels now; of those that are removed the earlier ones.
         keep: [n], which are still there.
-        suspected: [n], whose targets are suspected still, and judge neither side; None: none.
+        suspected: [n], targets that are still suspected and score neither side; None: none.
     """
 
     samples: SampleSet
@@ -44,24 +44,24 @@ class Corrected:
 
     @property
     def is_new(self) -> Bool[np.ndarray, " n"]:
-        """Which have another label now."""
+        """Mask of the samples whose label has changed."""
         return (self.y != self.samples.y).reshape(len(self.keep), -1).any(axis=1)
 
     @property
     def is_agreed(self) -> Bool[np.ndarray, " n"]:
-        """Which have the same label before and after, and none that is suspected."""
+        """Mask of the samples whose label is unchanged and not suspected."""
         agreed = self.keep & ~self.is_new
         return agreed if self.suspected is None else agreed & ~self.suspected
 
     def subset(self, rows: np.ndarray) -> Corrected:
-        """Those at some positions, [m] integers or an [n] mask."""
+        """Select samples by [m] integers or an [n] mask."""
         suspected = None if self.suspected is None else self.suspected[rows]
         return Corrected(self.samples.subset(rows), self.y[rows], self.keep[rows], suspected)
 
 
 @result
 class Trial:
-    """Samples to learn from, and others to judge by that neither side learns from.
+    """Training samples, and held-out samples that score both sides.
 
     Attributes:
         train: before and after.
@@ -98,7 +98,7 @@ class GainRow:
 
     @property
     def gain(self) -> float:
-        """What the review changed."""
+        """Change of the score by the review."""
         return self.after - self.before
 
 
@@ -121,11 +121,11 @@ class ReviewGain(Tabular):
 
     @property
     def gain(self) -> float:
-        """On labels that both agree on."""
+        """Gain by the labels that both sides agree on."""
         return self.rows[0].gain
 
     def to_table(self) -> pa.Table:
-        """One row per kind of labels: the fields of GainRow."""
+        """Return one row per kind of labels: the fields of GainRow."""
         names = field_names(GainRow)
         return pa.table({name: [getattr(row, name) for row in self.rows] for name in names})
 
@@ -140,11 +140,11 @@ class BeforeAfter:
         n_removed: samples that are removed.
         n: training samples (before, after).
         suspects: suspected labels among them (before, after).
-        confirmed: suspects of now that somebody looked at and kept.
+        confirmed: present suspects that somebody reviewed and kept.
         expected_wrong: share of the training labels expected to be wrong (before, after).
         gain: None where nothing was trained.
         why_none: why not; else empty.
-        other_model: what judged the labels before, where that was another model; else empty.
+        other_model: the model that scored the labels before, if it was another; else empty.
     """
 
     relabelled: tuple[tuple[str, str, int], ...]
@@ -160,53 +160,53 @@ class BeforeAfter:
 
 
 def review_gain(trials: Sequence[Trial], progress: Progress = silent) -> ReviewGain | None:
-    """Train the same model on the samples before and after a review, and ask both the same."""
+    """Train the same model on the samples before and after a review, and score both alike."""
     # Source: ours; the interval is that of `stats.paired`, over seeds and held-out samples.
-    predicted: list[tuple[np.ndarray, np.ndarray]] = []
+    outputs: list[tuple[np.ndarray, np.ndarray]] = []
     for trial in trials:
         train = trial.train
-        after = Action("review", "As reviewed", train.y, train.keep.astype(float), 0)
+        as_reviewed = Action("review", "As reviewed", train.y, train.keep.astype(float), 0)
         sides = []
-        for action in (as_it_is(train.samples), after):
-            progress(STEP, 2 * len(predicted) + len(sides), 2 * len(trials))
+        for action in (as_it_is(train.samples), as_reviewed):
+            progress(STEP, 2 * len(outputs) + len(sides), 2 * len(trials))
             sides.append(predictions(trial.learner, train.samples, trial.held_out.samples, action))
-        predicted.append((sides[0], sides[1]))
+        outputs.append((sides[0], sides[1]))
     progress(STEP, 2 * len(trials), 2 * len(trials))
-    every = [np.ones(len(t.held_out.keep), dtype=bool) for t in trials]
-    kept = [t.held_out.keep for t in trials]
-    agreed = [t.held_out.is_agreed for t in trials]
-    if sum(int(one.sum()) for one in agreed) < 2:
+    all_masks = [np.ones(len(t.held_out.keep), dtype=bool) for t in trials]
+    kept_masks = [t.held_out.keep for t in trials]
+    agreed_masks = [t.held_out.is_agreed for t in trials]
+    if sum(int(mask.sum()) for mask in agreed_masks) < 2:
         return None
-    rows = [_row(AGREED, trials, predicted, agreed, is_now=False)]
-    if not all(one.all() for one in agreed):
-        rows += [_row(NOW, trials, predicted, kept, is_now=True)]
-        rows += [_row(EARLIER, trials, predicted, every, is_now=False)]
+    rows = [_compare_sides(AGREED, trials, outputs, agreed_masks, is_now=False)]
+    if not all(mask.all() for mask in agreed_masks):
+        rows += [_compare_sides(NOW, trials, outputs, kept_masks, is_now=True)]
+        rows += [_compare_sides(EARLIER, trials, outputs, all_masks, is_now=False)]
     results = tuple(row for row, _ in rows)
     return ReviewGain(results, rows[0][1], trials[0].learner.repeats, len(trials))
 
 
-def _row(
-    by: str,
+def _compare_sides(
+    labels: str,
     trials: Sequence[Trial],
-    predicted: Sequence[tuple[Float[np.ndarray, "_ _ _"], Float[np.ndarray, "_ _ _"]]],
-    chosen: Sequence[Bool[np.ndarray, " _"]],
+    outputs: Sequence[tuple[Float[np.ndarray, "_ _ _"], Float[np.ndarray, "_ _ _"]]],
+    masks: Sequence[Bool[np.ndarray, " _"]],
     *,
     is_now: bool,
 ) -> tuple[GainRow, str]:
-    """Scores of both sides on chosen held-out samples, and the metric."""
-    each, units, groups, metric = [], [], [], ""
-    for trial, sides, rows in zip(trials, predicted, chosen, strict=True):
+    """Score both sides on the masked held-out samples; return the row and the metric."""
+    scores, units, groups, metric = [], [], [], ""
+    for trial, sides, mask in zip(trials, outputs, masks, strict=True):
         held_out, train = trial.held_out, trial.train.samples
         samples = replace(held_out.samples, y=held_out.y) if is_now else held_out.samples
-        if not rows.any():
+        if not mask.any():
             continue
-        rule = yardstick(samples.subset(rows), train, None)
-        groups.append(None if samples.groups is None else samples.groups[rows])
-        each.append(tuple(rule.scores(side[:, rows]) for side in sides))
+        rule = yardstick(samples.subset(mask), train, None)
+        groups.append(None if samples.groups is None else samples.groups[mask])
+        scores.append(tuple(rule.scores(side[:, mask]) for side in sides))
         units.append(rule.unit)
         metric = rule.metric
-    before, after = (float(np.concatenate([one[s].mean(0) for one in each]).mean()) for s in (0, 1))
-    changes = by_groups([b - a for a, b in each], groups)
-    outcome = paired(changes, float(np.mean(units)))
-    n = sum(int(rows.sum()) for rows in chosen)
-    return GainRow(by, n, before, after, outcome.low, outcome.high, outcome.verdict), metric
+    means = [float(np.concatenate([pair[s].mean(0) for pair in scores]).mean()) for s in (0, 1)]
+    changes = by_groups([b - a for a, b in scores], groups)
+    gain = paired(changes, float(np.mean(units)))
+    n = sum(int(mask.sum()) for mask in masks)
+    return GainRow(labels, n, means[0], means[1], gain.low, gain.high, gain.verdict), metric

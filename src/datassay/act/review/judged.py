@@ -23,7 +23,7 @@ FIELDS = ("labels", "log_posterior", "log_odds", "coordinates")
 
 @result
 class Judged:
-    """How a run judged n labels, before anybody looked.
+    """How a run scored n labels, before any review.
 
     Attributes:
         labels: given, [n]; −1 of numbers and of several labels per sample.
@@ -59,18 +59,18 @@ class Judged:
 
 
 def judged(lin: Linearization, issues: LabelIssues) -> Judged:
-    """What a review needs of a run.
+    """Return what a review needs of a run: labels, posteriors, log odds and coordinates.
 
     Args:
         lin: the linearisation.
         issues: of the same samples.
 
     Returns:
-        It in small: float32, places float16.
+        All that a review needs: float32, coordinates float16.
     """
     n, labels = len(lin), issues.given_label
     posterior, log_odds = issues.posterior, issues.score
-    if posterior is None:  # of numbers the score is none, and orders those that are surely right
+    if posterior is None:  # numbers have no score; log odds then order the surely right ones
         p = issues.probability.clip(SMALLEST, 1 - ROUNDING)
         order = np.where(p > SMALLEST, 0.0, np.nan_to_num(log_odds / (1 + np.abs(log_odds))))
         log_odds = np.log(p) - np.log1p(-p) + order
@@ -86,13 +86,13 @@ def judged(lin: Linearization, issues: LabelIssues) -> Judged:
 
 
 def read_judged(path: str | Path) -> Judged:
-    """What a run wrote of its labels.
+    """Read how a run judged its labels.
 
     Args:
         path: of review.npz in the run's folder.
 
     Returns:
-        It.
+        The labels as the run judged them.
 
     Raises:
         DataError: there is no such file, or it holds something else.
@@ -101,26 +101,26 @@ def read_judged(path: str | Path) -> Judged:
     if not path.exists():
         raise DataError(f"{path} must be a file of a run; there is none. Run again to get it.")
     with reading(path), np.load(path, allow_pickle=False) as file:
-        results = {name: file[name] for name in FIELDS if name in file.files}
+        arrays = {name: file[name] for name in FIELDS if name in file.files}
         share = file["share"] if "share" in file.files else np.empty(0)
-    shapes = {name: array.shape for name, array in results.items()}
-    n = len(results["labels"]) if results.get("labels", np.empty(())).ndim == 1 else -1
-    whole = shapes.keys() == set(FIELDS) and all(
+    shapes = {name: array.shape for name, array in arrays.items()}
+    n = len(arrays["labels"]) if arrays.get("labels", np.empty(())).ndim == 1 else -1
+    is_valid = shapes.keys() == set(FIELDS) and all(
         shape[:1] == (n,) and len(shape) == 1 + (name in ("log_posterior", "coordinates"))
         for name, shape in shapes.items()
     )
-    whole &= share.shape == (2,) and bool(0 <= share[0] <= share[1] <= 1)
-    if not whole:
+    is_valid &= share.shape == (2,) and bool(0 <= share[0] <= share[1] <= 1)
+    if not is_valid:
         raise DataError(
             f"{path} must hold {', '.join(FIELDS)}, one row per sample, and share; got {shapes}. "
             "Take the file that datassay run wrote."
         )
-    return Judged(**results, share=(float(share[0]), float(share[1])))
+    return Judged(**arrays, share=(float(share[0]), float(share[1])))
 
 
 def coordinates(lin: Linearization) -> Float[np.ndarray, "n r"]:
-    """The leading coordinates of each sample under the kernel, of unit length."""
-    # With Θ = QℓQᵀ, place_i ∝ (ℓ_p^¼ Q_ip) over the PLACES largest modes: half way between the
+    """Return each sample's leading coordinates under the kernel, of unit length."""
+    # With Θ = QℓQᵀ, row i ∝ (ℓ_p^¼ Q_ip) over the COORDINATES largest modes: half way between the
     # kernel itself, which one mode can rule, and all modes alike.
     basis = eigenbasis(lin)
     rows = basis.leading(COORDINATES)

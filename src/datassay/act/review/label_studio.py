@@ -19,15 +19,14 @@ from datassay.act.review.decisions import (
 from datassay.data.source import reading
 from datassay.errors import DataError
 
-# Names of the controls, and of what a task holds besides its sample, as `datassay export` writes
-# it.
+# Names of the controls, and of a task's further fields, as `datassay export` writes them.
 LABEL, FATE = "label", "fate"
 ID, GIVEN, SEEN = "sample_id", "given_label", "wrong_probability"
 DIGEST, INPUTS = "data_digest", "data_inputs"
 
 
 def read_label_studio(path: str | Path) -> Decisions:
-    """Decisions from what Label Studio exports as JSON of a project of `datassay export`."""
+    """Read decisions from Label Studio's JSON export of a project of `datassay export`."""
     # The latest annotation of a sample counts. A label other than the given one is "relabel", the
     # given one is "keep"; "remove" or "unsure" where that was chosen, or the task was skipped. A
     # task without an annotation was not decided on.
@@ -43,13 +42,13 @@ def read_label_studio(path: str | Path) -> Decisions:
         )
     with reading(path):
         digests = {str(task["data"][DIGEST]) for task in tasks}
-        made = [_decision(task, path) for task in tasks]
+        by_task = [_read_task(task, path) for task in tasks]
     if len(digests) > 1:
         raise DataError(f"{path} must be about one data set; it has tasks of {len(digests)}.")
     inputs = tasks[0]["data"].get(INPUTS) or {} if tasks else {}
-    results = sorted((one for one in made if one is not None), key=lambda one: one.when)
-    latest = {one.id: one for one in results}  # a project may hold a sample twice
-    decisions = [one for one in results if latest[one.id] is one]
+    by_time = sorted((d for d in by_task if d is not None), key=lambda d: d.when)
+    latest = {d.id: d for d in by_time}  # a project may hold a sample twice
+    decisions = [d for d in by_time if latest[d.id] is d]
     return Decisions(tuple(decisions), digest=next(iter(digests), ""), inputs=inputs)
 
 
@@ -59,18 +58,18 @@ def _is_task(task: Any) -> bool:
         return False
     annotations = task.get("annotations")
     return isinstance(annotations, list) and all(
-        isinstance(one, dict) and all(isinstance(part, dict) for part in one.get("result", []))
-        for one in annotations
+        isinstance(a, dict) and all(isinstance(item, dict) for item in a.get("result", []))
+        for a in annotations
     )
 
 
-def _decision(task: dict[str, Any], path: Path) -> Decision | None:
+def _read_task(task: dict[str, Any], path: Path) -> Decision | None:
     if not task["annotations"]:
         return None
     data = task["data"]
-    latest = max(task["annotations"], key=_when)
-    chosen = {one.get("from_name"): one.get("value", {}) for one in latest.get("result", [])}
-    fate, label = _word(chosen.get(FATE)), _word(chosen.get(LABEL))
+    latest = max(task["annotations"], key=_saved_at)
+    controls = {c.get("from_name"): c.get("value", {}) for c in latest.get("result", [])}
+    fate, label = _control_text(controls.get(FATE)), _control_text(controls.get(LABEL))
     if fate not in {"", REMOVE, UNSURE}:
         raise DataError(
             f"{path} must decide {REMOVE} or {UNSURE} as {FATE}; sample {data[ID]} has {fate!r}."
@@ -78,18 +77,18 @@ def _decision(task: dict[str, Any], path: Path) -> Decision | None:
     if not fate and (latest.get("was_cancelled") or not label):
         fate = UNSURE
     kind = fate or (KEEP if label == data[GIVEN] else RELABEL)
-    new = label if kind == RELABEL else ""
-    return Decision(data[ID], kind, data[GIVEN], new, _when(latest), data.get(SEEN))
+    new_label = label if kind == RELABEL else ""
+    return Decision(data[ID], kind, data[GIVEN], new_label, _saved_at(latest), data.get(SEEN))
 
 
-def _word(value: Any) -> str:
-    """What a control holds: its one choice, or a number in words."""
+def _control_text(value: Any) -> str:
+    """Return what a control holds: its one choice, or its number as text."""
     value = value or {}
     if "number" in value:
         return label_word((), value["number"])
     return str(next(iter(value.get("choices", [])), ""))
 
 
-def _when(annotation: dict[str, Any]) -> datetime:
+def _saved_at(annotation: dict[str, Any]) -> datetime:
     when = datetime.fromisoformat(annotation.get("updated_at") or annotation.get("created_at", ""))
     return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)

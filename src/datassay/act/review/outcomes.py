@@ -26,18 +26,18 @@ from datassay.results import result
 SHIFT, STRETCH, CLASS, PLACE = 3.0, 0.8, 1.5, 1.0
 # How likely each hypothesis is before any decision: the simplest most.
 PRIOR = np.array([0.6, 0.25, 0.15])
-MOST_TAUGHT = 400  # the latest decisions; earlier ones are about likelier errors than what is left
-TOP = 100  # log odds are stretched about the mean of so many of the highest
-MOST_STRETCHED = 6.0  # nats from there; what is farther off is stretched as much
+MOST_TAUGHT = 400  # latest decisions used; earlier ones are about likelier errors than the rest
+TOP = 100  # highest log odds, about whose mean all are stretched
+MOST_STRETCHED = 6.0  # nats from that mean; log odds farther off are stretched by as much
 NEWTON_STEPS, LONGEST_STEP, STILL = 50, 3.0, 1e-8
 JITTER, SMALLEST = 1e-9, 1e-300
-# Chance that a decision is the wrong one. Chosen on simulated reviews with none and with 5 %.
+# Chance that a decision is wrong. Chosen on simulated reviews with none and with 5 %.
 SLIPS = 0.03
 
 
 @result
 class Outcomes:
-    """Fitted to what was decided.
+    """Probabilities of wrong labels, fitted to the decisions.
 
     Attributes:
         probability: that the given label is wrong, [n].
@@ -55,85 +55,97 @@ def fit_outcomes(
     judged: Judged,
     suggested: Int[np.ndarray, " n"],
     reviewed: Int[np.ndarray, " m"],
-    wrong: Bool[np.ndarray, " m"],
+    is_wrong: Bool[np.ndarray, " m"],
     is_open: Bool[np.ndarray, " n"],
 ) -> Outcomes:
-    """Probabilities that follow the decisions."""
+    """Fit P(label is wrong) to the decisions, averaged over the hypotheses by evidence."""
     # Cost: for each hypothesis at most NEWTON_STEPS of m³ operations (m ≤ MOST_TAUGHT), and 300 n.
-    reviewed, wrong = reviewed[-MOST_TAUGHT:], wrong[-MOST_TAUGHT:]
+    reviewed, is_wrong = reviewed[-MOST_TAUGHT:], is_wrong[-MOST_TAUGHT:]
     fits = [
-        _fit(terms, judged.log_odds.astype(np.float64), reviewed, wrong, is_open)
+        _fit_hypothesis(terms, judged.log_odds.astype(np.float64), reviewed, is_wrong, is_open)
         for terms in _hypotheses(judged, suggested)
     ]
-    evidence = np.array([fit[2] for fit in fits]) + np.log(PRIOR[: len(fits)])
-    weights = np.exp(evidence - evidence.max())
+    probabilities, spreads, evidences = map(np.array, zip(*fits, strict=True))
+    log_weights = evidences + np.log(PRIOR[: len(fits)])
+    weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
-    each = np.stack([fit[0] for fit in fits])
-    probability = weights @ each
-    sums = each[:, is_open].sum(1)
-    within = weights @ np.square([fit[1] for fit in fits])
-    between = weights @ np.square(sums - weights @ sums)
-    return Outcomes(probability, float(np.sqrt(within + between)), weights)
+    probability = weights @ probabilities
+    expected_errors = probabilities[:, is_open].sum(1)
+    variance_within = weights @ np.square(spreads)
+    variance_between = weights @ np.square(expected_errors - weights @ expected_errors)
+    return Outcomes(probability, float(np.sqrt(variance_within + variance_between)), weights)
 
 
 def _hypotheses(judged: Judged, suggested: Int[np.ndarray, " n"]) -> list[Sequence[Term]]:
+    """Return the terms of each hypothesis, the simplest first."""
     n, k = judged.log_posterior.shape
-    given, everyone, one = judged.labels, np.zeros(n, np.int64), np.ones((n, 1))
+    given_label, everyone, ones = judged.labels, np.zeros(n, np.int64), np.ones((n, 1))
     odds = judged.log_odds.astype(np.float64)
     odds = odds - np.sort(odds)[-TOP:].mean()
     stretched = odds.clip(-MOST_STRETCHED, MOST_STRETCHED)[:, None]
     coordinates = judged.coordinates.astype(np.float64)
-    calibration = [Term(SHIFT, everyone, one), Term(STRETCH, everyone, stretched)]
+    calibration = [Term(SHIFT, everyone, ones), Term(STRETCH, everyone, stretched)]
     if not judged.is_of_classes:
         return [calibration]
-    codes = (given, suggested, given * k + suggested)
-    classes = [*calibration, *(Term(CLASS, code, one) for code in codes)]
-    by_position = [*classes, Term(PLACE, everyone, coordinates), Term(PLACE, given, coordinates)]
-    return [calibration, classes, by_position]
+    codes = (given_label, suggested, given_label * k + suggested)
+    classes = [*calibration, *(Term(CLASS, code, ones) for code in codes)]
+    places = [Term(PLACE, code, coordinates) for code in (everyone, given_label)]
+    return [calibration, classes, [*classes, *places]]
 
 
-def _fit(
+def _fit_hypothesis(
     terms: Sequence[Term],
     offset: Float[np.ndarray, " n"],
     reviewed: Int[np.ndarray, " m"],
-    wrong: Bool[np.ndarray, " m"],
+    is_wrong: Bool[np.ndarray, " m"],
     is_open: Bool[np.ndarray, " n"],
 ) -> tuple[Float[np.ndarray, " n"], float, float]:
-    """Laplace's method under one hypothesis."""
+    """Fit P(label is wrong) under one hypothesis; return it, the sum's spread, log evidence."""
     # Source: Rasmussen and Williams (2006), algorithms 3.1 and 3.2, with an offset. As a slip, a
     # decision against sure log odds has no slope: there may be a maximum that calls many of them
     # slips, and another that follows them, where the fit without slips, which has one, leads.
     prior, start = covariance(terms, reviewed), offset[reviewed]
-    at_run = np.zeros(len(reviewed))
-    followed = _maximum(prior, start, wrong, at_run, slips=0.0)[0]
-    found = [_maximum(prior, start, wrong, f, SLIPS) for f in (at_run, followed)]
-    f, inner, root, likelihood, residual = max(found, key=lambda one: one[3] - one[0] @ one[4] / 2)
-    evidence = likelihood - f @ residual / 2 - np.linalg.slogdet(inner)[1] / 2
-    learnt = product(terms, sums_by_code(terms, reviewed, residual), slice(None))
-    probability = _sigmoid(offset + learnt)
-    change = probability * (1 - probability)  # of each p with its f
-    among_open = sums_by_code(terms, np.flatnonzero(is_open), change[is_open])
-    seen = root * product(terms, among_open, reviewed)
-    variance = quadratic(terms, among_open) - seen @ np.linalg.solve(inner, seen)
+    start_at_zero = np.zeros(len(reviewed))
+    start_without_slips = _find_mode(prior, start, is_wrong, start_at_zero, slips=0.0).f
+    starts = (start_at_zero, start_without_slips)
+    modes = [_find_mode(prior, start, is_wrong, f, SLIPS) for f in starts]
+    mode = max(modes, key=lambda mode: mode.log_posterior)
+    evidence = mode.log_posterior - np.linalg.slogdet(mode.inner)[1] / 2
+    learnt_log_odds = product(terms, sums_by_code(terms, reviewed, mode.slope), slice(None))
+    probability = _sigmoid(offset + learnt_log_odds)
+    derivative = probability * (1 - probability)  # of each p with its f
+    among_open = sums_by_code(terms, np.flatnonzero(is_open), derivative[is_open])
+    explained = mode.root * product(terms, among_open, reviewed)
+    variance = quadratic(terms, among_open) - explained @ np.linalg.solve(mode.inner, explained)
     return probability, float(np.sqrt(max(0.0, variance))), float(evidence)
 
 
-def _maximum(
+@result
+class _Mode:
+    """Mode of the posterior of f, with what Laplace's method needs there."""
+
+    f: Float[np.ndarray, " m"]
+    inner: Float[np.ndarray, "m m"]  # I + √W K √W
+    root: Float[np.ndarray, " m"]  # √W
+    log_likelihood: float
+    slope: Float[np.ndarray, " m"]  # of the log-likelihood in f; K⁻¹ f at the mode
+
+    @property
+    def log_posterior(self) -> float:
+        """Log-likelihood and log prior of f, up to a constant."""
+        return self.log_likelihood - float(self.f @ self.slope) / 2
+
+
+def _find_mode(
     prior: Float[np.ndarray, "m m"],
     start: Float[np.ndarray, " m"],
-    wrong: Bool[np.ndarray, " m"],
+    is_wrong: Bool[np.ndarray, " m"],
     f: Float[np.ndarray, " m"],
     slips: float,
-) -> tuple[
-    Float[np.ndarray, " m"],
-    Float[np.ndarray, "m m"],
-    Float[np.ndarray, " m"],
-    float,
-    Float[np.ndarray, " m"],
-]:
-    """Newton's method from f: f, I + √W K √W, √W, log-likelihood and its slope, which is K⁻¹ f."""
+) -> _Mode:
+    """Find the mode of the posterior of f by Newton's method, starting at f."""
     for _ in range(NEWTON_STEPS):
-        _, slope, curvature = _decided(start + f, wrong, slips)
+        _, slope, curvature = _log_likelihood(start + f, is_wrong, slips)
         root = np.sqrt(curvature)
         inner = np.eye(len(f)) + root[:, None] * prior * root
         target = curvature * f + slope
@@ -141,19 +153,19 @@ def _maximum(
         f = f + step * min(1.0, LONGEST_STEP / max(np.abs(step).max(initial=0.0), JITTER))
         if np.abs(step).max(initial=0.0) < STILL:
             break
-    likelihood, residual, _ = _decided(start + f, wrong, slips)
-    return f, inner, root, likelihood, residual  # pyrefly: ignore[unbound-name] (NEWTON_STEPS > 0)
+    log_likelihood, slope, _ = _log_likelihood(start + f, is_wrong, slips)
+    return _Mode(f, inner, root, log_likelihood, slope)  # pyrefly: ignore[unbound-name] (STEPS > 0)
 
 
-def _decided(
-    log_odds: Float[np.ndarray, " m"], wrong: Bool[np.ndarray, " m"], slips: float
+def _log_likelihood(
+    log_odds: Float[np.ndarray, " m"], is_wrong: Bool[np.ndarray, " m"], slips: float
 ) -> tuple[float, Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-    """Log-likelihood of decisions, each the other one by a chance of slips; slopes, curvatures."""
+    """Return the log-likelihood of decisions of which a share slips is wrong; slope, curvature."""
     p = _sigmoid(log_odds)
-    decided = slips + (1 - 2 * slips) * p  # as wrong
-    change, spread = (1 - 2 * slips) * p * (1 - p), (decided * (1 - decided)).clip(SMALLEST)
-    likelihood = np.log(np.where(wrong, decided, 1 - decided).clip(SMALLEST)).sum()
-    return float(likelihood), (wrong - decided) * change / spread, change**2 / spread
+    q = slips + (1 - 2 * slips) * p  # chance that the decision is "wrong"
+    change, variance = (1 - 2 * slips) * p * (1 - p), (q * (1 - q)).clip(SMALLEST)
+    likelihood = np.log(np.where(is_wrong, q, 1 - q).clip(SMALLEST)).sum()
+    return float(likelihood), (is_wrong - q) * change / variance, change**2 / variance
 
 
 def _sigmoid(log_odds: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
@@ -179,7 +191,7 @@ class Term:
 
 
 def covariance(terms: Sequence[Term], rows: Int[np.ndarray, " m"]) -> Float[np.ndarray, "m m"]:
-    """K between some samples."""
+    """Return the covariance K of f between some samples."""
     total = np.zeros((len(rows), len(rows)))
     for term in terms:
         codes, values = term.codes[rows], term.values[rows]
@@ -190,7 +202,7 @@ def covariance(terms: Sequence[Term], rows: Int[np.ndarray, " m"]) -> Float[np.n
 def sums_by_code(
     terms: Sequence[Term], rows: Int[np.ndarray, " m"], weights: Float[np.ndarray, " m"]
 ) -> Sums:
-    """What K w needs of weighted samples."""
+    """Sum weighted feature values per code, so that K @ w becomes a table lookup."""
     sums = []
     for term in terms:
         codes, size = term.codes[rows], int(term.codes.max(initial=0)) + 1
@@ -203,17 +215,17 @@ def sums_by_code(
 def product(
     terms: Sequence[Term], sums: Sums, rows: Int[np.ndarray, " m"] | slice
 ) -> Float[np.ndarray, " m"]:
-    """K w at some samples."""
+    """Return K @ w at some samples, from the sums of `sums_by_code`."""
     parts = [
-        term.spread**2 * np.einsum("mr,mr->m", each[term.codes[rows]], term.values[rows])
-        for term, each in zip(terms, sums, strict=True)
+        term.spread**2 * np.einsum("mr,mr->m", code_sums[term.codes[rows]], term.values[rows])
+        for term, code_sums in zip(terms, sums, strict=True)
     ]
     return np.sum(parts, axis=0)
 
 
 def quadratic(terms: Sequence[Term], sums: Sums) -> float:
-    """The form wᵀ K w."""
+    """Return the quadratic form wᵀ K w, from the sums of `sums_by_code`."""
     return sum(
-        term.spread**2 * float(np.square(each).sum())
-        for term, each in zip(terms, sums, strict=True)
+        term.spread**2 * float(np.square(code_sums).sum())
+        for term, code_sums in zip(terms, sums, strict=True)
     )

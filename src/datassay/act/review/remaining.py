@@ -13,8 +13,8 @@ from datassay.act.review.judged import Judged
 from datassay.act.review.outcomes import fit_outcomes
 from datassay.results import result
 
-BATCH = 24  # decisions until the order is made anew; so many tell how many labels are wrong
-LEAST_CHANCE = 0.1  # of being drawn, beside the standard deviation of whether a label is wrong
+BATCH = 24  # decisions until the order is renewed; also the size of `probe`
+LEAST_CHANCE = 0.1  # of a draw, added to the standard deviation of whether a label is wrong
 WORTHWHILE = 0.05  # expected share of errors in a batch below which the order looks elsewhere
 # Of the interval, and of the model's own one, which simulated reviews left more often where the
 # most suspect were looked at, and less often where the labels were drawn (190 sets that chose).
@@ -28,19 +28,19 @@ LEAST_DECISIONS = 60  # before which a review is never called finished
 
 @result
 class Remaining:
-    """A review so far, and what it says of the labels that nobody has looked at.
+    """A review so far, and what it says of the labels not yet reviewed.
 
     Attributes:
         order: positions of those labels, the most worthwhile first, [r].
-        probability: that the given label is wrong, [n]; 0 or 1 of those looked at.
-        suggested: the likeliest class, [n]: of `order` the likeliest other one, of those looked at
-            the one decided on; −1 of numbers and of several labels.
+        probability: that the given label is wrong, [n]; 0 or 1 for the reviewed.
+        suggested: class per sample, [n]: the likeliest other one for those in `order`, the decided
+            one for the reviewed; −1 for numbers and for several labels.
         errors_left: expected in `order`.
-        interval: of the same, 90 %, as often as simulated reviews had it.
-        share_wrong: of all labels but those passed, the same interval with what was found.
-        errors_found: among those looked at.
+        interval: of errors_left, 90 %, calibrated on simulated reviews.
+        share_wrong: interval of the share of wrong labels, of all but those passed.
+        errors_found: among the reviewed.
         can_stop: whether going on would find next to nothing.
-        sentence: the same in words.
+        sentence: all this in words.
         learns: whether the order follows the decisions; of numbers and several labels it is fixed.
     """
 
@@ -56,17 +56,17 @@ class Remaining:
     learns: bool
 
     def expected_precision(self, top: int) -> float:
-        """The share of wrong labels to expect among the next `top`; nan of none."""
-        some = self.order[:top]
-        return float(self.probability[some].mean()) if len(some) else float("nan")
+        """Return the share of wrong labels to expect among the next `top`; nan if none is left."""
+        positions = self.order[:top]
+        return float(self.probability[positions].mean()) if len(positions) else float("nan")
 
 
 def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] = ()) -> Remaining:
-    """Order what is left by what the decisions taught.
+    """Order the labels not yet reviewed by how likely they are wrong, given the decisions.
 
     The most likely errors come first, by `outcomes.fit_outcomes`. Where a batch of them is expected
     to hold less than WORTHWHILE errors, the classes take turns instead, those of which fewest were
-    looked at first: a judge that is blind to the errors of one class is found out so.
+    reviewed first, so an estimator that is blind to one class's errors is found out.
 
     Args:
         judged: by the run.
@@ -84,7 +84,7 @@ def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] 
         decided they alone give the interval.
 
     Raises:
-        SettingError: a position or a class that is none.
+        SettingError: a position or a class is out of range.
 
     Cost: 0.2 s for 60 000 samples of 10 classes and 100 decisions.
     """
@@ -94,69 +94,71 @@ def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] 
     rules.positions("decisions", [*known, *passed], n)
     is_class = (decided >= 0) & (decided < (k or 2))
     rules.require(is_class.all(), "true classes", f"lie in 0..{(k or 2) - 1}", decided[~is_class])
-    wrong = decided != judged.labels[reviewed] if judged.is_of_classes else decided > 0
+    is_wrong = decided != judged.labels[reviewed] if judged.is_of_classes else decided > 0
     is_open = np.ones(len(judged), bool)
     is_open[[*known, *passed]] = False
     suggested = np.full(n, -1)
     if judged.is_of_classes:
-        others = judged.log_posterior.copy()
-        others[np.arange(n), judged.labels] = -np.inf
-        suggested = others.argmax(1)
-    probability, interval = _errors_left(judged, suggested, reviewed, wrong, is_open, OWN_LEVEL)
-    order = _order(judged, probability, is_open, reviewed)
-    left, found, n_open = float(probability[order].sum()), int(wrong.sum()), len(order)
+        other_log_p = judged.log_posterior.copy()
+        other_log_p[np.arange(n), judged.labels] = -np.inf
+        suggested = other_log_p.argmax(1)
+    probability, interval = _estimate(judged, suggested, reviewed, is_wrong, is_open, OWN_LEVEL)
+    order = _order_open(judged, probability, is_open, reviewed)
+    errors_left, n_found, n_open = float(probability[order].sum()), int(is_wrong.sum()), len(order)
     drawn = np.isin(reviewed, draw := probe(judged))
     if judged.is_of_classes and set(draw) <= {*known, *passed}:
-        # The labels drawn tell the share of all better than those that are looked at for errors.
-        rest, since = is_open.copy(), int(wrong[~drawn].sum())
-        rest[reviewed[~drawn]] = True
-        of = judged, suggested, reviewed[drawn], wrong[drawn], rest
-        ends = _errors_left(*of, DRAWN_LEVEL)[1]
-        low, high = max(0.0, ends[0] - since), max(interval[0], ends[1] - since)
+        # The labels drawn estimate the share of all better than those searched for errors.
+        undrawn, n_wrong = is_open.copy(), int(is_wrong[~drawn].sum())
+        undrawn[reviewed[~drawn]] = True
+        by_draw = reviewed[drawn], is_wrong[drawn]
+        ends = _estimate(judged, suggested, *by_draw, undrawn, DRAWN_LEVEL)[1]
+        low, high = max(0.0, ends[0] - n_wrong), max(interval[0], ends[1] - n_wrong)
         interval = min(low, n_open), min(high, n_open)
-        left = float(np.clip(left, *interval))
-    low, high = ((found + end) / max(1, n_open + len(reviewed)) for end in interval)
-    yielded = float(probability[order[:BATCH]].sum())
+        errors_left = float(np.clip(errors_left, *interval))
+    n_all = n_open + len(reviewed)
+    low, high = ((n_found + end) / max(1, n_all) for end in interval)
+    next_errors = float(probability[order[:BATCH]].sum())
     can_stop = not n_open or (
         len(reviewed) >= LEAST_DECISIONS
-        and int(wrong[-BATCH:].sum()) <= WORTHWHILE * BATCH
-        and yielded <= WORTHWHILE * BATCH
+        and int(is_wrong[-BATCH:].sum()) <= WORTHWHILE * BATCH
+        and next_errors <= WORTHWHILE * BATCH
     )
-    sentence = _sentence(found, interval, left, yielded, n_open, n_open + len(reviewed))
-    probability[reviewed] = wrong
+    sentence = _describe(n_found, interval, errors_left, next_errors, n_open, n_all)
+    probability[reviewed] = is_wrong
     suggested[reviewed] = decided if judged.is_of_classes else -1
     return Remaining(
         order=order,
         probability=probability,
         suggested=suggested,
-        errors_left=left,
+        errors_left=errors_left,
         interval=interval,
         share_wrong=(low, high),
-        errors_found=found,
+        errors_found=n_found,
         can_stop=can_stop,
         sentence=f"{sentence}: you can stop here." if can_stop and n_open else f"{sentence}.",
         learns=judged.is_of_classes,
     )
 
 
-def _errors_left(
+def _estimate(
     judged: Judged, suggested: Int[np.ndarray, " n"], reviewed: Int[np.ndarray, " m"],
-    wrong: Bool[np.ndarray, " m"], is_open: Bool[np.ndarray, " n"], level: float,
+    is_wrong: Bool[np.ndarray, " m"], is_open: Bool[np.ndarray, " n"], level: float,
 ) -> tuple[Float[np.ndarray, " n"], tuple[float, float]]:  # fmt: skip
-    """Probability of each error, and the interval of how many are open, by some decisions."""
-    fitted = fit_outcomes(judged, suggested, reviewed, wrong, is_open)
-    p, seen = fitted.probability[is_open], (int(wrong.sum()), len(reviewed))
+    """Return each label's probability of error, and an interval of how many open ones are wrong."""
+    fitted = fit_outcomes(judged, suggested, reviewed, is_wrong, is_open)
+    p, counts = fitted.probability[is_open], (int(is_wrong.sum()), len(reviewed))
     spread = float(np.hypot(fitted.spread, np.sqrt((p * (1 - p)).sum())))
-    bounds = _interval(float(p.sum()), spread, len(p), *seen, judged.share, level)
+    bounds = _interval_of_errors(float(p.sum()), spread, len(p), *counts, judged.share, level)
     return fitted.probability.copy(), bounds
 
 
-def _order(
+def _order_open(
     judged: Judged,
     probability: Float[np.ndarray, " n"],
     is_open: Bool[np.ndarray, " n"],
     reviewed: Int[np.ndarray, " m"],
 ) -> Int[np.ndarray, " r"]:
+    """Order the open labels by probability, or by turns of the classes where that finds little."""
     learns = judged.is_of_classes and len(reviewed)
     by_probability = -probability if learns else np.zeros(len(judged))
     order = np.lexsort((-judged.log_odds, by_probability))
@@ -164,37 +166,38 @@ def _order(
     if not learns or probability[order[:BATCH]].sum() > WORTHWHILE * BATCH:
         return order
     k = judged.log_posterior.shape[1]
-    seen, turn = np.bincount(judged.labels[reviewed], minlength=k), np.zeros(len(order), np.int64)
+    n_reviewed = np.bincount(judged.labels[reviewed], minlength=k)
+    turn = np.zeros(len(order), np.int64)
     for c in range(k):
-        here = np.flatnonzero(judged.labels[order] == c)
-        turn[here] = seen[c] + np.arange(len(here))
+        of_class = np.flatnonzero(judged.labels[order] == c)
+        turn[of_class] = n_reviewed[c] + np.arange(len(of_class))
     return order[np.argsort(turn, kind="stable")]
 
 
-def _interval(
-    left: float, spread: float, n_open: int, found: int, seen: int, share: tuple[float, float],
-    level: float,
+def _interval_of_errors(
+    expected: float, spread: float, n_open: int, n_found: int, n_reviewed: int,
+    share: tuple[float, float], level: float,
 ) -> tuple[float, float]:  # fmt: skip
-    """Of the errors left, from their mean and spread, and the bounds of the share of all."""
+    """Return bounds of the number of open errors, from its mean, its spread and `share`."""
     if not n_open:
         return 0.0, 0.0
     # On the logit of the share r of open labels that are wrong, and on a grid of r.
-    mean = np.clip(left / n_open, 0.25 / n_open, 1 - 0.25 / n_open)
+    mean = np.clip(expected / n_open, 0.25 / n_open, 1 - 0.25 / n_open)
     r = np.union1d((np.arange(GRID) + 0.5) / GRID, np.geomspace(SMALLEST, 1 / GRID, 50))
     deviation = spread / n_open / (mean * (1 - mean))
     log_density = -np.square((logit(r) - logit(mean)) / deviation) / 2 - np.log(r * (1 - r))
-    whole = (found + r * n_open) / (seen + n_open)
-    log_density -= np.maximum(0, np.maximum(share[0] - whole, whole - share[1])) / BEYOND
+    of_all = (n_found + r * n_open) / (n_reviewed + n_open)
+    log_density -= np.maximum(0, np.maximum(share[0] - of_all, of_all - share[1])) / BEYOND
     mass = (np.exp(log_density - log_density.max()) * np.gradient(r)).cumsum()
-    ends = (1 - level) / 2, (1 + level) / 2
-    low, high = (r[np.searchsorted(mass, mass[-1] * end)] for end in ends)
-    if not found:  # nothing is shown to be wrong, and so few prove no more than that few are
-        low, high = 0.0, max(high, min(share[1], 1 / (seen + 2)))
+    tails = (1 - level) / 2, (1 + level) / 2
+    low, high = (r[np.searchsorted(mass, mass[-1] * tail)] for tail in tails)
+    if not n_found:  # no error found: so few decisions prove no more than that errors are few
+        low, high = 0.0, max(high, min(share[1], 1 / (n_reviewed + 2)))
     return float(np.floor(low * n_open)), float(np.ceil(high * n_open))
 
 
 def probe(judged: Judged) -> Int[np.ndarray, " b"]:
-    """The BATCH labels that tell most of how many are wrong; all where there are no more.
+    """Draw the BATCH labels that tell most of how many are wrong; all if there are no more.
 
     A systematic draw along the order: each label with a chance in proportion to the standard
     deviation of whether it is wrong, and LEAST_CHANCE, so that none is sure to be right unseen.
@@ -217,15 +220,15 @@ def probe(judged: Judged) -> Int[np.ndarray, " b"]:
     return order[np.minimum(drawn, len(order) - BATCH + step)]
 
 
-def _sentence(
-    found: int, interval: tuple[float, float], left: float, yielded: float, n_open: int, n: int
+def _describe(
+    n_found: int, interval: tuple[float, float], n_left: float, n_next: float, n_open: int, n: int
 ) -> str:
-    """How many of n labels are wrong, and what going on would find."""
+    """Say how many of n labels are wrong, and what going on would find."""
     if not n_open:
-        return f"Every label has been looked at: {found:,} of {n:,} are wrong"
-    low, high = (found + int(end) for end in interval)
-    some = f"{yielded:.0f}" if yielded >= 1 else f"{yielded:.1g}"
+        return f"Every label has been looked at: {n_found:,} of {n:,} are wrong"
+    low, high = (n_found + int(end) for end in interval)
+    next_text = f"{n_next:.0f}" if n_next >= 1 else f"{n_next:.1g}"
     return (
-        f"{low:,} to {high:,} of {n:,} labels are wrong ({100 * LEVEL:.0f} %), {found:,} of them "
-        f"found; about {left:,.0f} are left, of the next {min(BATCH, n_open)} about {some}"
+        f"{low:,} to {high:,} of {n:,} labels are wrong ({100 * LEVEL:.0f} %), {n_found:,} of them "
+        f"found; about {n_left:,.0f} are left, of the next {min(BATCH, n_open)} about {next_text}"
     )

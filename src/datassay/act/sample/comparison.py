@@ -44,9 +44,9 @@ class SamplingComparison:
     scale: Float[np.ndarray, " q"]
 
     def outputs(self, x: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "D S m q"]:
-        """Outputs of every network at some points, in units of f."""
-        predicted = self.networks.outputs_in_parts(x).numpy() * self.scale + self.shift
-        return predicted.reshape(len(self.names), -1, *predicted.shape[1:])
+        """Return the outputs of every network at some points, in units of f."""
+        outputs = self.networks.outputs_in_parts(x).numpy() * self.scale + self.shift
+        return outputs.reshape(len(self.names), -1, *outputs.shape[1:])
 
 
 def compare_designs(
@@ -80,7 +80,7 @@ def compare_designs(
 
     Cost: D S trainings side by side.
     """
-    sizes = {len(x) for repeated in designs.values() for x, _ in repeated}
+    sizes = {len(x) for repetitions in designs.values() for x, _ in repetitions}
     if any(len(r) != len(networks) for r in designs.values()) or len(sizes) != 1:
         raise SettingError(
             f"designs must hold {len(networks)} repetitions each, all of one number of points; got "
@@ -91,19 +91,19 @@ def compare_designs(
     if scale_targets:
         shift, deviation = y_test.mean(0), y_test.std(0)
         scale = np.where(deviation > 0, deviation, 1.0)
-    drawn = [one for repeated in designs.values() for one in repeated]
-    x, y = (np.concatenate([one[part] for one in drawn]) for part in (0, 1))
+    all_designs = [design for repetitions in designs.values() for design in repetitions]
+    x, y = (np.concatenate([design[i] for design in all_designs]) for i in (0, 1))
     pool = SampleSet(x, (y - shift) / scale, np.arange(len(x)))
-    subsets = torch.arange(len(x)).reshape(len(drawn), n_points)
+    subsets = torch.arange(len(x)).reshape(len(all_designs), n_points)
     models = list(networks) * len(designs)
     trained = train_networks(models, pool, subsets, recipe, seed=seed, progress=progress)
     outputs = trained.outputs_in_parts(test[0]).numpy()
-    apart = np.abs(outputs * scale + shift - y_test)  # [D S, m, q]
+    errors = np.abs(outputs * scale + shift - y_test)  # [D S, m, q]
     shape = (len(designs), len(networks))
     return SamplingComparison(
         names=tuple(designs),
-        root_mean_square=np.sqrt((apart**2).mean((1, 2))).reshape(shape),
-        largest=apart.max((1, 2)).reshape(shape),
+        root_mean_square=np.sqrt((errors**2).mean((1, 2))).reshape(shape),
+        largest=errors.max((1, 2)).reshape(shape),
         n_points=n_points,
         n_test=len(y_test),
         networks=trained,

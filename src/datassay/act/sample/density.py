@@ -37,7 +37,7 @@ class Density:
         n_fitted: initial points that had a part in the fit: those of at least a hundredth of the
             largest index.
         converged: whether expectation–maximisation came to rest.
-        notes: what was not as asked for, one sentence each.
+        notes: warnings, one sentence each.
     """
 
     weight: Float[np.ndarray, " K"]
@@ -74,13 +74,13 @@ def fit_density(
             "f must change somewhere: its derivatives are 0 at every initial point, so that no "
             "place is better than another. Sample it uniformly, or take more initial points."
         )
-    kept = index >= DROPPED_BELOW * largest
-    points = (x[kept] - box[:, 0]) / (box[:, 1] - box[:, 0])
+    is_fitted = index >= DROPPED_BELOW * largest
+    points = (x[is_fitted] - box[:, 0]) / (box[:, 1] - box[:, 0])
     distinct = len(np.unique(points, axis=0))
-    rows = points[_copies(index[kept] / largest, seed)]
+    rows = points[_repeat_positions(index[is_fitted] / largest, seed)]
     k = min(n_components, distinct)
-    least = len(x) ** (-2 / x.shape[1]) / 12 if floor is None else floor
-    mixture: Any = GaussianMixture(k, n_init=STARTS, random_state=seed, reg_covar=least)
+    min_variance = len(x) ** (-2 / x.shape[1]) / 12 if floor is None else floor
+    mixture: Any = GaussianMixture(k, n_init=STARTS, random_state=seed, reg_covar=min_variance)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # reported below, with what it means
         mixture.fit(rows)
@@ -101,7 +101,7 @@ def fit_density(
         weight=mixture.weights_ / mixture.weights_.sum(),
         mean=box[:, 0] + mixture.means_ * width,
         covariance=mixture.covariances_ * np.outer(width, width),
-        n_fitted=int(kept.sum()),
+        n_fitted=int(is_fitted.sum()),
         converged=bool(mixture.converged_),
         notes=tuple(notes),
     )
@@ -110,34 +110,34 @@ def fit_density(
 def truncated_draws(
     density: Density, box: Float[np.ndarray, "d 2"], n: int, *, max_tries: int = 1000, seed: int = 0
 ) -> tuple[Float[np.ndarray, "n d"], int]:
-    """Draw points from a density; those outside the domain are drawn again."""
+    """Draw n points from a density within the domain; return them, and the number of tries."""
     # Cost: n over the share of the density that lies within the domain.
     # Source: S0 Algorithm 2, line 7, which sets no bound.
-    draw = np.random.default_rng([seed, 1])
+    rng = np.random.default_rng([seed, 1])
     roots = np.linalg.cholesky(density.covariance)
-    draws, tries, inside = [], 0, 0
-    most = n * max_tries
-    while inside < n and tries < most:
-        size = min(max(DRAWN_AT_ONCE, 2 * (n - inside)), most - tries)
-        which = draw.choice(len(density.weight), size, p=density.weight)
-        noise = draw.standard_normal((size, len(box)))
-        x = density.mean[which] + np.einsum("nij,nj->ni", roots[which], noise)
-        accepted = np.flatnonzero(((x >= box[:, 0]) & (x <= box[:, 1])).all(1))[: n - inside]
+    draws, n_tries, n_inside = [], 0, 0
+    limit = n * max_tries
+    while n_inside < n and n_tries < limit:
+        size = min(max(DRAWN_AT_ONCE, 2 * (n - n_inside)), limit - n_tries)
+        component = rng.choice(len(density.weight), size, p=density.weight)
+        noise = rng.standard_normal((size, len(box)))
+        x = density.mean[component] + np.einsum("nij,nj->ni", roots[component], noise)
+        accepted = np.flatnonzero(((x >= box[:, 0]) & (x <= box[:, 1])).all(1))[: n - n_inside]
         draws.append(x[accepted])
-        inside += len(accepted)
+        n_inside += len(accepted)
         # The draws beyond the last point that was needed are not counted.
-        tries += int(accepted[-1]) + 1 if inside == n and len(accepted) else size
-    if inside < n:
+        n_tries += int(accepted[-1]) + 1 if n_inside == n and len(accepted) else size
+    if n_inside < n:
         raise DataError(
-            f"the density must give points inside the domain; {inside} of {tries:,} draws did "
-            f"(acceptance {inside / tries:.2g}), and {n} are needed. Widen the domain, take more "
-            "initial points or components, or raise max_tries."
+            f"the density must give points inside the domain; {n_inside} of {n_tries:,} draws did "
+            f"(acceptance {n_inside / n_tries:.2g}), and {n} are needed. Widen the domain, take "
+            "more initial points or components, or raise max_tries."
         )
-    return np.concatenate(draws), tries
+    return np.concatenate(draws), n_tries
 
 
-def _copies(share: np.ndarray, seed: int) -> np.ndarray:
-    """Positions, each as often as its share of the largest index says."""
+def _repeat_positions(share: np.ndarray, seed: int) -> np.ndarray:
+    """Return positions, each repeated in proportion to its share of the largest index."""
     copies = np.rint(COPIES * share).astype(int)
     if copies.sum() <= MOST_COPIES:
         return np.repeat(np.arange(len(share)), copies)
@@ -153,10 +153,10 @@ INITIAL = ("grid", "uniform")
 LARGEST = 1e150
 
 
-def checked_domain(
+def check_domain(
     domain: Sequence[float] | Sequence[Sequence[float]] | Float[np.ndarray, "d 2"],
 ) -> Float[np.ndarray, "d 2"]:
-    """The lower and upper end of each input."""
+    """Check the domain; return the lower and upper end of each input."""
     rule = "domain must be pairs of finite numbers (lower, upper), one for each input"
     try:
         box = np.array(domain, dtype=float)
@@ -180,7 +180,7 @@ def checked_domain(
 def initial_points(
     box: Float[np.ndarray, "d 2"], n: int, kind: str, seed: int
 ) -> Float[np.ndarray, "n d"]:
-    """The first points, spread evenly: f is not known yet."""
+    """Return the first points, spread evenly, since f is not known yet."""
     d = len(box)
     rules.whole("n_initial", n, 2)
     check_seed(seed)

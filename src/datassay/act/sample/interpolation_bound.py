@@ -64,7 +64,7 @@ def interpolation_bound(
     Raises:
         DataError: x is empty, outside the domain or not finite, or slope is not one finite number a
             point.
-        SettingError: lipschitz is negative or not finite, or place is unknown.
+        SettingError: lipschitz is negative or not finite, or position is unknown.
 
     Cost: a sort of n numbers.
     Source: S0 eq. 9. Its eq. 1 prints ¼ for the appendix's ⅓; no position of X_i makes ¼ the bound.
@@ -89,7 +89,7 @@ def interpolation_bound(
     edges = np.concatenate([[low], middles, [high]])
     cell = np.empty((len(x), 2))
     cell[order] = np.column_stack([edges[:-1], edges[1:]])
-    left, right = (x - cell[:, 0]) / (high - low), (cell[:, 1] - x) / (high - low)
-    third = (left + right) ** 3 if position == "end" else left**3 + right**3
+    to_low, to_high = (x - cell[:, 0]) / (high - low), (cell[:, 1] - x) / (high - low)  # l, r
+    cubes = (to_low + to_high) ** 3 if position == "end" else to_low**3 + to_high**3
     steepness = (np.abs(slope) + lipschitz) * (high - low)
-    return InterpolationBound(cell, steepness**2 * third / 3, float(lipschitz))
+    return InterpolationBound(cell, steepness**2 * cubes / 3, float(lipschitz))

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from datassay import rules
 from datassay.act.sample.density import (
     Density,
-    checked_domain,
+    check_domain,
     fit_density,
     initial_points,
     truncated_draws,
@@ -61,7 +61,7 @@ class TaylorSample(Tabular):
 
     @property
     def index(self) -> Float[np.ndarray, " N"]:
-        """Df at the initial points."""
+        """Taylor index Df at the initial points."""
         return self.terms.sum(1)
 
     @property
@@ -76,11 +76,11 @@ class TaylorSample(Tabular):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was not as asked for, one sentence each."""
+        """Warnings, one sentence each."""
         return self.density.notes
 
     def to_table(self) -> pa.Table:
-        """One row per point: x0 …, y0 …, is_new, and taylor_index, null for the new points."""
+        """Return one row per point: x0 …, y0 …, is_new, and taylor_index, null for new points."""
         index = np.full(len(self.x), np.nan)
         index[~self.is_new] = self.index
         return pa.table({
@@ -91,7 +91,7 @@ class TaylorSample(Tabular):
         })
 
     def to_samples(self, name: str = "sampled", inputs: Sequence[str] = ()) -> SampleSet:
-        """The points as a set to regress on, for every other function of this library.
+        """Return the points as a regression set, for every other function of this library.
 
         Args:
             name: of the set.
@@ -161,26 +161,26 @@ def taylor_sample(
     Source: S0 Algorithm 2. Deviates as `fit_density` and `taylor_terms` say, and by a bound on the
     tries.
     """
-    box = checked_domain(domain)
+    box = check_domain(domain)
     for name, value in (("n_new", n_new), ("n_components", n_components), ("max_tries", max_tries)):
         rules.whole(name, value)
     if floor is not None:
         rules.positive("floor", floor, finite=True, remedy="Take None.")
-    spread = checked_epsilon(epsilon, len(box))
-    first = initial_points(box, n_initial, initial, seed)
-    points = point_function(f, first[:1])
-    y = points(first)
+    spread = check_epsilon(epsilon, len(box))
+    initial_x = initial_points(box, n_initial, initial, seed)
+    points = point_function(f, initial_x[:1])
+    y = points(initial_x)
     progress(STEP, n_initial, n_initial + n_new)
-    how = {"method": derivatives, "bounds": box, "progress": progress}
-    method, tensors = derivatives_of(points, first, order, **how)
+    options = {"method": derivatives, "bounds": box, "progress": progress}
+    method, tensors = derivatives_of(points, initial_x, order, **options)
     terms = taylor_terms(tensors, spread)
-    density = fit_density(first, terms.sum(1), box, n_components, floor=floor, seed=seed)
-    added, tries = truncated_draws(density, box, n_new, max_tries=max_tries, seed=seed)
-    labels = points(added)
+    density = fit_density(initial_x, terms.sum(1), box, n_components, floor=floor, seed=seed)
+    new_x, tries = truncated_draws(density, box, n_new, max_tries=max_tries, seed=seed)
+    new_y = points(new_x)
     progress(STEP, n_initial + n_new, n_initial + n_new)
     return TaylorSample(
-        x=np.concatenate([first, added]),
-        y=np.concatenate([y, labels]),
+        x=np.concatenate([initial_x, new_x]),
+        y=np.concatenate([y, new_y]),
         is_new=np.arange(n_initial + n_new) >= n_initial,
         terms=terms,
         density=density,
@@ -196,7 +196,7 @@ def taylor_terms(
     derivatives: Sequence[Float[np.ndarray, "N q ..."]],
     epsilon: float | Sequence[float] | Float[np.ndarray, " d"],
 ) -> Float[np.ndarray, "N n"]:
-    """What each order adds to the Taylor index."""
+    """Return what each order adds to the Taylor index."""
     # Df_ε^n(x) = Σ_{1≤|k|≤n} ε^k ‖Vect(∂^k f(x))‖ / k!,  ‖·‖ the SQUARED L2 norm, over the outputs
     # k = (k_1 … k_d) runs over the distinct multi-indices, k! = Π k_j! and ε^k = Π ε_j^{k_j}. A
     # multi-index of order m stands for m!/k! equal entries of the derivative tensor T_m, so that
@@ -208,7 +208,7 @@ def taylor_terms(
     # ε for n = 2, Df is the variance of f(x + ε) to the terms that it keeps. ε only weighs the
     # orders against each other.
     dimensions = derivatives[0].shape[2]
-    spread = checked_epsilon(epsilon, dimensions)
+    spread = check_epsilon(epsilon, dimensions)
     terms = []
     for m, tensor in enumerate(derivatives, 1):
         squares = (tensor**2).sum(1)  # [N, d, …, d]
@@ -222,7 +222,7 @@ def taylor_index(
     derivatives: Sequence[Float[np.ndarray, "N q ..."]],
     epsilon: float | Sequence[float] | Float[np.ndarray, " d"],
 ) -> Float[np.ndarray, " N"]:
-    """The Taylor index Df_ε^n(x), units of f squared: the sum of `taylor_terms`, which see."""
+    """Compute the Taylor index Df_ε^n(x), units of f squared: the sum of `taylor_terms`."""
     return taylor_terms(derivatives, epsilon).sum(1)
 
 
@@ -234,7 +234,7 @@ def index_from_draws(
     n_draws: int = 100,
     seed: int = 0,
 ) -> Float[np.ndarray, " N"]:
-    """How much a function changes around points, from its values alone: steps and teachers too.
+    """Estimate how much a function changes around points, from its values alone.
 
     Var f(x + ε) ≈ 1/(k − 1) Σ_i ‖f(x + ε_i) − mean‖²,   ε_i ~ N(0, ε),   summed over outputs
 
@@ -259,23 +259,23 @@ def index_from_draws(
     rules.whole("n_draws", n_draws, 2)
     points = point_function(f, x[:1])
     draws = np.random.default_rng(seed).normal(size=(n_draws, *x.shape))
-    near = x + draws * np.sqrt(checked_epsilon(epsilon, x.shape[1]))
-    return np.stack([points(one) for one in near]).var(0, ddof=1).sum(1)
+    neighbors = x + draws * np.sqrt(check_epsilon(epsilon, x.shape[1]))
+    return np.stack([points(neighbor) for neighbor in neighbors]).var(0, ddof=1).sum(1)
 
 
-def checked_epsilon(
+def check_epsilon(
     epsilon: float | Sequence[float] | Float[np.ndarray, " d"], dimensions: int
 ) -> Float[np.ndarray, " d"]:
-    """ε as one number per dimension."""
-    given = np.asarray(epsilon, dtype=float)
-    if given.shape not in {(), (dimensions,)}:
+    """Check ε, and return it as one number per dimension."""
+    variances = np.asarray(epsilon, dtype=float)
+    if variances.shape not in {(), (dimensions,)}:
         raise SettingError(
             f"epsilon must be one number, or one for each of {dimensions} dimensions; got shape "
-            f"{list(given.shape)}."
+            f"{list(variances.shape)}."
         )
-    if not (np.isfinite(given).all() and (given > 0).all()):
+    if not (np.isfinite(variances).all() and (variances > 0).all()):
         raise SettingError(
             f"epsilon must be positive and finite; got {epsilon}. It is a variance in units of x "
             "squared; take 0.001 for inputs near 1."
         )
-    return np.broadcast_to(given, dimensions).copy()
+    return np.broadcast_to(variances, dimensions).copy()

@@ -14,7 +14,7 @@ from datassay.train.history import PredictionHistory
 def active_bias_weights(
     history: PredictionHistory, smoothing: float | None = None, *, min_visits: int = 2
 ) -> Float[np.ndarray, "*networks n"]:
-    """Weights in proportion to the uncertain part of a training's predictions of each sample.
+    """Weight samples by how uncertain their predictions were during a training.
 
     w_i ∝ sqrt(var_i + var_i²/(|H_i| − 1)) + ε, with the variance over the |H_i| visits
 
@@ -42,7 +42,7 @@ def active_bias_weights(
 def batched_active_bias(
     history: PredictionHistory, smoothing: float | None = None, *, min_visits: int = 2
 ) -> Float[Tensor, "S n"]:
-    """The same for a training loop: always [S, n], torch.
+    """Compute `active_bias_weights` for a training loop: always [S, n], torch.
 
     Args:
         history: of S networks.
@@ -59,15 +59,15 @@ def batched_active_bias(
         raise SettingError(f"smoothing must be at least 0 and finite; got {smoothing}.")
     if min_visits < 2:
         raise SettingError(f"min_visits must be at least 2 for a variance; got {min_visits}.")
-    warm = history.visits >= min_visits
-    n_warm = warm.sum(1, keepdim=True).clamp_min(1)
+    is_warm = history.visits >= min_visits
+    n_warm = is_warm.sum(1, keepdim=True).clamp_min(1)
     variance = history.variance()
     deviation = (variance + variance.square() / (history.visits - 1).clamp_min(1)).sqrt()
-    deviation = torch.where(warm, deviation, 0)
-    added = deviation.sum(1, keepdim=True) / n_warm if smoothing is None else smoothing
-    weight = torch.where(warm, deviation + added, 0)
+    deviation = torch.where(is_warm, deviation, 0)
+    epsilon = deviation.sum(1, keepdim=True) / n_warm if smoothing is None else smoothing
+    weight = torch.where(is_warm, deviation + epsilon, 0)
     mean = weight.sum(1, keepdim=True) / n_warm
-    weight = torch.where(warm, weight, mean)
+    weight = torch.where(is_warm, weight, mean)
     weight = torch.where(mean > 0, weight, 1.0)  # none warm, or none wavers
     return weight / weight.sum(1, keepdim=True)
 
@@ -75,7 +75,7 @@ def batched_active_bias(
 def class_balanced_weights(
     y: Shaped[np.ndarray, " n"], beta: float = 0.999
 ) -> Float[np.ndarray, " n"]:
-    """Weights in inverse proportion to the effective number of samples of a class.
+    """Weight samples inversely to the effective number of samples of their class.
 
     w_i ∝ 1/E, E = (1 − β^n_c)/(1 − β): at β = 0 uniform, at β → 1 the inverse class frequency
 
@@ -116,7 +116,7 @@ def self_paced_weights(
     threshold: float | None = None,
     is_soft: bool = False,
 ) -> Float[np.ndarray, " n"]:
-    """Weights that leave out the samples of highest loss; call it again as training goes on.
+    """Weigh the samples of low loss alone; call it again as training goes on.
 
     hard: w_i ∝ 1 where ℓ_i ≤ λ, else 0;  soft: w_i ∝ max(0, 1 − ℓ_i/λ)
 

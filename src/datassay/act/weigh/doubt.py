@@ -36,17 +36,17 @@ class NeighborTargets:
 
 
 def neighbor_targets(samples: SampleSet, index: Int[np.ndarray, "n k"]) -> NeighborTargets:
-    """What the neighbours say; `index` [n, k] has each sample itself first."""
-    n, others = len(samples), index[:, 1:]
-    none = np.zeros((n, 0))
+    """Compare targets with the neighbours'; `index` [n, k] has each sample itself first."""
+    n, neighbors = len(samples), index[:, 1:]
+    no_values = np.zeros((n, 0))
     if not samples.is_classification:
         y = samples.y.reshape(n, -1)
-        mean, spread = y[others].mean(1), y[others].std(1)
-        far = (np.abs(y - mean) > FAR * spread).any(1) & (others.shape[1] > 2)
-        return NeighborTargets(far, none.astype(int), np.zeros(n), mean, spread)
-    rows = np.arange(n)
-    cells = samples.y[others] + samples.n_classes * rows[:, None]
+        mean, spread = y[neighbors].mean(1), y[neighbors].std(1)
+        is_far = (np.abs(y - mean) > FAR * spread).any(1) & (neighbors.shape[1] > 2)
+        return NeighborTargets(is_far, no_values.astype(int), np.zeros(n), mean, spread)
+    cells = samples.y[neighbors] + samples.n_classes * np.arange(n)[:, None]
     counts = np.bincount(cells.ravel(), minlength=n * samples.n_classes).reshape(n, -1)
     share = counts / counts.sum(1, keepdims=True)
-    agreement = share[rows, samples.y]
-    return NeighborTargets((agreement < FEW) & (share.max(1) > 0.5), counts, agreement, none, none)
+    agreement = share[np.arange(n), samples.y]
+    is_doubtful = (agreement < FEW) & (share.max(1) > 0.5)
+    return NeighborTargets(is_doubtful, counts, agreement, no_values, no_values)

@@ -25,14 +25,14 @@ FEW_COLUMNS = 50
 
 
 def suits_inputs(train: SampleSet) -> bool:
-    """Whether neighbours are better searched among the inputs than in a network."""
+    """Return whether neighbours are better searched among the inputs than in a network."""
     if train.encoding is not None and train.encoding.name:
         return True
     return train.kind == "row" and int(np.prod(train.input_shape)) <= FEW_COLUMNS
 
 
 def standardized_inputs(train: SampleSet) -> Float[np.ndarray, "n d"]:
-    """The inputs as rows, each column with mean 0 and standard deviation 1."""
+    """Return the inputs as rows, each column with mean 0 and standard deviation 1."""
     x = np.asarray(train.x, np.float64).reshape(len(train), -1)
     x = x - x.mean(0)
     spread = x.std(0)
@@ -48,7 +48,7 @@ def trained_network(
     observe: Callable[[Tensor, Tensor], None] | None = None,
     progress: Progress = silent,
 ) -> nn.Module:
-    """The network trained on the samples without weights (S0 Algorithm 1, line 2).
+    """Train the network on the samples without weights (S0 Algorithm 1, line 2).
 
     Args:
         model: at its initial weights; left untouched.
@@ -61,12 +61,7 @@ def trained_network(
         A copy.
     """
     networks = train_networks(
-        [model],
-        train,
-        torch.arange(len(train))[None],
-        network_recipe(len(train)),
-        seed=seed,
-        observe=observe,
-        progress=lambda _, done, total: progress("train the network", done, total),
-    )
+        [model], train, torch.arange(len(train))[None], network_recipe(len(train)), seed=seed,
+        observe=observe, progress=lambda _, done, total: progress("train the network", done, total),
+    )  # fmt: skip
     return taken_network(model, networks)

@@ -55,7 +55,7 @@ class WeightGain(Tabular):
         return self.scores.mean(0)
 
     def interval(self, weighting: int, against: int = 0) -> Interval:
-        """Of the mean gain over another weighting: seeds and validation samples are paired.
+        """Return the interval of the mean gain over another weighting, paired by seed and sample.
 
         Args:
             weighting: position in `names`.
@@ -68,12 +68,12 @@ class WeightGain(Tabular):
         return paired([change], 1.0 if self.metric == "accuracy" else 0.0)
 
     def difference(self, weighting: int, against: int = 0) -> tuple[float, float]:
-        """The gain and the half-width of its `interval`; that of a weighting to itself is 0."""
+        """Return the gain and the half-width of its `interval`; 0 of a weighting with itself."""
         outcome = self.interval(weighting, against)
         return outcome.gain, outcome.half if weighting != against else 0.0
 
     def verdict(self, weighting: int, against: int = 0) -> str:
-        """By `stats.verdicts`: over no weights, with all other weightings, else of two alone."""
+        """Return the verdict by `stats.verdicts`: over no weights, among all; else of two alone."""
         if weighting == against:
             return SAME
         if against:
@@ -81,7 +81,7 @@ class WeightGain(Tabular):
         return verdicts([self.interval(i) for i in range(1, len(self.names))])[weighting - 1]
 
     def to_table(self) -> pa.Table:
-        """One row per weighting: weighting, score (mean over seeds), gain, half_width, verdict."""
+        """Return one row per weighting: weighting, mean score, gain, half_width, verdict."""
         rows = []
         for i, name in enumerate(self.names):
             gain, half = self.difference(i)
@@ -123,19 +123,17 @@ def head_gain(
     assert problem.val is not None
     names, weights = _with_uniform(weightings, len(problem.labels), n_seeds)
     trained = problem.train(
-        weights,
-        recipe or head_recipe(len(problem.labels)),
+        weights, recipe or head_recipe(len(problem.labels)), stopped=False,
         seeds=tuple(range(seed, seed + n_seeds)),
-        stopped=False,
         progress=lambda _, done, total: progress(STEP, done, total),
-    )
+    )  # fmt: skip
     head = problem.head
     outputs = trained.outputs(problem.val[0]).double() * head.scale + head.shift  # [S, M, m, k]
     return _gain(names, outputs, val)
 
 
-def retrained(problem: HeadProblem, weights: Float[np.ndarray, " n"], seed: int) -> nn.Module:
-    """The network with its last layer retrained under weights, as `head_gain` does from a seed."""
+def retrain_head(problem: HeadProblem, weights: Float[np.ndarray, " n"], seed: int) -> nn.Module:
+    """Retrain the network's last layer under weights, as `head_gain` does from a seed."""
     recipe = head_recipe(len(problem.labels))
     trained = problem.train(weights[None], recipe, seeds=(seed,), stopped=False)
     bias = None if trained.bias is None else trained.bias[0, 0]
@@ -187,7 +185,7 @@ def network_gain(
 
 
 def head_recipe(n_samples: int) -> HeadRecipe:
-    """S0's 25 epochs in batches of 25; more epochs of small sets, larger batches of large ones."""
+    """Return S0's 25 epochs of batches of 25; more epochs for small sets, else larger batches."""
     epochs, size = 25, 25
     updates = epochs * -(-n_samples // size)
     if updates < FEWEST_UPDATES:
@@ -205,6 +203,6 @@ def _with_uniform(
 
 
 def _gain(names: tuple[str, ...], outputs: Float[Tensor, "S M m k"], val: SampleSet) -> WeightGain:
-    each = sample_scores(outputs, val)
+    scores = sample_scores(outputs, val)
     metric = "accuracy" if val.is_classification else "R²"
-    return WeightGain(names, each.numpy(), metric)
+    return WeightGain(names, scores.numpy(), metric)

@@ -52,7 +52,7 @@ def weigh(
     max_ratio: float = 40,
     density: bool = False,
 ) -> SampleWeights:
-    """Weights by one of `act.settings.METHODS`."""
+    """Weigh samples by one of `act.settings.METHODS`."""
     if method == "local_variance":
         clip = DENSITY_CLIP if density else None
         return weights_of_variance(local, train.ids, max_ratio, clip, n_columns)
@@ -71,7 +71,7 @@ def weigh(
 
 
 def baseline_of(method: str, train: SampleSet) -> str | None:
-    """The weighting to compare with: class-balanced, or local variance where that is it."""
+    """Return the baseline weighting: class-balanced for local variance, that for the others."""
     if method != "local_variance":
         return "local_variance"
     if not train.is_classification:
@@ -86,7 +86,7 @@ def _losses(model: nn.Module, train: SampleSet) -> np.ndarray:
 
 
 def recorder(history: PredictionHistory, train: SampleSet):
-    """The `observe` hook of `train_networks` that keeps a history."""
+    """Return an `observe` hook of `train_networks` that records predictions in a history."""
     y = torch.as_tensor(train.y)
 
     def observe(positions: Tensor, outputs: Tensor) -> None:

@@ -40,7 +40,7 @@ class FittedNetwork:
     rows: RowFormat
 
     def outputs(self, x: Shaped[np.ndarray, "m ..."]) -> Float[np.ndarray, "m k"]:
-        """Probabilities of classes, or targets.
+        """Predict probabilities of classes, or targets.
 
         Args:
             x: [m, ...] as loaded.
@@ -49,10 +49,10 @@ class FittedNetwork:
             [m, k], computed in float64, whatever the network's precision.
         """
         network = copy.deepcopy(self.network).double().eval()
-        parts = [x[i : i + CHUNK] for i in range(0, len(x), CHUNK)]
+        inputs = [x[i : i + CHUNK] for i in range(0, len(x), CHUNK)]
         with torch.no_grad():
-            each = [network(network_inputs(p, network, torch.float64)) for p in parts]
-        outputs = torch.cat(each)
+            chunks = [network(network_inputs(p, network, torch.float64)) for p in inputs]
+        outputs = torch.cat(chunks)
         if not self.rows.like.is_classification:
             return outputs.numpy()
         if outputs.shape[1] == 1:  # the logit of the second of two classes
@@ -70,13 +70,13 @@ class FittedNetwork:
 
 
 def fitted_network_of(
-    form: str,
+    file_format: str,
     arrays: Mapping[str, np.ndarray],
     facts: Mapping[str, Any],
     model: str | nn.Module | None = None,
 ) -> FittedNetwork:
-    """A network of a file's parts; ValueError where they are inconsistent."""
-    if form != FORMAT:
+    """Build a network from a file's parts; raise ValueError where they are inconsistent."""
+    if file_format != FORMAT:
         raise ValueError("it holds something else.")
     rows, name = RowFormat.from_json(facts["rows"]), str(facts["model"])
     if model is None and is_reference(name):  # a file must not say which code runs

@@ -52,7 +52,7 @@ class Reweighted(Tabular):
     epoch: int
 
     def to_table(self) -> pa.Table:
-        """One row per sample: id, sample_weight."""
+        """Return one row per sample: id, sample_weight."""
         return pa.table({"id": self.ids, "sample_weight": self.weights})
 
 
@@ -100,17 +100,10 @@ class HeadProblem:
         layer = self.head.layer
         bias = None if layer.bias is None else layer.bias.detach().cpu()
         return train_heads(
-            self.features,
-            self.targets,
-            weights,
-            self.loss,
-            recipe,
-            seeds=seeds,
-            start=(layer.weight.detach().cpu(), bias),
-            bias=bias is not None,
-            val=self.val if stopped else None,
-            **options,
-        )
+            self.features, self.targets, weights, self.loss, recipe, seeds=seeds,
+            start=(layer.weight.detach().cpu(), bias), bias=bias is not None,
+            val=self.val if stopped else None, **options,
+        )  # fmt: skip
 
     def best_scores(
         self,
@@ -119,7 +112,7 @@ class HeadProblem:
         seeds: Sequence[int],
         progress: Progress,
     ) -> Float[np.ndarray, " M"]:
-        """The validation score of each weighting, the mean over seeds.
+        """Train under each weighting; return its validation score, the mean over seeds.
 
         Args:
             weights: M weightings, of any scale.
@@ -133,13 +126,13 @@ class HeadProblem:
         return self.scores(self.train(weights, recipe, seeds=tuple(seeds), progress=progress))
 
     def scores(self, trained: TrainedHeads) -> Float[np.ndarray, " M"]:
-        """The validation scores at the epochs that were returned, the mean over seeds."""
+        """Return the validation scores at the returned epochs, the mean over seeds."""
         epoch = trained.epoch[None] - 1
         return trained.val_score.gather(0, epoch)[0].double().mean(0).numpy()
 
     @property
     def metric(self) -> str:
-        """What `scores` are."""
+        """Name of what `scores` measures."""
         return "accuracy" if self.loss == "cross_entropy" else "−½ squared error"
 
 

@@ -41,13 +41,13 @@ class Weightings:
         self.y = problem.labels
 
     def __call__(self, n_neighbors: int, max_ratio: float) -> Float[np.ndarray, " n"]:
-        """w, summing to 1."""
+        """Return the weights w, summing to 1."""
         return scaled_variance(neighbor_variance(self.index[:, :n_neighbors], self.y), max_ratio)
 
 
 @result
 class WeightSearch(Tabular):
-    """The best pair, and every trial.
+    """The best pair (k, m), and all trials.
 
     Attributes:
         n_neighbors: k of the best trial.
@@ -67,7 +67,7 @@ class WeightSearch(Tabular):
     trials: pa.Table
 
     def to_table(self) -> pa.Table:
-        """The trials."""
+        """Return the trials."""
         return self.trials
 
 
@@ -121,16 +121,16 @@ def search_weights(
     Source: S0 §4.2 and Appendix C leave the search open ("classical hyperparameters optimization").
     """
     rules.at_least("n_trials", n_trials, 1)
-    for name, (low, high), least in (("n_neighbors", n_neighbors, 2), ("max_ratio", max_ratio, 1)):
-        if not least <= low <= high:
+    for name, (low, high), bound in (("n_neighbors", n_neighbors, 2), ("max_ratio", max_ratio, 1)):
+        if not bound <= low <= high:
             raise SettingError(
-                f"{name} must be a range, lowest first, from {least} on; got {low} to {high}."
+                f"{name} must be a range, lowest first, from {bound} on; got {low} to {high}."
             )
     if val is None:
-        kept, held = split_indices(
+        train_idx, val_idx = split_indices(
             train.y, is_classification=train.is_classification, val_fraction=val_fraction, seed=seed
         )
-        train, val = train.subset(kept), train.subset(held)
+        train, val = train.subset(train_idx), train.subset(val_idx)
     recipe = recipe or HeadRecipe(patience=5)
     problem = head_problem(model, train, val, layer=layer, progress=progress)
     weightings = Weightings(problem, n_neighbors[1], search)
@@ -142,21 +142,21 @@ def search_weights(
         k = trial.suggest_int("n_neighbors", *n_neighbors)
         m = trial.suggest_float("max_ratio", *max_ratio, log=True)
 
-        def cut(epoch: int, score: Any) -> bool:
+        def should_stop(epoch: int, score: Any) -> bool:
             trial.report(float(score.mean()), epoch)
             return bool(trial.should_prune())
 
         weights = weightings(k, m)[None]
-        trained = problem.train(weights, recipe, seeds=tuple(seeds), on_epoch=cut)
+        trained = problem.train(weights, recipe, seeds=tuple(seeds), on_epoch=should_stop)
         trial.set_user_attr("epochs", len(trained.val_score))
         if recipe.solver == "adam" and trial.should_prune():
             raise TrialPruned
         return float(problem.scores(trained)[0])
 
-    done = [lambda study, _: progress(STEP, len(study.trials), n_trials)]
-    study.optimize(objective, n_trials=n_trials, callbacks=done)
+    callbacks = [lambda study, _: progress(STEP, len(study.trials), n_trials)]
+    study.optimize(objective, n_trials=n_trials, callbacks=callbacks)
     uniform = problem.best_scores(np.ones((1, len(train))), recipe, seeds, silent)[0]
-    best = study.best_trial
+    best_trial = study.best_trial
     rows = [
         {
             "trial": t.number,
@@ -169,8 +169,8 @@ def search_weights(
         for t in study.trials
     ]
     return WeightSearch(
-        n_neighbors=best.params["n_neighbors"],
-        max_ratio=best.params["max_ratio"],
+        n_neighbors=best_trial.params["n_neighbors"],
+        max_ratio=best_trial.params["max_ratio"],
         score=float(study.best_value),
         uniform=float(uniform),
         metric=problem.metric,

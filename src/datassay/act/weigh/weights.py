@@ -21,7 +21,7 @@ from datassay.score.neighbors.local_variance import LocalVariance, local_varianc
 
 @result
 class SampleWeights(Tabular):
-    """A weight for each sample.
+    """Weights of samples, and how they came about.
 
     Attributes:
         weight: [n], unitless, positive, summing to 1.
@@ -36,7 +36,7 @@ class SampleWeights(Tabular):
     details: Mapping[str, float | int | str] = field(default_factory=dict)
 
     def to_table(self) -> pa.Table:
-        """One row per sample: id, sample_weight."""
+        """Return one row per sample: id, sample_weight."""
         return pa.table({"id": self.ids, "sample_weight": self.weight})
 
 
@@ -51,7 +51,7 @@ def local_variance_weights(
     density: bool = Weighting.density,
     density_clip: float = Weighting.density_clip,
 ) -> Float[np.ndarray, " n"]:
-    """Weights that grow with the local variance of the target: `sample_weights` without details.
+    """Weight samples by the target's local variance: `sample_weights` without details.
 
     Args:
         features: [n, ...], finite; an array, tensor, data frame or nested lists.
@@ -71,14 +71,9 @@ def local_variance_weights(
             search is unknown, or faiss is missing.
     """
     weights = sample_weights(
-        to_numpy(features, "features"),
-        to_numpy(y, "y"),
-        n_neighbors,
-        max_ratio,
-        search=search,
-        density=density,
-        density_clip=density_clip,
-    )
+        to_numpy(features, "features"), to_numpy(y, "y"), n_neighbors, max_ratio, search=search,
+        density=density, density_clip=density_clip,
+    )  # fmt: skip
     return weights.weight
 
 
@@ -94,7 +89,7 @@ def sample_weights(
     density_clip: float = Weighting.density_clip,
     ids: np.ndarray | None = None,
 ) -> SampleWeights:
-    """Weights that grow with the local variance of the target, and how they came about.
+    """Weight samples by the target's local variance, and say how the weights came about.
 
     w_i = (1 + (m − 1) v_i / max v) / Σ,  v = Df² or, with density, Df²/p̂
 
@@ -142,7 +137,7 @@ def weights_of_variance(
     density_clip: float | None,
     n_columns: int,
 ) -> SampleWeights:
-    """`sample_weights` where the local variances are known already."""
+    """Compute `sample_weights` from known local variances."""
     variance = local.variance
     details: dict[str, float | int | str] = {
         "n_neighbors": local.neighbors.index.shape[1],
@@ -161,13 +156,13 @@ def weights_of_variance(
 
 
 def check_ratios(max_ratio: float, density_clip: float = 1) -> None:
-    """Refuse ratios that no weights can have."""
+    """Raise if a ratio is below 1 or infinite."""
     for name, value in (("max_ratio", max_ratio), ("density_clip", density_clip)):
         rules.require(1 <= value < np.inf, name, "be a number of at least 1", value)
 
 
 def scaled_variance(variance: Float[np.ndarray, " n"], max_ratio: float) -> Float[np.ndarray, " n"]:
-    """Weights from local variances that are known already."""
+    """Scale known local variances to weights."""
     largest = variance.max()
     if largest == 0:
         return np.full(len(variance), 1 / len(variance))
@@ -178,7 +173,7 @@ def scaled_variance(variance: Float[np.ndarray, " n"], max_ratio: float) -> Floa
 def _density(
     variance: LocalVariance, n_columns: int, clip: float
 ) -> tuple[Float[np.ndarray, " n"], int]:
-    """p̂ divided by its median, between 1/clip and clip, and how many were brought there."""
+    """Return density over its median, clipped to [1/clip, clip], and how many were clipped."""
     radius = variance.neighbors.distance[:, -1]
     with np.errstate(divide="ignore"):  # k equal samples: infinitely dense
         log = -n_columns * np.log(radius)

@@ -69,7 +69,7 @@ from datassay.score.checks.units import unit_warning
 from datassay.score.labels.judges import judged_ahead
 from datassay.score.learning_curve import learning_curve
 from datassay.score.leave_one_out import LeaveOneOut
-from datassay.score.registry import Context, computed, further_scores, scores
+from datassay.score.registry import Context, compute_scores, further_scores, scores
 from datassay.score.settings import OF_SGD
 from datassay.store.location import FEATURES, RETRAINED, inside, is_local, shown
 from datassay.store.results import ResultStore
@@ -127,7 +127,7 @@ def run(
         options = {**context.options, "judges": judges, "checked": checked}
         ahead = replace(context, options=options)
         with within_memory(lin.form):
-            results = computed(scores(), ahead)
+            results = compute_scores(scores(), ahead)
     context = replace(context, results=results)
     removed, issues = results["removals"], results["label_issues"]
     replaced = None if adversarial is None else adversarial.replaced

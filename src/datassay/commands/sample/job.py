@@ -10,7 +10,7 @@ import numpy as np
 from torch import nn
 
 from datassay.act.sample.comparison import SamplingComparison, compare_designs
-from datassay.act.sample.density import checked_domain
+from datassay.act.sample.density import check_domain
 from datassay.act.sample.taylor import TaylorSample, taylor_index, taylor_sample
 from datassay.collect.curvature.derivatives import PointFunction, derivatives, point_function
 from datassay.commands.facts import closing_facts
@@ -90,7 +90,7 @@ def run(settings: SampleSettings, progress: Progress = silent) -> SamplingFindin
 
 def _problem(name: str, domain: str | None) -> FunctionProblem:
     """A built-in function, or the user's own, whose outputs are named later."""
-    box = None if domain is None else checked_domain(_pairs(domain))
+    box = None if domain is None else check_domain(_pairs(domain))
     if ":" not in name or name.startswith("bateman:"):
         problem = function_problem(name)
         if box is None:

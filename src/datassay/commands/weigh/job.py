@@ -12,7 +12,7 @@ from torch import nn
 from datassay.act.settings import METHODS
 from datassay.act.weigh.doubt import NeighborTargets, neighbor_targets
 from datassay.act.weigh.features import standardized_inputs, suits_inputs, trained_network
-from datassay.act.weigh.gain import WeightGain, head_gain, network_gain, retrained
+from datassay.act.weigh.gain import WeightGain, head_gain, network_gain, retrain_head
 from datassay.act.weigh.methods import (
     NEEDS_CLASSES,
     NEEDS_NETWORK,
@@ -210,7 +210,7 @@ def _tried(
     seeds, seed, ours = settings.seeds, settings.seed, METHODS[settings.method]
     if problem is not None:
         gain = head_gain(problem, val, weightings, n_seeds=seeds, seed=seed, progress=progress)
-        network = retrained(problem, weightings[ours], seed)
+        network = retrain_head(problem, weightings[ours], seed)
     else:
         starts = [_model(train, settings, s) for s in range(seeds)]
         recipe = network_recipe(len(train))

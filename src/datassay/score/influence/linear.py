@@ -151,7 +151,7 @@ class _Minimum:
         # Σ_z rows_zᵀ e_z = −λ W at the minimum: the sum over all partners needs no pass.
         self._sum = -ridge * self._scale[:, None] * weights
         rows = basis.rows
-        drawn = rows.at(partners) if isinstance(rows, FeatureRows) else rows[partners]
+        drawn = rows.select(partners) if isinstance(rows, FeatureRows) else rows[partners]
         along, self._partner_errors, _ = self._factors(drawn, partners)
         self._partners = operand(along, basis.products, basis.device)  # [s, p]
         self.values_each = (lin.rows_per_sample + 2) * rows.shape[2] + 4 * len(partners)

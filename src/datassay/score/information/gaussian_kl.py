@@ -157,7 +157,7 @@ def _parts(
     for i in range(n):
         keep = torch.arange(n) != i
         kept = rows[keep], training.residual[keep]
-        without = _steady_state(*kept, training.without(1), batch_size)
+        without = _steady_state(*kept, training.leave_out(1), batch_size)
         if without is None:
             parts[i] = np.inf
             continue

@@ -21,10 +21,10 @@ from datassay.score.linear.panels import is_kept_whole, panels
 from datassay.score.linear.removal import (
     Penalised,
     RemovalBlocks,
-    deleted,
     deletion,
     iterate,
     penalised_fits,
+    sum_resolvents,
     takes_few_steps,
 )
 from datassay.score.linear.training_run import Dynamics, TrainingRun, filter_values, resolvents
@@ -57,13 +57,13 @@ def group_removals(
 ) -> Iterator[GroupRemovals]:
     """Coordinates of w − w₋g for every group, some groups of one size at a time."""
     # Source: METHODS §2, beyond S1. Exact, as `removals`.
-    trained = training.trained()
+    trained = training.fit_weights()
     projected = training.basis.project(training.residual)
     sizes = torch.tensor([len(group) for group in groups])
     for size in sizes.unique().tolist():
         which = (sizes == size).nonzero()[:, 0]
         members = torch.stack([groups[i] for i in which.tolist()])  # [g, size]
-        run = training.without(size)
+        run = training.leave_out(size)
         way: Any = _cheapest(training, run, size)
         if way is _delete:
             fits = penalised_fits(training.basis, projected, run)
@@ -127,7 +127,7 @@ def _delete(
     )
     terms, v = deletion(basis, blocks, run, fits)
     full = filter_values(basis.eigenvalues, run)[:, None] * projected
-    return full[:, None] - deleted(blocks.rows, basis.eigenvalues, terms, v)
+    return full[:, None] - sum_resolvents(blocks.rows, basis.eigenvalues, terms, v)
 
 
 def _shared(basis: Eigenbasis, members: Int[Tensor, "g size"]) -> tuple[Tensor, Tensor] | None:

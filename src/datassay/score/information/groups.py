@@ -18,7 +18,7 @@ from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
 from datassay.rules import require
 from datassay.score.information.group_removal import group_removals
-from datassay.score.linear.many_outputs import is_mixed, mixed
+from datassay.score.linear.many_outputs import is_mixed, mix_columns
 from datassay.score.linear.training_run import TrainingRun, training_run
 from datassay.score.registry import few_threads
 from datassay.score.settings import Run, Smoothing
@@ -89,7 +89,7 @@ def group_information(
     names, members = named_groups(groups, len(lin))
     training = training_run(lin, **run)
     if is_mixed(training):
-        training = replace(training, residual=mixed(training.residual))
+        training = replace(training, residual=mix_columns(training.residual))
     return GroupInformation(
         information=informations(training, members, smoothing, sigma, progress),
         size=np.array([len(group) for group in members]),

@@ -181,7 +181,7 @@ def _retrained(
     """Weights without each sample, and with all."""
     basis = training.basis
     axes, moves = weight_axes(basis, rows.flatten(0, 1)), basis.eigenvalues > 0
-    whole = axes @ (basis.metric[moves].sqrt()[:, None] * training.trained()[moves])
+    whole = axes @ (basis.metric[moves].sqrt()[:, None] * training.fit_weights()[moves])
     parts = [torch.einsum("dp,pgc->gdc", axes, w) for w in weight_changes(training)]
     return whole - torch.cat(parts), whole
 

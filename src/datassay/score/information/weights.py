@@ -144,7 +144,7 @@ def weight_changes(
     chunk = removal_chunk(training.residual.shape, len(basis.eigenvalues))
     moves = basis.eigenvalues > 0
     scale = basis.metric[moves].sqrt()[:, None, None]
-    for part in removals(basis, training.residual, training.run, training.without(1), chunk):
+    for part in removals(basis, training.residual, training.run, training.leave_out(1), chunk):
         yield scale * part.coordinates[moves]
         progress("leave each sample out", part.start + part.coordinates.shape[1], n)
 
@@ -319,7 +319,7 @@ def _check_covariance(sigma: np.ndarray, holds: bool) -> None:
 def _gradients(training: TrainingRun) -> list[Float[Tensor, "p n"]]:
     """Per-sample loss gradients at the trained weights, in the coordinates of the changes."""
     basis, residual = training.basis, training.residual
-    products = _products(basis, training.moved() - residual)
+    products = _products(basis, training.fit_outputs() - residual)
     start = _products(basis, -residual)
     noise = sum(float((g - g.mean(1, keepdim=True)).square().sum()) for g in products)
     first = sum(float(g.square().sum()) for g in start)

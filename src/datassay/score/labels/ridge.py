@@ -22,7 +22,7 @@ from datassay.score.linear.eigenbasis import (
     check_not_null,
     eigenbasis,
 )
-from datassay.score.linear.many_outputs import mixed
+from datassay.score.linear.many_outputs import mix_columns
 from datassay.score.linear.panels import panels
 from datassay.score.linear.removal import RemovalBlocks, held_out_residuals
 from datassay.score.registry import Sizes
@@ -109,7 +109,7 @@ def ridge_fit(
     n, b, c = lin.residual.shape
     # Both offsets as columns side by side: the leverages are the same.
     exact = torch.stack([(targets - o).double().reshape(n, b, c) for o in offsets], 2)
-    target = mixed(exact, SEARCHED)
+    target = mix_columns(exact, SEARCHED)
     both = _left(basis, target.flatten(2), shifts, progress, STEP, blocks)
     both = both.unflatten(3, (2, -1))
     own = slice(None) if asked is None else torch.from_numpy(asked)

@@ -63,26 +63,26 @@ class FeatureRows:
         n_rows, size = features.shape
         self.shape = torch.Size((n_rows // rows_per_sample, rows_per_sample, size))
         self.is_small = is_kept_whole(self.shape.numel())
-        self._whole: Tensor | None = None
+        self._all_rows: Tensor | None = None
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getstate__(self) -> dict[str, Any]:
         # Rows that are kept whole are computed once here, not by every worker.
-        whole = self.whole() if self.is_small else self._whole
-        state = self.__dict__ | {"_whole": whole}
-        unread = ("features", "_vectors", "_operand") if whole is not None else ("_vectors",)
-        return state | dict.fromkeys(unread)
+        rows = self.read_all() if self.is_small else self._all_rows
+        state = self.__dict__ | {"_all_rows": rows}
+        unneeded = ("features", "_vectors", "_operand") if rows is not None else ("_vectors",)
+        return state | dict.fromkeys(unneeded)
 
-    def __getitem__(self, part: slice) -> Float[Tensor, "chunk b p"]:
-        """The rows of samples start to stop, float64."""
-        if self._whole is not None or self.is_small:
-            return self.whole()[part]
-        return self._panel(part)
+    def __getitem__(self, samples: slice) -> Float[Tensor, "chunk b p"]:
+        """Return the rows of samples start to stop, float64."""
+        if self._all_rows is not None or self.is_small:
+            return self.read_all()[samples]
+        return self._panel(samples)
 
-    def _panel(self, part: slice) -> Float[Tensor, "chunk b p"]:
-        b, (start, stop, _) = self.shape[1], part.indices(len(self))
+    def _panel(self, samples: slice) -> Float[Tensor, "chunk b p"]:
+        b, (start, stop, _) = self.shape[1], samples.indices(len(self))
         return self._rows(self.features[start * b : stop * b])
 
     def _rows(self, features: Float[Tensor, "rows p"]) -> Float[Tensor, "chunk b p"]:
@@ -90,58 +90,58 @@ class FeatureRows:
         rows = product(features, self._operand, self._products)
         return rows.double().cpu().reshape(-1, *self.shape[1:])
 
-    def whole(self) -> Float[Tensor, "n b p"]:
-        """ΦV at once, for scores that need it; kept. Refused where memory is too small."""
-        if self._whole is None:
-            need = 8.0 * self.shape.numel()
+    def read_all(self) -> Float[Tensor, "n b p"]:
+        """Return all of ΦV, for scores that need it, and keep it. Raise if memory is too small."""
+        if self._all_rows is None:
+            n_bytes = 8.0 * self.shape.numel()
             memory = available_memory() if self._memory is None else self._memory
-            if not self.is_small and 2 * need > memory:
+            if not self.is_small and 2 * n_bytes > memory:
                 n, b, size = self.shape
                 raise SettingError(
                     "the samples' rows must fit the memory twice for a score that needs all of "
-                    f"them at once; {n * b} x {size} take {need / 1e9:.1f} GB of "
+                    f"them at once; {n * b} x {size} take {n_bytes / 1e9:.1f} GB of "
                     f"{memory / 1e9:.1f} GB. Collect with a smaller projection, with "
                     "outputs='averaged' or fewer samples, or raise the memory."
                 )
             rows = torch.empty(self.shape, dtype=torch.float64)
-            for part in panels(len(self), self.shape[1:].numel()):
-                rows[part] = self._panel(part)
-            self._whole = rows
-        return self._whole
+            for panel in panels(len(self), self.shape[1:].numel()):
+                rows[panel] = self._panel(panel)
+            self._all_rows = rows
+        return self._all_rows
 
-    def at(self, samples: Int[Tensor, " s"]) -> Float[Tensor, "s b p"]:
-        """The rows of some samples; of a store in ascending order of their positions."""
-        if self._whole is not None or self.is_small:
-            return self.whole()[samples]
+    def select(self, samples: Int[Tensor, " s"]) -> Float[Tensor, "s b p"]:
+        """Return the rows of some samples; of a store in ascending order of their positions."""
+        if self._all_rows is not None or self.is_small:
+            return self.read_all()[samples]
         n, b, size = self.shape
         if isinstance(self.features, Tensor):
             return self._rows(self.features.unflatten(0, (-1, b))[samples].flatten(0, 1))
-        some = []
-        for part in panels(n, b * size):
-            here = samples[(samples >= part.start) & (samples < part.stop)] - part.start
-            read = self.features[part.start * b : part.stop * b]
-            some.append(read.unflatten(0, (-1, b))[here].flatten(0, 1))
-        return self._rows(torch.cat(some))
+        chunks = []
+        for panel in panels(n, b * size):
+            positions = samples[(samples >= panel.start) & (samples < panel.stop)] - panel.start
+            features = self.features[panel.start * b : panel.stop * b]
+            chunks.append(features.unflatten(0, (-1, b))[positions].flatten(0, 1))
+        return self._rows(torch.cat(chunks))
 
-    def modes(self, which: Int[Tensor, " c"]) -> Float[Tensor, "n b c"]:
-        """The rows in some modes only: the others are not computed."""
+    def modes(self, idx: Int[Tensor, " c"]) -> Float[Tensor, "n b c"]:
+        """Return the rows in some modes only: the others are not computed."""
         n, b, size = self.shape
-        vectors = operand(self._vectors[:, which], self._products, self.device)
-        outcome = torch.empty(n, b, len(which), dtype=torch.float64)
-        for part in panels(n, b * size):
-            features = self.features[part.start * b : part.stop * b]
+        vectors = operand(self._vectors[:, idx], self._products, self.device)
+        mode_rows = torch.empty(n, b, len(idx), dtype=torch.float64)
+        for panel in panels(n, b * size):
+            features = self.features[panel.start * b : panel.stop * b]
             features = operand(features, self._products, self.device)
             rows = product(features, vectors, self._products)
-            outcome[part] = rows.double().cpu().reshape(-1, b, len(which))
-        return outcome
+            mode_rows[panel] = rows.double().cpu().reshape(-1, b, len(idx))
+        return mode_rows
 
-    def projected(self, columns: Float[Tensor, "n b c"]) -> Float[Tensor, "p c"]:
-        """rowsᵀ Y."""
+    def project_columns(self, columns: Float[Tensor, "n b c"]) -> Float[Tensor, "p c"]:
+        """Compute rowsᵀ Y."""
         flat = columns.flatten(0, 1)
         return self._vectors.T @ transposed_product(self.features, flat, self.device)
 
     def gram(self, engine: Engine) -> Float[Tensor, "p p"]:
-        """rowsᵀ rows."""
+        """Compute rowsᵀ rows."""
         inner = gram(self.features, self._products, device=self.device, engine=engine)
         return self._vectors.T @ inner @ self._vectors
 
@@ -176,12 +176,12 @@ class Eigenbasis:
 
     @property
     def rank(self) -> int:
-        """Eigenvalues that are not null."""
+        """Number of eigenvalues that are not null."""
         return int((self.eigenvalues > 0).sum())
 
     @property
     def device(self) -> str:
-        """Where products with the rows are computed; those with a kernel stay in main memory."""
+        """Device of products with the rows; those with a kernel stay in main memory."""
         return self.rows.device if isinstance(self.rows, FeatureRows) else "cpu"
 
     @property
@@ -195,43 +195,43 @@ class Eigenbasis:
         return len(self.rows) if self.val is None else len(self.val)
 
     def whole_rows(self) -> Float[Tensor, "n b p"]:
-        """Q or ΦV at once; refused where it does not fit the memory."""
-        return self.rows.whole() if isinstance(self.rows, FeatureRows) else self.rows
+        """Return Q or ΦV at once; raise where it does not fit the memory."""
+        return self.rows.read_all() if isinstance(self.rows, FeatureRows) else self.rows
 
     def rows_of(self, samples: Int[Tensor, " s"]) -> Float[Tensor, "s b p"]:
-        """The rows of some samples, in any order; all are computed only where a store has them."""
+        """Return the rows of some samples, in any order; all are computed only for a store."""
         rows = self.rows
         if isinstance(rows, FeatureRows) and isinstance(rows.features, Tensor):
-            return rows.at(samples)
+            return rows.select(samples)
         return self.whole_rows()[samples]
 
     def leading(self, count: int) -> Float[Tensor, "n b c"]:
-        """Coordinates in the modes of the `count` largest eigenvalues, largest first."""
-        which = self.eigenvalues.argsort(descending=True)[:count]
+        """Return coordinates in the modes of the `count` largest eigenvalues, largest first."""
+        idx = self.eigenvalues.argsort(descending=True)[:count]
         if isinstance(self.rows, FeatureRows):
-            return self.rows.modes(which)
-        return self.rows[:, :, which] * self.metric[which].sqrt()
+            return self.rows.modes(idx)
+        return self.rows[:, :, idx] * self.metric[idx].sqrt()
 
     def query_rows(self) -> Float[Tensor, "query_rows p"]:
-        """Rows that turn W into output changes of validation, else training samples."""
+        """Return rows that turn W into output changes of validation, else training samples."""
         if self.val is None:
             return (self.whole_rows() * self.metric).flatten(0, 1)
-        val = self.val.whole() if isinstance(self.val, FeatureRows) else self.val
+        val = self.val.read_all() if isinstance(self.val, FeatureRows) else self.val
         return val.flatten(0, 1)
 
     def project(self, residual: Float[Tensor, "n b c"]) -> Float[Tensor, "p c"]:
-        """rowsᵀ r: the residual in each mode (times √ℓ in the primal form)."""
+        """Compute rowsᵀ r: the residual in each mode (times √ℓ in the primal form)."""
         if isinstance(self.rows, FeatureRows):
-            return self.rows.projected(residual)
+            return self.rows.project_columns(residual)
         return self.rows.flatten(0, 1).T @ residual.flatten(0, 1)
 
     def squared_weights(self, w: Float[Tensor, "p g c"]) -> Float[Tensor, " g"]:
-        """‖Δw‖² of coordinates, summed over columns."""
+        """Compute ‖Δw‖² of coordinates, summed over columns."""
         scaled = self.metric.sqrt()[:, None, None] * w if self.complete else w
         return torch.linalg.vector_norm(scaled, dim=(0, 2)).square()
 
     def squared_predictions(self) -> Callable[[Float[Tensor, "p g c"]], Float[Tensor, " g"]]:
-        """Coordinates → Σ_j ‖Δf(x_j)‖² over the validation inputs, else the training inputs."""
+        """Return a function: coordinates → Σ_j ‖Δf(x_j)‖² over validation, else training inputs."""
         if self.val is None:  # QℓQᵀQℓ = ℓ² (dual) and VᵀCV = ℓ (primal): diagonal
             scale = (self.eigenvalues * self.metric)[:, None, None]
             return lambda w: (scale * w.square()).sum((0, 2))
@@ -249,7 +249,7 @@ _BASES: WeakKeyDictionary[Linearization, Eigenbasis] = WeakKeyDictionary()
 
 
 def eigenbasis(lin: Linearization, progress: Progress = silent) -> Eigenbasis:
-    """The linearisation's eigenbasis, computed once and stored as long as the linearisation lives.
+    """Compute a linearisation's eigenbasis once; keep it as long as the linearisation lives.
 
     Args:
         lin: the linearisation.
@@ -289,8 +289,8 @@ def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
     eigenvalues, vectors = _eigh(total, device, progress)
     eigenvalues = null_to_zero(eigenvalues, products)
     rows, val = (
-        None if part is None else FeatureRows(part, vectors, b, products, memory, device)
-        for part in (lin.features, lin.val_features)
+        None if phi is None else FeatureRows(phi, vectors, b, products, memory, device)
+        for phi in (lin.features, lin.val_features)
     )
     assert rows is not None
     metric = torch.ones_like(eigenvalues)
@@ -300,12 +300,12 @@ def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
 def _eigh(
     symmetric: Float[Tensor, "p p"], device: str, progress: Progress
 ) -> tuple[Float[Tensor, " p"], Float[Tensor, "p p"]]:
-    """Eigenvalues and vectors computed on a device, returned in main memory."""
+    """Compute eigenvalues and vectors on a device; return them in main memory."""
     progress("eigendecomposition", 0, 1)
     if device == "cpu":  # in three fifths of torch's time
         driver = "evd" if len(symmetric) > 1 else "ev"  # of one row evd of SciPy 1.11 has no room
-        found = eigh(symmetric.numpy(), driver=driver, check_finite=False)
-        eigenvalues, vectors = map(torch.from_numpy, found)
+        decomposition = eigh(symmetric.numpy(), driver=driver, check_finite=False)
+        eigenvalues, vectors = map(torch.from_numpy, decomposition)
     else:
         eigenvalues, vectors = (t.cpu() for t in torch.linalg.eigh(symmetric.to(device)))
     progress("eigendecomposition", 1, 1)
@@ -313,7 +313,7 @@ def _eigh(
 
 
 def check_not_null(basis: Eigenbasis) -> None:
-    """Refuse a kernel of 0: it sets a score's scale."""
+    """Raise if the kernel is 0: it sets a score's scale."""
     if basis.rank == 0:
         raise ModelError(
             "the outputs must depend on the weights at some sample; the kernel is 0 for all "
@@ -325,7 +325,7 @@ def check_not_null(basis: Eigenbasis) -> None:
 def null_to_zero(
     eigenvalues: Float[Tensor, " p"], products: Products = "float64"
 ) -> Float[Tensor, " p"]:
-    """Eigenvalues, with those within rounding set to exactly 0."""
+    """Set eigenvalues within rounding to exactly 0."""
     rounding = len(eigenvalues) * torch.finfo(torch.float64).eps
     if products != "float64":
         rounding = torch.finfo(torch.float32).eps

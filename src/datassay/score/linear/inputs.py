@@ -20,7 +20,7 @@ PAIRS = 2000  # of samples, whose median distance is the kernel's width
 
 
 def of_inputs(train: SampleSet, val: SampleSet | None = None, seed: int = 0) -> Linearization:
-    """Features φ(x) = (x̃ / √d, kernels of x̃ with 512 samples, 1), of inputs of one deviation.
+    """Linearise in inputs: features (x̃ / √d, kernels of x̃ with 512 samples, 1), x̃ scaled.
 
     Args:
         train: n samples; what follows the first axis of x is flattened to d.
@@ -34,16 +34,16 @@ def of_inputs(train: SampleSet, val: SampleSet | None = None, seed: int = 0) -> 
     Raises:
         DataError: inputs are words, or the sets do not belong together.
     """
-    sets, flat = flattened(train, val)
+    sets, flat = flatten_inputs(train, val)
     scaler = StandardScaler().fit(flat[0])
-    inputs = [np.asarray(scaler.transform(one)) for one in flat]
-    one, other = inputs[0][np.random.default_rng(seed).integers(len(train), size=(2, PAIRS))]
-    width = float(np.median(np.square(one - other).sum(1))) or 1.0
+    inputs = [np.asarray(scaler.transform(x_i)) for x_i in flat]
+    x_i, x_j = inputs[0][np.random.default_rng(seed).integers(len(train), size=(2, PAIRS))]
+    width = float(np.median(np.square(x_i - x_j).sum(1))) or 1.0
     count = min(CENTRES, len(train))
-    near = Nystroem(gamma=1 / width, n_components=count, random_state=seed).fit(inputs[0])
-    rows = [_rows(x, near) for x in inputs]
+    kernels = Nystroem(gamma=1 / width, n_components=count, random_state=seed).fit(inputs[0])
+    rows = [_feature_rows(x, kernels) for x in inputs]
     k = train.n_classes or train.y.reshape(len(train), -1).shape[1]
-    targets = [network_targets(part, k) for part in sets]
+    targets = [network_targets(samples, k) for samples in sets]
     size = rows[0].numel() * 8.0
     form = Form(
         representation="features", outputs="averaged", projection=None, kind="coordinates",
@@ -68,10 +68,10 @@ def of_inputs(train: SampleSet, val: SampleSet | None = None, seed: int = 0) -> 
     )
 
 
-def flattened(
+def flatten_inputs(
     train: SampleSet, val: SampleSet | None
 ) -> tuple[list[SampleSet], list[Float[np.ndarray, "n d"]]]:
-    """The sets that there are, and their inputs in rows; errors as of `of_inputs`."""
+    """Return the sets that there are, and their inputs in rows; raise as `of_inputs` does."""
     check_sets(train, val)
     if train.x.dtype.kind not in "fiub":
         raise DataError(
@@ -79,9 +79,9 @@ def flattened(
             "them: collect(model, train, val)."
         )
     sets = [train] if val is None else [train, val]
-    return sets, [one.x.reshape(len(one), -1).astype(np.float64) for one in sets]
+    return sets, [samples.x.reshape(len(samples), -1).astype(np.float64) for samples in sets]
 
 
-def _rows(x: Float[np.ndarray, "n d"], near: Nystroem) -> Float[Tensor, "n p"]:
-    parts = [x / x.shape[1] ** 0.5, near.transform(x), np.ones((len(x), 1))]
+def _feature_rows(x: Float[np.ndarray, "n d"], kernels: Nystroem) -> Float[Tensor, "n p"]:
+    parts = [x / x.shape[1] ** 0.5, kernels.transform(x), np.ones((len(x), 1))]
     return torch.from_numpy(np.hstack(parts))

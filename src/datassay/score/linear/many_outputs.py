@@ -19,36 +19,36 @@ from datassay.score.linear.removal import (
 from datassay.score.linear.training_run import TrainingRun
 
 
-def mixed(values: Float[Tensor, "*n c"], most: int = MOST_COLUMNS) -> Float[Tensor, "*n s"]:
-    """At most so many columns, whose squares add up to those of the given ones in the mean."""
+def mix_columns(values: Float[Tensor, "*n c"], limit: int = MOST_COLUMNS) -> Float[Tensor, "*n s"]:
+    """Mix columns to at most `limit`, whose squares have the same sum in expectation."""
     c = values.shape[-1]
-    return values if c <= most else values @ mixing(c, most).to(values)
+    return values if c <= limit else values @ mixing(c, limit).to(values)
 
 
 def is_mixed(training: TrainingRun) -> bool:
-    """Whether sums over the outputs of a run are those of mixtures: `own_changes` can then be."""
+    """Return whether sums over a run's outputs are those of mixtures; `own_changes` then works."""
     _, b, c = training.residual.shape
-    run, is_plain = training.run, training.run == training.without(1)
+    run, is_plain = training.run, training.run == training.leave_out(1)
     is_plain &= not takes_few_steps(run) and (run.kind != "converged" or run.penalty > 0)
     return is_plain and b == 1 and c > MOST_COLUMNS
 
 
 def own_changes(training: TrainingRun) -> Float[Tensor, "n c"]:
-    """f(x_i) − f₋ᵢ(x_i) of runs by resolvents whose samples are one row each."""
+    """Compute f(x_i) − f₋ᵢ(x_i) of runs by resolvents whose samples are one row each."""
     # W_i is linear in the residuals, with the same factors for all outputs: q n p + n p c, not
     # q n p c. own_i = Σ_p z_ip (Re Σ_q g_iq remain_qp) b_p + Re Σ_q g_iq base r_i,
     # g_iq = Σ_p metric_p z_ip² K_pq / (base + Σ_p remain_qp z_ip²).
-    basis, run, residual = training.basis, training.without(1), training.residual
+    basis, run, residual = training.basis, training.leave_out(1), training.residual
     projected = basis.project(residual)
     fits = penalised_fits(basis, projected[:, :1], run)
     assert fits is not None
     real, imaginary = resolvent_values(basis.eigenvalues, run_resolvents(basis, run)).chunk(2, 1)
     kernel = (torch.complex(real, -imaginary) * basis.metric[:, None]).T  # [q, p]
     results = []
-    for part in panels(len(residual), len(projected)):
-        rows = basis.rows[part]
-        left = fits.base + weighted_blocks(rows, fits.remain)[:, :, 0, 0]  # [q, g]
-        gain = weighted_blocks(rows, kernel)[:, :, 0, 0] / left
+    for panel in panels(len(residual), len(projected)):
+        rows = basis.rows[panel]
+        denominator = fits.base + weighted_blocks(rows, fits.remain)[:, :, 0, 0]  # [q, g]
+        gain = weighted_blocks(rows, kernel)[:, :, 0, 0] / denominator
         mix = (gain.T @ fits.remain).real * rows[:, 0]
-        results.append(mix @ projected + fits.base * gain.real.sum(0)[:, None] * residual[part, 0])
+        results.append(mix @ projected + fits.base * gain.real.sum(0)[:, None] * residual[panel, 0])
     return torch.cat(results)

@@ -21,7 +21,7 @@ from datassay.score.linear.panels import (
     doubled_upper,
     operand,
     product,
-    solved,
+    solve_each,
 )
 from datassay.score.linear.training_run import (
     FEWEST_CONTOUR_STEPS,
@@ -37,7 +37,7 @@ SPANNED_ALONE = 1e-8
 
 @result
 class RemovalBlocks:
-    """What is removed, block by block: each sample, or each of some groups of equal size.
+    """Blocks to remove: each sample, or each of some groups of equal size.
 
     Attributes:
         rows: [g, b, p], the b rows of the basis that block i takes out.
@@ -52,8 +52,8 @@ class RemovalBlocks:
     projected: Float[Tensor, "p c"]
     shared: tuple[Tensor, Tensor] | None = None
 
-    def weighted(self, weights: Complex[Tensor, "q p"] | Float[Tensor, "q p"]) -> Tensor:
-        """rows_i diag(weights_q) rows_iᵀ, [q, g, b, b]."""
+    def weigh_products(self, weights: Complex[Tensor, "q p"] | Float[Tensor, "q p"]) -> Tensor:
+        """Compute rows_i diag(weights_q) rows_iᵀ, [q, g, b, b]."""
         if self.shared is None:
             return weighted_blocks(self.rows, weights)
         rows, positions = self.shared
@@ -63,7 +63,7 @@ class RemovalBlocks:
 
 @result
 class Penalised:
-    """What every block needs of the fits under each penalty; costly where there are many outputs.
+    """Parts that all blocks share of the fits under each penalty; costly for many outputs.
 
     Attributes:
         shifts: s_q.
@@ -100,7 +100,7 @@ def removals(
     run_without: Dynamics,
     chunk: int,
 ) -> Iterator[Removals]:
-    """Coordinates of w − w₋ᵢ for every sample, a chunk at a time.
+    """Yield coordinates of w − w₋ᵢ for every sample, a chunk at a time.
 
     Args:
         basis: the eigenbasis of all n samples.
@@ -122,71 +122,71 @@ def removals(
     same_data = filter_values(basis.eigenvalues, run_without)[:, None] * projected
     fits = None if takes_few_steps(run) else penalised_fits(basis, projected, run_without)
     for start in range(0, len(residual), chunk):
-        part = slice(start, start + chunk)
-        rows = basis.rows[part]
+        samples = slice(start, start + chunk)
+        rows = basis.rows[samples]
         if takes_few_steps(run):
-            alone = torch.arange(start, start + len(rows))
-            without = iterate(basis, residual, run_without, alone[:, None])
-            yield Removals(start, rows, trained[:, None] - without)
+            idx = torch.arange(start, start + len(rows))
+            coordinates_without = iterate(basis, residual, run_without, idx[:, None])
+            yield Removals(start, rows, trained[:, None] - coordinates_without)
             continue
-        blocks = RemovalBlocks(rows, residual[part], projected)
+        blocks = RemovalBlocks(rows, residual[samples], projected)
         terms, v = deletion(basis, blocks, run_without, fits)
-        coordinates = deleted(rows, basis.eigenvalues, terms, v)
+        coordinates = sum_resolvents(rows, basis.eigenvalues, terms, v)
         if run_without != run:  # a mean loss trains the others by larger steps
             coordinates += (trained - same_data)[:, None]
         yield Removals(start, rows, coordinates)
 
 
 def takes_few_steps(run: Dynamics) -> bool:
-    """Whether the run is too short for the contour, so that it is iterated."""
+    """Return whether the run is too short for the contour, so that it is iterated."""
     return run.kind == "descent" and run.steps < FEWEST_CONTOUR_STEPS
 
 
 def penalised_fits(
     basis: Eigenbasis, projected: Float[Tensor, "p c"], run: Dynamics
 ) -> Penalised | None:
-    """What `deletion` needs whatever the block; None of the minimum-norm fit."""
+    """Return what `deletion` needs for any block; None for the minimum-norm fit."""
     if run.kind == "converged" and run.penalty == 0:
         return None
-    return _penalised(basis, projected, run_resolvents(basis, run).shifts)
+    return _fit_penalties(basis, projected, run_resolvents(basis, run).shifts)
 
 
 def deletion(
     basis: Eigenbasis, blocks: RemovalBlocks, run: Dynamics, fits: Penalised | None = None
 ) -> tuple[Resolvents, Complex[Tensor, "q g b c"]]:
-    """The filter's resolvents, and each block's residual under them without the block."""
+    """Return the filter's resolvents, and each block's residual under them without the block."""
     terms = run_resolvents(basis, run)
     if run.kind == "converged" and run.penalty == 0:
-        return terms, _at_zero(basis, blocks)
+        return terms, _minimum_norm_residuals(basis, blocks)
     return terms, held_out_residuals(basis, blocks, terms.shifts, fits)
 
 
 def run_resolvents(basis: Eigenbasis, run: Dynamics) -> Resolvents:
-    """The resolvents of a run, the same whichever samples it lacks; one at 0: minimum norm."""
+    """Return a run's resolvents, the same whichever samples it lacks; one at 0: minimum norm."""
     if run.kind == "converged" and run.penalty == 0:
         zero = torch.zeros(1, dtype=torch.complex128)
         return Resolvents(zero, torch.ones_like(zero))
     return resolvents(run, basis.largest)
 
 
-def deleted(
+def sum_resolvents(
     rows: Float[Tensor, "chunk b p"],
     eigenvalues: Float[Tensor, " p"],
     terms: Resolvents,
     v: Complex[Tensor, "q chunk b c"],
 ) -> Float[Tensor, "p chunk c"]:
-    """Σ_a rows[i, a] Σ_q Re[weight_q v_q / (ℓ + shift_q)], the sum over q before the product."""
-    both = resolvent_values(eigenvalues, terms)
+    """Compute Σ_a rows[i, a] Σ_q Re[weight_q v_q / (ℓ + shift_q)], summing over q first."""
+    kernel = resolvent_values(eigenvalues, terms)
     flat = torch.cat([v.real, v.imag]).flatten(1)  # [2 q, chunk b c]
     if v.shape[2] == 1:  # laid out sample by sample, as the products that follow read them
-        mixed = (flat.T @ both.T).reshape(v.shape[1], v.shape[3], -1)  # [chunk, c, p]
-        return mixed.mul_(rows).permute(2, 0, 1)
-    mixed = (both @ flat).reshape(len(eigenvalues), *v.shape[1:])  # [p, chunk, b, c]
-    return torch.einsum("iap,piac->pic", rows, mixed)
+        filtered = (flat.T @ kernel.T).reshape(v.shape[1], v.shape[3], -1)  # [chunk, c, p]
+        return filtered.mul_(rows).permute(2, 0, 1)
+    filtered = (kernel @ flat).reshape(len(eigenvalues), *v.shape[1:])  # [p, chunk, b, c]
+    return torch.einsum("iap,piac->pic", rows, filtered)
 
 
 def resolvent_values(eigenvalues: Float[Tensor, " p"], terms: Resolvents) -> Float[Tensor, "p q2"]:
-    """Real columns K with Σ_q Re[weight_q v_q / (ℓ + shift_q)] = K (Re v; Im v)."""
+    """Return real columns K with Σ_q Re[weight_q v_q / (ℓ + shift_q)] = K (Re v; Im v)."""
     poles = terms.shifts + eigenvalues[:, None]  # [p, q]
     # λ = 0 and ℓ = 0 only meet in the converged form, whose null modes stay fixed.
     kernel = torch.where(poles == 0, 0.0, terms.weights / torch.where(poles == 0, 1.0, poles))
@@ -199,22 +199,22 @@ def held_out_residuals(
     shifts: Complex[Tensor, " q"] | Float[Tensor, " q"],
     fits: Penalised | None = None,
 ) -> Complex[Tensor, "q g b c"] | Float[Tensor, "q g b c"]:
-    """Residual of each block under the ridge fit without it, at every penalty."""
+    """Compute each block's residual under the ridge fit without it, at every penalty."""
     # v_q = (I − H_ii)⁻¹ (r_i − Z_i R_q b), R_q = (C + s_q)⁻¹, H_ii = Z_i R_q Z_iᵀ
     # Source: METHODS §2; Allen's PRESS (1974) for real shifts. Exact.
     if fits is None:
-        fits = _penalised(basis, blocks.projected, shifts)
-    right = _times_columns(blocks.rows, fits) + fits.base * blocks.residual
+        fits = _fit_penalties(basis, blocks.projected, shifts)
+    residual = _times_columns(blocks.rows, fits) + fits.base * blocks.residual
     size, poles = blocks.residual.shape[1], shifts[:, None] + basis.eigenvalues
     if size > poles.shape[1] and not basis.complete and not shifts.is_complex():
         # The smaller system, of features (metric 1): v = r + Z (C + s − ZᵀZ)⁻¹ Zᵀ r (Woodbury).
-        others = torch.diag_embed(poles)[:, None] - blocks.rows.mT @ blocks.rows
-        return right + blocks.rows @ solved(others, blocks.rows.mT @ right)
-    left = blocks.weighted(fits.remain) + fits.base * torch.eye(size)
-    return right / left if size == 1 else solved(left, right)
+        inner = torch.diag_embed(poles)[:, None] - blocks.rows.mT @ blocks.rows
+        return residual + blocks.rows @ solve_each(inner, blocks.rows.mT @ residual)
+    complement = blocks.weigh_products(fits.remain) + fits.base * torch.eye(size)
+    return residual / complement if size == 1 else solve_each(complement, residual)
 
 
-def _penalised(basis: Eigenbasis, projected: Tensor, shifts: Tensor) -> Penalised:
+def _fit_penalties(basis: Eigenbasis, projected: Tensor, shifts: Tensor) -> Penalised:
     poles = shifts[:, None] + basis.eigenvalues  # [q, p]
     if basis.complete:  # I − Q (ℓ/(ℓ+s)) Qᵀ = Q (s/(ℓ+s)) Qᵀ, without cancellation
         remain, base = shifts[:, None] / poles, 0.0
@@ -237,45 +237,45 @@ def _times_columns(
 def weighted_blocks(
     rows: Float[Tensor, "n b p"], weights: Complex[Tensor, "q p"] | Float[Tensor, "q p"]
 ) -> Tensor:
-    """rows_i diag(weights_q) rows_iᵀ for every sample and weight vector."""
+    """Compute rows_i diag(weights_q) rows_iᵀ for every sample and weight vector."""
     if rows.shape[1] == 1:
         squares = rows[:, 0].square()  # [n, p]
         if weights.is_complex():
-            both = squares @ torch.cat([weights.real, weights.imag]).T  # [n, 2q]
-            weighted = torch.complex(*both.T.chunk(2))
+            real_and_imaginary = squares @ torch.cat([weights.real, weights.imag]).T  # [n, 2q]
+            products = torch.complex(*real_and_imaginary.T.chunk(2))
         else:
-            weighted = (squares @ weights.T).T
-        return weighted.reshape(*weighted.shape, 1, 1)
+            products = (squares @ weights.T).T
+        return products.reshape(*products.shape, 1, 1)
     if weights.is_complex():
         parts = [weighted_blocks(rows, w) for w in (weights.real, weights.imag)]
         return torch.complex(*parts)
     return torch.stack([(rows * w) @ rows.mT for w in weights])
 
 
-def _at_zero(basis: Eigenbasis, blocks: RemovalBlocks) -> Complex[Tensor, "1 g b c"]:
-    """The converged minimum-norm fit, λ = 0: exact also where Θ is singular."""
+def _minimum_norm_residuals(basis: Eigenbasis, blocks: RemovalBlocks) -> Complex[Tensor, "1 g b c"]:
+    """Return residuals of the converged minimum-norm fit, λ = 0; exact for singular Θ too."""
     # With C⁺ the pseudo-inverse and H_ii = Z_i C⁺ Z_iᵀ = U h Uᵀ, directions with h < 1 are taken
     # out by the leverage formula and directions with h = 1, which the sample alone spans, by
     # projecting the weights (METHODS §2).
     ell = basis.eigenvalues
     inverse = torch.where(ell > 0, 1 / torch.where(ell > 0, ell, 1.0), 0.0)
     rows, projected = blocks.rows, blocks.projected
-    hat, gramian = blocks.weighted(
+    hat, gramian = blocks.weigh_products(
         torch.stack([basis.metric * inverse, basis.metric * inverse**2])
     )  # H_ii and Z_i C⁺ C⁺ Z_iᵀ, [g, b, b]
     h, directions = torch.linalg.eigh(hat)
-    alone = h > 1 - SPANNED_ALONE
+    is_alone = h > 1 - SPANNED_ALONE
     scaled = basis.metric[:, None] * projected
     fitted = inverse[:, None] * scaled  # Z C⁺ b, per mode
     if basis.complete:
         unfitted = rows @ torch.where(ell > 0, 0.0, 1.0)[:, None].mul(projected)
     else:
         unfitted = blocks.residual - rows @ fitted
-    shrink = torch.where(alone, 0.0, 1 / torch.where(alone, 1.0, 1 - h))
+    shrink = torch.where(is_alone, 0.0, 1 / torch.where(is_alone, 1.0, 1 - h))
     v = directions @ (shrink[..., None] * (directions.mT @ unfitted))  # [g, b, c]
-    only = directions @ (alone[..., None] * directions.mT)  # projector on h = 1
-    target = only @ (rows @ (inverse[:, None] ** 2 * scaled) - gramian @ v)
-    v = v + torch.linalg.pinv(only @ gramian @ only, hermitian=True, rtol=1e-10) @ target
+    projector = directions @ (is_alone[..., None] * directions.mT)  # projector on h = 1
+    target = projector @ (rows @ (inverse[:, None] ** 2 * scaled) - gramian @ v)
+    v = v + torch.linalg.pinv(projector @ gramian @ projector, hermitian=True, rtol=1e-10) @ target
     return v[None].to(torch.complex128)
 
 
@@ -285,7 +285,7 @@ def iterate(
     run: Dynamics,
     removed: Int[Tensor, "chunk size"],
 ) -> Float[Tensor, "p chunk c"]:
-    """Descent step by step, each column of a chunk without its own samples."""
+    """Run descent step by step, each column of a chunk without its own samples."""
     rows = basis.whole_rows().flatten(0, 1)  # [n b, p]
     n, b, c = residual.shape
     size = len(removed)
@@ -295,9 +295,9 @@ def iterate(
     coordinates = torch.zeros(rows.shape[1], size, c, dtype=torch.float64)
     target = residual.reshape(n * b, 1, c)
     for _ in range(run.steps):
-        moved = (rows * basis.metric) @ coordinates.flatten(1)  # [n b, size c]
-        left = keep * (target - moved.reshape(n * b, size, c))
-        ascent = (rows.T @ left.flatten(1)).reshape(coordinates.shape)
+        output_changes = (rows * basis.metric) @ coordinates.flatten(1)  # [n b, size c]
+        remaining = keep * (target - output_changes.reshape(n * b, size, c))
+        ascent = (rows.T @ remaining.flatten(1)).reshape(coordinates.shape)
         coordinates = coordinates + run.step * (ascent - run.penalty * coordinates)
     return coordinates
 
@@ -311,7 +311,7 @@ RANK_CUT = 1e-12
 
 
 def has_modes(basis: Eigenbasis, n_columns: int) -> bool:
-    """Whether removals are cheaper by blocks of modes: outputs share rows, queries are many."""
+    """Return whether removals are cheaper by blocks of modes: shared rows, many queries."""
     if not isinstance(basis.rows, FeatureRows) or basis.rows.shape[1] > 1 or n_columns == 1:
         return False
     return basis.val is None or len(basis.val) > basis.rows.shape[2]
@@ -321,11 +321,11 @@ class ModeRemovals:
     """Changes by removing each sample of a panel, never as one weight vector per output."""
 
     def __init__(self, basis: Eigenbasis, terms: Resolvents):
-        """Prepare for many panels."""
+        """Prepare factors of the filter's resolvents by blocks of modes, for all panels."""
         self._products: Products = basis.products
         self._device = basis.device
         kernel = resolvent_values(basis.eigenvalues, terms)  # [p, 2q]
-        self._blocks = [_factors(kernel, s) for s in range(0, len(kernel), SYMMETRIC_ROWS)]
+        self._blocks = [_factor_block(kernel, s) for s in range(0, len(kernel), SYMMETRIC_ROWS)]
         self._diagonal, self._matrix = basis.eigenvalues, None
         if isinstance(basis.val, FeatureRows):
             matrix = doubled_upper(basis.val.gram(basis.engine))
@@ -334,54 +334,56 @@ class ModeRemovals:
     def __call__(
         self, rows: Float[Tensor, "g p"], v: Complex[Tensor, "q g 1 c"]
     ) -> tuple[Float[Tensor, "g c"], Float[Tensor, " g"], Float[Tensor, " g"]]:
-        """Changes of some samples."""
+        """Return changes of some samples: own outputs, squared weights, squared predictions."""
         alpha = torch.cat([v.real, v.imag])[:, :, 0].permute(1, 0, 2)  # [g, 2q, c]
         c = alpha.shape[2]
-        own = rows.new_zeros(len(rows), c)
+        own_outputs = rows.new_zeros(len(rows), c)
         weight, prediction = rows.new_zeros(2, len(rows))
         columns, mixes = [], []
-        for part, left, right in self._blocks:
-            if left.shape[1] < c:
-                y, mix = rows[:, None, part] * left.T, right @ alpha  # [g, r, block], [g, r, c]
+        for modes, factor, mixing in self._blocks:
+            if factor.shape[1] < c:
+                y, mix = rows[:, None, modes] * factor.T, mixing @ alpha  # [g, r, block], [g, r, c]
             else:
-                y = rows[:, None, part] * (alpha.mT @ (left @ right).T)
+                y = rows[:, None, modes] * (alpha.mT @ (factor @ mixing).T)
                 mix = torch.eye(c, dtype=rows.dtype).expand(len(rows), c, c)
-            own += ((y @ rows[:, part, None]).mT @ mix)[:, 0]
-            weight += _mixed(y @ y.mT, mix, mix)
+            own_outputs += ((y @ rows[:, modes, None]).mT @ mix)[:, 0]
+            weight += _trace_products(y @ y.mT, mix, mix)
             if self._matrix is None:
-                prediction += _mixed((y * self._diagonal[part]) @ y.mT, mix, mix)
+                prediction += _trace_products((y * self._diagonal[modes]) @ y.mT, mix, mix)
             columns.append(operand(y, self._products, self._device))
             mixes.append(mix.to(self._device))
         if self._matrix is not None:
             prediction = self._squared_length(self._matrix, columns, mixes).cpu()
-        return own, weight, prediction
+        return own_outputs, weight, prediction
 
     def _squared_length(
         self, matrix: Tensor, columns: list[Tensor], mixes: list[Tensor]
     ) -> Float[Tensor, " g"]:
-        """WᵀGW, block by block of G's upper half. A sum of squares: rounding below 0 is 0."""
+        """Compute WᵀGW, block by block of G's upper half. A sum of squares: below 0 becomes 0."""
         total = mixes[0].new_zeros(len(mixes[0]))
-        for i, (part, _, _) in enumerate(self._blocks):
+        for i, (modes, _, _) in enumerate(self._blocks):
             y = columns[i]
-            along = product(y.flatten(0, 1), matrix[part, part.start :], self._products)
-            along = along.reshape(*y.shape[:2], -1)
-            for other, against, mix in zip(self._blocks[i:], columns[i:], mixes[i:], strict=True):
-                start = other[0].start - part.start
-                there = along[:, :, start : start + against.shape[2]]
-                total += _mixed((there @ against.mT).double(), mixes[i], mix)
+            products = product(y.flatten(0, 1), matrix[modes, modes.start :], self._products)
+            products = products.reshape(*y.shape[:2], -1)
+            for block, z, mix in zip(self._blocks[i:], columns[i:], mixes[i:], strict=True):
+                start = block[0].start - modes.start
+                inner = products[:, :, start : start + z.shape[2]]
+                total += _trace_products((inner @ z.mT).double(), mixes[i], mix)
         return total.clamp_min(0)
 
 
-def _factors(
+def _factor_block(
     kernel: Float[Tensor, "p q2"], start: int
 ) -> tuple[slice, Float[Tensor, "block r"], Float[Tensor, "r q2"]]:
-    part = slice(start, min(start + SYMMETRIC_ROWS, len(kernel)))
-    u, s, vt = torch.linalg.svd(kernel[part], full_matrices=False)
+    """Split a block of the kernel's rows into factors: its slice, [block, r] and [r, 2q]."""
+    modes = slice(start, min(start + SYMMETRIC_ROWS, len(kernel)))
+    u, s, vt = torch.linalg.svd(kernel[modes], full_matrices=False)
     r = max(1, int((s > RANK_CUT * s[0]).sum()))
-    return part, u[:, :r] * s[:r], vt[:r]
+    return modes, u[:, :r] * s[:r], vt[:r]
 
 
-def _mixed(
-    inner: Float[Tensor, "g r t"], left: Float[Tensor, "g r c"], right: Float[Tensor, "g t c"]
+def _trace_products(
+    inner: Float[Tensor, "g r t"], a: Float[Tensor, "g r c"], b: Float[Tensor, "g t c"]
 ) -> Float[Tensor, " g"]:
-    return (left * (inner @ right)).sum((1, 2))
+    """Compute tr(aᵀ inner b) of each sample."""
+    return (a * (inner @ b)).sum((1, 2))

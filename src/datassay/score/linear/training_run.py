@@ -50,7 +50,7 @@ class Dynamics:
         return self.step * self.steps
 
     def without(self, removed: int, n: int, reduction: str) -> Dynamics:
-        """The run on n − removed samples: under a mean loss its step grows by n/(n − removed)."""
+        """Return the run on n − removed samples: a mean loss's step grows by n/(n − removed)."""
         return self if reduction == "sum" else replace(self, step=self.step * n / (n - removed))
 
 
@@ -83,7 +83,7 @@ def check_dynamics(
 
 
 def filter_values(z: Float[Tensor, " p"], run: Dynamics) -> Float[Tensor, " p"]:
-    """g(z) of each kernel eigenvalue: the trained weights are w₀ + Φᵀ g(Θ) (Y − f₀).
+    """Compute g(z) of each kernel eigenvalue: trained weights are w₀ + Φᵀ g(Θ) (Y − f₀).
 
     flow: (1 − e^{−τ(z+λ)}) / (z+λ);  descent: (1 − (1 − η(z+λ))^t) / (z+λ);
     converged: 1 / (z+λ), and 0 at z+λ = 0 (pseudo-inverse).
@@ -125,7 +125,7 @@ class Resolvents:
 
 
 def resolvents(run: Dynamics, largest: float) -> Resolvents:
-    """Talbot's contour for the inverse Laplace transform, as resolvents of the kernel."""
+    """Return Talbot's contour for the inverse Laplace transform, as resolvents of the kernel."""
     # Deleting a sample changes each resolvent by an exact rank-b update, so the sum turns one
     # eigendecomposition into all leave-one-outs.
     # Source: Trefethen, Weideman, Schmelzer (2006), modified Talbot contour; METHODS §2. The filter
@@ -170,22 +170,22 @@ class TrainingRun:
     run: Dynamics
     reduction: str
 
-    def without(self, removed: int) -> Dynamics:
-        """The run on n − removed samples."""
+    def leave_out(self, removed: int) -> Dynamics:
+        """Return the run on n − removed samples."""
         return self.run.without(removed, len(self.residual), self.reduction)
 
-    def trained(self) -> Float[Tensor, "p c"]:
-        """Coordinates of w − w₀ after the run on all samples."""
+    def fit_weights(self) -> Float[Tensor, "p c"]:
+        """Compute coordinates of w − w₀ after the run on all samples."""
         values = filter_values(self.basis.eigenvalues, self.run)
         return values[:, None] * self.basis.project(self.residual)
 
-    def moved(self) -> Float[Tensor, "n b c"]:
-        """f(X) − f₀(X) after the run on all samples, output unit."""
-        trained, (n, b, size) = self.trained(), self.basis.rows.shape
-        moved = torch.empty(n, b, trained.shape[1], dtype=torch.float64)
-        for p in panels(n, b * size):
-            moved[p] = (self.basis.rows[p] * self.basis.metric) @ trained
-        return moved
+    def fit_outputs(self) -> Float[Tensor, "n b c"]:
+        """Compute f(X) − f₀(X) after the run on all samples, output unit."""
+        coordinates, (n, b, size) = self.fit_weights(), self.basis.rows.shape
+        changes = torch.empty(n, b, coordinates.shape[1], dtype=torch.float64)
+        for panel in panels(n, b * size):
+            changes[panel] = (self.basis.rows[panel] * self.basis.metric) @ coordinates
+        return changes
 
 
 @checks_arguments

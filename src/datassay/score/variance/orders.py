@@ -20,7 +20,7 @@ from datassay.collect.curvature.output_loss import curvature_root, loss_derivati
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.score.influence_moments import first_moments
-from datassay.score.linear.panels import inverted
+from datassay.score.linear.panels import invert_each
 from datassay.score.variance.pair_influence import hessian_factor, singular_hessian, whiten
 from datassay.train.convex import fit_convex
 
@@ -103,7 +103,7 @@ def _without(
         left = (n - 1) * torch.eye(u.shape[1], dtype=u.dtype) - u @ u.mT  # T⁻¹
         if not (torch.linalg.eigvalsh(left) > n * torch.finfo(u.dtype).eps * n).all():
             raise SettingError(singular_hessian(penalty))
-        variances.append(_downdated(a, c, total, q, u, inverted(left), part))
+        variances.append(_downdated(a, c, total, q, u, invert_each(left), part))
     return torch.cat(variances)
 
 

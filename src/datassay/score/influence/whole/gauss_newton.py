@@ -22,7 +22,7 @@ from datassay.score.effects import CHUNK_VALUES, OutputChanges
 from datassay.score.influence.request import TRUSTED
 from datassay.score.influence.whole.solvers import Problem
 from datassay.score.linear.eigenbasis import eigenbasis
-from datassay.score.linear.panels import all_rows, gram, solved
+from datassay.score.linear.panels import all_rows, gram, solve_each
 from datassay.score.settings import TrainedWeights
 
 
@@ -72,7 +72,7 @@ def gauss_newton(
     step = slope[..., None]
     if leverage:
         inner = torch.eye(k, dtype=torch.float64) - curvature @ own_kernel
-        step = solved(inner, step)  # (I − S H_ii)⁻¹ R
+        step = solve_each(inner, step)  # (I − S H_ii)⁻¹ R
     moved = -(white.mT @ step)[..., 0]  # w − w₋ᵢ in whitened coordinates, [n, p]
     own = -((white @ moved[..., None])[..., 0] * slope).sum(1)  # −∇ℓ_i (w − w₋ᵢ)
     del white, own_kernel
