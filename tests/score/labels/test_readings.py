@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from datassay.score.labels.likelihood import fitted
 from datassay.score.labels.noise import _order_probabilities, explain, listed
-from datassay.score.labels.readings import weigh_readings
+from datassay.score.labels.readings import _vary_rate, weigh_readings
 
 
 def explained(outputs, labels):
@@ -72,3 +72,39 @@ def test_probabilities_keep_their_values_and_those_below_half_take_the_order(see
     assert torch.allclose(torch.sigmoid(ordered).sort().values, p.sort().values, atol=2e-3)
     assert torch.allclose(torch.sigmoid(ordered)[high], p[high], atol=2e-3)
     assert (ordered[~high].argsort() == odds[~high].argsort()).all()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_wrong_labels_of_one_region_are_listed_where_one_estimator_tells_the_classes(seed):
+    """Another estimator has learned the region, and explains the labels as if it were hard."""
+    draw = np.random.default_rng(seed)
+    true, area = draw.integers(2, size=4000), draw.random(4000) < 0.08
+    wrong = area & (draw.random(4000) < 0.4)
+    labels = np.where(wrong, 1 - true, true)
+    simple = (2 * true - 1) * (2 + draw.gamma(2, 1, 4000))
+    rate = np.where(area, 0.4, 0.03)
+    of_region = (2 * true - 1) * np.log((1 - rate) / rate) + draw.normal(size=4000)
+    judges = [torch.as_tensor(np.column_stack([-f, f]) / 2) for f in (of_region, simple)]
+    outcome = explain(judges, lambda _: judges, torch.as_tensor(labels))
+    flagged = listed(outcome.log_odds).numpy()
+    assert (flagged & wrong).sum() >= 0.9 * wrong.sum() and (flagged & ~wrong).sum() <= 3
+    alone = explain(judges[:1], lambda _: judges[:1], torch.as_tensor(labels))
+    assert not listed(alone.log_odds).any()
+
+
+def test_a_rate_that_varies_explains_labels_as_the_sum_over_true_classes():
+    draw = np.random.default_rng(3)
+    truth, given = (torch.as_tensor(draw.dirichlet([1.0] * 4, 30)) for _ in range(2))
+    labels = torch.as_tensor(draw.integers(4, size=30))
+    trusted = torch.as_tensor(draw.random(30) < 0.2)
+    expected = []
+    for p, q, label, is_known in zip(truth, given, labels, trusted, strict=True):
+        rate = 0.0 if is_known else min(0.5, float(1 - q[p.argmax()]))
+        expected.append([
+            p[c] * (1 - rate if c == label else rate * q[label] / (1 - q[c])) for c in range(4)
+        ])
+    joint = torch.tensor(expected)
+    log_likelihood, wrong = _vary_rate(truth, given, labels, trusted)
+    assert log_likelihood == pytest.approx(float(joint.sum(1).log().sum()))
+    right = joint.gather(1, labels[:, None])[:, 0]
+    assert torch.allclose(wrong, 1 - right / joint.sum(1)) and not wrong[trusted].any()

@@ -8,7 +8,8 @@ everywhere alike: no likelihood parts the two. Explanations are therefore weighe
 H(p_i) the entropy of the true class as the explanation has it, s the share of wrong labels: of
 equal likelihoods that one counts by which inputs tell the classes apart and few labels are wrong.
 Hardness competes by two calibrations, one scale for all classes and one linear map between them,
-since classes that look alike are confused as if labels were given wrongly.
+since classes that look alike are confused as if labels were given wrongly. Noise may gather in a
+region: there one estimator has the true classes, and all together have the rate.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from datassay.results import result
-from datassay.score.labels.likelihood import MOST_INTERCEPTS, Fitted, evenly, fitted
+from datassay.score.labels.likelihood import MOST_INTERCEPTS, NO_RATE, Fitted, evenly, fitted
 
 # Weights of the prior, chosen on one half of 206 drawn sets; the other half has the same figures.
 CRISP, RARE, MUCH = 0.13, 1.5, 0.2
@@ -101,9 +102,16 @@ def weigh_readings(
         p = -torch.expm1(fit.log_posterior.gather(1, labels[:, None])[:, 0])
         weight = fit.log_likelihood - hard.log_likelihood - fit.cost
         weight += _weigh_crispness(fit.log_p[is_open], hard.log_p[is_open])
-        weight -= RARE * float(p[is_open].sum()) * min(float(p[is_open].mean()), MUCH)
+        weight -= _price_errors(p[is_open])
         weights.append(weight - log(len(even) if number < len(even) else 1))
         wrong.append(p.clamp_min(0.0))
+    for judge in judges if len(judges) > 1 else ():
+        truth = fitted([judge], labels, "one rate", trusted=trusted)
+        log_likelihood, p = _vary_rate(truth.log_p.exp(), hard.log_p.exp(), labels, trusted)
+        weight = log_likelihood - hard.log_likelihood - log(len(judges))
+        weight += _weigh_crispness(truth.log_p[is_open], hard.log_p[is_open])
+        weights.append(weight - _price_errors(p[is_open]))
+        wrong.append(p)
     weight = torch.softmax(torch.tensor(weights, dtype=torch.float64), 0)
     together = torch.stack(wrong)
     least = _bound_share(weight, together[:, is_open].mean(1))
@@ -114,6 +122,40 @@ def _weigh_crispness(log_p: Float[Tensor, "n k"], hard: Float[Tensor, "n k"]) ->
     """Return the log prior of the true classes over those of the explanation without noise."""
     entropy, entropy_hard = (-float((each.exp() * each).sum()) for each in (log_p, hard))
     return CRISP * (entropy_hard - entropy)
+
+
+def _price_errors(wrong: Float[Tensor, " n"]) -> float:
+    """Return the nats that the prior takes from an explanation by which these labels are wrong."""
+    return RARE * float(wrong.sum()) * min(float(wrong.mean()), MUCH)
+
+
+def _vary_rate(
+    truth: Float[Tensor, "n k"],
+    given: Float[Tensor, "n k"],
+    labels: Int[Tensor, " n"],
+    trusted: Bool[Tensor, " n"],
+) -> tuple[float, Float[Tensor, " n"]]:
+    """Return how noise whose rate depends on the inputs explains the labels, and which are wrong.
+
+    Args:
+        truth: p[c], probabilities of the true class as one judge has them, [n, k].
+        given: q[l], probabilities of the given label as all judges have them, [n, k].
+        labels: given, [n].
+        trusted: labels that are known to be right, [n].
+
+    Returns:
+        The log likelihood of the labels, and the probability that each is wrong, [n]. A label
+        differs from the class c with the rate r = 1 − q[argmax p], and is then l with q[l] / (1 −
+        q[c]), so that P(label l) = p[l] (1 − r) + r q[l] Σ_{c ≠ l} p[c] / (1 − q[c]).
+    """
+    rate = 1 - given.gather(1, truth.argmax(1)[:, None])[:, 0]
+    rate = rate.clamp(NO_RATE, 0.5).masked_fill(trusted, 0.0)
+    rows, given = labels[:, None], given.clamp_max(1 - NO_RATE)
+    ratio = truth / (1 - given)
+    p, q, own = (each.gather(1, rows)[:, 0] for each in (truth, given, ratio))
+    right = p * (1 - rate)
+    total = right + rate * q * (ratio.sum(1) - own)
+    return float(total.log().sum()), 1 - right / total
 
 
 def _bound_share(weight: Float[Tensor, " r"], share: Float[Tensor, " r"]) -> float:
