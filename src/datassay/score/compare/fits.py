@@ -59,8 +59,10 @@ class Fits:
         results: dict[str, list[Tensor]] = {"outcome": [], "loss": []}
         repeated = np.repeat(subsets, TWO, 0)
         for fit in self.learner.fits(self.train, repeated, first=TWO * start):
-            measured = [outcomes(f, part, self.recipe) for f, part in _batches(fit, self.val)]
-            losses = [sample_losses(f, part, self.recipe) for f, part in _batches(fit, self.train)]
+            measured = [outcomes(f, batch, self.recipe) for f, batch in _batches(fit, self.val)]
+            losses = [
+                sample_losses(f, batch, self.recipe) for f, batch in _batches(fit, self.train)
+            ]
             for key, parts in (("outcome", measured), ("loss", losses)):
                 values = torch.cat(parts, 1)
                 if not values.isfinite().all():
@@ -158,5 +160,5 @@ def _batches(fit: Any, samples: SampleSet) -> Iterator[tuple[Tensor, SampleSet]]
         return
     size = max(1, PASSED // len(next(iter(fit.state.values()))))
     for start in range(0, len(samples), size):
-        part = samples.subset(np.arange(start, min(start + size, len(samples))))
-        yield fit.outputs(part.x).double(), part
+        batch = samples.subset(np.arange(start, min(start + size, len(samples))))
+        yield fit.outputs(batch.x).double(), batch

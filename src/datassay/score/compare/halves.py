@@ -124,15 +124,15 @@ def retrained_halves(
     require(seconds > 0, "seconds", "be positive", f"{seconds:g}")
     fits = fits_of(network, train, val, recipe, seed)
     results_store = ResultStore(store, fits.identity | {"seed": seed})
-    start_time, parts, subsets = time.perf_counter(), [], []
+    start_time, pieces, subsets = time.perf_counter(), [], []
     for rows, total in _parts(fits.size, halves, seconds):
         for h in range(rows.start, rows.stop):
             order = np.random.default_rng((seed, h)).permutation(len(train))
             subsets.append(np.sort(order[: len(train) // 2]))
         fit_subsets = partial(fits.fit, np.stack(subsets[rows.start :]), rows.start)
-        parts.append(results_store.stored(f"halves-{rows.start}-{rows.stop}", fit_subsets))
+        pieces.append(results_store.stored(f"halves-{rows.start}-{rows.stop}", fit_subsets))
         progress(STEP, rows.stop, max(rows.stop, total()))
-    combined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    combined = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
     duration = time.perf_counter() - start_time
     return RetrainedHalves(np.stack(subsets), **combined, measure=measure_of(train), ids=train.ids,
                            seconds=duration)  # fmt: skip

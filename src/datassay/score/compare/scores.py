@@ -125,9 +125,8 @@ def standard_scores(
     effects = {"influence": effect[0], f"influence{suffix}": effect.mean(0)}
     samples = {"self-influence": self_effect[0], f"self-influence{suffix}": self_effect.mean(0)}
     linear_effects, linear_samples = _of_linearised(network(seed), train, val, seed, progress)
-    rules = _trivial_rules(
-        torch.stack(outputs), _features(models[0], train, val), train, val, recipe
-    )
+    features = _features(models[0], train, val)
+    rules = _trivial_rules(torch.stack(outputs), features, train, val, recipe)
     progress(STEP, steps, steps)
     return Scores(
         effects | linear_effects | rules[0],

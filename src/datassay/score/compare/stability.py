@@ -29,7 +29,7 @@ class Stability:
 
 
 def stability(scores: Mapping[str, np.ndarray]) -> Stability:
-    """Correlate the scores of every two runs, seed by seed, then average.
+    """Compute the correlation between the scores of every two runs, averaged over seeds.
 
     Args:
         scores: name → one score per sample, [n], or [s, n] for s seeds; entry [i, j] pairs seed

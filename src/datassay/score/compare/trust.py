@@ -211,16 +211,14 @@ def _on_samples(
     splits = [_fall_ranks(loss, member, _split(h, rng, again=False)) for _ in range(SPLITS)]
     reliability = [float(np.mean([_reliability(ranks) for ranks in splits]))]
     ranks = {name: rankdata(values) for name, values in samples.items()}
-    results = {
-        name: [_correlate(rank, splits[0][2], reliability[0])] for name, rank in ranks.items()
-    }
+    results = {name: [_correlate(r, splits[0][2], reliability[0])] for name, r in ranks.items()}
     for _ in range(RESAMPLES):
         falls = _fall_ranks(loss, member, _split(h, rng, again=True))
         rows = rng.integers(n, size=n)
         falls = falls[:, rows]
         reliability.append(_reliability(falls))
-        for name, rank in ranks.items():
-            results[name].append(_correlate(rank[rows], falls[2], reliability[-1]))
+        for name, r in ranks.items():
+            results[name].append(_correlate(r[rows], falls[2], reliability[-1]))
     return {name: np.array(values) for name, values in results.items()}, np.array(reliability)
 
 
