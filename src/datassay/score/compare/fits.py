@@ -59,10 +59,8 @@ class Fits:
         results: dict[str, list[Tensor]] = {"outcome": [], "loss": []}
         repeated = np.repeat(subsets, TWO, 0)
         for fit in self.learner.fits(self.train, repeated, first=TWO * start):
-            measured = [outcomes(f, batch, self.recipe) for f, batch in _batches(fit, self.val)]
-            losses = [
-                sample_losses(f, batch, self.recipe) for f, batch in _batches(fit, self.train)
-            ]
+            measured = [outcomes(f, batch, self.recipe) for f, batch in _parts(fit, self.val)]
+            losses = [sample_losses(f, batch, self.recipe) for f, batch in _parts(fit, self.train)]
             for key, parts in (("outcome", measured), ("loss", losses)):
                 values = torch.cat(parts, 1)
                 if not values.isfinite().all():
@@ -153,7 +151,7 @@ def outcomes(
     return measure_outputs(outputs)
 
 
-def _batches(fit: Any, samples: SampleSet) -> Iterator[tuple[Tensor, SampleSet]]:
+def _parts(fit: Any, samples: SampleSet) -> Iterator[tuple[Tensor, SampleSet]]:
     """Yield outputs [S, part, k] of S fits on the samples, part by part, and the part."""
     if not isinstance(fit, TrainedNetworks):
         yield fitted_outputs(fit, samples)[None], samples
