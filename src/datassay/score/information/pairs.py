@@ -23,7 +23,7 @@ from datassay.score.settings import Queries, Run, Smoothing
 
 
 def nearest_pairs(lin: Linearization) -> Int[np.ndarray, "q 2"]:
-    """Pair each sample with the other of largest cosine in the kernel, every pair once.
+    """Return each sample with the other of largest cosine in the kernel, every pair once.
 
     cos(i, j) = tr Θ_ij / √(tr Θ_ii tr Θ_jj),  Θ_ij the b x b block of samples i and j
 

@@ -92,7 +92,7 @@ class GaussianNoise:
 def gaussian_noise(
     covariance: Float[Tensor, "p p"], null_fraction: float = NULL_FRACTION
 ) -> GaussianNoise:
-    """Factor a covariance without its null directions."""
+    """Decompose a covariance without its null directions."""
     eigenvalues, directions = torch.linalg.eigh(covariance)
     threshold = null_fraction * float(eigenvalues[-1])
     if not threshold > 0:
