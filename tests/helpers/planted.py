@@ -65,7 +65,7 @@ BUGS = [
      "isinstance(name, str | int)", "act/review/test_decisions.py another_kind"),
     ("a missing part of an index", "score/index/opening.py", "if number < len(noted or ()):",
      "if False:", "score/index/test_index.py gone_is_missed"),
-    ("an index of other weights", "score/index/opening.py", " check_model(kept, model, place)",
+    ("an index of other weights", "score/index/opening.py", " check_model(manifest, model, place)",
      " pass", "indices: 0-30"),
     ("a loss is ignored", "score/index/identity.py", 'if not manifest["function"] and name not in',
      "if False and name not in", "indices: 0-30"),
