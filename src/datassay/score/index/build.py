@@ -241,7 +241,7 @@ def _fill(
     if (manifest := segment_manifest(location, 0)) is not None:
         extra = manifest["free"]
     else:  # what the first rows say of the whole index
-        measure = measure_of(Queries.measure, network.loss, several=network.several)
+        measure = measure_of(Queries.measure, network.loss, has_several=network.has_several)
         extra = {
             "index": {**run, "version": FORMAT, "of": run_digest, "keep": keep},
             "class names": list(classes),

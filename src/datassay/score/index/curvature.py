@@ -18,9 +18,9 @@ from datassay.score.influence.block_basis import (
     BlockBasis,
     Sums,
     first_sums,
-    fitted,
+    fit_bases,
+    kronecker_bases,
     square_sums,
-    unfitted,
 )
 from datassay.score.influence.short_training import left_to_learn
 from datassay.score.influence.trained_network import TrainedNetwork
@@ -110,7 +110,8 @@ def _fit(
     location, run, network, small, shift, seed, engine, progress
 ) -> tuple[dict[str, BlockBasis], float]:
     """Fit the block eigenbases; return them with the extra damping for short training."""
-    blocks, n = network.per_sample.blocks, min(network.n, MOST_FITTED)
+    blocks, dtype = network.per_sample.blocks, network.dtype
+    n = min(network.n, MOST_FITTED)
     positions = np.sort(np.random.default_rng(seed).permutation(network.n)[:n])
     work = _Sums(replace(network, progress=silent), small, None, positions, (0, n), seed)
     size = sum(8 * int(np.prod(shape)) for shape, _ in work.template().values())
@@ -132,11 +133,11 @@ def _fit(
 
     work = replace(work, starts=starts)
     sums = sum_parts("sums", work)
-    bases = unfitted(blocks, sums, network.dtype)
+    bases = kronecker_bases(blocks, sums, dtype)
     if bases:
         sums |= sum_parts("squares", replace(work, bases=bases))
     to_learn = left_to_learn(network, run["damping"])
-    bases = fitted(blocks, bases, sums, n, shift, left=to_learn, spectral=True, dtype=network.dtype)
+    bases = fit_bases(blocks, bases, sums, n, shift, training=to_learn, spectral=True, dtype=dtype)
     return bases, 0.0 if to_learn is None else to_learn.damping
 
 

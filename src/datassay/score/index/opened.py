@@ -354,7 +354,7 @@ class Index(Tabular):
     def _measured_queries(self, new: Any, measure: Any) -> tuple[TrainedNetwork, Batches, Measure]:
         """Return the network, the queries in batches, and what is measured of them."""
         network, parts = self._network_of(new, "new", queries=True)
-        return network, parts, measure_of(measure, self.loss, several=network.several)
+        return network, parts, measure_of(measure, self.loss, has_several=network.has_several)
 
     def _network_of(
         self, samples: Any, name: str, *, queries: bool = False

@@ -25,9 +25,9 @@ from datassay.score.influence.block_basis import (
     LARGEST_SIDE,
     BlockBasis,
     first_sums,
-    fitted,
+    fit_bases,
+    kronecker_bases,
     square_sums,
-    unfitted,
 )
 from datassay.score.influence.exact_blocks import curvature_bytes, exact_rule, penalties
 from datassay.score.influence.given import given_sets
@@ -170,21 +170,22 @@ class _Pilot:
         real: bool,
     ):
         assert network.train.subset is not None
-        blocks, self.real, self.follows = network.per_sample.blocks, real, damping == "auto"
+        blocks, dtype = network.per_sample.blocks, network.dtype
+        self.real, self.follows = real, damping == "auto"
         small = {b.name for b in blocks if exact(b)}
         net, size = self._draw_samples(network, small, seed)
         self.sums, sums = timed(lambda: first_sums(blocks, net.roots(seed, ""), small), size)
         self.sum_bytes = float(sum(s.numel() * 8 for s in sums.values()))
         if real:
-            bases = unfitted(blocks, sums, network.dtype)
+            bases = kronecker_bases(blocks, sums, dtype)
             self.squares, squares = timed(lambda: square_sums(bases, net.roots(seed, "")), size)
             sums |= squares
             to_learn = left_to_learn(net, damping)
-            self.bases = fitted(
-                blocks, bases, sums, size, shift, left=to_learn, spectral=True, dtype=network.dtype
+            self.bases = fit_bases(
+                blocks, bases, sums, size, shift, training=to_learn, spectral=True, dtype=dtype
             )
         else:
-            self.bases = {b.name: _stand_in(b, exact(b), network.dtype) for b in blocks}
+            self.bases = {b.name: _stand_in(b, exact(b), dtype) for b in blocks}
             factored = {n: b for n, b in self.bases.items() if n not in small}
             self.squares, _ = timed(lambda: square_sums(factored, net.roots(seed, "")), size)
         self.squares *= len(small) < len(blocks)  # a pass that is not made otherwise
