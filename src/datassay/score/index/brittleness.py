@@ -53,7 +53,7 @@ class Brittleness(Tabular):
 
 
 def check(n: int, outputs: Float[np.ndarray, "m ..."], loss: str, share: float) -> None:
-    """Raise unless each sample has one class, by cross-entropy, and n m k is in the limit."""
+    """Check that an index supports brittleness: cross-entropy, one class per sample, size."""
     require(0 < share < 1, "most", "be a share of the samples, above 0 and below 1", share)
     if loss != "cross_entropy" or outputs.ndim != 2:
         raise SettingError(

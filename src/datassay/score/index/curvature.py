@@ -142,7 +142,7 @@ def _fit(
 
 
 def n_parts(n: int, size: float) -> int:
-    """Return the number of parts of the samples whose sums, `size` bytes each, are stored."""
+    """Return how many parts the samples are split into; each part's sums take `size` bytes."""
     return int(max(1, min(MOST_PARTS, n // SMALLEST_PART, SUM_BYTES // size)))
 
 

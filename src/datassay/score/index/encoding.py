@@ -87,7 +87,7 @@ class GradientEncoding:
         return torch.stack(squares).sum(0)
 
     def _white(self, gradients: Gradients) -> Iterator[tuple[BlockBasis, Tensor, Tensor | None]]:
-        """Yield each block's basis, its coordinates c, and the weight rows that c is of."""
+        """Yield each block's basis, the gradients' coordinates c there, and c's weight rows."""
         for basis, result, rows in gradient_coordinates(dict(self.bases), gradients):
             yield basis, result * basis.inverse(rows).sqrt().to(result), rows
 

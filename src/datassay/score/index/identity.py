@@ -60,7 +60,7 @@ def describe_loss(loss: Objective) -> dict[str, Any]:
 
 
 def _extra_settings(loss: Objective) -> dict[str, Any]:
-    """Return the settings that differ from an index's defaults; most losses have none."""
+    """Return a loss's settings that differ from the defaults, which an index without them has."""
     settings = {name: getattr(loss, name) for name in FURTHER}
     weight = settings["output_weight"]
     settings["output_weight"] = None if weight is None else weight.double().tolist()

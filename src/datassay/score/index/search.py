@@ -94,7 +94,7 @@ def has_bfloat16() -> bool:
 def _topk(
     effect: Float[Tensor, "q b"], keep: int, *, largest: bool
 ) -> tuple[Float[Tensor, "q keep"], Tensor]:
-    """Return `topk` along rows: the best are in those groups whose best one is among the best."""
+    """Return `topk` along rows, searched only in groups whose best values are among the best."""
     q, b = effect.shape
     n_grouped = b // GROUPED * GROUPED
     if n_grouped // GROUPED < 2 * keep:
@@ -119,7 +119,7 @@ class _Best:
         self._positions = torch.zeros(m, keep, dtype=torch.int64)
 
     def update(self, queries: slice, effect: Float[Tensor, "q b"], start: int) -> None:
-        """Update the best values with effects of the samples from `start` on."""
+        """Keep the best of the former values and of the effects of the samples from `start` on."""
         result, index = _topk(effect, min(self._keep, effect.shape[1]), largest=self._largest)
         values = torch.cat([self._values[queries], result], 1)
         positions = torch.cat([self._positions[queries], index + start], 1)
@@ -129,7 +129,7 @@ class _Best:
     def recompute(
         self, start: int, rows: Float[Tensor, "b width"], scaled: Float[Tensor, "m width"]
     ) -> None:
-        """Compute in float32 the values of samples in `rows`, which begin at `start`."""
+        """Update, in float32, the kept values of the samples in `rows`, which begin at `start`."""
         in_rows = (self._positions >= start) & (self._positions < start + len(rows))
         query, position = in_rows.nonzero(as_tuple=True)
         sample = self._positions[query, position] - start

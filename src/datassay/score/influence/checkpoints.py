@@ -218,7 +218,7 @@ def _load_adapter(network: nn.Module, file: Path) -> None:
             f"{file} holds an adapter, which needs a model that has one; got a "
             f"{type(network).__name__}. Pass model=peft.get_peft_model(model, config)."
         )
-    peft: Any = importlib.import_module("peft")  # there, since the model is its own
+    peft: Any = importlib.import_module("peft")  # installed, since the model is peft's
     loaded = _tensors([file])
     expected = peft.get_peft_model_state_dict(network, save_embedding_layers=False)
     errors = [name for name in expected.keys() ^ loaded.keys()]

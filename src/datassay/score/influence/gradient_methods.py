@@ -60,7 +60,9 @@ def by_gradients(request: Request, train: Any, val: Any) -> Attribution:
     indices = None if request.removed is None else np.array(positions(request.removed, network.n))
     samples = network.removed or network.train
     ids = np.concatenate([ids for ids, _ in samples]) if samples.ids is None else samples.ids
-    own_idx = None if val is not None else np.arange(len(ids)) if indices is None else indices
+    own_idx = None
+    if val is None:
+        own_idx = np.arange(len(ids)) if indices is None else indices
     adds = request.method in TAKES_CHECKPOINTS
     return attribute(models, queries, ids, method=name, top=request.top, own_idx=own_idx, adds=adds)
 

@@ -249,7 +249,7 @@ def _is_left_out(options: Mapping[str, Any], n: int) -> bool:
 
 
 def _of_run(context: Context) -> SampleInfluence | None:
-    """Compute it at the label scores' ridge fit; None where it is skipped or undefined."""
+    """Compute a run's influence at the label scores' ridge fit; None if skipped or undefined."""
     if _is_left_out(context.options, len(context.train)):
         return None
     lin, progress, ridge = context.lin, context.progress, context.results["label_issues"].ridge

@@ -238,9 +238,9 @@ def _on_arrays(
     with_all = torch.stack([measured(f) for f in outputs]).mean(0)
     name = f"{method}, damping {damping:g}"
     ids = train.ids if idx is None else train.ids[list(idx)]
-    own_idx = None if val is not None else np.arange(len(train)) if idx is None else np.array(idx)
+    own_idx = np.arange(len(train)) if idx is None else np.array(idx)
     measure, top = request.measure, request.top
     effects = average_effects(streams, 1 / len(streams))
-    result = gather(effects, with_all, measure, ids, name, top, own_idx)
+    result = gather(effects, with_all, measure, ids, name, top, own_idx if val is None else None)
     warnings = dict.fromkeys((*request.notes, *(w for p in problems for w in p.warnings)))
     return replace(result, warnings=tuple(warnings))

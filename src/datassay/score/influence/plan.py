@@ -209,7 +209,7 @@ def _work(
 def _count_uses(
     uses: list[Use], shape: tuple[int, int], sides: list[int]
 ) -> Iterator[tuple[float, float, float]]:
-    """Yield operations of a sample: to form a gradient, to turn it in a basis, and of moments."""
+    """Yield each use's operations per sample: to form a gradient, rotate it, and sum moments."""
     (rows, columns), (n_left, n_right) = shape, sides
     for use in uses:
         if not isinstance(use, Factors):

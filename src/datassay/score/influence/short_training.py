@@ -53,7 +53,8 @@ class ShortTraining:
 
 def added_damping(added: Sequence[float]) -> str:
     """Return the words of a method's name for what was added to damping; empty for nothing."""
-    return f", short training: {' and '.join(f'{a:.2g}' for a in added)} more damping" * any(added)
+    words = " and ".join(f"{a:.2g}" for a in added)
+    return f", short training: {words} more damping" if any(added) else ""
 
 
 def _find_least(decrement: Callable[[float], float], bound: float) -> float:

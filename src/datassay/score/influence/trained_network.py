@@ -82,7 +82,7 @@ class TrainedNetwork:
             yield len(ids), next(result)
 
     def both_gradients(self) -> Iterator[tuple[int, Gradients, Gradients | None]]:
-        """Yield gradients by both losses in one pass; None where self-influence's is the other."""
+        """Yield batch sizes and gradients by both losses; None for the second if there is one."""
         if self.own_loss is None:
             yield from ((size, gradients, None) for size, gradients in self.loss_gradients())
             return

@@ -170,36 +170,35 @@ def conjugate_gradients(
 def _solve(
     problem: Problem, gradients: Float[Tensor, "s d"], tolerance: float, iterations: int
 ) -> tuple[Float[Tensor, "s d"], Float[Tensor, " s"]]:
-    """Return solutions and the relative residuals reached; converged rows leave the products."""
-    solution, residual, direction = (
-        torch.zeros_like(gradients),
-        gradients.clone(),
-        gradients.clone(),
-    )
-    size = gradients.square().sum(1)
-    squared = size.clone()
+    """Run conjugate gradients; return solutions and the relative residuals reached."""
+    solution = torch.zeros_like(gradients)
+    residual, direction = gradients.clone(), gradients.clone()
+    gradient_sq = gradients.square().sum(1)
+    residual_sq = gradient_sq.clone()
     for _ in range(iterations):
-        rows = (squared > tolerance**2 * size).nonzero()[:, 0]
-        if not len(rows):
+        rows = (residual_sq > tolerance**2 * gradient_sq).nonzero()[:, 0]
+        if not len(rows):  # converged ones leave the products
             break
-        along = direction[rows]
-        product = hessian_products(problem.mean_loss, along) + problem.penalty * along
-        curvature = (along * product).sum(1)
+        active = direction[rows]
+        product = hessian_products(problem.mean_loss, active) + problem.penalty * active
+        curvature = (active * product).sum(1)
         if not (curvature > 0).all():
-            worst = float((curvature / along.square().sum(1)).min())
+            worst = float((curvature / active.square().sum(1)).min())
             raise SettingError(
                 "the Hessian with damping must be positive definite; its curvature is "
                 f"{worst:.3g} along one direction at damping + weight_decay = "
                 f"{problem.penalty:g}. Raise damping above {problem.penalty - worst:.3g} (other "
                 "directions may need more), or train until the loss is at a minimum."
             )
-        step = (squared[rows] / curvature)[:, None]
-        solution[rows] += step * along
+        step = (residual_sq[rows] / curvature)[:, None]
+        solution[rows] += step * active
         residual[rows] -= step * product
-        now = residual[rows].square().sum(1)
-        direction[rows] = residual[rows] + (now / squared[rows])[:, None] * along
-        squared[rows] = now
-    return solution, (squared / size.clamp_min(torch.finfo(size.dtype).tiny)).sqrt()
+        new_sq = residual[rows].square().sum(1)
+        direction[rows] = residual[rows] + (new_sq / residual_sq[rows])[:, None] * active
+        residual_sq[rows] = new_sq
+    return solution, (
+        residual_sq / gradient_sq.clamp_min(torch.finfo(gradient_sq.dtype).tiny)
+    ).sqrt()
 
 
 # Recursions between two checks of the estimate's size.
