@@ -174,10 +174,10 @@ def _solve(
     solution = torch.zeros_like(gradients)
     residual, direction = gradients.clone(), gradients.clone()
     gradient_sq = gradients.square().sum(1)
-    residual_sq = gradient_sq.clone()
+    error_sq = gradient_sq.clone()
     for _ in range(iterations):
-        rows = (residual_sq > tolerance**2 * gradient_sq).nonzero()[:, 0]
-        if not len(rows):  # converged ones leave the products
+        rows = (error_sq > tolerance**2 * gradient_sq).nonzero()[:, 0]
+        if not len(rows):  # all converged; converged rows take no more products
             break
         active = direction[rows]
         product = hessian_products(problem.mean_loss, active) + problem.penalty * active
@@ -190,15 +190,13 @@ def _solve(
                 f"{problem.penalty:g}. Raise damping above {problem.penalty - worst:.3g} (other "
                 "directions may need more), or train until the loss is at a minimum."
             )
-        step = (residual_sq[rows] / curvature)[:, None]
+        step = (error_sq[rows] / curvature)[:, None]
         solution[rows] += step * active
         residual[rows] -= step * product
         new_sq = residual[rows].square().sum(1)
-        direction[rows] = residual[rows] + (new_sq / residual_sq[rows])[:, None] * active
-        residual_sq[rows] = new_sq
-    return solution, (
-        residual_sq / gradient_sq.clamp_min(torch.finfo(gradient_sq.dtype).tiny)
-    ).sqrt()
+        direction[rows] = residual[rows] + (new_sq / error_sq[rows])[:, None] * active
+        error_sq[rows] = new_sq
+    return solution, (error_sq / gradient_sq.clamp_min(torch.finfo(gradient_sq.dtype).tiny)).sqrt()
 
 
 # Recursions between two checks of the estimate's size.
