@@ -12,8 +12,8 @@ from datassay.collect.gradients.batches import LOSS_WEIGHT
 from datassay.collect.gradients.criteria import objective
 from datassay.collect.gradients.reading import batches
 from datassay.lm.positions import position_effects
-from datassay.score.influence.gradient_methods import attributed, prepared
-from datassay.score.influence.methods import ready
+from datassay.score.influence.gradient_methods import attribute, prepare
+from datassay.score.influence.methods import prepare_request
 from datassay.score.influence.request import Request
 
 N, M, PLACES, K = 10, 3, 4, 3
@@ -55,13 +55,13 @@ def fitted(models, checkpoints=None, **wanted):
         damping="auto", weight_decay=0.0, parameters=None, removed=None, top=None,
         precision="float64", device=None, seed=0, progress=lambda *_: None, **settings,
     )  # fmt: skip
-    return prepared(ready(request, checkpoints), samples(N, 1))
+    return prepare(prepare_request(request, checkpoints), samples(N, 1))
 
 
 def both(each, name, *, adds=False):
     """Effects of the samples, and of their places."""
     queries = batches(samples(M, 2), 2)
-    result = attributed(each, queries, np.arange(N), method=name, top=None, own=None, adds=adds)
+    result = attribute(each, queries, np.arange(N), method=name, top=None, own_idx=None, adds=adds)
     return result.effect, position_effects(each, queries, batches(samples(N, 1), 3), adds=adds)
 
 

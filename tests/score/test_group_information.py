@@ -77,7 +77,7 @@ def test_each_training_is_its_definition(monkeypatch, kind, size, steps, penalty
     assert_matches(lin, oracle, groups, **run)
     for way in ("_iterate" if (kind, steps) == ("descent", 3) else "_delete", "_refit"):
         chosen = getattr(group_removal, way)
-        monkeypatch.setattr(group_removal, "_cheapest", lambda *_, chosen=chosen: chosen)
+        monkeypatch.setattr(group_removal, "_choose_way", lambda *_, chosen=chosen: chosen)
         assert_matches(lin, oracle, groups, **run)
 
 
@@ -235,7 +235,7 @@ torch.set_num_threads(2)
 lin = linearization(*random_jacobians(600, 1, 1, 250, 5, seed=0), dual=False)
 groups, found = [np.arange(200), np.arange(200, 400)], []
 for way in (group_removal._delete, group_removal._refit):
-    group_removal._cheapest = lambda *_: way
+    group_removal._choose_way = lambda *_: way
     found.append(group_information(lin, groups, dynamics="flow", lr=0.001, steps=30).information)
 assert close(*found), found
 """

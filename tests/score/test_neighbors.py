@@ -60,7 +60,7 @@ def test_exact_equals_every_distance(name, products, monkeypatch):
 
 
 def test_rows_that_share_a_key_are_told_apart(monkeypatch):
-    monkeypatch.setattr(neighbors, "_mixed", np.zeros_like)
+    monkeypatch.setattr(neighbors, "_mix", np.zeros_like)
     x = np.repeat(np.arange(10.0), 2)[:, None]
     np.testing.assert_array_equal(nearest_neighbors(x, 3).index, one_by_one(x, 3)[0])
 

@@ -27,8 +27,8 @@ from datassay.score.index.opened import Index
 from datassay.score.influence.gradient_methods import (
     TAKES_CHECKPOINTS,
     Prepared,
-    attributed,
-    prepared,
+    attribute,
+    prepare,
 )
 from datassay.score.influence.request import Request
 
@@ -59,7 +59,7 @@ class FittedModels:
                 f"'auto', 'blocks' or 'ekfac'; got {request.method!r} with {request.curvature!r}."
             )
         self.samples, self.progress = samples, request.progress
-        self._each, self._name = prepared(request, samples)
+        self._each, self._name = prepare(request, samples)
         self._adds = request.method in TAKES_CHECKPOINTS
 
     def effects(self, queries: Queries) -> Attribution:
@@ -95,8 +95,8 @@ class FittedModels:
     def _of_samples(self, queries: Queries) -> Attribution:
         wanted = batches(queries, self._each[0].network.pass_size)
         ids = np.arange(len(self.samples))
-        return attributed(
-            self._each, wanted, ids, method=self._name, top=None, own=None, adds=self._adds
+        return attribute(
+            self._each, wanted, ids, method=self._name, top=None, own_idx=None, adds=self._adds
         )
 
     def _networks(self, queries: Queries) -> list[Prepared]:

@@ -25,7 +25,7 @@ from datassay.lm.settings import Asked, TextReading
 from datassay.lm.tokens import question, tokens_of
 from datassay.progress import Progress, silent
 from datassay.rules import whole
-from datassay.score.influence.methods import ready
+from datassay.score.influence.methods import prepare_request
 from datassay.score.influence.request import Request
 from datassay.score.settings import TrainedWeights, Training
 
@@ -128,7 +128,7 @@ def influence(
         settings, temperature, unit=samples.unit,
     )  # fmt: skip
     if index is None:
-        fitted = FittedModels(ready(request, checkpoints), samples)
+        fitted = FittedModels(prepare_request(request, checkpoints), samples)
     else:
         _check_alone(request, checkpoints)
         fitted = Indexed(index, models[0], samples, progress)

@@ -22,7 +22,7 @@ from datassay.rules import one_of, require
 from datassay.score.influence_moments import influence_variance, raw_moments
 from datassay.score.information.groups import named_groups
 from datassay.score.settings import REMOVAL_ORDERS, Influence
-from datassay.score.variance.orders import adjoint, fixed, refit, step
+from datassay.score.variance.orders import adjoint, drop_pairs, refit, step
 from datassay.score.variance.pair_influence import (
     check_penalties,
     geometry_influence,
@@ -164,7 +164,7 @@ def geometry_effects(
     everyone = torch.arange(len(geometry))
     exact = np.zeros(len(geometry), bool)
     if order in {"fixed", "adjoint"}:
-        effect = fixed(pairs.rows) if order == "fixed" else adjoint(geometry, ridge, damping)
+        effect = drop_pairs(pairs.rows) if order == "fixed" else adjoint(geometry, ridge, damping)
         top_idx = effect.argsort(descending=True)[:rerank]
         if rerank:
             recompute = refit if geometry.is_linear and ridge > 0 else step

@@ -14,7 +14,7 @@ import datassay as da
 from datassay.collect.gradients.objective import Objective
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.score.influence import exact_blocks, gradient_methods
-from datassay.score.influence.trained_network import softened
+from datassay.score.influence.trained_network import apply_temperature
 from helpers.by_block import effects, losses
 
 N, M, K = 24, 5, 3
@@ -157,7 +157,7 @@ def test_next_tokens_are_not_softened_unless_told():
     for loss, chosen, temperature in (
         ("cross_entropy", "auto", 2), ("next_token", "auto", 1), ("next_token", 3, 3)
     ):  # fmt: skip
-        assert softened(Objective(loss), chosen).temperature == temperature
+        assert apply_temperature(Objective(loss), chosen).temperature == temperature
 
 
 @settings(max_examples=8, deadline=None)

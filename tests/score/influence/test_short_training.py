@@ -68,9 +68,9 @@ def test_the_least_damping_brings_the_decrement_to_its_bound():
         return _along(slopes, {}, matrices, shift)
 
     left = ShortTraining(slopes, decrement(0.7) / LEFT_TO_LEARN)
-    assert left.found(along()) == left.damping == pytest.approx(0.7, rel=1e-6)
+    assert left.solve(along()) == left.damping == pytest.approx(0.7, rel=1e-6)
     enough = ShortTraining(slopes, 1.01 * decrement(0.0) / LEFT_TO_LEARN)
-    assert enough.found(along()) == 0
+    assert enough.solve(along()) == 0
 
 
 def test_what_is_left_is_the_gradient_of_the_mean_loss():

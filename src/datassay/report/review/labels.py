@@ -14,7 +14,7 @@ from datassay.act.review.decisions import label_word
 from datassay.data.samples import SampleSet
 from datassay.report.wording import label_text, labels_given
 from datassay.results import result
-from datassay.score.neighbors.search import Alike, alike
+from datassay.score.neighbors.search import Alike, find_alike
 
 MOST_NEAR_DUPLICATES = 4
 
@@ -50,8 +50,8 @@ class Reviewed:
         if self.coordinates is None:
             return None
         if not self.samples.is_classification:
-            return alike(self.coordinates, positions)
-        return alike(self.coordinates, positions, self.samples.y, self.suggested)
+            return find_alike(self.coordinates, positions)
+        return find_alike(self.coordinates, positions, self.samples.y, self.suggested)
 
     @property
     def order(self) -> Int[np.ndarray, " n"]:

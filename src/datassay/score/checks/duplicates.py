@@ -15,7 +15,7 @@ from datassay.errors import install
 from datassay.results import result
 from datassay.score.checks.codes import RowCodes
 from datassay.score.checks.texts import text_links
-from datassay.score.neighbors.exact import PROBES, nearest_exact, ranked
+from datassay.score.neighbors.exact import PROBES, nearest_exact, rank_candidates
 from datassay.score.neighbors.search import nearest_neighbors
 
 K = 10  # neighbours whose mean distance says how alone a row is
@@ -243,7 +243,7 @@ def _near(
         alone = np.zeros_like(alone)  # words alone have no distance to judge by
     elif only_close:  # of these the nearest are the nearest of all: words only add to a distance
         x, queries = torch.from_numpy(places).double(), torch.arange(n)
-        nearest = ranked(x, queries, torch.from_numpy(index), reach - 1)
+        nearest = rank_candidates(x, queries, torch.from_numpy(index), reach - 1)
         index, distance = nearest.index.int().numpy(), nearest.squared.sqrt().float().numpy()
         alone = alone.astype(np.float32)  # of many rows these are the most that is held
     elif words.any():

@@ -45,7 +45,7 @@ class Aggregate(Tabular):
     superiority: Float[np.ndarray, " g"]
 
     def to_table(self) -> pa.Table:
-        """One row per label."""
+        """Return a table with one row per label."""
         return pa.table({
             "label": self.names,
             "count": self.count,
@@ -66,7 +66,7 @@ def aggregate(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Aggregate:
-    """Total, mean, median, count and share of a score by label, and a test of the difference.
+    """Compute total, mean, median, count and share of a score by label, and test for differences.
 
     Args:
         information: one value per sample, such as `SampleInformation.information`.
@@ -89,50 +89,50 @@ def aggregate(
     n = len(information)
     require(n > 0, "information", "hold at least one sample", "none")
     require(len(labels) == n, "labels", "hold one label per sample", f"{len(labels)} for {n}")
-    wrong = int((~np.isfinite(information)).sum())
-    require(not wrong, "information", "be finite to be summed", f"{wrong} that are not")
+    n_bad = int((~np.isfinite(information)).sum())
+    require(not n_bad, "information", "be finite to be summed", f"{n_bad} that are not")
     at_least("resamples", resamples, 1)
     names = np.unique(labels)
-    parts = [information[labels == name] for name in names]
-    g = np.random.default_rng(seed)
-    total = np.array([part.sum() for part in parts])
-    whole = total.sum()
+    groups = [information[labels == name] for name in names]
+    rng = np.random.default_rng(seed)
+    total = np.array([group.sum() for group in groups])
+    grand_total = total.sum()
     ranks = stats.rankdata(information)
     return Aggregate(
         names=names,
-        count=np.array([len(part) for part in parts]),
+        count=np.array([len(group) for group in groups]),
         total=total,
-        mean=np.array([part.mean() for part in parts]),
-        mean_interval=np.stack([_interval(part, resamples, g) for part in parts]),
-        median=np.array([np.median(part) for part in parts]),
-        share=total / whole if whole != 0 else np.zeros(len(names)),
-        p_value=_p_value(parts),
+        mean=np.array([group.mean() for group in groups]),
+        mean_interval=np.stack([_interval(group, resamples, rng) for group in groups]),
+        median=np.array([np.median(group) for group in groups]),
+        share=total / grand_total if grand_total != 0 else np.zeros(len(names)),
+        p_value=_p_value(groups),
         superiority=np.array([_superiority(ranks, labels == name) for name in names]),
     )
 
 
-def _interval(values: np.ndarray, resamples: int, g: np.random.Generator) -> np.ndarray:
+def _interval(values: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
     if len(values) > NORMAL_FROM:
         return values.mean() + values.std() / len(values) ** 0.5 * stats.norm.ppf([0.025, 0.975])
     chunk = max(1, CHUNK_VALUES // len(values))
     means = []
     for start in range(0, resamples, chunk):
         shape = (min(chunk, resamples - start), len(values))
-        means.append(values[g.integers(0, len(values), shape)].mean(1))
+        means.append(values[rng.integers(0, len(values), shape)].mean(1))
     return np.quantile(np.concatenate(means), [0.025, 0.975])
 
 
-def _p_value(parts: list[np.ndarray]) -> float:
-    everything = np.concatenate(parts)
-    if len(parts) < 2 or (everything == everything[0]).all():
+def _p_value(groups: list[np.ndarray]) -> float:
+    pooled = np.concatenate(groups)
+    if len(groups) < 2 or (pooled == pooled[0]).all():
         return 1.0
-    if len(parts) == 2:
-        return float(stats.mannwhitneyu(parts[0], parts[1]).pvalue)
-    return float(stats.kruskal(*parts).pvalue)
+    if len(groups) == 2:
+        return float(stats.mannwhitneyu(groups[0], groups[1]).pvalue)
+    return float(stats.kruskal(*groups).pvalue)
 
 
-def _superiority(ranks: np.ndarray, inside: np.ndarray) -> float:
-    count, others = int(inside.sum()), int((~inside).sum())
-    if others == 0:
+def _superiority(ranks: np.ndarray, has_label: np.ndarray) -> float:
+    n_inside, n_others = int(has_label.sum()), int((~has_label).sum())
+    if n_others == 0:
         return 0.5
-    return float((ranks[inside].sum() - count * (count + 1) / 2) / (count * others))
+    return float((ranks[has_label].sum() - n_inside * (n_inside + 1) / 2) / (n_inside * n_others))

@@ -75,7 +75,7 @@ class Consensus(Tabular):
         return np.ptp(self.rank, axis=0)
 
     def to_table(self) -> pa.Table:
-        """One row per shared sample: id, mean_rank, rank_range, votes, and each run's scores."""
+        """Return one row per shared sample: id, mean_rank, rank_range, votes, each run's scores."""
         columns: dict[str, object] = {
             "id": self.ids.tolist(),
             "mean_rank": self.rank.mean(0),
@@ -110,9 +110,9 @@ def consensus(runs: Mapping[str, RunScores]) -> Consensus:
         raise DataError(f"two runs or more are needed to compare; got {len(runs)}.")
     ids = {name: run.ids.tolist() for name, run in runs.items()}
     if len({run.ids.dtype.kind for run in runs.values()}) > 1:
-        ids = {name: list(map(str, one)) for name, one in ids.items()}
-    positions = _shared(ids)
-    first, *_ = runs.values()
+        ids = {name: list(map(str, run_ids)) for name, run_ids in ids.items()}
+    positions = _match_ids(ids)
+    first_run, *_ = runs.values()
     scores = list(zip(runs.values(), positions, strict=True))
     information = np.stack([run.information[rows] for run, rows in scores])
     issue_score = np.stack([run.issue_score[rows] for run, rows in scores])
@@ -120,7 +120,7 @@ def consensus(runs: Mapping[str, RunScores]) -> Consensus:
     agreement = _agreement(tuple(runs), information)
     return Consensus(
         names=tuple(runs),
-        ids=first.ids[positions[0]],
+        ids=first_run.ids[positions[0]],
         positions=positions,
         information=information,
         issue_score=issue_score,
@@ -133,24 +133,24 @@ def consensus(runs: Mapping[str, RunScores]) -> Consensus:
 
 
 def reliability(correlations: Float[np.ndarray, "r r"]) -> float:
-    """Correlation of means of r such scores: r ρ / (1 + (r − 1) ρ) ≥ 0, ρ that of a mean pair."""
+    """Return the correlation to expect of the means of r such scores: r ρ / (1 + (r − 1) ρ) ≥ 0."""
     r = len(correlations)
     rho = max(0.0, mean_pair(correlations))
     return r * rho / (1 + (r - 1) * rho)
 
 
 def mean_pair(correlations: Float[np.ndarray, "r r"]) -> float:
-    """Mean correlation of two of r scores: the mean above the diagonal."""
+    """Return the mean correlation ρ of two of r scores: the mean above the diagonal."""
     return float(correlations[np.triu_indices(len(correlations), 1)].mean())
 
 
-def _shared(ids: Mapping[str, list]) -> Int[np.ndarray, "r c"]:
-    positions = {name: {i: index for index, i in enumerate(named)} for name, named in ids.items()}
-    for name, position in positions.items():
-        if len(position) < len(ids[name]):
+def _match_ids(ids: Mapping[str, list]) -> Int[np.ndarray, "r c"]:
+    positions = {name: {i: index for index, i in enumerate(run)} for name, run in ids.items()}
+    for name, index_of in positions.items():
+        if len(index_of) < len(ids[name]):
             raise DataError(f"ids must differ within a run; {name} has one twice.")
-    first, *others = ids
-    common = [i for i in ids[first] if all(i in positions[name] for name in others)]
+    first_name, *other_names = ids
+    common = [i for i in ids[first_name] if all(i in positions[name] for name in other_names)]
     if len(common) < FEWEST:
         names = ", ".join(
             f"{name} has {', '.join(map(str, i[:3]))}, ..." for name, i in ids.items()
@@ -159,7 +159,7 @@ def _shared(ids: Mapping[str, list]) -> Int[np.ndarray, "r c"]:
             f"the runs must share at least {FEWEST} ids; they share {len(common)} ({names}). Give "
             "runs of the same data, and --ids where rows were removed between them."
         )
-    return np.array([[place[i] for i in common] for place in positions.values()])
+    return np.array([[index_of[i] for i in common] for index_of in positions.values()])
 
 
 def _agreement(names: tuple[str, ...], scores: Float[np.ndarray, "r c"]) -> Stability | None:

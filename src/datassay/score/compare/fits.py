@@ -54,14 +54,14 @@ class Fits:
     size: int
     identity: dict[str, object]
 
-    def fit(self, subsets: Int[np.ndarray, "p kept"], first: int) -> dict[str, np.ndarray]:
-        """Two fits to each of p subsets."""
+    def fit(self, subsets: Int[np.ndarray, "p kept"], start: int) -> dict[str, np.ndarray]:
+        """Fit twice to each of p subsets; return outcome [p, 2, m] and loss [p, 2, n]."""
         results: dict[str, list[Tensor]] = {"outcome": [], "loss": []}
-        each = np.repeat(subsets, TWO, 0)
-        for fit in self.learner.fits(self.train, each, first=TWO * first):
-            wanted = [outcomes(f, part, self.recipe) for f, part in _asked(fit, self.val)]
-            losses = [sample_losses(f, part, self.recipe) for f, part in _asked(fit, self.train)]
-            for key, parts in (("outcome", wanted), ("loss", losses)):
+        repeated = np.repeat(subsets, TWO, 0)
+        for fit in self.learner.fits(self.train, repeated, first=TWO * start):
+            measured = [outcomes(f, batch, self.recipe) for f, batch in _parts(fit, self.val)]
+            losses = [sample_losses(f, batch, self.recipe) for f, batch in _parts(fit, self.train)]
+            for key, parts in (("outcome", measured), ("loss", losses)):
                 values = torch.cat(parts, 1)
                 if not values.isfinite().all():
                     name = f"a network with lr {self.recipe.lr:g}"
@@ -79,7 +79,7 @@ class Fits:
 
 
 def fits_of(model: Any, train: SampleSet, val: SampleSet, recipe: Recipe | None, seed: int) -> Fits:
-    """The fits of a network or an estimator."""
+    """Describe the fits of a network or an estimator to subsets of `train`."""
     if is_estimator(model):
         return _of_estimator(model, train, val, seed)
     return _of_networks(model, train, val, with_loss(recipe or Recipe(), train), seed)
@@ -111,15 +111,15 @@ def _of_networks(
     identity = fingerprint(model, train, val, recipe)
     identity |= {"validation targets": digest({"y": val.y})}
 
-    def started(number: int) -> nn.Module:
+    def start_network(number: int) -> nn.Module:
         return network(seed + FIRST_SEED + number)
 
-    learner = Networks(started, recipe, TWO * FIRST_SEED * (seed + 1), at_once)
+    learner = Networks(start_network, recipe, TWO * FIRST_SEED * (seed + 1), at_once)
     return Fits(learner, train, val, recipe, max(1, at_once // TWO), identity)
 
 
 def fitted_outputs(model: Any, samples: SampleSet) -> Float[Tensor, "n k"]:
-    """What a fitted estimator says of samples: log chances, decision values or predictions."""
+    """Return a fitted estimator's outputs [n, k]: log chances, decision values or predictions."""
     width = samples.n_classes if samples.is_classification else samples.y[:1].size
     outputs = estimator_outputs(model, rows_of(samples), width, samples.is_classification)
     if samples.is_classification and hasattr(model, "predict_proba"):
@@ -128,7 +128,7 @@ def fitted_outputs(model: Any, samples: SampleSet) -> Float[Tensor, "n k"]:
 
 
 def measure_of(train: SampleSet) -> str:
-    """What is asked of a query."""
+    """Return the measure of a query: "margin" of classes, "output" of one target, else "loss"."""
     if train.is_classification:
         return "margin"
     return "output" if train.y[:1].size == 1 else "loss"
@@ -137,26 +137,26 @@ def measure_of(train: SampleSet) -> str:
 def outcomes(
     outputs: Float[Tensor, "S m k"], samples: SampleSet, recipe: Recipe
 ) -> Float[Tensor, "S m"]:
-    """What is asked of each sample."""
+    """Return the measure of each sample under each of S fits."""
     measure, k = measure_of(samples), outputs.shape[2]
     if measure == "loss":
         return sample_losses(outputs, samples, recipe).double()
     targets = torch.as_tensor(samples.y).reshape(len(samples), -1)
     if samples.is_classification and k > 1:
         targets = nn.functional.one_hot(targets[:, 0].long(), k)
-    wanted = outcome(
+    measure_outputs = outcome(
         measure, recipe.loss, outputs[0], targets.double(),
         is_classification=samples.is_classification,
     )  # fmt: skip
-    return wanted(outputs)
+    return measure_outputs(outputs)
 
 
-def _asked(fit: Any, samples: SampleSet) -> Iterator[tuple[Tensor, SampleSet]]:
-    """Outputs [S, part, k] of S fits on samples, part by part."""
+def _parts(fit: Any, samples: SampleSet) -> Iterator[tuple[Tensor, SampleSet]]:
+    """Yield outputs [S, part, k] of S fits on the samples, part by part, and the part."""
     if not isinstance(fit, TrainedNetworks):
         yield fitted_outputs(fit, samples)[None], samples
         return
     size = max(1, PASSED // len(next(iter(fit.state.values()))))
     for start in range(0, len(samples), size):
-        part = samples.subset(np.arange(start, min(start + size, len(samples))))
-        yield fit.outputs(part.x).double(), part
+        batch = samples.subset(np.arange(start, min(start + size, len(samples))))
+        yield fit.outputs(batch.x).double(), batch

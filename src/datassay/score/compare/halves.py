@@ -52,17 +52,17 @@ class RetrainedHalves(Tabular):
     @property
     def member(self) -> Bool[np.ndarray, "h n"]:
         """Whether each sample is in each half."""
-        outcome = np.zeros((len(self.halves), len(self.ids)), bool)
-        np.put_along_axis(outcome, self.halves, True, axis=1)
-        return outcome
+        is_member = np.zeros((len(self.halves), len(self.ids)), bool)
+        np.put_along_axis(is_member, self.halves, True, axis=1)
+        return is_member
 
     def part(self, rows: slice | Bool[np.ndarray, " h"]) -> RetrainedHalves:
-        """The same of some of the halves."""
+        """Return the results of some of the halves."""
         halves, outcomes, losses = self.halves[rows], self.outcome[rows], self.loss[rows]
         return RetrainedHalves(halves, outcomes, losses, self.measure, self.ids, self.seconds)
 
     def to_table(self) -> pa.Table:
-        """One row per sample: id, and its mean loss in networks trained with and without it."""
+        """Return one row per sample: id, its mean loss in networks trained with and without it."""
         member, loss = self.member, self.loss.mean(1)
         return pa.table({
             "id": self.ids,
@@ -72,9 +72,9 @@ class RetrainedHalves(Tabular):
 
 
 def _mean_where(
-    values: Float[np.ndarray, "h n"], where: Bool[np.ndarray, "h n"]
+    values: Float[np.ndarray, "h n"], counts: Bool[np.ndarray, "h n"]
 ) -> Float[np.ndarray, " n"]:
-    return (values * where).sum(0) / np.maximum(where.sum(0), 1)
+    return (values * counts).sum(0) / np.maximum(counts.sum(0), 1)
 
 
 @checks_arguments
@@ -123,35 +123,35 @@ def retrained_halves(
         raise SettingError(f"halves must be at least 4; got {halves}.")
     require(seconds > 0, "seconds", "be positive", f"{seconds:g}")
     fits = fits_of(network, train, val, recipe, seed)
-    kept = ResultStore(store, fits.identity | {"seed": seed})
-    started, results, drawn = time.perf_counter(), [], []
+    results_store = ResultStore(store, fits.identity | {"seed": seed})
+    start_time, pieces, subsets = time.perf_counter(), [], []
     for rows, total in _parts(fits.size, halves, seconds):
         for h in range(rows.start, rows.stop):
             order = np.random.default_rng((seed, h)).permutation(len(train))
-            drawn.append(np.sort(order[: len(train) // 2]))
-        fit = partial(fits.fit, np.stack(drawn[rows.start :]), rows.start)
-        results.append(kept.stored(f"halves-{rows.start}-{rows.stop}", fit))
+            subsets.append(np.sort(order[: len(train) // 2]))
+        fit_subsets = partial(fits.fit, np.stack(subsets[rows.start :]), rows.start)
+        pieces.append(results_store.stored(f"halves-{rows.start}-{rows.stop}", fit_subsets))
         progress(STEP, rows.stop, max(rows.stop, total()))
-    whole = {name: np.concatenate([part[name] for part in results]) for name in results[0]}
-    took = time.perf_counter() - started
-    return RetrainedHalves(np.stack(drawn), **whole, measure=measure_of(train), ids=train.ids,
-                           seconds=took)  # fmt: skip
+    combined = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+    duration = time.perf_counter() - start_time
+    return RetrainedHalves(np.stack(subsets), **combined, measure=measure_of(train), ids=train.ids,
+                           seconds=duration)  # fmt: skip
 
 
 def _parts(
     size: int, halves: int | None, seconds: float
 ) -> Iterator[tuple[slice, Callable[[], int]]]:
-    """The halves that train together, until there are enough; and how many there will be."""
-    started, stop, most = time.perf_counter(), 0, MOST if halves is None else halves
+    """Yield slices of the halves that train together, and a function that estimates their total."""
+    start_time, stop, n_most = time.perf_counter(), 0, MOST if halves is None else halves
 
-    def expected() -> int:
-        taken = time.perf_counter() - started
-        by_time = int(stop * seconds / max(taken, 1e-9))
-        return most if halves is not None else min(most, max(FEWEST, by_time))
+    def expected_total() -> int:
+        elapsed = time.perf_counter() - start_time
+        by_time = int(stop * seconds / max(elapsed, 1e-9))
+        return n_most if halves is not None else min(n_most, max(FEWEST, by_time))
 
-    while stop < most and (
-        halves is not None or stop < FEWEST or time.perf_counter() - started < seconds
+    while stop < n_most and (
+        halves is not None or stop < FEWEST or time.perf_counter() - start_time < seconds
     ):
-        rows = slice(stop, min(stop + size, most))
+        rows = slice(stop, min(stop + size, n_most))
         stop = rows.stop
-        yield rows, expected
+        yield rows, expected_total

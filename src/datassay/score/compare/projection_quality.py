@@ -75,7 +75,7 @@ class ProjectionQuality:
     reference: str
 
     def smallest(self, target: float, score: str = "information") -> int | None:
-        """The smallest projection tried whose mean correlation reaches a target."""
+        """Return the row of the smallest projection whose mean correlation reaches a target."""
         check_correlation(target)
         if score not in self.correlation:
             raise SettingError(f"score must be one of {', '.join(SCORES)}; got {score!r}.")
@@ -138,70 +138,70 @@ def projection_quality(
         raise SettingError(f"draws and n_features must be at least 1; got {draws}, {n_features}.")
     planned = plan_collection(model, train, val, outputs=outputs, memory=memory)
     rows = planned.n_outputs if reference == "joint" else 1
-    few, few_val = _some(train, val, n_samples, rows, seed)
-    exact = collect(model, few, few_val, outputs=reference, projection=None, allow_trained=True)
+    scored, queries = _draw_subsets(train, val, n_samples, rows, seed)
+    exact = collect(model, scored, queries, outputs=reference, projection=None, allow_trained=True)
     truth = _scores(exact, training)
     sizes = (len(train), 0 if val is None else len(val), planned.n_outputs)
     choose = {"outputs": planned.outputs, "projection_kind": projection_kind, "memory": memory}
-    forms = _forms(sample_layers(model, few), sizes, n_features, choose)
-    scores = np.empty((len(forms), draws, len(SCORES), len(few)))
+    forms = _forms(sample_layers(model, scored), sizes, n_features, choose)
+    scores = np.empty((len(forms), draws, len(SCORES), len(scored)))
     for q, form in enumerate(forms):
         for draw in range(draws):
-            lin = _projected(model, exact, {"train": few, "val": few_val}, form, seed + draw)
+            lin = _project(model, exact, {"train": scored, "val": queries}, form, seed + draw)
             scores[q, draw] = _scores(lin, training)
             progress("compare projections", q * draws + draw + 1, len(forms) * draws)
-    alone = _scores(exact.averaged(), training) if planned.outputs == "averaged" else truth
-    return _compared(truth, alone, scores, forms, (planned.outputs, reference))
+    limits = _scores(exact.averaged(), training) if planned.outputs == "averaged" else truth
+    return _compare(truth, limits, scores, forms, (planned.outputs, reference))
 
 
-def _some(
-    train: SampleSet, val: SampleSet | None, wanted: int | None, rows: int, seed: int
+def _draw_subsets(
+    train: SampleSet, val: SampleSet | None, n_samples: int | None, rows: int, seed: int
 ) -> tuple[SampleSet, SampleSet | None]:
-    """The samples to score and the queries, drawn once."""
-    most = min(len(train), MOST_ROWS // rows)
-    n = min(N_SAMPLES, most) if wanted is None else wanted
-    if not FEWEST_SAMPLES <= n <= most:
+    """Draw the samples to score and as many queries."""
+    limit = min(len(train), MOST_ROWS // rows)
+    n = min(N_SAMPLES, limit) if n_samples is None else n_samples
+    if not FEWEST_SAMPLES <= n <= limit:
         raise SettingError(
-            f"n_samples must be {FEWEST_SAMPLES} to {most:,}, for {rows} kernel rows per sample; "
+            f"n_samples must be {FEWEST_SAMPLES} to {limit:,}, for {rows} kernel rows per sample; "
             f"got {n}. Set the projection without comparing, or compare with reference='averaged'."
         )
     rng = np.random.default_rng(seed)
-    chosen, queries = (
+    scored, queries = (
         None if s is None else s.subset(np.sort(rng.permutation(len(s))[:n])) for s in (train, val)
     )
-    assert chosen is not None
-    return chosen, queries
+    assert scored is not None
+    return scored, queries
 
 
 def _forms(
-    layers: Layers, sizes: tuple[int, int, int], wanted: Sequence[int], settings: dict[str, Any]
+    layers: Layers, sizes: tuple[int, int, int], n_features: Sequence[int], settings: dict[str, Any]
 ) -> list[Form]:
-    """The run's forms that fit the memory, one for each number of features."""
-    free = settings["memory"] or available_memory()
-    limits = dict.fromkeys(coordinates_for(layers, p) for p in sorted(wanted))
+    """Choose the run's forms that fit the memory, one for each number of features."""
+    memory = settings["memory"] or available_memory()
+    limits = dict.fromkeys(coordinates_for(layers, p) for p in sorted(n_features))
     forms = [choose_form(layers, sizes, projection=limit, **settings) for limit in limits]
-    return [form for form in forms if form.peak_bytes <= free] or forms[:1]
+    return [form for form in forms if form.peak_bytes <= memory] or forms[:1]
 
 
-def _projected(
+def _project(
     model: nn.Module,
     exact: Linearization,
     sets: Mapping[str, SampleSet | None],
     form: Form,
     seed: int,
 ) -> Linearization:
-    """Some samples linearised as in the run over all: same form, same projection."""
+    """Linearise the scored samples as in the run over all: same form, same projection."""
     frozen = frozen_copy(model, getattr(torch, form.precision))
-    given = {part: samples for part, samples in sets.items() if samples is not None}
-    layers = sample_layers(model, given["train"])
-    to = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
+    present = {role: samples for role, samples in sets.items() if samples is not None}
+    layers = sample_layers(model, present["train"])
+    matrix = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
     # Collected as features also where the run would multiply them into a kernel.
-    work = JacobianPass(frozen, layers, given, replace(form, representation="features"), to)
+    work = JacobianPass(frozen, layers, present, replace(form, representation="features"), matrix)
     (name,) = named_tensors(work.template()[1])
     rows: dict[str, Tensor] = {}
-    for part in given:
-        chunks = [work.arrays(c) for c in work.chunks if c.part == part]
-        rows[part] = torch.cat([arrays[name] for arrays in chunks]).flatten(0, 1)
+    for role in present:
+        chunks = [work.arrays(c) for c in work.chunks if c.part == role]
+        rows[role] = torch.cat([arrays[name] for arrays in chunks]).flatten(0, 1)
     outputs = "averaged" if form.mixes_outputs else "joint"
     features = replace(form, representation="features", outputs=outputs, n_rows=len(rows["train"]))
     lin = replace(
@@ -230,7 +230,7 @@ def _projected(
 
 
 def _scores(lin: Linearization, training: dict[str, Any]) -> Float[np.ndarray, "scores n"]:
-    """The scores of SCORES."""
+    """Compute the scores named in SCORES."""
     information = leave_one_out(lin, **training).prediction_change
     issues = label_issues(lin)
     try:
@@ -240,9 +240,9 @@ def _scores(lin: Linearization, training: dict[str, Any]) -> Float[np.ndarray, "
     return np.stack([information, issues.score, influence])
 
 
-def _compared(
+def _compare(
     truth: Float[np.ndarray, "scores n"],
-    alone: Float[np.ndarray, "scores n"],
+    limits: Float[np.ndarray, "scores n"],
     scores: Float[np.ndarray, "q draws scores n"],
     forms: Sequence[Form],
     outputs: tuple[str, str],
@@ -252,18 +252,18 @@ def _compared(
     correlation, low, high = {}, {}, {}
     for s, name in enumerate(SCORES):
         correlation[name] = rank_correlation(truth[s], scores[:, :, s])
-        again = np.empty((RESAMPLES, q))
+        means = np.empty((RESAMPLES, q))
         for r in range(RESAMPLES):
-            chosen, drawn = rng.integers(n, size=n), rng.integers(draws, size=draws)
-            again[r] = rank_correlation(truth[s, chosen], scores[:, drawn, s][..., chosen]).mean(1)
-        low[name], high[name] = np.quantile(again, (0.025, 0.975), axis=0)
+            rows, drawn = rng.integers(n, size=n), rng.integers(draws, size=draws)
+            means[r] = rank_correlation(truth[s, rows], scores[:, drawn, s][..., rows]).mean(1)
+        low[name], high[name] = np.quantile(means, (0.025, 0.975), axis=0)
     return ProjectionQuality(
         projection=tuple(cast(int, form.projection) for form in forms),
         n_features=np.array([form.n_features for form in forms], dtype=np.int64),
         correlation=correlation,
         low=low,
         high=high,
-        unprojected=dict(zip(SCORES, rank_correlation(truth, alone).tolist(), strict=True)),
+        unprojected=dict(zip(SCORES, rank_correlation(truth, limits).tolist(), strict=True)),
         n_samples=n,
         outputs=outputs[0],
         reference=outputs[1],
@@ -273,7 +273,7 @@ def _compared(
 def rank_correlation(
     ours: Float[np.ndarray, "... n"], others: Float[np.ndarray, "... n"]
 ) -> Float[np.ndarray, "..."]:
-    """Spearman's rank correlation along the last axis, ties at their mean rank.
+    """Compute Spearman's rank correlation along the last axis, ties at their mean rank.
 
     Args:
         ours: values.
@@ -291,7 +291,7 @@ def rank_correlation(
 def correlation(
     ours: Float[np.ndarray, "... n"], others: Float[np.ndarray, "... n"]
 ) -> Float[np.ndarray, "..."]:
-    """Pearson's correlation along the last axis; NaN where all values are equal."""
+    """Compute Pearson's correlation along the last axis; NaN where all values are equal."""
     centred = [v - v.mean(-1, keepdims=True) for v in (ours, others)]
     lengths = [np.sqrt((c * c).sum(-1)) for c in centred]
     product = (centred[0] * centred[1]).sum(-1)

@@ -42,7 +42,7 @@ class RetrainingCheck(Tabular):
     weights: float
 
     def to_table(self) -> pa.Table:
-        """One row per sample left out: id, linearised, retrained."""
+        """Return one row per sample left out: id, linearised, retrained."""
         return pa.table({
             "id": self.ids,
             "linearised": self.linearised,
@@ -78,18 +78,18 @@ def retraining_check(loo: LeaveOneOut, retrained: Retrained, *, seed: int = 0) -
             "the retrained networks must leave out samples of the scores; their ids differ. "
             "Retrain on the SampleSet that was scored."
         )
-    ours, real = loo.prediction_change[removed], retrained.prediction_change
+    linearised, measured = loo.prediction_change[removed], retrained.prediction_change
     draws = np.random.default_rng(seed).integers(len(removed), size=(RESAMPLES, len(removed)))
-    resampled = correlation(ours[draws], real[draws])
+    resampled = correlation(linearised[draws], measured[draws])
     low, high = np.nanquantile(resampled, [0.025, 0.975])
     return RetrainingCheck(
         removed=removed,
         ids=retrained.ids,
-        linearised=ours,
-        retrained=real,
-        pearson=float(correlation(ours, real)),
+        linearised=linearised,
+        retrained=measured,
+        pearson=float(correlation(linearised, measured)),
         interval=(float(low), float(high)),
-        rank=float(rank_correlation(ours, real)),
+        rank=float(rank_correlation(linearised, measured)),
         weights=float(correlation(loo.weight_change[removed], retrained.weight_change)),
     )
 
@@ -128,15 +128,15 @@ def baselines(
     *,
     is_classification: bool,
 ) -> Baselines:
-    """Loss and margin of each sample under s networks trained on it, whose mean favours them."""
+    """Return each sample's mean loss and margin over s networks that were trained on it."""
     values = torch.as_tensor(outputs)
     if is_classification:
         labels = torch.as_tensor(y)
         if values.shape[2] == 1:  # one logit: class 1 against class 0
             values = torch.cat([torch.zeros_like(values), values], 2)
-        given = labels[None, :, None].expand(len(values), -1, 1)
-        others = values.scatter(2, given, float("-inf")).amax(2)
-        margin = values.gather(2, given)[..., 0] - others
+        given_label = labels[None, :, None].expand(len(values), -1, 1)
+        largest_other = values.scatter(2, given_label, float("-inf")).amax(2)
+        margin = values.gather(2, given_label)[..., 0] - largest_other
     else:
         margin = -(values - torch.as_tensor(y).reshape(values.shape[1:])).abs().amax(2)
     return Baselines(losses.mean(0), margin.mean(0).double().numpy(), ids)

@@ -71,7 +71,7 @@ class Robustness(Tabular):
         return _half_width(parts / clean.mean(2, keepdims=True))
 
     def to_table(self) -> pa.Table:
-        """One row per model and level."""
+        """Return a table with one row per model and level."""
         m, n_levels = self.accuracy.shape
         return pa.table({
             "model": np.repeat(np.array(self.names), n_levels),
@@ -97,7 +97,7 @@ def robustness(
     seed: int = 0,
     progress: Progress = silent,
 ) -> Robustness:
-    """Accuracy on corrupted images of models trained on clean ones.
+    """Measure the accuracy on corrupted images of models trained on clean ones.
 
     Args:
         predictors: name → model, a function from images like x to labels [n].
@@ -124,18 +124,17 @@ def robustness(
     Source: S3 §3.6.2, Figs 3.23 and 3.24. Beyond it: several copies of each image, intervals.
     """
     one_of("corruption", corruption, ["noise", "patches"])
-    corrupt = (
-        partial(add_noise, limits=limits)
-        if corruption == "noise"
-        else partial(add_patches, image_shape=image_shape)
-    )
+    corrupt = partial(add_patches, image_shape=image_shape)
+    if corruption == "noise":
+        corrupt = partial(add_noise, limits=limits)
     if not predictors or draws < 1:
         raise SettingError(
             f"robustness needs at least 1 predictor and 1 draw; got {len(predictors)} and {draws}."
         )
-    chosen = levels if levels is not None else (SIGMAS if corruption == "noise" else AREAS)
-    steps = np.unique([0.0, *chosen])
-    require(steps[0] == 0, "levels", "be at least 0", list(chosen))
+    if levels is None:
+        levels = SIGMAS if corruption == "noise" else AREAS
+    steps = np.unique([0.0, *levels])
+    require(steps[0] == 0, "levels", "be at least 0", list(levels))
     hits = np.zeros((len(predictors), len(steps), len(y)))
     for name, row in zip(predictors, hits[:, 0], strict=True):
         row += _hits(name, predictors[name], x, y)
@@ -145,8 +144,8 @@ def robustness(
                 f"got 0 of {len(y)}. Check its labels against y."
             )
     seeds = np.random.SeedSequence(seed).generate_state(draws)
-    for done, (level, one) in enumerate(product(range(1, len(steps)), seeds), start=1):
-        corrupted = corrupt(x, float(steps[level]), seed=int(one))
+    for done, (level, draw_seed) in enumerate(product(range(1, len(steps)), seeds), start=1):
+        corrupted = corrupt(x, float(steps[level]), seed=int(draw_seed))
         for row, (name, predictor) in enumerate(predictors.items()):
             hits[row, level] += _hits(name, predictor, corrupted, y) / draws
         progress(STEP, done, (len(steps) - 1) * draws)

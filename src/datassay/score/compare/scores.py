@@ -71,7 +71,7 @@ def standard_scores(
     seed: int = 0,
     progress: Progress = silent,
 ) -> Scores:
-    """What `influence`, `attribution` and the scores of a run say, and the free rules.
+    """Compute the scores of `influence`, `attribution` and a run, and those of the free rules.
 
     Args:
         network: from a seed to a network at the weights that it starts from; or a scikit-learn
@@ -104,7 +104,7 @@ def standard_scores(
     models, outputs = [], []
     for index in range(NETWORKS):
         progress(STEP, index, steps)
-        networks = _trained(network(seed + index), train, recipe, seed + index)
+        networks = _train_network(network(seed + index), train, recipe, seed + index)
         models.append(taken_network(network(seed + index), networks))
         outputs.append(networks.outputs(train.x)[0])
     progress(STEP, NETWORKS, steps)
@@ -113,24 +113,25 @@ def standard_scores(
         for weight in start.parameters():
             if weight.requires_grad:
                 weight.mul_(1 + ROUNDING * torch.randn_like(weight))
-    duplicate = taken_network(start, _trained(start, train, recipe, seed))
+    duplicate = taken_network(start, _train_network(start, train, recipe, seed))
     settings: Any = {"loss": recipe.loss, "weight_decay": recipe.weight_decay, "seed": seed}
     settings |= {"measure": measure_of(train), "progress": progress}
     results = [influence(m, train, val, **settings) for m in [*models, duplicate]]
     progress(STEP, NETWORKS + 1, steps)
     # At trained weights: of the first network, and the mean of all.
-    effect = np.stack([_whole(one.effect) for one in results[:NETWORKS]])
-    own = np.stack([_whole(one.self_influence) for one in results[:NETWORKS]])
-    more = f", {NETWORKS} networks"
-    effects = {"influence": effect[0], f"influence{more}": effect.mean(0)}
-    samples = {"self-influence": own[0], f"self-influence{more}": own.mean(0)}
+    effect = np.stack([_complete(r.effect) for r in results[:NETWORKS]])
+    self_effect = np.stack([_complete(r.self_influence) for r in results[:NETWORKS]])
+    suffix = f", {NETWORKS} networks"
+    effects = {"influence": effect[0], f"influence{suffix}": effect.mean(0)}
+    samples = {"self-influence": self_effect[0], f"self-influence{suffix}": self_effect.mean(0)}
     linear_effects, linear_samples = _of_linearised(network(seed), train, val, seed, progress)
-    free = _free(torch.stack(outputs), _features(models[0], train, val), train, val, recipe)
+    features = _features(models[0], train, val)
+    rules = _trivial_rules(torch.stack(outputs), features, train, val, recipe)
     progress(STEP, steps, steps)
     return Scores(
-        effects | linear_effects | free[0],
-        samples | linear_samples | free[1],
-        (*free[0], *free[1]),
+        effects | linear_effects | rules[0],
+        samples | linear_samples | rules[1],
+        (*rules[0], *rules[1]),
         run_smoothness(results[0], results[-1]),
         _fit(_mean_outputs(models, val), val),
     )
@@ -139,7 +140,7 @@ def standard_scores(
 def _of_estimator(
     estimator: Any, train: SampleSet, val: SampleSet, seed: int, progress: Progress
 ) -> Scores:
-    """As a run has it: labels judged by the estimator, all else by the default network."""
+    """Compute a run's scores: label issues by the estimator, others by the default network."""
     progress(STEP, 0, 2)
     network = build_model(full_name(AUTO, train), train, seed=seed)
     effects, samples = _of_linearised(network, train, val, seed, progress)
@@ -150,18 +151,18 @@ def _of_estimator(
     outputs = fitted_outputs(model, train)[None]
     spread = np.maximum(rows_of(train).std(0), 1e-12)
     features = (rows_of(train) / spread, rows_of(val) / spread)
-    free = _free(outputs, features, train, val, with_loss(Recipe(), train))
+    rules = _trivial_rules(outputs, features, train, val, with_loss(Recipe(), train))
     progress(STEP, 2, 2)
-    names = (*free[0], *free[1])
+    names = (*rules[0], *rules[1])
     fit = _fit(fitted_outputs(model, val).numpy(), val)
-    return Scores(effects | free[0], samples | free[1], names, None, fit)
+    return Scores(effects | rules[0], samples | rules[1], names, None, fit)
 
 
-def _trained(model: nn.Module, train: SampleSet, recipe: Recipe, seed: int):
+def _train_network(model: nn.Module, train: SampleSet, recipe: Recipe, seed: int):
     return train_networks([model], train, torch.arange(len(train))[None], recipe, seed=seed)
 
 
-def _whole(values: np.ndarray | None) -> np.ndarray:
+def _complete(values: np.ndarray | None) -> np.ndarray:
     if values is None:
         raise SettingError(
             "train and val must be small enough to hold every effect, n m values up to 2^25. Ask "
@@ -173,44 +174,44 @@ def _whole(values: np.ndarray | None) -> np.ndarray:
 def _of_linearised(
     model: nn.Module, train: SampleSet, val: SampleSet, seed: int, progress: Progress
 ) -> tuple[Named, Named]:
-    """Closed forms at the weights that training starts from."""
+    """Compute scores in closed form at the weights that training starts from."""
     lin = collect(model, train, val, seed=seed, progress=progress)
     removed = removal_scores(lin, measure=measure_of(train), progress=progress)
     assert removed.attribution is not None
     loo = removed.leave_one_out
     targets = lin.targets.double().reshape(loo.outputs.shape).numpy()
-    left, kept = (np.square(f - targets).sum(1) for f in (loo.held_out, loo.outputs))
+    held_out, fitting = (np.square(f - targets).sum(1) for f in (loo.held_out, loo.outputs))
     samples = {
-        "left-out loss": (left - kept) / 2,
+        "left-out loss": (held_out - fitting) / 2,
         "information": sample_information(lin, loo=loo).information,
     }
     if train.y[:1].size == 1:
         samples["label issue score"] = label_issues(lin).score
-    return {"attribution at the start": _whole(removed.attribution.effect)}, samples
+    return {"attribution at the start": _complete(removed.attribution.effect)}, samples
 
 
-def _free(
+def _trivial_rules(
     outputs: Float[Tensor, "s n k"],
     features: tuple[np.ndarray, np.ndarray],
     train: SampleSet,
     val: SampleSet,
     recipe: Recipe,
 ) -> tuple[Named, Named]:
-    """What costs nothing beside trained models: on queries, and of samples."""
+    """Compute the scores that need only trained models: per query, and per sample."""
     losses = sample_losses(outputs, train, recipe).double().numpy()
-    known = baselines(
+    baseline = baselines(
         outputs.numpy(), losses, train.y, train.ids, is_classification=train.is_classification
     )
     effects = {
-        LOSS: np.repeat(_pull(known.loss, outputs, train)[:, None], len(val), 1),
-        SIMILAR: _likeness(*features, train, val),
+        LOSS: np.repeat(_guess_effect(baseline.loss, outputs, train)[:, None], len(val), 1),
+        SIMILAR: _label_cosine(*features, train, val),
     }
-    margin = {MARGIN: -known.margin} if train.is_classification else {}
-    return effects, {FINAL: known.loss} | margin
+    margin = {MARGIN: -baseline.margin} if train.is_classification else {}
+    return effects, {FINAL: baseline.loss} | margin
 
 
-def _pull(loss: np.ndarray, outputs: Tensor, train: SampleSet) -> np.ndarray:
-    """A guess at a sample's effect on any query: high losses lower margins; a residual pulls."""
+def _guess_effect(loss: np.ndarray, outputs: Tensor, train: SampleSet) -> np.ndarray:
+    """Guess a sample's effect on any query: high losses lower margins; a residual pulls."""
     measure = measure_of(train)
     if measure == "output":
         return train.y.reshape(-1) - outputs.mean(0).double().numpy().reshape(-1)
@@ -218,7 +219,7 @@ def _pull(loss: np.ndarray, outputs: Tensor, train: SampleSet) -> np.ndarray:
 
 
 def _features(model: nn.Module, train: SampleSet, val: SampleSet) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs of the last dense layer; the samples' own where there is none."""
+    """Return inputs of the last dense layer; the samples' own inputs where there is none."""
     try:
         head = split_head(model, train)
     except ModelError:
@@ -226,20 +227,20 @@ def _features(model: nn.Module, train: SampleSet, val: SampleSet) -> tuple[np.nd
     return head.features(train).double().numpy(), head.features(val).double().numpy()
 
 
-def _likeness(
+def _label_cosine(
     features: np.ndarray, queries: np.ndarray, train: SampleSet, val: SampleSet
 ) -> np.ndarray:
-    """Cosine of features, times how alike the labels are: [n, m]."""
-    middle = features.mean(0)
-    x, index = (
-        (v - middle) / np.maximum(np.linalg.norm(v - middle, axis=1), 1e-12)[:, None]
+    """Return the cosine of features, times how alike the labels are: [n, m]."""
+    center = features.mean(0)
+    x, q = (
+        (v - center) / np.maximum(np.linalg.norm(v - center, axis=1), 1e-12)[:, None]
         for v in (features, queries)
     )
-    cosine = x @ index.T
+    cosine = x @ q.T
     measure = measure_of(train)
     if measure == "margin":
-        same = train.y[:, None] == val.y[None]
-        return np.where(same, 1.0, -1 / (train.n_classes - 1)) * cosine
+        has_same_label = train.y[:, None] == val.y[None]
+        return np.where(has_same_label, 1.0, -1 / (train.n_classes - 1)) * cosine
     if measure == "output":
         return (train.y - train.y.mean()).reshape(-1, 1) * cosine
     return -cosine
@@ -253,7 +254,7 @@ def _mean_outputs(models: list[nn.Module], val: SampleSet) -> np.ndarray:
 
 
 def _fit(outputs: np.ndarray, val: SampleSet) -> float:
-    """Accuracy, or R²."""
+    """Return the accuracy of classes, or R² of targets."""
     if val.is_classification:
         predicted = outputs.argmax(1) if outputs.shape[1] > 1 else outputs[:, 0] > 0
         return float((predicted == val.y).mean())

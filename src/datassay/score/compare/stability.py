@@ -29,7 +29,7 @@ class Stability:
 
 
 def stability(scores: Mapping[str, np.ndarray]) -> Stability:
-    """Correlation between the scores of every two runs, seed by seed, then averaged.
+    """Compute the correlation between the scores of every two runs, averaged over seeds.
 
     Args:
         scores: name → one score per sample, [n], or [s, n] for s seeds; entry [i, j] pairs seed
@@ -46,14 +46,14 @@ def stability(scores: Mapping[str, np.ndarray]) -> Stability:
     Source: S1 App. A.4, Fig. 5 (Pearson, averages over 10 runs); ranks are ours, as information
     spans decades and a few samples dominate a linear correlation.
     """
-    values = _checked(scores)  # [r, s, n]
+    values = _stack_scores(scores)  # [r, s, n]
     ranked = rankdata(values, axis=2)
     # Of ranks and of values, the correlation matrix of each seed.
-    each = np.stack([[np.corrcoef(v[:, s]) for s in range(v.shape[1])] for v in (ranked, values)])
-    return Stability(tuple(scores), *each.mean(1))
+    corr = np.stack([[np.corrcoef(v[:, s]) for s in range(v.shape[1])] for v in (ranked, values)])
+    return Stability(tuple(scores), *corr.mean(1))
 
 
-def _checked(scores: Mapping[str, np.ndarray]) -> Float[np.ndarray, "r s n"]:
+def _stack_scores(scores: Mapping[str, np.ndarray]) -> Float[np.ndarray, "r s n"]:
     vectors = {name: np.atleast_2d(np.asarray(v, float)) for name, v in scores.items()}
     shapes = {v.shape for v in vectors.values()}
     if len(vectors) < 2 or len(shapes) != 1:
@@ -97,25 +97,25 @@ class RunSmoothness:
     @property
     def warning(self) -> str:
         """What the user should know, of root mean squares over queries; empty where runs agree."""
-        apart, one, many = self.means.values()
-        message = f"two runs that differ by rounding part by {apart:.2g} in the outcome, "
-        if apart > many:
+        parting, single, half = self.means.values()
+        message = f"two runs that differ by rounding part by {parting:.2g} in the outcome, "
+        if parting > half:
             return (
-                f"{message}more than half of the samples move it ({many:.2g}): no attribution can "
+                f"{message}more than half of the samples move it ({half:.2g}): no attribution can "
                 "predict single runs here. Average networks of several seeds, or train with a "
                 "smaller step."
             )
-        if apart > one:
+        if parting > single:
             return (
-                f"{message}more than a sample does ({one:.2g}): training again without one sample "
-                f"shows nothing of its effect. Those of many together count (half of them move it "
-                f"by {many:.2g}), and averages over networks of several seeds."
+                f"{message}more than a sample does ({single:.2g}): training again without one "
+                "sample shows nothing of its effect. Those of many together count (half of them "
+                f"move it by {half:.2g}), and averages over networks of several seeds."
             )
         return ""
 
 
 def run_smoothness(first: Attribution, second: Attribution) -> RunSmoothness:
-    """How far two runs that differ by rounding part, compared with the effects of samples.
+    """Compare how far two runs that differ by rounding part with the effects of samples.
 
     Train twice from the same seed, the second time with every first weight times 1 + 1e-6 z, z
     standard normal, and attribute both. What parts them is no sample's doing.
@@ -136,19 +136,19 @@ def run_smoothness(first: Attribution, second: Attribution) -> RunSmoothness:
     """
     if first.effect is None or second.effect is None:
         raise SettingError("run_smoothness needs all effects; attribute with top=None.")
-    same = first.effect.shape == second.effect.shape and first.measure == second.measure
-    if not same or not np.array_equal(first.ids, second.ids):
+    is_comparable = first.effect.shape == second.effect.shape and first.measure == second.measure
+    if not is_comparable or not np.array_equal(first.ids, second.ids):
         raise SettingError(
             "two runs must be attributed on the same samples and queries by one measure; got "
             f"{list(first.effect.shape)} by {first.measure!r} and {list(second.effect.shape)} by "
             f"{second.measure!r}."
         )
     effect = first.effect
-    ranks = [rankdata(one.effect, axis=0) for one in (first, second)]
-    both = np.stack([(r - r.mean(0)) / np.maximum(r.std(0), 1e-30) for r in ranks])
+    ranks = [rankdata(run.effect, axis=0) for run in (first, second)]
+    standardized = np.stack([(r - r.mean(0)) / np.maximum(r.std(0), 1e-30) for r in ranks])
     return RunSmoothness(
         parting=np.abs(first.outcome - second.outcome),
         single=np.sqrt(np.square(effect).mean(0)),
         half=np.sqrt(np.square(effect - effect.mean(0)).sum(0)) / 2,
-        agreement=float(both.prod(0).mean()),
+        agreement=float(standardized.prod(0).mean()),
     )

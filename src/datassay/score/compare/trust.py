@@ -94,7 +94,7 @@ class TrustCheck(Tabular):
         return self.ceiling if question == PREDICTIONS else Estimate(1.0, 1.0, 1.0)
 
     def to_table(self) -> pa.Table:
-        """One row per score: question, score, correlation, low, high, ceiling, verdict, ..."""
+        """Return one row per score: its question, correlation, interval, ceiling and verdict."""
         return pa.table({
             "question": self.question,
             "score": self.score,
@@ -111,7 +111,7 @@ class TrustCheck(Tabular):
 
 
 def verdict_of(outcome: Estimate, ceiling: Estimate) -> str:
-    """Whether to trust a score."""
+    """Return the verdict on a score: "trust", "with care" or "do not trust"."""
     # By the least share of the ceiling that both intervals allow: "trust" from 0.5 on, "do not
     # trust" below 0.25, or where the ceiling is below 0.2; else "with care".
     if ceiling.value < LOWEST_CEILING or outcome.low < LITTLE * ceiling.high:
@@ -141,7 +141,7 @@ def trust_check(halves: RetrainedHalves, scores: Scores, *, seed: int = 0) -> Tr
     """
     _check(halves, scores)
     streams = [np.random.default_rng((seed, question)) for question in range(2)]
-    of_queries, agreed = _on_queries(halves, scores.effects, streams[0])
+    of_queries, agreement = _on_queries(halves, scores.effects, streams[0])
     of_samples, reliability = _on_samples(halves, scores.samples, streams[1])
     rows = [
         *_rows(PREDICTIONS, of_queries, scores.trivial),
@@ -152,18 +152,18 @@ def trust_check(halves: RetrainedHalves, scores: Scores, *, seed: int = 0) -> Tr
     # Effects of halves, and of samples, as retraining has them: seeds are independent, so what two
     # networks of a half share is the half's.
     outcome = halves.outcome.astype(float)
-    first, second = (outcome[:, s] - outcome[:, s].mean(0) for s in range(2))
-    half = np.sqrt(np.maximum(0.0, (first * second).mean(0)))
-    single = 2 * half / np.sqrt(len(halves.ids))
+    network_a, network_b = (outcome[:, s] - outcome[:, s].mean(0) for s in range(2))
+    of_half = np.sqrt(np.maximum(0.0, (network_a * network_b).mean(0)))
+    of_sample = 2 * of_half / np.sqrt(len(halves.ids))
     return TrustCheck(
         question=tuple(question),
         score=tuple(score),
         **{name: np.array(values) for name, values in zip(names, columns, strict=True)},
-        ceiling=Estimate(*np.sqrt(np.maximum(0.0, astuple(_estimate(agreed)))).tolist()),
+        ceiling=Estimate(*np.sqrt(np.maximum(0.0, astuple(_estimate(agreement)))).tolist()),
         reliability=_estimate(reliability, bottom=0.0),
         n_halves=len(halves.halves),
         n_queries=halves.outcome.shape[2],
-        smoothness=scores.smoothness and replace(scores.smoothness, half=half, single=single),
+        smoothness=scores.smoothness and replace(scores.smoothness, half=of_half, single=of_sample),
     )
 
 
@@ -182,49 +182,48 @@ def _check(halves: RetrainedHalves, scores: Scores) -> None:
 def _on_queries(
     halves: RetrainedHalves, effects: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> tuple[dict[str, Draws], Draws]:
-    """Each score's correlation, and that of two networks of a half: estimate, then draws."""
+    """Return each score's correlation, and that of two networks of a half: estimate, then draws."""
     h, _, m = halves.outcome.shape
     member = halves.member.astype(float)
     truth = rankdata(halves.outcome, axis=0)
     sums = {name: rankdata(member @ effect, axis=0) for name, effect in effects.items()}
     results: dict[str, list[float]] = {name: [] for name in effects}
-    agreed = []
+    agreement = []
     for draw in range(1 + RESAMPLES):
         rows, queries = np.arange(h), np.arange(m)
         if draw:
             rows, queries = rng.integers(h, size=h), rng.integers(m, size=m)
-        real = _standard(truth[rows][..., queries])  # [h, 2, m]
+        real = _standardise(truth[rows][..., queries])  # [h, 2, m]
         moves = real.any(0)  # [2, m]: queries that always have one outcome ask nothing
         for name, ranks in sums.items():
-            ours = _standard(ranks[rows][:, queries])
+            ours = _standardise(ranks[rows][:, queries])
             results[name].append(float((ours[:, None] * real).sum() / max(1, h * moves.sum())))
-        agreed.append(float((real[:, 0] * real[:, 1]).sum() / max(1, h * moves.all(0).sum())))
-    return {name: np.array(values) for name, values in results.items()}, np.array(agreed)
+        agreement.append(float((real[:, 0] * real[:, 1]).sum() / max(1, h * moves.all(0).sum())))
+    return {name: np.array(values) for name, values in results.items()}, np.array(agreement)
 
 
 def _on_samples(
     halves: RetrainedHalves, samples: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> tuple[dict[str, Draws], Draws]:
-    """Each score's correlation with the falls, corrected for their noise, and their reliability."""
+    """Return each score's noise-corrected correlation with the falls, and their reliability."""
     h, n = halves.loss.shape[0], halves.loss.shape[2]
     member, loss = halves.member.astype(float), halves.loss.mean(1, dtype=float)
     splits = [_fall_ranks(loss, member, _split(h, rng, again=False)) for _ in range(SPLITS)]
-    shared = float(np.mean([_reliability(ranks) for ranks in splits]))
+    reliability = [float(np.mean([_reliability(ranks) for ranks in splits]))]
     ranks = {name: rankdata(values) for name, values in samples.items()}
-    results = {name: [_corrected(own, splits[0][2], shared)] for name, own in ranks.items()}
-    reliability = [shared]
+    results = {name: [_correlate(r, splits[0][2], reliability[0])] for name, r in ranks.items()}
     for _ in range(RESAMPLES):
         falls = _fall_ranks(loss, member, _split(h, rng, again=True))
         rows = rng.integers(n, size=n)
         falls = falls[:, rows]
         reliability.append(_reliability(falls))
-        for name, own in ranks.items():
-            results[name].append(_corrected(own[rows], falls[2], reliability[-1]))
+        for name, r in ranks.items():
+            results[name].append(_correlate(r[rows], falls[2], reliability[-1]))
     return {name: np.array(values) for name, values in results.items()}, np.array(reliability)
 
 
 def _split(h: int, rng: np.random.Generator, *, again: bool) -> Float[np.ndarray, "2 h"]:
-    """How often each half counts in two groups that share none; drawn again within each group."""
+    """Split halves into two disjoint groups; return counts. `again` resamples each group."""
     counts = np.zeros((2, h))
     order = rng.permutation(h)
     for group, rows in enumerate((order[: h // 2], order[h // 2 :])):
@@ -238,30 +237,30 @@ def _fall_ranks(
     member: Float[np.ndarray, "h n"],
     counts: Float[np.ndarray, "2 h"],
 ) -> Float[np.ndarray, "3 n"]:
-    """Ranks of each sample's mean loss without it minus with it: of two groups, and of both."""
+    """Rank each sample's mean loss without it minus with it: in two groups, and in both."""
     counts = np.vstack([counts, counts.sum(0)])
     n_with, n_without = counts @ member, counts @ (1 - member)
-    with_it = counts @ (loss * member) / np.maximum(n_with, 1)
-    without = counts @ (loss * (1 - member)) / np.maximum(n_without, 1)
-    fall = np.where((n_with > 0) & (n_without > 0), without - with_it, 0.0)
+    loss_with = counts @ (loss * member) / np.maximum(n_with, 1)
+    loss_without = counts @ (loss * (1 - member)) / np.maximum(n_without, 1)
+    fall = np.where((n_with > 0) & (n_without > 0), loss_without - loss_with, 0.0)
     return rankdata(fall, axis=1)
 
 
 def _reliability(falls: Float[np.ndarray, "3 n"]) -> float:
-    """Of the falls of both groups together, from how far the two agree."""
-    agreed = max(0.0, float(np.nan_to_num(correlation(falls[0], falls[1]))))
-    return 2 * agreed / (1 + agreed)
+    """Return the reliability of both groups' falls together, from how far the two groups agree."""
+    agreement = max(0.0, float(np.nan_to_num(correlation(falls[0], falls[1]))))
+    return 2 * agreement / (1 + agreement)
 
 
-def _corrected(
-    own: Float[np.ndarray, " n"], fall: Float[np.ndarray, " n"], reliability: float
+def _correlate(
+    rank: Float[np.ndarray, " n"], fall: Float[np.ndarray, " n"], reliability: float
 ) -> float:
-    seen = float(np.nan_to_num(correlation(own, fall)))
-    return float(np.clip(seen / np.sqrt(max(reliability, LEAST_RELIABLE)), -1, 1))
+    observed = float(np.nan_to_num(correlation(rank, fall)))
+    return float(np.clip(observed / np.sqrt(max(reliability, LEAST_RELIABLE)), -1, 1))
 
 
-def _standard(ranks: Float[np.ndarray, "h ..."]) -> Float[np.ndarray, "h ..."]:
-    """Mean 0 and variance 1 along the first axis; 0 where all are equal."""
+def _standardise(ranks: Float[np.ndarray, "h ..."]) -> Float[np.ndarray, "h ..."]:
+    """Standardise ranks along the first axis to mean 0 and variance 1; 0 where all are equal."""
     ranks = ranks - ranks.mean(0)
     spread = ranks.std(0)
     return ranks / np.where(spread > 0, spread, 1.0)
@@ -276,15 +275,15 @@ def _estimate(draws: Draws, *, bottom: float = -1.0) -> Estimate:
 def _rows(
     question: str, draws: Mapping[str, Draws], trivial: tuple[str, ...]
 ) -> list[tuple[object, ...]]:
-    """One row per score, in the order of TrustCheck's fields."""
-    plain = [name for name in draws if name in trivial]
-    best = max(plain, key=lambda name: draws[name][0], default=None)
+    """Return one row per score, in the order of TrustCheck's fields."""
+    trivial_names = [name for name in draws if name in trivial]
+    best_trivial = max(trivial_names, key=lambda name: draws[name][0], default=None)
     rows: list[tuple[object, ...]] = []
     for name, values in draws.items():
-        one, ahead = _estimate(values), (np.nan, np.nan, np.nan)
-        if best is not None and name not in trivial:
-            difference = values - draws[best]
+        estimate, gain = _estimate(values), (np.nan, np.nan, np.nan)
+        if best_trivial is not None and name not in trivial:
+            difference = values - draws[best_trivial]
             half = Z_95 * difference[1:].std(ddof=1)
-            ahead = (difference[0], difference[0] - half, difference[0] + half)
-        rows.append((question, name, one.value, one.low, one.high, name in trivial, *ahead))
+            gain = (difference[0], difference[0] - half, difference[0] + half)
+        rows.append((question, name, *astuple(estimate), name in trivial, *gain))
     return rows

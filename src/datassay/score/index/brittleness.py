@@ -47,14 +47,14 @@ class Brittleness(Tabular):
     is_retrained: bool
 
     def to_table(self) -> pa.Table:
-        """One row per query: its number, and the columns above."""
+        """Return one row per query: its number, predicted, becomes, margin and size."""
         columns = {name: getattr(self, name) for name in ("predicted", "becomes", "margin", "size")}
         return pa.table({"query": np.arange(len(self.size)), **columns})
 
 
-def check(n: int, outputs: Float[np.ndarray, "m ..."], loss: str, most: float) -> None:
-    """Refuse what brittleness cannot be asked for."""
-    require(0 < most < 1, "most", "be a share of the samples, above 0 and below 1", most)
+def check(n: int, outputs: Float[np.ndarray, "m ..."], loss: str, share: float) -> None:
+    """Check that an index supports brittleness: cross-entropy, one class per sample, size."""
+    require(0 < share < 1, "most", "be a share of the samples, above 0 and below 1", share)
     if loss != "cross_entropy" or outputs.ndim != 2:
         raise SettingError(
             "brittleness needs an index by cross-entropy, one class per sample; got one by "
@@ -72,34 +72,34 @@ def brittleness(
     effect: Float[np.ndarray, "n columns"],
     outputs: Float[np.ndarray, "m k"],
     queries: Batches,
-    most: float,
+    share: float,
     retrain: Retrain | None,
     progress: Progress,
 ) -> Brittleness:
-    """The smallest sets by added-up effects, or as retraining confirms them."""
+    """Find the smallest set that turns each prediction, by added effects or by retraining."""
     # effect: of each sample on each output of each query, [n, m k]: with the sample minus without.
     # Of each query it is the other output that needs the fewest samples.
     effects, predicted = effect.reshape(len(effect), *outputs.shape), _classes(outputs)
     if outputs.shape[1] == 1:
-        effects, outputs = (np.concatenate([0 * one, one], -1) for one in (effects, outputs))
+        effects, outputs = (np.concatenate([0 * a, a], -1) for a in (effects, outputs))
     n, m = len(effects), len(outputs)
-    limit = max(1, int(most * n))
+    limit = max(1, int(share * n))
     becomes, size, removed = predicted.copy(), np.zeros(m, int), []
-    for query, best in enumerate(predicted):
-        found: tuple[int, np.ndarray] = (limit + 1, np.zeros(0, int))
-        lead = outputs[query, best] - outputs[query]
+    for query, label in enumerate(predicted):
+        smallest: tuple[int, np.ndarray] = (limit + 1, np.zeros(0, int))
+        lead = outputs[query, label] - outputs[query]
         # The nearest output first: where added effects turn to none, retraining tries that one.
-        for other in (one for one in np.argsort(lead, kind="stable").tolist() if one != best):
-            carried = effects[:, query, best] - effects[:, query, other]
-            order = np.argsort(-carried, kind="stable")[:limit]
-            reached = np.maximum.accumulate(carried[order].cumsum())
-            needed = 1 + int(np.searchsorted(reached, lead[other], "right"))
-            if needed < found[0] or not len(found[1]):
-                found, becomes[query] = (needed, order), other
-        needed, order = found
+        for candidate in (c for c in np.argsort(lead, kind="stable").tolist() if c != label):
+            support = effects[:, query, label] - effects[:, query, candidate]
+            order = np.argsort(-support, kind="stable")[:limit]
+            cumulated = np.maximum.accumulate(support[order].cumsum())
+            needed = 1 + int(np.searchsorted(cumulated, lead[candidate], "right"))
+            if needed < smallest[0] or not len(smallest[1]):
+                smallest, becomes[query] = (needed, order), candidate
+        needed, order = smallest
         if retrain is not None:
-            turned = partial(_turned, retrain, queries, n, query, int(best))
-            needed = _settled(needed, order, turned)
+            is_turned = partial(_is_turned, retrain, queries, n, query, int(label))
+            needed = _count_needed(needed, order, is_turned)
         size[query] = needed if needed <= limit else 0
         removed.append(order[: size[query]])
         progress("brittleness", query + 1, m)
@@ -107,31 +107,31 @@ def brittleness(
     return Brittleness(predicted, becomes, margin, size, tuple(removed), retrain is not None)
 
 
-def _settled(
-    needed: int, order: Int[np.ndarray, " limit"], turned: Callable[[np.ndarray], bool]
+def _count_needed(
+    needed: int, order: Int[np.ndarray, " limit"], is_turned: Callable[[np.ndarray], bool]
 ) -> int:
-    """The number along the order from which on retraining turns the prediction, by bisection."""
+    """Find by bisection how many samples of the order must go to turn the prediction."""
     low, high, limit = 0, min(needed, len(order)), len(order)
-    while not turned(order[:high]):
+    while not is_turned(order[:high]):
         if high == limit:
             return limit + 1
         low, high = high, min(2 * high, limit)
     while high - low > max(1, int(STEP * high)):
         middle = (low + high) // 2
-        low, high = (low, middle) if turned(order[:middle]) else (middle, high)
+        low, high = (low, middle) if is_turned(order[:middle]) else (middle, high)
     return high
 
 
-def _turned(
+def _is_turned(
     retrain: Retrain, queries: Batches, n: int, query: int, predicted: int, removed: np.ndarray
 ) -> bool:
-    """Whether a network trained without some samples predicts another class for a query."""
+    """Return whether a network trained without some samples predicts another class for a query."""
     model = retrain(np.delete(np.arange(n), removed))
     return bool(_classes(all_outputs(model, queries))[query] != predicted)
 
 
 def all_outputs(model: Any, queries: Batches) -> Float[np.ndarray, "m ..."]:
-    """What a network gives for the queries."""
+    """Return a network's outputs for the queries."""
     training = model.training
     model.eval()
     with torch.no_grad():

@@ -24,19 +24,19 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.rules import at_least, require
-from datassay.score.index.curvature import MOST_FITTED, kept_bases
+from datassay.score.index.curvature import MOST_FITTED, load_bases
 from datassay.score.index.encoding import GradientEncoding, encoding, query_rows
 from datassay.score.index.identity import FORMAT, check_unique, identity, samples_digest
 from datassay.score.index.opened import Index
 from datassay.score.index.opening import keep_network, open_index
 from datassay.score.index.segment import (
     RowWork,
-    as_kept,
     check_positions,
     check_precision,
+    encode_ids,
     fill,
     note_parts,
-    quantised,
+    quantise,
     segment_manifest,
     segment_store,
 )
@@ -65,7 +65,7 @@ MOST_VALUES = 2**27
 def rank_correlation(
     network: TrainedNetwork, encoding: GradientEncoding, precision: str, measure: Measure, seed: int
 ) -> dict[str, float] | None:
-    """Spearman correlation over samples of an index's effects with those of all coordinates."""
+    """Compute Spearman's correlation of an index's effects with those of all coordinates."""
     # The mean over queries and its 95 % interval; None of fewer than 40 samples.
     # Cost: gradients of up to 320 samples, all coordinates of the queries held at once.
     if network.n < 2 * FEWEST:
@@ -76,24 +76,24 @@ def rank_correlation(
     drawn = np.random.default_rng(seed).permutation(network.n)[: m + N_SAMPLES]
     queries = network.train.subset(np.sort(drawn[:m]).tolist())
     samples = network.train.subset(np.sort(drawn[m:]).tolist())
-    few = replace(
+    sampled = replace(
         network, train=samples, removed=None, n=len(drawn) - m, progress=silent, own_loss=None
     )
     bases = dict(encoding.bases)
-    towards = directions(network, bases, [batch for _, batch in queries], measure)
-    exact = torch.cat([p.effect for p in removal_effects(few, bases, towards, 1.0)]).numpy()
-    wanted, _ = query_rows(network, encoding, measure, queries)
-    rows = torch.cat([encoding.rows(g)[0] for _, g in few.loss_gradients()])
-    kept, scale = quantised(rows, precision)
-    ours = -(torch.from_numpy(kept).float() * torch.from_numpy(scale)[:, None] @ wanted.T).numpy()
-    each = np.array([spearmanr(a, b)[0] for a, b in zip(exact.T, ours.T, strict=True)])
-    half = 1.96 * float(each.std(ddof=1)) / len(each) ** 0.5
-    mean = float(each.mean())
+    target = directions(network, bases, [batch for _, batch in queries], measure)
+    exact = torch.cat([p.effect for p in removal_effects(sampled, bases, target, 1.0)]).numpy()
+    q_rows, _ = query_rows(network, encoding, measure, queries)
+    rows = torch.cat([encoding.rows(g)[0] for _, g in sampled.loss_gradients()])
+    codes, scale = quantise(rows, precision)
+    ours = -(torch.from_numpy(codes).float() * torch.from_numpy(scale)[:, None] @ q_rows.T).numpy()
+    correlations = np.array([spearmanr(a, b)[0] for a, b in zip(exact.T, ours.T, strict=True)])
+    half = 1.96 * float(correlations.std(ddof=1)) / len(correlations) ** 0.5
+    mean = float(correlations.mean())
     return {
         "mean": mean,
         "low": mean - half,
         "high": min(1.0, mean + half),
-        "queries": len(each),
+        "queries": len(correlations),
         "samples": len(rows),
     }
 
@@ -170,18 +170,18 @@ def index(
     """
     check_settings(curvature, share, width, keep, precision)
     check_numbers(damping, weight_decay, temperature)
-    given, _ = given_sets(model, train, None, loss)
+    data, _ = given_sets(model, train, None, loss)
     network = trained_network(
-        model, given, loss=loss, parameters=parameters, precision=precision, device=device,
+        model, data, loss=loss, parameters=parameters, precision=precision, device=device,
         progress=progress,
     )  # fmt: skip
     check_positions(network.train, "train")
     with_temperature(network, temperature)
-    by = engine_named(engine) if isinstance(engine, str) else engine
+    engine_used = engine_named(engine) if isinstance(engine, str) else engine
     path = tempfile.mkdtemp(prefix="datassay-index-") if location is None else normal(location)
     digest, ids = samples_digest(network.train)
     check_unique(ids)
-    chosen = parameters if parameters is None or isinstance(parameters, str) else list(parameters)
+    names = parameters if parameters is None or isinstance(parameters, str) else list(parameters)
     run = {
         "index": FORMAT,
         **identity(model, network.loss, network.own_loss),
@@ -190,7 +190,7 @@ def index(
         "curvature": curvature,
         "damping": damping,
         "weight decay": weight_decay,
-        "parameters": chosen,
+        "parameters": names,
         "precision": precision,
         "seed": seed,
     }
@@ -202,16 +202,16 @@ def index(
     with ExitStack() as if_it_fails:
         if location is None:
             if_it_fails.callback(shutil.rmtree, path, ignore_errors=True)
-        bases = kept_bases(path, run, network, small, shift, seed, by, progress)
-        result = encoding(bases, share, width)
-        classes = given.class_names if isinstance(given, SampleSet) else ()
-        _fill(path, run, network, result, keep, as_kept(ids), classes, by, progress)
+        bases = load_bases(path, run, network, small, shift, seed, engine_used, progress)
+        encoder = encoding(bases, share, width)
+        classes = data.class_names if isinstance(data, SampleSet) else ()
+        _fill(path, run, network, encoder, keep, encode_ids(ids), classes, engine_used, progress)
         note_parts(path, digest_of_values(run))
         keep_network(path, run, model)
         opened = open_index(path, loss=network.loss.function or Influence.loss)
         if_it_fails.pop_all()
-    few = given.subset(np.arange(min(2, len(given)))) if isinstance(given, SampleSet) else None
-    opened = replace(opened, model=model, device=device, like=few)
+    like = data.subset(np.arange(min(2, len(data)))) if isinstance(data, SampleSet) else None
+    opened = replace(opened, model=model, device=device, like=like)
     if location is None:
         weakref.finalize(opened, shutil.rmtree, path, ignore_errors=True)
     return opened
@@ -221,37 +221,37 @@ def _fill(
     location: str,
     run: Mapping[str, Any],
     network: TrainedNetwork,
-    result: GradientEncoding,
+    encoder: GradientEncoding,
     keep: str,
     ids: np.ndarray,
     classes: tuple[str, ...],
-    by: Engine,
+    engine: Engine,
     progress: Progress,
 ) -> None:
-    """The rows of the first samples."""
-    of, free = digest_of_values(run), {}
-    own = {
-        "of": of,
+    """Store the rows of the first samples."""
+    run_digest, extra = digest_of_values(run), {}
+    rows_run = {
+        "of": run_digest,
         "number": 0,
         "training samples": run["training samples"],
-        "share": result.share,
-        "width": result.width,
+        "share": encoder.share,
+        "width": encoder.width,
         "keep": keep,
     }
-    if (there := segment_manifest(location, 0)) is not None:
-        free = there["free"]
+    if (manifest := segment_manifest(location, 0)) is not None:
+        extra = manifest["free"]
     else:  # what the first rows say of the whole index
-        measure = measure_of(Queries.measure, network.loss, several=network.several)
-        free = {
-            "index": {**run, "version": FORMAT, "of": of, "keep": keep},
+        measure = measure_of(Queries.measure, network.loss, has_several=network.has_several)
+        extra = {
+            "index": {**run, "version": FORMAT, "of": run_digest, "keep": keep},
             "class names": list(classes),
-            "chosen": {name: position.tolist() for name, position in result.kept.items()},
-            "share": result.share,
-            "rank correlation": rank_correlation(network, result, keep, measure, run["seed"]),
+            "chosen": {name: position.tolist() for name, position in encoder.kept.items()},
+            "share": encoder.share,
+            "rank correlation": rank_correlation(network, encoder, keep, measure, run["seed"]),
         }
-    store = segment_store(location, 0, own, network.n, result.width, keep, ids, free)
-    work = RowWork(replace(network, progress=silent), network.train, result, keep, ids)
-    fill(store, work.arrays, by, progress, "keep gradients")
+    store = segment_store(location, 0, rows_run, network.n, encoder.width, keep, ids, extra)
+    work = RowWork(replace(network, progress=silent), network.train, encoder, keep, ids)
+    fill(store, work.arrays, engine, progress, "keep gradients")
 
 
 def check_settings(curvature: str, share: float, width: int, keep: str, precision: str) -> None:

@@ -13,14 +13,14 @@ from torch import Tensor
 from datassay.collect.engine.base import Engine
 from datassay.collect.gradients.blocks import Block
 from datassay.progress import Progress, silent
-from datassay.score.index.segment import THREADS, fill, own_run, removed
+from datassay.score.index.segment import THREADS, fill, own_run, remove_folder
 from datassay.score.influence.block_basis import (
     BlockBasis,
     Sums,
     first_sums,
-    fitted,
+    fit_bases,
+    kronecker_bases,
     square_sums,
-    unfitted,
 )
 from datassay.score.influence.short_training import left_to_learn
 from datassay.score.influence.trained_network import TrainedNetwork
@@ -67,22 +67,22 @@ class _Sums:
         result = self._sums(self.places[:1], 0)
         return {name: (tuple(t.shape), np.dtype(np.float64)) for name, t in result.items()}
 
-    def _sums(self, positions: np.ndarray, part: int) -> dict[str, Tensor]:
+    def _sums(self, positions: np.ndarray, number: int) -> dict[str, Tensor]:
         assert self.network.train.subset is not None
-        few = replace(
+        subset = replace(
             self.network, train=self.network.train.subset(positions.tolist()), progress=silent
         )
-        gradients = few.roots(self.seed + part, "")
+        gradients = subset.roots(self.seed + number, "")
         blocks = self.network.per_sample.blocks
-        number = {block.name: i for i, block in enumerate(blocks)}
+        index_of = {block.name: i for i, block in enumerate(blocks)}
         if self.bases is None:
             sums = first_sums(blocks, gradients, set(self.small))
         else:
             sums = square_sums(self.bases, gradients)
-        return {f"{number[name]}.{kind}": tensor for (name, kind), tensor in sums.items()}
+        return {f"{index_of[name]}.{kind}": tensor for (name, kind), tensor in sums.items()}
 
 
-def kept_bases(
+def load_bases(
     location: str,
     run: Mapping[str, object],
     network: TrainedNetwork,
@@ -92,56 +92,57 @@ def kept_bases(
     engine: Engine,
     progress: Progress,
 ) -> dict[str, BlockBasis]:
-    """Bases from the store; fitted and stored where they are not there."""
+    """Read the bases from the store; fit and store them first where they are missing."""
     blocks = network.per_sample.blocks
     result = stored_bases(location, blocks, run)
     if result is None:
-        fitting = _fitted(location, run, network, small, shift, seed, engine, progress)
+        fitting = _fit(location, run, network, small, shift, seed, engine, progress)
         _store(location, run, blocks, *fitting)
         # Read back: products of arrays that lie otherwise in memory round otherwise.
         result = stored_bases(location, blocks, run)
         assert result is not None
     for name in ("sums", "squares"):
-        removed(f"{location}/{name}")
+        remove_folder(f"{location}/{name}")
     return result
 
 
-def _fitted(
+def _fit(
     location, run, network, small, shift, seed, engine, progress
 ) -> tuple[dict[str, BlockBasis], float]:
-    """The bases, and what short training added to their damping."""
-    blocks, n = network.per_sample.blocks, min(network.n, MOST_FITTED)
+    """Fit the block eigenbases; return them with the extra damping for short training."""
+    blocks, dtype = network.per_sample.blocks, network.dtype
+    n = min(network.n, MOST_FITTED)
     positions = np.sort(np.random.default_rng(seed).permutation(network.n)[:n])
-    first = _Sums(replace(network, progress=silent), small, None, positions, (0, n), seed)
-    size = sum(8 * int(np.prod(shape)) for shape, _ in first.template().values())
+    work = _Sums(replace(network, progress=silent), small, None, positions, (0, n), seed)
+    size = sum(8 * int(np.prod(shape)) for shape, _ in work.template().values())
     parts = n_parts(n, size)
     starts = tuple(n * i // parts for i in range(parts + 1))
 
-    def summed(name: str, work: _Sums) -> Sums:
-        layout = Layout({"train": parts}, work.template(), 1)
+    def sum_parts(name: str, pass_work: _Sums) -> Sums:
+        layout = Layout({"train": parts}, pass_work.template(), 1)
         store = FeatureStore(f"{location}/{name}", run, layout, {THREADS: torch.get_num_threads()})
-        fill(store, work.arrays, engine, progress, f"fit the curvature: {name}")
+        fill(store, pass_work.arrays, engine, progress, f"fit the curvature: {name}")
         total: Sums = {}
         for array in layout.arrays:
             position, _, kind = array.partition(".")
-            whole = torch.from_numpy(store.get(0, array)[0])
-            for part in range(1, parts):
-                whole += torch.from_numpy(store.get(part, array)[0])
-            total[blocks[int(position)].name, kind] = whole
+            total_sum = torch.from_numpy(store.get(0, array)[0])
+            for p in range(1, parts):
+                total_sum += torch.from_numpy(store.get(p, array)[0])
+            total[blocks[int(position)].name, kind] = total_sum
         return total
 
-    first = replace(first, starts=starts)
-    sums = summed("sums", first)
-    bases = unfitted(blocks, sums, network.dtype)
+    work = replace(work, starts=starts)
+    sums = sum_parts("sums", work)
+    bases = kronecker_bases(blocks, sums, dtype)
     if bases:
-        sums |= summed("squares", replace(first, bases=bases))
-    left = left_to_learn(network, run["damping"])
-    bases = fitted(blocks, bases, sums, n, shift, left=left, spectral=True, dtype=network.dtype)
-    return bases, 0.0 if left is None else left.damping
+        sums |= sum_parts("squares", replace(work, bases=bases))
+    to_learn = left_to_learn(network, run["damping"])
+    bases = fit_bases(blocks, bases, sums, n, shift, training=to_learn, spectral=True, dtype=dtype)
+    return bases, 0.0 if to_learn is None else to_learn.damping
 
 
 def n_parts(n: int, size: float) -> int:
-    """In how many parts of the samples sums of `size` bytes are kept until all are there."""
+    """Return how many parts the samples are split into; each part's sums take `size` bytes."""
     return int(max(1, min(MOST_PARTS, n // SMALLEST_PART, SUM_BYTES // size)))
 
 
@@ -154,17 +155,17 @@ def _store(location, run, blocks: list[Block], bases: dict[str, BlockBasis], add
                 if getattr(basis, kind) is not None:
                     arrays[f"{index}.{kind}"] = getattr(basis, kind).cpu().numpy()[None]
             arrays[f"{index}.{DAMPING}"] = np.array([basis.damping])
-    kept = {name: [list(a.shape[1:]), a.dtype.str] for name, a in arrays.items()}
-    _opened(location, run, {"arrays": kept, ADDED: added}).put(0, arrays)
+    layout = {name: [list(a.shape[1:]), a.dtype.str] for name, a in arrays.items()}
+    _open_store(location, run, {"arrays": layout, ADDED: added}).put(0, arrays)
 
 
-def _opened(location: str, run: Mapping[str, object], free: Mapping[str, Any]) -> FeatureStore:
-    arrays = {n: (tuple(s), np.dtype(d)) for n, (s, d) in free["arrays"].items()}
-    return FeatureStore(f"{location}/{FOLDER}", run, Layout({"train": 1}, arrays, 1), free)
+def _open_store(location: str, run: Mapping[str, object], meta: Mapping[str, Any]) -> FeatureStore:
+    arrays = {n: (tuple(s), np.dtype(d)) for n, (s, d) in meta["arrays"].items()}
+    return FeatureStore(f"{location}/{FOLDER}", run, Layout({"train": 1}, arrays, 1), meta)
 
 
 def short_damping(location: str) -> float:
-    """What short training added to the damping; 0 also where an index does not say."""
+    """Return the damping added for short training; 0 also where an index does not say."""
     manifest = features_manifest(f"{location}/{FOLDER}")
     return 0.0 if manifest is None else float(manifest["free"].get(ADDED, 0.0))
 
@@ -172,29 +173,29 @@ def short_damping(location: str) -> float:
 def stored_bases(
     location: str, blocks: list[Block], run: Mapping[str, object] | None = None
 ) -> dict[str, BlockBasis] | None:
-    """The bases of an index; None where they were never finished. `run` None: whatever is there."""
+    """Read an index's bases; None where they were never finished. `run` None: of any run."""
     manifest = features_manifest(f"{location}/{FOLDER}")
     if manifest is None:
         return None
-    kept = manifest["free"]["arrays"]
+    stored = manifest["free"]["arrays"]
     run = own_run(manifest) if run is None else run
-    store = _opened(location, run, manifest["free"])
+    store = _open_store(location, run, manifest["free"])
     if store.unfinished():
         return None
     results: dict[str, BlockBasis] = {}
     for index, block in enumerate(blocks):
-        if f"{index}.{DAMPING}" in kept:
-            parts = {
+        if f"{index}.{DAMPING}" in stored:
+            basis_arrays = {
                 kind: torch.from_numpy(store.get(0, f"{index}.{kind}")[0])
                 for kind in (WHOLE, LEFT, RIGHT, EIGENVALUES)
-                if f"{index}.{kind}" in kept
+                if f"{index}.{kind}" in stored
             }
             results[block.name] = BlockBasis(
                 block,
-                parts.get(WHOLE),
-                parts.get(LEFT),
-                parts.get(RIGHT),
-                parts[EIGENVALUES],
+                basis_arrays.get(WHOLE),
+                basis_arrays.get(LEFT),
+                basis_arrays.get(RIGHT),
+                basis_arrays[EIGENVALUES],
                 float(store.get(0, f"{index}.{DAMPING}")[0]),
             )
     return results

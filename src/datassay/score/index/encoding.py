@@ -45,8 +45,8 @@ class GradientEncoding:
         """Numbers a row."""
         return sum(map(len, self.kept.values()))
 
-    def restricted(self) -> dict[str, BlockBasis]:
-        """The bases with no response but in kept coordinates: effects by these are the rows'."""
+    def restrict(self) -> dict[str, BlockBasis]:
+        """Return bases that respond in kept coordinates only: their effects are the rows'."""
         results = {}
         for name, basis in self.bases.items():
             inverse = basis.inverse()
@@ -59,68 +59,68 @@ class GradientEncoding:
     def rows_of(
         self, network: TrainedNetwork
     ) -> Iterator[tuple[Float[Tensor, "b width"], Float[Tensor, " b"]]]:
-        """Rows of a network's training samples, batch by batch, and their squared lengths."""
-        for _, gradients, own in network.both_gradients():
+        """Yield the rows of a network's training samples and their squared lengths by batch."""
+        for _, gradients, own_loss in network.both_gradients():
             rows, lengths = self.rows(gradients)
-            yield rows, lengths if own is None else self.lengths(own)
+            yield rows, lengths if own_loss is None else self.lengths(own_loss)
 
     def rows(self, gradients: Gradients) -> tuple[Float[Tensor, "b width"], Float[Tensor, " b"]]:
-        """Kept coordinates of a batch's gradients, and the squared length of all of them."""
+        """Return kept coordinates of a batch's gradients, and the squared length over all."""
         pieces: dict[str, Tensor] = {}
         lengths: Tensor | None = None
         for basis, white, rows in self._white(gradients):
             squares = white.square().sum(1).double()
             lengths = squares if lengths is None else lengths + squares
-            kept = self.kept[basis.block.name].to(white.device)
-            pieces[basis.block.name] = _picked(white, rows, kept, basis.block.shape[1])
+            idx = self.kept[basis.block.name].to(white.device)
+            pieces[basis.block.name] = _pick(white, rows, idx, basis.block.shape[1])
         assert lengths is not None, "a batch reaches at least one block"
-        some = next(iter(pieces.values()))
-        every = [
-            pieces[name] if name in pieces else some.new_zeros(len(some), len(kept))
-            for name, kept in self.kept.items()
+        piece = next(iter(pieces.values()))
+        columns = [
+            pieces[name] if name in pieces else piece.new_zeros(len(piece), len(idx))
+            for name, idx in self.kept.items()
         ]
-        return torch.cat(every, 1), lengths
+        return torch.cat(columns, 1), lengths
 
     def lengths(self, gradients: Gradients) -> Float[Tensor, " b"]:
-        """‖c‖² of a batch's gradients."""
-        every = [white.square().sum(1).double() for _, white, _ in self._white(gradients)]
-        return torch.stack(every).sum(0)
+        """Return the squared lengths ‖c‖² of a batch's gradients."""
+        squares = [white.square().sum(1).double() for _, white, _ in self._white(gradients)]
+        return torch.stack(squares).sum(0)
 
     def _white(self, gradients: Gradients) -> Iterator[tuple[BlockBasis, Tensor, Tensor | None]]:
-        """Each block's c, and which rows of the weights it is of."""
+        """Yield each block's basis, the gradients' coordinates c there, and c's weight rows."""
         for basis, result, rows in gradient_coordinates(dict(self.bases), gradients):
             yield basis, result * basis.inverse(rows).sqrt().to(result), rows
 
 
-def _picked(white: Tensor, rows: Tensor | None, kept: Tensor, columns: int) -> Tensor:
-    """Some coordinates; 0 in rows of the weights that the batch does not use."""
+def _pick(white: Tensor, rows: Tensor | None, idx: Tensor, columns: int) -> Tensor:
+    """Pick some coordinates; 0 in rows of the weights that the batch does not use."""
     if rows is None:
-        return white[:, kept]
-    result = white.new_zeros(len(white), len(kept))
+        return white[:, idx]
+    result = white.new_zeros(len(white), len(idx))
     if len(rows):
-        row = kept // columns
+        row = idx // columns
         index = torch.searchsorted(rows, row).clamp_max(len(rows) - 1)
-        here = rows[index] == row
-        result[:, here] = white[:, (index * columns + kept % columns)[here]]
+        is_used = rows[index] == row
+        result[:, is_used] = white[:, (index * columns + idx % columns)[is_used]]
     return result
 
 
-def encoding(bases: Mapping[str, BlockBasis], share: float, most: int) -> GradientEncoding:
+def encoding(bases: Mapping[str, BlockBasis], share: float, max_width: int) -> GradientEncoding:
     """Choose the coordinates that are kept."""
     # Source: s² as in the header. On networks with known effects of retraining it keeps as much as
     # the choice by the very samples and queries would (`bench/attribution/index.py`).
-    parts = [((b.eigenvalues * b.inverse().view_as(b.eigenvalues)) ** 2) for b in bases.values()]
-    held = torch.cat([part.flatten().cpu() for part in parts])
-    order = held.argsort(descending=True, stable=True)
-    shares = held[order].cumsum(0) / held.sum()
-    width = min(most, int((shares < share).sum()) + 1, int((held > 0).sum()))
-    chosen = order[:width].sort().values
-    kept, start = {}, 0
-    for (name, _), part in zip(bases.items(), parts, strict=True):
-        inside = (chosen >= start) & (chosen < start + part.numel())
-        kept[name] = chosen[inside] - start
-        start += part.numel()
-    return GradientEncoding(bases, kept, float(shares[width - 1]))
+    by_block = [((b.eigenvalues * b.inverse().view_as(b.eigenvalues)) ** 2) for b in bases.values()]
+    energy = torch.cat([energies.flatten().cpu() for energies in by_block])
+    order = energy.argsort(descending=True, stable=True)
+    shares = energy[order].cumsum(0) / energy.sum()
+    width = min(max_width, int((shares < share).sum()) + 1, int((energy > 0).sum()))
+    largest = order[:width].sort().values
+    idx_of, start = {}, 0
+    for (name, _), energies in zip(bases.items(), by_block, strict=True):
+        in_block = (largest >= start) & (largest < start + energies.numel())
+        idx_of[name] = largest[in_block] - start
+        start += energies.numel()
+    return GradientEncoding(bases, idx_of, float(shares[width - 1]))
 
 
 def query_rows(
@@ -130,16 +130,16 @@ def query_rows(
     queries: Batches,
     progress: Progress = silent,
 ) -> tuple[Float[Tensor, "m width"], Float[Tensor, " m"]]:
-    """Rows of the queries in float32, tokens of a query together, and the measure of each."""
-    rows, values, done = [], [], 0
+    """Return the queries' rows in float32, tokens of a query together, and the measure of each."""
+    rows, values, n_done = [], [], 0
     for ids, batch in queries:
-        seen: list[Tensor] = []
-        given = to_model(batch, network.model)
-        check_classes(network.loss, targets_of(given), network.n_outputs)
-        every = network.per_sample.gradients(measure, given, lambda v, s=seen: each_token(v, s))
-        turned = torch.stack([encoding.rows(g)[0] for g in every], 1)
-        rows.append(turned.flatten(0, 1).float().cpu())
-        values.append(seen[0].double().flatten().cpu())
-        done += len(ids)
-        progress("differentiate the queries", done, queries.n or done)
+        tokens: list[Tensor] = []
+        inputs = to_model(batch, network.model)
+        check_classes(network.loss, targets_of(inputs), network.n_outputs)
+        grads = network.per_sample.gradients(measure, inputs, lambda v, s=tokens: each_token(v, s))
+        encoded = torch.stack([encoding.rows(g)[0] for g in grads], 1)
+        rows.append(encoded.flatten(0, 1).float().cpu())
+        values.append(tokens[0].double().flatten().cpu())
+        n_done += len(ids)
+        progress("differentiate the queries", n_done, queries.n or n_done)
     return torch.cat(rows), torch.cat(values)

@@ -36,17 +36,17 @@ PLAIN = Objective("custom")
 def identity(
     model: nn.Module, loss: Objective, own_loss: Objective | None = None
 ) -> dict[str, object]:
-    """A network and its losses as plain JSON values, one entry per cause of difference."""
+    """Describe a network and its losses by plain JSON values, one entry per cause of difference."""
     return {
         **model_fingerprint(model),
         **frozen_fingerprint(model),
-        LOSS: described(loss),
+        LOSS: describe_loss(loss),
         OWN_TEMPERATURE: (own_loss or loss).temperature,
     }
 
 
-def described(loss: Objective) -> dict[str, Any]:
-    """A loss as plain JSON values; of a user's function its code."""
+def describe_loss(loss: Objective) -> dict[str, Any]:
+    """Describe a loss by plain JSON values; a function of the user's by its code."""
     weight, function = loss.class_weight, loss.function
     return {
         "name": loss.name,
@@ -54,17 +54,17 @@ def described(loss: Objective) -> dict[str, Any]:
         "class weight": None if weight is None else weight.double().tolist(),
         "scale": loss.scale,
         "temperature": loss.temperature,
-        **_further(loss),
+        **_extra_settings(loss),
         "function": None if function is None else code_fingerprint(_Called(function)),
     }
 
 
-def _further(loss: Objective) -> dict[str, Any]:
-    """Settings that most losses leave as they are: an index without them has the defaults."""
-    own = {name: getattr(loss, name) for name in FURTHER}
-    weight = own["output_weight"]
-    own["output_weight"] = None if weight is None else weight.double().tolist()
-    return {name: value for name, value in own.items() if value != getattr(PLAIN, name)}
+def _extra_settings(loss: Objective) -> dict[str, Any]:
+    """Return a loss's settings that differ from the defaults, which an index without them has."""
+    settings = {name: getattr(loss, name) for name in FURTHER}
+    weight = settings["output_weight"]
+    settings["output_weight"] = None if weight is None else weight.double().tolist()
+    return {name: value for name, value in settings.items() if value != getattr(PLAIN, name)}
 
 
 class _Called:
@@ -74,32 +74,32 @@ class _Called:
         self.function = function
 
 
-def objective_of(manifest: Mapping[str, Any], given: Any, location: str) -> Objective:
-    """The loss that an index was made with; a function of the user's must be given again."""
-    if manifest["function"] and not callable(given):
+def objective_of(manifest: Mapping[str, Any], loss: Any, location: str) -> Objective:
+    """Rebuild the loss that an index was made with; raise if the user's function is missing."""
+    if manifest["function"] and not callable(loss):
         raise SettingError(
             f"loss must be given to ask {shown(location)}: it was made with a function of the "
             "user's. Pass it: open_index(..., loss=...)."
         )
-    name = of_criterion(given).name if isinstance(given, nn.Module) else given
+    name = of_criterion(loss).name if isinstance(loss, nn.Module) else loss
     if not manifest["function"] and name not in ("auto", manifest["name"]):
         raise SettingError(
             f"loss must be the one that the index was made with, {manifest['name']!r}; "
             f"{shown(location)} was asked with another. Leave it out."
         )
-    weight, further = manifest["class weight"], {n: manifest[n] for n in FURTHER if n in manifest}
-    if further.get("output_weight") is not None:
-        further["output_weight"] = torch.tensor(further["output_weight"])
+    weight, settings = manifest["class weight"], {n: manifest[n] for n in FURTHER if n in manifest}
+    if settings.get("output_weight") is not None:
+        settings["output_weight"] = torch.tensor(settings["output_weight"])
     result = Objective(
         manifest["name"],
-        function_of(given) if manifest["function"] else None,
+        function_of(loss) if manifest["function"] else None,
         manifest["smoothing"],
         None if weight is None else torch.tensor(weight),
         manifest["scale"],
         manifest["temperature"],
-        **further,
+        **settings,
     )
-    if described(result) != manifest:
+    if describe_loss(result) != manifest:
         raise SettingError(
             f"loss must be the one that the index was made with; the function given to "
             f"{shown(location)} has other code. Give the first, or make a new index."
@@ -108,16 +108,16 @@ def objective_of(manifest: Mapping[str, Any], given: Any, location: str) -> Obje
 
 
 def check_model(manifest: Mapping[str, Any], model: nn.Module, location: str) -> None:
-    """Refuse another network than the index's: each difference is named; versions are logged."""
-    here: dict[str, Any] = {**model_fingerprint(model), **frozen_fingerprint(model)}
-    there = {name: manifest.get(name) for name in {*here, "frozen tensors"} if name in manifest}
-    changed = differences(dict(there.get(CODE) or {}), dict(here.get(CODE) or {}))
+    """Raise if the network is not the index's, naming each difference; log other versions."""
+    current: dict[str, Any] = {**model_fingerprint(model), **frozen_fingerprint(model)}
+    stored = {name: manifest.get(name) for name in {*current, "frozen tensors"} if name in manifest}
+    changed = differences(dict(stored.get(CODE) or {}), dict(current.get(CODE) or {}))
     versions: list[str] = []
     code: list[str] = []
     for text in changed:
-        of = manifest[CODE].get(text.partition(" (")[0])
-        (versions if _is_version(of) else code).append(text)
-    reported = [one for one in differences(there, here) if one.partition(" (")[0] != CODE]
+        entry = manifest[CODE].get(text.partition(" (")[0])
+        (versions if _is_version(entry) else code).append(text)
+    reported = [line for line in differences(stored, current) if line.partition(" (")[0] != CODE]
     if code:
         reported.append(f"code ({', '.join(code[:FEW])}{', ...' if len(code) > FEW else ''})")
     if reported:
@@ -130,16 +130,16 @@ def check_model(manifest: Mapping[str, Any], model: nn.Module, location: str) ->
 
 
 def _is_version(text: object) -> bool:
-    """Whether an entry of the code's fingerprint is a version, not a digest."""
+    """Return whether an entry of the code's fingerprint is a version, not a digest."""
     return isinstance(text, str) and "." in text and len(text) != DIGITS
 
 
 def samples_digest(samples: Batches) -> tuple[str, np.ndarray]:
-    """SHA-256 over every tensor of every batch and the ids; the ids."""
+    """Return the SHA-256 of every tensor of every batch and of the ids, and the ids."""
     sha, ids = hashlib.sha256(), []
-    for some, batch in samples:
-        ids.append(np.asarray(some))
-        sha.update(digest({"ids": np.asarray(some).astype(str)}).encode())
+    for batch_ids, batch in samples:
+        ids.append(np.asarray(batch_ids))
+        sha.update(digest({"ids": np.asarray(batch_ids).astype(str)}).encode())
         map_batch(batch, lambda t: (sha.update(tensor_content(t)), t)[1])
     return sha.hexdigest(), np.concatenate(ids)
 
@@ -147,39 +147,39 @@ def samples_digest(samples: Batches) -> tuple[str, np.ndarray]:
 def positions_of(
     groups: Mapping[str, Collection[object]], ids: np.ndarray
 ) -> list[Int[np.ndarray, " s"]]:
-    """Positions of each group's samples; unknown ids and empty groups are refused."""
-    known = {str(one): index for index, one in enumerate(ids.tolist())}
+    """Return the positions of each group's samples; raise for unknown ids and empty groups."""
+    position_of = {str(i): index for index, i in enumerate(ids.tolist())}
     results = []
-    for name, some in groups.items():
-        lost = [one for one in some if str(one) not in known]
-        if lost:
-            which = ", ".join(map(repr, lost[:3])) + (", ..." if len(lost) > 3 else "")
-            raise DataError(f"groups must hold ids of the index; {name!r} has {which}.")
-        if not len(some):
+    for name, group_ids in groups.items():
+        unknown = [i for i in group_ids if str(i) not in position_of]
+        if unknown:
+            names = ", ".join(map(repr, unknown[:3])) + (", ..." if len(unknown) > 3 else "")
+            raise DataError(f"groups must hold ids of the index; {name!r} has {names}.")
+        if not len(group_ids):
             raise DataError(f"a group must hold at least 1 id; {name!r} is empty.")
-        results.append(np.array([known[str(one)] for one in some]))
+        results.append(np.array([position_of[str(i)] for i in group_ids]))
     return results
 
 
-def new_ids(ids: np.ndarray, there: np.ndarray) -> np.ndarray:
-    """Ids of appended samples; those that were only counted are counted on, known ones refused."""
-    n = len(there)
-    counted = ids.dtype.kind in "iu" and there.dtype.kind in "iu"
-    if counted and (ids == np.arange(len(ids))).all() and (there == np.arange(n)).all():
+def new_ids(ids: np.ndarray, index_ids: np.ndarray) -> np.ndarray:
+    """Return ids for appended samples: counted ids go on counting; raise for ids already known."""
+    n = len(index_ids)
+    is_counted = ids.dtype.kind in "iu" and index_ids.dtype.kind in "iu"
+    if is_counted and (ids == np.arange(len(ids))).all() and (index_ids == np.arange(n)).all():
         return ids + n
-    double = np.isin(ids.astype(str), there.astype(str))
-    if double.any():
-        which = ", ".join(map(repr, ids[double][:3].tolist()))
+    is_known = np.isin(ids.astype(str), index_ids.astype(str))
+    if is_known.any():
+        names = ", ".join(map(repr, ids[is_known][:3].tolist()))
         raise DataError(
-            f"ids of appended samples must be new; the index has {which} already. Leave out the "
+            f"ids of appended samples must be new; the index has {names} already. Leave out the "
             "samples that it has, or give these others."
         )
     return ids
 
 
 def check_unique(ids: np.ndarray) -> None:
-    """Refuse two samples of one id."""
+    """Raise if two samples have the same id."""
     values, counts = np.unique(ids, return_counts=True)
     if (counts > 1).any():
-        which = ", ".join(map(repr, values[counts > 1][:3].tolist()))
-        raise DataError(f"ids must be unique; {which} occurs more than once.")
+        names = ", ".join(map(repr, values[counts > 1][:3].tolist()))
+        raise DataError(f"ids must be unique; {names} occurs more than once.")

@@ -29,8 +29,8 @@ from datassay.score.index.search import blocks, largest
 from datassay.score.index.segment import (
     RowWork,
     Segment,
-    as_kept,
     check_positions,
+    encode_ids,
     fill,
     note_parts,
     segment_store,
@@ -120,7 +120,7 @@ class Index(Tabular):
         measure: Any = Queries.measure,
         progress: Progress = silent,
     ) -> Attribution:
-        """Effect of each training sample on new inputs: the measure with the sample minus without.
+        """Measure each training sample's effect on new inputs: the measure with it minus without.
 
         Args:
             new: m samples, as `influence` takes them; a loader's batches are taken as they come.
@@ -142,35 +142,35 @@ class Index(Tabular):
         Cost: a gradient per query, and 2 n m width operations; every sample is looked at.
         """
         check_top(top)
-        network, parts, result = self._measured_queries(new, measure)
-        wanted, values = query_rows(network, self._encoding_of(network), result, parts, progress)
-        n, m = len(self), len(wanted)
+        network, parts, measured = self._measured_queries(new, measure)
+        q_rows, values = query_rows(network, self._encoding_of(network), measured, parts, progress)
+        n, m = len(self), len(q_rows)
         warnings = tuple(dict.fromkeys((*network.warnings, *parts.warnings, *self.warnings)))
         method = (
             f"index, {self.manifest['curvature']} curvature, {self.share:.3g} of the effects"
             f"{added_damping([short_damping(self.location)])}{temperatures(network)}"
         )
-        own = self.self_influence()
+        self_effect = self.self_influence()
         if n * m <= LARGEST_MATRIX:
-            towards = wanted.T.contiguous()
+            columns = q_rows.T.contiguous()
             effects = (
-                Effects(start, (rows @ towards).double() / -n, None, None)
+                Effects(start, (rows @ columns).double() / -n, None, None)
                 for start, rows in blocks(self.segments, progress, "compare with the index")
             )
-            whole = gather(effects, values, result.name, self.ids, method, None)
+            gathered = gather(effects, values, measured.name, self.ids, method, None)
             if top is not None:
-                parts = [Effects(0, torch.from_numpy(whole.effect), None, None)]
-                few = gather(parts, values, result.name, self.ids, method, top)
-                whole = replace(whole, top=few.top)
-            return replace(whole, self_influence=own, warnings=warnings)
-        best, total = largest(self.segments, wanted, 1 / n, top or Indexing.top or n, progress)
+                parts = [Effects(0, torch.from_numpy(gathered.effect), None, None)]
+                top_only = gather(parts, values, measured.name, self.ids, method, top)
+                gathered = replace(gathered, top=top_only.top)
+            return replace(gathered, self_influence=self_effect, warnings=warnings)
+        extremes, total = largest(self.segments, q_rows, 1 / n, top or Indexing.top or n, progress)
         return Attribution(
-            None, best, total, None, None, values.numpy(), result.name, method, self.ids,
-            warnings, own,
+            None, extremes, total, None, None, values.numpy(), measured.name, method, self.ids,
+            warnings, self_effect,
         )  # fmt: skip
 
     def prepared(self, new: Any, *, measure: Any = Queries.measure) -> Prepared:
-        """The network with what `query` computes with, to differentiate further samples.
+        """Return the network with what `query` computes with, to differentiate further samples.
 
         Args:
             new: samples of the kind of the queries.
@@ -184,8 +184,8 @@ class Index(Tabular):
             ModelError: as in `query`.
             DataError: as in `query`.
         """
-        network, _, result = self._measured_queries(new, measure)
-        return Prepared(network, self._encoding_of(network).restricted(), result, 1 / len(self))
+        network, _, measured = self._measured_queries(new, measure)
+        return Prepared(network, self._encoding_of(network).restrict(), measured, 1 / len(self))
 
     def groups(
         self,
@@ -195,7 +195,7 @@ class Index(Tabular):
         measure: Any = Queries.measure,
         progress: Progress = silent,
     ) -> Attribution:
-        """Effect of removing whole groups of samples on new inputs: the sum of their effects.
+        """Measure the effect of removing whole groups of samples on new inputs: their effects' sum.
 
         Args:
             groups: name → ids of its samples; a sample may be in several.
@@ -216,20 +216,20 @@ class Index(Tabular):
         """
         positions = positions_of(groups, self.ids)
         network, parts, result = self._measured_queries(new, measure)
-        wanted, values = query_rows(network, self._encoding_of(network), result, parts, progress)
+        q_rows, values = query_rows(network, self._encoding_of(network), result, parts, progress)
         sums = torch.zeros(len(groups), self.width, dtype=torch.float64)
         for start, rows in blocks(self.segments, progress, "add up groups"):
             for row, index in enumerate(positions):
-                inside = index[(index >= start) & (index < start + len(rows))] - start
-                sums[row] += rows[torch.from_numpy(inside)].double().sum(0)
-        effect = -(sums @ wanted.double().T) / len(self)
-        part = Effects(0, effect, None, None)
+                in_chunk = index[(index >= start) & (index < start + len(rows))] - start
+                sums[row] += rows[torch.from_numpy(in_chunk)].double().sum(0)
+        effect = -(sums @ q_rows.double().T) / len(self)
+        summed = Effects(0, effect, None, None)
         names = np.array(list(groups))
-        whole = gather([part], values, result.name, names, "index, groups", None)
-        return replace(whole, warnings=(*network.warnings, *self.warnings))
+        gathered = gather([summed], values, result.name, names, "index, groups", None)
+        return replace(gathered, warnings=(*network.warnings, *self.warnings))
 
     def self_influence(self, samples: Any = None) -> Float[np.ndarray, " m"]:
-        """How much the presence of each sample lowers its own loss, loss unit: high is suspect.
+        """Return how much each sample's presence lowers its own loss, loss unit: high is suspect.
 
         Args:
             samples: m of them, computed now as those of the index were: what each would have if it
@@ -246,12 +246,10 @@ class Index(Tabular):
         """
         if samples is None:
             return np.concatenate([segment.lengths for segment in self.segments]) / len(self)
-        network, parts = self._network_of(samples, "samples")
+        network, batches = self._network_of(samples, "samples")
         encoding = self._encoding_of(network)
-        given = replace(network, train=parts, removed=None, progress=silent)
-        lengths = [
-            encoding.lengths(g if own is None else own) for _, g, own in given.both_gradients()
-        ]
+        copy = replace(network, train=batches, removed=None, progress=silent)
+        lengths = [encoding.lengths(g if h is None else h) for _, g, h in copy.both_gradients()]
         return torch.cat(lengths).cpu().numpy() / len(self)
 
     def brittleness(
@@ -262,7 +260,7 @@ class Index(Tabular):
         retrain: Retrain | None = None,
         progress: Progress = silent,
     ) -> Brittleness:
-        """The fewest training samples whose removal turns each prediction: which it hangs on.
+        """Find the fewest training samples whose removal turns each prediction.
 
         Args:
             new: m samples with classes, as in `query`.
@@ -288,7 +286,7 @@ class Index(Tabular):
         return brittleness(effect, outputs, parts, most, retrain, progress)
 
     def to_table(self) -> pa.Table:
-        """One row per sample: id, self_influence, and segment: 0, or which time it was appended."""
+        """Return one row per sample: id, self_influence and segment, 0 for the first samples."""
         number = [np.full(segment.n, i) for i, segment in enumerate(self.segments)]
         return pa.table({
             "id": self.ids,
@@ -316,19 +314,19 @@ class Index(Tabular):
 
         Cost: a gradient per sample.
         """
-        network, parts = self._network_of(more, "more")
-        check_positions(parts, "more")
-        digest, ids = samples_digest(parts)
+        network, batches = self._network_of(more, "more")
+        check_positions(batches, "more")
+        digest, ids = samples_digest(batches)
         ids = new_ids(ids, self.ids)
         encoding, n = self._encoding_of(network), len(ids)
-        number, first = len(self.segments), self.segments[0].store
+        number, first_store = len(self.segments), self.segments[0].store
         run = {"of": self.manifest["of"], "number": number, "training samples": digest}
         keep = str(self.manifest["keep"])
-        kept = as_kept(ids)
-        store = segment_store(self.location, number, run, n, self.width, keep, kept, {})
-        work = RowWork(replace(network, progress=silent), parts, encoding, keep, kept)
-        by = engine_named(engine) if isinstance(engine, str) else engine
-        fill(store, work.arrays, by, progress, f"append to {shown(first.location)}")
+        stored_ids = encode_ids(ids)
+        store = segment_store(self.location, number, run, n, self.width, keep, stored_ids, {})
+        work = RowWork(replace(network, progress=silent), batches, encoding, keep, stored_ids)
+        engine_used = engine_named(engine) if isinstance(engine, str) else engine
+        fill(store, work.arrays, engine_used, progress, f"append to {shown(first_store.location)}")
         note_parts(self.location, str(self.manifest["of"]))
         self.segments.append(Segment(store))
         return self
@@ -336,32 +334,32 @@ class Index(Tabular):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the user should know about its answers: narrow rows, an old curvature."""
-        reported = []
-        close = self.rank_correlation
-        if close is not None and close["high"] < NARROW:
-            reported.append(
+        messages = []
+        agreement = self.rank_correlation
+        if agreement is not None and agreement["high"] < NARROW:
+            messages.append(
                 f"rows of {self.width:,} numbers follow the effects of all weights at a rank "
-                f"correlation of {close['mean']:.2f}. On a small GPT such rows predicted "
+                f"correlation of {agreement['mean']:.2f}. On a small GPT such rows predicted "
                 "retraining far worse than influence itself: make the index wider, or ask "
                 "influence, where it matters."
             )
         if self.appended > OLD:
-            reported.append(
+            messages.append(
                 f"{self.appended:.0%} of the samples came after the curvature was fitted: effects "
                 "are in the old metric. Make the index anew where the new samples are of another "
                 "kind."
             )
-        return tuple(reported)
+        return tuple(messages)
 
     def _measured_queries(self, new: Any, measure: Any) -> tuple[TrainedNetwork, Batches, Measure]:
-        """The network, the queries in batches, and what is measured of them."""
+        """Return the network, the queries in batches, and what is measured of them."""
         network, parts = self._network_of(new, "new", queries=True)
-        return network, parts, measure_of(measure, self.loss, several=network.several)
+        return network, parts, measure_of(measure, self.loss, has_several=network.has_several)
 
     def _network_of(
         self, samples: Any, name: str, *, queries: bool = False
     ) -> tuple[TrainedNetwork, Batches]:
-        """The network, and the samples in batches, labels as those of the index."""
+        """Return the network, and the samples in batches, labels coded as the index's."""
         if self.model is None:
             raise SettingError(
                 f"model must be given to compute gradients with {shown(self.location)}: "
@@ -379,9 +377,9 @@ class Index(Tabular):
                 device=self.device,
                 progress=silent,
             )
-            own = self.manifest[OWN_TEMPERATURE]
-            if own != self.loss.temperature:
-                self._network.own_loss = replace(self.loss, temperature=own)
+            temperature = self.manifest[OWN_TEMPERATURE]
+            if temperature != self.loss.temperature:
+                self._network.own_loss = replace(self.loss, temperature=temperature)
         network = self._network
         return network, queries_of(network, samples, name)
 
@@ -393,8 +391,8 @@ class Index(Tabular):
                     f"an index must be whole; the curvature of {shown(self.location)} is not. Run "
                     "index(...) again: what is stored there is used."
                 )
-            kept = {
+            idx_of = {
                 name: torch.tensor(index, dtype=torch.long) for name, index in self.chosen.items()
             }
-            self._encoding = GradientEncoding(bases, kept, self.share)
+            self._encoding = GradientEncoding(bases, idx_of, self.share)
         return self._encoding

@@ -34,57 +34,57 @@ FETCHED = {"auto_map", "custom_pipelines", "quantization_config"}
 
 
 def keep_network(location: str, run: Mapping[str, object], model: nn.Module) -> None:
-    """Store configuration and weights of a network whose class transformers has; no others."""
+    """Store configuration and weights of a network whose class transformers has; skip others."""
     model = unwrap(model)
-    if type(model) is not _known(type(model).__name__):
+    if type(model) is not _transformers_class(type(model).__name__):
         return
     state = {name: t.detach().cpu() for name, t in model.state_dict().items()}
     short = {torch.bfloat16, torch.float16}  # which NumPy does not all have
     arrays = {name: (t.float() if t.dtype in short else t).numpy() for name, t in state.items()}
     layout = Layout({"train": 1}, {n: (a.shape, a.dtype) for n, a in arrays.items()}, 1)
-    free = {
+    meta = {
         "class": type(model).__name__,
         "config": json.loads(model.config.to_json_string(use_diff=False)),
         "types": {name: str(t.dtype).removeprefix("torch.") for name, t in state.items()},
         "arrays": {name: [list(a.shape), a.dtype.str] for name, a in arrays.items()},
     }
-    store = FeatureStore(f"{location}/{FOLDER}", run, layout, free)
+    store = FeatureStore(f"{location}/{FOLDER}", run, layout, meta)
     if store.unfinished():
         store.put(0, {name: a[None] for name, a in arrays.items()})
 
 
-def kept_network(location: str) -> nn.Module | None:
-    """The network of an index in evaluation mode; None where it was not stored."""
+def stored_network(location: str) -> nn.Module | None:
+    """Rebuild an index's network in evaluation mode; None where it was not stored."""
     manifest = features_manifest(f"{location}/{FOLDER}")
     if manifest is None:
         return None
-    free = manifest["free"]
-    kind = _known(free["class"])
+    meta = manifest["free"]
+    kind = _transformers_class(meta["class"])
     if kind is None:
         return None
-    arrays = {n: (tuple(shape), np.dtype(d)) for n, (shape, d) in free["arrays"].items()}
+    arrays = {n: (tuple(shape), np.dtype(d)) for n, (shape, d) in meta["arrays"].items()}
     layout = Layout({"train": 1}, arrays, 1)
-    store = FeatureStore(f"{location}/{FOLDER}", own_run(manifest), layout, free)
+    store = FeatureStore(f"{location}/{FOLDER}", own_run(manifest), layout, meta)
     if store.unfinished():
         return None
     state = {
         name: torch.from_numpy(store.get(0, name)[0]).to(getattr(torch, dtype))
-        for name, dtype in free["types"].items()
+        for name, dtype in meta["types"].items()
     }
     try:
-        model = kind(kind.config_class.from_dict(without_fetched(free["config"])))
+        model = kind(kind.config_class.from_dict(without_fetched(meta["config"])))
         floating = next(t.dtype for t in state.values() if t.is_floating_point())
         model.to(floating).load_state_dict(state)
     except (TypeError, RuntimeError, ValueError, AttributeError) as error:
         raise DataError(
-            f"the network of {shown(location)} must fit {free['class']} of this transformers; "
+            f"the network of {shown(location)} must fit {meta['class']} of this transformers; "
             f"{str(error).splitlines()[0][:200]} Give the model itself: open_index(..., model)."
         ) from None
     return model.eval()
 
 
 def without_fetched(config: Any) -> Any:
-    """A configuration without what would fetch code: an index may come from anyone."""
+    """Return a configuration without what would fetch code: an index may come from anyone."""
     if isinstance(config, list):
         return [without_fetched(value) for value in config]
     if not isinstance(config, dict):
@@ -96,8 +96,8 @@ def without_fetched(config: Any) -> Any:
     }
 
 
-def _known(name: str) -> Any:
-    """The class of this name, if it is a network of transformers."""
+def _transformers_class(name: str) -> Any:
+    """Return the class of this name, if it is a network of transformers."""
     try:
         import transformers
     except ImportError:
@@ -134,43 +134,43 @@ def open_index(
         SettingError: another loss.
     """
     place = normal(location)
-    first = segment_manifest(place, 0)
-    kept = None if first is None else first["free"].get("index")
-    if first is None or kept is None:
+    rows_manifest = segment_manifest(place, 0)
+    manifest = None if rows_manifest is None else rows_manifest["free"].get("index")
+    if rows_manifest is None or manifest is None:
         raise DataError(
             f"location must hold an index; {shown(place)} has none. Make it: index(), or datassay "
             "index."
         )
-    if kept["version"] != FORMAT:
+    if manifest["version"] != FORMAT:
         raise DataError(
             f"the index must be of version {FORMAT}; {shown(place)} has version "
-            f"{kept['version']}, of another datassay. Make it anew, or update datassay."
+            f"{manifest['version']}, of another datassay. Make it anew, or update datassay."
         )
-    model = kept_network(place) if model is None else model
+    model = stored_network(place) if model is None else model
     if model is not None:
-        check_model(kept, model, place)
-    segments = list(_segments(place, kept))
+        check_model(manifest, model, place)
+    segments = list(_segments(place, manifest))
     # A sample that stands for those of the training, by the names of its classes.
-    names = tuple(first["free"].get("class names") or ())
+    names = tuple(rows_manifest["free"].get("class names") or ())
     like = SampleSet(np.zeros((1, 1)), np.zeros(1, np.int64), np.arange(1), names)
     return Index(
         location=place,
-        manifest=kept,
+        manifest=manifest,
         segments=segments,
-        loss=objective_of(kept["loss"], loss, place),
-        chosen=first["free"]["chosen"],
-        share=first["free"]["share"],
-        rank_correlation=first["free"]["rank correlation"],
+        loss=objective_of(manifest["loss"], loss, place),
+        chosen=rows_manifest["free"]["chosen"],
+        share=rows_manifest["free"]["share"],
+        rank_correlation=rows_manifest["free"]["rank correlation"],
         model=model,
         device=device,
         like=like if names else None,
     )
 
 
-def _segments(place: str, kept: Mapping[str, Any]) -> Iterator[Segment]:
+def _segments(place: str, index_manifest: Mapping[str, Any]) -> Iterator[Segment]:
     noted, number = noted_parts(place), 0
     while (manifest := segment_manifest(place, number)) is not None:
-        if manifest["run"].get("of") != kept["of"]:
+        if manifest["run"].get("of") != index_manifest["of"]:
             raise DataError(
                 f"the rows of an index must be its own; {shown(place)}/rows-{number} is of another "
                 "one. Put its own back."
@@ -184,11 +184,11 @@ def _segments(place: str, kept: Mapping[str, Any]) -> Iterator[Segment]:
                     "is another one of them. Put it back."
                 )
         store = stored_segment(place, number, manifest)
-        again = "the appending" if number else "index(...)"
+        command = "the appending" if number else "index(...)"
         if n := len(store.unfinished()):
             raise DataError(
                 f"an index must be finished; {shown(place)}/rows-{number} lacks {n:,} of "
-                f"{len(store.chunks):,} chunks. Run {again} again: it goes on."
+                f"{len(store.chunks):,} chunks. Run {command} again: it goes on."
             )
         if noted is None:
             raise DataError(

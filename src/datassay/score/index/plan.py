@@ -20,14 +20,14 @@ from datassay.score.index.build import MOST_OPERATIONS, N_QUERIES, N_SAMPLES, ch
 from datassay.score.index.curvature import MOST_FITTED, n_parts
 from datassay.score.index.encoding import GradientEncoding, encoding
 from datassay.score.index.search import has_bfloat16
-from datassay.score.index.segment import PRECISIONS, as_kept, check_positions, samples_of_chunk
+from datassay.score.index.segment import PRECISIONS, check_positions, encode_ids, samples_of_chunk
 from datassay.score.influence.block_basis import (
     LARGEST_SIDE,
     BlockBasis,
     first_sums,
-    fitted,
+    fit_bases,
+    kronecker_bases,
     square_sums,
-    unfitted,
 )
 from datassay.score.influence.exact_blocks import curvature_bytes, exact_rule, penalties
 from datassay.score.influence.given import given_sets
@@ -74,7 +74,7 @@ class IndexPlan(BlockPlan):
     effect_seconds: float
 
     def query_seconds(self, m: int) -> float:
-        """Expected seconds of a query.
+        """Return the expected seconds of m queries asked together.
 
         Args:
             m: new samples that are asked about together.
@@ -104,7 +104,7 @@ def index_plan(
     device: str | None = None,
     seed: int = 0,
 ) -> IndexPlan:
-    """Go through a few samples as `index` would, and count what all of them take.
+    """Count what `index` would take for all samples, by going through a few.
 
     Args:
         model: as in `index`, like all that follows.
@@ -137,9 +137,9 @@ def index_plan(
     """
     check_settings(curvature, share, width, keep, precision)
     check_numbers(damping, weight_decay, temperature)
-    given, _ = given_sets(model, train, None, loss)
+    samples, _ = given_sets(model, train, None, loss)
     network = trained_network(
-        model, given, loss=loss, parameters=parameters, precision=precision, device=device,
+        model, samples, loss=loss, parameters=parameters, precision=precision, device=device,
         progress=silent,
     )  # fmt: skip
     with_temperature(network, temperature)
@@ -149,11 +149,11 @@ def index_plan(
     shift = penalties(blocks, network.n, exact, damping, weight_decay)
     sides = [[b.size] if exact(b) else [s for s in b.shape if 1 < s <= LARGEST_SIDE]
              for b in blocks]  # fmt: skip
-    work = EIGEN_WORK * sum(side**3.0 for some in sides for side in some)
+    work = EIGEN_WORK * sum(side**3.0 for of_block in sides for side in of_block)
     solving = seconds_of({"eigen": work})  # of all eigenbases
     pilot = _Pilot(network, exact, shift, damping, seed, real=solving < LONGEST_BASES)
     outcome = encoding(pilot.bases, share, width)
-    return _planned(network, exact, pilot, outcome.width if pilot.real else width, keep, solving)
+    return _assemble(network, exact, pilot, outcome.width if pilot.real else width, keep, solving)
 
 
 class _Pilot:
@@ -170,62 +170,63 @@ class _Pilot:
         real: bool,
     ):
         assert network.train.subset is not None
-        blocks, self.real, self.follows = network.per_sample.blocks, real, damping == "auto"
+        blocks, dtype = network.per_sample.blocks, network.dtype
+        self.real, self.follows = real, damping == "auto"
         small = {b.name for b in blocks if exact(b)}
-        few, size = self._few(network, small, seed)
-        self.sums, sums = timed(lambda: first_sums(blocks, few.roots(seed, ""), small), size)
+        net, size = self._draw_samples(network, small, seed)
+        self.sums, sums = timed(lambda: first_sums(blocks, net.roots(seed, ""), small), size)
         self.sum_bytes = float(sum(s.numel() * 8 for s in sums.values()))
         if real:
-            bases = unfitted(blocks, sums, network.dtype)
-            self.squares, squares = timed(lambda: square_sums(bases, few.roots(seed, "")), size)
+            bases = kronecker_bases(blocks, sums, dtype)
+            self.squares, squares = timed(lambda: square_sums(bases, net.roots(seed, "")), size)
             sums |= squares
-            left = left_to_learn(few, damping)
-            self.bases = fitted(
-                blocks, bases, sums, size, shift, left=left, spectral=True, dtype=network.dtype
+            to_learn = left_to_learn(net, damping)
+            self.bases = fit_bases(
+                blocks, bases, sums, size, shift, training=to_learn, spectral=True, dtype=dtype
             )
         else:
-            self.bases = {b.name: _stand_in(b, exact(b), network.dtype) for b in blocks}
+            self.bases = {b.name: _stand_in(b, exact(b), dtype) for b in blocks}
             factored = {n: b for n, b in self.bases.items() if n not in small}
-            self.squares, _ = timed(lambda: square_sums(factored, few.roots(seed, "")), size)
+            self.squares, _ = timed(lambda: square_sums(factored, net.roots(seed, "")), size)
         self.squares *= len(small) < len(blocks)  # a pass that is not made otherwise
-        whole = GradientEncoding(self.bases, {n: torch.arange(0) for n in self.bases}, 1.0)
-        self.rows, _ = timed(lambda: list(whole.rows_of(few)), size)
+        encoder = GradientEncoding(self.bases, {n: torch.arange(0) for n in self.bases}, 1.0)
+        self.rows, _ = timed(lambda: list(encoder.rows_of(net)), size)
 
-    def _few(
+    def _draw_samples(
         self, network: TrainedNetwork, small: set[str], seed: int
     ) -> tuple[TrainedNetwork, int]:
-        """The network with the samples to go through, and how many: as many as seconds allow."""
+        """Return the network with the samples to go through, and their number: as seconds allow."""
         assert network.train.subset is not None
         order = np.random.default_rng(seed).permutation(network.n)
 
-        def of(size: int) -> TrainedNetwork:
+        def draw(size: int) -> TrainedNetwork:
             assert network.train.subset is not None
-            drawn = network.train.subset(np.sort(order[:size]).tolist())
-            return replace(network, train=drawn, n=size, progress=silent)
+            subset = network.train.subset(np.sort(order[:size]).tolist())
+            return replace(network, train=subset, n=size, progress=silent)
 
         size = min(FEWEST_TIMED, network.n)
-        first = next(of(size).roots(seed, ""))  # so that nothing is timed that happens once
-        self.held = held_bytes(first)
-        self.vectors = len(list(of(1).roots(seed, "")))
-        each, _ = timed(
-            lambda: first_sums(network.per_sample.blocks, of(size).roots(seed, ""), small), size
+        roots = next(draw(size).roots(seed, ""))  # so that nothing is timed that happens once
+        self.held = held_bytes(roots)
+        self.vectors = len(list(draw(1).roots(seed, "")))
+        per_sample, _ = timed(
+            lambda: first_sums(network.per_sample.blocks, draw(size).roots(seed, ""), small), size
         )
-        size = min(network.n, N_TIMED, max(size, int(LONGEST_TIMED / each)))
-        return of(size), size
+        size = min(network.n, N_TIMED, max(size, int(LONGEST_TIMED / per_sample)))
+        return draw(size), size
 
 
 def _stand_in(block: Block, exact: bool, dtype: torch.dtype) -> BlockBasis:
-    """A basis that costs what the block's own will: no rotation at all."""
+    """Return a basis that costs what the block's own will: no rotation at all."""
     values = torch.ones(block.shape, dtype=torch.float64)
     if exact:
         return BlockBasis(block, torch.eye(block.size, dtype=dtype), None, None, values.flatten())
-    left, right = (
+    rows_axes, columns_axes = (
         torch.eye(side, dtype=dtype) if 1 < side <= LARGEST_SIDE else None for side in block.shape
     )
-    return BlockBasis(block, None, left, right, values)
+    return BlockBasis(block, None, rows_axes, columns_axes, values)
 
 
-def _planned(
+def _assemble(
     network: TrainedNetwork,
     exact: Callable[[Block], bool],
     pilot: _Pilot,
@@ -238,38 +239,38 @@ def _planned(
     fitted_to = min(n, MOST_FITTED)
     scratch = pilot.sum_bytes * n_parts(fitted_to, pilot.sum_bytes)
     # On disk eigenvalues are float64.
-    kept = [kept_bytes(b, exact(b), itemsize) + 8.0 * b.size * exact(b) for b in blocks]
-    each = np.array(kept)
+    sizes = [kept_bytes(b, exact(b), itemsize) + 8.0 * b.size * exact(b) for b in blocks]
+    block_bytes = np.array(sizes)
     rows = _row_bytes(network, width, keep)
     # Gradients for self-influence, and of what training left to learn.
-    more = (network.own_loss is not None) + pilot.follows
-    judged = 2 * (min(n, N_SAMPLES) + min(n // 4, N_QUERIES))  # gradients, in both ways
-    passing = fitted_to * (pilot.sums + pilot.squares) + (n + judged) * pilot.rows + solving
+    extra = (network.own_loss is not None) + pilot.follows
+    n_compared = 2 * (min(n, N_SAMPLES) + min(n // 4, N_QUERIES))  # gradients, in both ways
+    passing = fitted_to * (pilot.sums + pilot.squares) + (n + n_compared) * pilot.rows + solving
     rounds = 1 + (pilot.squares > 0)
-    towards = itemsize * 2.0 * N_QUERIES * sum(b.size for b in blocks)
-    fitting = max(curvature_bytes(blocks, exact), float(each.sum()) + towards)
+    q_bytes = itemsize * 2.0 * N_QUERIES * sum(b.size for b in blocks)
+    fitting = max(curvature_bytes(blocks, exact), float(block_bytes.sum()) + q_bytes)
     compared = {"bfloat16" if has_bfloat16() else "float32": 2.0 * width * n}
     return IndexPlan(
         **blocks_of(network, exact),
-        bytes=each,
+        bytes=block_bytes,
         width=width,
         is_most=not pilot.real,
         keep=keep,
         row_bytes=rows,
-        curvature_bytes=float(each.sum()),
+        curvature_bytes=float(block_bytes.sum()),
         scratch_bytes=scratch,
-        passes=fitted_to * rounds * (1 + pilot.vectors) + 2 * (n + judged) + n * more,
+        passes=fitted_to * rounds * (1 + pilot.vectors) + 2 * (n + n_compared) + n * extra,
         peak_bytes=weights + pilot.held + formed + fitting,
-        seconds=passing + seconds_of({"bytes": scratch + float(each.sum()) + rows}),
+        seconds=passing + seconds_of({"bytes": scratch + float(block_bytes.sum()) + rows}),
         gradient_seconds=pilot.rows,
         effect_seconds=seconds_of(compared | {"values": LARGEST_VALUES * n}),
     )
 
 
 def _row_bytes(network: TrainedNetwork, width: int, keep: str) -> float:
-    """Bytes of all rows, in whole chunks: numbers, scale, length and id."""
+    """Return the bytes of all rows, in whole chunks: numbers, scale, length and id."""
     n, row = network.n, width * np.dtype(PRECISIONS[keep]).itemsize
     ids = network.train.ids
-    named = 8 if ids is None else as_kept(ids).nbytes / n
+    id_bytes = 8 if ids is None else encode_ids(ids).nbytes / n
     chunk = samples_of_chunk(n, row)
-    return float(ceil(n / chunk) * chunk * (row + 4 + 8 + named))
+    return float(ceil(n / chunk) * chunk * (row + 4 + 8 + id_bytes))

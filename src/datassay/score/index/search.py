@@ -24,7 +24,7 @@ ROWS_AT_ONCE, GROUPED, FEW = 8192, 16, 256
 def blocks(
     segments: Sequence[Segment], progress: Progress, step: str
 ) -> Iterator[tuple[int, Float[Tensor, "b width"]]]:
-    """All rows, chunk by chunk: the position of its first sample, and its rows."""
+    """Yield all rows, chunk by chunk: the position of the chunk's first sample, and its rows."""
     total, start = sum(s.n for s in segments), 0
     hold = 4 * total * segments[0].width < HELD_SHARE * available_memory()
     for segment in segments:
@@ -36,75 +36,75 @@ def blocks(
 
 def largest(
     segments: Sequence[Segment],
-    asked: Float[Tensor, "m width"],
+    q_rows: Float[Tensor, "m width"],
     scale: float,
     top: int,
     progress: Progress,
 ) -> tuple[TopEffects, Float[np.ndarray, " n"]]:
-    """The samples that raise and lower each query most, and each sample's sum over all queries."""
+    """Find the samples that raise and lower each query most, and each sample's sum of effects."""
     # asked: rows of the queries. scale: of an effect −scale cᵢᵀcⱼ.
     # Cost: 2 n m width operations, and the rows read once. Where the processor multiplies bfloat16
     # itself, they are compared in that first, and a quarter more samples than are asked for once
     # more in float32.
-    n, m = sum(s.n for s in segments), len(asked)
-    keep, fast = min(top, n), m >= FEW and has_bfloat16()
-    kept = min(n, keep + keep // 4 + 1) if fast else keep
-    best = [_Best(m, kept, largest=side) for side in (True, False)]
-    total, towards = np.empty(n), asked.double().sum(0).float()
-    given = asked * -scale
-    compared = given.bfloat16() if fast else given
+    n, m = sum(s.n for s in segments), len(q_rows)
+    keep, is_fast = min(top, n), m >= FEW and has_bfloat16()
+    n_candidates = min(n, keep + keep // 4 + 1) if is_fast else keep
+    sides = [_Best(m, n_candidates, largest=side) for side in (True, False)]
+    total, towards = np.empty(n), q_rows.double().sum(0).float()
+    scaled = q_rows * -scale
+    operand = scaled.bfloat16() if is_fast else scaled
     parts = blocks(segments, progress, "compare with the index")
-    for start, rows in _many(parts) if m >= FEW else parts:
+    for start, rows in _merge_chunks(parts) if m >= FEW else parts:
         total[start : start + len(rows)] = -scale * (rows @ towards).double().numpy()
-        with_ = rows.bfloat16() if fast else rows
-        for first in range(0, m, QUERY_GROUP):
-            part = slice(first, first + QUERY_GROUP)
-            effect = (compared[part] @ with_.T).float()
-            for side in best:
-                side.see(part, effect, start)
-    if fast:
-        for start, rows in _many(blocks(segments, progress, "compare the largest again")):
-            for side in best:
-                side.again(start, rows, given)
-    (raising, who), (lowering, whom) = (side.found(keep) for side in best)
-    return TopEffects(who, raising, whom, lowering), total
+        factor = rows.bfloat16() if is_fast else rows
+        for begin in range(0, m, QUERY_GROUP):
+            queries = slice(begin, begin + QUERY_GROUP)
+            effect = (operand[queries] @ factor.T).float()
+            for side in sides:
+                side.update(queries, effect, start)
+    if is_fast:
+        for start, rows in _merge_chunks(blocks(segments, progress, "compare the largest again")):
+            for side in sides:
+                side.recompute(start, rows, scaled)
+    (raising, raising_idx), (lowering, lowering_idx) = (side.sorted_best(keep) for side in sides)
+    return TopEffects(raising_idx, raising, lowering_idx, lowering), total
 
 
-def _many(
-    parts: Iterator[tuple[int, Float[Tensor, "b width"]]],
+def _merge_chunks(
+    chunks: Iterator[tuple[int, Float[Tensor, "b width"]]],
 ) -> Iterator[tuple[int, Float[Tensor, "b width"]]]:
-    """Neighbouring chunks together."""
-    held: list[Tensor] = []
+    """Concatenate neighbouring chunks."""
+    pending: list[Tensor] = []
     start = 0
-    for first, rows in parts:
-        start = start if held else first
-        held.append(rows)
-        if sum(map(len, held)) >= ROWS_AT_ONCE:
-            yield start, torch.cat(held)
-            held = []
-    if held:
-        yield start, torch.cat(held)
+    for position, rows in chunks:
+        start = start if pending else position
+        pending.append(rows)
+        if sum(map(len, pending)) >= ROWS_AT_ONCE:
+            yield start, torch.cat(pending)
+            pending = []
+    if pending:
+        yield start, torch.cat(pending)
 
 
 def has_bfloat16() -> bool:
-    """Whether the processor has instructions for products in bfloat16."""
+    """Return whether the processor has instructions for products in bfloat16."""
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
-def _extreme(
+def _topk(
     effect: Float[Tensor, "q b"], keep: int, *, largest: bool
 ) -> tuple[Float[Tensor, "q keep"], Tensor]:
-    """Like `topk` along rows: the best are in those groups whose best one is among the best."""
+    """Return `topk` along rows, searched only in groups whose best values are among the best."""
     q, b = effect.shape
-    whole = b // GROUPED * GROUPED
-    if whole // GROUPED < 2 * keep:
+    n_grouped = b // GROUPED * GROUPED
+    if n_grouped // GROUPED < 2 * keep:
         return effect.topk(keep, 1, largest=largest)
-    grouped = effect[:, :whole].view(q, GROUPED, whole // GROUPED)
-    best = grouped.amax(1) if largest else grouped.amin(1)
-    groups = best.topk(keep, 1, largest=largest).indices
-    inside = groups[:, None] + torch.arange(GROUPED)[:, None] * (whole // GROUPED)
-    rest = torch.arange(whole, b).expand(q, -1)
-    index = torch.cat([inside.flatten(1), rest], 1)
+    grouped = effect[:, :n_grouped].view(q, GROUPED, n_grouped // GROUPED)
+    extremes = grouped.amax(1) if largest else grouped.amin(1)
+    groups = extremes.topk(keep, 1, largest=largest).indices
+    members = groups[:, None] + torch.arange(GROUPED)[:, None] * (n_grouped // GROUPED)
+    tail = torch.arange(n_grouped, b).expand(q, -1)
+    index = torch.cat([members.flatten(1), tail], 1)
     result, order = effect.gather(1, index).topk(keep, 1, largest=largest)
     return result, index.gather(1, order)
 
@@ -116,28 +116,28 @@ class _Best:
         self._largest, self._keep = largest, keep
         fill = -torch.inf if largest else torch.inf
         self._values = torch.full((m, keep), fill)
-        self._where = torch.zeros(m, keep, dtype=torch.int64)
+        self._positions = torch.zeros(m, keep, dtype=torch.int64)
 
-    def see(self, part: slice, effect: Float[Tensor, "q b"], start: int) -> None:
-        """Effects of the samples from `start` on."""
-        result, index = _extreme(effect, min(self._keep, effect.shape[1]), largest=self._largest)
-        values = torch.cat([self._values[part], result], 1)
-        where = torch.cat([self._where[part], index + start], 1)
-        self._values[part], order = values.topk(self._keep, 1, largest=self._largest)
-        self._where[part] = where.gather(1, order)
+    def update(self, queries: slice, effect: Float[Tensor, "q b"], start: int) -> None:
+        """Keep the best of the former values and of the effects of the samples from `start` on."""
+        result, index = _topk(effect, min(self._keep, effect.shape[1]), largest=self._largest)
+        values = torch.cat([self._values[queries], result], 1)
+        positions = torch.cat([self._positions[queries], index + start], 1)
+        self._values[queries], order = values.topk(self._keep, 1, largest=self._largest)
+        self._positions[queries] = positions.gather(1, order)
 
-    def again(
-        self, start: int, rows: Float[Tensor, "b width"], asked: Float[Tensor, "m width"]
+    def recompute(
+        self, start: int, rows: Float[Tensor, "b width"], scaled: Float[Tensor, "m width"]
     ) -> None:
-        """Those of them that are among the samples from `start` on, in float32."""
-        here = (self._where >= start) & (self._where < start + len(rows))
-        query, position = here.nonzero(as_tuple=True)
-        sample = self._where[query, position] - start
-        for part in torch.arange(len(query)).split(PAIRS):
-            products = torch.linalg.vecdot(asked[query[part]], rows[sample[part]])
-            self._values[query[part], position[part]] = products
+        """Update, in float32, the kept values of the samples in `rows`, which begin at `start`."""
+        in_rows = (self._positions >= start) & (self._positions < start + len(rows))
+        query, position = in_rows.nonzero(as_tuple=True)
+        sample = self._positions[query, position] - start
+        for pairs in torch.arange(len(query)).split(PAIRS):
+            products = torch.linalg.vecdot(scaled[query[pairs]], rows[sample[pairs]])
+            self._values[query[pairs], position[pairs]] = products
 
-    def found(self, keep: int) -> tuple[np.ndarray, np.ndarray]:
-        """Values and positions, [m, keep]."""
+    def sorted_best(self, keep: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return values and positions, [m, keep]."""
         values, order = self._values.topk(keep, 1, largest=self._largest)
-        return values.double().numpy(), self._where.gather(1, order).numpy()
+        return values.double().numpy(), self._positions.gather(1, order).numpy()

@@ -61,8 +61,8 @@ def _put(shared: tuple[FeatureStore, Work], chunk: Chunk) -> None:
         store.put(chunk.number, work(chunk))
 
 
-def removed(location: str) -> None:
-    """Delete a folder of an index; one that is not there stays so."""
+def remove_folder(location: str) -> None:
+    """Delete a folder of an index, if there is one."""
     files, root = file_system(location)
     if files.exists(root):
         files.rm(root, recursive=True)
@@ -95,29 +95,29 @@ class RowWork:
     ids: np.ndarray
 
     def arrays(self, chunk: Chunk) -> dict[str, np.ndarray]:
-        """Rows, their scales, squared lengths and ids, computed."""
+        """Compute a chunk's rows, their scales, squared lengths and ids."""
         assert self.samples.subset is not None
-        few = self.samples.subset(range(chunk.start, chunk.stop))
-        network = replace(self.network, train=few, removed=None, progress=silent)
+        chunk_samples = self.samples.subset(range(chunk.start, chunk.stop))
+        network = replace(self.network, train=chunk_samples, removed=None, progress=silent)
         results = list(self.encoding.rows_of(network))
-        drawn = weights_at(few, 0, len(chunk))  # a sample drawn twice weighs two
-        every = torch.cat([r for r, _ in results])
-        rows, scale = quantised(every * drawn.to(every)[:, None], self.precision)
-        lengths = torch.cat([lengths for _, lengths in results]).cpu().numpy() * drawn.numpy()
+        weight = weights_at(chunk_samples, 0, len(chunk))  # a sample drawn twice weighs two
+        all_rows = torch.cat([r for r, _ in results])
+        rows, scale = quantise(all_rows * weight.to(all_rows)[:, None], self.precision)
+        lengths = torch.cat([lengths for _, lengths in results]).cpu().numpy() * weight.numpy()
         return {ROWS: rows, SCALE: scale, LENGTH: lengths, IDS: self.ids[chunk.samples]}
 
 
-def quantised(
+def quantise(
     rows: Float[Tensor, "b width"], precision: str
 ) -> tuple[np.ndarray, Float[np.ndarray, " b"]]:
-    """Rows divided by their scales, and the scales: a row's largest value (over 127 of int8)."""
+    """Divide rows by their scales, each a row's largest value (over 127 of int8); return both."""
     largest = rows.abs().amax(1) if rows.shape[1] else rows.new_zeros(len(rows))
     scale = torch.where(largest > 0, largest, 1.0).float()
     if precision == "int8":
         scale = scale / LARGEST
         return (rows / scale[:, None]).round().to(torch.int8).cpu().numpy(), scale.cpu().numpy()
-    kept = (rows / scale[:, None]).cpu().numpy().astype(PRECISIONS[precision])
-    return kept, scale.cpu().numpy()
+    numbers = (rows / scale[:, None]).cpu().numpy().astype(PRECISIONS[precision])
+    return numbers, scale.cpu().numpy()
 
 
 class Segment:
@@ -132,12 +132,12 @@ class Segment:
     @property
     def ids(self) -> np.ndarray:
         """[n], integers or texts."""
-        return decoded(self._whole(IDS))
+        return decoded(self._read_all(IDS))
 
     @property
     def lengths(self) -> Float[np.ndarray, " n"]:
         """‖c‖² of every sample, of all its coordinates, at the temperature of self-influence."""
-        return self._whole(LENGTH)
+        return self._read_all(LENGTH)
 
     @property
     def width(self) -> int:
@@ -151,17 +151,17 @@ class Segment:
         return self.n * (width * dtype.itemsize + 4)
 
     def rows(self, chunk: Chunk, *, hold: bool) -> Float[Tensor, "b width"]:
-        """Rows of a chunk, in float32, not to be changed; `hold` keeps them for the next time."""
-        held = self._held.get(chunk.number)
-        if held is not None:
-            return held
+        """Return a chunk's rows in float32, to be read only; `hold` keeps them for later."""
+        rows = self._held.get(chunk.number)
+        if rows is not None:
+            return rows
         scale = torch.from_numpy(self.store.get(chunk.number, SCALE))
         rows = torch.from_numpy(self.store.get(chunk.number, ROWS)).float() * scale[:, None]
         if hold:
             self._held[chunk.number] = rows
         return rows
 
-    def _whole(self, name: str) -> np.ndarray:
+    def _read_all(self, name: str) -> np.ndarray:
         return np.concatenate([self.store.get(c.number, name) for c in self.store.chunks])
 
 
@@ -173,9 +173,9 @@ def segment_store(
     width: int,
     precision: str,
     ids: np.ndarray,
-    free: Mapping[str, object],
+    extra: Mapping[str, object],
 ) -> FeatureStore:
-    """Open or create the store of n rows of a segment; another run or damage is refused."""
+    """Open or create the store of a segment's n rows; raise if it is of another run or damaged."""
     check_precision(precision)
     dtype = np.dtype(PRECISIONS[precision])
     chunk = samples_of_chunk(n, width * dtype.itemsize)
@@ -185,40 +185,40 @@ def segment_store(
         LENGTH: ((), np.dtype(np.float64)),
         IDS: (ids.shape[1:], ids.dtype),
     }
-    kept = {name: [list(shape), d.str] for name, (shape, d) in arrays.items()}
-    noted = {THREADS: torch.get_num_threads(), "arrays": kept, **free}
-    return FeatureStore(_place(location, number), run, Layout({"train": n}, arrays, chunk), noted)
+    shapes = {name: [list(shape), d.str] for name, (shape, d) in arrays.items()}
+    meta = {THREADS: torch.get_num_threads(), "arrays": shapes, **extra}
+    return FeatureStore(_place(location, number), run, Layout({"train": n}, arrays, chunk), meta)
 
 
 def samples_of_chunk(n: int, row_bytes: int) -> int:
     """Samples per chunk: as equal as can be, since the last replaces a whole."""
-    most = max(1, min(MOST_SAMPLES, CHUNK_BYTES // max(1, row_bytes), n))
-    return ceil(n / ceil(n / most))
+    limit = max(1, min(MOST_SAMPLES, CHUNK_BYTES // max(1, row_bytes), n))
+    return ceil(n / ceil(n / limit))
 
 
-def note_parts(location: str, of: str) -> None:
+def note_parts(location: str, index_digest: str) -> None:
     """Write down which parts of an index are finished, so that one that goes later is missed."""
     # An appending that was finished and not written down is so by the next one.
-    runs, noted = [], noted_parts(location) or []
+    runs, noted_runs = [], noted_parts(location) or []
     while (manifest := segment_manifest(location, len(runs))) is not None:
-        is_own = manifest["run"].get("of") == of
+        is_own = manifest["run"].get("of") == index_digest
         if not is_own or stored_segment(location, len(runs), manifest).unfinished():
             break
         runs.append(digest_of_values(manifest["run"]))
-    if len(runs) > len(noted):
-        content = json.dumps(sealed({"run": {"of": of}, PARTS: runs})).encode()
+    if len(runs) > len(noted_runs):
+        content = json.dumps(sealed({"run": {"of": index_digest}, PARTS: runs})).encode()
         with writing(location):
             write_new(f"{location}/{PARTS}", PARTS_FILE, content, replace=True)
 
 
 def noted_parts(location: str) -> list[str] | None:
-    """The digests of what each part belongs to; None where nothing was finished yet."""
+    """Return the digests of what each part belongs to; None where nothing was finished yet."""
     noted = read_manifest(f"{location}/{PARTS}", PARTS_FILE, unsealed)
     return None if noted is None else noted[PARTS]
 
 
 def check_positions(samples: Batches, name: str) -> None:
-    """Refuse samples that are only iterated."""
+    """Raise if samples can only be iterated."""
     if samples.subset is None:
         raise DataError(
             f"{name} must be samples that have positions; these are iterated. Give a list, a "
@@ -227,34 +227,34 @@ def check_positions(samples: Batches, name: str) -> None:
 
 
 def check_precision(precision: str) -> None:
-    """Refuse a type of rows that is none of PRECISIONS."""
+    """Raise if a type of rows is not in PRECISIONS."""
     if precision not in PRECISIONS:
         names = ", ".join(map(repr, PRECISIONS))
         raise SettingError(f"keep must be one of {names}; got {precision!r}.")
 
 
 def segment_manifest(location: str, number: int) -> dict | None:
-    """What a segment belongs to; None where there is none."""
+    """Return what a segment belongs to; None where there is none."""
     return features_manifest(_place(location, number))
 
 
 def stored_segment(location: str, number: int, manifest: dict) -> FeatureStore:
-    """A segment's store, as it was made."""
-    free, run = manifest["free"], manifest["run"]
-    arrays = {name: (tuple(shape), np.dtype(d)) for name, (shape, d) in free["arrays"].items()}
+    """Open a segment's store as it was made."""
+    meta, run = manifest["free"], manifest["run"]
+    arrays = {name: (tuple(shape), np.dtype(d)) for name, (shape, d) in meta["arrays"].items()}
     layout = Layout(run["samples"], arrays, run["chunk"])
-    return FeatureStore(_place(location, number), own_run(manifest), layout, free)
+    return FeatureStore(_place(location, number), own_run(manifest), layout, meta)
 
 
 def _place(location: str, number: int) -> str:
     return f"{location}/rows-{number}"
 
 
-def as_kept(ids: np.ndarray) -> np.ndarray:
-    """Ids as a store keeps them: integers or bytes."""
+def encode_ids(ids: np.ndarray) -> np.ndarray:
+    """Encode ids as a store keeps them: integers or bytes."""
     return encoded({"train": ids})["train"]
 
 
 def own_run(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What a store belongs to, without the entries that every store adds."""
+    """Return what a store belongs to, without the entries that every store adds."""
     return {k: v for k, v in manifest["run"].items() if k not in ("format", "chunk", "samples")}

@@ -69,36 +69,36 @@ class BlockBasis:
     unturned: Tensor | None = None
 
     def coordinates(
-        self, uses: list[Use], chosen: Tensor | None = None
+        self, uses: list[Use], row_idx: Tensor | None = None
     ) -> tuple[Float[Tensor, "b p"], Tensor | None]:
-        """Gradients in the basis."""
+        """Return gradients in the basis, [b, p], and the weights' rows that p is of; None: all."""
         rows = self.block.shape[0]
         if self.whole is not None:
             return matrix(uses, rows).flatten(1) @ self.whole, None
         turned = rotate(uses, self.left, self.right)
-        chosen = used_rows(turned) if chosen is None and self.left is None else chosen
-        if chosen is None:
+        row_idx = used_rows(turned) if row_idx is None and self.left is None else row_idx
+        if row_idx is None:
             return matrix(turned, rows).flatten(1), None
-        return matrix(restrict(turned, chosen), len(chosen)).flatten(1), chosen
+        return matrix(restrict(turned, row_idx), len(row_idx)).flatten(1), row_idx
 
     def inverse(self, rows: Tensor | None = None) -> Float[Tensor, " p"]:
-        """1 / (λ + damping), or the response, flat; 0 where both are 0. `rows` None: all."""
+        """Return 1 / (λ + damping), or the response, flat; 0 where both are 0. `rows` None: all."""
         if self.response is not None:
             return (self.response if rows is None else self.response[rows]).flatten()
         total = self.eigenvalues + self.damping
         total = (total if rows is None else total[rows.to(total.device)]).flatten()
         return torch.where(total > 0, 1 / torch.where(total > 0, total, 1.0), 0.0)
 
-    def forth(self, gradients: Float[Tensor, "b size"]) -> Float[Tensor, "b size"]:
-        """From the weights' own axes to coordinates, flat."""
+    def to_basis(self, gradients: Float[Tensor, "b size"]) -> Float[Tensor, "b size"]:
+        """Transform from the weights' own axes to coordinates, flat."""
         if self.whole is not None:
             return gradients @ self.whole
         result = gradients.view(-1, *self.block.shape)
         result = result if self.left is None else self.left.T @ result
         return (result if self.right is None else result @ self.right).flatten(1)
 
-    def back(self, coordinates: Float[Tensor, "b size"]) -> Float[Tensor, "b size"]:
-        """From coordinates to the weights' own axes: the inverse of `forth`."""
+    def to_weights(self, coordinates: Float[Tensor, "b size"]) -> Float[Tensor, "b size"]:
+        """Transform from coordinates to the weights' own axes: the inverse of `to_basis`."""
         if self.whole is not None:
             result = coordinates @ self.whole.T
         else:
@@ -129,9 +129,9 @@ def block_bases(
     spectral: bool = False,
     dtype: torch.dtype = torch.float32,
     metrics: Mapping[str, Metric] = NO_METRICS,
-    left: ShortTraining | None = None,
+    training: ShortTraining | None = None,
 ) -> dict[str, BlockBasis]:
-    """Each block's basis; blocks without any curvature are left out."""
+    """Fit each block's basis, leaving out blocks without any curvature."""
     # roots: each pass yields gradients J_iᵀ v with Σ v vᵀ = S_i, or its mean. shift: of
     # `penalties`. spectral: eigenvectors of exact blocks, instead of a Cholesky factor: ten times
     # slower. metrics: D and Λ; bases are of √D H √D + Λ then. left: to learn, which adds to the
@@ -140,37 +140,38 @@ def block_bases(
     # blocks; rows³ + columns³ for factored ones. A block's λ twice, and size² or rows² + columns².
     # Source: George et al. (2018), EK-FAC. Damping by block as Grosse et al. (2023). Deviates:
     # blocks that are small enough are exact; scales of norms, biases and embeddings have theirs.
-    small = {block.name for block in blocks if exact(block)}
-    sums = first_sums(blocks, roots(), small)
-    bases = unfitted(blocks, sums, dtype, metrics)
+    sums = first_sums(blocks, roots(), {block.name for block in blocks if exact(block)})
+    bases = kronecker_bases(blocks, sums, dtype, metrics)
     sums |= square_sums(bases, roots()) if bases else {}
-    return fitted(blocks, bases, sums, n, shift, metrics, left, spectral=spectral, dtype=dtype)
+    return fit_bases(
+        blocks, bases, sums, n, shift, metrics, training, spectral=spectral, dtype=dtype
+    )
 
 
-def fitted(
+def fit_bases(
     blocks: list[Block],
     bases: dict[str, BlockBasis],
     sums: Sums,
     n: int,
     shift: Mapping[str, tuple[float, float]],
     metrics: Mapping[str, Metric] = NO_METRICS,
-    left: ShortTraining | None = None,
+    training: ShortTraining | None = None,
     *,
     spectral: bool,
     dtype: torch.dtype,
 ) -> dict[str, BlockBasis]:
-    """Bases from sums over all samples."""
+    """Fit bases from sums over all samples."""
     for name, basis in bases.items():
         basis.eigenvalues = sums.pop((name, SQUARES)) / n
         if basis.unturned is not None:
             basis.eigenvalues *= basis.unturned.to(basis.eigenvalues)
     hessians = {b.name: sums.pop((b.name, GRAM)).div_(n) for b in blocks if (b.name, GRAM) in sums}
-    if left is not None:
-        more = left.found(_along(left.gradients, bases, hessians, shift))
-        shift = {name: (share, decay + more) for name, (share, decay) in shift.items()}
+    if training is not None:
+        added = training.solve(_along(training.gradients, bases, hessians, shift))
+        shift = {name: (share, decay + added) for name, (share, decay) in shift.items()}
     for name, basis in bases.items():
-        own = float(metrics[name].decay.mean()) if name in metrics else 0.0
-        basis.damping = _damping(basis.eigenvalues, shift[name]) + own
+        mean_decay = float(metrics[name].decay.mean()) if name in metrics else 0.0
+        basis.damping = _damping(basis.eigenvalues, shift[name]) + mean_decay
     for block in blocks:
         if block.name in hessians:
             fit = partial(_spectral, metric=metrics.get(block.name)) if spectral else _exact
@@ -185,11 +186,11 @@ def _along(
     hessians: Mapping[str, Tensor],
     shift: Mapping[str, tuple[float, float]],
 ) -> Iterator[tuple[Float[Tensor, " q"], Float[Tensor, " q"]]]:
-    """Each block's damped eigenvalues, and squares of a gradient along them."""
+    """Yield each block's damped eigenvalues, and squares of a gradient along them."""
     for name, basis in bases.items():
         flat = gradients[name].flatten()[None]
         sides = [side for side in (basis.left, basis.right) if side is not None]
-        along = basis.forth(flat.to(sides[0]) if sides else flat)[0].double().square().cpu()
+        along = basis.to_basis(flat.to(sides[0]) if sides else flat)[0].double().square().cpu()
         values = basis.eigenvalues.flatten().double().cpu()
         yield values + _damping(values, shift[name]), along
     for name, hessian in hessians.items():
@@ -198,40 +199,40 @@ def _along(
 
 
 def _damping(values: Tensor, penalty: tuple[float, float]) -> float:
-    """Of a block, by its eigenvalues, or by its diagonal, which has their mean."""
+    """Return a block's damping, by its eigenvalues or by its diagonal, which has the same mean."""
     return penalty[0] * float(values.mean()) + penalty[1]
 
 
 def first_sums(blocks: list[Block], gradients: Iterable[Gradients], small: set[str]) -> Sums:
-    """Gram matrices of exact blocks, Kronecker factors of others, in float64: parts add up."""
+    """Sum Gram matrices of exact blocks, Kronecker factors of others, in float64: parts add up."""
     sums: Sums = {}
     waiting: dict[str, list[Tensor]] = {}
     shapes = {block.name: block.shape for block in blocks}
-    for result in gradients:
-        for name, uses in result.items():
+    for batch in gradients:
+        for name, uses in batch.items():
             if name in small:
-                held = waiting.setdefault(name, [])
-                held.append(matrix(uses, shapes[name][0]).flatten(1))
+                pending = waiting.setdefault(name, [])
+                pending.append(matrix(uses, shapes[name][0]).flatten(1))
                 # Many rows a product: it costs size² to add one up in float64.
-                if sum(map(len, held)) >= held[0].shape[1]:
+                if sum(map(len, pending)) >= pending[0].shape[1]:
                     _add(sums, (name, GRAM), _gram(waiting.pop(name)))
             else:
                 for side, sum_ in zip(SIDES, second_moments(uses, LARGEST_SIDE), strict=True):
                     if sum_ is not None and len(sum_) > 1:
                         _add(sums, (name, side), sum_)
                 sums.setdefault((name, SQUARES), torch.zeros(shapes[name], dtype=torch.float64))
-    for name, held in waiting.items():
-        _add(sums, (name, GRAM), _gram(held))
+    for name, pending in waiting.items():
+        _add(sums, (name, GRAM), _gram(pending))
     return sums
 
 
-def unfitted(
+def kronecker_bases(
     blocks: list[Block],
     sums: Sums,
     dtype: torch.dtype,
     metrics: Mapping[str, Metric] = NO_METRICS,
 ) -> dict[str, BlockBasis]:
-    """Kronecker bases of the blocks that are not exact, still without eigenvalues."""
+    """Return Kronecker bases of the blocks that are not exact, still without eigenvalues."""
     results = {}
     for block in blocks:
         if (block.name, SQUARES) in sums:
@@ -239,22 +240,22 @@ def unfitted(
             metric = metrics.get(block.name)
             factors = [torch.ones(1)] * 2 if metric is None else metric.factors()
             pairs = zip(sides, factors, strict=True)
-            left, right = (None if s is None else _vectors(s, f, dtype) for s, f in pairs)
-            basis = BlockBasis(block, None, left, right, sums[block.name, SQUARES])
+            u_left, u_right = (None if s is None else _vectors(s, f, dtype) for s, f in pairs)
+            basis = BlockBasis(block, None, u_left, u_right, sums[block.name, SQUARES])
             if metric is not None:
-                basis.steps, basis.unturned = metric.parted(*(s is not None for s in sides))
+                basis.steps, basis.unturned = metric.split(*(s is not None for s in sides))
             results[block.name] = basis
     return results
 
 
 def _vectors(side: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
-    """Eigenvectors of a side in its part of D, times the root of that."""
+    """Return the eigenvectors of a side in its part of D, times the root of that part."""
     root = factor.flatten().sqrt().to(side)
     return (torch.linalg.eigh(side * root[:, None] * root)[1] * root[:, None]).to(dtype)
 
 
 def square_sums(bases: dict[str, BlockBasis], gradients: Iterable[Gradients]) -> Sums:
-    """Σ over samples of the squared coordinates, in float64."""
+    """Sum the squared coordinates over samples, in float64."""
     sums = {(n, SQUARES): torch.zeros(b.block.shape).double() for n, b in bases.items()}
     for batch in gradients:
         for basis, result, rows in gradient_coordinates(bases, batch):
@@ -267,13 +268,13 @@ def square_sums(bases: dict[str, BlockBasis], gradients: Iterable[Gradients]) ->
     return sums
 
 
-def _gram(held: list[Tensor]) -> Tensor:
-    rows = torch.cat(held)
+def _gram(batches: list[Tensor]) -> Tensor:
+    rows = torch.cat(batches)
     return (rows.T @ rows).double()
 
 
-def _add(sums: Sums, key: tuple[str, str], more: Tensor) -> None:
-    sums[key] = sums[key].add_(more) if key in sums else more
+def _add(sums: Sums, key: tuple[str, str], term: Tensor) -> None:
+    sums[key] = sums[key].add_(term) if key in sums else term
 
 
 def _spectral(
@@ -283,7 +284,7 @@ def _spectral(
     penalty: tuple[float, float],
     metric: Metric | None,
 ) -> BlockBasis:
-    """Eigenvectors of H, or of √D H √D + Λ, times √D."""
+    """Return the basis of eigenvectors of H, or of √D H √D + Λ, times √D."""
     steps = None if metric is None else metric.steps.flatten().to(hessian)
     root = torch.ones(1).to(hessian) if steps is None else steps.sqrt()
     hessian.mul_(root[:, None]).mul_(root)
@@ -291,9 +292,9 @@ def _spectral(
     if metric is not None:
         hessian.diagonal().add_(metric.decay.flatten().to(hessian))
     values, vectors = torch.linalg.eigh(hessian)
-    whole = (vectors * root[:, None]).to(dtype)
+    axes = (vectors * root[:, None]).to(dtype)
     # Positive semidefinite; rounding makes the smallest negative.
-    return BlockBasis(block, whole, None, None, values.clamp_min(0), damping, steps=steps)
+    return BlockBasis(block, axes, None, None, values.clamp_min(0), damping, steps=steps)
 
 
 def _exact(
@@ -302,7 +303,7 @@ def _exact(
     dtype: torch.dtype,
     penalty: tuple[float, float],
 ) -> BlockBasis:
-    """L⁻ᵀ of H + damping = L Lᵀ."""
+    """Return the basis L⁻ᵀ, where H + damping = L Lᵀ."""
     damping = _damping(hessian.diagonal(), penalty)
     ones = torch.ones(block.size, dtype=torch.float64)
     if not hessian.any() and not damping:
@@ -323,7 +324,7 @@ def _exact(
 def gradient_coordinates(
     bases: dict[str, BlockBasis], gradients: Gradients
 ) -> Iterator[tuple[BlockBasis, Float[Tensor, "b p"], Tensor | None]]:
-    """A batch's gradients in each block's basis."""
+    """Yield each block's basis with a batch's gradients in it, and their rows of the weights."""
     for name, basis in bases.items():
         if name in gradients:
             yield (basis, *basis.coordinates(gradients[name]))

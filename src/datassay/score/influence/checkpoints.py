@@ -32,7 +32,7 @@ STATE = "trainer_state.json"
 
 def with_checkpoints(request: Request, checkpoints: Any) -> Request:
     """Load the networks of a request."""
-    base = next((one for one in request.models if isinstance(one, nn.Module)), None)
+    base = next((model for model in request.models if isinstance(model, nn.Module)), None)
     if base is None:
         if not isinstance(request.models[0], str | os.PathLike | Mapping):
             unwrap(request.models[0])  # which says that it is no network
@@ -41,7 +41,7 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
             "Weights alone do not say which: [model, 'seed-1.safetensors', ...]."
         )
     notes: list[str] = []
-    models = [_network(base, one, notes) for one in _each(request.models)]
+    models = [_network(base, weights, notes) for weights in _list_checkpoints(request.models)]
     lr = request.settings.get("lr")
     if isinstance(lr, str) and lr != "trainer":
         raise SettingError(f"lr must be a number, one per checkpoint, or 'trainer'; got {lr!r}.")
@@ -49,11 +49,11 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
         raise SettingError("lr='trainer' needs checkpoints, folders that a Trainer wrote.")
     along_a_run = request.method in {"tracin", "segments"}
     if len(models) > 1 and (along_a_run or checkpoints is not None):
-        what = f"method {request.method!r} belongs" if along_a_run else "checkpoints belong"
-        raise SettingError(f"{what} to one training run; got {len(models)} models. Call for each.")
+        rule = f"method {request.method!r} belongs" if along_a_run else "checkpoints belong"
+        raise SettingError(f"{rule} to one training run; got {len(models)} models. Call for each.")
     if checkpoints is None:
         return replace(request, models=models, notes=tuple(notes))
-    networks = [_network(base, one, notes) for one in _each(checkpoints)]
+    networks = [_network(base, weights, notes) for weights in _list_checkpoints(checkpoints)]
     require(networks, "checkpoints", "hold at least 1 network", "none", remedy="Pass None for one.")
     if not along_a_run:
         return replace(request, models=networks, notes=tuple(notes))
@@ -61,8 +61,8 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
     if lr == "trainer" and request.method == "tracin":
         read = {"lr": learning_rates(checkpoints)}
     elif lr == "trainer":
-        read, reported = trainer_run(checkpoints, networks, request.clip)
-        notes += reported
+        read, run_notes = trainer_run(checkpoints, networks, request.clip)
+        notes += run_notes
     settings = {**request.settings, "checkpoints": networks, **read}
     return replace(request, models=models, settings=settings, notes=tuple(notes))
 
@@ -70,9 +70,9 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
 def trainer_run(
     checkpoints: Any, networks: Sequence[nn.Module], clip: float | None
 ) -> tuple[dict[str, Any], list[str]]:
-    """How a Trainer reached its checkpoints: settings of "segments"."""
-    folders = _each(checkpoints)
-    states = [_trainer_state(one) for one in folders]
+    """Read how a Trainer reached its checkpoints: settings of "segments", and notes."""
+    folders = _list_checkpoints(checkpoints)
+    states = [_trainer_state(folder) for folder in folders]
     steps = [int(state.get("global_step", 0)) for state in states]
     history = [e for e in states[-1].get("log_history", []) if e.get("step", 0) <= steps[-1]]
     updates, notes = _updates(folders, networks)
@@ -81,39 +81,39 @@ def trainer_run(
         rates = {s: u.lr for s, u in zip(steps, updates, strict=True)} | rates
     if not rates or not max(rates.values()) > 0:
         raise SettingError(
-            f"lr='trainer' needs a positive learning rate; {_named(folders[-1])} logged none. Give "
+            f"lr='trainer' needs a positive learning rate; {_name(folders[-1])} logged none. Give "
             "lr=[...] and steps=[...], one a checkpoint; logging_steps= logs more."
         )
     norms = {e["step"]: float(e["grad_norm"]) for e in history if e.get("grad_norm")}
-    most = 1.0 if clip is None else clip
-    kept = {step: min(1.0, most / norm) if most else 1.0 for step, norm in norms.items()}
-    if clip is None and min(kept.values(), default=1.0) < 1:
+    max_norm = 1.0 if clip is None else clip
+    factors = {step: min(1.0, max_norm / norm) if max_norm else 1.0 for step, norm in norms.items()}
+    if clip is None and min(factors.values(), default=1.0) < 1:
         notes.append(
             "gradients are taken as clipped at a norm of 1, the Trainer's default, which the "
             "folders do not say. Give the Trainer itself where max_grad_norm was another."
         )
-    time = _between(rates, steps) * _between(kept or {0: 1.0}, steps)
+    time = _interpolate(rates, steps) * _interpolate(factors or {0: 1.0}, steps)
     ends = zip([0, *steps], steps, strict=False)
     lr = [float(time[a:b].mean()) if b > a else 0.0 for a, b in ends]
     return {"steps": steps, "lr": lr, "optimizer": updates}, notes
 
 
-def _between(known: Mapping[int, float], steps: Sequence[int]) -> np.ndarray:
-    """A number at each update, from those that were logged."""
-    index = sorted(known)
-    return np.interp(np.arange(1, max(steps) + 1), index, [known[step] for step in index])
+def _interpolate(logged: Mapping[int, float], steps: Sequence[int]) -> np.ndarray:
+    """Interpolate logged numbers: return one at each update."""
+    index = sorted(logged)
+    return np.interp(np.arange(1, max(steps) + 1), index, [logged[step] for step in index])
 
 
 def _updates(
     folders: Sequence[Any], networks: Sequence[nn.Module]
 ) -> tuple[list[Update] | None, list[str]]:
-    """What each optimiser's state says; None where one is missing or unknown, with a note."""
-    without = [f for f in folders if not (Path(f) / OPTIMIZER).is_file()]
+    """Read each optimiser's state; return None and a note where one is missing or unknown."""
+    missing = [f for f in folders if not (Path(f) / OPTIMIZER).is_file()]
     try:
-        if not without:
+        if not missing:
             pairs = zip(folders, networks, strict=True)
             return [update_of(folder, network) for folder, network in pairs], []
-        why = f"{without[0]} has no {OPTIMIZER} (the Trainer's save_only_model=True leaves it out)"
+        why = f"{missing[0]} has no {OPTIMIZER} (the Trainer's save_only_model=True leaves it out)"
     except UnknownOptimizerError as error:
         why = str(error)
     return None, [f"the run is taken as plain gradient descent, its order is a guess: {why}"]
@@ -123,7 +123,7 @@ def _trainer_state(folder: Any) -> dict[str, Any]:
     file = Path(folder) / STATE if isinstance(folder, str | os.PathLike) else None
     if file is None or not file.is_file():
         raise SettingError(
-            f"lr='trainer' needs folders with a {STATE}; {_named(folder)} has none. Give "
+            f"lr='trainer' needs folders with a {STATE}; {_name(folder)} has none. Give "
             "lr=[...], one a checkpoint."
         )
     try:
@@ -134,66 +134,66 @@ def _trainer_state(folder: Any) -> dict[str, Any]:
 
 
 def learning_rates(checkpoints: Any) -> list[float]:
-    """Learning rate at each checkpoint of a Trainer, the last that it logged until then."""
+    """Return a Trainer's learning rate at each checkpoint, the last that it logged until then."""
     rates = []
-    for one in _each(checkpoints):
-        result = _trainer_state(one)
-        last = result.get("global_step", float("inf"))
-        logged = [e for e in result.get("log_history", []) if "learning_rate" in e]
-        known = [e["learning_rate"] for e in logged if e.get("step", 0) <= last]
-        if not known or not known[-1] > 0:
-            what = "is 0" if known else "was not logged"
+    for folder in _list_checkpoints(checkpoints):
+        state = _trainer_state(folder)
+        last_step = state.get("global_step", float("inf"))
+        logged = [e for e in state.get("log_history", []) if "learning_rate" in e]
+        lrs = [e["learning_rate"] for e in logged if e.get("step", 0) <= last_step]
+        if not lrs or not lrs[-1] > 0:
+            why = "is 0" if lrs else "was not logged"
             raise SettingError(
-                f"lr='trainer' needs a positive learning rate; that of {_named(one)} {what}. Give "
+                f"lr='trainer' needs a positive learning rate; that of {_name(folder)} {why}. Give "
                 "lr=[...], one a checkpoint, or leave this one out; logging_steps= logs more."
             )
-        rates.append(float(known[-1]))
+        rates.append(float(lrs[-1]))
     return rates
 
 
-def _named(one: Any) -> str:
-    return str(one) if isinstance(one, str | os.PathLike) else f"a {type(one).__name__}"
+def _name(source: Any) -> str:
+    return str(source) if isinstance(source, str | os.PathLike) else f"a {type(source).__name__}"
 
 
-def _each(given: Any) -> list[Any]:
-    """Checkpoints one by one; a run's folder is its checkpoints, in the order of training."""
-    if isinstance(given, nn.Module | Mapping):
-        return [given]
-    if isinstance(given, str | os.PathLike):
-        results = [p for p in Path(given).glob("checkpoint-*") if p.name[11:].isdigit()]
-        return sorted(results, key=lambda p: int(p.name[11:])) or [given]
-    if isinstance(given, Sequence):
-        return [inner for one in given for inner in _each(one)]
+def _list_checkpoints(source: Any) -> list[Any]:
+    """List checkpoints one by one; a run's folder is its checkpoints, in the order of training."""
+    if isinstance(source, nn.Module | Mapping):
+        return [source]
+    if isinstance(source, str | os.PathLike):
+        results = [p for p in Path(source).glob("checkpoint-*") if p.name[11:].isdigit()]
+        return sorted(results, key=lambda p: int(p.name[11:])) or [source]
+    if isinstance(source, Sequence):
+        return [inner for item in source for inner in _list_checkpoints(item)]
     raise SettingError(
         "checkpoints must be networks, state dicts, or paths of files and folders; got "
-        f"{given!r:.80}."
+        f"{source!r:.80}."
     )
 
 
-def _network(base: nn.Module, given: Any, notes: list[str]) -> nn.Module:
-    """A copy of the base with these weights, which of a file's is noted; a network as it is."""
-    if isinstance(given, nn.Module):
-        return given
+def _network(base: nn.Module, source: Any, notes: list[str]) -> nn.Module:
+    """Load weights into a copy of the base, noting which of a file's; return a network as it is."""
+    if isinstance(source, nn.Module):
+        return source
     network = copy.deepcopy(unwrap(base))
-    if isinstance(given, Mapping):
-        load_state(network, given, "the state dict")
-    elif Path(given).is_dir():
-        notes += _load_folder(network, Path(given))
+    if isinstance(source, Mapping):
+        load_state(network, source, "the state dict")
+    elif Path(source).is_dir():
+        notes += _load_folder(network, Path(source))
     else:
-        notes += load_weights(network, Path(given))
+        notes += load_weights(network, Path(source))
     return network
 
 
 def _load_folder(network: nn.Module, folder: Path) -> tuple[str, ...]:
-    """Weights of a folder as `save_pretrained` writes it; what `load_weights` says of them."""
-    adapter = _first(folder, ADAPTERS)
+    """Load weights of a folder as `save_pretrained` writes it; return `load_weights`' notes."""
+    adapter = _find_file(folder, ADAPTERS)
     if adapter is not None:
         _load_adapter(network, adapter)
         return ()
-    whole = _first(folder, WHOLE)
-    if whole is not None:
-        return load_weights(network, whole)
-    index = _first(folder, SHARDS)
+    file = _find_file(folder, WHOLE)
+    if file is not None:
+        return load_weights(network, file)
+    index = _find_file(folder, SHARDS)
     if index is None:
         raise ModelError(
             f"{folder} must hold {WHOLE[0]} or {ADAPTERS[0]}, or folders called checkpoint-*; it "
@@ -204,7 +204,7 @@ def _load_folder(network: nn.Module, folder: Path) -> tuple[str, ...]:
     return ()
 
 
-def _first(folder: Path, names: Sequence[str]) -> Path | None:
+def _find_file(folder: Path, names: Sequence[str]) -> Path | None:
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
@@ -218,14 +218,14 @@ def _load_adapter(network: nn.Module, file: Path) -> None:
             f"{file} holds an adapter, which needs a model that has one; got a "
             f"{type(network).__name__}. Pass model=peft.get_peft_model(model, config)."
         )
-    peft: Any = importlib.import_module("peft")  # there, since the model is its own
-    given = _tensors([file])
-    known = peft.get_peft_model_state_dict(network, save_embedding_layers=False)
-    wrong = [name for name in known.keys() ^ given.keys()]
-    wrong += [n for n in known.keys() & given.keys() if known[n].shape != given[n].shape]
-    if wrong:
+    peft: Any = importlib.import_module("peft")  # installed, since the model is peft's
+    loaded = _tensors([file])
+    expected = peft.get_peft_model_state_dict(network, save_embedding_layers=False)
+    errors = [name for name in expected.keys() ^ loaded.keys()]
+    errors += [n for n in expected.keys() & loaded.keys() if expected[n].shape != loaded[n].shape]
+    if errors:
         raise ModelError(
-            f"{file} must hold the model's adapter; {', '.join(sorted(wrong)[:3])} differ. Make "
+            f"{file} must hold the model's adapter; {', '.join(sorted(errors)[:3])} differ. Make "
             "the model with the same configuration."
         )
-    peft.set_peft_model_state_dict(network, given)
+    peft.set_peft_model_state_dict(network, loaded)

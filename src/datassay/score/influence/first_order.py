@@ -46,15 +46,15 @@ class Measure:
     deciders: tuple[nn.Module, ...] = ()
 
     def __call__(self, model: nn.Module, batch: Any) -> Tensor:
-        """The values."""
+        """Return each query's value, [b] or [b, tokens]."""
         if self.function is not None:
-            found = self.function(model, batch)
-            if not isinstance(found, Tensor) or found.ndim not in {1, 2}:
-                got = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            values = self.function(model, batch)
+            if not isinstance(values, Tensor) or values.ndim not in {1, 2}:
+                got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
                 raise SettingError(
                     f"measure must give [b], one value per query, or [b, tokens]; got {got}."
                 )
-            return found
+            return values
         if self.name == "loss":
             return self.objective.losses(model, batch)
         outputs, targets = outputs_of(model, batch), targets_of(batch)
@@ -76,14 +76,14 @@ class Measure:
         classes = not soft or kind not in OF_VALUES or is_one_hot(y)
         counts = torch.ones_like(f[..., 0]) if soft else (y != IGNORED).to(f)
         flat = f.flatten(0, 1)
-        given = y.flatten(0, 1) if soft else _coded(y.flatten(), k)
-        named = "mse" if kind in OF_VALUES else "cross_entropy"
-        decided = self._decided(batch, flat)
-        found = outcome(self.name, named, decided, given, is_classification=classes)(flat)
-        return (found.view(counts.shape) * counts).sum(1)
+        coded = y.flatten(0, 1) if soft else _encode(y.flatten(), k)
+        loss_name = "mse" if kind in OF_VALUES else "cross_entropy"
+        deciding = self._deciding_outputs(batch, flat)
+        values = outcome(self.name, loss_name, deciding, coded, is_classification=classes)(flat)
+        return (values.view(counts.shape) * counts).sum(1)
 
     def _stand_in(self, outputs: Tensor) -> Tensor:
-        """Targets of queries that have none: their outputs can be asked for all the same."""
+        """Return targets for queries without any, whose outputs can be asked for all the same."""
         if self.name != "output":
             raise SettingError(
                 f"measure={self.name!r} needs the queries' targets. Give them, or take 'output'."
@@ -97,28 +97,28 @@ class Measure:
             return torch.zeros(len(outputs), dtype=torch.long, device=outputs.device)
         return torch.zeros_like(outputs)
 
-    def _decided(self, batch: Any, flat: Tensor) -> Tensor:
-        """Outputs that decide the predicted class."""
+    def _deciding_outputs(self, batch: Any, flat: Tensor) -> Tensor:
+        """Return the outputs that decide the predicted class."""
         if len(self.deciders) < 2 or self.name != "output":
-            return flat.detach() if not self.deciders else self._of(self.deciders[0], batch)
-        return torch.stack([self._of(one, batch) for one in self.deciders]).mean(0)
+            return flat.detach() if not self.deciders else self._outputs(self.deciders[0], batch)
+        return torch.stack([self._outputs(model, batch) for model in self.deciders]).mean(0)
 
-    def _of(self, model: nn.Module, batch: Any) -> Tensor:
+    def _outputs(self, model: nn.Module, batch: Any) -> Tensor:
         with torch.no_grad():
             outputs, targets = outputs_of(model, batch), targets_of(batch)
-            given = self._stand_in(outputs) if targets is None else targets
-            return self.objective.align(outputs, given)[0].flatten(0, 1)
+            y = self._stand_in(outputs) if targets is None else targets
+            return self.objective.align(outputs, y)[0].flatten(0, 1)
 
 
-def _coded(y: Tensor, k: int) -> Tensor:
-    """One-hot, or {0, 1} of one output."""
+def _encode(y: Tensor, k: int) -> Tensor:
+    """Encode labels as one-hot, or as {0, 1} of one output."""
     if k == 1:
         return (y == 1).double()[:, None]
     return (y[:, None] == torch.arange(k).to(y)).double()  # one_hot cannot be vectorised
 
 
-def measure_of(measure: Any, loss: Objective, *, several: bool = False) -> Measure:
-    """The measure by its name, or the user's own."""
+def measure_of(measure: Any, loss: Objective, *, has_several: bool = False) -> Measure:
+    """Return the measure with a name, or the user's own function as a measure."""
     loss = replace(loss, temperature=1.0)  # a query's loss is what it is
     if callable(measure):
         function: Any = measure
@@ -133,7 +133,7 @@ def measure_of(measure: Any, loss: Objective, *, several: bool = False) -> Measu
             "measure='margin' is not defined by a loss of your own. Use 'loss', or a function of "
             "the model and a batch."
         )
-    if measure == "output" and (several or loss.name == "custom"):
+    if measure == "output" and (has_several or loss.name == "custom"):
         measure = "loss"
     return Measure(measure, loss)
 
@@ -154,59 +154,58 @@ class Directions:
 def directions(
     network: TrainedNetwork, bases: dict[str, BlockBasis], queries: Iterable[Any], measure: Measure
 ) -> Directions:
-    """Derivatives of the queries' measure, in the blocks' bases."""
+    """Compute the derivatives of the queries' measure, in the blocks' bases."""
     values: list[Tensor] = []
     pieces: dict[str, list[tuple[Tensor, Tensor | None]]] = {name: [] for name in bases}
     for batch in queries:
         batch = to_model(batch, network.model)
         check_classes(network.loss, targets_of(batch), network.n_outputs)
-        shape: list[Tensor] = []
-        found = network.per_sample.gradients(measure, batch, lambda v, s=shape: each_token(v, s))
-        per_token = list(found)
-        seen = shape[0]
-        values.append(seen.double().flatten().cpu())
+        tokens: list[Tensor] = []
+        grads = network.per_sample.gradients(measure, batch, lambda v, s=tokens: each_token(v, s))
+        per_token = list(grads)
+        measured = tokens[0]
+        values.append(measured.double().flatten().cpu())
         for name, basis in bases.items():
             turned = [basis.coordinates(g[name]) for g in per_token if name in g]
             if not turned:
                 pieces[name].append((
-                    torch.zeros(seen.numel(), 0).to(seen),
-                    seen.new_zeros(0).long(),
+                    torch.zeros(measured.numel(), 0).to(measured),
+                    measured.new_zeros(0).long(),
                 ))
                 continue
             rows = turned[0][1]
-            both = torch.stack([one for one, _ in turned], 1).flatten(
-                0, 1
-            )  # tokens of a query together
-            pieces[name].append((both * basis.inverse(rows).to(both), rows))
+            # Tokens of a query together.
+            stacked = torch.stack([coords for coords, _ in turned], 1).flatten(0, 1)
+            pieces[name].append((stacked * basis.inverse(rows).to(stacked), rows))
     return Directions(
-        torch.cat(values), {n: _joined(p, bases[n].block.shape) for n, p in pieces.items()}
+        torch.cat(values), {n: _join(p, bases[n].block.shape) for n, p in pieces.items()}
     )
 
 
-def each_token(values: Tensor, seen: list[Tensor]) -> list[Tensor]:
-    """Cotangents that differentiate each token's value alone; values are added to `seen`."""
-    seen.append(values)
+def each_token(values: Tensor, collected: list[Tensor]) -> list[Tensor]:
+    """Return cotangents that select each token's value alone; append the values to `collected`."""
+    collected.append(values)
     if values.ndim == 1:
         return [torch.ones_like(values)]
     unit = torch.eye(values.shape[1]).to(values)
     return [unit[t].expand_as(values) for t in range(values.shape[1])]
 
 
-def _joined(
+def _join(
     pieces: list[tuple[Tensor, Tensor | None]], shape: tuple[int, int]
 ) -> tuple[Tensor, Tensor | None]:
-    """One matrix of all queries, on the rows that any of them uses."""
+    """Join queries in one matrix, on the weights' rows that any of them uses."""
     if all(rows is None for _, rows in pieces):
-        return torch.cat([part for part, _ in pieces]), None
-    every = torch.cat([
+        return torch.cat([values for values, _ in pieces]), None
+    all_rows = torch.cat([
         torch.arange(shape[0]) if r is None else r.cpu() for _, r in pieces
     ]).unique()
     device = pieces[0][0].device
-    whole = [p.new_zeros(len(p), len(every), shape[1]) for p, _ in pieces]
-    for position, (part, rows) in zip(whole, pieces, strict=True):
-        index = every if rows is None else rows.cpu()
-        position[:, torch.searchsorted(every, index)] = part.view(len(part), len(index), shape[1])
-    return torch.cat(whole).flatten(1), every.to(device)
+    padded = [p.new_zeros(len(p), len(all_rows), shape[1]) for p, _ in pieces]
+    for out, (values, rows) in zip(padded, pieces, strict=True):
+        index = all_rows if rows is None else rows.cpu()
+        out[:, torch.searchsorted(all_rows, index)] = values.view(len(values), len(index), shape[1])
+    return torch.cat(padded).flatten(1), all_rows.to(device)
 
 
 def removal_effects(
@@ -216,75 +215,75 @@ def removal_effects(
     scale: float,
     step: str = "remove samples",
 ) -> Iterator[Effects]:
-    """Effects of each training sample on each query, in chunks; scale: 1/n, or a step's size."""
+    """Yield each sample's effects on each query, in chunks; scale: 1/n, or a step's size."""
     start, m = 0, len(towards.values)
     samples = network.train if network.removed is None else network.removed
-    for size, gradients, alone in network.both_gradients():
+    for size, gradients, own_grads in network.both_gradients():
         effect = torch.zeros(size, m, dtype=torch.float64)
-        own = torch.zeros(size, dtype=torch.float64)
-        for basis, found, rows in gradient_coordinates(bases, gradients):
-            matrix, theirs = towards.by_block[basis.block.name]
-            effect -= _products(found, rows, matrix, theirs, basis.block.shape[1]).double().cpu()
-            if alone is None:
-                own += _length(basis, found, rows)
-        for basis, found, rows in gradient_coordinates(bases, alone or {}):
-            own += _length(basis, found, rows)
+        self_effect = torch.zeros(size, dtype=torch.float64)
+        for basis, coords, rows in gradient_coordinates(bases, gradients):
+            matrix, q_rows = towards.by_block[basis.block.name]
+            effect -= _products(coords, rows, matrix, q_rows, basis.block.shape[1]).double().cpu()
+            if own_grads is None:
+                self_effect += _length(basis, coords, rows)
+        for basis, coords, rows in gradient_coordinates(bases, own_grads or {}):
+            self_effect += _length(basis, coords, rows)
         drawn = weights_at(samples, start, size) * scale  # a sample drawn twice weighs two
         yield Effects(
             start=start,
             effect=effect * drawn[:, None],
             prediction=None,
             weight=None,
-            own=own * drawn,
+            own=self_effect * drawn,
         )
         start += size
         network.progress(step, start, network.n)
 
 
-def _length(basis: BlockBasis, found: Tensor, rows: Tensor | None) -> Float[Tensor, " b"]:
-    """gᵀ P g of each gradient."""
-    return (found.square() @ basis.inverse(rows).to(found)).double().cpu()
+def _length(basis: BlockBasis, coords: Tensor, rows: Tensor | None) -> Float[Tensor, " b"]:
+    """Return gᵀ P g of each gradient."""
+    return (coords.square() @ basis.inverse(rows).to(coords)).double().cpu()
 
 
-def averaged(streams: list[Iterator[Effects]], share: float) -> Iterator[Effects]:
-    """Effects in several networks, in the same chunks, as one weighted sum; `share` of each."""
+def average_effects(streams: list[Iterator[Effects]], share: float) -> Iterator[Effects]:
+    """Sum effects in several networks over the same chunks, each weighted by `share`."""
     names = ("effect", "prediction", "weight", "own")
     for parts in zip(*streams, strict=True):
         if len({(p.start, len(p.effect)) for p in parts}) > 1:
             raise SettingError("several models must have one architecture; their sizes differ.")
         values = {name: [getattr(p, name) for p in parts] for name in names}
         sums: dict[str, Any] = {
-            name: None if any(one is None for one in each) else torch.stack(each).sum(0) * share
-            for name, each in values.items()
+            name: None if any(term is None for term in terms) else torch.stack(terms).sum(0) * share
+            for name, terms in values.items()
         }
         yield Effects(parts[0].start, **sums)
 
 
 def _products(
-    found: Tensor, rows: Tensor | None, matrix: Tensor, theirs: Tensor | None, columns: int
+    coords: Tensor, rows: Tensor | None, matrix: Tensor, q_rows: Tensor | None, columns: int
 ) -> Float[Tensor, "b m"]:
-    """Inner products over the rows that both have."""
-    if theirs is None and rows is None:
-        return found @ matrix.T
+    """Return inner products over the rows that samples and queries both have."""
+    if q_rows is None and rows is None:
+        return coords @ matrix.T
     if not matrix.shape[1]:
-        return found.new_zeros(len(found), len(matrix))
-    n_rows = found.shape[1] // columns
-    mine = torch.arange(n_rows).to(found.device) if rows is None else rows
-    other = torch.arange(matrix.shape[1] // columns).to(mine) if theirs is None else theirs
-    shared = torch.isin(mine, other)
-    indices = torch.searchsorted(other, mine[shared])
-    left = found.view(len(found), n_rows, columns)[:, shared].flatten(1)
-    return left @ matrix.view(len(matrix), -1, columns)[:, indices].flatten(1).T
+        return coords.new_zeros(len(coords), len(matrix))
+    n_rows = coords.shape[1] // columns
+    own_rows = torch.arange(n_rows).to(coords.device) if rows is None else rows
+    other_rows = torch.arange(matrix.shape[1] // columns).to(own_rows) if q_rows is None else q_rows
+    shared = torch.isin(own_rows, other_rows)
+    indices = torch.searchsorted(other_rows, own_rows[shared])
+    shared_coords = coords.view(len(coords), n_rows, columns)[:, shared].flatten(1)
+    return shared_coords @ matrix.view(len(matrix), -1, columns)[:, indices].flatten(1).T
 
 
-def too_far(found: Attribution) -> list[str]:
-    """A warning where effects are larger than a linear model can be trusted with; or none."""
-    both = (found.top.raising_effect, found.top.lowering_effect)
-    largest = max(float(np.abs(effects).max()) for effects in both)
-    if largest <= TRUSTED or found.measure == "custom":
+def too_far(result: Attribution) -> list[str]:
+    """Return a warning where effects are too large to trust a linear model; else no warning."""
+    extremes = (result.top.raising_effect, result.top.lowering_effect)
+    largest = max(float(np.abs(effects).max()) for effects in extremes)
+    if largest <= TRUSTED or result.measure == "custom":
         return []
     return [
-        f"single effects on the {found.measure} reach {largest:.1f}, further than a linear model "
+        f"single effects on the {result.measure} reach {largest:.1f}, further than a linear model "
         "of the network can be trusted: read them as an order, not as sizes. Several networks from "
         "other seeds, averaged, or more damping bring them nearer."
     ]

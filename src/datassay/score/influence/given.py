@@ -29,18 +29,18 @@ AS_IT_IS = "as it is"  # of a column that needs no preparation
 
 
 def given_sets(model: nn.Module, train: Any, val: Any, loss: Any) -> tuple[Read, Read | None]:
-    """Training samples and queries, their labels as the network's outputs have them."""
+    """Read training samples and queries, their labels as the network's outputs have them."""
     coding = coding_of(model, loss)
-    given = samples_or_batches(train, "train", None, coding)
-    if isinstance(given, SampleSet):
-        given = _indexed(given, coding)
+    samples = samples_or_batches(train, "train", None, coding)
+    if isinstance(samples, SampleSet):
+        samples = _index_labels(samples, coding)
     if val is None:
-        return given, None
-    return given, query_set(coding, val, given if isinstance(given, SampleSet) else None)
+        return samples, None
+    return samples, query_set(coding, val, samples if isinstance(samples, SampleSet) else None)
 
 
 def coding_of(model: nn.Module, loss: Any) -> Coding:
-    """What decides how labels are coded: the network's outputs, and its loss."""
+    """Return what decides how labels are coded: the network's outputs, and its loss."""
     kind = kind_of_loss(loss)
     ignored = ignored_label(loss)
     return Coding(output_shape(model), kind == "values", kind == "own", ignored=ignored)
@@ -54,7 +54,7 @@ def query_set(
     *,
     queries: bool = True,
 ) -> Read:
-    """Samples that follow those of the training."""
+    """Read queries, with their labels coded as the training samples' are."""
     coding = replace(coding, is_training=False)
     result = samples_or_batches(val, name, like, coding, queries=queries)
     if not isinstance(result, SampleSet):
@@ -63,11 +63,11 @@ def query_set(
         _check_prepared(result, like, name)
     if like is not None:
         return named_alike(result, like)
-    return _indexed(result, coding, beside_loader=True)
+    return _index_labels(result, coding, beside_loader=True)
 
 
 def _check_prepared(samples: SampleSet, like: SampleSet | None, name: str) -> None:
-    """Refuse a table whose columns would be prepared by its own rows."""
+    """Raise if a table's columns would be prepared by its own rows."""
     if like is not None and like.preparation is not None:
         return
     assert samples.preparation is not None
@@ -79,57 +79,57 @@ def _check_prepared(samples: SampleSet, like: SampleSet | None, name: str) -> No
         )
 
 
-def _indexed(samples: SampleSet, coding: Coding, *, beside_loader: bool = False) -> SampleSet:
+def _index_labels(samples: SampleSet, coding: Coding, *, beside_loader: bool = False) -> SampleSet:
     if not samples.is_classification or len(shape := coding.shape(samples.x[:1])) != 2:
         return samples
     return indexed(samples, shape[1], beside_loader=beside_loader, own=coding.is_own)
 
 
 def label_doubts(network: TrainedNetwork) -> list[str]:
-    """A warning where few given labels are predicted, no more often than by chance; or none."""
+    """Return a warning where the network predicts few given labels, no more than by chance."""
     k, samples = network.n_outputs, network.train
     if k is None or samples.subset is None or network.n < FEWEST:
         return []
     positions = np.unique(np.linspace(0, network.n - 1, ASKED).astype(int)).tolist()
-    right = total = 0
+    n_right = total = 0
     for _, batch in samples if samples.streamed else samples.subset(positions):
         with torch.no_grad():
-            given = to_model(batch, network.model)
-            f, y = network.loss.align(outputs_of(network.model, given), targets_of(given))
+            inputs = to_model(batch, network.model)
+            f, y = network.loss.align(outputs_of(network.model, inputs), targets_of(inputs))
         if f.shape[1] > 1 or y.is_floating_point():
             return []
         predicted = (f[..., 0] > 0).long() if k == 1 else f.argmax(-1)
-        right += int((predicted == y).sum())
+        n_right += int((predicted == y).sum())
         total += int((y != IGNORED).sum())
         if total >= ASKED:  # the first of a stream
             break
     chance = total / max(k, 2)
-    if right > chance + (chance * (1 - 1 / max(k, 2))) ** 0.5:
+    if n_right > chance + (chance * (1 - 1 / max(k, 2))) ** 0.5:
         return []
     return [
-        f"{DOUBT} {right} of {total} training samples, no more "
+        f"{DOUBT} {n_right} of {total} training samples, no more "
         "than by chance. Were labels or inputs coded otherwise when it was trained, or are these "
         "other weights?"
     ]
 
 
 def output_shape(model: nn.Module) -> Callable[[np.ndarray], tuple[int, ...]]:
-    """The shape of a network's outputs, asked when it is needed; the network is left as it is."""
+    """Return a function for the shape of outputs: it runs a copy of the network when called."""
 
     @lru_cache(maxsize=1)
-    def copied() -> nn.Module:
+    def copy_model() -> nn.Module:
         return frozen_copy(model, torch.float32)
 
     def shape(x: np.ndarray) -> tuple[int, ...]:
-        def refused(error: str) -> str:
+        def message(error: str) -> str:
             shape = ", ".join(["n", *map(str, x.shape[1:])])
             return (
                 f"the model must run on samples [{shape}]; that raised {error} Give samples as it "
                 "was trained on."
             )
 
-        given = network_inputs(np.ascontiguousarray(x), copied(), torch.float32)
-        with user_code(refused), torch.no_grad():
-            return tuple(outputs_of(copied(), (given,)).shape)
+        inputs = network_inputs(np.ascontiguousarray(x), copy_model(), torch.float32)
+        with user_code(message), torch.no_grad():
+            return tuple(outputs_of(copy_model(), (inputs,)).shape)
 
     return shape

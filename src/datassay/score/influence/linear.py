@@ -88,7 +88,7 @@ def linear_influence(
     seed: int = 0,
     progress: Progress = silent,
 ) -> SampleInfluence:
-    """Moments of each sample's influence on the others, at the linearised network's ridge fit.
+    """Compute moments of each sample's influence on the others, at the linearised ridge fit.
 
     Args:
         lin: the linearisation.
@@ -120,12 +120,13 @@ def linear_influence(
     n = len(lin)
     if n < 4:
         raise DataError(f"influence needs at least 4 samples; got {n}. Add samples.")
-    chosen = np.sort(np.random.default_rng(seed).permutation(n)[:n_partners])
-    minimum, sums = _Minimum(lin, ridge, torch.as_tensor(chosen), progress), _Sums(n, len(chosen))
+    partners = np.sort(np.random.default_rng(seed).permutation(n)[:n_partners])
+    minimum = _Minimum(lin, ridge, torch.as_tensor(partners), progress)
+    sums = _Sums(n, len(partners))
     parts = list(panels(n, minimum.values_each))
-    for part, moments in zip(parts, lin.engine.map(_Minimum.moments, minimum, parts), strict=True):
-        sums.see(part, *moments)
-        progress("influence on others", part.stop, n)
+    for panel, moments in zip(parts, lin.engine.map(_Minimum.moments, minimum, parts), strict=True):
+        sums.add(panel, *moments)
+        progress("influence on others", panel.stop, n)
     return sums.result(ridge, lin.ids)
 
 
@@ -157,49 +158,49 @@ class _Minimum:
         self.values_each = (lin.rows_per_sample + 2) * rows.shape[2] + 4 * len(partners)
 
     def _factors(
-        self, rows: Float[Tensor, "g b p"], part: Tensor | slice
+        self, rows: Float[Tensor, "g b p"], idx: Tensor | slice
     ) -> tuple[Float[Tensor, "g p"], Float[Tensor, "g v"], Float[Tensor, " g"]]:
-        """The factors u and v of some samples, and ‖e‖²."""
+        """Return the factors u and v of some samples, and ‖e‖²."""
         errors = rows @ self._weights  # f − y at the minimum, [g, b, c]
-        errors = errors if self._is_near else errors - self._residual[part]
+        errors = errors if self._is_near else errors - self._residual[idx]
         square = errors.square().sum((1, 2))
         if errors.shape[1] == 1:
             return rows[:, 0] * self._scale, errors[:, 0], square
         along = torch.einsum("gbp,gb->gp", rows, errors[:, :, 0]) * self._scale
         return along, torch.ones(len(rows), 1, dtype=torch.float64), square
 
-    def influence(self, part: slice) -> tuple[Tensor, Tensor, Tensor]:
-        """X of a panel's samples on the partners, [g, s], on themselves and on all others, [g]."""
+    def influence(self, panel: slice) -> tuple[Tensor, Tensor, Tensor]:
+        """Return X of a panel's samples on partners, [g, s], on themselves and all others, [g]."""
         n = len(self._residual)
         factor = n if self._is_near else -n
-        along, errors, square = self._factors(self._basis.rows[part], part)
+        along, errors, square = self._factors(self._basis.rows[panel], panel)
         moved = operand(along, self._basis.products, self._basis.device)
         inner = product(moved, self._partners.T, self._basis.products).double().cpu()
         pairs = inner * (errors @ self._partner_errors.T)
-        own = factor * (along.square().sum(1) * errors.square().sum(1))
-        others = factor * ((along @ self._sum) * errors).sum(1) - own
-        return factor * pairs, own - n * square if self._is_near else own, others
+        on_self = factor * (along.square().sum(1) * errors.square().sum(1))
+        on_others = factor * ((along @ self._sum) * errors).sum(1) - on_self
+        return factor * pairs, on_self - n * square if self._is_near else on_self, on_others
 
-    def moments(self, part: slice) -> tuple[Tensor, Tensor, Tensor]:
-        """Moments of a panel's samples, [5, g], and Σ X and Σ X² of each partner, [s]."""
-        x, own, on_others = self.influence(part)
+    def moments(self, panel: slice) -> tuple[Tensor, Tensor, Tensor]:
+        """Return moments of a panel's samples, [5, g], and Σ X and Σ X² of each partner, [s]."""
+        x, on_self, on_others = self.influence(panel)
         n, s = len(self._residual), len(self._drawn)
-        is_self = self._drawn[None] == torch.arange(part.start, part.stop)[:, None]
-        others = s - is_self.sum(1)
+        is_self = self._drawn[None] == torch.arange(panel.start, panel.stop)[:, None]
+        n_others = s - is_self.sum(1)
         mean = on_others / (n - 1)
         x = x.masked_fill(is_self, 0.0)
         # Centred on the mean over all others, so that the variance over those drawn is unbiased.
         central = (x - mean[:, None]).masked_fill_(is_self, 0.0)
         square = central.square()
-        variance = square.sum(1) / others
+        variance = square.sum(1) / n_others
         scale = torch.where(variance > 0, variance, 1.0)
         # Powers of these would leave float64: such rows are brought to variance 1 before.
         extreme = (scale < 1e-140) | (scale > 1e140)
         central[extreme] /= scale[extreme, None].sqrt()
         square[extreme], scale[extreme] = central[extreme].square(), 1.0
-        skewness = (square * central).sum(1) / others / scale**1.5
-        kurtosis = square.square().sum(1) / others / scale**2
-        moments = torch.stack([mean, variance, skewness, kurtosis, own])
+        skewness = (square * central).sum(1) / n_others / scale**1.5
+        kurtosis = square.square().sum(1) / n_others / scale**2
+        moments = torch.stack([mean, variance, skewness, kurtosis, on_self])
         return moments, x.sum(0), x.square().sum(0)
 
 
@@ -211,15 +212,15 @@ class _Sums:
         self._moments = torch.empty(5, n, dtype=torch.float64)
         self._first, self._second = torch.zeros(2, n_partners, dtype=torch.float64)
 
-    def see(self, part: slice, moments: Tensor, first: Tensor, second: Tensor) -> None:
+    def add(self, panel: slice, moments: Tensor, x_sum: Tensor, x2_sum: Tensor) -> None:
         """Add one panel's results."""
-        self._moments[:, part] = moments
-        self._first += first
-        self._second += second
+        self._moments[:, panel] = moments
+        self._first += x_sum
+        self._second += x2_sum
 
     def result(self, ridge: float, ids: np.ndarray) -> SampleInfluence:
-        """The result of all panels."""
-        mean, variance, skewness, kurtosis, own = self._moments
+        """Return the result of all panels; raise if influence is the same for all pairs."""
+        mean, variance, skewness, kurtosis, on_self = self._moments
         total = float(mean.mean())
         # A sample is no partner of its own: each partner met n − 1 others.
         count = self._n - 1
@@ -232,7 +233,7 @@ class _Sums:
         s = self._n_partners
         error = float(spread.std()) * ((1 - s / self._n) / s) ** 0.5
         return SampleInfluence(
-            *(m.numpy() for m in (mean, variance, skewness, kurtosis, own)),
+            *(m.numpy() for m in (mean, variance, skewness, kurtosis, on_self)),
             total_mean=total,
             total_variance=float(spread.mean()),
             total_variance_error=error,
@@ -243,12 +244,12 @@ class _Sums:
 
 
 def _is_left_out(options: Mapping[str, Any], n: int) -> bool:
-    """Of many samples it takes a third of the time, and no section of a page shows it."""
+    """Return whether a run skips it: for many samples, where no section of a page shows it."""
     return options.get("attribution") == "none" and n > MANY
 
 
 def _of_run(context: Context) -> SampleInfluence | None:
-    """At the ridge fit of the label scores; None where nothing depends on it, or it is left out."""
+    """Compute a run's influence at the label scores' ridge fit; None if skipped or undefined."""
     if _is_left_out(context.options, len(context.train)):
         return None
     lin, progress, ridge = context.lin, context.progress, context.results["label_issues"].ridge
@@ -261,7 +262,7 @@ def _of_run(context: Context) -> SampleInfluence | None:
 
 
 def influence_steps(sizes: Sizes) -> list[PlanStep]:
-    """What the products and the moments take."""
+    """Return the plan's step for the products and the moments."""
     n, b, p = sizes.train, sizes.rows, sizes.eigenproblem
     partners = min(n, MOST_PARTNERS)
     if _is_left_out(sizes.options, n):
@@ -269,8 +270,8 @@ def influence_steps(sizes: Sizes) -> list[PlanStep]:
     # The rows are read once for the partners and once for all.
     flops = 2.0 * p * (n * partners + (0 if sizes.is_dual else 2 * n * b * p))
     work = {sizes.products: flops, "values": PAIR_VALUES * n * partners}
-    held = step_bytes(sizes.form)["influence"]
-    return [PlanStep("influence", f"{partners} partners per sample", held, work)]
+    n_bytes = step_bytes(sizes.form)["influence"]
+    return [PlanStep("influence", f"{partners} partners per sample", n_bytes, work)]
 
 
 SCORE = Score(

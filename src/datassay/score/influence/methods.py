@@ -24,19 +24,19 @@ from datassay.score.effects import (
     outcome,
 )
 from datassay.score.influence.checkpoints import with_checkpoints
-from datassay.score.influence.first_order import averaged
+from datassay.score.influence.first_order import average_effects
 from datassay.score.influence.given import given_sets
 from datassay.score.influence.gradient_methods import TAKES_CHECKPOINTS, by_gradients
 from datassay.score.influence.request import METHODS, Request, check_request
 from datassay.score.influence.trainers import from_trainer, is_trainer
-from datassay.score.influence.whole.gauss_newton import leveraged
+from datassay.score.influence.whole.gauss_newton import changes_on_arrays
 from datassay.score.influence.whole.solvers import Problem, conjugate_gradients, exact, lissa
 from datassay.score.settings import Influence, Queries, TrainedWeights, Training
 from datassay.train.retrain import check_removed
 
 # A new method is a function from a problem and its settings to output changes, and one line here.
 ON_ARRAYS: dict[str, Callable[..., Iterator[OutputChanges]]] = {
-    "gauss_newton": leveraged,
+    "gauss_newton": changes_on_arrays,
     "exact": exact,
     "cg": conjugate_gradients,
     "lissa": lissa,
@@ -67,7 +67,7 @@ def influence(
     progress: Progress = silent,
     **settings: object,
 ) -> Attribution:
-    """Effect of each training sample on each query, at the trained weights.
+    """Compute the effect of each training sample on each query, at the trained weights.
 
     w − w₋ᵢ ≈ −(1/n) (H + (damping + weight_decay) I)⁻¹ ∇ℓ_i(w), H the Hessian of the mean loss
 
@@ -157,38 +157,38 @@ def influence(
     """
     if curvature == "auto" and (response == "leave_one_out" or "projection" in settings):
         curvature = "whole"
-    reported = from_trainer(model, train, val, loss) if is_trainer(model) else None
-    if reported is not None:
-        model, train, val, loss = reported.model, reported.train, reported.queries, reported.loss
+    trainer = from_trainer(model, train, val, loss) if is_trainer(model) else None
+    if trainer is not None:
+        model, train, val, loss = trainer.model, trainer.train, trainer.queries, trainer.loss
     models: Any = list(model) if isinstance(model, list | tuple) else [model]
     request = Request(
         models, method, curvature, response, loss, measure, damping, weight_decay, parameters,
         removed, top, precision, device, seed, progress, settings, temperature,
-        None if reported is None else reported.clip,
+        None if trainer is None else trainer.clip,
     )  # fmt: skip
-    request = ready(request, checkpoints)
+    request = prepare_request(request, checkpoints)
     result = _effects(request, train, val)
-    notes = () if reported is None else reported.notes
-    if reported is not None and request.settings.get("optimizer") is None:
-        notes = (*reported.decay, *notes)
+    notes = () if trainer is None else trainer.notes
+    if trainer is not None and request.settings.get("optimizer") is None:
+        notes = (*trainer.decay, *notes)
     return replace(result, warnings=(*notes, *result.warnings))
 
 
-def ready(request: Request, checkpoints: Any) -> Request:
-    """A request checked, its names and numbers, with "auto" replaced and checkpoints loaded."""
+def prepare_request(request: Request, checkpoints: Any) -> Request:
+    """Check a request; replace "auto" and load its checkpoints."""
     if request.method not in METHODS:
         names = ", ".join(repr(name) for name in METHODS)
         raise SettingError(f"method must be one of {names}; got {request.method!r}.")
     if request.method == "auto":
         request = replace(request, method="gauss_newton")
-    by = TAKES_CHECKPOINTS if request.takes_gradients else ON_ARRAYS
-    own = by.get(request.method)
-    check_request(request, own)
+    functions = TAKES_CHECKPOINTS if request.takes_gradients else ON_ARRAYS
+    function = functions.get(request.method)
+    check_request(request, function)
     return with_checkpoints(request, checkpoints)
 
 
 def _effects(request: Request, train: Any, val: Any) -> Attribution:
-    """By gradients of batches, or of arrays."""
+    """Compute effects by gradients of batches, or by a method on arrays."""
     train, val = given_sets(request.models[0], train, val, request.loss)
     arrays = isinstance(train, SampleSet) and (val is None or isinstance(val, SampleSet))
     if request.takes_gradients:
@@ -207,23 +207,23 @@ def _effects(request: Request, train: Any, val: Any) -> Attribution:
 def _on_arrays(
     request: Request, train: SampleSet, val: SampleSet | None, damping: float
 ) -> Attribution:
-    """Effects by one of ON_ARRAYS, averaged over the request's networks; damping is absolute."""
+    """Compute effects by a method of ON_ARRAYS, averaged over networks; damping is absolute."""
     loss = task_loss(train, request.loss)
     method, precision = request.method, request.precision or "float64"
     removed = request.removed
-    chosen = None if removed is None else tuple(check_removed(removed, len(train)))
+    idx = None if removed is None else tuple(check_removed(removed, len(train)))
     settings = dict(request.settings)
     if method == "gauss_newton":
         settings["response"] = request.response
     problems = []
-    for index, one in enumerate(request.models):
-        report = request.progress_of(index, len(request.models))
-        mean = loss_at(one, train, loss, precision)
+    for index, model in enumerate(request.models):
+        progress = request.progress_of(index, len(request.models))
+        mean = loss_at(model, train, loss, precision)
         x = mean.x if val is None else inputs(mean.template, val)
         penalties = (damping, float(request.weight_decay))
         seed = request.seed + index
         problems.append(
-            Problem(one, train, val, mean, x, *penalties, precision, chosen, seed, report)
+            Problem(model, train, val, mean, x, *penalties, precision, idx, seed, progress)
         )
     outputs = [outputs_at(p.mean_loss, p.queries).double().cpu() for p in problems]
     # One outcome for all models: the predicted class is that of their mean output.
@@ -236,11 +236,11 @@ def _on_arrays(
         for p, f in zip(problems, outputs, strict=True)
     ]
     with_all = torch.stack([measured(f) for f in outputs]).mean(0)
-    named = f"{method}, damping {damping:g}"
-    ids = train.ids if chosen is None else train.ids[list(chosen)]
-    own = None if val is not None else np.arange(len(train)) if chosen is None else np.array(chosen)
+    name = f"{method}, damping {damping:g}"
+    ids = train.ids if idx is None else train.ids[list(idx)]
+    own_idx = np.arange(len(train)) if idx is None else np.array(idx)
     measure, top = request.measure, request.top
-    effects = averaged(streams, 1 / len(streams))
-    result = gather(effects, with_all, measure, ids, named, top, own)
+    effects = average_effects(streams, 1 / len(streams))
+    result = gather(effects, with_all, measure, ids, name, top, own_idx if val is None else None)
     warnings = dict.fromkeys((*request.notes, *(w for p in problems for w in p.warnings)))
     return replace(result, warnings=tuple(warnings))

@@ -44,18 +44,18 @@ class Metric:
     decay: Float[Tensor, "rows columns"]
 
     def factors(self) -> tuple[Float[Tensor, "rows 1"], Float[Tensor, "1 columns"]]:
-        """The nearest a bᵀ, both positive, by least squares of its logarithm."""
+        """Return the nearest a bᵀ, both positive, by least squares of its logarithm."""
         log = self.steps.clamp_min(1e-30).log()
         rows, columns = log.mean(1, keepdim=True), log.mean(0, keepdim=True)
         return rows.exp(), (columns - log.mean()).exp()
 
-    def parted(self, left: bool, right: bool) -> tuple[Tensor, Tensor]:
-        """What of a bᵀ is in a Kronecker basis, and what is not; each [rows, columns]."""
+    def split(self, has_left: bool, has_right: bool) -> tuple[Tensor, Tensor]:
+        """Split a bᵀ into what is in a Kronecker basis, and what is not; each [rows, columns]."""
         rows, columns = self.factors()
-        one = torch.ones_like(self.steps)
+        ones = torch.ones_like(self.steps)
         return (
-            one * (rows if left else 1.0) * (columns if right else 1.0),
-            one * (1.0 if left else rows) * (1.0 if right else columns),
+            ones * (rows if has_left else 1.0) * (columns if has_right else 1.0),
+            ones * (1.0 if has_left else rows) * (1.0 if has_right else columns),
         )
 
 
@@ -76,7 +76,7 @@ class Update:
     decay: Mapping[str, Tensor]
 
     def of_block(self, block: Block, penalty: float = 0.0) -> Metric:
-        """D and λ of a block's weights, float64, `penalty` added."""
+        """Return D and λ of a block's weights in float64, with `penalty` added to λ."""
         missing = [name for name in block.parameters if name not in self.step_sizes]
         if missing:
             raise SettingError(
@@ -88,17 +88,17 @@ class Update:
         return Metric(sizes, decay + penalty * sizes)
 
 
-def update_of(given: Any, model: nn.Module) -> Update:
+def update_of(source: Any, model: nn.Module) -> Update:
     """Read an optimiser's state."""
-    if isinstance(given, Update):
-        return given
-    state = _state(given)
+    if isinstance(source, Update):
+        return source
+    state = _state(source)
     names = _names(state, model)
     shapes = dict(unwrap(model).named_parameters())
-    first = state["param_groups"][0]
+    first_group = state["param_groups"][0]
     sizes, decay, kinds = {}, {}, set()
     for group in state["param_groups"]:
-        share = float(group["lr"]) / float(first["lr"]) if float(first["lr"]) else 1.0
+        share = float(group["lr"]) / float(first_group["lr"]) if float(first_group["lr"]) else 1.0
         for index in group["params"]:
             name = names[index]
             kind, size = _step_size(state["state"].get(index, {}), group, shapes[name])
@@ -109,52 +109,52 @@ def update_of(given: Any, model: nn.Module) -> Update:
             decoupled = kind == "Adam" and group.get("decoupled_weight_decay", True)
             decay[name] = torch.full_like(size, share * penalty) if decoupled else penalty * size
     name = "Adam" if "Adam" in kinds else "gradient descent"
-    return Update(name, float(first["lr"]), sizes, decay)
+    return Update(name, float(first_group["lr"]), sizes, decay)
 
 
-def _state(given: Any) -> Mapping[str, Any]:
-    if isinstance(given, torch.optim.Optimizer):
-        given = given.state_dict()
+def _state(source: Any) -> Mapping[str, Any]:
+    if isinstance(source, torch.optim.Optimizer):
+        source = source.state_dict()
     location = "optimizer"
-    if isinstance(given, str | os.PathLike):
-        path = Path(given)
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
         location = str(path / FILE if path.is_dir() else path)
-        given = plain_values(Path(location))
-    for one in _dictionaries(given):
-        if {"state", "param_groups"} <= one.keys() and one["param_groups"]:
-            if names := stand_in_names(one):
+        source = plain_values(Path(location))
+    for candidate in _dictionaries(source):
+        if {"state", "param_groups"} <= candidate.keys() and candidate["param_groups"]:
+            if names := stand_in_names(candidate):
                 raise ModelError(
                     f"{location} must hold tensors and plain numbers; it holds more than tensors "
                     f"({names[0]}). Save optimizer.state_dict() with numbers of Python."
                 )
-            return one
+            return candidate
     raise SettingError(
         f"{location} must be the state of an optimiser, as optimizer.state_dict() has it; got "
-        f"{type(given).__name__}."
+        f"{type(source).__name__}."
     )
 
 
-def _dictionaries(held: Any) -> Iterable[Mapping[str, Any]]:
-    if isinstance(held, Mapping):
-        yield held
-        yield from (inner for inner in held.values() if isinstance(inner, Mapping))
+def _dictionaries(value: Any) -> Iterable[Mapping[str, Any]]:
+    if isinstance(value, Mapping):
+        yield value
+        yield from (inner for inner in value.values() if isinstance(inner, Mapping))
 
 
 def _step_size(state: Mapping[str, Any], group: Mapping[str, Any], weight: Tensor):
-    """The optimiser's kind, and D of one weight."""
-    empty = torch.zeros(weight.shape)
+    """Return the optimiser's kind, and D of one weight."""
+    zeros = torch.zeros(weight.shape)
     if "betas" in group:
         if not state:  # it never had a gradient
-            return "Adam", empty
+            return "Adam", zeros
         moments = state.get("max_exp_avg_sq", state.get("exp_avg_sq"))
         if isinstance(moments, Tensor) and moments.shape == weight.shape:
             moments = moments.detach().to("cpu", torch.float32)
             if bool(torch.isfinite(moments).all()) and bool((moments >= 0).all()):
-                freed = moments / (1 - float(group["betas"][1]) ** float(state["step"]))
-                return "Adam", 1 / (freed.sqrt() + float(group["eps"]))
+                unbiased = moments / (1 - float(group["betas"][1]) ** float(state["step"]))
+                return "Adam", 1 / (unbiased.sqrt() + float(group["eps"]))
     elif "momentum" in group and "dampening" in group:
         share = (1 - float(group["dampening"])) / (1 - float(group["momentum"]))
-        return "gradient descent", torch.full_like(empty, share if group["momentum"] else 1.0)
+        return "gradient descent", torch.full_like(zeros, share if group["momentum"] else 1.0)
     raise UnknownOptimizerError(
         "the optimiser must be Adam, AdamW or SGD, with finite second moments of the weights' "
         f"shapes; its state has {', '.join(sorted(map(str, state))) or 'nothing'} and its settings "
@@ -163,36 +163,36 @@ def _step_size(state: Mapping[str, Any], group: Mapping[str, Any], weight: Tenso
 
 
 def _names(state: Mapping[str, Any], model: nn.Module) -> dict[int, str]:
-    """The weight of each index of a state."""
+    """Return the name of the weight at each index of a state."""
     groups = [list(group["params"]) for group in state["param_groups"]]
-    named = dict(unwrap(model).named_parameters())
-    reported = [name for g in state["param_groups"] for name in g.get("param_names") or ()]
+    parameters = dict(unwrap(model).named_parameters())
+    stored_names = [name for g in state["param_groups"] for name in g.get("param_names") or ()]
     indices = [index for group in groups for index in group]
-    if len(reported) == len(indices) and named.keys() >= set(reported):
-        return dict(zip(indices, reported, strict=True))
-    for names in ([n for n, p in named.items() if p.requires_grad], list(named)):
+    if len(stored_names) == len(indices) and parameters.keys() >= set(stored_names):
+        return dict(zip(indices, stored_names, strict=True))
+    for names in ([n for n, p in parameters.items() if p.requires_grad], list(parameters)):
         if len(names) == len(indices):
-            held = {
-                index: one.get("exp_avg_sq", one.get("momentum_buffer"))
-                for index, one in state["state"].items()
+            moments = {
+                index: values.get("exp_avg_sq", values.get("momentum_buffer"))
+                for index, values in state["state"].items()
             }
-            shapes = {i: tuple(one.shape) for i, one in held.items() if isinstance(one, Tensor)}
-            result = _matched(groups, shapes, {n: tuple(named[n].shape) for n in names})
+            shapes = {i: tuple(t.shape) for i, t in moments.items() if isinstance(t, Tensor)}
+            result = _match(groups, shapes, {n: tuple(parameters[n].shape) for n in names})
             if result:
                 return result
     raise SettingError(
         f"the optimiser's state must be of this network's weights; its {len(indices)} tensors do "
-        f"not follow the order and shapes of the network's {len(named)}. Was it another network's? "
-        "An optimiser made with model.named_parameters() says whose each is."
+        f"not follow the order and shapes of the network's {len(parameters)}. Was it another "
+        "network's? An optimiser made with model.named_parameters() says whose each is."
     )
 
 
-def _matched(
+def _match(
     groups: Sequence[Sequence[int]],
     shapes: Mapping[int, tuple[int, ...]],
     weights: Mapping[str, tuple[int, ...]],
 ) -> dict[int, str]:
-    """Weights of groups that follow each other, or the only way to deal them out in order."""
+    """Match states to weights that follow each other, or in the only way that keeps their order."""
 
     def fits(index: int, shape: tuple[int, ...]) -> bool:
         return shapes.get(index, shape) == shape
@@ -203,15 +203,15 @@ def _matched(
     # As the Trainer has it: weights that decay, then those that do not, each in the model's order.
     ways: dict[tuple[int, ...], list[tuple[int, ...]]] = {(0,) * len(groups): [()]}
     for shape in weights.values():
-        after: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
-        for done, taken in ways.items():
+        next_ways: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+        for counts_, assigned in ways.items():
             for position, group in enumerate(groups):
-                if done[position] < len(group) and fits(group[done[position]], shape):
-                    more = (*done[:position], done[position] + 1, *done[position + 1 :])
-                    results = [(*one, group[done[position]]) for one in taken]
-                    after[more] = (after.get(more, []) + results)[:2]
-        if len(after) > MOST_WAYS:
+                if counts_[position] < len(group) and fits(group[counts_[position]], shape):
+                    counts = (*counts_[:position], counts_[position] + 1, *counts_[position + 1 :])
+                    matches = [(*way, group[counts_[position]]) for way in assigned]
+                    next_ways[counts] = (next_ways.get(counts, []) + matches)[:2]
+        if len(next_ways) > MOST_WAYS:
             return {}
-        ways = after
-    results = [one for each in ways.values() for one in each]
-    return dict(zip(results[0], weights, strict=True)) if len(results) == 1 else {}
+        ways = next_ways
+    matches = [match for way in ways.values() for match in way]
+    return dict(zip(matches[0], weights, strict=True)) if len(matches) == 1 else {}

@@ -104,13 +104,13 @@ def influence_plan(
     )  # fmt: skip
     m = network.n
     if val is not None:
-        wanted = batches(val, network.pass_size, "val")
-        m = sum(len(ids) for ids, _ in wanted) if wanted.n is None else wanted.n
+        queries = batches(val, network.pass_size, "val")
+        m = sum(len(ids) for ids, _ in queries) if queries.n is None else queries.n
     with_temperature(network, TrainedWeights.temperature)
-    first = next(iter(network.train))
-    alone = Batches(lambda: iter([first]), first[0], len(first[0]))
-    pilot = _Pilot.of(replace(network, train=alone), len(first[0]), seed)
-    return _planned(network, pilot, curvature, (network.n, m, len(models)), top)
+    batch = next(iter(network.train))
+    one_batch = Batches(lambda: iter([batch]), batch[0], len(batch[0]))
+    pilot = _Pilot.measure(replace(network, train=one_batch), len(batch[0]), seed)
+    return _assemble(network, pilot, curvature, (network.n, m, len(models)), top)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,27 +119,27 @@ class _Pilot:
 
     roots: float  # of its gradients by all outputs
     losses: float  # of the gradient of its loss
-    own: float  # likewise, of the further one that self-influence takes
+    own_losses: float  # likewise, of the further one that self-influence takes
     vectors: int  # gradients by the outputs, of one sample
     uses: Gradients  # of the batch, block by block
-    held: float  # bytes that a batch holds
+    bytes: float  # that a batch holds
 
     @classmethod
-    def of(cls, network: TrainedNetwork, size: int, seed: int) -> _Pilot:
+    def measure(cls, network: TrainedNetwork, size: int, seed: int) -> _Pilot:
         roots, uses = timed(lambda: list(network.roots(seed, "")), size)
         losses, _ = timed(lambda: sum(1 for _ in network.loss_gradients()), size)
-        both, _ = timed(lambda: sum(1 for _ in network.both_gradients()), size)
-        held = sum(map(held_bytes, uses))
-        return cls(roots, losses, max(0.0, both - losses), len(uses), uses[0], held)
+        of_both, _ = timed(lambda: sum(1 for _ in network.both_gradients()), size)
+        batch_bytes = sum(map(held_bytes, uses))
+        return cls(roots, losses, max(0.0, of_both - losses), len(uses), uses[0], batch_bytes)
 
 
 def held_bytes(gradients: Gradients) -> float:
-    """Bytes that a batch's gradients of all blocks take."""
+    """Return the bytes that a batch's gradients of all blocks take."""
     tensors = [t for uses in gradients.values() for use in uses for t in tensors_of(use)]
     return float(sum(t.numel() * t.element_size() for t in tensors))
 
 
-def _planned(
+def _assemble(
     network: TrainedNetwork,
     pilot: _Pilot,
     curvature: str,
@@ -153,28 +153,28 @@ def _planned(
     group = max(1, QUERY_VALUES // p // models)
     goes = ceil(m / group)  # through the samples, for the queries
     rounds = 1 + (not all(exact(b) for b in blocks))  # through them, for the curvature
-    alone = n * (network.own_loss is not None)  # gradients for self-influence
+    n_own = n * (network.own_loss is not None)  # gradients for self-influence
     counts = rounds * n, m + goes * n
-    gradients = n, counts[1] + alone
+    gradients = n, counts[1] + n_own
     work = [
         _work(b, pilot, exact(b), gradients, m * n) if b.name in pilot.uses else {} for b in blocks
     ]
-    passing = counts[0] * pilot.roots + counts[1] * pilot.losses + alone * pilot.own
-    each = passing + seconds_of(added(*work) | {"values": EFFECT_VALUES * n * m})
+    passing = counts[0] * pilot.roots + counts[1] * pilot.losses + n_own * pilot.own_losses
+    model_seconds = passing + seconds_of(added(*work) | {"values": EFFECT_VALUES * n * m})
     return InfluencePlan(
         **blocks_of(network, exact),
         bytes=np.array([float(curvature_bytes([b], exact)) for b in blocks]),
-        flops=np.array([models * sum(one.values()) for one in work]),
+        flops=np.array([models * sum(of_block.values()) for of_block in work]),
         n_queries=m,
         n_models=models,
-        passes=models * (counts[0] * (1 + pilot.vectors) + 2 * counts[1] + alone),
+        passes=models * (counts[0] * (1 + pilot.vectors) + 2 * counts[1] + n_own),
         peak_bytes=_peak(network, pilot, exact, sizes, min(group, m), top),
-        seconds=models * each,
+        seconds=models * model_seconds,
     )
 
 
 def blocks_of(network: TrainedNetwork, exact: Callable[[Block], bool]) -> dict[str, Any]:
-    """What a `BlockPlan` says of the network, its samples and this machine."""
+    """Return a `BlockPlan`'s values about the network, its samples and this machine."""
     blocks = network.per_sample.blocks
     return {
         "block": np.array([b.name for b in blocks]),
@@ -188,39 +188,39 @@ def blocks_of(network: TrainedNetwork, exact: Callable[[Block], bool]) -> dict[s
 def _work(
     block: Block, pilot: _Pilot, exact: bool, gradients: tuple[int, int], effects: int
 ) -> dict[str, float]:
-    """Operations of a block, by kind; gradients are in the network's precision."""
+    """Count a block's operations, by kind; gradients are in the network's precision."""
     # Samples whose gradients by each output the curvature is fitted to, and all other gradients.
-    fitted, others = pilot.vectors * gradients[0], gradients[1]
+    n_fitted, n_other = pilot.vectors * gradients[0], gradients[1]
     forming = turning = moments = 0.0
     sides = [0 if side > LARGEST_SIDE or side == 1 else side for side in block.shape]
-    for form, turned, squares in _each(pilot.uses[block.name], block.shape, sides):
+    for form, turned, squares in _count_uses(pilot.uses[block.name], block.shape, sides):
         forming += form
         turning += turned
         moments += squares
     products = 2.0 * effects * block.size
     if exact:
         square = 2.0 * block.size**2
-        formed = (fitted + others) * (forming + square) + products
+        formed = (n_fitted + n_other) * (forming + square) + products
         return {"float32": formed, "float64": 4 / 3 * block.size**3}
-    turned = fitted * moments + (fitted + others) * turning + products
+    turned = n_fitted * moments + (n_fitted + n_other) * turning + products
     return {"float32": turned, "eigen": EIGEN_WORK * sum(side**3 for side in sides)}
 
 
-def _each(
+def _count_uses(
     uses: list[Use], shape: tuple[int, int], sides: list[int]
 ) -> Iterator[tuple[float, float, float]]:
-    """Of one sample's gradient: operations to form it, to turn it into a basis, and of moments."""
-    (rows, columns), (left, right) = shape, sides
+    """Yield each use's operations per sample: to form a gradient, rotate it, and sum moments."""
+    (rows, columns), (n_left, n_right) = shape, sides
     for use in uses:
         if not isinstance(use, Factors):
-            whole = 2.0 * rows * columns * (left + right)
-            yield 0.0, whole, whole
+            by_matrix = 2.0 * rows * columns * (n_left + n_right)
+            yield 0.0, by_matrix, by_matrix
             continue
         positions = use.right.shape[1]
-        left = 0 if use.is_sparse else left
+        n_left = 0 if use.is_sparse else n_left
         form = positions * columns * (1.0 if use.is_sparse else 2.0 * rows)
-        by_factors = 2.0 * positions * (left**2 + right**2)
-        by_whole = 2.0 * rows * columns * (left + right)
+        by_factors = 2.0 * positions * (n_left**2 + n_right**2)
+        by_whole = 2.0 * rows * columns * (n_left + n_right)
         yield form, form + min(by_factors, by_whole), by_factors
 
 
@@ -232,19 +232,19 @@ def _peak(
     queries: int,
     top: int | None,
 ) -> float:
-    """Most bytes at once: while a last network is fitted, or while effects are computed."""
+    """Return the most bytes at once: while a last network is fitted, or effects are computed."""
     n, m, models = sizes
     blocks = network.per_sample.blocks
     weights, itemsize, formed = network_bytes(network)
-    kept = sum(kept_bytes(b, exact(b), itemsize) for b in blocks)
-    fitting = (models - 1) * kept + curvature_bytes(blocks, exact)
+    bases = sum(kept_bytes(b, exact(b), itemsize) for b in blocks)
+    fitting = (models - 1) * bases + curvature_bytes(blocks, exact)
     towards = 2.0 * itemsize * models * queries * sum(b.size for b in blocks)
     matrix = 8.0 * n * m if top is None and n * m <= LARGEST_MATRIX else 0.0
-    return models * weights + pilot.held + formed + max(fitting, models * kept + towards + matrix)
+    return models * weights + pilot.bytes + formed + max(fitting, models * bases + towards + matrix)
 
 
 def network_bytes(network: TrainedNetwork) -> tuple[int, int, int]:
-    """Bytes of all weights, of one of them, and of the largest block's gradients in a pass."""
+    """Return bytes of all weights, of one, and of a pass's gradients of the largest block."""
     weights = sum(t.numel() * t.element_size() for t in network.model.state_dict().values())
     itemsize = next(network.model.parameters()).element_size()
     largest = max(b.size for b in network.per_sample.blocks)
@@ -252,7 +252,7 @@ def network_bytes(network: TrainedNetwork) -> tuple[int, int, int]:
 
 
 def kept_bytes(block: Block, exact: bool, itemsize: int) -> float:
-    """Bytes of a block's matrices and, where it is factored, its float64 eigenvalues."""
+    """Return the bytes of a block's matrices and, where factored, its float64 eigenvalues."""
     if exact:
         return float(itemsize * block.size**2)
     sides = [side for side in block.shape if 1 < side <= LARGEST_SIDE]

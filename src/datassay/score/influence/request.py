@@ -70,11 +70,11 @@ class Request:
     notes: tuple[str, ...] = ()
     unit: float = 1.0
 
-    def progress_of(self, place: int, of: int) -> Progress:
-        """Progress of one network among several: the same step, its share of the units."""
-        if of == 1:
+    def progress_of(self, index: int, n: int) -> Progress:
+        """Return one network's progress among several: the same step, its share of the units."""
+        if n == 1:
             return self.progress
-        return lambda step, done, total: self.progress(step, place * total + done, of * total)
+        return lambda step, done, total: self.progress(step, index * total + done, n * total)
 
     @property
     def takes_gradients(self) -> bool:
@@ -85,14 +85,14 @@ class Request:
 
 
 def check_request(request: Request, function: Callable[..., Any] | None) -> None:
-    """Check names and ranges."""
-    for name, value, known in (
+    """Check the names and ranges of a request."""
+    for name, value, allowed in (
         ("curvature", request.curvature, CURVATURES),
         ("response", request.response, RESPONSES),
         ("precision", request.precision, (None, "float32", "float64")),
     ):
-        if value not in known:
-            names = ", ".join(repr(one) for one in known if one)
+        if value not in allowed:
+            names = ", ".join(repr(choice) for choice in allowed if choice)
             raise SettingError(f"{name} must be one of {names}; got {value!r}.")
     takes = [] if function is None else list(inspect.signature(function).parameters)[1:]
     takes = [name for name in takes if name != "response"]
@@ -105,7 +105,7 @@ def check_request(request: Request, function: Callable[..., Any] | None) -> None
 
 
 def check_numbers(damping: float | str, weight_decay: float, temperature: float | str) -> None:
-    """Refuse a damping, weight decay or temperature that is out of range."""
+    """Raise if damping, weight decay or temperature is out of range."""
     numbers = [("weight_decay", weight_decay)]
     if not isinstance(damping, str):
         numbers.append(("damping", damping))

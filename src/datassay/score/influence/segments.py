@@ -48,7 +48,7 @@ class TrainingSegment:
     update: Update | None = None
 
     def of_loss(self, unit: float) -> TrainingSegment:
-        """The same where losses are `unit` times the training's: t (H + λ) stays what it was."""
+        """Rescale to losses `unit` times the training's: t (H + λ) stays what it was."""
         update = self.update
         if update is not None and unit != 1:
             decay = {name: unit * d for name, d in update.decay.items()}
@@ -56,14 +56,14 @@ class TrainingSegment:
         return replace(self, time=self.time / unit, update=update)
 
     def metrics(self, blocks: Sequence[Block], penalty: float = 0.0) -> dict[str, Metric]:
-        """The optimiser's D and Λ by blocks; empty where there is no optimiser."""
+        """Return the optimiser's D and Λ by blocks; empty where there is no optimiser."""
         if self.update is None:
             return {}
         return {block.name: self.update.of_block(block, penalty) for block in blocks}
 
 
-def of_the_run(run: Sequence[TrainingSegment]) -> str:
-    """Words that follow the method's name: whose run; empty where no optimiser is known."""
+def run_name(run: Sequence[TrainingSegment]) -> str:
+    """Return words that follow the method's name: whose run; empty where no optimiser is known."""
     update = run[-1].update
     return "" if update is None else f" of {update.name}'s run"
 
@@ -74,7 +74,7 @@ def tracin_settings(
     checkpoints: Sequence[nn.Module] | None = None,
     optimizer: Sequence[Any] | None = None,
 ) -> list[TrainingSegment]:
-    """Networks and step sizes of TracIn: effect −Σ_c lr_c ∇m(w_c)ᵀ ∇ℓ_i(w_c).
+    """Return networks and step sizes of TracIn: effect −Σ_c lr_c ∇m(w_c)ᵀ ∇ℓ_i(w_c).
 
     Args:
         model: at its trained weights.
@@ -103,7 +103,7 @@ def tracin_settings(
     if not all(rate > 0 for rate in rates):
         raise SettingError(f"lr must be positive; got {min(rates)}.")
     updates = _updates(optimizer, models)
-    return [TrainingSegment(*each) for each in zip(models, rates, updates, strict=True)]
+    return [TrainingSegment(*values) for values in zip(models, rates, updates, strict=True)]
 
 
 def segment_settings(
@@ -113,7 +113,7 @@ def segment_settings(
     checkpoints: Sequence[nn.Module] | None = None,
     optimizer: Sequence[Any] | None = None,
 ) -> list[TrainingSegment]:
-    """Networks at the ends of segments, and how each was reached."""
+    """Return the networks at the ends of segments, and how each was reached."""
     # Source: Bae et al. (2024), SOURCE. Deviates: each segment takes the gradients and Hessian at
     # its end, not their mean over checkpoints within it. The optimiser's metric is ours.
     networks = list(checkpoints or ())
@@ -158,20 +158,20 @@ def set_time(bases: dict[str, BlockBasis], time: float) -> None:
             basis.response = basis.response * basis.unturned.to(decay)
 
 
-def along_the_run(
-    each: Sequence[tuple[TrainedNetwork, dict[str, BlockBasis], Any, float]], group: list[Any]
+def carry_back(
+    models: Sequence[tuple[TrainedNetwork, dict[str, BlockBasis], Any, float]], group: list[Any]
 ) -> list[Directions]:
-    """Queries' gradients, carried back through the segments: directions for each."""
-    network, _, measure, _ = each[-1]
+    """Propagate queries' gradients back through the segments; return each one's directions."""
+    network, _, measure, _ = models[-1]
     values, carried = _gradients(network, group, measure)
     results = []
-    for _, bases, _, time in reversed(each):
+    for _, bases, _, time in reversed(models):
         by_block: dict[str, tuple[Tensor, Tensor | None]] = {}
         for name, basis in bases.items():
-            turned = basis.forth(carried[name])
+            turned = basis.to_basis(carried[name])
             by_block[name] = (turned * basis.inverse().to(turned), None)
             decay = torch.exp(-time * (basis.eigenvalues + basis.damping)).flatten()
-            carried[name] = basis.back(turned * decay.to(turned))
+            carried[name] = basis.to_weights(turned * decay.to(turned))
         results.append(Directions(values, by_block))
     return results[::-1]
 
@@ -179,19 +179,19 @@ def along_the_run(
 def _gradients(
     network: TrainedNetwork, group: list[Any], measure: Any
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """The queries' values, and their gradients by block, [m, size]."""
+    """Return the queries' values, and their gradients by block, [m, size]."""
     values: list[Tensor] = []
     shapes = {b.name: b.shape for b in network.per_sample.blocks}
     parts: dict[str, list[Tensor]] = {name: [] for name in shapes}
     for batch in group:
-        seen: list[Tensor] = []
+        collected: list[Tensor] = []
         batch = to_model(batch, network.model)
         results = list(
-            network.per_sample.gradients(measure, batch, lambda v, s=seen: each_token(v, s))
+            network.per_sample.gradients(measure, batch, lambda v, s=collected: each_token(v, s))
         )
-        values.append(seen[0].double().flatten().cpu())
+        values.append(collected[0].double().flatten().cpu())
         for name, shape in shapes.items():
-            empty = seen[0].new_zeros(len(seen[0]), *shape)
-            each = [matrix(g[name], shape[0]) if name in g else empty for g in results]
-            parts[name].append(torch.stack(each, 1).flatten(0, 1).flatten(1))
-    return torch.cat(values), {name: torch.cat(part) for name, part in parts.items()}
+            zeros = collected[0].new_zeros(len(collected[0]), *shape)
+            matrices = [matrix(g[name], shape[0]) if name in g else zeros for g in results]
+            parts[name].append(torch.stack(matrices, 1).flatten(0, 1).flatten(1))
+    return torch.cat(values), {name: torch.cat(pieces) for name, pieces in parts.items()}

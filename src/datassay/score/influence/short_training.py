@@ -41,23 +41,24 @@ class ShortTraining:
     unknowing: float
     damping: float = 0.0
 
-    def found(self, parts: Iterable[tuple[Float[Tensor, " q"], Float[Tensor, " q"]]]) -> float:
-        """The least λ ≥ 0 by which the decrement is small enough, kept in `damping`."""
+    def solve(self, parts: Iterable[tuple[Float[Tensor, " q"], Float[Tensor, " q"]]]) -> float:
+        """Find the least λ ≥ 0 by which the decrement is small enough; keep it in `damping`."""
         # parts: of each block the eigenvalues of H + damping, and the squares of ∇L along them.
-        values, weights = (torch.cat(one) for one in zip(*parts, strict=True))
+        values, weights = (torch.cat(t) for t in zip(*parts, strict=True))
         values, weights = values[weights > 0], weights[weights > 0]
         bound = LEFT_TO_LEARN * self.unknowing
-        self.damping = _least(lambda more: float((weights / (values + more)).sum()), bound)
+        self.damping = _find_least(lambda added: float((weights / (values + added)).sum()), bound)
         return self.damping
 
 
 def added_damping(added: Sequence[float]) -> str:
-    """How a method's name says what was added for each network; empty where nothing was."""
-    return f", short training: {' and '.join(f'{a:.2g}' for a in added)} more damping" * any(added)
+    """Return the words of a method's name for what was added to damping; empty for nothing."""
+    words = " and ".join(f"{a:.2g}" for a in added)
+    return f", short training: {words} more damping" if any(added) else ""
 
 
-def _least(decrement: Callable[[float], float], bound: float) -> float:
-    """The least λ ≥ 0 whose decrement is within the bound; it falls in λ."""
+def _find_least(decrement: Callable[[float], float], bound: float) -> float:
+    """Find the least λ ≥ 0 whose decrement, which falls in λ, is within the bound."""
     if decrement(0.0) <= bound:
         return 0.0
     high = 1.0
@@ -73,7 +74,7 @@ def _least(decrement: Callable[[float], float], bound: float) -> float:
 def quadrature(
     matrix: Float[Tensor, "p p"], start: Float[Tensor, " p"]
 ) -> tuple[Float[Tensor, " q"], Float[Tensor, " q"]]:
-    """Nodes v ≥ 0 and weights w with Σ w f(v) ≈ startᵀ f(matrix) start, by Lanczos' method."""
+    """Return nodes v ≥ 0 and weights w, Σ w f(v) ≈ startᵀ f(matrix) start, by Lanczos' method."""
     # The matrix is positive semidefinite. All its eigenvalues where there are few.
     # Cost: LANCZOS_STEPS of 2 p² operations.
     length, steps = start.norm(), min(LANCZOS_STEPS, len(start))
@@ -97,7 +98,7 @@ def quadrature(
 
 
 def left_to_learn(network: TrainedNetwork, damping: float | str) -> ShortTraining | None:
-    """What a network's training left to learn, from ∇L."""
+    """Measure what a network's training left to learn, from ∇L; None where damping ignores it."""
     # None where damping follows no length of training: it is a number, or the loss is of values,
     # the user's own, or of next tokens, of which every network leaves most to learn. Cost: one pass
     # forth and back.
@@ -108,20 +109,20 @@ def left_to_learn(network: TrainedNetwork, damping: float | str) -> ShortTrainin
     names = [name for block in blocks for name in block.parameters]
     total = {name: torch.zeros(parameters[name].shape).double() for name in names}
     unknowing, done = 0.0, 0
-    for ids, held in network.train:
-        batch = to_model(held, model)
+    for ids, stored in network.train:
+        batch = to_model(stored, model)
         drawn = weights_at(network.train, done, len(ids))
         done += len(ids)
         with torch.enable_grad():
             f, y = loss.align(outputs_of(model, batch), targets_of(batch))
-            own = weights_of(batch, f) * drawn.to(f)
-            value = (loss.of_outputs(f, y).sum(1) * own).sum()
-            wanted = [parameters[name] for name in names]
-            gradients = torch.autograd.grad(value, wanted, allow_unused=True)
+            weight = weights_of(batch, f) * drawn.to(f)
+            value = (loss.of_outputs(f, y).sum(1) * weight).sum()
+            weights = [parameters[name] for name in names]
+            gradients = torch.autograd.grad(value, weights, allow_unused=True)
         for name, gradient in zip(names, gradients, strict=True):
             if gradient is not None:
                 total[name] += gradient.double().cpu()
-        unknowing += float((loss.of_outputs(torch.zeros_like(f), y).sum(1) * own).sum())
-    means = {name: one / network.n for name, one in total.items()}
+        unknowing += float((loss.of_outputs(torch.zeros_like(f), y).sum(1) * weight).sum())
+    means = {name: summed / network.n for name, summed in total.items()}
     matrices = {b.name: as_matrix(b, [means[name] for name in b.parameters]) for b in blocks}
     return ShortTraining(matrices, unknowing / network.n)

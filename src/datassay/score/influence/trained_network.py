@@ -51,7 +51,7 @@ class TrainedNetwork:
         pass_size: samples a pass.
         integers: whether it takes arrays of whole numbers.
         n_outputs: k, of classes; None: of values, or of a loss of the user's own.
-        several: whether a sample has several targets, of which no output is the one.
+        has_several: whether a sample has several targets, of which no output is the one.
         own_loss: whose gradients `self_influence` is of; None: `loss`.
     """
 
@@ -66,7 +66,7 @@ class TrainedNetwork:
     pass_size: int = 1
     integers: bool = False
     n_outputs: int | None = None
-    several: bool = False
+    has_several: bool = False
     own_loss: Objective | None = None
 
     @property
@@ -75,34 +75,34 @@ class TrainedNetwork:
         return next(p.dtype for p in self.model.parameters() if p.is_floating_point())
 
     def loss_gradients(self) -> Iterator[tuple[int, Gradients]]:
-        """Each batch's number of samples to remove, and the gradients of their losses."""
+        """Yield each batch's number of samples to remove, and the gradients of their losses."""
         for ids, batch in self.train if self.removed is None else self.removed:
             check_classes(self.loss, targets_of(batch), self.n_outputs)
             result = self.per_sample.gradients(self.loss.losses, to_model(batch, self.model))
             yield len(ids), next(result)
 
     def both_gradients(self) -> Iterator[tuple[int, Gradients, Gradients | None]]:
-        """Gradients by both losses in one pass; None where self-influence's is the other."""
+        """Yield batch sizes and gradients by both losses; None for the second if there is one."""
         if self.own_loss is None:
             yield from ((size, gradients, None) for size, gradients in self.loss_gradients())
             return
         losses = (self.loss, self.own_loss)
 
-        def values(model: nn.Module, part: Any) -> Tensor:  # [b, 2]
-            f, y = self.loss.align(outputs_of(model, part), targets_of(part))
-            return torch.stack([a.of_outputs(f, y).sum(1) * weights_of(part, f) for a in losses], 1)
+        def values(model: nn.Module, data: Any) -> Tensor:  # [b, 2]
+            f, y = self.loss.align(outputs_of(model, data), targets_of(data))
+            return torch.stack([a.of_outputs(f, y).sum(1) * weights_of(data, f) for a in losses], 1)
 
         for ids, batch in self.train if self.removed is None else self.removed:
             check_classes(self.loss, targets_of(batch), self.n_outputs)
-            gradients, own = self.per_sample.gradients(
+            gradients, own_grads = self.per_sample.gradients(
                 values,
                 to_model(batch, self.model),
                 lambda v: torch.eye(2).to(v)[:, None].expand(2, len(v), 2),
             )
-            yield len(ids), gradients, own
+            yield len(ids), gradients, own_grads
 
     def roots(self, seed: int, step: str) -> Iterator[Gradients]:
-        """Gradients whose squares add up to the loss's Gauss–Newton Hessian."""
+        """Yield gradients whose squares add up to the loss's Gauss–Newton Hessian."""
         generator = torch.Generator().manual_seed(seed)  # the same draws in every pass
         done = 0
         for ids, batch in self.train:
@@ -115,20 +115,20 @@ class TrainedNetwork:
                     self.loss.losses, batch, lambda v, root=root: [root.to(v)]
                 )
             else:
-                seen: list[Tensor] = []  # the targets by position
-                own = weights_of(batch, next(self.model.parameters()))
-                scale = (own * drawn.to(own)).sqrt().view(-1, 1, 1)
+                targets: list[Tensor] = []  # the targets by position
+                weight = weights_of(batch, next(self.model.parameters()))
+                scale = (weight * drawn.to(weight)).sqrt().view(-1, 1, 1)
                 check_classes(self.loss, targets_of(batch), self.n_outputs)
 
-                def values(model: nn.Module, part: Any, seen: list[Tensor] = seen) -> Tensor:
-                    f, y = self.loss.align(outputs_of(model, part), targets_of(part))
-                    seen.append(y)
+                def values(model: nn.Module, data: Any, targets: list[Tensor] = targets) -> Tensor:
+                    f, y = self.loss.align(outputs_of(model, data), targets_of(data))
+                    targets.append(y)
                     return f
 
                 def vectors(
-                    f: Tensor, seen: list[Tensor] = seen, scale: Tensor = scale
+                    f: Tensor, targets: list[Tensor] = targets, scale: Tensor = scale
                 ) -> list[Tensor]:
-                    return [v * scale for v in self.loss.roots(f, seen[0], generator)]
+                    return [v * scale for v in self.loss.roots(f, targets[0], generator)]
 
                 yield from self.per_sample.gradients(values, batch, vectors)
             self.progress(step, min(done, self.n), self.n)
@@ -144,37 +144,37 @@ def trained_network(
     device: str | None,
     progress: Progress,
 ) -> TrainedNetwork:
-    """A copy of the network, ready for its gradients; samples are what `batches` takes."""
+    """Copy the network and prepare its gradients; samples are what `batches` takes."""
     copied = frozen_copy(model, getattr(torch, precision))
     if device is not None:
         copied = copied.to(device)
-    chosen = chosen_parameters(copied, parameters)
+    selected = chosen_parameters(copied, parameters)
     integers = isinstance(train, SampleSet) and takes_integers(copied, train.x[:1])
     parts = batches(train, 2, integers=integers)
-    _, first = next(iter(parts))
-    few = to_model(rows(first, slice(0, 2)), copied)
-    task, targets = _known_task(train), targets_of(few)
-    more = [] if task or targets is None else _more_targets(parts, targets)
-    bound = objective(loss, copied, few, task, more)
-    k = outputs_of_classes(bound, copied, few)
+    _, first_batch = next(iter(parts))
+    example = to_model(rows(first_batch, slice(0, 2)), copied)
+    task, targets = _known_task(train), targets_of(example)
+    more_targets = [] if task or targets is None else _more_targets(parts, targets)
+    bound = objective(loss, copied, example, task, more_targets)
+    k = outputs_of_classes(bound, copied, example)
     check_classes(bound, targets, k)
-    reported = check_logits(loss, bound, copied, few)
-    alone = None if bound.name == "custom" else lambda model, batch: outputs_of(model, batch)
-    values = _sums if alone and targets is None and bound.name != "next_token" else bound.losses
-    per_sample = PerSample(copied, chosen, few, values, alone)
+    messages = check_logits(loss, bound, copied, example)
+    outputs = None if bound.name == "custom" else lambda model, batch: outputs_of(model, batch)
+    values = _sums if outputs and targets is None and bound.name != "next_token" else bound.losses
+    per_sample = PerSample(copied, selected, example, values, outputs)
     size = max(1, min(LARGEST_PASS, PASS_VALUES // per_sample.values_held))
     parts = batches(train, size, integers=integers)
     n = parts.n if parts.n is not None else sum(len(ids) for ids, _ in parts)
     notes = train.warnings if isinstance(train, SampleSet) else parts.warnings
-    per_sample.warnings.extend((*notes, *reported))
+    per_sample.warnings.extend((*notes, *messages))
     return TrainedNetwork(
         copied, per_sample, parts, bound, n, progress, per_sample.warnings, None, size, integers, k,
-        _has_several(bound, copied, few),
+        _has_several(bound, copied, example),
     )  # fmt: skip
 
 
 def _has_several(loss: Objective, model: nn.Module, batch: Any) -> bool:
-    """Whether several numbers or labels are fitted, none of which is the one output."""
+    """Return whether several numbers or labels are fitted, none of which is the one output."""
     if loss.name in {*OF_CLASSES, "custom"}:
         return False
     with torch.no_grad():
@@ -185,12 +185,12 @@ def _has_several(loss: Objective, model: nn.Module, batch: Any) -> bool:
 
 
 def _sums(model: nn.Module, batch: Any) -> Tensor:
-    """A value of samples without targets."""
+    """Return a value for samples without targets: the sum of their outputs."""
     return outputs_of(model, batch).flatten(1).sum(1)
 
 
 def _known_task(train: Any) -> str | None:
-    """What "auto" is, where the samples say it; several targets per sample say it themselves."""
+    """Return the task for "auto" where the samples say it, else None: several targets tell it."""
     if not isinstance(train, SampleSet):
         return None
     if train.is_classification:
@@ -198,42 +198,42 @@ def _known_task(train: Any) -> str | None:
     return "mse" if train.y.ndim == 1 and train.y.dtype.kind == "f" else None
 
 
-def _more_targets(parts: Batches, first: Tensor) -> list[Tensor]:
-    """Targets of further samples, where they are numbers that may be labels."""
-    if not (first.is_floating_point() or first.ndim == 2):
+def _more_targets(parts: Batches, example: Tensor) -> list[Tensor]:
+    """Return targets of further samples, where they are numbers that may be labels."""
+    if not (example.is_floating_point() or example.ndim == 2):
         return []
-    results, seen = [], 0
+    results, n_seen = [], 0
     for _, batch in parts:
-        some = targets_of(batch)
-        if some is None or seen >= TARGETS_SEEN:
+        targets = targets_of(batch)
+        if targets is None or n_seen >= TARGETS_SEEN:
             break
-        results.append(some.to(first))
-        seen += len(some)
+        results.append(targets.to(example))
+        n_seen += len(targets)
     return results
 
 
 def outputs_of_classes(loss: Objective, model: nn.Module, batch: Any) -> int | None:
-    """How many outputs a network has at each position, one per class; None of no classes."""
+    """Count a network's outputs per position, one per class; None where it has no classes."""
     if loss.name == "custom":
         return None
     with torch.no_grad():
         outputs, targets = outputs_of(model, batch), targets_of(batch)
     if loss.name not in OF_CLASSES:  # squares of classes
-        whole = targets is not None and targets.ndim == 1 and not targets.is_floating_point()
-        return outputs.shape[1] if whole and outputs.ndim == 2 and outputs.shape[1] > 1 else None
+        is_label = targets is not None and targets.ndim == 1 and not targets.is_floating_point()
+        return outputs.shape[1] if is_label and outputs.ndim == 2 and outputs.shape[1] > 1 else None
     positions = None if targets is None else targets.shape[1:]
     return loss.classes_last(outputs, positions).shape[-1]
 
 
 def weights_at(samples: Batches, start: int, size: int) -> Tensor:
-    """How much `size` samples from `start` on weigh in the mean loss; 1 where all are alike."""
+    """Return the weights of `size` samples from `start` on in the mean loss; 1 for equal ones."""
     if samples.weights is None:
         return torch.ones(size, dtype=torch.float64)
     return torch.from_numpy(samples.weights[start : start + size])
 
 
-def softened(loss: Objective, temperature: float | str) -> Objective:
-    """The training loss ℓ as T ℓ(f / T); one of values, or of the user's own, as it is."""
+def apply_temperature(loss: Objective, temperature: float | str) -> Objective:
+    """Rewrite the training loss ℓ as T ℓ(f / T); return losses of values or the user's as is."""
     if not loss.has_temperature:
         return loss
     if isinstance(temperature, str):
@@ -243,22 +243,22 @@ def softened(loss: Objective, temperature: float | str) -> Objective:
 
 def with_temperature(network: TrainedNetwork, temperature: float | str) -> None:
     """Let a network attribute by the softened loss; "auto" softens effects alone."""
-    plain, network.loss = network.loss, softened(network.loss, temperature)
+    trained, network.loss = network.loss, apply_temperature(network.loss, temperature)
     if not isinstance(temperature, str) and network.loss.temperature != temperature:
         network.warnings.append(
             f"temperature={temperature:g} was not applied: it is of losses of classes, and this "
-            f"one is {'your own' if plain.name == 'custom' else plain.name!r}."
+            f"one is {'your own' if trained.name == 'custom' else trained.name!r}."
         )
-    both = isinstance(temperature, str) and network.loss.temperature != plain.temperature
-    network.own_loss = plain if both else None
+    is_auto = isinstance(temperature, str) and network.loss.temperature != trained.temperature
+    network.own_loss = trained if is_auto else None
 
 
 def temperatures(network: TrainedNetwork) -> str:
-    """Words that follow the method's name: its temperatures; empty where none softens."""
+    """Return words that follow the method's name: its temperatures; empty where none softens."""
     effects = network.loss.temperature
     if effects == 1 or not network.loss.has_temperature:
         return ""
-    own = network.own_loss
+    own_loss = network.own_loss
     return f", temperature {effects:g}" + (
-        "" if own is None else f" ({own.temperature:g} of self-influence)"
+        "" if own_loss is None else f" ({own_loss.temperature:g} of self-influence)"
     )

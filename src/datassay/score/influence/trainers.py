@@ -40,13 +40,13 @@ class FromTrainer:
 
 
 def is_trainer(model: Any) -> bool:
-    """Whether this is a transformers Trainer, or looks like one."""
+    """Return whether this is a transformers Trainer, or looks like one."""
     names = ("model", "train_dataset", "data_collator", "args")
     return not isinstance(model, nn.Module) and all(hasattr(model, name) for name in names)
 
 
 def from_trainer(trainer: Any, queries: Any, val: Any, loss: Any) -> FromTrainer:
-    """Take a Trainer apart."""
+    """Take a Trainer apart: its network, samples, loss and notes on its training."""
     if queries is not None and val is not None:
         raise SettingError(
             "a Trainer has its own training samples; give the queries alone: "
@@ -59,9 +59,9 @@ def from_trainer(trainer: Any, queries: Any, val: Any, loss: Any) -> FromTrainer
         )
     collate = _Collate(trainer)
     size = int(getattr(trainer.args, "per_device_train_batch_size", 8))
-    wanted = val if queries is None else queries
-    if not (wanted is None or isinstance(wanted, DataLoader)):
-        wanted = DataLoader(wanted, size, collate_fn=collate)
+    loader = val if queries is None else queries
+    if not (loader is None or isinstance(loader, DataLoader)):
+        loader = DataLoader(loader, size, collate_fn=collate)
     smoothing = float(getattr(trainer.args, "label_smoothing_factor", 0.0) or 0.0)
     if isinstance(loss, str) and loss == "auto":
         loss = Objective("auto", smoothing=smoothing)
@@ -72,8 +72,8 @@ def from_trainer(trainer: Any, queries: Any, val: Any, loss: Any) -> FromTrainer
         f"the Trainer's weight decay of {weight_decay:g} is its optimiser's and no part of the "
         "loss: weight_decay= counts it as a penalty.",
     ) * bool(weight_decay)
-    model = _plain(trainer.model)
-    return FromTrainer(model, train, wanted, loss, _notes(trainer), decay, clip)
+    model = _remove_mixed_precision(trainer.model)
+    return FromTrainer(model, train, loader, loss, _notes(trainer), decay, clip)
 
 
 class _Collate:
@@ -91,33 +91,33 @@ class _Collate:
     def __call__(self, samples: Sequence[Any]) -> Any:
         if not isinstance(samples[0], Mapping):
             return self._collate(samples)
-        batch = dict(self._collate([self._kept(sample) for sample in samples]))
+        batch = dict(self._collate([self._select(sample) for sample in samples]))
         for name in ID_FIELDS:
             if name in samples[0]:
                 batch[name] = [sample[name] for sample in samples]
         return batch
 
-    def _kept(self, sample: Mapping[str, Any]) -> dict[str, Any]:
+    def _select(self, sample: Mapping[str, Any]) -> dict[str, Any]:
         names = sample.keys() if self._names is None else sample.keys() & self._names
         return {name: sample[name] for name in sample if name in names and name not in ID_FIELDS}
 
 
-def _plain(model: nn.Module) -> nn.Module:
-    """Without accelerate's mixed precision, whose forward would run the network it was made of."""
+def _remove_mixed_precision(model: nn.Module) -> nn.Module:
+    """Remove accelerate's mixed precision, whose forward would run the network it was made of."""
     if "_original_forward" not in vars(model):
         return model
-    copied = copy.deepcopy(model)
-    vars(copied)["forward"] = vars(copied).pop("_original_forward")
-    return copied
+    network = copy.deepcopy(model)
+    vars(network)["forward"] = vars(network).pop("_original_forward")
+    return network
 
 
 def _notes(trainer: Any) -> tuple[str, ...]:
-    results = []
     method = getattr(type(trainer), "compute_loss", None)
-    own = method is not None and not getattr(method, "__module__", "").startswith("transformers.")
-    if own or getattr(trainer, "compute_loss_func", None) is not None:
-        results.append(
-            "the Trainer's own compute_loss is not used, which means over batches: the loss here "
-            "is the task's. Pass loss=lambda model, batch: [b] losses for another."
-        )
-    return tuple(results)
+    module = getattr(method, "__module__", "")
+    is_own = method is not None and not module.startswith("transformers.")
+    if not is_own and getattr(trainer, "compute_loss_func", None) is None:
+        return ()
+    return (
+        "the Trainer's own compute_loss is not used, which means over batches: the loss here "
+        "is the task's. Pass loss=lambda model, batch: [b] losses for another.",
+    )

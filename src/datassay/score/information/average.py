@@ -65,7 +65,7 @@ def average_information(
     progress: Progress = silent,
     **settings: Any,
 ) -> AverageInformation:
-    """Mean information of each sample given random subsets of the others.
+    """Estimate each sample's mean information given random subsets of the others.
 
     A sample with a duplicate adds no information to all others, but some to half of them, which
     `sample_information` alone does not show.
@@ -100,13 +100,13 @@ def average_information(
     # One learning rate for all subsets, of the loss as reduced.
     training = training_run(lin, **{k: v for k, v in settings.items() if k in RUN})
     settings["lr"] = training.run.step * (len(lin) if training.reduction == "mean" else 1)
-    g = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     means, errors, counts = [], [], []
     for f, size in enumerate(sizes):
         information = np.full((draws, len(lin)), np.nan)
-        for d, subset in enumerate(_balanced_subsets(g, len(lin), size, draws)):
-            part = sample_information(lin.subset(subset), **settings)
-            information[d, subset] = part.information
+        for d, subset in enumerate(_balanced_subsets(rng, len(lin), size, draws)):
+            scores = sample_information(lin.subset(subset), **settings)
+            information[d, subset] = scores.information
             progress("information in random subsets", f * draws + d + 1, draws * len(sizes))
         count = np.isfinite(information).sum(0)
         means.append(np.nanmean(information, 0))
@@ -124,13 +124,13 @@ def average_information(
 
 
 def check_memory(draws: int, n: int) -> None:
-    """Refuse draws x n informations that cannot be held at once, and their spread with them."""
-    needed, free = 2 * 8 * draws * n, available_memory()
-    if needed > free:
+    """Raise if draws x n informations and their spread exceed the free memory."""
+    needed, available = 2 * 8 * draws * n, available_memory()
+    if needed > available:
         raise SettingError(
             f"draws must fit the memory; {draws:,} subsets of {n:,} samples take "
-            f"{needed / 1e9:,.0f} GB, and {free / 1e9:,.1f} GB are free. Take at most "
-            f"{int(free / (16 * n)):,}."
+            f"{needed / 1e9:,.0f} GB, and {available / 1e9:,.1f} GB are free. Take at most "
+            f"{int(available / (16 * n)):,}."
         )
 
 
@@ -150,12 +150,12 @@ def _check_draws(shares: tuple[float, ...], sizes: list[int], draws: int, n: int
             )
 
 
-def _balanced_subsets(g: np.random.Generator, n: int, size: int, draws: int):
-    """Uniform random subsets, dependent only in that the least drawn samples come first."""
-    drawn = np.zeros(n, int)
+def _balanced_subsets(rng: np.random.Generator, n: int, size: int, draws: int):
+    """Yield uniform random subsets, dependent only in that the least drawn samples come first."""
+    n_drawn = np.zeros(n, int)
     for _ in range(draws):
-        subset = np.sort(np.lexsort((g.random(n), drawn))[:size])
-        drawn[subset] += 1
+        subset = np.sort(np.lexsort((rng.random(n), n_drawn))[:size])
+        n_drawn[subset] += 1
         yield subset
 
 
@@ -167,18 +167,18 @@ def _of_run(context: Context) -> AverageInformation | None:
 
 
 def _steps(sizes: Sizes) -> list[PlanStep]:
-    """Of each subset its decomposition and its removals."""
+    """Return the plan's step: each subset's decomposition and its removals."""
     draws, n = sizes.options.get("subsets", 0), sizes.train
     if not draws:
         return []
-    alone, parts = {**sizes.options, "attribution": "none"}, []
+    options, steps = {**sizes.options, "attribution": "none"}, []
     for size in (max(2, round(share * n)) for share in FRACTIONS):
         form = replace(sizes.form, n_rows=size * sizes.rows)
-        parts += removal_steps(replace(sizes, form=form, train=size, options=alone))
-    work = added(*(part.work for part in parts), times=draws)
-    held = sizes.form.result_bytes + max(part.bytes for part in parts)
+        steps += removal_steps(replace(sizes, form=form, train=size, options=options))
+    work = added(*(step.work for step in steps), times=draws)
+    size_bytes = sizes.form.result_bytes + max(step.bytes for step in steps)
     detail = f"{draws} subsets of each of {len(FRACTIONS)} sizes"
-    return [PlanStep("random subsets", detail, held, work)]
+    return [PlanStep("random subsets", detail, size_bytes, work)]
 
 
 SCORE = Score(

@@ -19,7 +19,7 @@ ROUNDING = 1e-6
 
 
 def membership(info: SampleInformation) -> Float[np.ndarray, " n"]:
-    """Highest accuracy with which anyone can tell that a sample was trained on.
+    """Return the highest accuracy with which anyone can tell that a sample was trained on.
 
     One half of the runs has the sample, the other half not; whoever guesses knows all other samples
     and the training, and sees the weights with the noise of the smoothing, or the answer to one of
@@ -47,7 +47,7 @@ def membership(info: SampleInformation) -> Float[np.ndarray, " n"]:
 
 
 def membership_sigma(info: SampleInformation, accuracy: float = ENOUGH) -> float:
-    """The noise σ at which nobody can tell that a sample was trained on more often than this.
+    """Return the noise σ at which nobody can tell training samples more often than `accuracy`.
 
     Args:
         info: with a smoothing that has a σ.
@@ -72,7 +72,7 @@ def membership_sigma(info: SampleInformation, accuracy: float = ENOUGH) -> float
 
 
 def overfitting_bound(info: SampleInformation, spread: float = 0.5) -> float:
-    """How far the mean loss on new samples may exceed that on the training samples.
+    """Bound how far the mean loss on new samples exceeds that on the training samples.
 
     |E gap| ≤ √(2 s² I(W; S)/n),  I(W; S) ≤ Σ_i I(W; Z_i | S₋ᵢ) for independent samples
 

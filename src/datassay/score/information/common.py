@@ -51,8 +51,8 @@ class CommonInformation(Tabular):
     @property
     def share(self) -> Float[np.ndarray, " q"]:
         """[q], common / jointly: near 1 where any one part stands in for all; 0 without either."""
-        known = self.jointly > 0
-        return np.where(known, self.common / np.where(known, self.jointly, 1.0), 0.0)
+        is_positive = self.jointly > 0
+        return np.where(is_positive, self.common / np.where(is_positive, self.jointly, 1.0), 0.0)
 
     @property
     def synergy(self) -> Float[np.ndarray, " q"]:
@@ -60,13 +60,13 @@ class CommonInformation(Tabular):
         return self.jointly - self.any_one
 
     def to_table(self) -> pa.Table:
-        """One row per set: size, common, any_one, jointly, synergy, interaction."""
+        """Return one row per set: size, common, any_one, jointly, synergy, interaction."""
         names = ("size", "common", "any_one", "jointly", "synergy", "interaction")
         return pa.table({name: getattr(self, name) for name in names})
 
 
 def nearest_sets(lin: Linearization, size: int = 3, most: int = 20) -> Int[np.ndarray, "q size"]:
-    """The samples that are most alike in the kernel, `size` at a time: candidates for a set.
+    """Find the samples most alike in the kernel, `size` at a time: candidates for a set.
 
     Args:
         lin: the linearisation of n samples.
@@ -87,10 +87,10 @@ def nearest_sets(lin: Linearization, size: int = 3, most: int = 20) -> Int[np.nd
     if size > len(lin):
         return np.empty((0, size), np.int64)
     value, nearest = cosines(lin).topk(size - 1, dim=1)
-    own = torch.arange(len(nearest))[:, None]
-    found = torch.cat([own, nearest], 1).sort(1).values.numpy()
+    rows = torch.arange(len(nearest))[:, None]
+    sets = torch.cat([rows, nearest], 1).sort(1).values.numpy()
     order = [i for i in value[:, -1].argsort(descending=True).tolist() if value[i, -1].isfinite()]
-    distinct = dict.fromkeys(tuple(found[i].tolist()) for i in order)
+    distinct = dict.fromkeys(tuple(sets[i].tolist()) for i in order)
     return np.array(list(distinct)[:most], np.int64).reshape(-1, size)
 
 
@@ -102,7 +102,7 @@ def common_information(
     progress: Progress = silent,
     **run: Unpack[Run],
 ) -> CommonInformation:
-    """How much several samples or groups repeat each other, or tell only together.
+    """Measure how much several samples or groups repeat each other, or tell only together.
 
     a_i(x) = f_{R ∪ i}(x) − f_R(x), R all samples outside the set; I_i(x) = ‖a_i(x)‖²/(2σ²)
     common = mean_x min_i I_i(x);  any_one = mean_x max_i I_i(x);  jointly = mean_x I_{1…s}(x)
@@ -142,19 +142,19 @@ def common_information(
     ]
     removed = [torch.cat([members[q][i] for i in u]) for q, u in unions]
     changes: dict[tuple[int, tuple[int, ...]], Tensor] = {}  # f − f without each union, [m, k]
-    for part in group_removals(training, removed):
-        for where, w in zip(part.groups.tolist(), part.coordinates.unbind(1), strict=True):
-            changes[unions[where]] = (rows @ w).reshape(m, -1)
+    for chunk in group_removals(training, removed):
+        for union, w in zip(chunk.groups.tolist(), chunk.coordinates.unbind(1), strict=True):
+            changes[unions[union]] = (rows @ w).reshape(m, -1)
         progress("common information", len(changes), len(unions))
     results = []
     for q, parts in enumerate(members):
-        whole = tuple(range(len(parts)))
+        full = tuple(range(len(parts)))
         # f with part i alone minus f with none: (f − f₋A) − (f − f₋(A∖i)).
-        rest = [changes[q, tuple(j for j in whole if j != i)] for i in whole]
-        each = torch.stack([(changes[q, whole] - one).square().sum(1) for one in rest])  # [s, m]
-        lost = {u: float(changes[one, u].square().sum(1).mean()) for one, u in unions if one == q}
+        reduced = [changes[q, tuple(j for j in full if j != i)] for i in full]
+        norms = torch.stack([(changes[q, full] - o).square().sum(1) for o in reduced])  # [s, m]
+        lost = {u: float(changes[r, u].square().sum(1).mean()) for r, u in unions if r == q}
         interaction = sum((-1) ** (len(u) + 1) * loss for u, loss in lost.items())
-        values = (each.amin(0).mean(), each.amax(0).mean(), lost[whole], interaction)
+        values = (norms.amin(0).mean(), norms.amax(0).mean(), lost[full], interaction)
         results.append([float(value) / (2 * sigma**2) for value in values])
     common, any_one, jointly, interaction = np.array(results).T
     size = np.array(list(map(len, members)))
@@ -162,11 +162,11 @@ def common_information(
 
 
 def _parts(parts: Sequence[int | ArrayLike], n: int) -> list[Int[Tensor, " _"]]:
-    """Positions of each part, checked."""
+    """Check a set's parts; return the positions of each part."""
     require(2 <= len(parts) <= MOST_PARTS, "a set", f"have 2 to {MOST_PARTS} parts", len(parts))
-    _, members = named_groups([np.atleast_1d(np.asarray(part)) for part in parts], n)
-    everyone = torch.cat(members)
-    if len(everyone.unique()) < len(everyone):
+    _, members = named_groups([np.atleast_1d(np.asarray(p)) for p in parts], n)
+    merged = torch.cat(members)
+    if len(merged.unique()) < len(merged):
         raise SettingError("parts of a set must share no sample; one is in two. Merge the parts.")
-    named_groups([everyone.numpy()], n)
+    named_groups([merged.numpy()], n)
     return members

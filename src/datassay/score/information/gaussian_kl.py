@@ -30,7 +30,7 @@ def gaussian_kl(
     other_mean: Float[Tensor, " p"],
     other_covariance: Float[Tensor, "p p"],
 ) -> tuple[float, float]:
-    """KL(N(μ, Σ) ‖ N(μ′, Σ′)) in nats, split into parts of the means and the covariances.
+    """Compute KL(N(μ, Σ) ‖ N(μ′, Σ′)) in nats, split into parts of the means and the covariances.
 
     ½ δᵀ Σ′⁻¹ δ  and  ½ (tr(Σ′⁻¹ Σ) + ln |Σ′| − ln |Σ| − p),  δ = μ − μ′
 
@@ -49,7 +49,7 @@ def gaussian_kl(
     """
     values, _ = torch.linalg.eigh(covariance)
     other_values, axes = torch.linalg.eigh(other_covariance)
-    if min(_worst(values), _worst(other_values)) <= NULL_FRACTION:
+    if min(_rcond(values), _rcond(other_values)) <= NULL_FRACTION:
         return float("inf"), float("inf")
     shift = (axes.T @ (mean - other_mean)).square() / other_values
     spread = ((axes.T @ covariance) * axes.T).sum(1) / other_values
@@ -57,7 +57,7 @@ def gaussian_kl(
     return float(shift.sum()) / 2, max(0.0, float(shape) / 2)
 
 
-def _worst(eigenvalues: Float[Tensor, " p"]) -> float:
+def _rcond(eigenvalues: Float[Tensor, " p"]) -> float:
     return float(eigenvalues[0] / eigenvalues[-1]) if eigenvalues[-1] > 0 else 0.0
 
 
@@ -98,7 +98,7 @@ def kl_information(
     progress: Progress = silent,
     **run: Unpack[Run],
 ) -> KlInformation:
-    """KL(p(w | S) ‖ p(w | S₋ᵢ)) of SGD's steady states, each with its own covariance.
+    """Compute KL(p(w | S) ‖ p(w | S₋ᵢ)) of SGD's steady states, each with its own covariance.
 
     `sample_information(smoothing="sgd")` holds Σ constant when a sample is removed; this recomputes
     it, for few weights.
@@ -127,18 +127,18 @@ def kl_information(
 def divergences(
     training: TrainingRun, ids: np.ndarray, batch_size: int, progress: Progress = silent
 ) -> KlInformation:
-    """`kl_information` of a checked training run."""
+    """Compute `kl_information` from a training run whose settings are checked."""
     check_not_null(training.basis)
     moves = training.basis.eigenvalues > 0
     rows = training.basis.whole_rows()[:, :, moves] * training.basis.metric[moves].sqrt()
     full = _steady_state(rows, training.residual, training.run, batch_size)
-    if full is None or any(_worst(torch.linalg.eigvalsh(s)) <= NULL_FRACTION for s in full[1]):
+    if full is None or any(_rcond(torch.linalg.eigvalsh(s)) <= NULL_FRACTION for s in full[1]):
         raise SettingError(
             f"SGD's noise must reach every direction of the weights, or the divergence is "
             f"infinite; {len(ids)} samples do not reach {rows.shape[2]} directions. Use "
             "smoothing='sgd' of sample_information, more samples or fewer features."
         )
-    parts = _parts(training, rows, full, batch_size, progress)
+    parts = _divergence_parts(training, rows, full, batch_size, progress)
     return KlInformation(
         information=parts.sum(1),
         shift=parts[:, 0],
@@ -149,19 +149,19 @@ def divergences(
     )
 
 
-def _parts(
+def _divergence_parts(
     training: TrainingRun, rows: Float[Tensor, "n b p"], full, batch_size: int, progress: Progress
 ) -> Float[np.ndarray, "n 2"]:
     n = len(rows)
     parts = np.zeros((n, 2))
     for i in range(n):
         keep = torch.arange(n) != i
-        kept = rows[keep], training.residual[keep]
-        without = _steady_state(*kept, training.leave_out(1), batch_size)
-        if without is None:
+        remaining = rows[keep], training.residual[keep]
+        state = _steady_state(*remaining, training.leave_out(1), batch_size)
+        if state is None:
             parts[i] = np.inf
             continue
-        weights, covariances = without
+        weights, covariances = state
         pairs = zip(full[0].T, full[1], weights.T, covariances, strict=True)
         parts[i] = np.sum([gaussian_kl(*pair) for pair in pairs], 0)
         progress("leave each sample out", i + 1, n)
@@ -174,7 +174,7 @@ def _steady_state(
     run: Dynamics,
     batch_size: int,
 ) -> tuple[Float[Tensor, "p c"], list[Float[Tensor, "p p"]]] | None:
-    """Trained weights and c covariances; None where they have no noise or no bound."""
+    """Return trained weights and c covariances; None where they have no noise or no bound."""
     # No bound: a direction with neither data nor penalty. No noise: every sample fitted exactly.
     flat = rows.flatten(0, 1)
     eigenvalues, axes = torch.linalg.eigh(flat.T @ flat)
@@ -190,8 +190,8 @@ def _steady_state(
     covariances = []
     for error, start in zip(errors.unbind(2), residual.unbind(2), strict=True):
         noise = gradient_covariance(torch.einsum("nbp,nb->pn", turned, error))
-        first = torch.einsum("nbp,nb->pn", turned, start).square().sum() / len(rows)
-        if not noise.trace() > INTERPOLATED * first:
+        start_noise = torch.einsum("nbp,nb->pn", turned, start).square().sum() / len(rows)
+        if not noise.trace() > INTERPOLATED * start_noise:
             return None
         covariances.append(axes @ steady_state_covariance(noise, curvature, scale) @ axes.T)
     return axes @ weights, covariances

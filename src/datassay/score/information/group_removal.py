@@ -55,30 +55,30 @@ class GroupRemovals:
 def group_removals(
     training: TrainingRun, groups: Sequence[Int[Tensor, " _"]]
 ) -> Iterator[GroupRemovals]:
-    """Coordinates of w − w₋g for every group, some groups of one size at a time."""
+    """Yield the coordinates of w − w₋g for every group, chunks of groups of one size at a time."""
     # Source: METHODS §2, beyond S1. Exact, as `removals`.
     trained = training.fit_weights()
     projected = training.basis.project(training.residual)
     sizes = torch.tensor([len(group) for group in groups])
     for size in sizes.unique().tolist():
-        which = (sizes == size).nonzero()[:, 0]
-        members = torch.stack([groups[i] for i in which.tolist()])  # [g, size]
+        of_size = (sizes == size).nonzero()[:, 0]
+        members = torch.stack([groups[i] for i in of_size.tolist()])  # [g, size]
         run = training.leave_out(size)
-        way: Any = _cheapest(training, run, size)
+        way: Any = _choose_way(training, run, size)
         if way is _delete:
             fits = penalised_fits(training.basis, projected, run)
             way = partial(_delete, projected=projected, fits=fits)
         n, b, p = training.basis.rows.shape
-        rows, c = size * b, training.residual.shape[2]
-        values = rows * p * (3 + 2 * c) + 150 * rows**2 + n * b * (1 + 3 * c)
+        n_removed, c = size * b, training.residual.shape[2]
+        values = n_removed * p * (3 + 2 * c) + 150 * n_removed**2 + n * b * (1 + 3 * c)
         chunk = max(1, CHUNK_VALUES // values)
-        for part in torch.arange(len(which)).split(1 if way is _refit else chunk):
-            without = way(training, run, members[part])
-            yield GroupRemovals(which[part], trained[:, None] - without)
+        for rows in torch.arange(len(of_size)).split(1 if way is _refit else chunk):
+            weights = way(training, run, members[rows])
+            yield GroupRemovals(of_size[rows], trained[:, None] - weights)
 
 
-def _cheapest(training: TrainingRun, run: Dynamics, size: int):
-    """The way of least cost, one of _delete, _refit, _iterate."""
+def _choose_way(training: TrainingRun, run: Dynamics, size: int):
+    """Choose the way of least cost: _delete, _refit or _iterate."""
     basis = training.basis
     n, b, p = basis.rows.shape
     refit = _refit_work(n * b, size * b, p)
@@ -93,16 +93,17 @@ def _cheapest(training: TrainingRun, run: Dynamics, size: int):
 
 
 def removal_work(n: int, b: int, p: int, sizes: Sequence[int], shifts: int) -> float:
-    """Operations for leaving out groups, each in its cheaper way."""
+    """Count operations for leaving out groups, each in its cheaper way."""
     return float(
         sum(min(_refit_work(n * b, s * b, p), _deletion_work(s * b, p, shifts)) for s in sizes)
     )
 
 
 def _refit_work(n_rows: int, removed: int, p: int) -> int:
-    rest = n_rows - removed
-    least, read = min(rest, p), 0 if is_kept_whole(n_rows * p) else 2 * rest * p**2
-    return EIGH_OPERATIONS * least**3 + 2 * rest * least * p + read
+    n_left = n_rows - removed
+    n_side = min(n_left, p)
+    read = 0 if is_kept_whole(n_rows * p) else 2 * n_left * p**2
+    return EIGH_OPERATIONS * n_side**3 + 2 * n_left * n_side * p + read
 
 
 def _deletion_work(removed: int, p: int, shifts: int) -> int:
@@ -116,22 +117,22 @@ def _delete(
     projected: Float[Tensor, "p c"],
     fits: Penalised | None,
 ) -> Float[Tensor, "p g c"]:
-    """Without each group by the block formula, from the weights with all samples."""
+    """Return weights without each group by the block formula, from the weights with all samples."""
     basis = training.basis
     rows = basis.rows_of(members.flatten()).unflatten(0, members.shape)
     blocks = RemovalBlocks(
         rows.flatten(1, 2),
         training.residual[members].flatten(1, 2),
         projected,
-        _shared(basis, members),
+        _share_rows(basis, members),
     )
     terms, v = deletion(basis, blocks, run, fits)
     full = filter_values(basis.eigenvalues, run)[:, None] * projected
     return full[:, None] - sum_resolvents(blocks.rows, basis.eigenvalues, terms, v)
 
 
-def _shared(basis: Eigenbasis, members: Int[Tensor, "g size"]) -> tuple[Tensor, Tensor] | None:
-    """The distinct rows of the groups and where each group finds its own, if that saves work."""
+def _share_rows(basis: Eigenbasis, members: Int[Tensor, "g size"]) -> tuple[Tensor, Tensor] | None:
+    """Return the groups' distinct rows and their positions there; None if no work is saved."""
     distinct, positions = members.unique(return_inverse=True)
     b = basis.rows.shape[1]
     size = len(distinct) * b
@@ -150,22 +151,22 @@ def _iterate(
 def _refit(
     training: TrainingRun, run: Dynamics, members: Int[Tensor, "1 size"]
 ) -> Float[Tensor, "p 1 c"]:
-    """Without one group, from the decomposition of what is left, whichever side is smaller."""
+    """Return weights without one group, decomposing the other samples' smaller side."""
     basis = training.basis
     (n, b, p), size = basis.rows.shape, members.shape[1]
-    kept = torch.ones(n, dtype=torch.bool)
-    kept[members[0]] = False
-    kept, right, rows = kept.nonzero()[:, 0], training.residual[kept].flatten(0, 1), None
-    if len(right) <= p:
-        rows = basis.rows_of(kept).flatten(0, 1)
+    is_kept = torch.ones(n, dtype=torch.bool)
+    is_kept[members[0]] = False
+    kept_idx, target, rows = is_kept.nonzero()[:, 0], training.residual[is_kept].flatten(0, 1), None
+    if len(target) <= p:
+        rows = basis.rows_of(kept_idx).flatten(0, 1)
         system = (rows * basis.metric) @ rows.T
     else:
-        system, residual = torch.zeros(p, p, dtype=torch.float64), right
-        right = residual.new_zeros(p, residual.shape[1])
-        for part in panels(len(kept), b * p):
-            some = basis.rows_of(kept[part]).flatten(0, 1)
-            system.addmm_(some.T, some)
-            right.addmm_(some.T, residual[part.start * b : part.stop * b])
+        system, residual = torch.zeros(p, p, dtype=torch.float64), target
+        target = residual.new_zeros(p, residual.shape[1])
+        for panel in panels(len(kept_idx), b * p):
+            panel_rows = basis.rows_of(kept_idx[panel]).flatten(0, 1)
+            system.addmm_(panel_rows.T, panel_rows)
+            target.addmm_(panel_rows.T, residual[panel.start * b : panel.stop * b])
     eigenvalues, directions = torch.linalg.eigh(system)
     eigenvalues = null_to_zero(eigenvalues)
     fastest = run.step * (float(eigenvalues[-1]) + run.penalty)
@@ -176,5 +177,5 @@ def _refit(
             f"long and descent is unstable; got η·λ_max = {fastest:.4g}. Or use flow."
         )
     values = filter_values(eigenvalues, run)[:, None]
-    solved = directions @ (values * (directions.T @ right))
+    solved = directions @ (values * (directions.T @ target))
     return (solved if rows is None else rows.T @ solved)[:, None]

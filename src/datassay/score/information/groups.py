@@ -47,7 +47,7 @@ class GroupInformation(Tabular):
     sigma: float
 
     def to_table(self) -> pa.Table:
-        """One row per group: group, size, information."""
+        """Return one row per group: group, size, information."""
         return pa.table({"group": self.names, "size": self.size, "information": self.information})
 
 
@@ -60,7 +60,7 @@ def group_information(
     progress: Progress = silent,
     **run: Unpack[Run],
 ) -> GroupInformation:
-    """Information that the weights or the predictions lose when a whole group is left out.
+    """Measure the information that weights or predictions lose without a whole group.
 
     functional: (1/(2σ²m)) Σ_j ‖f(x_j) − f₋g(x_j)‖²;  isotropic: ‖w − w₋g‖²/(2σ²)
 
@@ -100,7 +100,7 @@ def group_information(
 
 
 def check_smoothing(smoothing: str, sigma: float) -> None:
-    """Refuse a smoothing that groups do not have, and a sigma that is not positive."""
+    """Raise if groups do not have this smoothing, or sigma is not positive."""
     require(smoothing in SMOOTHINGS, "smoothing", "be 'functional' or 'isotropic'", repr(smoothing))
     require(np.isfinite(sigma) and sigma > 0, "sigma", "be finite and positive", sigma)
 
@@ -112,22 +112,22 @@ def informations(
     sigma: float,
     progress: Progress = silent,
 ) -> Float[np.ndarray, " g"]:
-    """Information of each group under one run, nats, in the order of the groups."""
+    """Compute each group's information under one run, in nats, in the order of the groups."""
     basis = training.basis
     functional = smoothing == "functional"
     measure = basis.squared_predictions() if functional else basis.squared_weights
     information = torch.zeros(len(groups), dtype=torch.float64)
-    (n, b, size), done = basis.rows.shape, 0
+    (n, b, size), n_done = basis.rows.shape, 0
     with few_threads(n * b, size):
-        for part in group_removals(training, groups):
-            information[part.groups] = measure(part.coordinates)
-            done += len(part.groups)
-            progress("leave each group out", done, len(groups))
+        for chunk in group_removals(training, groups):
+            information[chunk.groups] = measure(chunk.coordinates)
+            n_done += len(chunk.groups)
+            progress("leave each group out", n_done, len(groups))
     return (information / (2 * sigma**2 * (basis.n_queries if functional else 1))).numpy()
 
 
 def named_groups(groups, n: int) -> tuple[np.ndarray, list[Int[Tensor, " _"]]]:
-    """Names and members from labels or index lists, checked."""
+    """Check labels or lists of positions; return the groups' names and members."""
     require(len(groups) != 0, "groups", "hold at least one group", "none")
     if all(np.ndim(group) == 0 for group in groups):
         labels = np.asarray(groups)
@@ -152,8 +152,8 @@ def _check_group(name: object, group: np.ndarray, n: int) -> None:
             f"{group.shape} and type {group.dtype}."
         )
     if group.min() < 0 or group.max() >= n:
-        wrong = group.min() if group.min() < 0 else group.max()
-        raise SettingError(f"positions must be from 0 to {n - 1}; group {name} holds {wrong}.")
+        position = group.min() if group.min() < 0 else group.max()
+        raise SettingError(f"positions must be from 0 to {n - 1}; group {name} holds {position}.")
     if len(np.unique(group)) < len(group):
         raise SettingError(f"a group must name each sample once; group {name} repeats one.")
     if len(group) == n:

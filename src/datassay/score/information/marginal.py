@@ -72,7 +72,7 @@ def marginal_information(
     progress: Progress = silent,
     **run: Unpack[Run],
 ) -> MarginalInformation:
-    """Information of a sample, the others known: unique information before its bound.
+    """Compute the information of a sample, the others known: unique information before its bound.
 
     I(z_i) = KL(p(w|S) ‖ r),  r = (1/q) Σ_j p(w|S₋ᵢ, z_j),  p(w|S) = N(w_S, σ² I)
 
@@ -106,35 +106,35 @@ def marginal_information(
     """
     check_smoothing(smoothing, sigma)
     rules.at_least("draws", draws, 2)
-    chosen = _fresh(fresh, len(lin))
-    kept = np.setdiff1d(np.arange(len(lin)), chosen)
+    new_idx = _fresh(fresh, len(lin))
+    train_idx = np.setdiff1d(np.arange(len(lin)), new_idx)
     basis = eigenbasis(lin)
     moves, b = basis.eigenvalues > 0, lin.rows_per_sample
     rows = basis.whole_rows()[..., moves] * basis.metric[moves].sqrt()  # Φ, [n, b, p]
     queries = None
     if smoothing == "functional":
         of_val = basis.query_rows()[:, moves] / basis.metric[moves].sqrt()
-        of_fresh = rows[torch.from_numpy(chosen)].flatten(0, 1)
+        of_fresh = rows[torch.from_numpy(new_idx)].flatten(0, 1)
         queries = (of_fresh if lin.val_outputs is None else of_val).reshape(-1, b, rows.shape[2])
-    training = training_run(_part(lin, rows, kept), **run)
-    without, whole = _retrained(training, rows[torch.from_numpy(kept)])
-    shifts = torch.empty(len(kept), len(chosen), *_moved(whole[None], queries, sigma).shape[1:])
+    training = training_run(_select(lin, rows, train_idx), **run)
+    w_without, w = _retrain(training, rows[torch.from_numpy(train_idx)])
+    shifts = torch.empty(len(train_idx), len(new_idx), *_scale(w[None], queries, sigma).shape[1:])
     shifts = shifts.double()  # [n, q, m, k]
-    for j, one in enumerate(chosen):
-        at = np.append(kept, one)
-        part = _part(lin, rows, at)
-        other = TrainingRun(_stable(part, training.run), part.residual, training.run, "sum")
+    for j, i in enumerate(new_idx):
+        idx = np.append(train_idx, i)
+        lin_j = _select(lin, rows, idx)
+        run_j = TrainingRun(_stable_basis(lin_j, training.run), lin_j.residual, training.run, "sum")
         # All but the last sample, whose removal is the run on S again.
-        replaced, _ = _retrained(other, rows[torch.from_numpy(at)])
-        shifts[:, j] = _moved(replaced[:-1] - whole, queries, sigma)
-        progress("another sample in place of each", j + 1, len(chosen))
+        replaced, _ = _retrain(run_j, rows[torch.from_numpy(idx)])
+        shifts[:, j] = _scale(replaced[:-1] - w, queries, sigma)
+        progress("another sample in place of each", j + 1, len(new_idx))
     information, error = _mixtures(shifts, draws, seed)
     return MarginalInformation(
         information=information,
         standard_error=error,
         replaced=shifts.square().sum(3).mean((1, 2)).numpy() / 2,
-        left_out=_moved(without - whole, queries, sigma).square().sum(2).mean(1).numpy() / 2,
-        ids=lin.ids[kept],
+        left_out=_scale(w_without - w, queries, sigma).square().sum(2).mean(1).numpy() / 2,
+        ids=lin.ids[train_idx],
         smoothing=smoothing,
         sigma=float(sigma),
         seed=seed,
@@ -142,31 +142,31 @@ def marginal_information(
 
 
 def _fresh(fresh: ArrayLike, n: int) -> Int[np.ndarray, " q"]:
-    chosen = np.asarray(fresh)
-    whole = chosen.ndim == 1 and len(chosen) > 0 and np.issubdtype(chosen.dtype, np.integer)
+    idx = np.asarray(fresh)
+    is_list = idx.ndim == 1 and len(idx) > 0 and np.issubdtype(idx.dtype, np.integer)
     rule = f"hold distinct whole positions from 0 to {n - 1}"
-    rules.require(whole, "fresh", rule, f"shape {list(chosen.shape)}, type {chosen.dtype}")
-    inside = bool(chosen.min() >= 0 and chosen.max() < n)
-    rules.require(inside and len(np.unique(chosen)) == len(chosen), "fresh", rule, chosen.tolist())
-    if n - len(chosen) < 2:
+    rules.require(is_list, "fresh", rule, f"shape {list(idx.shape)}, type {idx.dtype}")
+    in_range = bool(idx.min() >= 0 and idx.max() < n)
+    rules.require(in_range and len(np.unique(idx)) == len(idx), "fresh", rule, idx.tolist())
+    if n - len(idx) < 2:
         raise SettingError(
-            f"fresh must leave at least 2 samples to train on; got {len(chosen)} of {n}."
+            f"fresh must leave at least 2 samples to train on; got {len(idx)} of {n}."
         )
-    return chosen
+    return idx
 
 
-def _part(
-    lin: Linearization, rows: Float[Tensor, "n b p"], at: Int[np.ndarray, " s"]
+def _select(
+    lin: Linearization, rows: Float[Tensor, "n b p"], idx: Int[np.ndarray, " s"]
 ) -> Linearization:
-    """Some samples, with their features in an orthonormal basis of all."""
-    flat = rows[torch.from_numpy(at)].flatten(0, 1)
+    """Select some samples, with their features in an orthonormal basis of all."""
+    flat = rows[torch.from_numpy(idx)].flatten(0, 1)
     form = replace(lin.form, representation="features", n_rows=len(flat), n_features=flat.shape[1])
     bare = replace(lin, val_outputs=None, val_kernel=None, val_features=None, val_targets=None)
-    return replace(bare.subset(at), kernel=None, features=flat, form=form)
+    return replace(bare.subset(idx), kernel=None, features=flat, form=form)
 
 
-def _stable(part: Linearization, run: Dynamics) -> Eigenbasis:
-    basis = eigenbasis(part)
+def _stable_basis(lin: Linearization, run: Dynamics) -> Eigenbasis:
+    basis = eigenbasis(lin)
     if run.kind == "descent" and run.step * (basis.largest + run.penalty) >= 2:
         raise SettingError(
             "lr must be so low that descent is stable with any fresh sample in; got "
@@ -175,21 +175,21 @@ def _stable(part: Linearization, run: Dynamics) -> Eigenbasis:
     return basis
 
 
-def _retrained(
+def _retrain(
     training: TrainingRun, rows: Float[Tensor, "n b p"]
 ) -> tuple[Float[Tensor, "n p c"], Float[Tensor, "p c"]]:
-    """Weights without each sample, and with all."""
+    """Return the weights without each sample, and with all."""
     basis = training.basis
     axes, moves = weight_axes(basis, rows.flatten(0, 1)), basis.eigenvalues > 0
-    whole = axes @ (basis.metric[moves].sqrt()[:, None] * training.fit_weights()[moves])
+    trained = axes @ (basis.metric[moves].sqrt()[:, None] * training.fit_weights()[moves])
     parts = [torch.einsum("dp,pgc->gdc", axes, w) for w in weight_changes(training)]
-    return whole - torch.cat(parts), whole
+    return trained - torch.cat(parts), trained
 
 
-def _moved(
+def _scale(
     change: Float[Tensor, "n p c"], queries: Float[Tensor, "m b p"] | None, sigma: float
 ) -> Float[Tensor, "n m k"]:
-    """Changes of the outputs at each query, or of the weights as one query, in units of σ."""
+    """Return each query's output changes in units of σ; without queries the weights' changes."""
     if queries is None:
         return change.flatten(1)[:, None] / sigma
     return torch.einsum("mbp,npc->nmbc", queries, change).flatten(2) / sigma
@@ -198,14 +198,14 @@ def _moved(
 def _mixtures(
     shifts: Float[Tensor, "n q m k"], draws: int, seed: int
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """KL(N(0, I) ‖ (1/q) Σ_j N(u_j, I)), mean over m, of every sample; its standard error."""
+    """Estimate KL(N(0, I) ‖ (1/q) Σ_j N(u_j, I)), mean over m, and its standard error."""
     # −E log A, A = (1/q) Σ_j exp(u_j ξ − ½‖u_j‖²). E A = 1, so that A − 1 − log A, never negative,
     # has the same mean and next to no variance where all u are small.
     noise = np.random.default_rng(seed).standard_normal((draws, shifts.shape[3]))
     half = torch.from_numpy(noise)
     values = [_values(u.transpose(0, 1), half) for u in shifts]  # of each sample, [draws]
-    each = torch.stack(values)
-    return each.mean(1).numpy(), (each.std(1) / math.sqrt(draws)).numpy()
+    estimates = torch.stack(values)
+    return estimates.mean(1).numpy(), (estimates.std(1) / math.sqrt(draws)).numpy()
 
 
 def _values(u: Float[Tensor, "m q k"], half: Float[Tensor, "draws k"]) -> Float[Tensor, " draws"]:
@@ -213,8 +213,8 @@ def _values(u: Float[Tensor, "m q k"], half: Float[Tensor, "draws k"]) -> Float[
     controlled = bool(u.square().sum(2).max() < 1)
     for noise in (half, -half):
         # Queries at a time, at most 2²³ values of exponents.
-        for part in u.split(max(1, 2**23 // (u.shape[1] * len(half)))):
-            exponent = part @ noise.T - 0.5 * part.square().sum(2, keepdim=True)  # [m, q, draws]
+        for chunk in u.split(max(1, 2**23 // (u.shape[1] * len(half)))):
+            exponent = chunk @ noise.T - 0.5 * chunk.square().sum(2, keepdim=True)  # [m, q, draws]
             log = torch.logsumexp(exponent, 1) - math.log(u.shape[1])
             total += ((torch.expm1(log) if controlled else 0) - log).sum(0)
     return total / (2 * len(u))

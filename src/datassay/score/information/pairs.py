@@ -23,7 +23,7 @@ from datassay.score.settings import Queries, Run, Smoothing
 
 
 def nearest_pairs(lin: Linearization) -> Int[np.ndarray, "q 2"]:
-    """Each sample with the other of largest cosine in the kernel, every pair once.
+    """Return each sample with the other of largest cosine in the kernel, every pair once.
 
     cos(i, j) = tr Θ_ij / √(tr Θ_ii tr Θ_jj),  Θ_ij the b x b block of samples i and j
 
@@ -40,20 +40,20 @@ def nearest_pairs(lin: Linearization) -> Int[np.ndarray, "q 2"]:
     """
     cosine = cosines(lin)
     nearest = cosine.argmax(1).numpy()
-    own = np.flatnonzero(cosine.amax(1).isfinite().numpy())
-    return np.unique(np.sort(np.stack([own, nearest[own]], 1), 1), axis=0)
+    rows = np.flatnonzero(cosine.amax(1).isfinite().numpy())
+    return np.unique(np.sort(np.stack([rows, nearest[rows]], 1), 1), axis=0)
 
 
 def cosines(lin: Linearization) -> Float[Tensor, "n n"]:
-    """cos(i, j); −∞ with itself and with samples without gradient."""
+    """Return cos(i, j), [n, n]; −∞ with itself and with samples without gradient."""
     traces = _traces(lin)
     length = traces.diagonal().clamp_min(0).sqrt()
-    there = length > 0
-    scale = torch.where(there, 1 / torch.where(there, length, 1.0), 0.0)
+    has_length = length > 0
+    scale = torch.where(has_length, 1 / torch.where(has_length, length, 1.0), 0.0)
     cosine = traces * scale[:, None] * scale
     cosine.fill_diagonal_(-torch.inf)
-    cosine[:, ~there] = -torch.inf
-    cosine[~there] = -torch.inf
+    cosine[:, ~has_length] = -torch.inf
+    cosine[~has_length] = -torch.inf
     return cosine
 
 
@@ -92,7 +92,7 @@ class PairInformation(Tabular):
     sigma: float
 
     def to_table(self) -> pa.Table:
-        """One row per pair: id_a, id_b, information_a, information_b, joint, interaction."""
+        """Return one row per pair: id_a, id_b, information_a, information_b, joint, interaction."""
         return pa.table({
             "id_a": self.ids[:, 0],
             "id_b": self.ids[:, 1],
@@ -115,7 +115,7 @@ def pair_information(
     progress: Progress = silent,
     **run: Unpack[Run],
 ) -> PairInformation:
-    """Redundancy (negative) or synergy (positive) of pairs, I(i) + I(j) − I(i, j).
+    """Compute the redundancy (negative) or synergy (positive) of pairs, I(i) + I(j) − I(i, j).
 
     Args:
         lin: the linearisation.
@@ -146,37 +146,36 @@ def pair_information(
     pairs, among = _positions("pairs", pairs, (-1, 2)), _positions("among", among, (-1,))
     _check_choice(n, pairs, among, top)
     training = training_run(lin, **run)
-    single = np.full(n, np.nan)
-    chosen = pairs if among is None else among
-    members = np.arange(n) if chosen is None else np.unique(chosen)
-    wrong = members[0] if members[0] < 0 else members[-1]
-    require(0 <= wrong < n, "positions", f"be from 0 to {n - 1}", wrong)
+    info = np.full(n, np.nan)
+    candidates = pairs if among is None else among
+    members = np.arange(n) if candidates is None else np.unique(candidates)
+    extreme = members[0] if members[0] < 0 else members[-1]
+    require(0 <= extreme < n, "positions", f"be from 0 to {n - 1}", extreme)
     if alone is None:
-        each = list(torch.as_tensor(members)[:, None])
-        single[members] = informations(training, each, smoothing, sigma)
+        singletons = list(torch.as_tensor(members)[:, None])
+        info[members] = informations(training, singletons, smoothing, sigma)
     else:
-        single[members] = alone[members]
+        info[members] = alone[members]
     if pairs is None:
-        few = members if top is None else np.argsort(-single, kind="stable")[:top]
-        pairs = few[np.stack(np.triu_indices(len(few), 1), 1)]
-    together = list(torch.as_tensor(pairs))
-    joint = informations(training, together, smoothing, sigma, progress)
+        selected = members if top is None else np.argsort(-info, kind="stable")[:top]
+        pairs = selected[np.stack(np.triu_indices(len(selected), 1), 1)]
+    joint = informations(training, list(torch.as_tensor(pairs)), smoothing, sigma, progress)
     return PairInformation(
         pairs=pairs,
         ids=lin.ids[pairs],
-        single=single[pairs],
+        single=info[pairs],
         joint=joint,
-        interaction=single[pairs].sum(1) - joint,
+        interaction=info[pairs].sum(1) - joint,
         smoothing=smoothing,
         sigma=float(sigma),
     )
 
 
-def _positions(name: str, given: ArrayLike | None, shape: tuple[int, ...]) -> np.ndarray | None:
-    """Positions as an array, checked but for their range; −1 in the shape stands for any length."""
-    if given is None:
+def _positions(name: str, values: ArrayLike | None, shape: tuple[int, ...]) -> np.ndarray | None:
+    """Check all but the range of positions; return an array. −1 in the shape means any length."""
+    if values is None:
         return None
-    positions = np.asarray(given)
+    positions = np.asarray(values)
     fits = positions.ndim == len(shape) and positions.shape[1:] == shape[1:]
     if not fits or not np.issubdtype(positions.dtype, np.integer):
         rule = "[q, 2]" if len(shape) == 2 else "[s]"
@@ -189,9 +188,9 @@ def _positions(name: str, given: ArrayLike | None, shape: tuple[int, ...]) -> np
 
 def _check_choice(n: int, pairs, among, top) -> None:
     settings = {"pairs": pairs, "among": among, "top": top}
-    given = [name for name, value in settings.items() if value is not None]
-    if len(given) != 1:
-        got = ", ".join(given) or "none"
+    names = [name for name, value in settings.items() if value is not None]
+    if len(names) != 1:
+        got = ", ".join(names) or "none"
         raise SettingError(f"give exactly one of pairs, among and top; got {got}.")
     if n < 3:
         raise SettingError(f"pairs need at least 3 samples, so that one is left; got {n}.")

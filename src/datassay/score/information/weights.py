@@ -24,7 +24,7 @@ NULL_FRACTION = 1e-10
 
 
 def gradient_covariance(gradients: Float[Tensor, "p n"]) -> Float[Tensor, "p p"]:
-    """Covariance of the per-sample loss gradients, Λ = (1/n) G Gᵀ − g gᵀ.
+    """Compute the covariance of the per-sample loss gradients, Λ = (1/n) G Gᵀ − g gᵀ.
 
     Args:
         gradients: G, one column per sample. A term that all share, such as weight decay, drops out.
@@ -42,7 +42,7 @@ def gradient_covariance(gradients: Float[Tensor, "p n"]) -> Float[Tensor, "p p"]
 def steady_state_covariance(
     noise: Float[Tensor, "p p"], curvature: Float[Tensor, " p"], scale: float
 ) -> Float[Tensor, "p p"]:
-    """Covariance Σ of the weights of SGD around its minimum, H Σ + Σ H = scale · Λ.
+    """Return the covariance Σ of SGD's weights around its minimum, from H Σ + Σ H = scale · Λ.
 
     Σ_ij = scale Λ_ij / (h_i + h_j)
 
@@ -80,11 +80,11 @@ class GaussianNoise:
         return len(self.factor)
 
     def information(self, changes: Float[Tensor, "p g"]) -> Float[Tensor, " g"]:
-        """½ Δᵀ Σ⁺ Δ in nats; a lower bound where part of Δ lies outside Σ's range."""
+        """Return ½ Δᵀ Σ⁺ Δ in nats; a lower bound where part of Δ lies outside Σ's range."""
         return 0.5 * (self.factor @ changes).square().sum(0)
 
     def inside(self, changes: Float[Tensor, "p g"]) -> Float[Tensor, " g"]:
-        """Squared length of the part of Δ in Σ's range."""
+        """Return the squared length of the part of Δ in Σ's range."""
         directions = self.factor / self.factor.norm(dim=1, keepdim=True)
         return (directions @ changes).square().sum(0)
 
@@ -92,7 +92,7 @@ class GaussianNoise:
 def gaussian_noise(
     covariance: Float[Tensor, "p p"], null_fraction: float = NULL_FRACTION
 ) -> GaussianNoise:
-    """Factor a covariance, its null directions left out."""
+    """Decompose a covariance without its null directions."""
     eigenvalues, directions = torch.linalg.eigh(covariance)
     threshold = null_fraction * float(eigenvalues[-1])
     if not threshold > 0:
@@ -100,8 +100,8 @@ def gaussian_noise(
             "the smoothing covariance must not be 0, or every change would inform without limit; "
             "got Σ = 0. Smooth with 'functional' or 'isotropic', or set a penalty."
         )
-    kept = eigenvalues > threshold
-    return GaussianNoise((directions[:, kept] / eigenvalues[kept].sqrt()).T, threshold)
+    is_large = eigenvalues > threshold
+    return GaussianNoise((directions[:, is_large] / eigenvalues[is_large].sqrt()).T, threshold)
 
 
 # n tr Λ relative to Σ ‖∇ℓ_i‖² at the starting weights: below, every sample is fitted to rounding or
@@ -138,21 +138,21 @@ class SteadyState:
 def weight_changes(
     training: TrainingRun, progress: Progress = silent
 ) -> Iterator[Float[Tensor, "p g c"]]:
-    """W − w₋ᵢ of every sample in an orthonormal basis of Φ's row space, a chunk at a time."""
+    """Yield w − w₋ᵢ of every sample in an orthonormal basis of Φ's row space, a chunk at a time."""
     basis = training.basis
     n = len(training.residual)
     chunk = removal_chunk(training.residual.shape, len(basis.eigenvalues))
     moves = basis.eigenvalues > 0
     scale = basis.metric[moves].sqrt()[:, None, None]
-    for part in removals(basis, training.residual, training.run, training.leave_out(1), chunk):
-        yield scale * part.coordinates[moves]
-        progress("leave each sample out", part.start + part.coordinates.shape[1], n)
+    for removal in removals(basis, training.residual, training.run, training.leave_out(1), chunk):
+        yield scale * removal.coordinates[moves]
+        progress("leave each sample out", removal.start + removal.coordinates.shape[1], n)
 
 
 def fisher_information(
     training: TrainingRun, sigma: float, progress: Progress = silent
 ) -> Float[np.ndarray, " n"]:
-    """½ Δᵢᵀ F Δᵢ / σ² of every sample, through the weights."""
+    """Compute ½ Δᵢᵀ F Δᵢ / σ² of every sample, through the weights."""
     # Source: S1 §5, Σ = σ² F⁻¹. Equal to the functional information of a linearised network.
     # F = (1/m) Σ_j J_jᵀJ_j over the queries, in the coordinates of `weight_changes`.
     basis = training.basis
@@ -170,7 +170,7 @@ def fisher_information(
 def steady_state_information(
     training: TrainingRun, batch_size: int, progress: Progress = silent
 ) -> tuple[Float[np.ndarray, " n"], SteadyState]:
-    """½ Δᵢᵀ Σ⁺ Δᵢ of every sample, Σ the steady-state covariance of SGD."""
+    """Compute ½ Δᵢᵀ Σ⁺ Δᵢ of every sample, Σ the steady-state covariance of SGD."""
     # Source: S1 Prop. 5.1, with the factor n² of `steady_state_covariance`.
     noises = steady_state_noise(training, batch_size)
     information, inside, total = [], [], []
@@ -179,9 +179,9 @@ def steady_state_information(
         information.append(sum(noise.information(w) for noise, w in columns))
         inside.append(sum(noise.inside(w) for noise, w in columns))
         total.append(change.square().sum((0, 2)))
-    everything = torch.cat(total)
-    share = torch.cat(inside) / torch.where(everything > 0, everything, 1.0)
-    outside = torch.where(everything > 0, (1 - share).clamp(0, 1), 0.0)
+    squared_length = torch.cat(total)
+    share = torch.cat(inside) / torch.where(squared_length > 0, squared_length, 1.0)
+    outside = torch.where(squared_length > 0, (1 - share).clamp(0, 1), 0.0)
     state = SteadyState(
         batch_size=batch_size,
         step=training.run.step,
@@ -194,12 +194,12 @@ def steady_state_information(
 
 
 def steady_state_noise(training: TrainingRun, batch_size: int) -> list[GaussianNoise]:
-    """SGD's steady state around the trained weights, one Gaussian per column of outputs."""
+    """Return SGD's steady state around the trained weights, one Gaussian per column of outputs."""
     return [gaussian_noise(sigma) for sigma in _steady_state(training, batch_size)]
 
 
 def _steady_state(training: TrainingRun, batch_size: int) -> list[Float[Tensor, "p p"]]:
-    """Σ of each column, in the coordinates of `weight_changes`."""
+    """Return SGD's steady-state covariance Σ of each column, in coordinates of `weight_changes`."""
     check_batch_size(batch_size)
     scale = len(training.residual) ** 2 * training.run.step / batch_size
     curvature = _curvature(training)
@@ -210,7 +210,7 @@ def _steady_state(training: TrainingRun, batch_size: int) -> list[Float[Tensor, 
 
 
 def _curvature(training: TrainingRun) -> Float[Tensor, " p"]:
-    """Eigenvalues of H in the directions that training moves."""
+    """Return the eigenvalues of H in the directions that training moves."""
     eigenvalues = training.basis.eigenvalues
     return eigenvalues[eigenvalues > 0] + training.run.penalty
 
@@ -218,7 +218,7 @@ def _curvature(training: TrainingRun) -> Float[Tensor, " p"]:
 def langevin_information(
     training: TrainingRun, batch_size: int, sigma: float, progress: Progress = silent
 ) -> Float[np.ndarray, " n"]:
-    """(b / (n² η σ²)) Δᵢᵀ H Δᵢ of every sample: noise of Λ = σ² I in every direction."""
+    """Compute (b / (n² η σ²)) Δᵢᵀ H Δᵢ of every sample: noise of Λ = σ² I in every direction."""
     # Source: S1 eq. 15 (Cook 1977), with the factor n² of `steady_state_covariance`.
     check_batch_size(batch_size)
     scale = batch_size / (len(training.residual) ** 2 * training.run.step * sigma**2)
@@ -230,7 +230,7 @@ def langevin_information(
 def output_information(
     training: TrainingRun, batch_size: int, progress: Progress = silent
 ) -> Float[np.ndarray, " n"]:
-    """(1/(2m)) Σ_j Δf_jᵀ (J_j Σ J_jᵀ)⁺ Δf_j of every sample: outputs under SGD's own noise."""
+    """Compute (1/(2m)) Σ_j Δf_jᵀ (J_j Σ J_jᵀ)⁺ Δf_j of every sample: outputs under SGD's noise."""
     # Source: S1 eq. 7 with the noise that SGD leaves in the outputs instead of σ² I. What an
     # input's noise does not reach is left out, as `gaussian_noise` does.
     basis = training.basis
@@ -251,7 +251,7 @@ def output_information(
 
 
 def weight_axes(basis: Eigenbasis, features: Float[Tensor, "rows d"]) -> Float[Tensor, "d p"]:
-    """U, orthonormal: Δw = U Δ for Δ in the coordinates of `weight_changes`."""
+    """Return U, [d, p], orthonormal: Δw = U Δ for Δ in the coordinates of `weight_changes`."""
     moves = basis.eigenvalues > 0
     rows = (basis.whole_rows()[..., moves] * basis.metric[moves].sqrt()).flatten(0, 1)
     return features.T @ rows / basis.eigenvalues[moves]
@@ -267,7 +267,7 @@ def given_information(
     covariance: Covariance,
     progress: Progress = silent,
 ) -> Float[np.ndarray, " n"]:
-    """½ Δᵢᵀ Σ⁻¹ Δᵢ of every sample, Σ over the columns of the features as given."""
+    """Compute ½ Δᵢᵀ Σ⁻¹ Δᵢ of every sample, Σ given over the columns of the features."""
     # Source: S1 Prop. 3.2, whose Σ is free.
     axes, solve = weight_axes(training.basis, features), _solver(covariance, features.shape[1])
     values = []
@@ -317,13 +317,13 @@ def _check_covariance(sigma: np.ndarray, holds: bool) -> None:
 
 
 def _gradients(training: TrainingRun) -> list[Float[Tensor, "p n"]]:
-    """Per-sample loss gradients at the trained weights, in the coordinates of the changes."""
+    """Return per-sample loss gradients at the trained weights; raise if they have no spread."""
     basis, residual = training.basis, training.residual
     products = _products(basis, training.fit_outputs() - residual)
     start = _products(basis, -residual)
     noise = sum(float((g - g.mean(1, keepdim=True)).square().sum()) for g in products)
-    first = sum(float(g.square().sum()) for g in start)
-    if not noise > INTERPOLATED * first:
+    start_size = sum(float(g.square().sum()) for g in start)
+    if not noise > INTERPOLATED * start_size:
         raise SettingError(
             "smoothing='sgd' needs a fit with errors left, for SGD has no noise where every sample "
             "is fitted exactly, or all are the same; got Λ = 0. Set weight_decay above 0, or train "
@@ -333,7 +333,7 @@ def _gradients(training: TrainingRun) -> list[Float[Tensor, "p n"]]:
 
 
 def _products(basis: Eigenbasis, errors: Float[Tensor, "n b c"]) -> list[Float[Tensor, "p n"]]:
-    """J_iᵀ e_i for every sample, one matrix per column."""
+    """Return J_iᵀ e_i for every sample, one matrix per column."""
     moves = basis.eigenvalues > 0
     root = basis.metric[moves].sqrt()[:, None]
     rows = basis.whole_rows()[:, :, moves]

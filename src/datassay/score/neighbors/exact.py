@@ -19,7 +19,7 @@ RECALL_QUERIES = 500
 
 
 def nearest_approximate(x: Float[Tensor, "n d"], k: int, probes: int = PROBES) -> Nearest:
-    """The k nearest among the rows of the nearest cells, ranked by differences in float64."""
+    """Find the k nearest among the rows of the nearest cells, ranked by differences in float64."""
     # Source: Jégou, Douze and Schmid (2011), the inverted file without product quantisation; about
     # 2 √n cells, `probes` of them searched.
     faiss = _faiss()
@@ -34,29 +34,29 @@ def nearest_approximate(x: Float[Tensor, "n d"], k: int, probes: int = PROBES) -
     index.add(rows)
     index.nprobe = min(probes, cells)
     nearest = torch.from_numpy(index.search(rows, min(n, k + 2))[1])
-    return ranked(x, torch.arange(n), _completed(nearest, n), k)
+    return rank_candidates(x, torch.arange(n), _complete(nearest, n), k)
 
 
-def measured_recall(x: Float[Tensor, "n d"], nearest: Nearest, k: int) -> float:
-    """Share of the exact k nearest found, over 500 rows; itself not, ties at a distance count."""
+def measure_recall(x: Float[Tensor, "n d"], nearest: Nearest, k: int) -> float:
+    """Return the share of 500 rows' exact k nearest that were found; ties count, itself not."""
     n = len(x)
     size = min(n, RECALL_QUERIES)
-    some = torch.from_numpy(np.random.default_rng(0).choice(n, size, replace=False))
-    exact = nearest_exact(x, some, k)
-    hits = (nearest.squared[some] <= exact.squared[:, -1:]).sum(1) - 1
+    sampled = torch.from_numpy(np.random.default_rng(0).choice(n, size, replace=False))
+    exact = nearest_exact(x, sampled, k)
+    hits = (nearest.squared[sampled] <= exact.squared[:, -1:]).sum(1) - 1
     return float(hits.sum()) / (size * (k - 1))
 
 
-def _completed(nearest: Tensor, n: int) -> Tensor:
-    """Each list with its own row, filled up with other rows where cells held too few."""
-    own = torch.arange(n)[:, None]
-    with_own = torch.cat([own, nearest[:, :-1]], 1)
-    nearest = torch.where((nearest == own).any(1, keepdim=True), nearest, with_own)
+def _complete(nearest: Tensor, n: int) -> Tensor:
+    """Put each list's own row in it; fill it up with other rows where cells held too few."""
+    rows = torch.arange(n)[:, None]
+    with_row = torch.cat([rows, nearest[:, :-1]], 1)
+    nearest = torch.where((nearest == rows).any(1, keepdim=True), nearest, with_row)
     for i in (nearest < 0).any(1).nonzero()[:, 0].tolist():
-        have = nearest[i][nearest[i] >= 0]
-        others = torch.arange(min(n, nearest.shape[1] + len(have)))
-        others = others[~torch.isin(others, have)]
-        nearest[i, len(have) :] = others[: nearest.shape[1] - len(have)]
+        present = nearest[i][nearest[i] >= 0]
+        fillers = torch.arange(min(n, nearest.shape[1] + len(present)))
+        fillers = fillers[~torch.isin(fillers, present)]
+        nearest[i, len(present) :] = fillers[: nearest.shape[1] - len(present)]
     return nearest
 
 
@@ -116,53 +116,53 @@ class NeighborCandidates:
 
 
 def nearest_exact(x: Float[Tensor, "n d"], queries: Int[Tensor, " q"], k: int) -> Nearest:
-    """The k nearest rows of some rows, these included."""
+    """Find the k nearest rows of some rows, themselves included."""
     n, d = x.shape
     if n <= TREE_ROWS or d <= TREE_COLUMNS:
-        nearest, open_rows = _settled(x, queries, k, _tree_candidates(x, queries, k))
+        nearest, open_rows = _settle(x, queries, k, _tree_candidates(x, queries, k))
         redone = len(open_rows)
     else:
         nearest, open_rows = _by_products(x, queries, k, torch.float32)
         redone = len(open_rows)
         if redone:
-            again, still = _by_products(x, queries[open_rows], k, torch.float64)
-            _replace(nearest, open_rows, again)
-            open_rows = open_rows[still]
+            in_float64, open_idx = _by_products(x, queries[open_rows], k, torch.float64)
+            _replace(nearest, open_rows, in_float64)
+            open_rows = open_rows[open_idx]
     if len(open_rows):
         _replace(nearest, open_rows, _one_by_one(x, queries[open_rows], k))
     return Nearest(nearest.index, nearest.squared, redone)
 
 
-def ranked(
+def rank_candidates(
     x: Float[Tensor, "n d"],
     queries: Int[Tensor, " q"],
     candidates: Int[Tensor, "q c"],
     k: int,
 ) -> Nearest:
-    """The k nearest of each query's candidates, by differences in float64, ties by index."""
+    """Return each query's k nearest candidates by differences in float64, ties by index."""
     index = torch.empty(len(queries), k, dtype=torch.int64)
     squared = torch.empty(len(queries), k, dtype=torch.float64)
     step = max(1, RANKED_VALUES // (candidates.shape[1] * x.shape[1]))
     for start in range(0, len(queries), step):
-        part = slice(start, start + step)
-        ordered = candidates[part].sort(1).values
+        batch = slice(start, start + step)
+        ordered = candidates[batch].sort(1).values
         rows = x.index_select(0, ordered.flatten()).unflatten(0, ordered.shape)
-        distance = rows.sub_(x[queries[part], None]).square_().sum(2)
-        squared[part], position = (t[:, :k] for t in distance.sort(dim=1, stable=True))
-        index[part] = ordered.gather(1, position)
+        distance = rows.sub_(x[queries[batch], None]).square_().sum(2)
+        squared[batch], position = (t[:, :k] for t in distance.sort(dim=1, stable=True))
+        index[batch] = ordered.gather(1, position)
     return Nearest(index, squared, 0)
 
 
-def _replace(nearest: Nearest, rows: Int[Tensor, " r"], by: Nearest) -> None:
-    nearest.index[rows] = by.index
-    nearest.squared[rows] = by.squared
+def _replace(nearest: Nearest, rows: Int[Tensor, " r"], replacement: Nearest) -> None:
+    nearest.index[rows] = replacement.index
+    nearest.squared[rows] = replacement.squared
 
 
-def _settled(
+def _settle(
     x: Tensor, queries: Tensor, k: int, candidates: NeighborCandidates
 ) -> tuple[Nearest, Int[Tensor, " open"]]:
-    """The ranked candidates, and the queries that the bound leaves open."""
-    nearest = ranked(x, queries, candidates.index, k)
+    """Rank the candidates; return them and the queries that the bound leaves open."""
+    nearest = rank_candidates(x, queries, candidates.index, k)
     largest = nearest.squared[:, -1] * (1 + SLACK)
     return nearest, (~(largest < candidates.bound)).nonzero()[:, 0]
 
@@ -186,9 +186,9 @@ def _by_products(
         parts = products.all_candidates(c)
     else:
         size = max(16, min(512, BLOCK_VALUES // len(x)))
-        parts = [products.candidates(some, c) for some in queries.split(size)]
+        parts = [products.candidates(q, c) for q in queries.split(size)]
     index, bound = torch.cat([p.index for p in parts]), torch.cat([p.bound for p in parts])
-    return _settled(x, queries, k, NeighborCandidates(index, bound))
+    return _settle(x, queries, k, NeighborCandidates(index, bound))
 
 
 class _Products:
@@ -220,76 +220,76 @@ class _Products:
         self.buffer = self.rows.new_empty(0)
 
     def candidates(self, queries: Tensor, c: int) -> NeighborCandidates:
-        """The c nearest of some rows: all their products at once."""
+        """Find the c nearest of some rows: all their products at once."""
         # Tall: a third faster than the transposed product, where BLAS repacks all rows.
         products = self._product(self.rows, self.left[queries])
         groups = products.view(self.n_groups, self.group, -1)
         if self.n_groups <= c:
             top = products.T.contiguous().topk(c, 1, largest=False, sorted=False)
-            return self._bounded(queries, top.indices, top.values.amax(1))
-        chosen = groups.amin(1).T.contiguous().topk(c, 1, largest=False, sorted=False)
-        near = groups.permute(2, 0, 1).gather(
-            1, chosen.indices[..., None].expand(-1, -1, self.group)
+            return self._bound(queries, top.indices, top.values.amax(1))
+        top_groups = groups.amin(1).T.contiguous().topk(c, 1, largest=False, sorted=False)
+        products_near = groups.permute(2, 0, 1).gather(
+            1, top_groups.indices[..., None].expand(-1, -1, self.group)
         )
-        return self._smallest(queries, chosen, near.flatten(1))
+        return self._smallest(queries, top_groups, products_near.flatten(1))
 
     def all_candidates(self, c: int) -> list[NeighborCandidates]:
-        """The c nearest of every row: each product once, for both of its rows."""
+        """Find the c nearest of every row: each product once, for both of its rows."""
         minima = self._minima()  # [rows, n_groups]
         candidates = []
         size = max(16, BLOCK_VALUES // (c * self.group))
-        for some in torch.arange(self.n).split(size):
-            own = minima[int(some[0]) : int(some[-1]) + 1]
-            chosen = own.topk(c, 1, largest=False, sorted=False)
-            candidates.append(self._smallest(some, chosen, self._values(some, chosen.indices)))
+        for rows in torch.arange(self.n).split(size):
+            row_minima = minima[int(rows[0]) : int(rows[-1]) + 1]
+            groups = row_minima.topk(c, 1, largest=False, sorted=False)
+            candidates.append(self._smallest(rows, groups, self._values(rows, groups.indices)))
         return candidates
 
-    def _values(self, queries: Tensor, chosen: Int[Tensor, "q c"]) -> Float[Tensor, "q values"]:
-        """The products of some rows with the rows of the groups chosen for each."""
-        left = self.left[queries]
-        near = left.new_empty(chosen.numel(), self.group)
+    def _values(self, queries: Tensor, groups: Int[Tensor, "q c"]) -> Float[Tensor, "q values"]:
+        """Return the products of some rows with the rows of the groups chosen for each."""
+        q_rows = self.left[queries]
+        products = q_rows.new_empty(groups.numel(), self.group)
         # Group by group, for all queries that chose it: else each copies its 32 c rows.
-        counts = chosen.flatten().bincount(minlength=self.n_groups).tolist()
-        picks = chosen.flatten().argsort().split(counts)
+        counts = groups.flatten().bincount(minlength=self.n_groups).tolist()
+        picks = groups.flatten().argsort().split(counts)
         for rows, pick in zip(self.rows.split(self.group), picks, strict=True):
-            near[pick] = left[pick // chosen.shape[1]] @ rows.T
-        return near.view(len(left), -1)
+            products[pick] = q_rows[pick // groups.shape[1]] @ rows.T
+        return products.view(len(q_rows), -1)
 
     def _minima(self) -> Tensor:
-        """The smallest product of each row with each group, [rows, n_groups]."""
+        """Return the smallest product of each row with each group, [rows, n_groups]."""
         side = self.group * max(1, TILE // self.group)
         minima = self.rows.new_empty(len(self.rows), self.n_groups)
         tiles = torch.arange(len(self.rows)).split(side)
-        for i, one in enumerate(tiles):
-            rows = slice(int(one[0]), int(one[-1]) + 1)
-            for other in tiles[i:]:
-                columns = slice(int(other[0]), int(other[-1]) + 1)
-                both = self._product(self.left[rows], self.rows[columns])
+        for i, tile in enumerate(tiles):
+            rows = slice(int(tile[0]), int(tile[-1]) + 1)
+            for tile_j in tiles[i:]:
+                columns = slice(int(tile_j[0]), int(tile_j[-1]) + 1)
+                products = self._product(self.left[rows], self.rows[columns])
                 by_column = minima[rows, columns.start // self.group : columns.stop // self.group]
-                torch.amin(both.view(len(one), -1, self.group), 2, out=by_column)
+                torch.amin(products.view(len(tile), -1, self.group), 2, out=by_column)
                 by_row = minima[columns, rows.start // self.group : rows.stop // self.group]
-                by_row.copy_(both.view(-1, self.group, len(other)).amin(1).T)
+                by_row.copy_(products.view(-1, self.group, len(tile_j)).amin(1).T)
         return minima
 
-    def _product(self, left: Tensor, right: Tensor) -> Tensor:
-        size = len(left) * len(right)
+    def _product(self, a: Tensor, b: Tensor) -> Tensor:
+        size = len(a) * len(b)
         if len(self.buffer) < size:
             # Reused: new pages for every block cost as much as the products.
             self.buffer = self.rows.new_empty(size)
-        return torch.mm(left, right.T, out=self.buffer[:size].view(len(left), len(right)))
+        return torch.mm(a, b.T, out=self.buffer[:size].view(len(a), len(b)))
 
     def _smallest(
-        self, queries: Tensor, chosen: torch.return_types.topk, near: Float[Tensor, "q values"]
+        self, queries: Tensor, groups: torch.return_types.topk, values: Float[Tensor, "q values"]
     ) -> NeighborCandidates:
-        """The c smallest lie in the c groups of smallest minima, whose values are `near`."""
-        c = chosen.indices.shape[1]
-        top = near.topk(c, 1, largest=False, sorted=False)
-        group = chosen.indices.gather(1, top.indices // self.group)
+        """Find the c smallest in the c groups of smallest minima, whose products are `values`."""
+        c = groups.indices.shape[1]
+        top = values.topk(c, 1, largest=False, sorted=False)
+        group = groups.indices.gather(1, top.indices // self.group)
         index = self.group * group + top.indices % self.group
-        return self._bounded(queries, index, chosen.values.amax(1).minimum(top.values.amax(1)))
+        return self._bound(queries, index, groups.values.amax(1).minimum(top.values.amax(1)))
 
-    def _bounded(self, queries: Tensor, index: Tensor, largest: Tensor) -> NeighborCandidates:
-        """Adds the bound: a row outside the list has a computed value of at least `largest`."""
+    def _bound(self, queries: Tensor, index: Tensor, largest: Tensor) -> NeighborCandidates:
+        """Add the bound: a row outside the list has a computed value of at least `largest`."""
         if index.shape[1] == self.n:
             return NeighborCandidates(index, torch.full((len(queries),), torch.inf).double())
         # True for any radius r: a row of norm above ‖x_i‖ + r is farther than r, and any other errs
@@ -298,9 +298,9 @@ class _Products:
         norm = self.norm[queries]
         radius = largest.clamp_min(0).sqrt() * (1 + 2 * self.gamma)
         error = self.gamma * (2 * norm + radius).square() + self.tiny
-        near = largest - error
+        bound = largest - error
         return NeighborCandidates(
-            index, near.minimum(radius.square()) * self.scale**2 * (1 - SLACK)
+            index, bound.minimum(radius.square()) * self.scale**2 * (1 - SLACK)
         )
 
 
@@ -309,7 +309,7 @@ def _one_by_one(x: Tensor, queries: Tensor, k: int) -> Nearest:
     index = torch.empty(len(queries), k, dtype=torch.int64)
     squared = torch.empty(len(queries), k, dtype=torch.float64)
     for position, query in enumerate(x[queries]):
-        distance = torch.cat([(part - query).square().sum(1) for part in x.split(rows)])
+        distance = torch.cat([(chunk - query).square().sum(1) for chunk in x.split(rows)])
         ordered = distance.sort(stable=True)
         index[position], squared[position] = ordered.indices[:k], ordered.values[:k]
     return Nearest(index, squared, 0)

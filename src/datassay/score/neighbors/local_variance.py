@@ -34,7 +34,7 @@ def local_variance(
     *,
     search: str = "auto",
 ) -> LocalVariance:
-    """Variance of the target among the nearest neighbours of each sample.
+    """Compute the variance of the target among the nearest neighbours of each sample.
 
     Df²(x_i) = 1/(k − 1) Σ_{j ∈ kNN(i)} ‖f(x_j) − mean‖²;
     of one-hot classes (k − Σ_c k_c²/k)/(k − 1), with k_c neighbours in class c.
@@ -65,7 +65,7 @@ def local_variance(
 def neighbor_variance(
     index: Int[np.ndarray, "n k"], y: Shaped[np.ndarray, "n ..."]
 ) -> Float[np.ndarray, " n"]:
-    """Variance of the target among known neighbours."""
+    """Return the variance of the target among known neighbours."""
     if y.ndim == 1 and y.dtype.kind in "biuU":
         return _class_variance(index, np.unique(y, return_inverse=True)[1])
     return _target_variance(index, y.reshape(len(y), -1).astype(np.float64))
@@ -102,10 +102,10 @@ def _class_variance(
     squares = np.empty(n)
     step = max(1, BLOCK_VALUES // (k + n_classes))
     for start in range(0, n, step):
-        near = labels[index[start : start + step]]
-        cells = near + n_classes * np.arange(len(near))[:, None]
-        counts = np.bincount(cells.ravel(), minlength=len(near) * n_classes)
-        squares[start : start + step] = np.square(counts.reshape(len(near), -1)).sum(1)
+        neighbor_labels = labels[index[start : start + step]]
+        cells = neighbor_labels + n_classes * np.arange(len(neighbor_labels))[:, None]
+        counts = np.bincount(cells.ravel(), minlength=len(neighbor_labels) * n_classes)
+        squares[start : start + step] = np.square(counts.reshape(len(neighbor_labels), -1)).sum(1)
     return (k * k - squares) / (k * (k - 1))  # whole numbers up to here: 0 is exact
 
 
@@ -116,9 +116,9 @@ def _target_variance(
     variance = np.empty(n)
     step = max(1, BLOCK_VALUES // (k * y.shape[1]))
     for start in range(0, n, step):
-        part = slice(start, start + step)
+        block = slice(start, start + step)
         # From the sample's own target, so that neighbours with the same target give exactly 0.
-        away = y[index[part]] - y[part, None]
-        away -= away.mean(1, keepdims=True)
-        variance[part] = np.square(away).sum((1, 2)) / (k - 1)
+        deviation = y[index[block]] - y[block, None]
+        deviation -= deviation.mean(1, keepdims=True)
+        variance[block] = np.square(deviation).sum((1, 2)) / (k - 1)
     return variance

@@ -18,7 +18,7 @@ from datassay.score.neighbors.exact import (
     PROBES,
     TREE_COLUMNS,
     Nearest,
-    measured_recall,
+    measure_recall,
     nearest_approximate,
     nearest_exact,
 )
@@ -59,7 +59,7 @@ def nearest_neighbors(
     measured: bool = True,
     probes: int = PROBES,
 ) -> Neighbors:
-    """The nearest neighbours of each sample, itself first.
+    """Find the nearest neighbours of each sample, itself first.
 
     Exact: up to 2000 samples or 8 columns by scikit-learn's k-d tree, beyond by float32 products
     whose candidates are ranked in float64 and proven complete by an error bound; unproven ones are
@@ -86,25 +86,25 @@ def nearest_neighbors(
     x = checked_features(features)
     check_n_neighbors(n_neighbors, len(x))
     check_search(search)
-    first, inverse = _different_rows(x)
-    rows = torch.from_numpy(x if len(first) == len(x) else x[first])
+    firsts, inverse = _different_rows(x)
+    rows = torch.from_numpy(x if len(firsts) == len(x) else x[firsts])
     k = min(n_neighbors, len(rows))
     is_large = len(rows) >= APPROXIMATE_FROM and rows.shape[1] > TREE_COLUMNS
     if search == "approximate" or (search == "auto" and is_large and find_spec("faiss")):
         search, nearest = "approximate", nearest_approximate(rows, k, probes)
-        recall = measured_recall(rows, nearest, k) if measured and k > 1 else float("nan")
+        recall = measure_recall(rows, nearest, k) if measured and k > 1 else float("nan")
     else:
         search, nearest = "exact", nearest_exact(rows, torch.arange(len(rows)), k)
         recall = 1.0
-    if len(first) == len(x):
+    if len(firsts) == len(x):
         index, squared = nearest.index, nearest.squared
     else:
-        index, squared = _with_repeats(nearest, first, inverse, n_neighbors)
+        index, squared = _with_repeats(nearest, firsts, inverse, n_neighbors)
     return Neighbors(index.numpy(), squared.sqrt().numpy(), search, recall, nearest.redone)
 
 
 def checked_features(features: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, "n d"]:
-    """The features as finite float64 rows, [n, d]; −0 becomes 0."""
+    """Check features; return them as float64 rows, [n, d], with −0 as 0."""
     if features.ndim == 0 or features.size == 0 or features.dtype.kind not in "biuf":
         raise DataError(
             "features must be numbers, [n, ...] with at least one column; got "
@@ -122,7 +122,7 @@ def checked_features(features: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray,
 
 
 def check_n_neighbors(n_neighbors: float, n_samples: int) -> None:
-    """Refuse a number of neighbours that is not whole, below 2 or not below n."""
+    """Raise if the number of neighbours is not whole, is below 2, or is not below n."""
     if not (isinstance(n_neighbors, Integral) and 2 <= n_neighbors < n_samples):
         raise SettingError(
             "n_neighbors must be at least 2, the sample itself among them, whole, and below the "
@@ -131,7 +131,7 @@ def check_n_neighbors(n_neighbors: float, n_samples: int) -> None:
 
 
 def check_search(search: str) -> None:
-    """Refuse the name of an unknown search."""
+    """Raise if the search is unknown."""
     if search not in SEARCHES:
         raise SettingError(
             f"search must be 'auto', 'exact' or 'approximate'; got {search!r}. Leave it out."
@@ -139,51 +139,51 @@ def check_search(search: str) -> None:
 
 
 def _different_rows(x: np.ndarray) -> tuple[Int[np.ndarray, " u"], Int[np.ndarray, " n"]]:
-    """Positions of the first of each different row, ascending, and each row's index among them."""
+    """Return positions of the distinct rows' first samples, ascending, and each sample's row."""
     odd = np.random.default_rng(0).integers(2**63, size=x.shape[1], dtype=np.uint64) * 2 + 1
     keys = np.zeros(len(x), np.uint64)
     for column, factor in zip(x.T, odd, strict=True):  # one by one, in little memory
-        keys += _mixed(np.ascontiguousarray(column).view(np.uint64)) * factor
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    (again,) = np.nonzero(first[inverse] != np.arange(len(x)))
-    if not np.array_equal(x[first[inverse[again]]], x[again]):  # two rows share a key
-        _, first, inverse = np.unique(x, axis=0, return_index=True, return_inverse=True)
-    order = first.argsort()
-    position = np.empty_like(order)
-    position[order] = np.arange(len(order))
-    return first[order], position[inverse.reshape(-1)]
+        keys += _mix(np.ascontiguousarray(column).view(np.uint64)) * factor
+    _, firsts, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    (repeats,) = np.nonzero(firsts[inverse] != np.arange(len(x)))
+    if not np.array_equal(x[firsts[inverse[repeats]]], x[repeats]):  # two rows share a key
+        _, firsts, inverse = np.unique(x, axis=0, return_index=True, return_inverse=True)
+    order = firsts.argsort()
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return firsts[order], rank[inverse.reshape(-1)]
 
 
-def _mixed(bits: np.ndarray) -> np.ndarray:
+def _mix(bits: np.ndarray) -> np.ndarray:
     # Low bits of short numbers are all 0: without this, products would share them.
     return bits ^ (bits >> np.uint64(32))
 
 
 def _with_repeats(
-    nearest: Nearest, first: np.ndarray, inverse: np.ndarray, k: int
+    nearest: Nearest, firsts: np.ndarray, inverse: np.ndarray, k: int
 ) -> tuple[Int[Tensor, "n k"], Float[Tensor, "n k"]]:
-    """Neighbours among all samples, from those among different rows and their repeats."""
+    """Return neighbours among all samples, from those among distinct rows and their repeats."""
     # k different rows suffice: with ties by first position, k samples come before any left out.
-    n, n_rows = len(inverse), len(first)
+    n, n_rows = len(inverse), len(firsts)
     counts = np.bincount(inverse, minlength=n_rows)
     by_row = inverse.argsort(kind="stable")
     starts = np.cumsum(counts) - counts
     columns = np.arange(min(k, counts.max()))
-    there = columns < counts[:, None]
-    members = np.where(there, by_row[np.minimum(starts[:, None] + columns, n - 1)], n)
+    exists = columns < counts[:, None]
+    members = np.where(exists, by_row[np.minimum(starts[:, None] + columns, n - 1)], n)
     members, row = torch.from_numpy(members), torch.from_numpy(inverse)
     index = torch.empty(n, k, dtype=torch.int64)
     squared = torch.empty(n, k, dtype=torch.float64)
     width = nearest.index.shape[1] * members.shape[1]
-    for own in torch.arange(n).split(max(1, BLOCK_VALUES // (4 * width))):
-        near = members[nearest.index[row[own]]]  # [b, rows, repeats]
-        distance = nearest.squared[row[own], :, None].expand(near.shape).flatten(1)
-        near = near.flatten(1)
-        distance = distance.masked_fill((near == n) | (near == own[:, None]), torch.inf)
-        near, order = near.sort(dim=1, stable=True)
+    for batch in torch.arange(n).split(max(1, BLOCK_VALUES // (4 * width))):
+        neighbors = members[nearest.index[row[batch]]]  # [b, rows, repeats]
+        distance = nearest.squared[row[batch], :, None].expand(neighbors.shape).flatten(1)
+        neighbors = neighbors.flatten(1)
+        distance = distance.masked_fill((neighbors == n) | (neighbors == batch[:, None]), torch.inf)
+        neighbors, order = neighbors.sort(dim=1, stable=True)
         distance, position = distance.gather(1, order).sort(dim=1, stable=True)
-        index[own] = torch.cat([own[:, None], near.gather(1, position)[:, : k - 1]], 1)
-        squared[own] = torch.cat([distance.new_zeros(len(own), 1), distance[:, : k - 1]], 1)
+        index[batch] = torch.cat([batch[:, None], neighbors.gather(1, position)[:, : k - 1]], 1)
+        squared[batch] = torch.cat([distance.new_zeros(len(batch), 1), distance[:, : k - 1]], 1)
     return index, squared
 
 
@@ -206,14 +206,14 @@ class Alike:
     distance: Float[np.ndarray, "m sides k"]
 
 
-def alike(
+def find_alike(
     indices: Shaped[np.ndarray, "n d"],
     positions: Int[np.ndarray, " m"],
     classes: Int[np.ndarray, " n"] | None = None,
     suggested: Int[np.ndarray, " n"] | None = None,
     k: int = N_ALIKE,
 ) -> Alike:
-    """The samples nearest to some."""
+    """Find the samples nearest to those at some positions, on each side of the label."""
     x, n = indices.astype(np.float32), len(indices)
     squares = np.einsum("nd,nd->n", x, x)
     sides = 1 if classes is None or suggested is None else len(SIDES)
@@ -221,24 +221,24 @@ def alike(
     distance = np.full(nearest.shape, np.nan)
     block = max(1, MOST_VALUES // n)
     for start in range(0, len(positions), block):
-        own = positions[start : start + block]
-        far = squares - 2 * (x[own] @ x.T) + squares[own, None]  # [b, n], squared
-        far[np.arange(len(own)), own] = np.inf
-        for b, i in enumerate(own):
-            for side, inside in enumerate(_sides(int(i), classes, suggested)):
-                values = np.where(inside, far[b], np.inf)
-                few = np.argpartition(values, min(k, len(values) - 1))[: k + 1]
-                few = few[np.isfinite(values[few])]
-                few = few[np.lexsort((few, values[few]))][:k]
-                nearest[start + b, side, : len(few)] = few
-                gap = np.sqrt(far[b][few].clip(0))
-                distance[start + b, side, : len(few)] = gap
+        batch = positions[start : start + block]
+        squared = squares - 2 * (x[batch] @ x.T) + squares[batch, None]  # [b, n], squared
+        squared[np.arange(len(batch)), batch] = np.inf
+        for b, i in enumerate(batch):
+            for side, in_side in enumerate(_sides(int(i), classes, suggested)):
+                values = np.where(in_side, squared[b], np.inf)
+                nearest_idx = np.argpartition(values, min(k, len(values) - 1))[: k + 1]
+                nearest_idx = nearest_idx[np.isfinite(values[nearest_idx])]
+                nearest_idx = nearest_idx[np.lexsort((nearest_idx, values[nearest_idx]))][:k]
+                nearest[start + b, side, : len(nearest_idx)] = nearest_idx
+                gap = np.sqrt(squared[b][nearest_idx].clip(0))
+                distance[start + b, side, : len(nearest_idx)] = gap
     return Alike(nearest, distance)
 
 
 def _sides(i: int, classes: np.ndarray | None, suggested: np.ndarray | None) -> list[np.ndarray]:
-    """Which samples each side may take, [n] each."""
+    """Return which samples each side may take, [n] each."""
     if classes is None or suggested is None:
         return [np.ones(1, bool)]
-    given = classes == classes[i]
-    return [given, ~given if suggested[i] == classes[i] else classes == suggested[i]]
+    has_label = classes == classes[i]
+    return [has_label, ~has_label if suggested[i] == classes[i] else classes == suggested[i]]

@@ -29,7 +29,7 @@ CHUNK_VALUES = 2**23
 
 
 def adjoint(geometry: OutputGeometry, ridge: float, damping: float) -> Float[Tensor, " n"]:
-    """δ(z) = V[Z] − V[Z∖z], H downdated exactly and θ to first order."""
+    """Compute δ(z) = V[Z] − V[Z∖z], with H downdated exactly and θ to first order."""
     # Source: METHODS §4, order 2. First order in 1/n for θ alone. Rejected: θ's exact Newton step
     # on the n − 1 others. Spearman's rank correlation with true removal falls from 0.996 to 0.989
     # (n = 500, ridge 1e-2) and from 0.979 to 0.943 (1e-3): it lengthens the steps of high leverage,
@@ -45,13 +45,13 @@ def adjoint(geometry: OutputGeometry, ridge: float, damping: float) -> Float[Ten
     slope_of_v = variance_gradient(geometry, factor)
     moves = torch.cholesky_solve(slope_of_v[:, None], training)[:, 0]
     implicit = gradients @ moves / len(geometry)
-    return variance - _without(geometry, gradients, mean, ridge + damping) - implicit
+    return variance - _variance_without_each(geometry, gradients, mean, ridge + damping) - implicit
 
 
 def variance_gradient(
     geometry: OutputGeometry, factor: Float[Tensor, "p p"]
 ) -> Float[Tensor, " p"]:
-    """∂V/∂θ through the gradients and through the Hessian."""
+    """Return ∂V/∂θ through the gradients and through the Hessian."""
     # With P = H⁻¹, B = GᵀG, D = Σ q_z g_z g_zᵀ and M = n (n − 1):
     # ∂E[X]/∂g_z = −2 (P s − P g_z)/M,        ∂E[X]/∂P = −(s sᵀ − B)/M,
     # ∂E[X²]/∂g_z = 4 (P B P g_z − q_z P g_z)/M,  ∂E[X²]/∂P = 2 (B P B − D)/M,
@@ -63,12 +63,12 @@ def variance_gradient(
     a = whiten(factor, g)
     q, c, total = a.square().sum(1), a.T @ a, a.sum(0)
     mean, _ = first_moments(n, total, c, q)
-    back = factor.T  # L⁻ᵀ a = P g: whitened quantities go back by one triangular solve
+    upper = factor.T  # L⁻ᵀ a = P g: whitened quantities go back by one triangular solve
     by_gradient = 4 * (a @ c - q[:, None] * a) + 4 * mean * (total - a)  # L × its rows, × pairs
-    by_gradient = torch.linalg.solve_triangular(back, by_gradient.T, upper=True).T / pairs
+    by_gradient = torch.linalg.solve_triangular(upper, by_gradient.T, upper=True).T / pairs
     inner = 2 * (c @ c - (a * q[:, None]).T @ a) + 2 * mean * (torch.outer(total, total) - c)
-    inner = torch.linalg.solve_triangular(back, inner, upper=True)
-    by_hessian = -torch.linalg.solve_triangular(back, inner.T, upper=True) / pairs
+    inner = torch.linalg.solve_triangular(upper, inner, upper=True)
+    by_hessian = -torch.linalg.solve_triangular(upper, inner.T, upper=True) / pairs
     along = geometry.features.along(by_gradient)  # [n, k]
     across = geometry.features.quadratic(by_hessian) / n  # [n, k, k]
     by_output = along
@@ -82,13 +82,13 @@ def variance_gradient(
     return geometry.features.pullback((curvature @ by_output[..., None])[..., 0])
 
 
-def _without(
+def _variance_without_each(
     geometry: OutputGeometry,
     gradients: Float[Tensor, "n p"],
     mean_curvature: Float[Tensor, "p p"],
     penalty: float,
 ) -> Float[Tensor, " n"]:
-    """V(θ, Z∖z) with H on the n − 1 others, for all z."""
+    """Return V(θ, Z∖z) with H on the n − 1 others, for all z."""
     n = len(geometry)
     factor = hessian_factor(mean_curvature * (n / (n - 1)), penalty)
     a = whiten(factor, gradients)
@@ -97,45 +97,45 @@ def _without(
     variances = []
     size = max(1, CHUNK_VALUES // (geometry.outputs.shape[1] * max(n, a.shape[1])))
     for start in range(0, n, size):
-        part = slice(start, min(start + size, n))
-        rows = root[part].mT @ geometry.features.rows(part)  # [z, r, p]
+        chunk = slice(start, min(start + size, n))
+        rows = root[chunk].mT @ geometry.features.rows(chunk)  # [z, r, p]
         u = whiten(factor, rows.flatten(0, 1)).reshape(rows.shape)
-        left = (n - 1) * torch.eye(u.shape[1], dtype=u.dtype) - u @ u.mT  # T⁻¹
-        if not (torch.linalg.eigvalsh(left) > n * torch.finfo(u.dtype).eps * n).all():
+        t_inverse = (n - 1) * torch.eye(u.shape[1], dtype=u.dtype) - u @ u.mT  # T⁻¹
+        if not (torch.linalg.eigvalsh(t_inverse) > n * torch.finfo(u.dtype).eps * n).all():
             raise SettingError(singular_hessian(penalty))
-        variances.append(_downdated(a, c, total, q, u, invert_each(left), part))
+        variances.append(_downdate(a, c, total, q, u, invert_each(t_inverse), chunk))
     return torch.cat(variances)
 
 
-def _downdated(
+def _downdate(
     a: Float[Tensor, "n p"],
     c: Float[Tensor, "p p"],
     total: Float[Tensor, " p"],
     q: Float[Tensor, " n"],
     u: Float[Tensor, "z r p"],
     inner: Float[Tensor, "z r r"],
-    part: slice,
+    chunk: slice,
 ) -> Float[Tensor, " z"]:
-    """V without each of the samples of a part, where H₋z⁻¹ = I + u T uᵀ; `inner` is T."""
-    n, own, own_q = len(a), a[part], q[part]
+    """Return V without each of a chunk's samples, where H₋z⁻¹ = I + u T uᵀ; `inner` is T."""
+    n, a_z, q_z = len(a), a[chunk], q[chunk]
     b = u @ a.T  # uᵀ a_i, [z, r, n]
-    b_own = (u @ own[..., None])[..., 0]  # [z, r]
-    rest = total - own
-    v = (u @ rest[..., None])[..., 0]
-    y = u @ c - b_own[..., None] * own[:, None]  # uᵀ (C − a_z a_zᵀ)
+    b_z = (u @ a_z[..., None])[..., 0]  # [z, r]
+    others_sum = total - a_z
+    v = (u @ others_sum[..., None])[..., 0]
+    y = u @ c - b_z[..., None] * a_z[:, None]  # uᵀ (C − a_z a_zᵀ)
     ycu = inner @ (y @ u.mT)
-    squares = rest.square().sum(1) + (v * (inner @ v[..., None])[..., 0]).sum(1)
+    squares = others_sum.square().sum(1) + (v * (inner @ v[..., None])[..., 0]).sum(1)
     diagonal = q + (b * (inner @ b)).sum(1)  # a_iᵀ (I + u T uᵀ) a_i, [z, n]
-    diagonal[torch.arange(len(own)), torch.arange(n)[part]] = 0
+    diagonal[torch.arange(len(a_z)), torch.arange(n)[chunk]] = 0
     pairs = (n - 1) * (n - 2)
     mean = -(squares - diagonal.sum(1)) / pairs
-    traces = c.square().sum() - 2 * ((own @ c) * own).sum(1) + own_q.square()
+    traces = c.square().sum() - 2 * ((a_z @ c) * a_z).sum(1) + q_z.square()
     traces = traces + 2 * (inner * (y @ y.mT)).sum((1, 2)) + (ycu * ycu.mT).sum((1, 2))
     return (traces - diagonal.square().sum(1)) / pairs - mean.square()
 
 
-def fixed(rows: Float[Tensor, "n p"]) -> Float[Tensor, " n"]:
-    """δ(z) = V[Z] − V[Z∖z] where only the pairs of z are dropped."""
+def drop_pairs(rows: Float[Tensor, "n p"]) -> Float[Tensor, " n"]:
+    """Compute δ(z) = V[Z] − V[Z∖z] where only the pairs of z are dropped."""
     # S ← S − a_z,  Σ q ← Σ q − q_z,  tr C² ← tr C² − 2 a_zᵀ C a_z + q_z²
     # Source: METHODS §4, order 1. Deviates from true removal by leaving θ and H as they are.
     n, total, c, q = len(rows), rows.sum(0), rows.T @ rows, rows.square().sum(1)
@@ -159,7 +159,7 @@ def step(
     removed: Tensor,
     progress: Progress = silent,
 ) -> Float[Tensor, " z"]:
-    """V[Z∖z] at θ₋z = θ + (H + (ridge + damping) I)⁻¹ ∇L(z)/n, everything recomputed."""
+    """Compute V[Z∖z] at θ₋z = θ + (H + (ridge + damping) I)⁻¹ ∇L(z)/n, all else computed anew."""
     # Cost: z (4 n k² d² + 2 n p² + p³) operations for a dense last layer, else z times 4 n k p².
     # Source: S4 §4's "leave-one-out" as its code has it (REFERENCE.md). Deviates nowhere.
     slope, curvature = geometry.derivatives()
@@ -168,10 +168,10 @@ def step(
     gradients = geometry.features.gradients(slope)[removed]
     moves = torch.cholesky_solve(gradients.T, factor).T / len(geometry)
     variances = []
-    for part in _batches(geometry, len(removed)):
-        outputs = geometry.outputs + geometry.features.outputs(moves[part])
-        variances.append(variances_without(geometry, outputs, removed[part], ridge + damping))
-        progress("remove samples", part.stop, len(removed))
+    for batch in _batches(geometry, len(removed)):
+        outputs = geometry.outputs + geometry.features.outputs(moves[batch])
+        variances.append(variances_without(geometry, outputs, removed[batch], ridge + damping))
+        progress("remove samples", batch.stop, len(removed))
     return torch.cat(variances)
 
 
@@ -182,16 +182,16 @@ def refit(
     removed: Tensor,
     progress: Progress = silent,
 ) -> Float[Tensor, " z"]:
-    """V[Z∖z] at the minimum of the penalised mean loss of the n − 1 others: the truth."""
+    """Compute V[Z∖z] at the minimum of the penalised mean loss of the n − 1 others: the truth."""
     if geometry.weights is None:
         raise SettingError(
             "order='retrain' needs a model whose one dense layer trains; other layers train too. "
             "Freeze them (requires_grad_(False)), or take order='adjoint'."
         )
     variances = []
-    for part in _batches(geometry, len(removed)):
-        keep = geometry.outputs.new_ones(len(removed[part]), len(geometry))
-        keep[torch.arange(len(keep)), removed[part]] = 0
+    for batch in _batches(geometry, len(removed)):
+        keep = geometry.outputs.new_ones(len(removed[batch]), len(geometry))
+        keep[torch.arange(len(keep)), removed[batch]] = 0
         fit = fit_convex(
             geometry.features,
             geometry.targets,
@@ -201,8 +201,8 @@ def refit(
             start=geometry.weights.expand(len(keep), -1),
         )
         outputs = geometry.features.outputs(fit.weights)
-        variances.append(variances_without(geometry, outputs, removed[part], ridge + damping))
-        progress("refit without each sample", part.stop, len(removed))
+        variances.append(variances_without(geometry, outputs, removed[batch], ridge + damping))
+        progress("refit without each sample", batch.stop, len(removed))
     return torch.cat(variances)
 
 
@@ -212,7 +212,7 @@ def variances_without(
     removed: Tensor,
     penalty: float,
 ) -> Float[Tensor, " z"]:
-    """V[X] of each model over all samples but the one it leaves out."""
+    """Return V[X] of each model over all samples but the one it leaves out."""
     slope, curvature = loss_derivatives(outputs, geometry.targets, geometry.loss)
     models = torch.arange(len(removed))
     slope[models, removed] = 0
@@ -236,8 +236,8 @@ def variances_without(
 
 def _batches(geometry: OutputGeometry, n_removed: int) -> list[slice]:
     p, (n, k) = geometry.features.n_parameters, geometry.outputs.shape
-    each = 6 * p * p + n * k * (k + 4)
-    each += 0 if isinstance(geometry.features, SharedFeatures) else n * k * p
-    size = max(1, BATCH_VALUES // each)
+    model_values = 6 * p * p + n * k * (k + 4)
+    model_values += 0 if isinstance(geometry.features, SharedFeatures) else n * k * p
+    size = max(1, BATCH_VALUES // model_values)
     starts = range(0, n_removed, size)
     return [slice(start, min(start + size, n_removed)) for start in starts]

@@ -68,11 +68,11 @@ class PairInfluence:
     def block(
         self, first: Int[np.ndarray, " r"] | slice, second: Int[np.ndarray, " c"] | slice
     ) -> Float[np.ndarray, "r c"]:
-        """X between two sets: loss change of the second per unit weight of the first."""
+        """Return X between two sets: loss change of the second per unit weight of the first."""
         return -(self.rows[first] @ self.rows[second].T).numpy()
 
     def partners(self, position: int, top: int = 5) -> Partners:
-        """The samples that the one at a position helps and harms most.
+        """Return the samples that the one at a position helps and harms most.
 
         Args:
             position: in 0..n−1.
@@ -109,7 +109,7 @@ def pair_influence(
     seed: int = 0,
     progress: Progress = silent,
 ) -> PairInfluence:
-    """X(z, z′) at a model's trained weights.
+    """Compute X(z, z′) at a model's trained weights.
 
     Args:
         model: at weights trained on `train`. Exact where all that trains is one dense layer at
@@ -146,7 +146,7 @@ def pair_influence(
 def geometry_influence(
     geometry: OutputGeometry, ids: np.ndarray, ridge: float, damping: float
 ) -> PairInfluence:
-    """X(z, z′) from a computed geometry."""
+    """Compute X(z, z′) from a computed geometry."""
     slope, curvature = geometry.derivatives()
     gradients = geometry.features.gradients(slope)
     factor = hessian_factor(geometry.features.curvature(curvature) / len(geometry), ridge + damping)
@@ -157,7 +157,7 @@ def geometry_influence(
 def hessian_factor(
     mean_curvature: Float[Tensor, "*batch p p"], penalty: float
 ) -> Float[Tensor, "*batch p p"]:
-    """Cholesky factor L of H = the mean loss's Hessian + penalty · I."""
+    """Return the Cholesky factor L of H = the mean loss's Hessian + penalty · I."""
     hessian = mean_curvature.clone()
     diagonal = hessian.diagonal(dim1=-2, dim2=-1)
     diagonal.add_(penalty)
@@ -170,7 +170,7 @@ def hessian_factor(
 
 
 def singular_hessian(penalty: float) -> str:
-    """The message of an H without inverse: rule, value and remedy."""
+    """Return the message about an H without inverse: rule, value and remedy."""
     return (
         "the Hessian of the loss must be positive definite, also without any one sample; it is "
         f"singular at ridge + damping = {penalty:g}. Set damping=0.01, or train with a ridge."
@@ -178,11 +178,11 @@ def singular_hessian(penalty: float) -> str:
 
 
 def whiten(factor: Float[Tensor, "p p"], rows: Float[Tensor, "n p"]) -> Float[Tensor, "n p"]:
-    """L⁻¹ times each row: inner products are then those in the metric H⁻¹."""
+    """Multiply each row by L⁻¹: inner products are then those in the metric H⁻¹."""
     return torch.linalg.solve_triangular(factor, rows.T, upper=False).T
 
 
 def check_penalties(ridge: float, damping: float) -> None:
-    """Refuse a ridge or damping that is negative or not finite."""
+    """Raise if ridge or damping is negative or not finite."""
     for name, value in (("ridge", ridge), ("damping", damping)):
         require(0 <= value < float("inf"), f"{name}", "be a number of at least 0", value)

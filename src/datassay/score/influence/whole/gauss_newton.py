@@ -29,7 +29,7 @@ from datassay.score.settings import TrainedWeights
 def gauss_newton(
     lin: Linearization, loss: str, damping: float, *, leverage: bool = True
 ) -> Iterator[OutputChanges]:
-    """Changes by removing each sample, at the weights where `lin` was collected.
+    """Yield changes by removing each sample, at the weights where `lin` was collected.
 
     Args:
         lin: collected at the trained weights with allow_trained=True and, where k > 1, joint
@@ -74,18 +74,18 @@ def gauss_newton(
         inner = torch.eye(k, dtype=torch.float64) - curvature @ own_kernel
         step = solve_each(inner, step)  # (I − S H_ii)⁻¹ R
     moved = -(white.mT @ step)[..., 0]  # w − w₋ᵢ in whitened coordinates, [n, p]
-    own = -((white @ moved[..., None])[..., 0] * slope).sum(1)  # −∇ℓ_i (w − w₋ᵢ)
+    self_effect = -((white @ moved[..., None])[..., 0] * slope).sum(1)  # −∇ℓ_i (w − w₋ᵢ)
     del white, own_kernel
     chunk = max(1, CHUNK_VALUES // white_queries[..., 0].numel())
     for start in range(0, n, chunk):
-        part = moved[start : start + chunk]
-        outputs = (part @ white_queries.flatten(0, 1).T).reshape(len(part), -1, k)
-        weights = torch.linalg.solve_triangular(lower.T, part.T, upper=True).square().sum(0)
-        yield OutputChanges(start, outputs, weights, own[start : start + chunk])
+        change = moved[start : start + chunk]
+        outputs = (change @ white_queries.flatten(0, 1).T).reshape(len(change), -1, k)
+        weights = torch.linalg.solve_triangular(lower.T, change.T, upper=True).square().sum(0)
+        yield OutputChanges(start, outputs, weights, self_effect[start : start + chunk])
 
 
 def _features(lin: Linearization) -> tuple[Float[Tensor, "n k p"], Float[Tensor, "m k p"]]:
-    """Φ of samples and queries, from the kernel where only that was collected."""
+    """Return Φ of samples and queries, from the kernel where only that was collected."""
     k = lin.rows_per_sample
     if lin.features is not None:
         features = all_rows(lin.features)
@@ -105,7 +105,7 @@ def _whiten(lower: Float[Tensor, "p p"], rows: Float[Tensor, "n k p"]) -> Float[
     return torch.linalg.solve_triangular(lower, flat.T, upper=False).T.reshape(rows.shape)
 
 
-def leveraged(
+def changes_on_arrays(
     problem: Problem, projection: int | None = None, response: str = TrainedWeights.response
 ) -> Iterator[OutputChanges]:
     """Collect the Jacobians at the trained weights, and take the second-order step."""
@@ -114,28 +114,28 @@ def leveraged(
     # 2023): on 400 digits 2048 features kept 0.88 of the five largest effects per query.
     loss = problem.mean_loss.loss
     leverage = response == "leave_one_out"
-    lin = _collected(problem, projection)
-    chunks = _watched(gauss_newton(lin, loss, problem.penalty, leverage=leverage), problem)
+    lin = _collect(problem, projection)
+    chunks = _watch(gauss_newton(lin, loss, problem.penalty, leverage=leverage), problem)
     if problem.removed is None:
         yield from chunks
         return
     parts = list(chunks)  # all samples' leverages are computed together anyway
-    chosen = torch.tensor(problem.removed)
-    outputs, weights, own = (
-        torch.cat([getattr(part, name) for part in parts])[chosen]
+    idx = torch.tensor(problem.removed)
+    outputs, weights, self_effect = (
+        torch.cat([getattr(chunk, name) for chunk in parts])[idx]
         for name in ("outputs", "weights", "own")
     )
-    yield OutputChanges(0, outputs, weights, own)
+    yield OutputChanges(0, outputs, weights, self_effect)
 
 
-def _watched(chunks: Iterator[OutputChanges], problem: Problem) -> Iterator[OutputChanges]:
-    """The same chunks; then a warning where the linear model cannot be trusted so far."""
+def _watch(chunks: Iterator[OutputChanges], problem: Problem) -> Iterator[OutputChanges]:
+    """Yield the same chunks, then warn where the linear model cannot be trusted so far."""
     far, farthest = 0, 0.0
-    for part in chunks:
-        moved = part.outputs.abs().amax((1, 2))
+    for chunk in chunks:
+        moved = chunk.outputs.abs().amax((1, 2))
         far += int((moved > TRUSTED).sum())
         farthest = max(farthest, float(moved.max()))
-        yield part
+        yield chunk
     if far and problem.mean_loss.loss == "cross_entropy":
         problem.warnings.append(
             f"removing one sample moves an output by up to {farthest:.1f} logits ({far} samples by "
@@ -144,7 +144,7 @@ def _watched(chunks: Iterator[OutputChanges], problem: Problem) -> Iterator[Outp
         )
 
 
-def _collected(problem: Problem, projection: int | None) -> Linearization:
+def _collect(problem: Problem, projection: int | None) -> Linearization:
     return collect(
         problem.model,
         problem.train,

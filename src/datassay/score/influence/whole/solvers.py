@@ -66,19 +66,19 @@ class Problem:
 
 
 def newton_changes(problem: Problem, solve: Solve) -> Iterator[OutputChanges]:
-    """Output changes, to first order, of Δ_i = −(1/n) (H + penalty I)⁻¹ ∇ℓ_i, in chunks."""
+    """Yield output changes to first order of Δ_i = −(1/n) (H + penalty I)⁻¹ ∇ℓ_i, in chunks."""
     for start, gradients in gradient_chunks(problem):
         moves = solve(gradients) / -len(problem.mean_loss)
-        own = -(gradients * moves).sum(1).double().cpu()
-        yield replace(moved(problem, start, moves), own=own)
+        self_effect = -(gradients * moves).sum(1).double().cpu()
+        yield replace(changes_of(problem, start, moves), own=self_effect)
 
 
 def gradient_chunks(problem: Problem) -> Iterator[tuple[int, Float[Tensor, "chunk d"]]]:
-    """Position of a chunk's first sample among those to remove, and its loss gradients."""
+    """Yield the position of a chunk's first removed sample, and the chunk's loss gradients."""
     losses = problem.mean_loss
     if problem.removed is not None:
-        own = torch.tensor(problem.removed)
-        losses = replace(losses, x=losses.x[own], y=losses.y[own])
+        idx = torch.tensor(problem.removed)
+        losses = replace(losses, x=losses.x[idx], y=losses.y[idx])
     n, size = len(losses), losses.vectors_at_once
     for start in range(0, n, size):
         stop = min(start + size, n)
@@ -86,8 +86,8 @@ def gradient_chunks(problem: Problem) -> Iterator[tuple[int, Float[Tensor, "chun
         problem.progress("remove samples", stop, n)
 
 
-def moved(problem: Problem, start: int, moves: Float[Tensor, "chunk d"]) -> OutputChanges:
-    """Output changes by the network's Jacobian and squared weight changes, float64, of w − w₋ᵢ."""
+def changes_of(problem: Problem, start: int, moves: Float[Tensor, "chunk d"]) -> OutputChanges:
+    """Return the output changes and squared weight changes, in float64, of steps w − w₋ᵢ."""
     outputs = output_changes(problem.mean_loss, problem.queries, moves).double().cpu()
     return OutputChanges(start, outputs, moves.double().square().sum(1).cpu())
 
@@ -108,13 +108,13 @@ def exact(problem: Problem) -> Iterator[OutputChanges]:
     Source: Koh and Liang (2017), eq. 1. Deviates nowhere.
     """
     d = problem.mean_loss.n_parameters
-    whole = hessian(problem.mean_loss, lambda done: problem.progress("Hessian", done, d))
-    whole.diagonal().add_(problem.penalty)
-    factor, failed = torch.linalg.cholesky_ex(whole)
+    matrix = hessian(problem.mean_loss, lambda done: problem.progress("Hessian", done, d))
+    matrix.diagonal().add_(problem.penalty)
+    factor, failed = torch.linalg.cholesky_ex(matrix)
     pivots = factor.diagonal().square()
-    rounding = d * torch.finfo(getattr(torch, problem.precision)).eps * whole.diagonal().max()
+    rounding = d * torch.finfo(getattr(torch, problem.precision)).eps * matrix.diagonal().max()
     if failed or pivots.min() <= rounding:
-        smallest = float(torch.linalg.eigvalsh(whole)[0])
+        smallest = float(torch.linalg.eigvalsh(matrix)[0])
         raise SettingError(
             "the Hessian with damping must be positive definite; its smallest eigenvalue is "
             f"{smallest:.3g} at damping + weight_decay = {problem.penalty:g}. Raise damping above "
@@ -153,53 +153,50 @@ def conjugate_gradients(
     residuals: list[Tensor] = []
 
     def solve(gradients: Float[Tensor, "s d"]) -> Float[Tensor, "s d"]:
-        solution, left = _solve(problem, gradients, tolerance, iterations)
-        residuals.append(left)
+        solution, residual = _solve(problem, gradients, tolerance, iterations)
+        residuals.append(residual)
         return solution
 
     yield from newton_changes(problem, solve)
-    left = torch.cat(residuals)
-    if (left > tolerance).any():
+    residual = torch.cat(residuals)
+    if (residual > tolerance).any():
         problem.warnings.append(
-            f"conjugate gradients did not converge for {int((left > tolerance).sum())} of "
-            f"{len(left)} samples: after {iterations} iterations the relative residual is up to "
-            f"{float(left.max()):.1e}, not {tolerance:g}. Raise iterations or damping."
+            f"conjugate gradients did not converge for {int((residual > tolerance).sum())} of "
+            f"{len(residual)} samples: after {iterations} iterations the relative residual is up "
+            f"to {float(residual.max()):.1e}, not {tolerance:g}. Raise iterations or damping."
         )
 
 
 def _solve(
     problem: Problem, gradients: Float[Tensor, "s d"], tolerance: float, iterations: int
 ) -> tuple[Float[Tensor, "s d"], Float[Tensor, " s"]]:
-    """Solutions, and the relative residuals reached; converged rows leave the products."""
-    solution, residual, direction = (
-        torch.zeros_like(gradients),
-        gradients.clone(),
-        gradients.clone(),
-    )
-    size = gradients.square().sum(1)
-    left = size.clone()
+    """Run conjugate gradients; return solutions and the relative residuals reached."""
+    solution = torch.zeros_like(gradients)
+    residual, direction = gradients.clone(), gradients.clone()
+    gradient_sq = gradients.square().sum(1)
+    error_sq = gradient_sq.clone()
     for _ in range(iterations):
-        rows = (left > tolerance**2 * size).nonzero()[:, 0]
-        if not len(rows):
+        rows = (error_sq > tolerance**2 * gradient_sq).nonzero()[:, 0]
+        if not len(rows):  # all converged; converged rows take no more products
             break
-        along = direction[rows]
-        product = hessian_products(problem.mean_loss, along) + problem.penalty * along
-        curvature = (along * product).sum(1)
+        active = direction[rows]
+        product = hessian_products(problem.mean_loss, active) + problem.penalty * active
+        curvature = (active * product).sum(1)
         if not (curvature > 0).all():
-            worst = float((curvature / along.square().sum(1)).min())
+            worst = float((curvature / active.square().sum(1)).min())
             raise SettingError(
                 "the Hessian with damping must be positive definite; its curvature is "
                 f"{worst:.3g} along one direction at damping + weight_decay = "
                 f"{problem.penalty:g}. Raise damping above {problem.penalty - worst:.3g} (other "
                 "directions may need more), or train until the loss is at a minimum."
             )
-        step = (left[rows] / curvature)[:, None]
-        solution[rows] += step * along
+        step = (error_sq[rows] / curvature)[:, None]
+        solution[rows] += step * active
         residual[rows] -= step * product
-        now = residual[rows].square().sum(1)
-        direction[rows] = residual[rows] + (now / left[rows])[:, None] * along
-        left[rows] = now
-    return solution, (left / size.clamp_min(torch.finfo(size.dtype).tiny)).sqrt()
+        new_sq = residual[rows].square().sum(1)
+        direction[rows] = residual[rows] + (new_sq / error_sq[rows])[:, None] * active
+        error_sq[rows] = new_sq
+    return solution, (error_sq / gradient_sq.clamp_min(torch.finfo(gradient_sq.dtype).tiny)).sqrt()
 
 
 # Recursions between two checks of the estimate's size.
@@ -218,7 +215,7 @@ def lissa(
     batch_size: int | None = 128,
     repeats: int = 1,
 ) -> Iterator[OutputChanges]:
-    """The recursion v ← ∇ℓ_i + v − (H_batch v + penalty v) / scale, from v = ∇ℓ_i; u = v / scale.
+    """Iterate v ← ∇ℓ_i + v − (H_batch v + penalty v) / scale, from v = ∇ℓ_i; u = v / scale.
 
     Args:
         problem: the network, samples and queries.
@@ -253,9 +250,9 @@ def lissa(
             total += _recursion(problem, gradients, depth, scale, batch_size, draw)
         solution = total / (repeats * scale)
         # ‖(H + penalty I) u − ∇ℓ‖ / ‖∇ℓ‖ with the Hessian of all samples.
-        left = hessian_products(problem.mean_loss, solution) + problem.penalty * solution
+        product = hessian_products(problem.mean_loss, solution) + problem.penalty * solution
         size = gradients.norm(dim=1).clamp_min(torch.finfo(gradients.dtype).tiny)
-        residuals.append((left - gradients).norm(dim=1) / size)
+        residuals.append((product - gradients).norm(dim=1) / size)
         return solution
 
     yield from newton_changes(problem, solve)
