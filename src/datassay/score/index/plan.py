@@ -13,7 +13,7 @@ from torch import nn
 
 from datassay.collect.gradients.blocks import Block
 from datassay.data.arguments import checks_arguments
-from datassay.plan import EIGEN_WORK, BlockPlan, seconds_of, timed
+from datassay.plan import EIGEN_WORK, BlockPlan, seconds_of, time_call
 from datassay.progress import silent
 from datassay.results import result
 from datassay.score.index.build import MOST_OPERATIONS, N_QUERIES, N_SAMPLES, check_settings
@@ -173,11 +173,11 @@ class _Pilot:
         blocks, self.real, self.follows = network.per_sample.blocks, real, damping == "auto"
         small = {b.name for b in blocks if exact(b)}
         few, size = self._few(network, small, seed)
-        self.sums, sums = timed(lambda: first_sums(blocks, few.roots(seed, ""), small), size)
+        self.sums, sums = time_call(lambda: first_sums(blocks, few.roots(seed, ""), small), size)
         self.sum_bytes = float(sum(s.numel() * 8 for s in sums.values()))
         if real:
             bases = unfitted(blocks, sums, network.dtype)
-            self.squares, squares = timed(lambda: square_sums(bases, few.roots(seed, "")), size)
+            self.squares, squares = time_call(lambda: square_sums(bases, few.roots(seed, "")), size)
             sums |= squares
             left = left_to_learn(few, damping)
             self.bases = fitted(
@@ -186,10 +186,10 @@ class _Pilot:
         else:
             self.bases = {b.name: _stand_in(b, exact(b), network.dtype) for b in blocks}
             factored = {n: b for n, b in self.bases.items() if n not in small}
-            self.squares, _ = timed(lambda: square_sums(factored, few.roots(seed, "")), size)
+            self.squares, _ = time_call(lambda: square_sums(factored, few.roots(seed, "")), size)
         self.squares *= len(small) < len(blocks)  # a pass that is not made otherwise
         whole = GradientEncoding(self.bases, {n: torch.arange(0) for n in self.bases}, 1.0)
-        self.rows, _ = timed(lambda: list(whole.rows_of(few)), size)
+        self.rows, _ = time_call(lambda: list(whole.rows_of(few)), size)
 
     def _few(
         self, network: TrainedNetwork, small: set[str], seed: int
@@ -207,7 +207,7 @@ class _Pilot:
         first = next(of(size).roots(seed, ""))  # so that nothing is timed that happens once
         self.held = held_bytes(first)
         self.vectors = len(list(of(1).roots(seed, "")))
-        each, _ = timed(
+        each, _ = time_call(
             lambda: first_sums(network.per_sample.blocks, of(size).roots(seed, ""), small), size
         )
         size = min(network.n, N_TIMED, max(size, int(LONGEST_TIMED / each)))
