@@ -1,7 +1,6 @@
 """The only "better": intervals of differences, several tests at once, the verdict and its words.
 
-differences, paired over seeds and samples → Interval → verdict, alone or together with others
-(Holm)
+differences paired over seeds and samples → Interval → verdict, alone or with others (Holm)
 """
 
 from __future__ import annotations

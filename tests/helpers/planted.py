@@ -84,7 +84,7 @@ BUGS = [
      "position[effects.top.raising],", "effects.top.raising,", "explain: 0-5"),
     ("effects reversed on halves", "score/compare/trust.py", "rankdata(member @ effect,",
      "rankdata(member @ effect[::-1],", "bench: 0-3"),
-    ("context counts as learned", "lm/samples.py", "labels[: max(first - begin, 1)]",
+    ("context counts as learned", "lm/samples.py", "labels[: max(counted_from - begin, 1)]",
      "labels[: 1]", "texts: 0-17"),
     ("another model's index", "lm/effects.py",
      "        check_model(index.manifest, model, index.location)\n", "",

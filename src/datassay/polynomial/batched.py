@@ -75,7 +75,7 @@ def batched_fit(
     val: tuple[Float[np.ndarray, "m d"], Float[np.ndarray, "m q"]] | None = None,
     progress: Progress = silent,
 ) -> BatchedFit:
-    """Average `n_batches` minimum-norm least-squares fits to random batches of the live features.
+    """Average `n_batches` minimum-norm least-squares fits to random batches, live features only.
 
     A batch holds no sample twice, batches may share samples. The norm is over all coefficients but
     the constant's, each ordered product counted; each batch is solved in float64. `val` samples are
@@ -96,9 +96,9 @@ def batched_fit(
     batches = [rng.choice(len(x), batch_size, replace=False) for _ in range(n_batches)]
     oob_rows = rng.permutation(len(x))[:CURVE_ROWS]
     features = partial(monomials.features, keep=live, dtype=dtype)
-    first = batches[0][:CURVE_ROWS]
+    first_rows = batches[0][:CURVE_ROWS]
     views = {
-        "in_sample": _View(features(x[first]), targets[first]),
+        "in_sample": _View(features(x[first_rows]), targets[first_rows]),
         "out_of_bag": _View(features(x[oob_rows]), targets[oob_rows]),
     }
     if val is not None:
@@ -106,7 +106,7 @@ def batched_fit(
         views["val"] = _View(features(val[0][val_rows]), val[1][val_rows])
     total, ranks, scores = np.zeros((len(live), targets.shape[1])), [], []
     for b, batch in enumerate(batches):
-        coef, rank = _fit(features(x[batch]), targets[batch])
+        coef, rank = _fit_batch(features(x[batch]), targets[batch])
         total += coef
         ranks.append(rank)
         scores.append(_scores(views, coef, ~np.isin(oob_rows, batch)))
@@ -116,7 +116,7 @@ def batched_fit(
     return BatchedFit(total / n_batches, curve, np.array(ranks))
 
 
-def _fit(features: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, int]:
+def _fit_batch(features: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, int]:
     coef, rank = minimum_norm(features[:, 1:], targets)
     constant = targets.mean(axis=0) - features[:, 1:].mean(axis=0, dtype=np.float64) @ coef
     return np.vstack([constant, coef]), rank
@@ -132,16 +132,16 @@ class _View:
 
     def add(self, coef: np.ndarray, counted: np.ndarray | None = None) -> np.ndarray:
         outputs = (self.features @ coef.astype(self.features.dtype)).astype(np.float64)
-        some = np.ones(len(outputs), bool) if counted is None else counted
-        self.total[some] += outputs[some]
-        self.count += some
+        is_counted = np.ones(len(outputs), bool) if counted is None else counted
+        self.total[is_counted] += outputs[is_counted]
+        self.count += is_counted
         return outputs
 
     def score(self) -> float:
-        some = self.count > 0
-        if some.sum() < 2:
+        rows = np.flatnonzero(self.count)
+        if len(rows) < 2:
             return np.nan
-        return score(self.total[some] / self.count[some, None], self.targets[some])
+        return score(self.total[rows] / self.count[rows, None], self.targets[rows])
 
 
 def _scores(
@@ -157,7 +157,7 @@ def _scores(
 
 
 def score(outputs: Float[np.ndarray, "n q"], targets: Float[np.ndarray, "n q"]) -> float:
-    """Accuracy of the largest output; R² where there is one, NaN where all targets are equal."""
+    """Return the accuracy of the largest output; of one output R², NaN if all targets are equal."""
     if targets.shape[1] > 1:
         return float((outputs.argmax(axis=1) == targets.argmax(axis=1)).mean())
     spread = float(((targets - targets.mean(axis=0)) ** 2).sum())
