@@ -18,7 +18,7 @@ from datassay_lab import page as lab_page
 from datassay_lab.catalog import experiment
 from datassay_lab.checks import (
     Agreement,
-    checked,
+    check_args,
     one_of,
     positive,
     rising,
@@ -27,7 +27,7 @@ from datassay_lab.checks import (
     whole,
 )
 from datassay_lab.command import LabSettings
-from datassay_lab.curves import Plot, axes, measured, pictures, theory
+from datassay_lab.curves import Plot, add_data, axes, pictures, theory
 from datassay_lab.experiment import Experiment, kind_of
 from datassay_lab.fits import exponent, relative_error
 from datassay_lab.job import chosen, run, run_lab
@@ -50,7 +50,7 @@ class Halves:
         return Agreement("a <b> of halves & more", self.error, 0.5)
 
 
-@checked
+@check_args
 def halves(
     *,
     size: Annotated[int, whole(2)] = 20,
@@ -67,7 +67,7 @@ def halves(
 
 def halves_plots(result):
     figure = axes("x", "y")
-    measured(figure, np.arange(len(result.values)), result.values, "half")
+    add_data(figure, np.arange(len(result.values)), result.values, "half")
     theory(figure, [0, 1], [0, 0.5])
     return (Plot("</script><b>title", figure, "a line & more", wide=True),)
 
@@ -279,7 +279,7 @@ def test_exponent_and_error():
 
 def test_long_lines_are_thinned_and_keep_their_ends():
     figure = axes("x", "y", log="xy")
-    measured(figure, np.arange(1, 5001), np.arange(1, 5001), "long", spread=np.ones(5000))
+    add_data(figure, np.arange(1, 5001), np.arange(1, 5001), "long", spread=np.ones(5000))
     drawn = Plot("long", figure, "a line").figure.data[0]
     assert len(drawn.x) == 600 and drawn.x[0] == 1 and drawn.x[-1] == 5000
     assert len(drawn.error_y.array) == 600

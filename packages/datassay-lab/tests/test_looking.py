@@ -6,7 +6,7 @@ import torch
 
 from datassay.models import linear
 from datassay.train import Recipe
-from datassay_lab.fits import accuracy, digit_images, outputs, trained
+from datassay_lab.fits import accuracy, digit_images, fit_network, outputs
 from datassay_lab.looking.fourier_mask import fourier_mask
 from datassay_lab.looking.texture_shape import SHAPES
 from datassay_lab.looking.wavelets_trees import haar_basis
@@ -105,7 +105,7 @@ def test_haar_basis_is_that_of_averages_and_differences():
 def test_trained_network_learns_and_leaves_the_generator_alone():
     x, y = digit_images(0, 400)
     state = torch.random.get_rng_state()
-    model = trained(lambda: linear((1, 8, 8), 10), x, y, Recipe(lr=0.01, steps=200), seed=0)
+    model = fit_network(lambda: linear((1, 8, 8), 10), x, y, Recipe(lr=0.01, steps=200), seed=0)
     assert torch.equal(state, torch.random.get_rng_state())
     assert accuracy(model, x, y) > 0.95
     assert outputs(model, x).shape == (400, 10)

@@ -60,11 +60,11 @@ class Influence(Explainer):
         self.index = index(model, train_dataset, **settings)
 
     def explain(self, test_data: Tensor, targets: Any) -> Float[Tensor, "m n"]:
-        """[m, n] effects on the measure of m inputs, positive: the training sample raises it."""
+        """Return [m, n], effects on the measure of m inputs; positive: the sample raises it."""
         effect = effects_on_queries(self.index, test_data, targets, self.measure)
         scale = self.self_influence().clamp_min(1e-300).sqrt() if self.relative else 1.0
         return effect.to(self.device) / scale
 
     def self_influence(self, batch_size: int = 32) -> Float[Tensor, " n"]:
-        """[n], n times what each training sample lowers its own loss by; batch_size is not used."""
+        """Return [n], n times how much each sample lowers its own loss; no batch_size."""
         return self_influences(self.index).to(self.device)

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, one_of, rising, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
-from datassay_lab.fits import tracked
+from datassay_lab.checks import Agreement, check_args, one_of, rising, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import track
 
 KEPT = 200  # moments of the paths that are kept
 ADAM_RATE = 0.01
@@ -35,7 +35,7 @@ class MinimumNorm:
         return Agreement(what, float(self.distances.max()), 1e-8)
 
 
-@checked
+@check_args
 def minimum_norm(
     *,
     n_equations: Annotated[int, whole(2)] = 20,
@@ -77,7 +77,7 @@ def minimum_norm(
     direction /= np.linalg.norm(direction)
     moments = np.unique(np.geomspace(1, steps + 1, KEPT).astype(int)) - 1
     paths, ends = [], []
-    for start in tracked(starts, progress, "starts"):
+    for start in track(starts, progress, "starts"):
         first = start * size * direction
         paths.append(_path(a, b, first, moments, method))
         ends.append(null.T @ (null @ first) + least)
@@ -93,15 +93,15 @@ def minimum_norm(
     )
 
 
-@titled
+@add_titles
 def minimum_norm_plots(result: MinimumNorm) -> Figures:
     """Norm and null-space part along the paths."""
     size = axes("steps of descent + 1", "‖x‖, least norm = 1", log="x")
     null = axes("steps of descent + 1", "null-space part of x, least norm = 1", log="x")
     for index, start in enumerate(result.starts):
         name = f"‖x₀‖ = {start:g}"
-        measured(size, result.steps + 1, result.norms[index], name, series=index, mode="lines")
-        measured(null, result.steps + 1, result.null_parts[index], name, series=index, mode="lines")
+        add_data(size, result.steps + 1, result.norms[index], name, series=index, mode="lines")
+        add_data(null, result.steps + 1, result.null_parts[index], name, series=index, mode="lines")
         ends = np.array([1.0, result.steps[-1] + 1])
         message = "V₂V₂ᵀx₀ + x_LN" if index == 0 else ""
         theory(size, ends, np.full(2, result.predicted_norms[index]), message)

@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, one_of, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
-from datassay_lab.fits import exponent, tracked
+from datassay_lab.checks import Agreement, check_args, one_of, rising_whole, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import exponent, track
 from datassay_lab.wide_network import (
     SCALINGS,
     limit_kernels,
@@ -45,7 +45,7 @@ class LazyTraining:
         return Agreement("distance of the fitted exponent from −1/2", abs(slope + 0.5), 0.06)
 
 
-@checked
+@check_args
 def lazy_training(
     *,
     n_samples: Annotated[int, whole(2)] = 40,
@@ -88,7 +88,7 @@ def lazy_training(
     rate = 1 / np.linalg.eigvalsh(limit.tangent)[-1]
     movement = np.empty((2, len(widths), repeats))
     loss = np.empty_like(movement)
-    for cell in tracked(np.ndindex(movement.shape), progress, "train networks"):
+    for cell in track(np.ndindex(movement.shape), progress, "train networks"):
         kind, width = SCALINGS[cell[0]], widths[cell[1]]
         model = wide_network(n_inputs, width, int(rng.integers(2**31)), scaling=kind)
         eta = rate * (width if kind == "mean field" else 1)
@@ -108,12 +108,12 @@ def lazy_training(
     return LazyTraining(sizes, movement, loss, predicted, scaling)
 
 
-@titled
+@add_titles
 def lazy_training_plots(result: LazyTraining) -> Figures:
     """Movement against width, for both factors."""
     figure = axes("width m", "relative movement of the weights", log="xy")
     for index, name in enumerate(NAMES):
         values = result.movement[index].T
-        measured(figure, result.widths, values, name, series=index, mode="markers")
+        add_data(figure, result.widths, values, name, series=index, mode="markers")
     theory(figure, result.widths, result.predicted, "linearised network, ∝ m<sup>−1/2</sup>")
     return (figure,)

@@ -9,9 +9,9 @@ from jaxtyping import Float
 
 from datassay.progress import Progress, silent
 from datassay.train import Recipe, train_networks
-from datassay_lab.checks import Agreement, checked, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
-from datassay_lab.fits import tracked
+from datassay_lab.checks import Agreement, check_args, rising_whole, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import track
 from datassay_lab.wide_network import limit_kernels, regression, tangent_kernel, wide_network
 
 N_TEST = 500
@@ -35,7 +35,7 @@ class LearnedFeatures:
         return Agreement("error over that of the better kernel", float(ratio), 0.8)
 
 
-@checked
+@check_args
 def learned_features(
     *,
     n_inputs: Annotated[int, whole(2)] = 15,
@@ -68,7 +68,7 @@ def learned_features(
     (2020), Bach (2017) on targets of one direction.
     """
     errors = np.zeros((3, len(sizes)))
-    for repeat in tracked(range(repeats), progress, "repeats"):
+    for repeat in track(range(repeats), progress, "repeats"):
         rng = np.random.default_rng((seed, repeat))
         model = wide_network(n_inputs, width, int(rng.integers(2**31)), scaling="mean field")
         for index, n in enumerate(sizes):
@@ -84,12 +84,12 @@ def learned_features(
     return LearnedFeatures(np.array(sizes, float), *errors)
 
 
-@titled
+@add_titles
 def learned_features_plots(result: LearnedFeatures) -> Figures:
     """Test errors by the number of samples."""
     figure = axes("training samples", "test error over the targets' variance", log="xy")
-    measured(figure, result.sizes, result.network, "network, all weights trained")
-    measured(figure, result.sizes, result.own_kernel, "its own kernel, best ridge", series=1)
+    add_data(figure, result.sizes, result.network, "network, all weights trained")
+    add_data(figure, result.sizes, result.own_kernel, "its own kernel, best ridge", series=1)
     theory(figure, result.sizes, result.limit_kernel, "kernel at infinite width, best ridge")
     return (figure,)
 

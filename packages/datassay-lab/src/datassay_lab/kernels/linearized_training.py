@@ -9,8 +9,8 @@ from jaxtyping import Float
 
 from datassay.progress import Progress, silent
 from datassay.score import Dynamics, filter_values
-from datassay_lab.checks import Agreement, checked, one_of, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
+from datassay_lab.checks import Agreement, check_args, one_of, rising_whole, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
 from datassay_lab.fits import exponent
 from datassay_lab.wide_network import (
     SCALINGS,
@@ -52,7 +52,7 @@ class LinearizedTraining:
         return Agreement("distance of the fitted exponent from −1/2", abs(slope + 0.5), 0.12)
 
 
-@checked
+@check_args
 def linearized_training(
     *,
     n_samples: Annotated[int, whole(10)] = 50,
@@ -114,12 +114,12 @@ def linearized_training(
     )
 
 
-@titled
+@add_titles
 def linearized_training_plots(result: LinearizedTraining) -> Figures:
     """Outputs over time of a narrow and a wide network, and the largest gap against width."""
     gap = axes("width m", "largest gap / size of targets", log="xy")
     for index, name in enumerate(("inputs trained on", "other inputs")):
-        measured(gap, result.widths, result.largest[index], name, series=index, mode="markers")
+        add_data(gap, result.widths, result.largest[index], name, series=index, mode="markers")
     line = (result.widths / result.widths[0]) ** -0.5
     level = np.exp(np.mean(np.log(result.largest[0] / line)))
     theory(gap, result.widths, level * line, "slope −1/2, level fitted")
@@ -134,7 +134,7 @@ def _over_time(result: LinearizedTraining, which: int) -> Any:
     )
     for index, name in enumerate(names):
         later = slice(1, None)  # step 0 has no position on a logarithmic axis
-        measured(
+        add_data(
             figure, result.steps[later], result.real[which, later, index],
             f"input {index + 1}, {name}", series=index, mode="lines",
         )  # fmt: skip

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, one_of, positive, rising, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
+from datassay_lab.checks import Agreement, check_args, one_of, positive, rising, rising_whole, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
 from datassay_lab.fits import exponent
 
 # Discriminatory (Cybenko) is what no polynomial is: sums of squares z² stay quadratic.
@@ -42,7 +42,7 @@ class UniversalApproximation:
         return np.where(fine.any(axis=1), self.units[fine.argmax(axis=1)], np.nan)
 
 
-@checked
+@check_args
 def universal_approximation(
     *,
     n_inputs: Annotated[int, whole()] = 2,
@@ -104,18 +104,18 @@ def universal_approximation(
     )
 
 
-@titled
+@add_titles
 def universal_approximation_plots(result: UniversalApproximation) -> Figures:
     """Errors against the number of units, and how many units a bump needs."""
     error = axes("hidden units N", "largest error over the cube", log="xy")
     for index, width in enumerate(result.widths):
-        measured(
+        add_data(
             error, result.units, result.largest[index], f"bump of width {width:g}", series=index
         )
     line = result.largest[-1, 0] * (result.units / result.units[0]) ** -0.5
     theory(error, result.units, line, "slope −1/2")
     need = axes("sharpness of the bump, 1 / width", "units for a tenth of its size", log="xy")
-    measured(need, 1 / result.widths, result.needed, "random units, fitted output")
+    add_data(need, 1 / result.widths, result.needed, "random units, fitted output")
     enough = (result.bound / NEEDED / result.size) ** 2
     theory(need, 1 / result.widths, enough, "always enough (Barron)")
     return error, need

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from datassay.models import seeded
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, positive, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
+from datassay_lab.checks import Agreement, check_args, positive, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
 from datassay_lab.fits import fit_by_lbfgs
 from datassay_lab.laws.pde_simulation import Solution, burgers
 from datassay_lab.laws.sparse_law import law_table, law_text, sparsest
@@ -74,7 +74,7 @@ SYSTEMS: dict[str, tuple[Callable[[], Solution], Mapping[str, float], int]] = {
 }
 
 
-@checked
+@check_args
 def network_dictionary(
     *,
     noise: Annotated[float, positive()] = 0.05,
@@ -132,12 +132,12 @@ def network_dictionary(
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def network_dictionary_plots(result: NetworkDictionary) -> Figures:
     """The second time derivative of the wave by both routes, and the laws."""
     figure = axes("place x", "u_tt of the wave, middle time")
-    measured(figure, result.x, result.by_differences, "differences", series=1, mode="markers")
-    measured(figure, result.x, result.by_network, "network", mode="lines")
+    add_data(figure, result.x, result.by_differences, "differences", series=1, mode="markers")
+    add_data(figure, result.x, result.by_network, "network", mode="lines")
     theory(figure, result.x, result.exact, "exact")
     high = 4 * float(np.abs(result.exact).max())
     figure.update_yaxes(range=[-high, high])

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, positive, refuse_if, whole
+from datassay_lab.checks import Agreement, check_args, positive, refuse_if, whole
 from datassay_lab.curves import Plot, pictures
 from datassay_lab.laws.pde_simulation import Solution, burgers, kdv, kuramoto_sivashinsky
 from datassay_lab.laws.sparse_law import (
@@ -68,7 +68,7 @@ class PdeDiscovery:
         return Agreement("largest coefficient error, weak form, %", float(judged.max()), 1.0)
 
 
-@checked
+@check_args
 def pde_discovery(
     *,
     noise: Annotated[float, positive()] = 0.01,

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, positive, whole
-from datassay_lab.curves import Figures, pictures, titled
+from datassay_lab.checks import Agreement, check_args, positive, whole
+from datassay_lab.curves import Figures, add_titles, pictures
 from datassay_lab.laws.pde_simulation import (
     navier_stokes,
     nonlinear_schrodinger,
@@ -79,7 +79,7 @@ class SimulatedLaws:
         return Agreement("largest coefficient error, %", float(judged.max()), 2.0)
 
 
-@checked
+@check_args
 def simulated_laws(
     *,
     noise: Annotated[float, positive()] = 0.01,
@@ -134,7 +134,7 @@ def simulated_laws(
     )
 
 
-@titled
+@add_titles
 def simulated_laws_plots(result: SimulatedLaws) -> Figures:
     """Errors beside S2's table, the laws, and the data."""
     ours = {"weak form": (result.error, result.right)}

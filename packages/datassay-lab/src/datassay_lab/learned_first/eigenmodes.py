@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
-from datassay_lab.fits import tracked
+from datassay_lab.checks import Agreement, check_args, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import track
 from datassay_lab.wide_network import (
     limit_kernels,
     sphere_samples,
@@ -49,7 +49,7 @@ class Eigenmodes:
         return Agreement("largest ‖error − prediction‖ / ‖first error‖", error, 0.045)
 
 
-@checked
+@check_args
 def eigenmodes(
     *,
     n_samples: Annotated[int, whole(2)] = 40,
@@ -88,14 +88,14 @@ def eigenmodes(
     values, vectors = values[::-1], vectors[:, ::-1]
     rate, looks = 0.1 / values[0], spread_steps(steps)
     left = np.empty((repeats, len(looks), n_samples))
-    for repeat in tracked(range(repeats), progress, "train networks"):
+    for repeat in track(range(repeats), progress, "train networks"):
         model = wide_network(n_inputs, width, int(rng.integers(2**31)))
         outputs = train_watched(model, x, y, rate=rate, looks=looks).outputs
         left[repeat] = (outputs - y) @ vectors
     return Eigenmodes(values.copy(), rate * looks, left[:, 0], left)
 
 
-@titled
+@add_titles
 def eigenmodes_plots(result: Eigenmodes) -> Figures:
     """Share left over time of some modes, and the time at which each mode is half learned."""
     over = axes("time τ = η · steps", "share of the mode's error left", log="x")
@@ -103,7 +103,7 @@ def eigenmodes_plots(result: Eigenmodes) -> Figures:
     later = result.times > 0
     for index, mode in enumerate(np.unique(shown)):
         name = f"λ<sub>{mode + 1}</sub> = {result.eigenvalues[mode]:.2g}"
-        measured(
+        add_data(
             over,
             result.times[later],
             result.shares[later, mode],
@@ -115,7 +115,7 @@ def eigenmodes_plots(result: Eigenmodes) -> Figures:
         theory(over, result.times[later], law, "e<sup>−λτ</sup>" if mode == shown[-1] else "")
     half = axes("eigenvalue λ", "time until half is learned", log="xy")
     reached = _half_times(result)
-    measured(half, result.eigenvalues, reached, "one mode each", mode="markers")
+    add_data(half, result.eigenvalues, reached, "one mode each", mode="markers")
     theory(half, result.eigenvalues, np.log(2) / result.eigenvalues, "ln 2 / λ")
     return over, half
 

@@ -11,8 +11,8 @@ from datassay.models import mlp, seeded
 from datassay.progress import Progress, part_of, silent
 from datassay.score import rank_correlation
 from datassay.train import Recipe
-from datassay_lab.checks import Agreement, checked, one_of, positive, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
+from datassay_lab.checks import Agreement, check_args, one_of, positive, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
 from datassay_lab.wide_network import regression, spread_steps, tangent_kernel, watch
 
 INPUTS = ("coordinate", "waves")
@@ -47,7 +47,7 @@ class SpectralBias:
         )
 
 
-@checked
+@check_args
 def spectral_bias(
     *,
     n_frequencies: Annotated[int, whole(3)] = 10,
@@ -116,7 +116,7 @@ def spectral_bias(
     return SpectralBias(k.astype(float), looks + 1.0, mean, times, scale / rates)
 
 
-@titled
+@add_titles
 def spectral_bias_plots(result: SpectralBias) -> Figures:
     """Amplitudes as a map of frequency and step, and time to learn against frequency."""
     over = axes("steps of Adam", "frequency k", log="x")
@@ -126,11 +126,11 @@ def spectral_bias_plots(result: SpectralBias) -> Figures:
         colorbar={"title": {"text": "share learned", "side": "right"}, "thickness": 14},
         hovertemplate="step %{x}, frequency %{y}: %{z:.2f}<extra></extra>",
     )  # fmt: skip
-    measured(over, result.typical, result.frequencies, "half learned", series=1, mode="lines")
+    add_data(over, result.typical, result.frequencies, "half learned", series=1, mode="lines")
     theory(over, result.predicted, result.frequencies, "∝ 1 / eigenvalue")
     over.update_xaxes(range=[0, float(np.log10(result.steps[-1]))])
     when = axes("frequency k", "steps until half is learned", log="xy")
-    measured(when, result.frequencies, result.times, "one network each", mode="markers")
+    add_data(when, result.frequencies, result.times, "one network each", mode="markers")
     theory(when, result.frequencies, result.predicted, "∝ 1 / eigenvalue of the tangent kernel")
     return over, when
 

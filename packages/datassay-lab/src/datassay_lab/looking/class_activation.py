@@ -11,9 +11,9 @@ from torch import nn
 from datassay.models import seeded
 from datassay.progress import Progress, silent
 from datassay.train import Recipe
-from datassay_lab.checks import Agreement, checked, positive, refuse_if, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
-from datassay_lab.fits import digit_images, trained
+from datassay_lab.checks import Agreement, check_args, positive, refuse_if, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, pictures, theory
+from datassay_lab.fits import digit_images, fit_network
 
 DIGIT = 8  # pixels
 CELL = 2  # pixels a side that one position of the map covers
@@ -46,7 +46,7 @@ class ClassActivation:
         return Agreement("mean share of the map inside the digit's box", share, 0.5, "at least")
 
 
-@checked
+@check_args
 def class_activation(
     *,
     canvas: Annotated[int, whole(12)] = 20,
@@ -84,7 +84,7 @@ def class_activation(
     recipe = Recipe(lr=0.01, steps=steps)
     first, last = slice(-TESTED), slice(-TESTED, None)
     model, other = (
-        trained(build, images[first], labels[first], recipe, seed=seed, progress=progress)
+        fit_network(build, images[first], labels[first], recipe, seed=seed, progress=progress)
         for build in (_network, _shallow)
     )
     with seeded(seed):
@@ -102,7 +102,7 @@ def class_activation(
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def class_activation_plots(result: ClassActivation) -> Figures:
     """Some images with their maps, and the share inside the box over all."""
     # Each picture fills its own scale; maps are signed, and so images go from white to orange.
@@ -111,9 +111,9 @@ def class_activation_plots(result: ClassActivation) -> Figures:
     shown = pictures(both, titles, columns=len(result.images), signed=True, shared=False)
     figure = axes("share of the map inside the digit's box", "share of images below")
     rank = (np.arange(len(result.inside)) + 1) / len(result.inside)
-    measured(figure, result.untrained, rank, "before training", series=1, mode="lines")
-    measured(figure, result.inside, rank, "trained", mode="lines")
-    measured(figure, result.shallow, rank, "trained, one convolution", series=2, mode="lines")
+    add_data(figure, result.untrained, rank, "before training", series=1, mode="lines")
+    add_data(figure, result.inside, rank, "trained", mode="lines")
+    add_data(figure, result.shallow, rank, "trained, one convolution", series=2, mode="lines")
     theory(figure, [result.area] * 2, [0, 1], "share of the area")
     return shown, figure
 

@@ -12,9 +12,9 @@ from torch import nn
 from datassay.models import seeded
 from datassay.progress import Progress, part_of, silent
 from datassay.train import Recipe
-from datassay_lab.checks import Agreement, checked, positive, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
-from datassay_lab.fits import accuracy, digit_images, trained
+from datassay_lab.checks import Agreement, check_args, positive, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, pictures, theory
+from datassay_lab.fits import accuracy, digit_images, fit_network
 
 SIDE = 8  # of the digits, pixels
 SHOWN = 6
@@ -30,7 +30,7 @@ class FirstFilters:
     """
 
     # smoothness of the filters after training on the images as set, ascending.
-    trained: Float[np.ndarray, " M"]
+    fit_network: Float[np.ndarray, " M"]
     random: Float[np.ndarray, " M"]  # before training, ascending
     # after training on images whose pixels were shuffled, ascending.
     shuffled: Float[np.ndarray, " M"]
@@ -50,7 +50,7 @@ class FirstFilters:
         return Agreement("gain of neighbour correlation by training", gain, 0.15, "at least")
 
 
-@checked
+@check_args
 def first_filters(
     *,
     width: Annotated[int, whole(SHOWN)] = 60,
@@ -95,7 +95,7 @@ def first_filters(
         report = part_of(progress, "train", index * steps, 3 * steps)
         keep = np.arange(len(y)) % len(labels) < len(labels) - TESTED
         recipe = Recipe("sgd", lr=0.2, steps=steps)
-        models.append(trained(build, x[keep], y[keep], recipe, seed=seed, progress=report))
+        models.append(fit_network(build, x[keep], y[keep], recipe, seed=seed, progress=report))
     with seeded(seed):
         before = _filters(build())
     after, shuffled, mirrored = (_filters(model) for model in models)
@@ -109,20 +109,20 @@ def first_filters(
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def first_filters_plots(result: FirstFilters) -> Figures:
     """Filters before and after training, their smoothness and their spectrum."""
     half = len(result.filters) // 2
     titles = ["random"] * half + ["trained"] * half
     figure = axes("correlation of neighbouring weights", "share of filters below")
     rank = (np.arange(len(result.trained)) + 1) / len(result.trained)
-    measured(figure, result.random, rank, "before training", series=7, mode="lines")
-    measured(figure, result.shuffled, rank, "trained, shuffled pixels", series=1, mode="lines")
-    measured(figure, result.trained, rank, "trained", mode="lines")
+    add_data(figure, result.random, rank, "before training", series=7, mode="lines")
+    add_data(figure, result.shuffled, rank, "trained, shuffled pixels", series=1, mode="lines")
+    add_data(figure, result.trained, rank, "trained", mode="lines")
     theory(figure, [0, 0], [0, 1], "random weights, mean")
     energy = axes("|frequency|, cycles per image", "share of the filters' energy")
     radius = np.arange(len(result.spectrum))
-    measured(energy, radius, result.spectrum, "trained")
+    add_data(energy, radius, result.spectrum, "trained")
     theory(energy, radius, result.random_spectrum, "random weights")
     shown = pictures(result.filters, titles, columns=half, signed=True, shared=False, side=130)
     return shown, figure, energy

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from datassay.models import mlp
 from datassay.progress import Progress, part_of, silent
 from datassay.train import Recipe
-from datassay_lab.checks import Agreement, checked, positive, refuse_if, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
-from datassay_lab.fits import accuracy, digit_images, trained
+from datassay_lab.checks import Agreement, check_args, positive, refuse_if, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, pictures, theory
+from datassay_lab.fits import accuracy, digit_images, fit_network
 
 SIDE = 8  # of the digits, pixels
 TRAINED, MASKED = 900, 400  # digits that fit the network, and the mask; the others test
@@ -46,7 +46,7 @@ class FourierMask:
         return Agreement("gain of accuracy over as many random pairs", gain, 0.2, "at least")
 
 
-@checked
+@check_args
 def fourier_mask(
     *,
     penalty: Annotated[float, positive()] = 0.03,
@@ -82,7 +82,7 @@ def fourier_mask(
     x, y = digit_images(seed)
     parts = np.split(np.arange(len(y)), [TRAINED, TRAINED + MASKED])
     recipe = Recipe(lr=2e-3, steps=600)
-    model = trained(_network, x[parts[0]], y[parts[0]], recipe, seed=seed)
+    model = fit_network(_network, x[parts[0]], y[parts[0]], recipe, seed=seed)
     entries = _fit(model, x[parts[1]], y[parts[1]], (penalty, power, steps), progress)
     test, labels = x[parts[2]], y[parts[2]]
     pairs = _pairs()
@@ -109,13 +109,13 @@ def fourier_mask(
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def fourier_mask_plots(result: FourierMask) -> Figures:
     """Accuracy by the number of frequencies, the mask, and what it leaves."""
     figure = axes("pairs of frequencies kept, of 34", "test accuracy")
-    measured(figure, result.sizes, result.learned, "learned mask")
-    measured(figure, result.sizes, result.energy, "most energy", series=2)
-    measured(figure, result.sizes, result.random, "random, mean", series=1)
+    add_data(figure, result.sizes, result.learned, "learned mask")
+    add_data(figure, result.sizes, result.energy, "most energy", series=2)
+    add_data(figure, result.sizes, result.random, "random, mean", series=1)
     theory(figure, result.sizes, np.full(len(result.sizes), result.full), "all of them")
     titles = ["image"] * 3 + [f"{result.kept} pairs"] * 3
     left = pictures(result.images, titles, columns=6, shared=False)

@@ -13,8 +13,8 @@ from datassay.models import mlp, seeded
 from datassay.progress import Progress, silent
 from datassay.score import nearest_neighbors
 from datassay.train import Recipe, TrainedNetworks, taken_network, train_networks
-from datassay_lab.checks import Agreement, checked, one_of, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
+from datassay_lab.checks import Agreement, check_args, one_of, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
 
 ACTIVATIONS = ("relu", "tanh")
 FAR = 100.0  # data radii at which confidence is judged
@@ -82,7 +82,7 @@ class OutOfDistribution:
         return Agreement(what, float(far.mean()), 0.96, "at least")
 
 
-@checked
+@check_args
 def out_of_distribution(
     *,
     width: Annotated[int, whole(2)] = 64,
@@ -141,15 +141,15 @@ def out_of_distribution(
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def out_of_distribution_plots(result: OutOfDistribution) -> Figures:
     """Confidence against distance, and the lines whose slopes are the dimensions."""
     sure = axes("distance from the mean digit, in data radii", "confidence", log="x")
     for ray in range(min(5, len(result.confidence))):
         name = "" if ray else "single rays"
-        measured(sure, result.distances, result.confidence[ray], name, series=4, mode="lines")
+        add_data(sure, result.distances, result.confidence[ray], name, series=4, mode="lines")
     sure.update_traces(line_width=1)
-    measured(sure, result.distances, result.confidence.mean(axis=0), "mean of all rays")
+    add_data(sure, result.distances, result.confidence.mean(axis=0), "mean of all rays")
     theory(sure, result.distances, result.predicted.mean(axis=0), "affine piece at infinity")
     level = np.full(len(result.distances), result.on_data)
     theory(sure, result.distances, level, "digits not trained on", colour="#8a94a0")
@@ -157,14 +157,14 @@ def out_of_distribution_plots(result: OutOfDistribution) -> Figures:
     shape = axes("ln(r<sub>2</sub> / r<sub>1</sub>), two nearest neighbours", "−ln(1 − share)")
     for index, name in enumerate(("digits", "pixels shuffled")):
         x, y = result.log_ratio[index], result.log_left[index]
-        measured(shape, x, y, name, series=index, mode="markers")
+        add_data(shape, x, y, name, series=index, mode="markers")
         slope = result.dimensions[index]
         ends = np.array([0, x[-1]])
         theory(shape, ends, slope * ends, f"slope {slope:.1f}")
     shape.update_traces(marker_size=3, selector={"mode": "markers"})
     layer = axes("layer, 0 the pixels", "intrinsic dimension of the digits")
     steps = np.arange(float(result.layers.shape[1]))
-    measured(layer, steps, result.layers[0], "trained network")
+    add_data(layer, steps, result.layers[0], "trained network")
     theory(layer, steps, result.layers[1], "the same, untrained")
     return sure, shape, layer
 

@@ -10,9 +10,9 @@ from torch import nn
 from datassay.progress import Progress, part_of, silent
 from datassay.report import BLUE, VERMILION
 from datassay.train import Recipe
-from datassay_lab.checks import Agreement, checked, one_of, whole
-from datassay_lab.curves import Figures, axes, pictures, theory, titled
-from datassay_lab.fits import accuracy, outputs, trained
+from datassay_lab.checks import Agreement, check_args, one_of, whole
+from datassay_lab.curves import Figures, add_titles, axes, pictures, theory
+from datassay_lab.fits import accuracy, fit_network, outputs
 
 SIDE = 24  # of the images, pixels
 SHAPES = ("disc", "square", "triangle", "cross")
@@ -45,7 +45,7 @@ class TextureShape:
         return Agreement("gain of the shape's share by random textures", gain, 0.7, "at least")
 
 
-@checked
+@check_args
 def texture_shape(
     *,
     n_train: Annotated[int, whole(8)] = 1200,
@@ -82,7 +82,7 @@ def texture_shape(
         x, labels, _ = _images(rng, n_train, kind)
         report = part_of(progress, "train", index * steps, len(kinds) * steps)
         recipe = Recipe(lr=5e-3, steps=steps)
-        model = trained(build, x, labels, recipe, seed=seed + index, progress=report)
+        model = fit_network(build, x, labels, recipe, seed=seed + index, progress=report)
         answers = outputs(model, conflict).argmax(axis=1)
         rows.append([(answers == shapes).mean(), (answers == textures).mean()])
         fresh, truth, _ = _images(rng, CONFLICTS, kind)
@@ -97,7 +97,7 @@ def texture_shape(
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def texture_shape_plots(result: TextureShape) -> Figures:
     """Answers on cue conflicts by training, and some images."""
     figure = axes("", "share of answers on cue conflicts")

@@ -10,9 +10,9 @@ from jaxtyping import Float
 from datassay.models import mlp
 from datassay.progress import Progress, silent
 from datassay.train import Recipe
-from datassay_lab.checks import Agreement, checked, one_of, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
-from datassay_lab.fits import accuracy, digit_images, tracked, trained
+from datassay_lab.checks import Agreement, check_args, one_of, rising_whole, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, pictures, theory
+from datassay_lab.fits import accuracy, digit_images, fit_network, track
 
 SIDE = 8  # of the digits, pixels
 TRAINED = 1200  # digits that fit trees and network; the others test
@@ -45,7 +45,7 @@ class WaveletsTrees:
         return Agreement("gain of the smallest tree over pixels", gain, 0.05, "at least")
 
 
-@checked
+@check_args
 def wavelets_trees(
     *,
     leaves: Annotated[tuple[int, ...], rising_whole(10, count=1)] = (10, 15, 20, 30, 60, 120),
@@ -80,10 +80,10 @@ def wavelets_trees(
     coefficients = x @ transform.T
     norms = np.square(x).sum(axis=1)
     build, recipe = partial(mlp, (1, SIDE, SIDE), 10, width=64), Recipe(lr=2e-3, steps=600)
-    model = trained(build, images[:TRAINED], labels[:TRAINED], recipe, seed=seed)
+    model = fit_network(build, images[:TRAINED], labels[:TRAINED], recipe, seed=seed)
     network = accuracy(model, images[TRAINED:], labels[TRAINED:])
     scores = []
-    for draw in tracked(range(draws), progress, "trees"):
+    for draw in track(range(draws), progress, "trees"):
         order = np.arange(len(x)) if draw == 0 else rng.permutation(len(x))
         ways = (f[order] for f in (coefficients, x))
         scores.append([_tree_scores(f, labels[order], leaves, seed) for f in ways])
@@ -116,16 +116,16 @@ def haar_basis(side: int) -> Float[np.ndarray, "p p"]:
     return np.array(images).reshape(len(images), -1)
 
 
-@titled
+@add_titles
 def wavelets_trees_plots(result: WaveletsTrees) -> Figures:
     """Accuracy by leaves, energy by coefficients, and the wavelets of the smallest tree."""
     figure = axes("leaves of the tree", "test accuracy", log="x")
-    measured(figure, result.leaves, result.tree, "tree on coefficients")
-    measured(figure, result.leaves, result.pixel_tree, "tree on pixels", series=1)
+    add_data(figure, result.leaves, result.tree, "tree on coefficients")
+    add_data(figure, result.leaves, result.pixel_tree, "tree on pixels", series=1)
     theory(figure, result.leaves, np.full(len(result.leaves), result.network), "dense network")
     energy = axes("numbers kept of each image, of 64", "share of its energy")
-    measured(energy, result.kept, result.energy, "largest coefficients")
-    measured(energy, result.kept, result.pixel_energy, "brightest pixels", series=1)
+    add_data(energy, result.kept, result.energy, "largest coefficients")
+    add_data(energy, result.kept, result.pixel_energy, "brightest pixels", series=1)
     theory(energy, [1, 64], [1, 1], "all (Parseval)")
     shown = pictures(result.wavelets, result.names, columns=SHOWN, signed=True, shared=False)
     return figure, energy, shown

@@ -13,9 +13,9 @@ from torch.nn.functional import softplus
 from datassay.data import SampleSet, load
 from datassay.models import linear, mlp, seeded
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, one_of, positive, refuse_if, rising, whole
-from datassay_lab.curves import COLOURS, Figures, axes, measured, theory, titled
-from datassay_lab.fits import relative_error, tracked
+from datassay_lab.checks import Agreement, check_args, one_of, positive, refuse_if, rising, whole
+from datassay_lab.curves import COLOURS, Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import relative_error, track
 
 Loss = Callable[[nn.Module, Tensor, Tensor], Tensor]
 
@@ -41,7 +41,7 @@ class AdversarialTraining:
         return Agreement(what, float(self.weight_error.max()), 1e-6)
 
 
-@checked
+@check_args
 def adversarial_training(
     *,
     trained: Annotated[tuple[float, ...], rising(0)] = (0.0, 0.05, 0.1, 0.2),
@@ -82,7 +82,7 @@ def adversarial_training(
     )
     train, held_out = (_even_or_odd(part) for part in load("digits", seed=seed))
     rows = []
-    for size in tracked(trained, progress, "training"):
+    for size in track(trained, progress, "training"):
         unit, exact, network = _starts(train[0].shape[1], width, seed)
         attacked = _attacked_loss(size, attack)
         _train(unit, train, attacked, steps, learning_rate)
@@ -101,21 +101,21 @@ def adversarial_training(
     return AdversarialTraining(np.array(trained, float), np.array(attacks, float), *columns)
 
 
-@titled
+@add_titles
 def adversarial_training_plots(result: AdversarialTraining) -> Figures:
     """Accuracy under attack of both, and the price."""
     unit = axes("ε of the attack, pixel units", "held-out accuracy, linear unit")
     network = axes("ε of the attack, pixel units", "held-out accuracy, network")
     for index, size in enumerate(result.trained):
         name = f"trained with ε = {size:g}"
-        measured(unit, result.attacks, result.linear_accuracy[index], name, series=index,
+        add_data(unit, result.attacks, result.linear_accuracy[index], name, series=index,
                  mode="markers")  # fmt: skip
         message = "share with y f > ε‖w‖₁" if index == 0 else ""
         theory(unit, result.attacks, result.linear_predicted[index], message, colour=COLOURS[index])
-        measured(network, result.attacks, result.network_accuracy[index], name, series=index)
+        add_data(network, result.attacks, result.network_accuracy[index], name, series=index)
     price = axes("ε in training, pixel units", "held-out accuracy without attack")
-    measured(price, result.trained, result.network_accuracy[:, 0], "network")
-    measured(price, result.trained, result.linear_accuracy[:, 0], "linear unit", series=1)
+    add_data(price, result.trained, result.network_accuracy[:, 0], "network")
+    add_data(price, result.trained, result.linear_accuracy[:, 0], "linear unit", series=1)
     return unit, network, price
 
 

@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, positive, refuse_if, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
+from datassay_lab.checks import Agreement, check_args, positive, refuse_if, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
 from datassay_lab.fits import relative_error
 
 MOST_MASKS = 2**20
@@ -42,7 +42,7 @@ class Dropout:
         return Agreement(what, max(float(self.geometric[0]), self.ridge_error), 1e-9)
 
 
-@checked
+@check_args
 def dropout(
     *,
     width: Annotated[int, whole()] = 6,
@@ -112,23 +112,23 @@ def dropout(
     )
 
 
-@titled
+@add_titles
 def dropout_plots(result: Dropout) -> Figures:
     """Ensemble against scaled network, for one layer and the deepest, and linear regression."""
     both = axes("probability by the scaled network", "geometric mean over all masks")
     for position in sorted({0, len(result.depths) - 1}, reverse=True):
         name = f"{result.depths[position]:g} hidden, {result.masks[position]:,.0f} masks"
-        measured(both, result.scaled[position], result.ensemble[position], name,
+        add_data(both, result.scaled[position], result.ensemble[position], name,
                  series=position, mode="markers")  # fmt: skip
     theory(both, [0, 1], [0, 1], "equal: exact for one hidden layer")
     deeper = axes("hidden layers with dropout", "largest difference of a probability", log="y")
-    measured(deeper, result.depths, result.geometric, "from the geometric mean")
-    measured(deeper, result.depths, result.arithmetic, "from the arithmetic mean", series=1)
+    add_data(deeper, result.depths, result.geometric, "from the geometric mean")
+    add_data(deeper, result.depths, result.arithmetic, "from the arithmetic mean", series=1)
     theory(deeper, [1, result.depths[-1]], [1e-15, 1e-15], "rounding: exact for one layer")
     deeper.update_xaxes(dtick=1)
     shrunk = axes("weight of the linear regression", "weight over weight without dropout")
     positions = np.arange(1.0, 1 + len(result.shrinking))
-    measured(shrunk, positions, result.shrinking, "mean over all masks", mode="markers")
+    add_data(shrunk, positions, result.shrinking, "mean over all masks", mode="markers")
     theory(shrunk, positions, result.ridge_shrinking, "ridge with (1 − p)/p · diag(XᵀX)")
     return both, deeper, shrunk
 

@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, positive, rising, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
-from datassay_lab.fits import tracked
+from datassay_lab.checks import Agreement, check_args, positive, rising, rising_whole, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import track
 
 COPIES = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)
 # Quadrature nodes an input: exact for the noise of polynomials of degree 59.
@@ -38,7 +38,7 @@ class InputNoise:
         return Agreement(what, float(self.distance[-1]), 0.02)
 
 
-@checked
+@check_args
 def input_noise(
     *,
     n_features: Annotated[int, whole(2)] = 12,
@@ -94,21 +94,21 @@ def input_noise(
     )
 
 
-@titled
+@add_titles
 def input_noise_plots(result: InputNoise) -> Figures:
     """Weights that are left, how fast the fits meet, and the network."""
     left = axes("noise σ on the input", "weight over weight without noise")
     most = f"fit to {result.copies[-1]:g} noisy copies"
-    measured(left, result.deviations, result.kept, most, mode="markers")
+    add_data(left, result.deviations, result.kept, most, mode="markers")
     theory(left, result.deviations, result.predicted, "ridge with penalty Σ w²σ²")
     meet = axes("noisy copies of every sample", "distance from ridge, plain fit = 1", log="xy")
-    measured(meet, result.copies, result.distance, "fit to noisy copies")
+    add_data(meet, result.copies, result.distance, "fit to noisy copies")
     falling = result.distance[-1] * np.sqrt(result.copies[-1] / result.copies)
     theory(meet, result.copies, falling, "∝ 1/√copies")
     net = axes("noise σ on the network's inputs", "rise of the mean squared error", log="xy")
     sigma = result.network_deviations
-    measured(net, sigma, result.increase, "network", mode="markers")
-    measured(net, sigma, result.slope_term, "slope term alone", series=1, mode="lines")
+    add_data(net, sigma, result.increase, "network", mode="markers")
+    add_data(net, sigma, result.slope_term, "slope term alone", series=1, mode="lines")
     theory(net, sigma, result.second_order, "slope and curvature terms")
     return left, meet, net
 
@@ -122,7 +122,7 @@ def _noisy_fits(
     progress: Progress,
 ) -> Float[np.ndarray, "c d"]:
     gram, moment, done, fits = np.zeros((len(x.T), len(x.T))), np.zeros(len(x.T)), 0, []
-    for wanted in tracked(copies, progress, "noisy copies"):
+    for wanted in track(copies, progress, "noisy copies"):
         while done < wanted:
             many = min(wanted - done, 200)
             noisy = x + deviations * rng.normal(size=(many, *x.shape))

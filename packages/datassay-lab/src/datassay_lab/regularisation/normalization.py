@@ -9,9 +9,9 @@ from jaxtyping import Float
 
 from datassay.progress import Progress, silent
 from datassay.report import GREY
-from datassay_lab.checks import Agreement, checked, positive, rising, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
-from datassay_lab.fits import tracked
+from datassay_lab.checks import Agreement, check_args, positive, rising, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import track
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -46,7 +46,7 @@ class Normalization:
         return Agreement("largest relative error of the steps from κ", float(error), 0.05)
 
 
-@checked
+@check_args
 def normalization(
     *,
     n_samples: Annotated[int, whole(10)] = 200,
@@ -88,7 +88,7 @@ def normalization(
     base = rng.normal(size=(n_samples, n_features)) @ mixing
     base /= base.std(0)
     counts, drawn = [], []
-    for spread in tracked(spreads, progress, "normalisation"):
+    for spread in track(spreads, progress, "normalisation"):
         scales = np.geomspace(1, spread, n_features)
         x = (base + mean) * scales
         for data in (x, (x - x.mean(0)) / x.std(0)):
@@ -114,12 +114,12 @@ def predicted_steps(
     return np.ceil(math.log(1 / tolerance) / np.log((condition + 1) / (condition - 1)))
 
 
-@titled
+@add_titles
 def normalization_plots(result: Normalization) -> Figures:
     """Steps against κ, and the loss surface before and after."""
     steps = axes("condition number κ of the Hessian", "steps of descent", log="xy")
-    measured(steps, result.raw_condition, result.raw_steps, "raw data", mode="markers", series=1)
-    measured(steps, result.normal_condition, result.normal_steps, "normalised", mode="markers")
+    add_data(steps, result.raw_condition, result.raw_steps, "raw data", mode="markers", series=1)
+    add_data(steps, result.normal_condition, result.normal_steps, "normalised", mode="markers")
     every = np.concatenate([result.raw_condition, result.normal_condition])
     line = np.geomspace(every.min(), every.max(), 60)
     theory(steps, line, predicted_steps(line, result.tolerance), "log(1/tol) / log((κ+1)/(κ−1))")
@@ -165,7 +165,7 @@ def _contours(hessian: Float[np.ndarray, "2 2"]) -> "Figure":
     for _ in range(PATH):
         path.append(shrink @ path[-1])
     track = np.array(path)
-    measured(figure, track[:, 0], track[:, 1], f"descent, {PATH} steps")
+    add_data(figure, track[:, 0], track[:, 1], f"descent, {PATH} steps")
     figure.update_xaxes(range=[-reach, reach], constrain="domain")
     figure.update_yaxes(range=[-reach, reach], scaleanchor="x", constrain="domain")
     return figure

@@ -14,9 +14,9 @@ from datassay.models import mlp, seeded
 from datassay.progress import Progress, silent
 from datassay.score import rank_correlation
 from datassay.train import Recipe, TrainedNetworks, sample_losses, train_networks
-from datassay_lab.checks import Agreement, checked, positive, refuse_if, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
-from datassay_lab.fits import tracked
+from datassay_lab.checks import Agreement, check_args, positive, refuse_if, rising_whole, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import track
 
 PROBES = 30  # random signs a trace: its relative error is about 2 %
 POWER_STEPS = 20  # products with the Hessian for its largest eigenvalue
@@ -41,7 +41,7 @@ class FlatMinima:
         return Agreement(what, self.correlation, 0.6, "at least")
 
 
-@checked
+@check_args
 def flat_minima(
     *,
     batch_sizes: Annotated[tuple[int, ...], rising_whole(1)] = (4, 8, 16, 32, 64),
@@ -88,7 +88,7 @@ def flat_minima(
     sizes = (*batch_sizes, n_samples)
     rows = torch.arange(n_samples).repeat(networks, 1)
     measures = []
-    for size in tracked(sizes, progress, "batch sizes"):
+    for size in track(sizes, progress, "batch sizes"):
         recipe = Recipe(
             "sgd", learning_rate, updates, size if size < n_samples else None, "mse",
             precision="float64",
@@ -104,7 +104,7 @@ def flat_minima(
     )
 
 
-@titled
+@add_titles
 def flat_minima_plots(result: FlatMinima) -> Figures:
     """Sharpness, training loss and held-out accuracy by batch size."""
     ends = result.batch_sizes[[0, -1]]
@@ -117,8 +117,8 @@ def flat_minima_plots(result: FlatMinima) -> Figures:
         figure = axes("batch size", unit, log="x")
         for index, row in enumerate(values.T):
             message = "one seed each" if index == 0 else ""
-            measured(figure, result.batch_sizes, row, message, series=7, mode="lines")
-        measured(figure, result.batch_sizes, values.mean(1), "mean of the seeds",
+            add_data(figure, result.batch_sizes, row, message, series=7, mode="lines")
+        add_data(figure, result.batch_sizes, values.mean(1), "mean of the seeds",
                  spread=values.std(1))  # fmt: skip
         theory(figure, ends, np.full(2, values[-1].mean()), "full batch")
         plots.append(figure)

@@ -9,9 +9,9 @@ from jaxtyping import Float
 
 from datassay.progress import Progress, silent
 from datassay.score import gradient_covariance, steady_state_covariance
-from datassay_lab.checks import Agreement, checked, positive, rising, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
-from datassay_lab.fits import relative_error, tracked
+from datassay_lab.checks import Agreement, check_args, positive, rising, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, pictures, theory
+from datassay_lab.fits import relative_error, track
 
 # A run forgets its start within this many time constants of its slowest direction.
 WARM = 5
@@ -37,7 +37,7 @@ class StationaryCovariance:
         return Agreement("relative error of Σ at the smallest step", float(self.error[0]), 0.05)
 
 
-@checked
+@check_args
 def stationary_covariance(
     *,
     n_features: Annotated[int, whole(2)] = 4,
@@ -79,7 +79,7 @@ def stationary_covariance(
     x, residual, values = _problem(rng, n_features, n_samples)
     noise = gradient_covariance(torch.from_numpy(-(x * residual[:, None]).T))
     sampled, limits, exact = [], [], []
-    for share in tracked(step_sizes, progress, "step sizes"):
+    for share in track(step_sizes, progress, "step sizes"):
         rate = share / values[0]
         curvature = torch.from_numpy(values)
         limits.append(steady_state_covariance(noise, curvature, rate / batch_size).numpy())
@@ -96,18 +96,18 @@ def stationary_covariance(
     )
 
 
-@titled
+@add_titles
 def stationary_covariance_plots(result: StationaryCovariance) -> Figures:
     """Entries of the covariance, both matrices, and the error by step size."""
     entries = axes("Σ of the Lyapunov equation", "covariance of SGD's weights")
     order = np.triu_indices(len(result.sampled))
-    measured(
+    add_data(
         entries, result.predicted[order], result.sampled[order], "entries of Σ", mode="markers"
     )
     ends = np.array([result.predicted.min(), result.predicted.max()])
     theory(entries, ends, ends, "equal")
     size = axes("step size, ηλ₁", "relative distance from Lyapunov's Σ", log="xy")
-    measured(size, result.shares, result.error, "SGD", mode="markers")
+    add_data(size, result.shares, result.error, "SGD", mode="markers")
     theory(size, result.shares, result.exact_error, "exact for finite steps")
     size.update_xaxes(tickvals=result.shares, ticktext=[f"{s:g}" for s in result.shares])
     both = np.stack([result.sampled, result.predicted])

@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, positive, refuse_if, whole
-from datassay_lab.curves import COLOURS, Figures, axes, measured, theory, titled
-from datassay_lab.fits import exponent, spread_counts, tracked
+from datassay_lab.checks import Agreement, check_args, positive, refuse_if, whole
+from datassay_lab.curves import COLOURS, Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import exponent, spread_counts, track
 
 SCHEDULES = ("small", "large", "step decay", "cosine", "1/t")
 KEPT = 120  # moments of the loss that are kept
@@ -41,7 +41,7 @@ class StepSize:
         return Agreement("largest relative error of the loss floor", error, 0.05)
 
 
-@checked
+@check_args
 def step_size(
     *,
     n_features: Annotated[int, whole()] = 10,
@@ -91,7 +91,7 @@ def step_size(
     rules = schedules(small, large, steps, condition)
     moments = spread_counts(1, steps, KEPT)
     loss = []
-    for rule in tracked(rules, progress, "schedules"):
+    for rule in track(rules, progress, "schedules"):
         loss.append(_run(values, first, noise, rule, moments, runs, rng))
     sizes = 2 * SHARES[:-1]
     floors = [_floor(values, noise, size, runs, momentum, rng) for size in sizes]
@@ -128,17 +128,17 @@ def schedules(
     )
 
 
-@titled
+@add_titles
 def step_size_plots(result: StepSize) -> Figures:
     """Loss under the schedules, and floors by step size."""
     way = axes("step t", "excess loss, mean of the runs", log="xy", height=420)
     for index, name in enumerate(result.schedules):
-        measured(way, result.steps, result.loss[index], name, series=index, mode="lines")
+        add_data(way, result.steps, result.loss[index], name, series=index, mode="lines")
     for index in range(len(result.schedules)):
         last = index == len(result.schedules) - 1
         theory(way, result.steps, result.expected[index], "expected" if last else "")
     floor = axes("step size over the edge 2/λ₁", "floor of the excess loss", log="xy")
-    measured(floor, result.shares, result.floors, "constant steps", mode="markers")
+    add_data(floor, result.shares, result.floors, "constant steps", mode="markers")
     theory(floor, result.shares, result.predicted, "(ε/2) Σ σ²/(2 − ελ)")
     low, high = result.predicted.min(), result.predicted.max()
     floor.add_scatter(

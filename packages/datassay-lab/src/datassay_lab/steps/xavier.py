@@ -9,9 +9,9 @@ from jaxtyping import Float
 from scipy.special import expit
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, refuse_if, rising, whole
-from datassay_lab.curves import COLOURS, Figures, axes, measured, theory, titled
-from datassay_lab.fits import tracked
+from datassay_lab.checks import Agreement, check_args, refuse_if, rising, whole
+from datassay_lab.curves import COLOURS, Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import track
 
 Activation = Callable[[np.ndarray], np.ndarray]
 # Name → activation and its derivative.
@@ -50,7 +50,7 @@ class Xavier:
         return Agreement("largest factor between measured and predicted", factor, 1.3)
 
 
-@checked
+@check_args
 def xavier(
     *,
     width: Annotated[int, whole(2)] = 400,
@@ -93,7 +93,7 @@ def xavier(
     rng = np.random.default_rng(seed)
     moment = np.zeros((len(ACTIVATIONS), 2, len(gains), depth + 1))
     silent = np.zeros(len(ACTIVATIONS))
-    for _ in tracked(range(networks), progress, "networks"):
+    for _ in track(range(networks), progress, "networks"):
         first = rng.standard_normal((width, SAMPLES))
         weights = [_weights(rng, width, shared_variance) for _ in range(depth + 1)]
         for a, functions in enumerate(ACTIVATIONS.values()):
@@ -114,18 +114,18 @@ def xavier(
     )
 
 
-@titled
+@add_titles
 def xavier_plots(result: Xavier) -> Figures:
     """Mean square by layer, one line per gain; gradients of all activations at the third gain."""
     plots, back = [], axes("layer", "mean square of the gradient", log="y")
     third = min(2, len(result.gains) - 1)
     for a, name in enumerate(result.activations):
-        measured(back, result.layers, result.gradient[a, third], name, series=a, mode="markers")
+        add_data(back, result.layers, result.gradient[a, third], name, series=a, mode="markers")
         theory(back, result.layers, result.predicted_gradient[a, third], "", colour=COLOURS[a])
     for a in range(3):
         figure = axes("layer", "mean square of the pre-activations", log="y")
         for g, gain in enumerate(result.gains):
-            measured(figure, result.layers, result.moment[a, g], f"gain {gain:.3g}", series=g,
+            add_data(figure, result.layers, result.moment[a, g], f"gain {gain:.3g}", series=g,
                      mode="markers")  # fmt: skip
             theory(figure, result.layers, result.predicted[a, g], "theory" if g == 0 else "",
                    colour=COLOURS[g])  # fmt: skip

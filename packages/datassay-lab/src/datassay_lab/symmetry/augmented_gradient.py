@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, one_of, share, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
-from datassay_lab.fits import GROUPS, digit_images, pixel_orders, relative_error, tracked
+from datassay_lab.checks import Agreement, check_args, one_of, share, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import GROUPS, digit_images, pixel_orders, relative_error, track
 
 SIDE = 8  # of the digits, pixels
 PARTS = (0.015, 0.06, 0.125, 0.25, 0.5, 0.75, 0.875, 1.0)  # of the orbit, to compare
@@ -34,7 +34,7 @@ class AugmentedGradient:
         return Agreement("largest relative error of ∇L(gW) = g∇L(W)", error, 1e-12)
 
 
-@checked
+@check_args
 def augmented_gradient(
     *,
     n_images: Annotated[int, whole()] = 20,
@@ -81,7 +81,7 @@ def augmented_gradient(
     shuffled = rng.permutation(whole)
     used = max(1, round(share * whole))
     counts = sorted({max(1, round(used * part)) for part in PARTS})
-    for count in tracked(counts, progress, "parts of the orbit"):
+    for count in track(counts, progress, "parts of the orbit"):
         by_count.append(errors(shuffled[:count]))
     half = errors(shuffled[: whole // 2])
     return AugmentedGradient(
@@ -90,17 +90,17 @@ def augmented_gradient(
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def augmented_gradient_plots(result: AugmentedGradient) -> Figures:
     """The error by share of the orbit, and by member."""
     share = axes("share of the orbit used", "largest error of ∇L(gW) = g∇L(W)")
-    measured(share, result.shares, result.largest, "random part of the orbit")
+    add_data(share, result.shares, result.largest, "random part of the orbit")
     theory(share, [result.shares[0], 1], [0, 0], "full orbit")
     member = axes("member g of the group, in order", "error of ∇L(gW) = g∇L(W)")
     positions = np.arange(len(result.errors))
-    measured(member, positions, result.half, "random half", series=1, mode="markers")
-    measured(member, positions, result.subgroup, "subgroup: every second", series=2, mode="markers")
-    measured(member, positions, result.errors, "as set", mode="markers")
+    add_data(member, positions, result.half, "random half", series=1, mode="markers")
+    add_data(member, positions, result.subgroup, "subgroup: every second", series=2, mode="markers")
+    add_data(member, positions, result.errors, "as set", mode="markers")
     theory(member, positions, np.zeros(len(positions)), "full orbit")
     return share, member
 

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, positive, rising, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
+from datassay_lab.checks import Agreement, check_args, positive, rising, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
 from datassay_lab.fits import exponent
 
 
@@ -35,7 +35,7 @@ class InvariantLoss:
         return Agreement("larger |cosine| of ∇L with a symmetry", slope, 1e-10)
 
 
-@checked
+@check_args
 def invariant_loss(
     *,
     n_samples: Annotated[int, whole(2)] = 40,
@@ -107,14 +107,14 @@ def invariant_loss(
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def invariant_loss_plots(result: InvariantLoss) -> Figures:
     """Slope by the number of angles, drift by the rate, and paths in the plane."""
     slope = axes("equal angles in the average", "|cosine| of ∇L with the rotation", log="xy")
-    measured(slope, result.angles, np.maximum(result.rotation_slope, 1e-18), "rotated samples")
+    add_data(slope, result.angles, np.maximum(result.rotation_slope, 1e-18), "rotated samples")
     theory(slope, result.angles, np.full(len(result.angles), 1e-16), "0 up to rounding")
     paths = axes("weight 1", "weight 2")
-    measured(
+    add_data(
         paths,
         result.plain_path[:, 0],
         result.plain_path[:, 1],
@@ -122,13 +122,13 @@ def invariant_loss_plots(result: InvariantLoss) -> Figures:
         series=1,
         mode="lines",
     )
-    measured(paths, result.path[:, 0], result.path[:, 1], "rotation-averaged", mode="lines")
+    add_data(paths, result.path[:, 0], result.path[:, 1], "rotation-averaged", mode="lines")
     far = 1.3 * max(float(np.abs(result.path).max()), 1e-3)
     start = result.path[0] / np.linalg.norm(result.path[0])
     theory(paths, [0, far * start[0]], [0, far * start[1]], "ray of the start")
     paths.update_yaxes(scaleanchor="x", scaleratio=1)
     drift = axes("step size ε", "drift of ‖w<sub>1</sub>‖² − w<sub>2</sub>²", log="xy")
-    measured(drift, result.rates, result.drift, "descent for the same time", mode="markers")
+    add_data(drift, result.rates, result.drift, "descent for the same time", mode="markers")
     theory(drift, result.rates, result.drift[0] * result.rates / result.rates[0], "∝ ε")
     return slope, paths, drift
 

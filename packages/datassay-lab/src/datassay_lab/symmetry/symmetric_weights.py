@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, one_of, positive, share, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
-from datassay_lab.fits import GROUPS, digit_images, pixel_orders, tracked
+from datassay_lab.checks import Agreement, check_args, one_of, positive, share, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, pictures, theory
+from datassay_lab.fits import GROUPS, digit_images, pixel_orders, track
 
 SIDE = 8  # of the digits, pixels
 SHOWN = 5  # hidden units whose weights are drawn
@@ -36,7 +36,7 @@ class SymmetricWeights:
         return Agreement("largest asymmetry from a symmetric start", error, 1e-10)
 
 
-@checked
+@check_args
 def symmetric_weights(
     *,
     n_images: Annotated[int, whole()] = 200,
@@ -82,7 +82,7 @@ def symmetric_weights(
     even = even * np.linalg.norm(start[0]) / np.linalg.norm(even)
     runs = (even, orbits), (even, (x, np.eye(10)[labels])), (start[0], orbits)
     paths = []
-    for w, samples in tracked(runs, progress, "train"):
+    for w, samples in track(runs, progress, "train"):
         paths.append(_descend(w, start[1], samples, steps, step_size))
     asymmetry = [np.array([_asymmetry(w, orders) for w in path]) for path, _ in paths]
     full = x[:, orders].reshape(-1, SIDE**2), np.repeat(np.eye(10)[labels], len(orders), 0)
@@ -94,13 +94,13 @@ def symmetric_weights(
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def symmetric_weights_plots(result: SymmetricWeights) -> Figures:
     """Asymmetry in training, and weights at its end."""
     figure = axes("gradient steps", "asymmetry ‖W − PW‖ / ‖W‖")
-    measured(figure, result.steps, result.random_start, "random start, orbits", series=1)
-    measured(figure, result.steps, result.no_orbits, "symmetric start, no orbits", series=2)
-    measured(figure, result.steps, result.symmetric_start, "symmetric start, orbits")
+    add_data(figure, result.steps, result.random_start, "random start, orbits", series=1)
+    add_data(figure, result.steps, result.no_orbits, "symmetric start, no orbits", series=2)
+    add_data(figure, result.steps, result.symmetric_start, "symmetric start, orbits")
     theory(figure, result.steps, np.zeros(len(result.steps)), "stays symmetric")
     half = len(result.filters) // 2
     titles = ["symmetric start"] * half + ["random start"] * (len(result.filters) - half)
