@@ -14,7 +14,7 @@ from datassay_lab.wide_network import (
     SCALINGS,
     limit_kernels,
     sphere_samples,
-    train_watched,
+    train_and_record,
     wide_network,
 )
 
@@ -35,8 +35,8 @@ class LazyTraining:
     @property
     def exponents(self) -> tuple[float, float]:
         """Of the mean movement, as a power of the width."""
-        first, second = np.sqrt((self.movement**2).mean(axis=2))
-        return exponent(self.widths, first), exponent(self.widths, second)
+        ntk, mean_field = np.sqrt((self.movement**2).mean(axis=2))
+        return exponent(self.widths, ntk), exponent(self.widths, mean_field)
 
     @property
     def agreement(self) -> Agreement:
@@ -57,7 +57,7 @@ def lazy_training(
     seed: int = 0,
     progress: Progress = silent,
 ) -> LazyTraining:
-    """Full-batch gradient descent on shallow ReLU networks of growing width.
+    """Descend on shallow ReLU networks of growing width and measure how far weights move.
 
     ‖w_T − w₀‖² ≈ rᵀ A r / (m (d + 1)),   A = Θ⁻¹ (I − (I − ηΘ)ᵀ)²,   r = y − f₀
 
@@ -92,25 +92,25 @@ def lazy_training(
         kind, width = SCALINGS[cell[0]], widths[cell[1]]
         model = wide_network(n_inputs, width, int(rng.integers(2**31)), scaling=kind)
         eta = rate * (width if kind == "mean field" else 1)
-        run = train_watched(model, x, y, rate=eta, looks=np.array([0, steps]))
+        run = train_and_record(model, x, y, rate=eta, record_steps=np.array([0, steps]))
         start, end = model.state_dict(), run.networks.state
         names = [name for name in start if name.endswith("weight")]
-        moved = sum(float((end[name][0] - start[name]).square().sum()) for name in names)
+        squared_movement = sum(float((end[name][0] - start[name]).square().sum()) for name in names)
         size = sum(float(start[name].square().sum()) for name in names)
-        movement[cell] = (moved / size) ** 0.5
+        movement[cell] = (squared_movement / size) ** 0.5
         loss[cell] = ((run.outputs[-1] - y) ** 2).sum() / (y**2).sum()
     sizes = np.array(widths, float)
     # E rᵀ A r over f₀ of covariance K₁: yᵀ A y + tr A K₁
     values, vectors = np.linalg.eigh(limit.tangent)
-    along = (vectors.T @ y) ** 2 + np.einsum("ni,nm,mi->i", vectors, limit.outputs, vectors)
-    length = np.sqrt(float((1 - (1 - rate * values) ** steps) ** 2 / values @ along))
+    projections = (vectors.T @ y) ** 2 + np.einsum("ni,nm,mi->i", vectors, limit.outputs, vectors)
+    length = np.sqrt(float((1 - (1 - rate * values) ** steps) ** 2 / values @ projections))
     predicted = length / np.sqrt(sizes * (n_inputs + 1))
     return LazyTraining(sizes, movement, loss, predicted, scaling)
 
 
 @add_titles
 def lazy_training_plots(result: LazyTraining) -> Figures:
-    """Movement against width, for both factors."""
+    """Draw movement against width, for both factors."""
     figure = axes("width m", "relative movement of the weights", log="xy")
     for index, name in enumerate(NAMES):
         values = result.movement[index].T

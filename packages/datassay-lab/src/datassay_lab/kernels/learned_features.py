@@ -77,16 +77,16 @@ def learned_features(
             recipe = Recipe("adam", RATE, steps, None, "mse", precision="float64")
             fit = train_networks([model], regression(x[:n], y[:n]), torch.arange(n)[None], recipe)
             outputs = fit.outputs(torch.as_tensor(x[n:]))[0, :, 0].numpy()
-            own, start = tangent_kernel(model, x)
+            own_kernel, start = tangent_kernel(model, x)
             limit = limit_kernels(x, x).tangent
-            found = ((outputs - y[n:]) ** 2).mean(), _best(own, y - start), _best(limit, y)
-            errors[:, index] += np.array(found) / repeats
+            kernels = _least_error(own_kernel, y - start), _least_error(limit, y)
+            errors[:, index] += np.array([((outputs - y[n:]) ** 2).mean(), *kernels]) / repeats
     return LearnedFeatures(np.array(sizes, float), *errors)
 
 
 @add_titles
 def learned_features_plots(result: LearnedFeatures) -> Figures:
-    """Test errors by the number of samples."""
+    """Draw test errors by the number of samples."""
     figure = axes("training samples", "test error over the targets' variance", log="xy")
     add_data(figure, result.sizes, result.network, "network, all weights trained")
     add_data(figure, result.sizes, result.own_kernel, "its own kernel, best ridge", series=1)
@@ -94,10 +94,10 @@ def learned_features_plots(result: LearnedFeatures) -> Figures:
     return (figure,)
 
 
-def _best(kernel: Float[np.ndarray, "a a"], y: Float[np.ndarray, " a"]) -> float:
-    """Least test error of kernel regression over the ridges; the last samples are the test."""
+def _least_error(kernel: Float[np.ndarray, "a a"], y: Float[np.ndarray, " a"]) -> float:
+    """Return the least test error of kernel regression over ridges; the last samples test."""
     n = len(y) - N_TEST
     values, vectors = np.linalg.eigh(kernel[:n, :n])
-    along, across = vectors.T @ y[:n], kernel[n:, :n] @ vectors
-    fits = [across @ (along / (values + ridge * values.mean())) for ridge in RIDGES]
+    projections, test_features = vectors.T @ y[:n], kernel[n:, :n] @ vectors
+    fits = [test_features @ (projections / (values + ridge * values.mean())) for ridge in RIDGES]
     return float(min(((fit - y[n:]) ** 2).mean() for fit in fits))

@@ -33,8 +33,8 @@ class NtkWidth:
     @property
     def agreement(self) -> Agreement:
         """How far the fitted exponent is from −1/2."""
-        what = "distance of the fitted exponent from −1/2"
-        return Agreement(what, abs(self.exponent + 0.5), 0.1)
+        measure = "distance of the fitted exponent from −1/2"
+        return Agreement(measure, abs(self.exponent + 0.5), 0.1)
 
 
 @check_args
@@ -48,7 +48,7 @@ def ntk_width(
     seed: int = 0,
     progress: Progress = silent,
 ) -> NtkWidth:
-    """The kernel J Jᵀ of f(x) = m^(−1/2) Σ v_i relu(w_i·x) at random weights, both layers counted.
+    """Compare the kernel J Jᵀ of f(x) = m^(−1/2) Σ v_i relu(w_i·x), random weights, with its limit.
 
     Θ(x, x') = |x||x'| (κ₁ + cos θ κ₀) / 2,   κ₀ = (π − θ)/π,   κ₁ = (sin θ + (π − θ) cos θ)/π
 
@@ -82,21 +82,21 @@ def ntk_width(
     predicted = np.sqrt(limit.variance.sum() / sizes) / np.linalg.norm(limit.tangent)
     # Cosines from 1 to −1, and unit vectors that have them with the first.
     angles = np.linspace(0, np.pi, 121)
-    fan = np.zeros((len(angles), n_inputs))
-    fan[:, 0], fan[:, 1] = np.cos(angles), np.sin(angles)
-    cosines = fan[:, 0].copy()
+    directions = np.zeros((len(angles), n_inputs))
+    directions[:, 0], directions[:, 1] = np.cos(angles), np.sin(angles)
+    cosines = directions[:, 0].copy()
     models = (
         wide_network(n_inputs, width, seed, output_weights=output_weights)
         for width in (widths[0], widths[-1])
     )
-    narrow, wide = (tangent_kernel(model, fan)[0][0] for model in models)
-    profile = limit_kernels(fan[:1], fan).tangent[0]
+    narrow, wide = (tangent_kernel(model, directions)[0][0] for model in models)
+    profile = limit_kernels(directions[:1], directions).tangent[0]
     return NtkWidth(sizes, errors, predicted, cosines, profile, narrow, wide)
 
 
 @add_titles
 def ntk_width_plots(result: NtkWidth) -> Figures:
-    """Error against width, and the kernel as a function of the angle."""
+    """Draw the error against width, and the kernel as a function of the angle."""
     error = axes("width m", "relative error of the kernel", log="xy")
     add_data(error, result.widths, result.errors.T, "one network each", mode="markers")
     theory(error, result.widths, result.predicted, "predicted, ∝ m<sup>−1/2</sup>")

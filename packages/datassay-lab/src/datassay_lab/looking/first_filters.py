@@ -83,35 +83,35 @@ def first_filters(
     images, labels = digit_images(seed)
     order = np.random.default_rng(seed).permutation(SIDE * SIDE)
     scattered = images.reshape(-1, SIDE * SIDE)[:, order].reshape(images.shape)
-    shown = scattered if shuffle_pixels else images
+    inputs = scattered if shuffle_pixels else images
     build = partial(_network, width, start)
-    twice = np.concatenate([images, images[:, :, ::-1]])
+    with_mirrored = np.concatenate([images, images[:, :, ::-1]])
     models = []
     for index, (x, y) in enumerate((
-        (shown, labels),
+        (inputs, labels),
         (scattered, labels),
-        (twice, np.tile(labels, 2)),
+        (with_mirrored, np.tile(labels, 2)),
     )):
         report = part_of(progress, "train", index * steps, 3 * steps)
-        keep = np.arange(len(y)) % len(labels) < len(labels) - TESTED
+        rows = np.arange(len(y)) % len(labels) < len(labels) - TESTED
         recipe = Recipe("sgd", lr=0.2, steps=steps)
-        models.append(fit_network(build, x[keep], y[keep], recipe, seed=seed, progress=report))
+        models.append(fit_network(build, x[rows], y[rows], recipe, seed=seed, progress=report))
     with seeded(seed):
-        before = _filters(build())
-    after, shuffled, mirrored = (_filters(model) for model in models)
-    grown = np.argsort(-np.square(after).sum(axis=(1, 2)))[:SHOWN]
+        initial = _filters(build())
+    final, shuffled, mirrored = (_filters(model) for model in models)
+    largest = np.argsort(-np.square(final).sum(axis=(1, 2)))[:SHOWN]
     test = slice(-TESTED, None)
     return FirstFilters(
-        _smoothness(after), _smoothness(before), _smoothness(shuffled),
-        _spectrum(after), _spectrum(before), _asymmetry(after), _asymmetry(mirrored),
-        accuracy(models[0], shown[test], labels[test]),
-        np.concatenate([before[grown], after[grown]]),
+        _smoothness(final), _smoothness(initial), _smoothness(shuffled),
+        _spectrum(final), _spectrum(initial), _asymmetry(final), _asymmetry(mirrored),
+        accuracy(models[0], inputs[test], labels[test]),
+        np.concatenate([initial[largest], final[largest]]),
     )  # fmt: skip
 
 
 @add_titles
 def first_filters_plots(result: FirstFilters) -> Figures:
-    """Filters before and after training, their smoothness and their spectrum."""
+    """Draw filters before and after training, their smoothness and their spectrum."""
     half = len(result.filters) // 2
     titles = ["random"] * half + ["trained"] * half
     figure = axes("correlation of neighbouring weights", "share of filters below")
@@ -124,15 +124,15 @@ def first_filters_plots(result: FirstFilters) -> Figures:
     radius = np.arange(len(result.spectrum))
     add_data(energy, radius, result.spectrum, "trained")
     theory(energy, radius, result.random_spectrum, "random weights")
-    shown = pictures(result.filters, titles, columns=half, signed=True, shared=False, side=130)
-    return shown, figure, energy
+    filters = pictures(result.filters, titles, columns=half, signed=True, shared=False, side=130)
+    return filters, figure, energy
 
 
 def _network(width: int, start: float) -> nn.Sequential:
-    first = nn.Linear(SIDE * SIDE, width)
+    dense = nn.Linear(SIDE * SIDE, width)
     with torch.no_grad():
-        first.weight *= start
-    return nn.Sequential(nn.Flatten(), first, nn.ReLU(), nn.Linear(width, 10))
+        dense.weight *= start
+    return nn.Sequential(nn.Flatten(), dense, nn.ReLU(), nn.Linear(width, 10))
 
 
 def _filters(model: nn.Module) -> Float[np.ndarray, "M 8 8"]:
@@ -141,16 +141,16 @@ def _filters(model: nn.Module) -> Float[np.ndarray, "M 8 8"]:
 
 
 def _smoothness(filters: np.ndarray) -> Float[np.ndarray, " M"]:
-    here, there = (
+    pixels, neighbours = (
         np.concatenate([a.reshape(len(a), -1), b.reshape(len(b), -1)], axis=1)
         for a, b in (
             (filters[:, :, :-1], filters[:, :-1]),
             (filters[:, :, 1:], filters[:, 1:]),
         )
     )
-    here, there = (p - p.mean(axis=1, keepdims=True) for p in (here, there))
-    lengths = np.linalg.norm(here, axis=1) * np.linalg.norm(there, axis=1)
-    return np.sort((here * there).sum(axis=1) / lengths)
+    pixels, neighbours = (p - p.mean(axis=1, keepdims=True) for p in (pixels, neighbours))
+    lengths = np.linalg.norm(pixels, axis=1) * np.linalg.norm(neighbours, axis=1)
+    return np.sort((pixels * neighbours).sum(axis=1) / lengths)
 
 
 def _spectrum(filters: np.ndarray) -> Float[np.ndarray, " r"]:

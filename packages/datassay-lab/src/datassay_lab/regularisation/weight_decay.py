@@ -43,7 +43,7 @@ def weight_decay(
     seed: int = 0,
     progress: Progress = silent,
 ) -> WeightDecay:
-    """Gradient descent on a least-squares loss with and without the penalty (α/2)‖w‖².
+    """Descend a least-squares loss with and without the penalty (α/2)‖w‖².
 
     J(w) = (1/2n) Σ (y_i − xᵢᵀw)²,  H = XᵀX / n = Q Λ Qᵀ,  w̃ = Q (Λ + α)⁻¹ Λ Qᵀ w*
     and by proximal descent with α ‖w‖₁, at whose minimum −∇J is in α ∂‖w‖₁
@@ -83,11 +83,11 @@ def weight_decay(
 
 @add_titles
 def weight_decay_plots(result: WeightDecay) -> Figures:
-    """Shrinking against the eigenvalue, one line per penalty."""
+    """Draw the shrinking against the eigenvalue, one line per penalty."""
     figure = axes("eigenvalue λ of the Hessian", "share of the minimum left, q·w̃ / q·w*", log="x")
     for index, alpha in enumerate(result.alphas):
-        left = (result.eigenvalues, result.shrinking[index])
-        add_data(figure, *left, f"α = {alpha:g}, descent", series=index, mode="markers")
+        points = (result.eigenvalues, result.shrinking[index])
+        add_data(figure, *points, f"α = {alpha:g}, descent", series=index, mode="markers")
         name = "λ / (λ + α)" if index == 0 else ""
         theory(figure, result.eigenvalues, result.predicted[index], name)
     slope = axes("weight under ℓ1", "pull of the loss over α")
