@@ -128,8 +128,8 @@ def fit_curve_laws(
 def join_laws(parts: list[CurveLaws]) -> CurveLaws:
     """Combine the laws of several fits that share their reference and start, in order."""
     names = ("kind", "floor", "drop", "bend", "exponent")
-    arrays = {name: np.join_laws([getattr(p, name) for p in parts]) for name in names}
-    misfit = np.join_laws([p.misfit for p in parts])
+    arrays = {name: np.concatenate([getattr(p, name) for p in parts]) for name in names}
+    misfit = np.concatenate([p.misfit for p in parts])
     return CurveLaws(**arrays, reference=parts[0].reference, start=parts[0].start, misfit=misfit)
 
 

@@ -98,8 +98,8 @@ def _span(actions: Sequence[ActionGain]) -> tuple[float, float]:
     width = np.array([action.high - action.low for action in actions])
     narrow = width <= 3 * np.median(width)
     ends = [0.0, *(action.gain for action in actions)]
-    for k in np.flatnonzero(narrow):
-        ends += [actions[k].low, actions[k].high]
+    for action, is_narrow in zip(actions, narrow, strict=True):
+        ends += [action.low, action.high] if is_narrow else []
     pad = 0.06 * (max(ends) - min(ends)) or 0.01
     return min(ends) - pad, max(ends) + pad
 

@@ -37,11 +37,11 @@ class LabSettings:
 class Lab(Command):
     """Lists without a name, reports as JSON if asked, and ends with 1 where a statement broke."""
 
-    def start(self, options: Mapping[str, Any], out: Path) -> None:
+    def start(self, given: Mapping[str, Any], out: Path) -> None:
         """List the experiments, or run some."""
-        if options["names"]:
-            super().start({**options, "out": out}, out)
-        elif options["as_json"]:
+        if given["names"]:
+            super().start({**given, "out": out}, out)
+        elif given["as_json"]:
             out_console.print(_catalog_json(), soft_wrap=True)
         else:
             hint = "Run one: datassay lab NAME --out DIR; all on one page: datassay lab all"

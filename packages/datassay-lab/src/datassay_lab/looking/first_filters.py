@@ -30,7 +30,7 @@ class FirstFilters:
     """
 
     # smoothness of the filters after training on the images as set, ascending.
-    fit_network: Float[np.ndarray, " M"]
+    trained: Float[np.ndarray, " M"]
     random: Float[np.ndarray, " M"]  # before training, ascending
     # after training on images whose pixels were shuffled, ascending.
     shuffled: Float[np.ndarray, " M"]
