@@ -51,15 +51,15 @@ def checked_plugins(group: str, kind: type, taken: Iterable[str]) -> list[Any]:
     """
     names, remedy = set(taken), "Update or uninstall the package that adds it."
     for entry, plugin in plugins(group).items():
-        where = f"the entry point {entry} of datassay.{group}"
+        location = f"the entry point {entry} of datassay.{group}"
         if not isinstance(plugin, kind):
             type_name = type(plugin).__name__
             raise SettingError(
-                f"{where} must name {_with_a(kind.__name__)}; it names a {type_name}. {remedy}"
+                f"{location} must name {_with_a(kind.__name__)}; it names a {type_name}. {remedy}"
             )
         if plugin.name in names:
             raise SettingError(
-                f"{_with_a(group[:-1])} must have a name of its own; {where} adds another "
+                f"{_with_a(group[:-1])} must have a name of its own; {location} adds another "
                 f"{plugin.name}. {remedy}"
             )
         names.add(plugin.name)

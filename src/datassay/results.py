@@ -37,7 +37,7 @@ class Meaning:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    about: Meaning
+    meaning: Meaning
     name: str
     joint: str | None
     values: Callable[[Any], Any] | None
@@ -54,7 +54,7 @@ def column(
     values: Callable[[Any], Any] | None = None,
     default: Any = MISSING,
 ) -> Any:
-    """Declare that a field of a result is a column of its table, in the order of the fields.
+    """Define that a field of a result is a column of its table, in the order of the fields.
 
     Args:
         meaning: what it holds, in words.
@@ -69,32 +69,32 @@ def column(
     Returns:
         The dataclass field; its metadata holds the declaration.
     """
-    about = Meaning(meaning, unit, sign, digits)
-    return field(default=default, metadata={"column": _Column(about, name, joint, values)})
+    column_meaning = Meaning(meaning, unit, sign, digits)
+    return field(default=default, metadata={"column": _Column(column_meaning, name, joint, values)})
 
 
 def sample_ids() -> Any:
-    """Declare the field `ids` of a result with a row per sample: its first column, `id`."""
+    """Define the field `ids` of a result with a row per sample: its first column, `id`."""
     return column("the sample's id", name="id")
 
 
 def columns_of(source: Any, *, joint: bool = False) -> dict[str, Meaning]:
     """Return what each column of a result's table holds, by the column's name."""
-    return {name: f.metadata["column"].about for name, f in _column_fields(source, joint).items()}
+    return {name: f.metadata["column"].meaning for name, f in _column_fields(source, joint).items()}
 
 
 def table_of(*results: Any, joint: bool = False) -> pa.Table:
     """Combine the declared columns of results that share their rows into one table."""
     columns: dict[str, Any] = {}
-    about: dict[str, Meaning] = {}
-    for part in results:
-        for name, declared in _column_fields(part, joint).items():
+    meanings: dict[str, Meaning] = {}
+    for source in results:
+        for name, declared in _column_fields(source, joint).items():
             if name not in columns:
                 convert = declared.metadata["column"].values
-                values = getattr(part, declared.name) if convert is None else convert(part)
+                values = getattr(source, declared.name) if convert is None else convert(source)
                 columns[name] = values.tolist() if getattr(values, "ndim", 1) > 1 else values
-        about = columns_of(part, joint=joint) | about
-    return with_meanings(pa.table(columns), about)
+        meanings = columns_of(source, joint=joint) | meanings
+    return with_meanings(pa.table(columns), meanings)
 
 
 def _column_fields(source: Any, joint: bool) -> dict[str, Field]:
@@ -111,8 +111,8 @@ def with_meanings(table: pa.Table, meanings: Mapping[str, Meaning]) -> pa.Table:
     """Return the table with what the named columns hold written into their metadata."""
     schema = []
     for entry in table.schema:
-        about = meanings.get(entry.name)
-        metadata = {key: getattr(about, key, "") for key in ("meaning", "unit", "sign")}
+        meaning = meanings.get(entry.name)
+        metadata = {key: getattr(meaning, key, "") for key in ("meaning", "unit", "sign")}
         metadata = {key: value for key, value in metadata.items() if value}
         metadata = {**(entry.metadata or {}), **metadata}
         schema.append(entry.with_metadata(metadata) if metadata else entry)
@@ -217,8 +217,8 @@ class Tabular(Plotted):
         head = "".join(f"<th>{html.escape(_cut(name))}</th>" for name in top.column_names)
         rows = ["".join(f"<td>{_cell(v)}</td>" for v in row.values()) for row in top.to_pylist()]
         body = "".join(f"<tr>{row}</tr>" for row in rows)
-        more = f", the first {MOST_SHOWN} shown" if table.num_rows > MOST_SHOWN else ""
-        caption = f"{type(self).__name__}: {table.num_rows:,} rows{more}"
+        note = f", the first {MOST_SHOWN} shown" if table.num_rows > MOST_SHOWN else ""
+        caption = f"{type(self).__name__}: {table.num_rows:,} rows{note}"
         return (
             f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
             f"<tbody>{body}</tbody></table>"

@@ -90,10 +90,10 @@ def within(
 ) -> None:
     """Check that a number lies between two; `ends` is "[]", "[)", … as in interval notation."""
     number = _number(value)
-    above = number >= low if ends[0] == "[" else number > low
-    below = number <= high if ends[1] == "]" else number < high
+    is_above = number >= low if ends[0] == "[" else number > low
+    is_below = number <= high if ends[1] == "]" else number < high
     rule = f"lie in {ends[0]}{low:g}, {high:g}{ends[1]}"
-    require(above and below, name, rule, _show(value), **words)
+    require(is_above and is_below, name, rule, _show(value), **words)
 
 
 def fraction(name: str, value: Any, ends: str = "(]", **words: Unpack[Words]) -> None:

@@ -71,7 +71,7 @@ def setting(
     rule: Callable[[str, Any], object] | None = None,
     needs: str = "",
 ) -> Any:
-    """Declare a field of a settings dataclass that is also a command's option.
+    """Define a field of a settings dataclass that is also a command's option.
 
     Args:
         default: the one place where it is written.

@@ -153,8 +153,7 @@ def paired(
     Args:
         parts: differences of the scores, [R seeds, m samples], one array a held-out part.
         unit: squared weight of one prediction in the score, 1 for accuracy; 0: no imagined samples.
-        is_searched: whether a search found what was changed, such as blocks: another part gives
-            another.
+        is_searched: whether a search, anew on each part, found what was changed, such as blocks.
         level: of the interval, one of LOOKS where the data are looked at twice.
         base: scores of what the differences are to, by more seeds, one array per part: where they
             vary more over seeds than a few differences do, twice their variance counts, with their
@@ -182,9 +181,9 @@ def paired(
         base_variance = [2 * scores.mean(1).var(ddof=1) / len(part) for scores, part in pairs]
         by_seed = max(by_seed, float(share @ base_variance))
         n_seeds = sum(len(scores) - 1 for scores in base)
-    within = max(by_seed, by_sample, by_seed + by_sample - float(share @ residual))
+    within_part = max(by_seed, by_sample, by_seed + by_sample - float(share @ residual))
     between = _between(parts, seed + sample - residual, is_searched)
-    total = within + between
+    total = within_part + between
     if not total > 0:
         return interval(mean, 0.0)
     spread = by_seed**2 / n_seeds + by_sample**2 / (m - 1) + between**2 / max(1, len(parts) - 1)
@@ -220,18 +219,19 @@ def _variances(part: Float[np.ndarray, "R m"]) -> tuple[float, float, float]:
 
 
 def _between(
-    parts: Sequence[np.ndarray], within: Float[np.ndarray, " F"], is_searched: bool
+    parts: Sequence[np.ndarray], variances: Float[np.ndarray, " F"], is_searched: bool
 ) -> float:
     """Return τ² (1 + 1/F) of F parts; 0 for one part, and if a χ² test finds no variance."""
     if len(parts) < 2:
         return 0.0
     means = np.array([part.mean() for part in parts])
-    excess, n = float(means.var(ddof=1) / within.mean()) if within.mean() > 0 else 0.0, len(parts)
+    n, variance = len(parts), variances.mean()
+    excess = float(means.var(ddof=1) / variance) if variance > 0 else 0.0
     if is_searched:  # by chance the parts' actions can look alike: no less than they differ
         return float(means.var(ddof=1)) * (1 + 1 / n)
     if chdtrc(n - 1, (n - 1) * excess) > 1 - LEVEL:
         return 0.0
-    return float(means.var(ddof=1) - within.mean()) * (1 + 1 / n)
+    return float(means.var(ddof=1) - variance) * (1 + 1 / n)
 
 
 def verdicts(differences: Sequence[Any]) -> list[str]:

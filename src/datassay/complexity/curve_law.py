@@ -60,12 +60,12 @@ class CurveLaws:
             One row per law.
         """
         c = self.exponent[:, None]
-        above = np.where(
+        excess = np.where(
             self._is_power[:, None],
             self.drop[:, None] * (n / self.reference) ** -c,
             (self.start - self.floor[:, None]) / (1 + (n / self.bend[:, None]) ** c),
         )
-        return self.floor[:, None] + above
+        return self.floor[:, None] + excess
 
     def samples(self, error: float) -> Float[np.ndarray, " D"]:
         """Return the number of samples at which each law falls to an error.
@@ -110,17 +110,17 @@ def fit_curve_laws(
     floor = np.zeros(len(errors))
     ones = np.ones(len(errors))
     if kind == "power":
-        best, (floor, drop), misfit = _search(
+        fitted, (floor, drop), misfit = _search(
             lambda c: _fit_power(sizes / reference, errors, weights, c[..., 0]),
             [EXPONENTS], 60, len(errors),
         )  # fmt: skip
-        exponent, bend = best[:, 0], ones
+        exponent, bend = fitted[:, 0], ones
     else:
         bounds = [(sizes[0] * BENDS[0], sizes[-1] * BENDS[1]), EXPONENTS]
-        best, (floor,), misfit = _search(
+        fitted, (floor,), misfit = _search(
             lambda p: _fit_start(sizes, errors, weights, start, p), bounds, 30, len(errors)
         )
-        (bend, exponent), drop = best.T, 0 * ones
+        (bend, exponent), drop = fitted.T, 0 * ones
     kinds = np.full(len(errors), kind)
     return CurveLaws(kinds, floor, drop, bend, exponent, reference, start, misfit)
 
@@ -139,24 +139,24 @@ Profile = Callable[[np.ndarray], tuple[np.ndarray, tuple[np.ndarray, ...]]]
 def _search(
     profile: Profile, bounds: list[tuple[float, float]], n: int, n_curves: int
 ) -> tuple[Float[np.ndarray, "D p"], tuple[np.ndarray, ...], Float[np.ndarray, " D"]]:
-    """Minimise over positive parameters on a grid of logarithms, refined around its best point."""
+    """Find the least misfit over positive parameters, on a log grid refined around the best."""
     low, high = np.log(bounds).T
     step = (high - low) / (n - 1)
     grid = low + step * np.array(list(product(range(n), repeat=len(bounds))))  # [G, p]
     offsets = np.array(list(product((-1, -0.5, 0, 0.5, 1), repeat=len(bounds))))
     rows = np.arange(n_curves)
 
-    def best_point(points: np.ndarray):
+    def best_of(points: np.ndarray):
         misfit, linear = profile(np.exp(points))
         i = misfit.argmin(1)
         position = np.broadcast_to(points, (n_curves, *points.shape[1:]))[rows, i]
         return position, tuple(v[rows, i] for v in linear), misfit[rows, i]
 
-    best, linear, misfit = best_point(grid[None])
+    optimum, linear, misfit = best_of(grid[None])
     for zoom in range(ZOOMS):
-        candidates = best[:, None] + step / 2**zoom * offsets
-        best, linear, misfit = best_point(np.clip(candidates, low, high))  # stay inside the bounds
-    return np.exp(best), linear, misfit
+        candidates = optimum[:, None] + step / 2**zoom * offsets
+        optimum, linear, misfit = best_of(candidates.clip(low, high))  # stay inside the bounds
+    return np.exp(optimum), linear, misfit
 
 
 def _fit_power(

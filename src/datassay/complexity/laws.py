@@ -210,12 +210,12 @@ def _fit_power(
 
 
 def _peak(explained: Float[np.ndarray, "resamples exponents"]) -> Float[np.ndarray, " resamples"]:
-    best = np.clip(explained.argmax(1), 1, len(EXPONENTS) - 2)
-    rows = np.arange(len(best))
-    lower, middle, upper = (explained[rows, best + k] for k in (-1, 0, 1))
+    peak_idx = np.clip(explained.argmax(1), 1, len(EXPONENTS) - 2)
+    rows = np.arange(len(peak_idx))
+    lower, middle, upper = (explained[rows, peak_idx + k] for k in (-1, 0, 1))
     bend = lower - 2 * middle + upper
     shift = np.where(bend < 0, 0.5 * (lower - upper) / np.where(bend < 0, bend, 1), 0.0)
-    return EXPONENTS[best] + np.clip(shift, -1, 1) * (EXPONENTS[1] - EXPONENTS[0])
+    return EXPONENTS[peak_idx] + np.clip(shift, -1, 1) * (EXPONENTS[1] - EXPONENTS[0])
 
 
 def median(n_opt: Float[np.ndarray, "sizes teachers"]) -> Float[np.ndarray, " sizes"]:

@@ -32,7 +32,7 @@ def gain_of_more(
     whole: Float[np.ndarray, "_ m k"] | None = None,
     seed: int = 0,
 ) -> ActionGain | None:
-    """Forecast the gain of twice the samples, by a learning curve of R ≥ 2 fits of five sizes.
+    """Estimate the gain of twice the samples, by a learning curve of R ≥ 2 fits of five sizes.
 
     Args:
         learner: gives the R models.

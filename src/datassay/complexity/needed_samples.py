@@ -63,8 +63,8 @@ class Extrapolation:
         """
         fraction("the accuracy wanted", score, "()")
         n = np.sort(self.draws.samples(1 - score))
-        last = len(n) - 1
-        low, median, high = (float(n[round(end * last)]) for end in self._ends)
+        last_idx = len(n) - 1
+        low, median, high = (float(n[round(end * last_idx)]) for end in self._ends)
         return NeededSamples(score, median, low, high, float(np.isfinite(n).mean()), self.level)
 
     @property

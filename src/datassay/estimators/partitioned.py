@@ -84,9 +84,9 @@ class _Partitioned(BaseEstimator):
             SettingError: the blocks' estimator or the router is one of the user's own.
         """
         check_is_fitted(self)
-        named = [name for name in ("estimator", "router") if getattr(self, name) is not None]
+        custom = [name for name in ("estimator", "router") if getattr(self, name) is not None]
         rule = "be left out for a model that is saved, as a file holds arrays and no code"
-        require(not named, " and ".join(named), rule, "one of your own", remedy="Fit without it.")
+        require(not custom, " and ".join(custom), rule, "one of your own", remedy="Fit without it.")
         estimator: Any = self  # scikit-learn sets what it knows of X
         labels = getattr(estimator, "classes_", np.array([0.0, 1.0]))
         task = "classification" if hasattr(estimator, "classes_") else "regression"

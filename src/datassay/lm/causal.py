@@ -75,8 +75,8 @@ def check_causal(model: Any) -> None:
             f"at each position, [b, tokens, {rows or 'vocabulary'}]; it gives "
             f"{list(output.shape)}. Load it as AutoModelForCausalLM."
         )
-    first, second = output[:, :2]
-    change = float((first - second).abs().max())
+    output1, output2 = output[:, :2]
+    change = float((output1 - output2).abs().max())
     if change > ROUNDINGS * torch.finfo(output.dtype).eps * float(output.abs().max()):
         raise ModelError(
             "model must be a causal language model; at a position its output depends on tokens "

@@ -154,8 +154,8 @@ def answer_samples(question: Question, *, per_token: bool) -> Queries:
     results = []
     for stop in stops:
         labels = np.full(stop, IGNORED)
-        first = stop - 1 if per_token else question.first
-        labels[first:] = ids[first:stop]
+        counted_from = stop - 1 if per_token else question.first
+        labels[counted_from:] = ids[counted_from:stop]
         results.append({"input_ids": ids[:stop], "labels": labels})
     return results
 

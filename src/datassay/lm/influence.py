@@ -121,7 +121,7 @@ def influence(
     reading = TextReading(reduction, pack, too_long, context, overlap)
     samples = token_samples(models[0], tokenizer, words, ids=ids, **asdict(reading))
     longest = longest_context(models[0], tokenizer)
-    asked = question(tokenizer, prompt, answer, longest, embedding_rows(models[0]))
+    asked_question = question(tokenizer, prompt, answer, longest, embedding_rows(models[0]))
     request = Request(
         models, method, curvature, TrainedWeights.response, NEXT_TOKEN, log_probability, damping,
         weight_decay * samples.unit, parameters, None, None, precision, device, seed, progress,
@@ -132,7 +132,7 @@ def influence(
     else:
         _check_alone(request, checkpoints)
         source = Indexed(index, models[0], samples, progress)
-    queries = answer_samples(asked, per_token=per_token)
+    queries = answer_samples(asked_question, per_token=per_token)
     attribution = source.effects(queries)
     assert attribution.effect is not None
     leading = leading_texts(attribution.effect, top)
@@ -144,11 +144,11 @@ def influence(
     by_words = by_states = None
     if baselines:
         by_words = bm25(words, prompt + answer)
-        by_states = embedding_similarity(models[0], samples, asked.tokens.ids, progress)
+        by_states = embedding_similarity(models[0], samples, asked_question.tokens.ids, progress)
     text_by_position = {i: words[i] for i in _texts_to_show(leading, top, by_words, by_states)}
-    effects = replace(attribution, warnings=(*asked.doubts, *attribution.warnings))
+    effects = replace(attribution, warnings=(*asked_question.doubts, *attribution.warnings))
     scores = by_words, by_states, text_by_position
-    return TextInfluence(effects, asked, tuple(parts), *scores, reduction, top)
+    return TextInfluence(effects, asked_question, tuple(parts), *scores, reduction, top)
 
 
 def _check_alone(request: Request, checkpoints: Any) -> None:

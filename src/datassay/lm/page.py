@@ -86,18 +86,18 @@ def verdict(judged: Any) -> tuple[str | None, str]:
     """Return whose texts the answer depended on most, None if seeds do not tell; and a sentence."""
     means = judged.fall.mean(1)
     order = np.argsort(-means, kind="stable")
-    best, runner_up = (judged.methods[i] for i in order[:2])
+    leader, runner_up = (judged.methods[i] for i in order[:2])
     repeats = judged.fall.shape[1]
     lead = judged.fall[order[0]] - judged.fall[order[1]]
     if repeats == 1:
         return None, (
-            f"One training each: the answer fell most without the texts of {best}, and one seed "
+            f"One training each: the answer fell most without the texts of {leader}, and one seed "
             "cannot say how sure that is."
         )
     gap = mean_interval(lead)
-    message = sentence(gap.verdict, best, runner_up)
+    message = sentence(gap.verdict, leader, runner_up)
     message += f": {gap.gain:.2f} ± {gap.half:.2f} nats ahead, over {repeats} seeds."
-    return best if gap.verdict == BETTER else None, message
+    return leader if gap.verdict == BETTER else None, message
 
 
 def _lead(result: Any, baselines: list[str]) -> str:

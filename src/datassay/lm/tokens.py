@@ -59,10 +59,10 @@ def token_ids(tokenizer: Any, texts: Sequence[str], rows: int | None) -> list[np
     return results
 
 
-def _check_known(ids: np.ndarray, rows: int | None, where: str) -> None:
+def _check_known(ids: np.ndarray, rows: int | None, place: str) -> None:
     if rows is not None and ids.max() >= rows:
         raise DataError(
-            f"tokens must be below {rows:,}, the rows of the model's embeddings; {where} has token "
+            f"tokens must be below {rows:,}, the rows of the model's embeddings; {place} has token "
             f"{ids.max():,}. Take the tokenizer that the model was trained with."
         )
 
@@ -119,13 +119,13 @@ def question(
             raise DataError(f"{name} must be a string; got a {type(text).__name__}.")
     if not answer:
         raise DataError("answer must have a token; got an empty string. Give the model's answer.")
-    both = tokens_of(tokenizer, prompt + answer)
+    tokens = tokens_of(tokenizer, prompt + answer)
     answer_tokens = np.flatnonzero(
-        (both.spans[:, 1] > len(prompt)) & (both.spans[:, 0] < both.spans[:, 1])
+        (tokens.spans[:, 1] > len(prompt)) & (tokens.spans[:, 0] < tokens.spans[:, 1])
     )
     stop = int(answer_tokens[-1]) + 1 if len(answer_tokens) else 0
-    first = max(1, int(answer_tokens[0])) if len(answer_tokens) else 0
-    if stop <= first:
+    start = max(1, int(answer_tokens[0])) if len(answer_tokens) else 0
+    if stop <= start:
         raise DataError(
             "answer must have a token that follows another; got "
             f"{answer!r:.60}. Give what stood before it: prompt=."
@@ -135,6 +135,6 @@ def question(
             f"prompt and answer must fit the model's context of {context:,} tokens; they have "
             f"{stop:,}. Shorten the prompt, or ask about a part of the answer."
         )
-    _check_known(both.ids, rows, "the answer")
-    asked = Tokens(both.ids[:stop], both.spans[:stop], both.pieces[:stop])
-    return Question(prompt, answer, asked, first)
+    _check_known(tokens.ids, rows, "the answer")
+    sequence = Tokens(tokens.ids[:stop], tokens.spans[:stop], tokens.pieces[:stop])
+    return Question(prompt, answer, sequence, start)

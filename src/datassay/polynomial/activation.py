@@ -130,7 +130,7 @@ def minimax_activation(
 def _least_maximum(
     basis: Float[np.ndarray, "n k"], target: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " k"], float]:
-    """Minimise max |target − basis c|; return c and a lower bound on the minimum."""
+    """Fit c with the least max |target − basis c|; return c and a lower bound on that."""
     # A program over some of the points is a lower bound; add the points where its solution is
     # worst until it is no worse there.
     point_idx = np.linspace(0, len(target) - 1, 8 * basis.shape[1] + 1).astype(int)

@@ -53,10 +53,10 @@ class BatchedFit:
     @property
     def notes(self) -> tuple[str, ...]:
         """Caveats, one sentence each."""
-        last = self.curve.out_of_bag[-1]
+        score = self.curve.out_of_bag[-1]
         kind = "accuracy" if self.curve.is_accuracy else "R²"
         return (
-            f"Out-of-bag {kind} {last:.4f}: of training samples, each by the batches without it.",
+            f"Out-of-bag {kind} {score:.4f}: of training samples, each by the batches without it.",
             f"The batches' features minus their mean have ranks {self.ranks.min()} to "
             f"{self.ranks.max()}.",
         )
@@ -111,8 +111,8 @@ def batched_fit(
         ranks.append(rank)
         scores.append(_scores(views, coef, ~np.isin(oob_rows, batch)))
         progress(STEP, b + 1, n_batches)
-    single, cumulative, in_sample, out_of_bag = np.array(scores).T
-    curve = BatchCurve(single, cumulative, in_sample, out_of_bag, targets.shape[1] > 1)
+    single_scores, cumulative, in_sample, out_of_bag = np.array(scores).T
+    curve = BatchCurve(single_scores, cumulative, in_sample, out_of_bag, targets.shape[1] > 1)
     return BatchedFit(total / n_batches, curve, np.array(ranks))
 
 
@@ -147,13 +147,13 @@ class _View:
 def _scores(
     views: dict[str, _View], coef: np.ndarray, out_of_bag: Bool[np.ndarray, " s"]
 ) -> tuple[float, float, float, float]:
-    single = cumulative = np.nan
+    single_score = cumulative = np.nan
     if "val" in views:
-        single = score(views["val"].add(coef), views["val"].targets)
+        single_score = score(views["val"].add(coef), views["val"].targets)
         cumulative = views["val"].score()
     views["in_sample"].add(coef)
     views["out_of_bag"].add(coef, out_of_bag)
-    return single, cumulative, views["in_sample"].score(), views["out_of_bag"].score()
+    return single_score, cumulative, views["in_sample"].score(), views["out_of_bag"].score()
 
 
 def score(outputs: Float[np.ndarray, "n q"], targets: Float[np.ndarray, "n q"]) -> float:

@@ -73,7 +73,7 @@ def exact_fit(
     *,
     progress: Progress = silent,
 ) -> ExactFit:
-    """Minimise Σ (y − f)² + ridge ‖β‖²; the constant is not penalised.
+    """Solve min Σ (y − f)² + ridge ‖β‖²; the constant is not penalised.
 
     Returns:
         Coefficients, path and notes. Ridge 0 gives the minimum-norm solution; "auto" takes the
@@ -121,8 +121,8 @@ def _choose_ridge(system: Centred, progress: Progress) -> ExactFit:
 
 def _solve(system: Centred, ridge: float) -> Float[np.ndarray, "k q"]:
     """Solve for the coefficients in float64, whatever the precision of the sums."""
-    right = np.asfortranarray(system.right)
-    return system.with_constant(cholesky(system.gram(ridge), ridge)(right))
+    rhs = np.asfortranarray(system.right)
+    return system.with_constant(cholesky(system.gram(ridge), ridge)(rhs))
 
 
 def _minimum_norm(system: Centred) -> ExactFit:

@@ -197,8 +197,8 @@ def live_features(
     # for the features that are dead, `CHUNK` · p · k for all others.
     dead = np.arange(monomials.n_features)
     for start in range(0, len(x), CHUNK):
-        part = monomials.features(x[start : start + CHUNK], keep=dead, dtype=dtype)
-        dead = dead[~part.any(axis=0)]
+        values = monomials.features(x[start : start + CHUNK], keep=dead, dtype=dtype)
+        dead = dead[~values.any(axis=0)]
         if not len(dead):
             break
     return np.setdiff1d(np.arange(monomials.n_features), dead)
@@ -231,11 +231,11 @@ Add = Callable[[np.ndarray, np.ndarray], None]
 
 
 def _check_room(n_features: int, dtype: type[np.floating]) -> None:
-    needed, free = n_features**2 * np.dtype(dtype).itemsize, available_memory()
-    if needed > free:
+    needed, spare = n_features**2 * np.dtype(dtype).itemsize, available_memory()
+    if needed > spare:
         raise SettingError(
             f"the exact fit's sums must fit into memory; those of {n_features:,} features take "
-            f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free. Lower the degree, choose a "
+            f"{needed / 1e9:.1f} GB, and {spare / 1e9:.1f} GB are free. Lower the degree, choose a "
             "window, reduce the inputs (grey for colour images), or take solver 'batched'."
         )
 

@@ -143,7 +143,7 @@ class Poles:
         self._fits: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def add(self, ridge: float) -> None:
-        """Factor G + ridge · I in the Gram matrix's own precision, and solve for rows and targets.
+        """Solve with G + ridge · I, factored in the Gram matrix's precision, for rows and targets.
 
         Cost: p'³/3 + 2 p'² (s + q · DEPTH) operations; p' s values kept, 2 p'² temporary.
         """
@@ -194,8 +194,8 @@ class Poles:
         for j in range(q):
             columns = slice(j * m, (j + 1) * m)
             basis = all_bases[:, columns]
-            right = basis.T @ self._system.right[:, j]
-            self._fits.append((basis.T @ product[:, columns], right, row_parts[:, columns]))
+            projected = basis.T @ self._system.right[:, j]
+            self._fits.append((basis.T @ product[:, columns], projected, row_parts[:, columns]))
 
 
 def cholesky(

@@ -295,19 +295,19 @@ def surrogate_scores(
     seed: int,
 ) -> SurrogateScores:
     """Score a constant, then models from simple to ours, by their validation `outputs`."""
-    part = train.subset(np.sort(np.random.default_rng(seed).permutation(len(train))[:N_TRAIN]))
+    subset = train.subset(np.sort(np.random.default_rng(seed).permutation(len(train))[:N_TRAIN]))
     mean = output_targets(train).mean(axis=0)
-    constant = [np.tile(mean, (len(samples), 1)) for samples in (val, part)]
+    constant = [np.tile(mean, (len(samples), 1)) for samples in (val, subset)]
     val_scores = [score_each(constant[0], val)]
-    train_scores = [score_each(constant[1], part).mean()]
+    train_scores = [score_each(constant[1], subset).mean()]
     for name, model in models.items():
         val_scores.append(score_each(outputs[name], val))
-        train_scores.append(score_each(model.outputs(part.x), part).mean())
+        train_scores.append(score_each(model.outputs(subset.x), subset).mean())
     return SurrogateScores(
         names=("the commonest class" if train.is_classification else "the mean", *models),
         each=np.stack(val_scores),
         train=np.array(train_scores),
-        n_train=len(part),
+        n_train=len(subset),
         n_features=(1, *(model.polynomial.monomials.n_features for model in models.values())),
         metric="accuracy" if train.is_classification else "R²",
     )

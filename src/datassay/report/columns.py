@@ -42,7 +42,7 @@ def columns_section(columns: Sequence[Column]) -> tuple[Section, ...]:
     for c in ordered[:MOST_ROWS]:
         values = f" with {count(c.n_values, 'value')}" if c.n_values else ""
         read_as = f"target, {_classes(c)}" if c.read_as == "target" else c.read_as + values
-        outcome = "; ".join(part for part in (c.treatment, c.note) if part)
+        outcome = "; ".join(text for text in (c.treatment, c.note) if text)
         rows.append(Row(c.name, (read_as, f"{c.missing:,}" if c.missing else "", outcome)))
     note = f"{len(columns) - MOST_ROWS:,} more are in summary.json." * (len(columns) > MOST_ROWS)
     head = ("column", "kind", "missing", "what became of it, and why")

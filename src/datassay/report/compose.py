@@ -166,7 +166,7 @@ class _Reader:
             else:
                 self._read_body(group)
         return {
-            name: tuple(replace(part, blocks=tuple(part.blocks)) for part in value if part.blocks)
+            name: tuple(replace(s, blocks=tuple(s.blocks)) for s in value if s.blocks)
             if name in {"opening", "sections"}
             else value
             for name, value in self._fields.items()

@@ -113,7 +113,7 @@ def escape_with_code(text: str) -> Any:
     """Return a text of our own as HTML: backticks set code, the rest is escaped."""
     from markupsafe import Markup, escape
 
-    parts = [escape(part) for part in text.split("`")]
+    parts = [escape(piece) for piece in text.split("`")]
     code = (Markup("<code>{}</code>").format(p) if k % 2 else p for k, p in enumerate(parts))
     return Markup("").join(code)
 

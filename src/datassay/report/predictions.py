@@ -185,8 +185,8 @@ def query_note(predictions: Predictions) -> str:
         return f"{scope}: {by_error if n > N_WRONG else 'those of largest error wrong_clause'}."
     n_wrong = int((predictions.margin < 0).sum())
     n_close = min(N_CLOSE, n - n_wrong)
-    which = f"the {N_WRONG} furthest off of {n_wrong}" if n_wrong > N_WRONG else f"all {n_wrong}"
-    wrong_clause = f"{which} that are predicted wrongly, then " if n_wrong else ""
+    worst = f"the {N_WRONG} furthest off of {n_wrong}" if n_wrong > N_WRONG else f"all {n_wrong}"
+    wrong_clause = f"{worst} that are predicted wrongly, then " if n_wrong else ""
     has_random = n_shown > min(n_wrong, N_WRONG) + n_close
     random_clause = ", then others at random (seed 0)" if has_random else ""
     close = f"the {n_close} of smallest margin among those predicted rightly"

@@ -51,8 +51,8 @@ def figure_of(result: Plotted) -> Figure:
     values = values[np.isfinite(values)]
     if not len(values):
         raise SettingError(f"plot needs numbers; this {type(result).__name__} holds none to draw.")
-    about = columns_of(result).get(name)
-    title = name.replace("_", " ") + (f", {about.unit}" if about and about.unit else "")
+    meaning = columns_of(result).get(name)
+    title = name.replace("_", " ") + (f", {meaning.unit}" if meaning and meaning.unit else "")
     figure = chart(title, "rows", showlegend=False)
     if values.min() > 0 and values.max() > WIDE * values.min():
         groups = [("rows", np.ones(len(values), bool), BLUE)]

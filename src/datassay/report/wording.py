@@ -64,14 +64,14 @@ def rough_percent(share: float) -> str:
 
 
 def value_text(value: object, limit: int = 40) -> str:
-    """Shorten a value of the user's table; empty where it is missing."""
+    """Cut a value of the user's table to a short text; empty where it is missing."""
     if value is None or value != value:
         return ""
     return f"{value:.6g}" if isinstance(value, float) else shortened(str(value), limit)
 
 
 def shortened(text: str, limit: int = 28) -> str:
-    """Shorten a user's text to one line."""
+    """Cut a user's text to one short line."""
     text = " ".join(text.split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
@@ -93,8 +93,8 @@ def label_text(class_names: tuple[str, ...], label: Any) -> str:
     if class_names:
         return class_names[int(label)]
     values = np.atleast_1d(np.asarray(label, float)).ravel()
-    more = ", …" if len(values) > 3 else ""
-    return ", ".join(f"{v:.4g}" for v in values[:3]) + more
+    ending = ", …" if len(values) > 3 else ""
+    return ", ".join(f"{v:.4g}" for v in values[:3]) + ending
 
 
 def labels_given(values: object, names: Sequence[str] = ()) -> str:

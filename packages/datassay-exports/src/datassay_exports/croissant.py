@@ -115,7 +115,7 @@ def _field(path: Path, column: pa.Field) -> dict[str, Any]:
         "@type": "cr:Field",
         "@id": f"{path.stem}/{column.name}",
         "name": column.name,
-        "description": "; ".join(part for part in parts if part),
+        "description": "; ".join(text for text in parts if text),
         "dataType": kind,
         **repeated,
         "source": {"fileObject": {"@id": path.name}, "extract": {"column": column.name}},

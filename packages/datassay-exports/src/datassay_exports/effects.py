@@ -17,7 +17,7 @@ def effects_on_queries(index: Any, inputs: Any, classes: Any, measure: str) -> F
     """Return what each of n samples adds to m queries' measure; of a loss, takes off."""
     tensors = torch.as_tensor(inputs), torch.as_tensor(classes)
     parts = zip(*(array.cpu().split(QUERIES) for array in tensors), strict=True)
-    answers = (index.query(TensorDataset(*part), top=None, measure=measure) for part in parts)
+    answers = (index.query(TensorDataset(*batch), top=None, measure=measure) for batch in parts)
     effect = torch.tensor(np.concatenate([np.asarray(answer.effect).T for answer in answers]))
     return -effect if measure == "loss" else effect
 

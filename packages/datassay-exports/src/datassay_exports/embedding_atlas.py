@@ -40,20 +40,20 @@ def export(material: Material) -> Exported:
     }
     for name, values in columns.items():
         table = table.append_column(name, values)
-    about = _meanings(method, strongest)
-    return Exported({FILE: with_meanings(table, about)}, _instructions(material, table))
+    meanings = _meanings(method, strongest)
+    return Exported({FILE: with_meanings(table, meanings)}, _instructions(material, table))
 
 
-def _rows(material: Material, samples: SampleSet, part: str) -> pa.Table:
+def _rows(material: Material, samples: SampleSet, set_name: str) -> pa.Table:
     """Return a table of id, part, label, scores if there are any, and the sample itself."""
     scores = material.scores
-    if part == "training":
-        table = scores.append_column("split", pa.array([part] * len(scores)))
+    if set_name == "training":
+        table = scores.append_column("split", pa.array([set_name] * len(scores)))
     else:
         table = pa.table({
             "id": column(samples.ids),
             "label": column(samples.y),
-            "split": pa.array([part] * len(samples)),
+            "split": pa.array([set_name] * len(samples)),
         })
         if "class_name" in scores.column_names:
             table = table.append_column("class_name", labels(samples, samples.y))
@@ -94,7 +94,7 @@ def _neighbors(effects: Effects, n: int, n_queries: int, strongest: float) -> di
     for row in range(n):
         related = effects.get(row, [])[: width - 1]
         n_fill = width - len(related)
-        ids = [row] * n_fill + [other for other, _ in related]
+        ids = [row] * n_fill + [related_row for related_row, _ in related]
         distances = [0.0] * n_fill + [1 - abs(effect) / scale for _, effect in related]
         neighbors.append({"ids": ids, "distances": distances})
         signed.append([None] * n_fill + [effect for _, effect in related])
@@ -104,11 +104,11 @@ def _neighbors(effects: Effects, n: int, n_queries: int, strongest: float) -> di
     }
 
 
-def _meanings(how: str, strongest: float) -> dict[str, Meaning]:
+def _meanings(method: str, strongest: float) -> dict[str, Meaning]:
     return {
         "split": Meaning("training or validation; scores are of training samples"),
-        "x": Meaning(f"map coordinate: {how}"),
-        "y": Meaning(f"map coordinate: {how}"),
+        "x": Meaning(f"map coordinate: {method}"),
+        "y": Meaning(f"map coordinate: {method}"),
         "neighbors": Meaning(
             "attribution: of a query the training samples that raise and lower its measure most, "
             "of a training sample the queries that it does that to; ids are rows of this table, "

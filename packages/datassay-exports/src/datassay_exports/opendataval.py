@@ -46,7 +46,7 @@ class Values(*BASES):  # pyrefly: ignore[invalid-inheritance] (known at run time
         self.embedding_model = embedding_model
 
     def train_data_values(self, *_: Any, **__: Any) -> Values:
-        """Value the samples that `input_data` was given; epochs and batches are not used."""
+        """Compute values of the samples of `input_data`; epochs and batches are not used."""
         train, val = self.embeddings(self.x_train, self.x_valid)
         pairs = _samples(train, self.y_train), _samples(val, self.y_valid)
         self.found = values(*load(pairs[0], val=pairs[1]), **self.settings)

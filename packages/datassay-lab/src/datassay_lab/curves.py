@@ -52,7 +52,7 @@ def add_titles(draw: Callable[[R], tuple[Any, ...]]) -> Callable[[R], tuple[Plot
 
 
 def axes(x_title: str, y_title: str, *, log: str = "", height: int = 360) -> "Figure":
-    """Empty figure in the style of the pages; titles with units, log is "", "x", "y" or "xy"."""
+    """Return an empty figure in the pages' style; titles need units, log is "", "x", "y", "xy"."""
     import plotly.graph_objects as go
 
     figure = go.Figure()

@@ -53,7 +53,7 @@ def digit_images(
 def fit_by_lbfgs(
     network: nn.Module, inputs: Float[Tensor, "n d"], targets: Float[Tensor, "n k"], iterations: int
 ) -> None:
-    """Minimise the mean over samples of ‖f(x) − y‖² by L-BFGS; changes the network in place."""
+    """Fit a network in place by L-BFGS: it minimises the mean over samples of ‖f(x) − y‖²."""
     optimizer = torch.optim.LBFGS(
         network.parameters(), max_iter=iterations, max_eval=2 * iterations, history_size=50,
         tolerance_grad=1e-9, tolerance_change=1e-12, line_search_fn="strong_wolfe",
@@ -79,7 +79,7 @@ def pixel_orders(group: str, side: int) -> Int[np.ndarray, "G p"]:
     grid = np.arange(side * side).reshape(side, side)
     if group == "rotations":
         return np.array([np.rot90(grid, k).ravel() for k in range(4)])
-    shifts = ((down, right) for down in range(side) for right in range(side))
+    shifts = ((down, across) for down in range(side) for across in range(side))
     return np.array([np.roll(grid, shift, axis=(0, 1)).ravel() for shift in shifts])
 
 

@@ -119,7 +119,7 @@ def train_and_record(
     record_steps: np.ndarray,
     n_train: int | None = None,
 ) -> Trajectory:
-    """Descend Σ ½(f − y)² on the full batch; record outputs at the given steps."""
+    """Run full-batch descent on Σ ½(f − y)²; record outputs at the given steps."""
     # rate: step size η of the summed loss. record_steps: increasing; the last one ends the
     # run. n_train: number of training samples, the first ones, at least 8 of 10; only outputs of
     # the others are kept.

@@ -70,8 +70,8 @@ def near_duplicates_of(
     for members in np.split(grouped, np.flatnonzero(np.diff(group[grouped])) + 1):
         for i in members.tolist():
             neighbours_of[i] = [int(j) for j in members[: MOST_NEAR_DUPLICATES + 1] if j != i]
-    for first, second in pairs:
-        if (i := position.get(first)) is not None and (j := position.get(second)) is not None:
+    for id1, id2 in pairs:
+        if (i := position.get(id1)) is not None and (j := position.get(id2)) is not None:
             neighbours_of.setdefault(i, []).append(j)
             neighbours_of.setdefault(j, []).append(i)
     return {

@@ -65,8 +65,8 @@ class Showcase:
         members = sorted({j for lists in groups for _, indices, _ in lists for j in indices})
         pictures = dict(zip(members, self.pictures(np.array(members, int), small), strict=True))
 
-        def group(heading: str, near: list[int], distances: list[float | None]) -> dict[str, Any]:
-            pairs = zip(near, distances, strict=True)
+        def group(heading: str, idx: list[int], distances: list[float | None]) -> dict[str, Any]:
+            pairs = zip(idx, distances, strict=True)
             return {"heading": heading, "samples": [self._card(*pair, pictures) for pair in pairs]}
 
         return [

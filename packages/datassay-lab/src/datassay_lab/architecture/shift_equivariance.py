@@ -148,14 +148,14 @@ def _pooled_errors(pooled: list[np.ndarray]) -> Float[np.ndarray, " s"]:
     return np.array([relative_error(p, pooled[0]) for p in pooled])
 
 
-def _interior_error(still: np.ndarray, shifted: np.ndarray, shift: int) -> float:
+def _interior_error(unshifted: np.ndarray, shifted: np.ndarray, shift: int) -> float:
     """Return the error where both outputs are two pixels or more from every edge."""
-    size = still.shape[-1]
+    size = unshifted.shape[-1]
     columns = np.arange(size)
     is_interior = (columns >= 2) & (columns < size - 2)
     is_interior &= np.roll(is_interior, shift)
-    gap = np.abs(shifted - np.roll(still, shift, axis=-1))[..., 2:-2, :][..., is_interior]
-    return float(gap.max(initial=0) / np.abs(still).max())
+    gap = np.abs(shifted - np.roll(unshifted, shift, axis=-1))[..., 2:-2, :][..., is_interior]
+    return float(gap.max(initial=0) / np.abs(unshifted).max())
 
 
 def _rotation_error(x: np.ndarray, angle: float, filters: list[Tensor]) -> float:

@@ -115,7 +115,7 @@ def _naive_bayes(
 def _logistic(
     x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " d"], float]:
-    """Minimise Σ log(1 + e^(−y f)) + (λ/2) ‖w‖², by Newton's method with halved steps."""
+    """Fit the minimum of Σ log(1 + e^(−y f)) + (λ/2) ‖w‖², by Newton's method, halving steps."""
     rows = np.column_stack([x, np.ones(len(x))])
     decay = np.append(np.full(x.shape[1], PENALTY), 1e-8)
     w = np.zeros(rows.shape[1])

@@ -155,7 +155,7 @@ def train_adversaries(
     recipe: AdversarialRecipe,
     observe: Callable[[int], None],
 ) -> None:
-    """Alternate `inner` ascent steps of D on V and one descent step of G."""
+    """Train D by `inner` ascent steps on V, then G by one descent step, in turn."""
     # discriminator: D's logit, [n, 1], trained in place. draw_real: n → n real samples.
     # draw_noise: n → n inputs of the generator. recipe: steps, batch, rates and loss. observe:
     # called after each generator step with the number of steps done.

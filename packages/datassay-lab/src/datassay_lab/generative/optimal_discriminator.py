@@ -136,7 +136,7 @@ def _density(mixture: tuple[tuple[float, float, float], ...]) -> Float[np.ndarra
 def _draw(
     mixture: tuple[tuple[float, float, float], ...], n: int, generator: torch.Generator
 ) -> Float[Tensor, "n 1"]:
-    weights, centres, widths = (torch.tensor(part) for part in zip(*mixture, strict=True))
+    weights, centres, widths = (torch.tensor(values) for values in zip(*mixture, strict=True))
     component = torch.multinomial(weights, n, replacement=True, generator=generator)
     return (centres[component] + widths[component] * torch.randn(n, generator=generator))[:, None]
 

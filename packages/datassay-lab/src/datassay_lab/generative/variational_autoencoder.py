@@ -244,7 +244,7 @@ def _sample_gradients(
     model: Variational, x: Tensor, noise: Tensor, trick: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the bounds' derivatives by μ and ln σ²: through the sample, and by scores."""
-    codes = torch.cat([part.detach() for part in model.encode(x)], -1).requires_grad_()
+    codes = torch.cat([p.detach() for p in model.encode(x)], -1).requires_grad_()
     mean, log_variance = codes.chunk(2, -1)
     z = mean + (log_variance / 2).exp() * noise
     z = z if trick else z.detach()

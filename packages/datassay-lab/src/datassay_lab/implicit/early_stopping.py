@@ -55,7 +55,7 @@ def early_stopping(
     seed: int = 0,
     progress: Progress = silent,
 ) -> EarlyStopping:
-    """Descend a least-squares loss from 0 and find the weight decay that each moment looks like.
+    """Run descent on a least-squares loss from 0; find the weight decay like each moment.
 
     Qᵀ w_τ = (1 − Π (1 − ε_t λ)) Qᵀ w*,   Qᵀ w̃ = λ / (λ + α) Qᵀ w*
 

@@ -59,7 +59,7 @@ def finite_steps(
     seed: int = 0,
     progress: Progress = silent,
 ) -> FiniteSteps:
-    """Descend the loss of a small tanh network and integrate the flows to high precision.
+    """Run descent on a small tanh network's loss, and integrate the flows to high precision.
 
     ẇ = −∇C̃(w),   C̃ = C + (ε/4)‖∇C‖²,   ∇(‖∇C‖²/4) = ½ ∇²C ∇C
 
@@ -153,8 +153,8 @@ def _gradient(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> Gradien
         a, b, v = weights.reshape(3, -1)
         hidden = np.tanh(np.multiply.outer(x, a) + b)  # [n, width]
         error = (hidden @ v - y) / len(x)
-        back = (1 - hidden**2) * np.multiply.outer(error, v)
-        return np.concatenate([x @ back, back.sum(0), error @ hidden])
+        hidden_slope = (1 - hidden**2) * np.multiply.outer(error, v)
+        return np.concatenate([x @ hidden_slope, hidden_slope.sum(0), error @ hidden])
 
     return gradient
 
@@ -187,7 +187,7 @@ def _run_epochs(parts: list[Gradient], start: np.ndarray, size: float) -> Float[
 def _flow(
     parts: list[Gradient], start: np.ndarray, weight: float, size: float, steps: int
 ) -> Float[np.ndarray, "k p"]:
-    """Integrate ẇ = −∇(mean C_b + weight mean ‖∇C_b‖²) to the moments of descent."""
+    """Solve ẇ = −∇(mean C_b + weight mean ‖∇C_b‖²) for the moments of descent."""
 
     def velocity(_time: float, weights: np.ndarray) -> np.ndarray:
         slopes = [gradient(weights) for gradient in parts]

@@ -46,7 +46,7 @@ def minimum_norm(
     seed: int = 0,
     progress: Progress = silent,
 ) -> MinimumNorm:
-    """Descend ½‖Ax − b‖² from several starts and compare the ends with theory.
+    """Run descent on ½‖Ax − b‖² from several starts and compare the ends with theory.
 
     x_∞ = V₂ V₂ᵀ x₀ + x_LN,   x_LN = Aᵀ (A Aᵀ)⁻¹ b,   A = U [Σ₁ 0] [V₁ V₂]ᵀ
 

@@ -57,7 +57,7 @@ def lazy_training(
     seed: int = 0,
     progress: Progress = silent,
 ) -> LazyTraining:
-    """Descend on shallow ReLU networks of growing width and measure how far weights move.
+    """Train shallow ReLU networks of growing width and measure how far weights move.
 
     ‖w_T − w₀‖² ≈ rᵀ A r / (m (d + 1)),   A = Θ⁻¹ (I − (I − ηΘ)ᵀ)²,   r = y − f₀
 

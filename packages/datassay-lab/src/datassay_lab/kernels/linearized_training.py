@@ -105,13 +105,13 @@ def linearized_training(
                 squares[set_idx, index] += ((real - linear)[:, inputs] ** 2).mean(axis=1) / repeats
             progress("train networks", index * repeats + repeat + 1, len(widths) * repeats)
         examples.append((real[:, drawn_inputs], linear[:, drawn_inputs]))  # pyrefly: ignore[unbound-name] (repeats > 0)
-    narrow, wide = examples[0], examples[-1]
+    narrowest, widest = examples[0], examples[-1]
     return LinearizedTraining(
         np.array(widths, float),
         record.astype(float),
         np.sqrt(squares / (y**2).mean()),
-        np.array([narrow[0], wide[0]]),
-        np.array([narrow[1], wide[1]]),
+        np.array([narrowest[0], widest[0]]),
+        np.array([narrowest[1], widest[1]]),
     )
 
 

@@ -142,7 +142,7 @@ def network_dictionary_plots(result: NetworkDictionary) -> Figures:
     limit = 4 * float(np.abs(result.exact).max())
     figure.update_yaxes(range=[-limit, limit])
     cases = [f"{system}, {route}" for system in result.systems for route in result.routes]
-    rights = [bool(right) for right in result.right.ravel()]
+    rights = [bool(is_true) for is_true in result.right.ravel()]
     rows = list(zip(cases, result.laws, rights, strict=True))
     return figure, law_table(rows)
 

@@ -185,5 +185,5 @@ def _rows(result: PdeDiscovery) -> list[tuple[str, str, bool]]:
         for form in result.forms
         for level in result.noise
     ]
-    rights = [bool(right) for right in result.right.ravel()]
+    rights = [bool(is_true) for is_true in result.right.ravel()]
     return list(zip(cases, result.laws, rights, strict=True))

@@ -169,7 +169,7 @@ def exponential_steps(
     # Source: Cox and Matthews (2002); Kassam and Trefethen (2005) for the contour.
     step = float(times[1] - times[0]) / steps
     full_step, half_step = np.exp(step * linear), np.exp(step * linear / 2)
-    phi_inner, phi_first, phi_middle, phi_last = (step * part for part in _phi(step * linear))
+    phi_inner, phi_first, phi_middle, phi_last = (step * weight for weight in _phi(step * linear))
     inverse_fft = np.fft.ifftn if np.iscomplexobj(start) else lambda v: np.fft.ifftn(v).real
     hat = np.fft.fftn(start)
     states = [start]

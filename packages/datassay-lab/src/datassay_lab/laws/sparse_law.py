@@ -79,7 +79,7 @@ def add_noise(solution: Solution, noise: float, seed: int) -> Solution:
 def weak_form(
     law: KnownLaw, versions: Sequence[Solution], n_windows: int, seed: int
 ) -> list[Dictionary]:
-    """Integrate terms against smooth bumps; integration by parts differentiates the bumps."""
+    """Build dictionaries of terms integrated against smooth bumps, which get the derivatives."""
     # law: the law whose dictionary is built. versions: its solutions on one grid: without noise,
     # with noise. n_windows: random windows in space and time, one equation each.
     # Source: Messenger and Bortz (2021); PySINDy's WeakPDELibrary.
@@ -141,7 +141,7 @@ def difference_form(law: KnownLaw, solution: Solution) -> Dictionary:
 def sparsest(
     terms: Float[np.ndarray, "s p"], target: Float[np.ndarray, " s"], weight: float
 ) -> Float[np.ndarray, " p"]:
-    """Minimise ‖y − Dα‖₂ / ‖y‖₂ + weight · ‖α‖₀ over the solutions of thresholded least squares."""
+    """Find the least ‖y − Dα‖₂ / ‖y‖₂ + weight · ‖α‖₀ among thresholded least-squares fits."""
     # Source: S2 class 5, "Dictionary approach", without a weight before ‖α‖₀; Brunton, Proctor
     # and Kutz (2016) for sequentially thresholded least squares (PySINDy's STLSQ).
     import pysindy as ps
@@ -247,7 +247,7 @@ def error_bars(
 
 
 def field_picture(values: Float[np.ndarray, "n m"], size: int) -> Float[np.ndarray, "h w"]:
-    """Thin a field to size x size places and scale it to ±1."""
+    """Reduce a field to size x size places and scale it to ±1."""
     # size: rows and columns of the picture.
     rows, columns = (np.linspace(0, n - 1, size).astype(int) for n in values.shape)
     return values[np.ix_(rows, columns)] / np.abs(values).max()

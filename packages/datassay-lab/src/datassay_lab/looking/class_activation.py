@@ -90,10 +90,10 @@ def class_activation(
     with seeded(seed):
         untrained = _network()
     maps, answers, error = _maps(model, images[test_rows])
-    others, guesses, _ = _maps(shallow, images[test_rows])
-    all_maps = (maps, _maps(untrained, images[test_rows])[0], others)
+    shallow_maps, guesses, _ = _maps(shallow, images[test_rows])
+    all_maps = (maps, _maps(untrained, images[test_rows])[0], shallow_maps)
     shares = [_share_inside(m, boxes[test_rows]) for m in all_maps]
-    pairs = zip(maps.reshape(TESTED, -1), others.reshape(TESTED, -1), strict=True)
+    pairs = zip(maps.reshape(TESTED, -1), shallow_maps.reshape(TESTED, -1), strict=True)
     return ClassActivation(
         shares[0], shares[1], shares[2], float((guesses == labels[test_rows]).mean()),
         float(np.mean([np.corrcoef(a, b)[0, 1] for a, b in pairs])), (DIGIT / canvas) ** 2, error,

@@ -53,7 +53,7 @@ def adversarial_training(
     seed: int = 0,
     progress: Progress = silent,
 ) -> AdversarialTraining:
-    """Tell even from odd digits, trained on inputs that each step makes worse.
+    """Train classifiers of even and odd digits on inputs that each step makes worse.
 
     x′ = x + ε sign(∂ℓ/∂x);   linear unit: ℓ(x′) = log(1 + exp(−y (wᵀx + b) + ε ‖w‖₁))
 

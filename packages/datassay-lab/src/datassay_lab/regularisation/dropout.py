@@ -97,7 +97,7 @@ def dropout(
         weights = _train(x, labels, [2, *[width] * layers, CLASSES], keep, train_steps, generator)
         ensembles.append(_ensemble(weights, x[:ROWS], keep, scale_weights))
         progress("networks with dropout", layers, depth)
-    geometric, arithmetic, scaled = (np.stack(part) for part in zip(*ensembles, strict=True))
+    geometric, arithmetic, scaled = (np.stack(arrays) for arrays in zip(*ensembles, strict=True))
     depths = np.arange(1.0, depth + 1)
     return Dropout(
         depths,

@@ -59,7 +59,7 @@ def normalization(
     seed: int = 0,
     progress: Progress = silent,
 ) -> Normalization:
-    """Descend least-squares losses of the same data, raw and normalised.
+    """Run descent on least-squares losses of the same data, raw and normalised.
 
     k = log(1 / tolerance) / log((κ + 1) / (κ − 1)) ≈ (κ / 2) log(1 / tolerance)
 

@@ -43,7 +43,7 @@ def weight_decay(
     seed: int = 0,
     progress: Progress = silent,
 ) -> WeightDecay:
-    """Descend a least-squares loss with and without the penalty (α/2)‖w‖².
+    """Run descent on a least-squares loss with and without the penalty (α/2)‖w‖².
 
     J(w) = (1/2n) Σ (y_i − xᵢᵀw)²,  H = XᵀX / n = Q Λ Qᵀ,  w̃ = Q (Λ + α)⁻¹ Λ Qᵀ w*
     and by proximal descent with α ‖w‖₁, at whose minimum −∇J is in α ∂‖w‖₁

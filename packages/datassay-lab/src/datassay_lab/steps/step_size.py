@@ -55,7 +55,7 @@ def step_size(
     seed: int = 0,
     progress: Progress = silent,
 ) -> StepSize:
-    """Descend a quadratic loss whose gradient has noise, with five schedules and nine step sizes.
+    """Run descent with noisy gradients on a quadratic loss, by five schedules and nine steps.
 
     w ← w − ε_t (H (w − w*) + σ ξ),  ξ ~ N(0, 1):  floor ½ Σ ε σ² / (2 − ε λ_i)
 

@@ -74,14 +74,14 @@ def augmented_gradient(
         augmented = x[:, orders[members]].reshape(-1, x.shape[1])
         signs = np.repeat(y, len(members))
         gradient = _gradient(w, v, augmented, signs)
-        after = (_gradient(w[:, order], v, augmented, signs) for order in orders)
-        pairs = zip(after, orders, strict=True)
+        moved = (_gradient(w[:, order], v, augmented, signs) for order in orders)
+        pairs = zip(moved, orders, strict=True)
         return np.array([relative_error(g, gradient[:, order]) for g, order in pairs])
 
     n_members, by_count = len(orders), []
     random_members = rng.permutation(n_members)
     n_used = max(1, round(share * n_members))
-    counts = sorted({max(1, round(n_used * part)) for part in PARTS})
+    counts = sorted({max(1, round(n_used * fraction)) for fraction in PARTS})
     for count in track(counts, progress, "parts of the orbit"):
         by_count.append(errors(random_members[:count]))
     half = errors(random_members[: n_members // 2])

@@ -48,7 +48,7 @@ def symmetric_weights(
     seed: int = 0,
     progress: Progress = silent,
 ) -> SymmetricWeights:
-    """Descend one hidden layer on digits and their orbits, full batches.
+    """Train one hidden layer on digits and their orbits by full-batch descent.
 
     gW₀ = W₀ for all g  ⇒  gW_T = W_T,   W_T = W₀ − γ Σ_{k=0}^{T−1} ∇L(W_k)
 
