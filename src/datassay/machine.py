@@ -26,7 +26,7 @@ TOO_LARGE = (
 )
 
 
-def held_bytes() -> float:
+def resident_bytes() -> float:
     """Return this process's resident memory in bytes, or its peak where only that is known."""
     status = Path("/proc/self/status")
     if status.exists():

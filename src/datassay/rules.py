@@ -45,7 +45,7 @@ def require(
     """Raise an error in the sentence that all rules share, unless `holds`.
 
     Args:
-        holds: whether it does.
+        holds: whether the rule holds.
         name: of the argument.
         rule: what follows "must", as in "be below 1".
         got: what was given, or words about it; shown as it prints.

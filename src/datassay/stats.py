@@ -182,7 +182,7 @@ def paired(
         by_seed = max(by_seed, float(share @ base_variance))
         n_seeds = sum(len(scores) - 1 for scores in base)
     within_part = max(by_seed, by_sample, by_seed + by_sample - float(share @ residual))
-    between = _between(parts, seed + sample - residual, is_searched)
+    between = _part_variance(parts, seed + sample - residual, is_searched)
     total = within_part + between
     if not total > 0:
         return interval(mean, 0.0)
@@ -218,7 +218,7 @@ def _variances(part: Float[np.ndarray, "R m"]) -> tuple[float, float, float]:
     return float(seeds.var(ddof=1)) / n_seeds, error / (m * n_seeds), float(samples.var(ddof=1)) / m
 
 
-def _between(
+def _part_variance(
     parts: Sequence[np.ndarray], variances: Float[np.ndarray, " F"], is_searched: bool
 ) -> float:
     """Return τ² (1 + 1/F) of F parts; 0 for one part, and if a χ² test finds no variance."""

@@ -16,7 +16,7 @@ from datassay.errors import DataError, SettingError
 from datassay.estimators.validation import validate_classes, validate_xy
 
 
-def _inner_has(name: str) -> Any:
+def _estimator_has(name: str) -> Any:
     def check(self: _LocalVariance) -> bool:
         inner = getattr(self, "estimator_", self.estimator)
         inner = self._default() if inner is None else inner
@@ -125,7 +125,7 @@ class LocalVarianceClassifier(ClassifierMixin, _LocalVariance):
         self._fit(X, self.classes_[label], label, sample_weight)
         return self
 
-    @available_if(_inner_has("predict_proba"))
+    @available_if(_estimator_has("predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the inner estimator's probability of each class.
 
@@ -138,7 +138,7 @@ class LocalVarianceClassifier(ClassifierMixin, _LocalVariance):
         check_is_fitted(self)
         return self.estimator_.predict_proba(validate_xy(self, X, reset=False))
 
-    @available_if(_inner_has("decision_function"))
+    @available_if(_estimator_has("decision_function"))
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the inner estimator's decision values.
 

@@ -116,7 +116,7 @@ class Purifier(BaseEstimator):
 
 
 def _sample_set(X: np.ndarray, y: np.ndarray) -> SampleSet:
-    """Return classes if y is few whole numbers or strings, else a regression of scaled targets."""
+    """Return samples: classes if y holds strings or few whole numbers, else scaled targets."""
     x = X.astype(np.float64)
     ids = np.arange(len(x))
     if type_of_target(y) == "continuous":

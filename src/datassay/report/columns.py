@@ -27,10 +27,10 @@ def columns_line(columns: Sequence[Column]) -> str:
         if c.read_as in roles[:3]
     ]
     missing = [c for c in columns if c.missing]
-    parts += [f"{count(len(missing), 'column')} with missing values"] * bool(missing)
+    parts += [f"{count(len(missing), 'column')} with missing values"] if missing else []
     notes = [f"{c.name}: {c.read_as}, {c.note}" for c in columns if c.note]
-    unlisted = [f"{len(notes) - SHOWN:,} more with a note"] * (len(notes) > SHOWN)
-    return ". ".join([", ".join(parts)] * bool(parts) + notes[:SHOWN] + unlisted)
+    unlisted = [f"{len(notes) - SHOWN:,} more with a note"] if len(notes) > SHOWN else []
+    return ". ".join(filter(None, [", ".join(parts), *notes[:SHOWN], *unlisted]))
 
 
 def columns_section(columns: Sequence[Column]) -> tuple[Section, ...]:
@@ -44,7 +44,7 @@ def columns_section(columns: Sequence[Column]) -> tuple[Section, ...]:
         read_as = f"target, {_classes(c)}" if c.read_as == "target" else c.read_as + values
         outcome = "; ".join(text for text in (c.treatment, c.note) if text)
         rows.append(Row(c.name, (read_as, f"{c.missing:,}" if c.missing else "", outcome)))
-    note = f"{len(columns) - MOST_ROWS:,} more are in summary.json." * (len(columns) > MOST_ROWS)
+    note = f"{len(columns) - MOST_ROWS:,} more are in summary.json." if columns[MOST_ROWS:] else ""
     head = ("column", "kind", "missing", "what became of it, and why")
     table = Table("How each column was read", head, tuple(rows), note=note, prose=True)
     return (Section("columns", "Columns", "How the columns were read", (table,)),)

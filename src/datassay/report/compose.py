@@ -214,8 +214,8 @@ class _Reader:
             text = " ".join(line.strip() for line in meaning).removeprefix(":").strip()
             self._fields["method"] += ((self._reveal(term.strip()), self._reveal(text)),)
         elif group[0].startswith("[["):
-            calls = [self._parts(line.strip("[] ")) for line in group]
-            blocks = [block for arguments in calls for block in self._blocks_named(*arguments)]
+            directives = [self._parts(line.strip("[] ")) for line in group]
+            blocks = [block for arguments in directives for block in self._blocks_named(*arguments)]
             pair = tuple(block for block in blocks if isinstance(block, Figure | Table))
             self._add(*((Pair(pair),) if len(pair) == len(blocks) > 1 else blocks))
         elif group[0].startswith("> "):

@@ -121,8 +121,8 @@ def escape_with_code(text: str) -> Any:
 def tag(advice: Advice) -> str:
     """Return the line above a piece of advice: how urgent it is, and what it is about."""
     if advice.kind == "contest":
-        better = " · a baseline did better" * (advice.severity != "fine")
-        return f"Comparison with baselines{better}"
+        lost = advice.severity != "fine"
+        return "Comparison with baselines" + (" · a baseline did better" if lost else "")
     return f"{advice.severity.capitalize()} · {advice.kind}"
 
 

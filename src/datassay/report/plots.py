@@ -195,5 +195,5 @@ def _hover_of(hover: str, name: str) -> dict[str, Any]:
     """Return what a hover says, with the name behind it unless `hover` places it itself."""
     if not hover:
         return {"hoverinfo": "skip"}
-    box = "" if "<extra>" in hover else LEGEND if name else "<extra></extra>"
-    return {"hovertemplate": hover + box}
+    box = LEGEND if name else "<extra></extra>"
+    return {"hovertemplate": hover if "<extra>" in hover else hover + box}

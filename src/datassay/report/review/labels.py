@@ -45,7 +45,7 @@ class Reviewed:
         is_log = bool(self.inputs.get("log_target"))  # nobody types logarithms
         return "number" if self.samples.y.ndim == 1 and not is_log else ""
 
-    def alike(self, positions: Int[np.ndarray, " m"]) -> Alike | None:
+    def most_alike(self, positions: Int[np.ndarray, " m"]) -> Alike | None:
         """Return the samples most like those at `positions`; None where that is not known."""
         if self.coordinates is None:
             return None

@@ -60,8 +60,8 @@ class Showcase:
         self, positions: Int[np.ndarray, " m"], large: int, small: int
     ) -> list[dict[str, Any]]:
         """Draw each sample large, with small drawings of the samples that are like it."""
-        alike = self._reviewed.alike(positions)
-        groups = [self._groups(alike, row, int(i)) for row, i in enumerate(positions)]
+        neighbours = self._reviewed.most_alike(positions)
+        groups = [self._groups(neighbours, row, int(i)) for row, i in enumerate(positions)]
         members = sorted({j for lists in groups for _, indices, _ in lists for j in indices})
         pictures = dict(zip(members, self.pictures(np.array(members, int), small), strict=True))
 
@@ -75,7 +75,7 @@ class Showcase:
         ]
 
     def _groups(
-        self, alike: Alike | None, row: int, i: int
+        self, neighbours: Alike | None, row: int, i: int
     ) -> list[tuple[str, list[int], list[float | None]]]:
         """Return (heading, positions, distances) of the groups like one sample."""
         reviewed = self._reviewed
@@ -83,14 +83,14 @@ class Showcase:
         if near_duplicates := reviewed.near_duplicates.get(i):
             distances: list[float | None] = [None] * len(near_duplicates)
             groups.append(("Equal or nearly equal", list(near_duplicates), distances))
-        if alike is None:
+        if neighbours is None:
             return groups
         is_relabel = names and reviewed.suggested[i] != reviewed.samples.y[i]
-        for side, nearest in enumerate(alike.nearest[row]):
+        for side, nearest in enumerate(neighbours.nearest[row]):
             members = [j for j in nearest.tolist() if j >= 0]
-            distances = alike.distance[row, side, : len(members)].tolist()
+            distances = neighbours.distance[row, side, : len(members)].tolist()
             heading = "Most alike"
-            if len(alike.nearest[row]) == len(SIDES):
+            if len(neighbours.nearest[row]) == len(SIDES):
                 label = reviewed.samples.y[i] if side == 0 else reviewed.suggested[i]
                 has_label = side == 0 or is_relabel
                 heading += f", labelled {names[int(label)]}" if has_label else ", others"

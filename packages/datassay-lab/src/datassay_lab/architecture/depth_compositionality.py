@@ -139,7 +139,9 @@ def _deep(slope: float, k: int) -> nn.Module:
     tent, half = [slope, -2 * slope], [0.0, -0.5]
     layers: list[nn.Module] = []
     for index in range(k + 1):
-        rows = [[1.0], [1.0]] if index == 0 else [tent, tent] if index < k else [tent]
+        rows = [tent, tent] if index < k else [tent]
+        if index == 0:
+            rows = [[1.0], [1.0]]
         dense = nn.utils.skip_init(nn.Linear, len(rows[0]), len(rows), dtype=torch.float64)
         with torch.no_grad():
             dense.get_parameter("weight").copy_(torch.tensor(rows))

@@ -137,20 +137,20 @@ def _noisy_fits(
 def _network_terms(
     rng: np.random.Generator, width: int, sigma: Float[np.ndarray, " s"]
 ) -> tuple[Float[np.ndarray, " s"], Float[np.ndarray, " s"], Float[np.ndarray, " s"]]:
-    """Return the error's rise under noise, its slope term, and both second-order terms."""
+    """Return, for each σ, the error's rise, its slope term, and slope and curvature terms."""
     inner, bias = rng.normal(size=(2, width)), rng.normal(size=width)
     outer = rng.normal(size=width) / np.sqrt(width)
     x, residual = rng.normal(size=(200, 2)), 0.3 * rng.normal(size=200)
     hidden = np.tanh(x @ inner + bias)
-    t = hidden @ outer + residual  # the network is the best fit of its targets, as after training
+    targets = hidden @ outer + residual  # the network is the targets' best fit, as after training
     slope = (outer * (1 - hidden**2)) @ inner.T  # [n, 2]
-    bend = (-2 * outer * hidden * (1 - hidden**2)) @ (inner**2).sum(0)  # Laplacian, [n]
+    laplacian = (-2 * outer * hidden * (1 - hidden**2)) @ (inner**2).sum(0)  # Laplacian, [n]
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
     pairs = np.stack(np.meshgrid(nodes, nodes), -1).reshape(-1, 2)
     shares = np.outer(weights, weights).ravel() / weights.sum() ** 2
     rise = []
     for s in sigma:
-        errors = np.tanh((x[:, None] + s * pairs) @ inner + bias) @ outer - t[:, None]
+        errors = np.tanh((x[:, None] + s * pairs) @ inner + bias) @ outer - targets[:, None]
         rise.append((errors**2 @ shares - residual**2).mean())
     slopes = sigma**2 * (slope**2).sum(1).mean()
-    return np.array(rise), slopes, slopes + sigma**2 * (-residual * bend).mean()
+    return np.array(rise), slopes, slopes + sigma**2 * (-residual * laplacian).mean()

@@ -45,7 +45,7 @@ from datassay.commands.run.steps.settings import (
 )
 from datassay.complexity.more_samples import SHARES
 from datassay.data.samples import SampleSet
-from datassay.machine import available_memory, held_bytes
+from datassay.machine import available_memory, resident_bytes
 from datassay.models.build import build_model
 from datassay.plan import PlanStep, time_call
 from datassay.report.wording import count
@@ -95,7 +95,7 @@ class Plan:
 def plan(train: SampleSet, val: SampleSet | None, settings: RunSettings) -> Plan:
     """What a run would do: its steps, memory, and seconds good to a factor of about two."""
     check_settings(settings, len(train))
-    program = held_bytes() + LOADED_BYTES
+    program = resident_bytes() + LOADED_BYTES
     settings = with_network(settings, train)
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
     kept = None if settings.store is None else inside(settings.store, FEATURES)
