@@ -30,7 +30,7 @@ def columns_line(columns: Sequence[Column]) -> str:
     parts += [f"{count(len(missing), 'column')} with missing values"] if missing else []
     notes = [f"{c.name}: {c.read_as}, {c.note}" for c in columns if c.note]
     unlisted = [f"{len(notes) - SHOWN:,} more with a note"] if len(notes) > SHOWN else []
-    return ". ".join(filter(None, [", ".join(parts), *notes[:SHOWN], *unlisted]))
+    return ". ".join(text for text in [", ".join(parts), *notes[:SHOWN], *unlisted] if text)
 
 
 def columns_section(columns: Sequence[Column]) -> tuple[Section, ...]:
