@@ -256,7 +256,7 @@ def test_sums_beyond_the_memory_are_refused_before_they_are_taken(monkeypatch):
     monkeypatch.setattr(sums, "available_memory", lambda: 800.0)
     assert normal_equations(x, y, all_monomials(3, 2), precision="float64").n_samples == 60
     with pytest.raises(DataError, match="the same samples; got 60 and 7"):
-        sums.checked_samples(x, y[:7], all_monomials(3, 2))
+        sums.check_samples(x, y[:7], all_monomials(3, 2))
 
 
 def test_a_leverage_of_one_is_told():
