@@ -3,7 +3,7 @@
 import pytest
 
 from datassay import plan
-from datassay.plan import ARITHMETIC, PlanStep, added, rate
+from datassay.plan import ARITHMETIC, PlanStep, add_work, rate
 
 
 @pytest.mark.parametrize("kind", [*ARITHMETIC[:2], "thin", "small", "eigen", "values", "bytes"])
@@ -17,7 +17,7 @@ def test_a_rate_is_measured_once(kind, monkeypatch):
 
 def test_seconds_are_the_counted_operations_over_their_rates(monkeypatch):
     monkeypatch.setattr(plan, "rate", {"float64": 1e9, "values": 1e8}.__getitem__)
-    work = added({"float64": 1e9}, {"float64": 2e9, "values": 4e8}, {"eigen": 0.0}, times=2.0)
+    work = add_work({"float64": 1e9}, {"float64": 2e9, "values": 4e8}, {"eigen": 0.0}, times=2.0)
     assert work == {"float64": 6e9, "values": 8e8, "eigen": 0.0}
     step = PlanStep("a step", "of that", work=work, pilot=3.0, counted=5e8)
     assert step.seconds == 3.0 + 6.0 + 8.0

@@ -17,7 +17,7 @@ from datassay.stats import (
     VERDICTS,
     WORSE,
     Interval,
-    _between,
+    _part_variance,
     _variances,
     advice,
     costs,
@@ -187,7 +187,7 @@ def test_parts_count_as_different_from_the_five_percent_point_on(n, beyond):
     wanted = within * (chi2.ppf(0.95, n - 1) + beyond) / (n - 1)
     means *= np.sqrt(wanted / means.var(ddof=1))
     parts = [part + mean for part, mean in zip(parts, means, strict=True)]
-    assert (_between(parts, np.full(n, within), is_searched=False) > 0) == (beyond > 0)
+    assert (_part_variance(parts, np.full(n, within), is_searched=False) > 0) == (beyond > 0)
     assert paired(parts).half == pytest.approx(half_by_hand(parts))
 
 
@@ -195,5 +195,5 @@ def test_parts_that_do_not_differ_are_taken_for_different_in_one_of_twenty():
     rng, counted = np.random.default_rng(0), 0
     for _ in range(2000):
         means = rng.normal(0, 1, (5, 1, 1))
-        counted += _between(means, np.ones(5), is_searched=False) > 0
+        counted += _part_variance(means, np.ones(5), is_searched=False) > 0
     assert 0.037 < counted / 2000 < 0.063

@@ -50,26 +50,26 @@ class SettingError(DatassayError):
 
 
 def install(extra: str) -> str:
-    """The command that installs an extra, or a package that is none, as it can be typed."""
+    """Return the shell command that installs an extra, or any other package by its name."""
     return f"pip install {EXTRAS.get(extra, extra)}"
 
 
 def redacted(text: str, *, is_url: bool = False) -> str:
-    """A text that may be shown: URLs in it without user, password, query and fragment."""
+    """Return a text whose URLs have lost their user, password, query and fragment."""
     return (WHOLE_URL if is_url else URL).sub(_without_credentials, str(text))
 
 
 def printable(text: str, keep: str = "") -> str:
-    """A text of somebody else's, characters that a terminal takes as commands replaced."""
+    """Replace the control characters of a foreign text, which a terminal would obey."""
     return "".join(c if c.isprintable() or c in keep else REPLACEMENT for c in text)
 
 
 def _without_credentials(match: re.Match[str]) -> str:
-    scheme, _, rest = match[0].partition("://")
-    host = rest.split("/")[0]
+    scheme, _, address = match[0].partition("://")
+    host = address.split("/")[0]
     # A secret key may hold a slash: what follows a colon and is no port is a password.
     has_password = ":" in host and not host.rpartition(":")[2].isdigit()
-    if "@" in host or ("@" in rest and has_password):
-        rest = f"{HIDDEN}@{rest.rpartition('@')[2]}"
-    position, *query = re.split(r"([?#])", rest, maxsplit=1)
-    return f"{scheme}://{position}" + (f"{query[0]}{HIDDEN}" if query else "")
+    if "@" in host or ("@" in address and has_password):
+        address = f"{HIDDEN}@{address.rpartition('@')[2]}"
+    url_path, *query = re.split(r"([?#])", address, maxsplit=1)
+    return f"{scheme}://{url_path}" + (f"{query[0]}{HIDDEN}" if query else "")

@@ -26,8 +26,8 @@ TOO_LARGE = (
 )
 
 
-def held_bytes() -> float:
-    """Bytes of this process, resident; their peak where the system does not report them now."""
+def resident_bytes() -> float:
+    """Return this process's resident memory in bytes, or its peak where only that is known."""
     status = Path("/proc/self/status")
     if status.exists():
         for line in status.read_text().splitlines():
@@ -40,7 +40,7 @@ def held_bytes() -> float:
 
 
 def release_memory() -> None:
-    """Give memory that was freed back to the system, where the C library keeps it (glibc)."""
+    """Give freed memory back to the system, where the C library holds on to it (glibc)."""
     if sys.platform == "linux":
         import ctypes
 
@@ -50,7 +50,7 @@ def release_memory() -> None:
 
 
 def available_memory() -> float:
-    """Bytes of memory that are free; half of the physical memory where the kernel does not say."""
+    """Return the bytes of free memory; half of the physical memory if that is unknown."""
     meminfo = Path("/proc/meminfo")
     if meminfo.exists():
         for line in meminfo.read_text().splitlines():
@@ -60,35 +60,35 @@ def available_memory() -> float:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory could not be had."""
+    """Return whether an error means that memory could not be allocated."""
     return isinstance(error, MemoryError) or any(text in str(error) for text in TOO_LARGE)
 
 
 def matrix_rate(dtype: torch.dtype, size: int = 1024) -> float:
-    """Operations a second of a matrix product: the best of five timings after a warm-up call."""
+    """Return operations per second of a matrix product: the best of five timings, warm."""
     import torch  # loading data asks for free memory, and needs no torch
 
-    a = torch.ones(size, size, dtype=dtype)
-    product = torch.empty_like(a)
-    return 2 * size**3 / best_seconds(lambda: torch.matmul(a, a, out=product))
+    matrix = torch.ones(size, size, dtype=dtype)
+    product = torch.empty_like(matrix)
+    return 2 * size**3 / best_seconds(lambda: torch.matmul(matrix, matrix, out=product))
 
 
 @contextmanager
 def thread_count(number: int) -> Iterator[None]:
-    """Use so many threads, as stored chunks were computed with: others may round otherwise."""
+    """Use `number` threads, so that recomputed chunks round as the stored ones did."""
     import torch
 
-    before = torch.get_num_threads()
+    previous_number = torch.get_num_threads()
     torch.set_num_threads(number)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(previous_number)
 
 
 @contextmanager
 def threads_for(values: float) -> Iterator[None]:
-    """One thread for many products of arrays of so many values, where they are small.
+    """Use one thread while products of small arrays, of `values` entries each, are computed.
 
     Two threads on products of microseconds are slower than one, on busy cores twenty times. Large
     arrays get the threads that are set; nothing ever gets more.
@@ -100,12 +100,12 @@ def threads_for(values: float) -> Iterator[None]:
 
 
 def best_seconds(call: Callable[[], object], repeats: int = 5, warm_up: int = 1) -> float:
-    """Minimum of `repeats` timings, after `warm_up` untimed calls."""
+    """Return the shortest of `repeats` timings of a call, after `warm_up` untimed ones."""
     for _ in range(warm_up):
         call()
-    seconds = []
+    timings = []
     for _ in range(repeats):
         start = time.perf_counter()
         call()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
+        timings.append(time.perf_counter() - start)
+    return min(timings)

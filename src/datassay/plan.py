@@ -92,20 +92,20 @@ class BlockPlan(Tabular):
         return self.peak_bytes <= self.free_bytes
 
 
-def added(*works: Mapping[str, float], times: float = 1.0) -> dict[str, float]:
-    """The work of several parts together, done so many times."""
+def add_work(*works: Mapping[str, float], times: float = 1.0) -> dict[str, float]:
+    """Add up the operations of several works by kind, each work done `times` times."""
     kinds = dict.fromkeys(kind for work in works for kind in work)
     return {kind: times * sum(work.get(kind, 0.0) for work in works) for kind in kinds}
 
 
 def seconds_of(work: Mapping[str, float]) -> float:
-    """Seconds of counted operations, by kind, at the rates of this machine."""
+    """Return how long counted operations take at this machine's rate for each kind."""
     return sum(operations / rate(kind) for kind, operations in work.items() if operations)
 
 
 @cache
 def rate(kind: str) -> float:
-    """Operations a second of one kind on this machine, by pilot batches, once a process.
+    """Measure this machine's operations per second of one kind, once per process.
 
     Args:
         kind: "float64", "float32" or "bfloat16": products of large matrices; "thin": of a large
@@ -122,69 +122,69 @@ def rate(kind: str) -> float:
 
         return matrix_rate(getattr(torch, kind))
     operations, call = _PILOTS[kind]()
-    slow = kind == "starts"
-    return operations / best_seconds(call, 1 if slow else 5, warm_up=not slow)
+    is_slow = kind == "starts"
+    return operations / best_seconds(call, 1 if is_slow else 5, warm_up=not is_slow)
 
 
-def _starts() -> tuple[float, Callable[[], Any]]:
+def _pilot_start() -> tuple[float, Callable[[], Any]]:
     return 1.0, partial(subprocess.run, [sys.executable, "-c", "import torch"], check=True)
 
 
-def _thin() -> tuple[float, Callable[[], Any]]:
+def _pilot_thin() -> tuple[float, Callable[[], Any]]:
     import torch
 
     matrix, columns = (torch.ones(2048, width, dtype=torch.float64) for width in (2048, 16))
     return 2.0 * 2048**2 * 16, lambda: matrix @ columns
 
 
-def _small() -> tuple[float, Callable[[], Any]]:
+def _pilot_small() -> tuple[float, Callable[[], Any]]:
     import torch
 
-    many = torch.ones(4096, 4, 4, dtype=torch.float64)
-    return 2.0 * 4096 * 4**3, lambda: many @ many
+    matrices = torch.ones(4096, 4, 4, dtype=torch.float64)
+    return 2.0 * 4096 * 4**3, lambda: matrices @ matrices
 
 
-def _eigen() -> tuple[float, Callable[[], Any]]:
+def _pilot_eigen() -> tuple[float, Callable[[], Any]]:
     import torch
 
-    drawn = torch.rand(384, 384, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    return EIGEN_WORK * 384**3, lambda: torch.linalg.eigh(drawn + drawn.T)
+    matrix = torch.rand(384, 384, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    return EIGEN_WORK * 384**3, lambda: torch.linalg.eigh(matrix + matrix.T)
 
 
-def _values() -> tuple[float, Callable[[], Any]]:
+def _pilot_pass() -> tuple[float, Callable[[], Any]]:
     import torch
 
     values = torch.ones(2**20, dtype=torch.float64)
     return 2.0**20, values.exp
 
 
-def _calls() -> tuple[float, Callable[[], Any]]:
+def _pilot_gradient() -> tuple[float, Callable[[], Any]]:
     import torch
 
-    few = torch.ones(8, requires_grad=True)
-    return 1.0, lambda: few.square().sum().backward()
+    values = torch.ones(8, requires_grad=True)
+    return 1.0, lambda: values.square().sum().backward()
 
 
-def _bytes() -> tuple[float, Callable[[], Any]]:
+def _pilot_digest() -> tuple[float, Callable[[], Any]]:
     content = bytes(2**22)
 
-    def written() -> None:
+    def write_and_digest() -> None:
         with tempfile.TemporaryFile() as file:
             file.write(content)
             file.seek(0)
             hashlib.sha256(file.read())
 
-    return float(len(content)), written
+    return float(len(content)), write_and_digest
 
 
 _PILOTS = {
-    "thin": _thin, "small": _small, "eigen": _eigen, "values": _values, "calls": _calls,
-    "bytes": _bytes, "starts": _starts,
+    "thin": _pilot_thin, "small": _pilot_small, "eigen": _pilot_eigen, "values": _pilot_pass,
+    "calls": _pilot_gradient, "bytes": _pilot_digest, "starts": _pilot_start,
 }  # fmt: skip
 
 
-def timed(call: Callable[[], Any], size: int = 1) -> tuple[float, Any]:
-    """Seconds that a pilot batch takes for each of its samples, and what it gives."""
+def time_call(call: Callable[[], Any], size: int = 1) -> tuple[float, Any]:
+    """Run a pilot batch; return the seconds per sample that it took and its outcome."""
     started = time.perf_counter()
     outcome = call()
     return (time.perf_counter() - started) / size, outcome

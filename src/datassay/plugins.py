@@ -15,28 +15,28 @@ from datassay.errors import SettingError
 
 
 def plugin_names(group: str) -> list[str]:
-    """Names of what installed distributions add to a group, without loading it."""
+    """Return the names that installed distributions add to a group, without loading them."""
     return sorted(point.name for point in entry_points(group=f"datassay.{group}"))
 
 
 @cache
 def plugins(group: str) -> dict[str, Any]:
-    """What installed distributions add to a group, loaded when it is first asked for."""
-    loaded = {}
-    for point in sorted(entry_points(group=f"datassay.{group}"), key=lambda one: one.name):
+    """Load what installed distributions add to a group, by name, once per process."""
+    plugin_by_name = {}
+    for point in sorted(entry_points(group=f"datassay.{group}"), key=lambda entry: entry.name):
         try:
-            loaded[point.name] = point.load()
+            plugin_by_name[point.name] = point.load()
         except Exception as error:
             source = "another package" if point.dist is None else point.dist.name
             raise SettingError(
                 f"{source} adds {point.name!r} to datassay's {group}, but {point.value} cannot be "
                 f"imported: {error}. Update or uninstall {source}."
             ) from error
-    return loaded
+    return plugin_by_name
 
 
 def checked_plugins(group: str, kind: type, taken: Iterable[str]) -> list[Any]:
-    """What installed distributions add to a group: each of its kind, with a name of its own.
+    """Load a group's plugins; raise if one has the wrong type or a name already in use.
 
     Args:
         group: as in `plugins`.
@@ -50,21 +50,21 @@ def checked_plugins(group: str, kind: type, taken: Iterable[str]) -> list[Any]:
         SettingError: one is of another type, or has a name of ours or of an earlier one.
     """
     names, remedy = set(taken), "Update or uninstall the package that adds it."
-    for entry, one in plugins(group).items():
-        where = f"the entry point {entry} of datassay.{group}"
-        if not isinstance(one, kind):
-            named = type(one).__name__
+    for entry, plugin in plugins(group).items():
+        location = f"the entry point {entry} of datassay.{group}"
+        if not isinstance(plugin, kind):
+            type_name = type(plugin).__name__
             raise SettingError(
-                f"{where} must name {_a(kind.__name__)}; it names a {named}. {remedy}"
+                f"{location} must name {_with_a(kind.__name__)}; it names a {type_name}. {remedy}"
             )
-        if one.name in names:
+        if plugin.name in names:
             raise SettingError(
-                f"{_a(group[:-1])} must have a name of its own; {where} adds another {one.name}. "
-                f"{remedy}"
+                f"{_with_a(group[:-1])} must have a name of its own; {location} adds another "
+                f"{plugin.name}. {remedy}"
             )
-        names.add(one.name)
+        names.add(plugin.name)
     return list(plugins(group).values())
 
 
-def _a(word: str) -> str:
+def _with_a(word: str) -> str:
     return f"{'an' if word[0] in 'aeiouAEIOU' else 'a'} {word}"

@@ -17,7 +17,7 @@ def silent(step: str, done: int, total: int) -> None:
 
 
 def part_of(progress: Progress, step: str, before: int, total: int) -> Progress:
-    """Callback for one part of a longer step."""
+    """Return a callback for one part of a longer step, whose counts begin at `before`."""
     return lambda _step, done, _total: progress(step, before + done, total)
 
 
@@ -39,16 +39,16 @@ def until(end: float) -> Iterator[None]:
 
 
 def check_time(*_: object) -> None:
-    """Stop where the time is over; may be passed as a progress callback."""
+    """Raise `OutOfTime` once the time set by `until` is over; may serve as a callback."""
     if time.perf_counter() > _END.get():
         raise OutOfTime
 
 
 def in_time(progress: Progress) -> Progress:
-    """The same callback, which stops where the time is over."""
+    """Return the same callback, which also raises `OutOfTime` once the time is over."""
 
-    def both(step: str, done: int, total: int) -> None:
+    def report_in_time(step: str, done: int, total: int) -> None:
         check_time()
         progress(step, done, total)
 
-    return both
+    return report_in_time

@@ -37,7 +37,7 @@ class Meaning:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    about: Meaning
+    meaning: Meaning
     name: str
     joint: str | None
     values: Callable[[Any], Any] | None
@@ -54,7 +54,7 @@ def column(
     values: Callable[[Any], Any] | None = None,
     default: Any = MISSING,
 ) -> Any:
-    """Declare that a field of a result is a column of its table, in the order of the fields.
+    """Define that a field of a result is a column of its table, in the order of the fields.
 
     Args:
         meaning: what it holds, in words.
@@ -69,59 +69,59 @@ def column(
     Returns:
         The dataclass field; its metadata holds the declaration.
     """
-    about = Meaning(meaning, unit, sign, digits)
-    return field(default=default, metadata={"column": _Column(about, name, joint, values)})
+    column_meaning = Meaning(meaning, unit, sign, digits)
+    return field(default=default, metadata={"column": _Column(column_meaning, name, joint, values)})
 
 
 def sample_ids() -> Any:
-    """The field `ids` of a result with a row per sample: its table's first column, `id`."""
+    """Define the field `ids` of a result with a row per sample: its first column, `id`."""
     return column("the sample's id", name="id")
 
 
-def columns_of(of: Any, *, joint: bool = False) -> dict[str, Meaning]:
-    """What the columns of a result hold."""
-    return {name: one.metadata["column"].about for name, one in _declared(of, joint).items()}
+def columns_of(source: Any, *, joint: bool = False) -> dict[str, Meaning]:
+    """Return what each column of a result's table holds, by the column's name."""
+    return {name: f.metadata["column"].meaning for name, f in _column_fields(source, joint).items()}
 
 
 def table_of(*results: Any, joint: bool = False) -> pa.Table:
-    """The declared columns of some results of the same rows, side by side."""
+    """Combine the declared columns of results that share their rows into one table."""
     columns: dict[str, Any] = {}
-    about: dict[str, Meaning] = {}
-    for one in results:
-        for name, declared in _declared(one, joint).items():
+    meanings: dict[str, Meaning] = {}
+    for source in results:
+        for name, declared in _column_fields(source, joint).items():
             if name not in columns:
-                made = declared.metadata["column"].values
-                values = getattr(one, declared.name) if made is None else made(one)
+                convert = declared.metadata["column"].values
+                values = getattr(source, declared.name) if convert is None else convert(source)
                 columns[name] = values.tolist() if getattr(values, "ndim", 1) > 1 else values
-        about = columns_of(one, joint=joint) | about
-    return with_meanings(pa.table(columns), about)
+        meanings = columns_of(source, joint=joint) | meanings
+    return with_meanings(pa.table(columns), meanings)
 
 
-def _declared(of: Any, joint: bool) -> dict[str, Field]:
-    """Name of the column → its field; the ids come first."""
-    columns, all_of = {}, fields(of) if hasattr(of, "__dataclass_fields__") else ()
-    for one in sorted(all_of, key=lambda field: field.name != "ids"):
-        declared = one.metadata.get("column")
+def _column_fields(source: Any, joint: bool) -> dict[str, Field]:
+    """Return the fields of a result that are columns, by column name, `ids` first."""
+    columns, candidates = {}, fields(source) if hasattr(source, "__dataclass_fields__") else ()
+    for f in sorted(candidates, key=lambda candidate: candidate.name != "ids"):
+        declared = f.metadata.get("column")
         if declared is not None and not (joint and declared.joint == ""):
-            columns[(joint and declared.joint) or declared.name or one.name] = one
+            columns[(joint and declared.joint) or declared.name or f.name] = f
     return columns
 
 
 def with_meanings(table: pa.Table, meanings: Mapping[str, Meaning]) -> pa.Table:
-    """The same table; the fields that are named say in their metadata what they hold."""
+    """Return the table with what the named columns hold written into their metadata."""
     schema = []
-    for one in table.schema:
-        about = meanings.get(one.name)
-        metadata = {key: getattr(about, key, "") for key in ("meaning", "unit", "sign")}
+    for entry in table.schema:
+        meaning = meanings.get(entry.name)
+        metadata = {key: getattr(meaning, key, "") for key in ("meaning", "unit", "sign")}
         metadata = {key: value for key, value in metadata.items() if value}
-        metadata = {**(one.metadata or {}), **metadata}
-        schema.append(one.with_metadata(metadata) if metadata else one)
+        metadata = {**(entry.metadata or {}), **metadata}
+        schema.append(entry.with_metadata(metadata) if metadata else entry)
     return table.cast(pa.schema(schema, table.schema.metadata))
 
 
-def meaning_of(named: pa.Field) -> Meaning:
-    """What `with_meanings` said of a column; empty where it said nothing."""
-    metadata = {key.decode(): value.decode() for key, value in (named.metadata or {}).items()}
+def meaning_of(entry: pa.Field) -> Meaning:
+    """Return what `with_meanings` wrote about a column; empty where it wrote nothing."""
+    metadata = {key.decode(): value.decode() for key, value in (entry.metadata or {}).items()}
     return Meaning(*(metadata.get(key, "") for key in ("meaning", "unit", "sign")))
 
 
@@ -150,7 +150,7 @@ class Tabular(Plotted):
     __slots__ = ()
 
     def to_table(self) -> pa.Table:
-        """The columns that the result's fields declare, as an Arrow table.
+        """Return the columns that the result's fields declare, as an Arrow table.
 
         Returns:
             What each column holds, its unit and its sign are in the metadata of its field.
@@ -158,7 +158,7 @@ class Tabular(Plotted):
         return table_of(self)
 
     def to_pandas(self) -> Any:
-        """The table as a pandas frame.
+        """Return the table as a pandas frame.
 
         Returns:
             Its index is the id where the table's first column is that; so it joins a frame whose
@@ -211,14 +211,14 @@ class Tabular(Plotted):
         return read_result(cls, path)
 
     def _repr_html_(self) -> str:
-        """The first rows, for notebooks."""
+        """Return the table's first rows as HTML, for notebooks."""
         table = self.to_table()
-        first = table.slice(0, MOST_SHOWN)
-        head = "".join(f"<th>{html.escape(_cut(name))}</th>" for name in first.column_names)
-        rows = ["".join(f"<td>{_cell(v)}</td>" for v in row.values()) for row in first.to_pylist()]
+        top = table.slice(0, MOST_SHOWN)
+        head = "".join(f"<th>{html.escape(_cut(name))}</th>" for name in top.column_names)
+        rows = ["".join(f"<td>{_cell(v)}</td>" for v in row.values()) for row in top.to_pylist()]
         body = "".join(f"<tr>{row}</tr>" for row in rows)
-        more = f", the first {MOST_SHOWN} shown" if table.num_rows > MOST_SHOWN else ""
-        caption = f"{type(self).__name__}: {table.num_rows:,} rows{more}"
+        note = f", the first {MOST_SHOWN} shown" if table.num_rows > MOST_SHOWN else ""
+        caption = f"{type(self).__name__}: {table.num_rows:,} rows{note}"
         return (
             f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
             f"<tbody>{body}</tbody></table>"
@@ -237,29 +237,29 @@ def result(cls: type[T]) -> type[T]:
     Returns:
         The dataclass, with slots.
     """
-    made = dataclass(frozen=True, slots=True, eq=False, repr=False)(cls)
+    built = dataclass(frozen=True, slots=True, eq=False, repr=False)(cls)
     if "__repr__" not in vars(cls):
-        made.__repr__ = short
-    return made
+        built.__repr__ = short
+    return built
 
 
-def field_names(of: Any) -> tuple[str, ...]:
-    """Names of a result's fields, in order."""
-    return tuple(f.name for f in fields(of))
+def field_names(source: Any) -> tuple[str, ...]:
+    """Return the names of a result's fields, in order."""
+    return tuple(f.name for f in fields(source))
 
 
 def short(self: Any) -> str:
-    """One-line repr: plain values as they are, arrays as dtype and shape."""
-    shown = [f"{f.name}={_value(getattr(self, f.name))}" for f in fields(self) if f.repr]
-    return f"{type(self).__name__}({', '.join(shown)})"
+    """Return a one-line repr: plain values as they are, arrays as dtype and shape."""
+    texts = [f"{f.name}={_repr(getattr(self, f.name))}" for f in fields(self) if f.repr]
+    return f"{type(self).__name__}({', '.join(texts)})"
 
 
-def _value(value: object) -> str:
+def _repr(value: object) -> str:
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if shape is not None and dtype is not None:
         return f"{str(dtype).removeprefix('torch.')}{list(shape)}" if shape else str(value)
     if isinstance(value, dict):
-        return _cut("{" + ", ".join(f"{k!r}: {_value(v)}" for k, v in value.items()) + "}")
+        return _cut("{" + ", ".join(f"{k!r}: {_repr(v)}" for k, v in value.items()) + "}")
     if isinstance(value, tuple | list) and any(hasattr(v, "shape") for v in value):
         return f"{type(value).__name__} of {len(value)}"
     return _cut(repr(value))

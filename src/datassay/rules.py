@@ -42,10 +42,10 @@ def require(
     remedy: str = "",
     error: type[DatassayError] = SettingError,
 ) -> None:
-    """A rule of one's own, in the sentence of all others.
+    """Raise an error in the sentence that all rules share, unless `holds`.
 
     Args:
-        holds: whether it does.
+        holds: whether the rule holds.
         name: of the argument.
         rule: what follows "must", as in "be below 1".
         got: what was given, or words about it; shown as it prints.
@@ -61,68 +61,68 @@ def require(
 
 
 def positive(name: str, value: Any, *, finite: bool = False, **words: Unpack[Words]) -> None:
-    """A number above 0; infinity only where `finite` is not asked for."""
+    """Check that a number is above 0; infinity passes unless `finite` is asked for."""
     number = _number(value)
     rule = "be finite and positive" if finite else "be positive"
-    require(number > 0 and not (finite and math.isinf(number)), name, rule, _shown(value), **words)
+    require(number > 0 and not (finite and math.isinf(number)), name, rule, _show(value), **words)
 
 
 def at_least(
     name: str, value: Any, least: float, *, finite: bool = False, **words: Unpack[Words]
 ) -> None:
-    """A number from `least` on; infinity only where `finite` is not asked for."""
+    """Check that a number is at least `least`; infinity passes unless `finite` is asked for."""
     number = _number(value)
     rule = f"be at least {least:,}{' and finite' if finite else ''}"
     require(
-        number >= least and not (finite and math.isinf(number)), name, rule, _shown(value), **words
+        number >= least and not (finite and math.isinf(number)), name, rule, _show(value), **words
     )
 
 
 def whole(name: str, value: Any, least: int = 1, **words: Unpack[Words]) -> None:
-    """A whole number from `least` on, of Python or of NumPy; neither True nor 2.0."""
+    """Check for a whole number of at least `least`, Python's or NumPy's; not True, not 2.0."""
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
     rule = f"be a whole number of at least {least:,}"
-    require(is_whole and int(value) >= least, name, rule, _shown(value), **words)
+    require(is_whole and int(value) >= least, name, rule, _show(value), **words)
 
 
 def within(
     name: str, value: Any, low: float, high: float, ends: str = "[]", **words: Unpack[Words]
 ) -> None:
-    """A number between two; `ends` tells whether they belong to it, as in "[)" or "(]"."""
+    """Check that a number lies between two; `ends` is "[]", "[)", … as in interval notation."""
     number = _number(value)
-    above = number >= low if ends[0] == "[" else number > low
-    below = number <= high if ends[1] == "]" else number < high
+    is_above = number >= low if ends[0] == "[" else number > low
+    is_below = number <= high if ends[1] == "]" else number < high
     rule = f"lie in {ends[0]}{low:g}, {high:g}{ends[1]}"
-    require(above and below, name, rule, _shown(value), **words)
+    require(is_above and is_below, name, rule, _show(value), **words)
 
 
 def fraction(name: str, value: Any, ends: str = "(]", **words: Unpack[Words]) -> None:
-    """A number between 0 and 1."""
+    """Check that a number lies between 0 and 1."""
     within(name, value, 0, 1, ends, **words)
 
 
 def one_of(
     name: str, value: Any, allowed: Iterable[Any], *, also: str = "", **words: Unpack[Words]
 ) -> None:
-    """One of some names; `also` tells what else may be given, which the caller has taken out."""
+    """Check for one of some names; `also` describes further values that the caller handles."""
     names = list(allowed)
     rule = (
         " or ".join(map(repr, names)) if len(names) <= 2 else f"one of {', '.join(map(str, names))}"
     )
-    holds = any(isinstance(value, type(one)) and value == one for one in names)
-    require(holds, name, f"be {rule}{also and ', or ' + also}", _shown(value), **words)
+    holds = any(isinstance(value, type(n)) and value == n for n in names)
+    require(holds, name, f"be {rule}{also and ', or ' + also}", _show(value), **words)
 
 
 def finite(name: str, values: Any, **words: Unpack[Words]) -> None:
-    """[...] numbers, none of them NaN or infinite; an array, or what NumPy makes one of."""
+    """Check that no number of an array of any shape is NaN or infinite."""
     import numpy as np  # rules themselves cost no time to load
 
-    wrong = np.size(values) - int(np.isfinite(np.asarray(values)).sum())
-    require(not wrong, name, "be finite", f"{wrong:,} values that are not", **words)
+    n_not_finite = np.size(values) - int(np.isfinite(np.asarray(values)).sum())
+    require(not n_not_finite, name, "be finite", f"{n_not_finite:,} values that are not", **words)
 
 
 def positions(name: str, values: Any, n: int, **words: Unpack[Words]) -> None:
-    """[m] positions among `n`, whole and from 0 on."""
+    """Check [m] positions among `n` samples: whole numbers from 0 to n − 1."""
     import numpy as np
 
     array = np.asarray(values)
@@ -134,17 +134,17 @@ def positions(name: str, values: Any, n: int, **words: Unpack[Words]) -> None:
 
 
 def probabilities(name: str, values: Any, **words: Unpack[Words]) -> None:
-    """[n, k] probabilities of classes: finite, not negative, in each row with a sum of 1."""
+    """Check [n, k] class probabilities: finite, not negative, each row sums to 1."""
     import numpy as np
 
-    wrong = np.flatnonzero(~((values >= 0).all(1) & (abs(values.sum(1) - 1) <= ROUNDING)))
-    first = [f"the first at position {i}: {values[i][:5].tolist()}" for i in wrong[:1]]
-    rule, got = "be at least 0 and sum to 1 in each row", f"{len(wrong):,} rows that do not"
-    require(not len(wrong), name, rule, ", ".join([got, *first]), **words)
+    bad_rows = np.flatnonzero(~((values >= 0).all(1) & (abs(values.sum(1) - 1) <= ROUNDING)))
+    example = [f"the first at position {i}: {values[i][:5].tolist()}" for i in bad_rows[:1]]
+    rule, got = "be at least 0 and sum to 1 in each row", f"{len(bad_rows):,} rows that do not"
+    require(not len(bad_rows), name, rule, ", ".join([got, *example]), **words)
 
 
 def _number(value: Any) -> float:
-    """As a float; NaN, which holds in no comparison, for what is no number."""
+    """Return a value as a float; NaN, for which every comparison fails, if it is no number."""
     is_scalar = getattr(value, "ndim", None) == 0  # of a tensor or an array
     if isinstance(value, str) or not (isinstance(value, Real) or is_scalar):
         return math.nan
@@ -154,5 +154,5 @@ def _number(value: Any) -> float:
         return math.nan
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     return repr(value) if isinstance(value, str) else str(value)

@@ -34,35 +34,35 @@ WORDS = "UO"
 
 
 def write_result(result: Any, path: str | os.PathLike[str]) -> None:
-    """Write a result, whole or not at all."""
+    """Write a result to a file, whole or not at all."""
     folder = Path(path)
-    if folder.exists() and _saved(folder) is None:
+    if folder.exists() and _read_head(folder) is None:
         raise SettingError(
             f"path must be new or a saved result; {folder} is something else. Choose another name."
         )
     table = result.to_table()
     name = type(result).__name__
     columns = {c: table[c] for c in table.column_names}
-    kept = _Columns(table.num_rows, columns)
+    file_columns = _Columns(table.num_rows, columns)
     fields = {
-        f.name: _encoded(getattr(result, f.name), f"{name}.{f.name}", kept)
+        f.name: _encode(getattr(result, f.name), f"{name}.{f.name}", file_columns)
         for f in dataclasses.fields(result)
     }
     head = {"format": FORMAT, "datassay": version("datassay"), "class": name, "fields": fields}
-    whole = pa.table(columns).replace_schema_metadata({KEY: json.dumps(head, allow_nan=False)})
+    file_table = pa.table(columns).replace_schema_metadata({KEY: json.dumps(head, allow_nan=False)})
     try:
-        write_whole(folder, partial(pq.write_table, whole))
+        write_whole(folder, partial(pq.write_table, file_table))
     except OSError as error:
         reason = error.strerror or " ".join(str(error).split())
         raise SettingError(f"path must be writable; {folder}: {reason}.") from error
 
 
 def read_result(cls: type, path: str | os.PathLike[str]) -> Any:
-    """The result that `write_result` wrote."""
+    """Read the result of class `cls` that `write_result` wrote."""
     folder = Path(path)
     if not folder.is_file():
         raise DataError(f"path must be a saved result; there is no file {folder}. Check the path.")
-    head = _saved(folder)
+    head = _read_head(folder)
     if head is None:
         raise DataError(f"path must be a saved result; {folder} is none. save(path) writes one.")
     if head.get("class") != cls.__name__:
@@ -77,9 +77,9 @@ def read_result(cls: type, path: str | os.PathLike[str]) -> Any:
             f"{head.get('datassay')}. Load it with that one, or compute and save it again."
         )
     try:
-        with _opened(folder) as file:
+        with _open_file(folder) as file:
             table = file.read()
-        return _made(cls, head["fields"], table, _classes(cls))
+        return _build(cls, head["fields"], table, _classes(cls))
     except (
         pa.ArrowException,
         OSError,
@@ -93,17 +93,17 @@ def read_result(cls: type, path: str | os.PathLike[str]) -> Any:
         ) from error
 
 
-def _saved(path: Path) -> dict[str, Any] | None:
-    """What stands in the file's head; None where it is no saved result."""
+def _read_head(path: Path) -> dict[str, Any] | None:
+    """Return the JSON in the file's metadata; None if it is no saved result."""
     try:
-        with _opened(path) as file:
+        with _open_file(path) as file:
             head = json.loads((file.schema_arrow.metadata or {})[KEY])
     except (pa.ArrowException, OSError, ValueError, LookupError, TypeError):
         return None
     return head if isinstance(head, dict) else None
 
 
-def _opened(path: Path) -> pq.ParquetFile:
+def _open_file(path: Path) -> pq.ParquetFile:
     return pq.ParquetFile(path, thrift_string_size_limit=LIMIT, thrift_container_size_limit=LIMIT)
 
 
@@ -115,43 +115,43 @@ class _Columns:
     columns: dict[str, Any]
 
     def add(self, array: np.ndarray, name: str) -> str | None:
-        """Name of the column that holds the array; None where it has not one value per row."""
+        """Return the column that holds the array; None if it has not one value per row."""
         if array.ndim == 0 or len(array) != self.n_rows or array.size == 0:
             return None
         column = pa.array(array.reshape(-1))
         if array.ndim > 1:
             column = pa.FixedSizeListArray.from_arrays(column, array.size // len(array))
-        for known, values in self.columns.items():
+        for same_name, values in self.columns.items():
             if values.type == column.type and values.combine_chunks().equals(column):
-                return known  # NaN differs from itself: such a column stands there twice
+                return same_name  # NaN differs from itself: such a column stands there twice
         self.columns[name] = pa.chunked_array([column])
         return name
 
 
-def _encoded(value: Any, name: str, kept: _Columns) -> Any:
-    """A field as JSON values; arrays may become columns."""
+def _encode(value: Any, name: str, file_columns: _Columns) -> Any:
+    """Return a field as JSON values; an array may become a column instead."""
     if isinstance(value, torch.Tensor):
-        return {"tensor": _encoded(value.detach().cpu().numpy(), name, kept)}
+        return {"tensor": _encode(value.detach().cpu().numpy(), name, file_columns)}
     if isinstance(value, np.ndarray):
-        return _of_array(value, name, kept)
+        return _encode_array(value, name, file_columns)
     if isinstance(value, np.generic):
-        return {"scalar": _of_array(np.asarray(value), name, kept)}
+        return {"scalar": _encode_array(np.asarray(value), name, file_columns)}
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else {"float": repr(value)}
     if isinstance(value, tuple | list):
-        items = [_encoded(v, f"{name}.{i}", kept) for i, v in enumerate(value)]
+        items = [_encode(v, f"{name}.{i}", file_columns) for i, v in enumerate(value)]
         return {"tuple": items} if isinstance(value, tuple) else items
     if isinstance(value, Mapping):
         pairs = value.items()
-        return {"dict": [[_encoded(k, name, kept), _encoded(v, f"{name}.{k}", kept)]
+        return {"dict": [[_encode(k, name, file_columns), _encode(v, f"{name}.{k}", file_columns)]
                          for k, v in pairs]}  # fmt: skip
     if isinstance(value, pa.Table):
         return {"table": value.column_names}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        each = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-        encoded = {k: _encoded(v, f"{name}.{k}", kept) for k, v in each.items()}
+        members = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        encoded = {k: _encode(v, f"{name}.{k}", file_columns) for k, v in members.items()}
         return {"class": type(value).__name__, "fields": encoded}
     raise SettingError(
         f"save keeps numbers, words and arrays; {name} is a {type(value).__name__}. Keep the rows "
@@ -159,13 +159,13 @@ def _encoded(value: Any, name: str, kept: _Columns) -> Any:
     )
 
 
-def _of_array(array: np.ndarray, name: str, kept: _Columns) -> dict[str, Any]:
+def _encode_array(array: np.ndarray, name: str, file_columns: _Columns) -> dict[str, Any]:
     is_words = array.dtype.kind in WORDS and all(isinstance(v, str) for v in array.flat)
     if array.dtype.kind not in PLAIN and not is_words:
         raise SettingError(f"save keeps numbers and words; {name} holds {array.dtype}.")
     array = array.astype(array.dtype.newbyteorder("="), copy=False)  # Arrow takes no other order
     head = {"dtype": array.dtype.str, "shape": array.shape}
-    if (column := kept.add(array, name)) is not None:
+    if (column := file_columns.add(array, name)) is not None:
         return {"array": {"column": column, **head}}
     if is_words:
         return {"array": {"words": array.reshape(-1).tolist(), **head}}
@@ -173,43 +173,43 @@ def _of_array(array: np.ndarray, name: str, kept: _Columns) -> dict[str, Any]:
     return {"array": {"bytes": content, **head}}
 
 
-def _made(cls: type, fields: dict[str, Any], table: pa.Table, classes: dict[str, type]) -> Any:
-    values = {k: _decoded(v, table, classes) for k, v in fields.items()}
+def _build(cls: type, fields: dict[str, Any], table: pa.Table, classes: dict[str, type]) -> Any:
+    values = {k: _decode(v, table, classes) for k, v in fields.items()}
     return cls(**values)
 
 
-def _decoded(value: Any, table: pa.Table, classes: dict[str, type]) -> Any:
+def _decode(value: Any, table: pa.Table, classes: dict[str, type]) -> Any:
     if isinstance(value, list):
-        return [_decoded(v, table, classes) for v in value]
+        return [_decode(v, table, classes) for v in value]
     if not isinstance(value, dict):
         return value
     if "class" in value:
-        return _made(classes[value["class"]], value["fields"], table, classes)
-    ((kind, held),) = value.items()
+        return _build(classes[value["class"]], value["fields"], table, classes)
+    ((kind, content),) = value.items()
     if kind == "float":
-        return float(held)
+        return float(content)
     if kind == "table":
-        return table.select(held).replace_schema_metadata(None)
+        return table.select(content).replace_schema_metadata(None)
     if kind == "array":
-        return _array(held, table)
+        return _decode_array(content, table)
     if kind == "dict":
-        return {_decoded(k, table, classes): _decoded(v, table, classes) for k, v in held}
-    inner = _decoded(held, table, classes)
+        return {_decode(k, table, classes): _decode(v, table, classes) for k, v in content}
+    inner = _decode(content, table, classes)
     if kind == "tuple":
         return tuple(inner)
     return torch.from_numpy(np.array(inner)) if kind == "tensor" else inner[()]
 
 
-def _array(held: dict[str, Any], table: pa.Table) -> np.ndarray:
-    dtype, shape = np.dtype(held["dtype"]), tuple(held["shape"])
-    column = table[held["column"]].combine_chunks() if "column" in held else None
-    has_words = "words" in held if column is None else _holds_words(column.type)
+def _decode_array(content: dict[str, Any], table: pa.Table) -> np.ndarray:
+    dtype, shape = np.dtype(content["dtype"]), tuple(content["shape"])
+    column = table[content["column"]].combine_chunks() if "column" in content else None
+    has_words = "words" in content if column is None else _holds_words(column.type)
     if dtype.kind not in PLAIN + WORDS or has_words != (dtype.kind in WORDS):
         raise ValueError(f"an array of {dtype}")
-    if "bytes" in held:
-        flat = np.frombuffer(base64.b64decode(held["bytes"], validate=True), dtype)
+    if "bytes" in content:
+        flat = np.frombuffer(base64.b64decode(content["bytes"], validate=True), dtype)
     elif column is None:
-        flat = np.array(held["words"], dtype)
+        flat = np.array(content["words"], dtype)
     else:
         column = column.flatten() if pa.types.is_fixed_size_list(column.type) else column
         flat = column.to_numpy(zero_copy_only=False).astype(dtype)
@@ -222,17 +222,17 @@ def _holds_words(kind: pa.DataType) -> bool:
 
 
 def _classes(cls: type) -> dict[str, type]:
-    """The dataclasses that a result's fields may hold, at any depth: no file names another."""
-    results: dict[str, type] = {}
-    waiting = [cls]
-    while waiting:
-        for hint in get_type_hints(waiting.pop()).values():
+    """Return the dataclasses that a result's fields may hold, at any depth, by name."""
+    class_by_name: dict[str, type] = {}
+    unvisited = [cls]
+    while unvisited:
+        for hint in get_type_hints(unvisited.pop()).values():
             for member in _members(hint):
                 is_ours = isinstance(member, type) and dataclasses.is_dataclass(member)
-                if is_ours and member.__name__ not in results:
-                    results[member.__name__] = member
-                    waiting.append(member)
-    return results
+                if is_ours and member.__name__ not in class_by_name:
+                    class_by_name[member.__name__] = member
+                    unvisited.append(member)
+    return class_by_name
 
 
 def _members(hint: Any) -> list[Any]:

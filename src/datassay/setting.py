@@ -36,12 +36,12 @@ class Setting:
     needs: str = ""
 
     def flag(self, name: str) -> str:
-        """How an option is typed, that of the field of this name."""
+        """Return how the option of this field is typed on the command line."""
         return name.upper() if self.argument else f"--{self.name or name.replace('_', '-')}"
 
 
 def sentence_of(source: str) -> str:
-    """The first sentence that a docstring has on an argument; nothing is imported for it."""
+    """Return the first sentence of a docstring's entry on an argument, without importing."""
     module, _, path = source.partition(":")
     function, _, name = path.rpartition(".")
     spec = find_spec(module)
@@ -54,8 +54,8 @@ def sentence_of(source: str) -> str:
     is_word = re.match(r"[a-z]{2}", text) is not None  # no value, and no symbol
     sentence = re.match(r".+?\.(?= [A-Z]|$)|.+", text.replace('"', ""))
     assert sentence is not None
-    first = sentence[0][0].upper() if is_word else sentence[0][0]
-    return f"{first}{sentence[0][1:].rstrip('.')}."
+    first_letter = sentence[0][0].upper() if is_word else sentence[0][0]
+    return f"{first_letter}{sentence[0][1:].rstrip('.')}."
 
 
 def setting(
@@ -71,7 +71,7 @@ def setting(
     rule: Callable[[str, Any], object] | None = None,
     needs: str = "",
 ) -> Any:
-    """A field of a settings dataclass that is an option of a command, too.
+    """Define a field of a settings dataclass that is also a command's option.
 
     Args:
         default: the one place where it is written.
@@ -93,11 +93,11 @@ def setting(
 
 
 def default_of(cls: type, name: str) -> Any:
-    """The default of a dataclass's field; `dataclasses.MISSING` where it must be given."""
+    """Return a dataclass field's default; `dataclasses.MISSING` if it has none."""
     return next(f.default for f in dataclasses.fields(cls) if f.name == name)
 
 
 def settings_of(cls: type) -> dict[str, Setting]:
-    """Field name → setting, in the fields' order; fields without `setting` are left out."""
+    """Return a dataclass's settings by field name, in the fields' order."""
     fields = dataclasses.fields(cls)
     return {f.name: f.metadata["setting"] for f in fields if "setting" in f.metadata}

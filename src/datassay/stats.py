@@ -1,7 +1,6 @@
 """The only "better": intervals of differences, several tests at once, the verdict and its words.
 
-differences, paired over seeds and samples → Interval → verdict, alone or together with others
-(Holm)
+differences paired over seeds and samples → Interval → verdict, alone or with others (Holm)
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ class Interval:
 
 
 def interval(gain: float, error: float, freedom: float = np.inf, level: float = LEVEL) -> Interval:
-    """The interval of a difference whose standard error is known.
+    """Return the interval of a difference whose standard error is known.
 
     Args:
         gain: the difference.
@@ -91,7 +90,7 @@ def interval(gain: float, error: float, freedom: float = np.inf, level: float = 
 
 
 def mean_interval(values: Float[np.ndarray, " r"], unit: float = 0.0) -> Interval:
-    """The mean of independent differences: one per seed, or one per sample of models that stay.
+    """Return the interval of the mean of independent differences, per seed or sample.
 
     Args:
         values: r differences.
@@ -112,7 +111,7 @@ def mean_interval(values: Float[np.ndarray, " r"], unit: float = 0.0) -> Interva
 def by_groups(
     parts: Sequence[Float[np.ndarray, "r _"]], groups: Sequence[Shaped[np.ndarray, " _"] | None]
 ) -> list[Float[np.ndarray, "r _"]]:
-    """Differences of whole groups, which are independent where their samples are not.
+    """Sum differences over whole groups, which are independent where samples are not.
 
     Args:
         parts: of the samples of some held-out parts, m in all.
@@ -126,8 +125,8 @@ def by_groups(
     for part, names in zip(parts, groups, strict=True):
         group = np.arange(part.shape[1]) if names is None else np.unique(names, False, True)[1]
         sums.append(np.stack([np.bincount(group, row) for row in part]))
-    scale = sum(one.shape[1] for one in sums) / sum(one.shape[1] for one in parts)
-    return [one * scale for one in sums]
+    n_groups, n_samples = (sum(array.shape[1] for array in arrays) for arrays in (sums, parts))
+    return [group_sums * (n_groups / n_samples) for group_sums in sums]
 
 
 def paired(
@@ -138,7 +137,7 @@ def paired(
     level: float = LEVEL,
     base: Sequence[Float[np.ndarray, "_ _"]] = (),
 ) -> Interval:
-    """The mean of differences that are paired over seeds and samples, and its interval.
+    """Return the interval of a mean difference that is paired over seeds and samples.
 
     Var = Σ_f (m_f/m)² (s²_f / R_f − e²_f / (m_f R_f)) + ((Σ_j d_j² + unit) / (m + 2) − d̄²) / m
           + τ² (1 + 1/F)
@@ -154,8 +153,7 @@ def paired(
     Args:
         parts: differences of the scores, [R seeds, m samples], one array a held-out part.
         unit: squared weight of one prediction in the score, 1 for accuracy; 0: no imagined samples.
-        is_searched: whether a search found what was changed, such as blocks: another part gives
-            another.
+        is_searched: whether a search, anew on each part, found what was changed, such as blocks.
         level: of the interval, one of LOOKS where the data are looked at twice.
         base: scores of what the differences are to, by more seeds, one array per part: where they
             vary more over seeds than a few differences do, twice their variance counts, with their
@@ -168,23 +166,24 @@ def paired(
     Source: two crossed random effects, and random effects of parts by the method of moments; the
     imagined samples are those of Agresti and Min (2005) for paired proportions.
     """
-    each = np.concatenate([part.mean(0) for part in parts])
-    m, mean = len(each), float(each.mean())
+    gains = np.concatenate([part.mean(0) for part in parts])
+    m, mean = len(gains), float(gains.mean())
     if min(map(len, parts)) < 2 and len(parts) >= FEWEST_PARTS:
-        return _by_parts(parts, each, unit, is_searched, level)
+        return _by_parts(parts, gains, unit, is_searched, level)
     if m < 2 or any(min(part.shape) < 2 for part in parts):
         return interval(mean, np.inf)
     share = np.array([(part.shape[1] / m) ** 2 for part in parts])
-    seed, left, sample = np.array([_variances(part) for part in parts]).T
-    by_seed, by_sample = float(share @ seed), _by_sample(each, unit)
+    seed, residual, sample = np.array([_variances(part) for part in parts]).T
+    by_seed, by_sample = float(share @ seed), _by_sample(gains, unit)
     n_seeds = sum(len(part) - 1 for part in parts)
     if base:
         pairs = zip(base, parts, strict=True)
-        of_base = [2 * one.mean(1).var(ddof=1) / len(part) for one, part in pairs]
-        by_seed, n_seeds = max(by_seed, float(share @ of_base)), sum(len(one) - 1 for one in base)
-    within = max(by_seed, by_sample, by_seed + by_sample - float(share @ left))
-    between = _between(parts, seed + sample - left, is_searched)
-    total = within + between
+        base_variance = [2 * scores.mean(1).var(ddof=1) / len(part) for scores, part in pairs]
+        by_seed = max(by_seed, float(share @ base_variance))
+        n_seeds = sum(len(scores) - 1 for scores in base)
+    within_part = max(by_seed, by_sample, by_seed + by_sample - float(share @ residual))
+    between = _part_variance(parts, seed + sample - residual, is_searched)
+    total = within_part + between
     if not total > 0:
         return interval(mean, 0.0)
     spread = by_seed**2 / n_seeds + by_sample**2 / (m - 1) + between**2 / max(1, len(parts) - 1)
@@ -193,49 +192,50 @@ def paired(
 
 def _by_parts(
     parts: Sequence[np.ndarray],
-    each: Float[np.ndarray, " m"],
+    gains: Float[np.ndarray, " m"],
     unit: float,
     is_searched: bool,
     level: float,
 ) -> Interval:
     n, means = len(parts), np.array([part.mean() for part in parts])
     spread = float(means.var(ddof=1))
-    total = max(spread / n, _by_sample(each, unit)) + is_searched * spread * (1 + 1 / n)
-    return interval(float(each.mean()), total**0.5, n - 1, level)
+    total = max(spread / n, _by_sample(gains, unit)) + is_searched * spread * (1 + 1 / n)
+    return interval(float(gains.mean()), total**0.5, n - 1, level)
 
 
-def _by_sample(each: Float[np.ndarray, " m"], unit: float) -> float:
-    """Variance of the mean over samples, two imagined ones counted."""
-    m = len(each)
-    return max(0.0, ((each**2).sum() + unit) / (m + 2) - float(each.mean()) ** 2) / m
+def _by_sample(gains: Float[np.ndarray, " m"], unit: float) -> float:
+    """Return the variance of the mean gain over samples, two imagined samples counted."""
+    m = len(gains)
+    return max(0.0, ((gains**2).sum() + unit) / (m + 2) - float(gains.mean()) ** 2) / m
 
 
 def _variances(part: Float[np.ndarray, "R m"]) -> tuple[float, float, float]:
-    """Of a part's mean: by its seeds, by what seed and sample leave, and by its samples."""
+    """Return three variances of a part's mean: over seeds, residual, and over samples."""
     n_seeds, m = part.shape
     seeds, samples = part.mean(1), part.mean(0)
-    left = part - seeds[:, None] - samples + part.mean()
-    error = float((left**2).sum() / ((n_seeds - 1) * (m - 1)))
+    residual = part - seeds[:, None] - samples + part.mean()
+    error = float((residual**2).sum() / ((n_seeds - 1) * (m - 1)))
     return float(seeds.var(ddof=1)) / n_seeds, error / (m * n_seeds), float(samples.var(ddof=1)) / m
 
 
-def _between(
-    parts: Sequence[np.ndarray], within: Float[np.ndarray, " F"], is_searched: bool
+def _part_variance(
+    parts: Sequence[np.ndarray], variances: Float[np.ndarray, " F"], is_searched: bool
 ) -> float:
-    """τ² (1 + 1/F) of F parts; 0 for one, and where a test finds none."""
+    """Return τ² (1 + 1/F) of F parts; 0 for one part, and if a χ² test finds no variance."""
     if len(parts) < 2:
         return 0.0
     means = np.array([part.mean() for part in parts])
-    excess, n = float(means.var(ddof=1) / within.mean()) if within.mean() > 0 else 0.0, len(parts)
+    n, variance = len(parts), variances.mean()
+    excess = float(means.var(ddof=1) / variance) if variance > 0 else 0.0
     if is_searched:  # by chance the parts' actions can look alike: no less than they differ
         return float(means.var(ddof=1)) * (1 + 1 / n)
     if chdtrc(n - 1, (n - 1) * excess) > 1 - LEVEL:
         return 0.0
-    return float(means.var(ddof=1) - within.mean()) * (1 + 1 / n)
+    return float(means.var(ddof=1) - variance) * (1 + 1 / n)
 
 
 def verdicts(differences: Sequence[Any]) -> list[str]:
-    """Verdicts on several differences at once.
+    """Return the verdicts on several differences, tested together.
 
     Args:
         differences: all that were tried, each with its `gain` and its `p`.
@@ -245,13 +245,13 @@ def verdicts(differences: Sequence[Any]) -> list[str]:
         steps; "perhaps better" where a gain would hold if it were the only one tried; else "no
         difference".
     """
-    alone = [one.p <= 1 - LEVEL and one.gain > 0 for one in differences]
-    reported, is_open = [PERHAPS if one else SAME for one in alone], True
-    for step, i in enumerate(np.argsort([one.p for one in differences], kind="stable")):
+    results = [PERHAPS if d.p <= 1 - LEVEL and d.gain > 0 else SAME for d in differences]
+    is_open = True
+    for step, i in enumerate(np.argsort([d.p for d in differences], kind="stable")):
         is_open = is_open and differences[i].p <= (1 - LEVEL) / (len(differences) - step)
         if is_open:
-            reported[i] = BETTER if differences[i].gain > 0 else WORSE
-    return reported
+            results[i] = BETTER if differences[i].gain > 0 else WORSE
+    return results
 
 
 def advice(gain: float, low: float, high: float) -> str:
@@ -277,12 +277,12 @@ def is_vague(low: float, high: float) -> bool:
 
 
 def costs(gain: float, high: float = np.inf) -> bool:
-    """Whether less does worse: its mean loss is above 0.005, or surely above 0."""
+    """Return whether a loss counts: on average above 0.005, or surely above 0."""
     return gain < -TOLERATED - 1e-12 or (gain < 0 and high <= 0)
 
 
 def sentence(verdict: str, ours: str, theirs: str, *, start: bool = True) -> str:
-    """A verdict in words, the same everywhere.
+    """Return a verdict in words, the same everywhere.
 
     Args:
         verdict: one of VERDICTS.

@@ -11,8 +11,8 @@ from datassay.polynomial import exact
 from datassay.polynomial.batched import batched_fit
 from datassay.polynomial.fit import fit_polynomial
 from datassay.polynomial.monomials import all_monomials, local_monomials
-from datassay.polynomial.normal_equations import merged, normal_equations
-from datassay.polynomial.ridge_solvers import Spectrum, centred
+from datassay.polynomial.normal_equations import merge, normal_equations
+from datassay.polynomial.ridge_solvers import Spectrum, centre
 
 sums = sys.modules[normal_equations.__module__]  # `datassay.polynomial` hands on the function
 
@@ -72,8 +72,8 @@ def test_between_a_few_factors_the_path_is_that_of_all_eigenvalues(monkeypatch):
     monkeypatch.setattr(exact, "SPECTRUM", 10)
     searched = exact.exact_fit(normal)
     assert auto.poles == () and len(searched.path.poles) >= 3
-    system, label = centred(normal), normal.row_targets.argmax(1)
-    every = [exact._held_out(system, Spectrum(system), r, label)[0] for r in searched.path.ridge]
+    system, label = centre(normal), normal.row_targets.argmax(1)
+    every = [exact._loo_errors(system, Spectrum(system), r, label)[0] for r in searched.path.ridge]
     np.testing.assert_allclose(searched.path.squared_error, every, rtol=5e-3)
     assert searched.path.ridge[searched.path.chosen] == searched.ridge
     assert searched.path.squared_error.min() == pytest.approx(auto.squared_error.min(), rel=1e-2)
@@ -111,10 +111,10 @@ def test_dead_features_are_dropped_and_chunks_and_parts_change_nothing():
     second = normal_equations(x[40:], y[40:], monomials, seen=40)
     chunked = normal_equations(x, y, monomials, chunk=7)
     assert len(first.live) < len(whole.live)
-    for other in (merged(first, second), chunked):
+    for other in (merge(first, second), chunked):
         for name in ("live", "gram", "cross", "feature_sum", "target_sum", "target_squares"):
             np.testing.assert_allclose(getattr(other, name), getattr(whole, name), atol=1e-12)
-    assert len(merged(first, second).rows) == 90
+    assert len(merge(first, second).rows) == 90
 
 
 def test_an_interrupted_sum_goes_on(tmp_path, monkeypatch):
@@ -256,7 +256,7 @@ def test_sums_beyond_the_memory_are_refused_before_they_are_taken(monkeypatch):
     monkeypatch.setattr(sums, "available_memory", lambda: 800.0)
     assert normal_equations(x, y, all_monomials(3, 2), precision="float64").n_samples == 60
     with pytest.raises(DataError, match="the same samples; got 60 and 7"):
-        sums.checked_samples(x, y[:7], all_monomials(3, 2))
+        sums.check_samples(x, y[:7], all_monomials(3, 2))
 
 
 def test_a_leverage_of_one_is_told():

@@ -26,7 +26,7 @@ def test_every_experiment_has_its_file():
     names = [e.name for _, e in experiments()]
     assert len(set(names)) == len(names)
     files = Path(datassay_lab.__file__).parent.rglob("*.py")
-    results = {p.stem.replace("_", "-") for p in files if "@checked\n" in p.read_text("utf-8")}
+    results = {p.stem.replace("_", "-") for p in files if "@check_args\n" in p.read_text("utf-8")}
     assert results - {"checks"} == set(names)
 
 

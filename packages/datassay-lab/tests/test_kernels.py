@@ -11,7 +11,7 @@ from datassay_lab.wide_network import (
     sphere_samples,
     spread_steps,
     tangent_kernel,
-    train_watched,
+    train_and_record,
     wide_network,
 )
 
@@ -47,7 +47,7 @@ def test_watched_training_is_plain_gradient_descent():
     x, y = sphere_samples(10, 4, np.random.default_rng(3))
     model = wide_network(4, 30, 5)
     looks = spread_steps(20, 5)
-    run = train_watched(model, x, y, rate=0.05, looks=looks, n_train=8)
+    run = train_and_record(model, x, y, rate=0.05, record_steps=looks, n_train=8)
     inputs, targets = torch.from_numpy(x), torch.from_numpy(y)
     for step in range(21):
         outputs = model(inputs)[:, 0]
@@ -97,7 +97,7 @@ def test_times_are_when_the_spectrum_crosses_a_half():
 def test_kernel_regression_is_that_of_scikit_learn():
     from sklearn.kernel_ridge import KernelRidge
 
-    from datassay_lab.kernels.learned_features import N_TEST, RIDGES, _best
+    from datassay_lab.kernels.learned_features import N_TEST, RIDGES, _least_error
 
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(N_TEST + 30, 4)), rng.normal(size=N_TEST + 30)
@@ -105,4 +105,4 @@ def test_kernel_regression_is_that_of_scikit_learn():
     mean = np.trace(kernel[:30, :30]) / 30
     models = [KernelRidge(alpha=r * mean, kernel="precomputed") for r in RIDGES]
     fits = [m.fit(kernel[:30, :30], y[:30]).predict(kernel[30:, :30]) for m in models]
-    assert _best(kernel, y) == pytest.approx(min(((f - y[30:]) ** 2).mean() for f in fits))
+    assert _least_error(kernel, y) == pytest.approx(min(((f - y[30:]) ** 2).mean() for f in fits))

@@ -18,7 +18,7 @@ from datassay_lab import page as lab_page
 from datassay_lab.catalog import experiment
 from datassay_lab.checks import (
     Agreement,
-    checked,
+    check_args,
     one_of,
     positive,
     rising,
@@ -27,11 +27,11 @@ from datassay_lab.checks import (
     whole,
 )
 from datassay_lab.command import LabSettings
-from datassay_lab.curves import Plot, axes, measured, pictures, theory
+from datassay_lab.curves import Plot, add_data, axes, pictures, theory
 from datassay_lab.experiment import Experiment, kind_of
 from datassay_lab.fits import exponent, relative_error
 from datassay_lab.job import chosen, run, run_lab
-from datassay_lab.record import kept, run_experiment, summary
+from datassay_lab.record import load_record, run_experiment, summary
 from helpers.browser import in_browser, opened, severe
 
 LAB = Path(inspect.getfile(job)).parent
@@ -50,7 +50,7 @@ class Halves:
         return Agreement("a <b> of halves & more", self.error, 0.5)
 
 
-@checked
+@check_args
 def halves(
     *,
     size: Annotated[int, whole(2)] = 20,
@@ -67,7 +67,7 @@ def halves(
 
 def halves_plots(result):
     figure = axes("x", "y")
-    measured(figure, np.arange(len(result.values)), result.values, "half")
+    add_data(figure, np.arange(len(result.values)), result.values, "half")
     theory(figure, [0, 1], [0, 0.5])
     return (Plot("</script><b>title", figure, "a line & more", wide=True),)
 
@@ -111,8 +111,8 @@ def test_unknown_experiment_names_the_nearest():
 def test_parameters_are_read_from_text():
     texts = ["size=3", "scale=2", "powers=4,5,6", "flag=True", "names=a=b"]
     expected = {"size": 3, "scale": 2.0, "powers": (4, 5, 6), "flag": True, "names": "a=b"}
-    assert HALVES.parsed(texts) == expected
-    assert HALVES.parsed(["flag=false"]) == {"flag": False}
+    assert HALVES.parse(texts) == expected
+    assert HALVES.parse(["flag=false"]) == {"flag": False}
     assert kind_of((1.5,)) == "numbers separated by commas"
 
 
@@ -129,12 +129,12 @@ def test_parameters_are_read_from_text():
 )
 def test_bad_settings_are_refused(text, predicted):
     with pytest.raises(SettingError, match=predicted):
-        HALVES.parsed([text])
+        HALVES.parse([text])
 
 
 def test_result_is_kept_and_read_again(tmp_path):
     record = ran(tmp_path, size=5)
-    again = kept(HALVES, {"size": 5}, tmp_path)
+    again = load_record(HALVES, {"size": 5}, tmp_path)
     assert again is not None and again.holds and again.agreement == record.agreement
     assert json.loads(json.dumps(again.parameters)) == json.loads(json.dumps(record.parameters))
     assert len(again.plots) == len(record.plots) == 1
@@ -148,8 +148,8 @@ def test_result_is_kept_and_read_again(tmp_path):
 
 def test_result_of_something_else_or_a_changed_byte_is_not_reused(tmp_path):
     made = ran(tmp_path, size=5)
-    assert kept(HALVES, {"size": 5}, tmp_path).agreement == made.agreement
-    assert kept(HALVES, {"size": 6}, tmp_path) is None
+    assert load_record(HALVES, {"size": 5}, tmp_path).agreement == made.agreement
+    assert load_record(HALVES, {"size": 6}, tmp_path) is None
     for name in ("summary.json", "figures.json"):
         file = tmp_path / "halves" / name
         whole = file.read_text()
@@ -163,15 +163,15 @@ def test_result_of_something_else_or_a_changed_byte_is_not_reused(tmp_path):
             other_code,
         ):
             file.write_text(text)
-            assert kept(HALVES, {"size": 5}, tmp_path) is None
+            assert load_record(HALVES, {"size": 5}, tmp_path) is None
         file.write_text(whole)
     file.unlink()
-    assert kept(HALVES, {"size": 5}, tmp_path) is None
+    assert load_record(HALVES, {"size": 5}, tmp_path) is None
 
 
 def test_a_result_that_is_no_number_is_kept_as_broken(tmp_path):
     ran(tmp_path, scale=float("nan"))
-    again = kept(HALVES, {"scale": float("nan")}, tmp_path)
+    again = load_record(HALVES, {"scale": float("nan")}, tmp_path)
     assert again is not None and not again.holds
 
 
@@ -279,7 +279,7 @@ def test_exponent_and_error():
 
 def test_long_lines_are_thinned_and_keep_their_ends():
     figure = axes("x", "y", log="xy")
-    measured(figure, np.arange(1, 5001), np.arange(1, 5001), "long", spread=np.ones(5000))
+    add_data(figure, np.arange(1, 5001), np.arange(1, 5001), "long", spread=np.ones(5000))
     drawn = Plot("long", figure, "a line").figure.data[0]
     assert len(drawn.x) == 600 and drawn.x[0] == 1 and drawn.x[-1] == 5000
     assert len(drawn.error_y.array) == 600

@@ -6,7 +6,7 @@ import torch
 
 from datassay.models import linear
 from datassay.train import Recipe
-from datassay_lab.fits import accuracy, digit_images, outputs, trained
+from datassay_lab.fits import accuracy, digit_images, fit_network, outputs
 from datassay_lab.looking.fourier_mask import fourier_mask
 from datassay_lab.looking.texture_shape import SHAPES
 from datassay_lab.looking.wavelets_trees import haar_basis
@@ -21,12 +21,12 @@ def test_map_lies_on_the_digit_and_its_mean_is_the_logit(small):
 
 
 def test_share_inside_the_box_by_hand():
-    from datassay_lab.looking.class_activation import _inside
+    from datassay_lab.looking.class_activation import _share_inside
 
     maps = np.array([[[3.0, -5.0], [1.0, 0.0]]])  # each position covers 2 x 2 pixels
     box = np.zeros((1, 4, 4))
     box[0, :2, :4] = 1
-    assert _inside(maps, box) == pytest.approx([0.75])
+    assert _share_inside(maps, box) == pytest.approx([0.75])
 
 
 @pytest.mark.slow
@@ -40,11 +40,11 @@ def test_mask_finds_the_frequencies_that_matter(small):
 
 
 def test_masked_digits_are_real_and_lose_what_is_masked():
-    from datassay_lab.looking.fourier_mask import _masked, _pairs
+    from datassay_lab.looking.fourier_mask import _apply_mask, _pairs
 
     x, _ = digit_images(0, 3)
     mask = (_pairs() % 3 > 0).astype(float)
-    spectrum = np.fft.fft2(_masked(x, mask))
+    spectrum = np.fft.fft2(_apply_mask(x, mask))
     assert np.allclose(spectrum, mask * np.fft.fft2(x))
     assert _pairs().max() == 33
 
@@ -105,7 +105,7 @@ def test_haar_basis_is_that_of_averages_and_differences():
 def test_trained_network_learns_and_leaves_the_generator_alone():
     x, y = digit_images(0, 400)
     state = torch.random.get_rng_state()
-    model = trained(lambda: linear((1, 8, 8), 10), x, y, Recipe(lr=0.01, steps=200), seed=0)
+    model = fit_network(lambda: linear((1, 8, 8), 10), x, y, Recipe(lr=0.01, steps=200), seed=0)
     assert torch.equal(state, torch.random.get_rng_state())
     assert accuracy(model, x, y) > 0.95
     assert outputs(model, x).shape == (400, 10)

@@ -70,13 +70,13 @@ def test_small_batches_end_flatter(small):
 
 
 def test_sharpness_is_that_of_the_whole_hessian():
-    from datassay_lab.steps.flat_minima import _digits, _largest, _starts, _trace
+    from datassay_lab.steps.flat_minima import _digits, _largest_eigenvalue, _starts, _trace
 
     samples, _ = _digits(30, 0.0, 0)
     here = loss_at(_starts(samples, 2, 1, 0)[0], samples, "mse")
     values = torch.linalg.eigvalsh(hessian(here))
     assert _trace(here, 0) == pytest.approx(float(values.sum()), rel=0.1)
-    assert _largest(here, 0) == pytest.approx(float(values[-1]), rel=0.02)
+    assert _largest_eigenvalue(here, 0) == pytest.approx(float(values[-1]), rel=0.02)
 
 
 def test_sgd_rests_with_the_lyapunov_covariance(small):

@@ -37,7 +37,7 @@ from datassay.data.samples import SampleSet
 from datassay.data.targets import indexed
 from datassay.errors import DataError
 from datassay.machine import available_memory
-from datassay.plan import PlanStep, timed
+from datassay.plan import PlanStep, time_call
 from datassay.progress import Progress, silent
 
 # Samples of the batch that says how long a pass takes.
@@ -192,7 +192,7 @@ def collection_step(model: nn.Module, train: SampleSet, n: int, form: Form) -> P
     kind = "kernel" if form.landmarks else form.representation
     pilot_form = replace(form, chunk=len(pilot_samples), representation=kind, landmarks=0)
     batch = JacobianPass(frozen, layers, {"train": pilot_samples}, pilot_form, projections)
-    (cold, _), (warm, _) = (timed(lambda: batch.arrays(batch.chunks[0])) for _ in range(2))
+    (cold, _), (warm, _) = (time_call(lambda: batch.arrays(batch.chunks[0])) for _ in range(2))
     return PlanStep(
         "collect", f"{form.summary}; {form.reason}; {form.chunk} samples a call",
         step_bytes(form)["collect"], {"float64": form.kernel_flops},

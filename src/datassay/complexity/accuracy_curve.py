@@ -49,12 +49,12 @@ class AccuracyCurve(Tabular):
         return 1 - self.errors.mean(2)
 
     def up_to(self, n: int) -> AccuracyCurve:
-        """The part of the curve with at most n training samples."""
-        kept = self.sizes <= n
-        return AccuracyCurve(self.sizes[kept], self.errors[kept], self.start, self.metric)
+        """Return the part of the curve with at most n training samples."""
+        is_small = self.sizes <= n
+        return AccuracyCurve(self.sizes[is_small], self.errors[is_small], self.start, self.metric)
 
     def to_table(self) -> pa.Table:
-        """One row per fit: samples, repeat, score."""
+        """Return one row per fit: samples, repeat, score."""
         k, r = self.score.shape
         return pa.table({
             "samples": np.repeat(self.sizes, r),
@@ -100,28 +100,28 @@ def accuracy_curve(
 
     Cost: R fits per size.
     """
-    chosen = default_sizes(train) if sizes is None else np.asarray(sizes, np.int64)
-    check_sizes(chosen, len(train))
-    start = _start(val)
-    repeats = learner.repeats
+    all_sizes = default_sizes(train) if sizes is None else np.asarray(sizes, np.int64)
+    check_sizes(all_sizes, len(train))
+    start, repeats = _constant_error(val), learner.repeats
     orders = np.stack([nested_order(train, np.random.default_rng([seed, r]))
                        for r in range(repeats)])  # fmt: skip
-    cause = learner.identity(train, val) | {"validation targets": digest({"y": val.y})}
-    kept, total = ResultStore(store, cause | {"seed of the subsets": seed}), len(chosen) * repeats
-    for k, n in enumerate(chosen):
+    provenance = learner.identity(train, val) | {"validation targets": digest({"y": val.y})}
+    results = ResultStore(store, provenance | {"seed of the subsets": seed})
+    total = len(all_sizes) * repeats
+    for k, n in enumerate(all_sizes):
         report = part_of(progress, STEP, k * repeats, total)
-        if f"size-{n}" not in kept:
+        if f"size-{n}" not in results:
             fit_errors = learner.errors(train, val, np.sort(orders[:, :n], 1), report)
-            kept.put(f"size-{n}", {"errors": fit_errors})
+            results.put(f"size-{n}", {"errors": fit_errors})
         else:
             report(STEP, repeats, repeats)
-    errors = [kept.get(f"size-{n}")["errors"] for n in chosen]
+    errors = [results.get(f"size-{n}")["errors"] for n in all_sizes]
     metric = "accuracy" if train.is_classification else "R²"
-    return AccuracyCurve(chosen, np.stack(errors), start, metric)
+    return AccuracyCurve(all_sizes, np.stack(errors), start, metric)
 
 
 def default_sizes(train: SampleSet) -> Int[np.ndarray, " K"]:
-    """Eight sizes at equal ratios, from a 64th of the samples (and 4 a class) to all."""
+    """Return 8 sizes at equal ratios, from n / 64 (4 samples per class at least) to n."""
     n = len(train)
     low = max(round(n / SPAN), FEWEST_A_CLASS * max(2, train.n_classes))
     if 2 * low > n:
@@ -133,7 +133,7 @@ def default_sizes(train: SampleSet) -> Int[np.ndarray, " K"]:
 
 
 def check_sizes(sizes: Int[np.ndarray, " K"], n: int) -> None:
-    """Refuse sizes that are not 4 or more ascending numbers in 1..n."""
+    """Raise unless there are 4 or more ascending sizes in 1..n."""
     if len(sizes) < 4 or (np.diff(sizes) <= 0).any() or sizes[0] < 1 or sizes[-1] > n:
         raise SettingError(
             "sizes must be at least 4 ascending numbers of training samples, at most the "
@@ -142,7 +142,7 @@ def check_sizes(sizes: Int[np.ndarray, " K"], n: int) -> None:
 
 
 def nested_order(train: SampleSet, draw: np.random.Generator) -> Int[np.ndarray, " n"]:
-    """Random order of the samples; every beginning of it keeps the classes in proportion.
+    """Draw an order of the samples whose every beginning keeps the classes in proportion.
 
     Args:
         train: n samples.
@@ -156,12 +156,12 @@ def nested_order(train: SampleSet, draw: np.random.Generator) -> Int[np.ndarray,
         return order
     position = np.empty(len(train))
     for c in range(train.n_classes):
-        own = order[train.y[order] == c]
-        position[own] = (np.arange(len(own)) + draw.random()) / max(len(own), 1)
+        members = order[train.y[order] == c]
+        position[members] = (np.arange(len(members)) + draw.random()) / max(len(members), 1)
     return np.argsort(position, kind="stable")
 
 
-def _start(val: SampleSet) -> float:
+def _constant_error(val: SampleSet) -> float:
     if len(val) < 2 or (val.y == val.y[0]).all():
         raise DataError(
             "the validation samples must be at least 2 with targets that differ; got "

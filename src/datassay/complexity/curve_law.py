@@ -51,7 +51,7 @@ class CurveLaws:
     misfit: Float[np.ndarray, " D"]
 
     def errors(self, n: Float[np.ndarray, " M"]) -> Float[np.ndarray, "D M"]:
-        """Error after each number of samples.
+        """Return the error after each number of samples, [D, M].
 
         Args:
             n: numbers of samples, positive.
@@ -60,15 +60,15 @@ class CurveLaws:
             One row per law.
         """
         c = self.exponent[:, None]
-        above = np.where(
+        excess = np.where(
             self._is_power[:, None],
             self.drop[:, None] * (n / self.reference) ** -c,
             (self.start - self.floor[:, None]) / (1 + (n / self.bend[:, None]) ** c),
         )
-        return self.floor[:, None] + above
+        return self.floor[:, None] + excess
 
     def samples(self, error: float) -> Float[np.ndarray, " D"]:
-        """Number of samples at which each law falls to an error.
+        """Return the number of samples at which each law falls to an error.
 
         Args:
             error: the target error.
@@ -76,14 +76,14 @@ class CurveLaws:
         Returns:
             [D]; infinite where the floor is not below the error, 0 where the law starts below it.
         """
-        above = error - self.floor
-        reached = above > 0
-        safe = np.where(reached, above, 1.0)
+        excess = error - self.floor
+        is_reached = excess > 0
+        divisor = np.where(is_reached, excess, 1.0)
         with np.errstate(over="ignore"):  # beyond any number of samples is infinite too
-            power = self.reference * (self.drop / safe) ** (1 / self.exponent)
-            odds = np.maximum((self.start - self.floor) / safe - 1, 0)
+            power = self.reference * (self.drop / divisor) ** (1 / self.exponent)
+            odds = np.maximum((self.start - self.floor) / divisor - 1, 0)
             start = self.bend * odds ** (1 / self.exponent)
-        return np.where(reached, np.where(self._is_power, power, start), np.inf)
+        return np.where(is_reached, np.where(self._is_power, power, start), np.inf)
 
     @property
     def _is_power(self) -> Bool[np.ndarray, " D"]:
@@ -108,25 +108,25 @@ def fit_curve_laws(
         The laws. Cost: per curve 60 K or 900 K operations, and a quarter of that to refine it.
     """
     floor = np.zeros(len(errors))
-    one = np.ones(len(errors))
+    ones = np.ones(len(errors))
     if kind == "power":
-        best, (floor, drop), misfit = _search(
-            lambda c: _power(sizes / reference, errors, weights, c[..., 0]),
+        fitted, (floor, drop), misfit = _search(
+            lambda c: _fit_power(sizes / reference, errors, weights, c[..., 0]),
             [EXPONENTS], 60, len(errors),
         )  # fmt: skip
-        exponent, bend = best[:, 0], one
+        exponent, bend = fitted[:, 0], ones
     else:
         bounds = [(sizes[0] * BENDS[0], sizes[-1] * BENDS[1]), EXPONENTS]
-        best, (floor,), misfit = _search(
-            lambda p: _start(sizes, errors, weights, start, p), bounds, 30, len(errors)
+        fitted, (floor,), misfit = _search(
+            lambda p: _fit_start(sizes, errors, weights, start, p), bounds, 30, len(errors)
         )
-        (bend, exponent), drop = best.T, 0 * one
+        (bend, exponent), drop = fitted.T, 0 * ones
     kinds = np.full(len(errors), kind)
     return CurveLaws(kinds, floor, drop, bend, exponent, reference, start, misfit)
 
 
-def joined(parts: list[CurveLaws]) -> CurveLaws:
-    """The laws of several fits of one reference and start, in order."""
+def join_laws(parts: list[CurveLaws]) -> CurveLaws:
+    """Combine the laws of several fits that share their reference and start, in order."""
     names = ("kind", "floor", "drop", "bend", "exponent")
     arrays = {name: np.concatenate([getattr(p, name) for p in parts]) for name in names}
     misfit = np.concatenate([p.misfit for p in parts])
@@ -139,11 +139,11 @@ Profile = Callable[[np.ndarray], tuple[np.ndarray, tuple[np.ndarray, ...]]]
 def _search(
     profile: Profile, bounds: list[tuple[float, float]], n: int, n_curves: int
 ) -> tuple[Float[np.ndarray, "D p"], tuple[np.ndarray, ...], Float[np.ndarray, " D"]]:
-    """Minimise over positive parameters on a grid of logarithms, refined around its best point."""
+    """Find the least misfit over positive parameters, on a log grid refined around the best."""
     low, high = np.log(bounds).T
     step = (high - low) / (n - 1)
     grid = low + step * np.array(list(product(range(n), repeat=len(bounds))))  # [G, p]
-    near = np.array(list(product((-1, -0.5, 0, 0.5, 1), repeat=len(bounds))))
+    offsets = np.array(list(product((-1, -0.5, 0, 0.5, 1), repeat=len(bounds))))
     rows = np.arange(n_curves)
 
     def best_of(points: np.ndarray):
@@ -152,20 +152,20 @@ def _search(
         position = np.broadcast_to(points, (n_curves, *points.shape[1:]))[rows, i]
         return position, tuple(v[rows, i] for v in linear), misfit[rows, i]
 
-    best, linear, misfit = best_of(grid[None])
+    optimum, linear, misfit = best_of(grid[None])
     for zoom in range(ZOOMS):
-        around = best[:, None] + step / 2**zoom * near
-        best, linear, misfit = best_of(np.clip(around, low, high))  # stay inside the bounds
-    return np.exp(best), linear, misfit
+        candidates = optimum[:, None] + step / 2**zoom * offsets
+        optimum, linear, misfit = best_of(candidates.clip(low, high))  # stay inside the bounds
+    return np.exp(optimum), linear, misfit
 
 
-def _power(
+def _fit_power(
     ratio: Float[np.ndarray, " K"],
     errors: Float[np.ndarray, "D K"],
     w: Float[np.ndarray, " K"],
     c: Float[np.ndarray, "E G"],
 ) -> tuple[Float[np.ndarray, "D G"], tuple[Float[np.ndarray, "D G"], Float[np.ndarray, "D G"]]]:
-    """Floor and drop, both at least 0: where the free solution is negative, one of them is 0."""
+    """Fit floor and drop, both at least 0: if the free solution is negative, one of them is 0."""
     g = ratio ** -c[..., None]  # [E, G, K], E is 1 or D
     s, sg, sgg = w.sum(), g @ w, (g * g) @ w
     se, seg = (errors @ w)[:, None], (g * (w * errors)[:, None]).sum(-1)
@@ -174,24 +174,24 @@ def _power(
     floor, drop = (sgg * se - sg * seg) / det, (s * seg - sg * se) / det
     floor, drop = np.where(floor < 0, 0.0, floor), np.where(floor < 0, seg / sgg, drop)
     floor, drop = np.where(drop < 0, se / s, floor), np.where(drop < 0, 0.0, drop)
-    left = see - 2 * (floor * se + drop * seg)
-    left = left + floor**2 * s + 2 * floor * drop * sg + drop**2 * sgg
-    return left, (floor, drop)
+    misfit = see - 2 * (floor * se + drop * seg)
+    misfit = misfit + floor**2 * s + 2 * floor * drop * sg + drop**2 * sgg
+    return misfit, (floor, drop)
 
 
-def _start(
+def _fit_start(
     sizes: Float[np.ndarray, " K"],
     errors: Float[np.ndarray, "D K"],
     w: Float[np.ndarray, " K"],
     start: float,
     p: Float[np.ndarray, "E G 2"],
 ) -> tuple[Float[np.ndarray, "D G"], tuple[Float[np.ndarray, "D G"]]]:
-    """Floor in [0, start]: error − start h = floor (1 − h), h = 1/(1 + (n/bend)^c)."""
+    """Fit a floor in [0, start]: error − start h = floor (1 − h), h = 1/(1 + (n/bend)^c)."""
     h = 1 / (1 + (sizes / p[..., :1]) ** p[..., 1:])  # [E, G, K]
     u = 1 - h
     uu, ue = (u * u) @ w, (u * (w * errors)[:, None]).sum(-1)
     uh, hh, he = (u * h) @ w, (h * h) @ w, (h * (w * errors)[:, None]).sum(-1)
     see = ((errors * errors) @ w)[:, None]
     floor = np.clip((ue - start * uh) / uu, 0, start)
-    left = see + floor**2 * uu + start**2 * hh
-    return left - 2 * floor * ue - 2 * start * he + 2 * floor * start * uh, (floor,)
+    misfit = see + floor**2 * uu + start**2 * hh
+    return misfit - 2 * floor * ue - 2 * start * he + 2 * floor * start * uh, (floor,)

@@ -50,7 +50,7 @@ class Law:
     level: float
 
     def n_samples(self, size: float | Real[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
-        """Samples by the law, also for sizes beyond size_range."""
+        """Return the samples that the law expects, also for sizes beyond size_range."""
         t = np.atleast_1d(np.asarray(size, dtype=float))
         slope = self.coef["b"] * _shape(self.kind, t, self.coef.get("c", 1.0))
         return self.coef.get("a", 0.0) + slope
@@ -131,19 +131,19 @@ def fit_joint_law(
 def _medians(
     t: np.ndarray, n_opt: np.ndarray, n_resamples: int, level: float, seed: int
 ) -> tuple[Float[np.ndarray, " sizes"], Float[np.ndarray, "resamples sizes"]]:
-    """Sizes with a finite median over teachers; their medians, and those of the bootstrap."""
+    """Return the sizes with a finite median over teachers, and their medians, bootstrapped."""
     at_least("n_resamples", n_resamples, 1)
     fraction("level", level, "()")
     n_opt = np.asarray(n_opt, dtype=float)
-    finite = np.isfinite(median(n_opt))
-    if finite.sum() < 3:
+    is_finite = np.isfinite(median(n_opt))
+    if is_finite.sum() < 3:
         raise DataError(
             "n_opt must have at least three sizes whose median teacher was recovered; got "
-            f"{finite.sum()} of {len(t)}. Try more sizes, or a larger max_samples."
+            f"{is_finite.sum()} of {len(t)}. Try more sizes, or a larger max_samples."
         )
     rng = np.random.default_rng(seed)
-    drawn = _resampled(n_opt[finite], n_resamples, rng)
-    return t[finite], np.vstack([median(n_opt[finite])[None], drawn])
+    resampled = _resample_medians(n_opt[is_finite], n_resamples, rng)
+    return t[is_finite], np.vstack([median(n_opt[is_finite])[None], resampled])
 
 
 def _law(
@@ -153,20 +153,20 @@ def _law(
     medians: Float[np.ndarray, "resamples sizes"],
     level: float,
 ) -> Law:
-    """Row 0 of the medians is the data, the others are the bootstrap's."""
-    fit: Callable = _affine if kind in {"linear", "log"} else _power
+    """Fit one law to the medians; row 0 is the data's, the others are the bootstrap's."""
+    fit: Callable = _fit_affine if kind in {"linear", "log"} else _fit_power
     coef, fitted = fit(kind, t, medians)
     total = np.square(medians - medians.mean(1, keepdims=True)).sum(1)
-    left = np.square(medians - fitted).sum(1)
+    residual_sum = np.square(medians - fitted).sum(1)
     # A bootstrap row without variance explains nothing.
-    r2 = 1 - left / np.where(total > 0, total, np.inf)
+    r2 = 1 - residual_sum / np.where(total > 0, total, np.inf)
     ends = [(1 - level) / 2, (1 + level) / 2]
     bounds = {k: tuple(np.quantile(v[1:], ends).tolist()) for k, v in coef.items()}
     values = {k: float(v[0]) for k, v in coef.items()}
     low, high = np.quantile(r2[1:], ends)
     return Law(
         kind,
-        _written(kind, name, values),
+        _format_law(kind, name, values),
         values,
         bounds,
         float(r2[0]),
@@ -188,7 +188,7 @@ def _shape(kind: str, t: np.ndarray, exponent: float | np.ndarray) -> np.ndarray
     return np.log(t) ** exponent
 
 
-def _affine(
+def _fit_affine(
     kind: str, t: np.ndarray, medians: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     basis = np.column_stack([np.ones_like(t), _shape(kind, t, 1.0)])  # [sizes, 2]
@@ -196,10 +196,10 @@ def _affine(
     return {"a": coef[0], "b": coef[1]}, (basis @ coef).T
 
 
-def _power(
+def _fit_power(
     kind: str, t: np.ndarray, medians: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Factor in closed form for each exponent, then the exponent with the smallest residual."""
+    """Fit the factor in closed form per exponent; take the exponent of least residual."""
     shapes = _shape(kind, t[None], EXPONENTS[:, None])  # [exponents, sizes]
     # One shape explains its squared projection of Σ N².
     explained = np.square(medians @ (shapes / np.linalg.norm(shapes, axis=1)[:, None]).T)
@@ -210,33 +210,33 @@ def _power(
 
 
 def _peak(explained: Float[np.ndarray, "resamples exponents"]) -> Float[np.ndarray, " resamples"]:
-    best = np.clip(explained.argmax(1), 1, len(EXPONENTS) - 2)
-    rows = np.arange(len(best))
-    before, peak, after = (explained[rows, best + k] for k in (-1, 0, 1))
-    bend = before - 2 * peak + after
-    shift = np.where(bend < 0, 0.5 * (before - after) / np.where(bend < 0, bend, 1), 0.0)
-    return EXPONENTS[best] + np.clip(shift, -1, 1) * (EXPONENTS[1] - EXPONENTS[0])
+    peak_idx = np.clip(explained.argmax(1), 1, len(EXPONENTS) - 2)
+    rows = np.arange(len(peak_idx))
+    lower, middle, upper = (explained[rows, peak_idx + k] for k in (-1, 0, 1))
+    bend = lower - 2 * middle + upper
+    shift = np.where(bend < 0, 0.5 * (lower - upper) / np.where(bend < 0, bend, 1), 0.0)
+    return EXPONENTS[peak_idx] + np.clip(shift, -1, 1) * (EXPONENTS[1] - EXPONENTS[0])
 
 
 def median(n_opt: Float[np.ndarray, "sizes teachers"]) -> Float[np.ndarray, " sizes"]:
-    """Over the teachers, infinite if half of them are: not np.median, whose inf − inf is NaN."""
+    """Return the median over teachers, infinite if half are: np.median makes inf − inf NaN."""
     ordered = np.sort(n_opt, axis=1)
     n = n_opt.shape[1]
     return (ordered[:, (n - 1) // 2] + ordered[:, n // 2]) / 2
 
 
-def _resampled(
+def _resample_medians(
     n_opt: Float[np.ndarray, "sizes teachers"], n_resamples: int, rng: np.random.Generator
 ) -> Float[np.ndarray, "resamples sizes"]:
-    """Medians over teachers drawn with replacement; resamples with an infinite one are dropped."""
+    """Return medians over teachers drawn with replacement; drop resamples with infinite ones."""
     n_sizes, n_teachers = n_opt.shape
-    chosen = rng.integers(n_teachers, size=(n_resamples, n_sizes, n_teachers))
-    drawn = n_opt[np.arange(n_sizes)[:, None], chosen]
+    teachers = rng.integers(n_teachers, size=(n_resamples, n_sizes, n_teachers))
+    drawn = n_opt[np.arange(n_sizes)[:, None], teachers]
     medians = median(drawn.reshape(-1, n_teachers)).reshape(n_resamples, n_sizes)
     return medians[np.isfinite(medians).all(1)]
 
 
-def _written(kind: str, name: str, coef: dict[str, float]) -> str:
+def _format_law(kind: str, name: str, coef: dict[str, float]) -> str:
     text = FORMULAS[kind].format(t=name)
     for letter, value in coef.items():
         number = f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"

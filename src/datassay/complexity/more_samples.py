@@ -32,7 +32,7 @@ def gain_of_more(
     whole: Float[np.ndarray, "_ m k"] | None = None,
     seed: int = 0,
 ) -> ActionGain | None:
-    """The gain to expect of twice the samples, by a learning curve of R ≥ 2 fits of five sizes.
+    """Estimate the gain of twice the samples, by a learning curve of R ≥ 2 fits of five sizes.
 
     Args:
         learner: gives the R models.
@@ -55,22 +55,22 @@ def gain_of_more(
     draw = np.random.default_rng((seed, 3))
     orders = np.stack([nested_order(train, draw) for _ in range(learner.repeats)])
     subsets = [np.sort(orders[:, :size], 1) for size in sizes]
-    known = [] if whole is None else list(whole[: learner.repeats, None])
+    whole_predictions = [] if whole is None else list(whole[: learner.repeats, None])
     fittings = [
         Fitting(learner, train, rule.held_out, train.y, rows[seed], None, range(seed, seed + 1))
         for rows in subsets
-        for seed in range(len(known) if rows is subsets[-1] else 0, learner.repeats)
+        for seed in range(len(whole_predictions) if rows is subsets[-1] else 0, learner.repeats)
     ]
-    fitted = predictions_of(fittings)
-    smaller = (len(sizes) - 1) * learner.repeats
-    scores = np.concatenate([rule.scores(p) for p in fitted[:smaller] + known + fitted[smaller:]])
+    predictions = predictions_of(fittings)
+    n_smaller = (len(sizes) - 1) * learner.repeats
+    predictions[n_smaller:n_smaller] = whole_predictions
+    scores = np.concatenate([rule.scores(p) for p in predictions])
     errors = 1 - scores.reshape(len(sizes), learner.repeats, -1)
-    start = _start(train, rule)
-    curve = AccuracyCurve(sizes, errors, start, rule.metric)
+    curve = AccuracyCurve(sizes, errors, _constant_error(train, rule), rule.metric)
     laws = extrapolate(curve, draws=DRAWS, seed=seed)
-    now, then = laws.draws.errors(np.array([n, FACTOR * n], float)).T
+    error_now, error_later = laws.draws.errors(np.array([n, FACTOR * n], float)).T
     ends = ((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2)
-    low, median, high = np.quantile(now - then, ends)
+    low, median, high = np.quantile(error_now - error_later, ends)
     return ActionGain(
         kind=MORE, words="Double the data", how=EXPECTED,
         gain=float(median), low=float(low), high=float(high), p=1.0, verdict="",
@@ -78,8 +78,8 @@ def gain_of_more(
     )  # fmt: skip
 
 
-def _start(train: SampleSet, rule: Yardstick) -> float:
-    """Error of the best constant guess."""
+def _constant_error(train: SampleSet, rule: Yardstick) -> float:
+    """Return the error of the best constant guess."""
     if rule.metric == R2 or rule.worth is None:
         return 1.0
     return float(1 - rule.worth.mean(0).max())

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.complexity.accuracy_curve import AccuracyCurve
-from datassay.complexity.curve_law import LAWS, CurveLaws, fit_curve_laws, joined
+from datassay.complexity.curve_law import LAWS, CurveLaws, fit_curve_laws, join_laws
 from datassay.complexity.settings import Curve
 from datassay.errors import SettingError
 from datassay.results import result
@@ -38,7 +38,7 @@ class Extrapolation:
     level: float
 
     def score(self, n: Float[np.ndarray, " M"]) -> Float[np.ndarray, "3 M"]:
-        """Expected accuracy or R² after n samples.
+        """Return the expected accuracy or R² after n samples.
 
         Args:
             n: numbers of samples.
@@ -49,7 +49,7 @@ class Extrapolation:
         return 1 - np.quantile(self.draws.errors(np.asarray(n, np.float64)), self._ends[::-1], 0)
 
     def needed(self, score: float) -> NeededSamples:
-        """Number of samples after which the model is expected to reach a score.
+        """Return how many samples the model is expected to need to reach a score.
 
         Args:
             score: target accuracy or R², in (0, 1).
@@ -63,8 +63,8 @@ class Extrapolation:
         """
         fraction("the accuracy wanted", score, "()")
         n = np.sort(self.draws.samples(1 - score))
-        last = len(n) - 1
-        low, median, high = (float(n[round(end * last)]) for end in self._ends)
+        last_idx = len(n) - 1
+        low, median, high = (float(n[round(end * last_idx)]) for end in self._ends)
         return NeededSamples(score, median, low, high, float(np.isfinite(n).mean()), self.level)
 
     @property
@@ -177,14 +177,14 @@ def extrapolate(
     mean = curve.errors.mean((1, 2))
     weights = 1 / _variance(curve)
     settings = {"start": curve.start, "reference": float(sizes[-1])}
-    errors = _resampled(curve, draws, resample_validation, rng) * _shared_luck(curve, draws, rng)
+    errors = _resample(curve, draws, resample_validation, rng) * _shared_luck(curve, draws, rng)
     groups = 1 + _most_left_out(len(sizes))
     parts = [
-        fit_curve_laws(kind, sizes[out:], errors[i :: 2 * groups, out:], weights[out:], **settings)
-        for i, (out, kind) in enumerate((o, k) for o in range(groups) for k in LAWS)
+        fit_curve_laws(kind, sizes[cut:], errors[i :: 2 * groups, cut:], weights[cut:], **settings)
+        for i, (cut, kind) in enumerate((o, k) for o in range(groups) for k in LAWS)
     ]
     law = fit_curve_laws("power", sizes, mean[None], weights, **settings)
-    return Extrapolation(curve, law, joined(parts), level)
+    return Extrapolation(curve, law, join_laws(parts), level)
 
 
 def forecast(
@@ -202,14 +202,14 @@ def forecast(
         Prediction and measurement on the same validation samples; None where fewer than four sizes
         are small enough.
     """
-    part = curve.up_to(int(share * curve.sizes[-1]))
-    if len(part.sizes) < FEWEST_SIZES:
+    beginning = curve.up_to(int(share * curve.sizes[-1]))
+    if len(beginning.sizes) < FEWEST_SIZES:
         return None
     n = int(curve.sizes[-1])
-    earlier = extrapolate(part, level=level, resample_validation=False, seed=seed)
-    low, median, high = earlier.score(np.array([float(n)]))[:, 0]
+    extrapolation = extrapolate(beginning, level=level, resample_validation=False, seed=seed)
+    low, median, high = extrapolation.score(np.array([float(n)]))[:, 0]
     measured = float(curve.score[-1].mean())
-    return Forecast(int(part.sizes[-1]), n, float(low), float(median), float(high), measured)
+    return Forecast(int(beginning.sizes[-1]), n, float(low), float(median), float(high), measured)
 
 
 def _most_left_out(n_sizes: int) -> int:
@@ -217,17 +217,17 @@ def _most_left_out(n_sizes: int) -> int:
 
 
 def _variance(curve: AccuracyCurve) -> Float[np.ndarray, " K"]:
-    """Variance of the mean error at each size: repeats, the law's tolerance, one sample's error."""
+    """Return the variance of the mean error per size: repeats, law's tolerance, one sample."""
     error = curve.errors.mean(2)
     repeats, m = curve.errors.shape[1:]
     between = error.var(1, ddof=1) / repeats
     return between + (TOLERANCE * error.mean(1)) ** 2 + 1 / m**2
 
 
-def _resampled(
+def _resample(
     curve: AccuracyCurve, draws: int, validation: bool, rng: np.random.Generator
 ) -> Float[np.ndarray, "D K"]:
-    """Mean errors over repeats and validation samples, both drawn with replacement."""
+    """Return mean errors over repeats and validation samples, both drawn with replacement."""
     k, repeats, m = curve.errors.shape
     flat = curve.errors.reshape(k * repeats, m)
     means = []
@@ -245,7 +245,7 @@ def _resampled(
 def _shared_luck(
     curve: AccuracyCurve, draws: int, rng: np.random.Generator
 ) -> Float[np.ndarray, "D K"]:
-    """Relative error that all repeats share because they draw from the same samples."""
+    """Draw the relative error that repeats share as they draw from the same samples, [D, K]."""
     # Fits to n_k of n samples share n_k/n of their variance; the rest averages out over repeats.
     # The relative spread between repeats at the smaller sizes, where subsets hardly overlap, is
     # used for all n. Growing sets keep their samples, so increments are independent.

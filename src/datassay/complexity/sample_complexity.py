@@ -36,9 +36,9 @@ class Search(Recovery):
         return self.max_samples.bit_length()
 
     def manifest(self) -> dict[str, object]:
-        """Everything that determines a result, as plain JSON values."""
-        plain = asdict(self)
-        return {**plain.pop("recipe"), **plain}
+        """Return everything that determines a result, as plain JSON values."""
+        values = asdict(self)
+        return {**values.pop("recipe"), **values}
 
 
 @result
@@ -80,7 +80,7 @@ class SampleComplexity(Tabular):
         return int(np.isinf(self.n_opt).sum())
 
     def to_table(self) -> pa.Table:
-        """One row per teacher: n_inputs, width, teacher, n_opt, n_doubled (null: not recovered)."""
+        """Return a row per teacher: n_inputs, width, n_opt, n_doubled (null: not recovered)."""
 
         def or_null(values: np.ndarray) -> pa.Array:
             return pa.array([int(v) if np.isfinite(v) else None for v in values], pa.int64())
@@ -109,7 +109,7 @@ def sample_complexity(
     seed: int = Recovery.seed,
     progress: Progress = silent,
 ) -> SampleComplexity:
-    """The smallest training set from which students recover teachers of one size.
+    """Search the smallest training set from which students recover teachers of one size.
 
     Args:
         n_inputs: d.
@@ -145,13 +145,13 @@ def sample_complexity(
 def search_samples(
     n_inputs: int, width: int, search: Search, *, progress: Progress = silent
 ) -> SampleComplexity:
-    """`sample_complexity`, with its settings in one object."""
+    """Run `sample_complexity` with its settings in one object."""
     check_search(search)
     check_size(n_inputs, width)
     teachers = Teachers(n_inputs, width, search.seed)
 
-    def trial(which: list[int], n: int) -> tuple[np.ndarray, np.ndarray]:
-        loss = student_losses(teachers, which, n, search.n_students, search.recipe)
+    def trial(group: list[int], n: int) -> tuple[np.ndarray, np.ndarray]:
+        loss = student_losses(teachers, group, n, search.n_students, search.recipe)
         return (loss < 1 - search.recovery_r2).mean(1), (1 - loss).mean(1)
 
     doubled, opt, trials = bisect(trial, search, progress)
@@ -169,7 +169,7 @@ def recovery_r2(
     recipe: StudentRecipe | None = None,
     seed: int = Recovery.seed,
 ) -> Float[np.ndarray, "teachers T"]:
-    """R² of every student on fresh samples: its mean is the recovery R².
+    """Return the R² of every student on fresh samples: its mean is the recovery R².
 
     Args:
         n_inputs: d.
@@ -203,7 +203,7 @@ TrialRow = tuple[int, int, float, float]
 def bisect(
     trial: Trial, search: Search, progress: Progress = silent
 ) -> tuple[Float[np.ndarray, " teachers"], Float[np.ndarray, " teachers"], list[TrialRow]]:
-    """Algorithms 2 and 4 for any `trial`: (teachers, N) → share recovered and mean R² of each.
+    """Run Algorithms 2 and 4 on any `trial`: (teachers, N) → share recovered and mean R² of each.
 
     Returns:
         N of the doubling and N after the bisection, infinite where not recovered, and the trials.
@@ -212,29 +212,29 @@ def bisect(
     trials: list[TrialRow] = []
     total = search.n_teachers * (search.n_doublings + search.depth)
 
-    def decided(which: list[int], n: int) -> np.ndarray:
-        share, r2 = trial(which, n)
-        trials.extend(zip(which, [n] * len(which), share.tolist(), r2.tolist(), strict=True))
+    def recover(teachers: list[int], n: int) -> np.ndarray:
+        share, r2 = trial(teachers, n)
+        trials.extend(zip(teachers, [n] * len(teachers), share.tolist(), r2.tolist(), strict=True))
         return share >= search.probability
 
     for i in range(search.n_doublings):
-        left = np.flatnonzero(np.isinf(doubled))
-        if len(left):
-            doubled[left[decided(left.tolist(), 2**i)]] = 2**i
+        pending = np.flatnonzero(np.isinf(doubled))
+        if len(pending):
+            doubled[pending[recover(pending.tolist(), 2**i)]] = 2**i
         progress(STEP, search.n_teachers * (i + 1), total)
     high = {k: int(n) for k, n in enumerate(doubled) if np.isfinite(n)}
     low = {k: n // 2 for k, n in high.items()}
     for i in range(search.depth):
-        for n, which in _by_middle(low, high).items():
-            for k, recovered in zip(which, decided(which, n), strict=True):
-                (high if recovered else low)[k] = n
+        for n, teachers in _by_middle(low, high).items():
+            for k, is_recovered in zip(teachers, recover(teachers, n), strict=True):
+                (high if is_recovered else low)[k] = n
         progress(STEP, search.n_teachers * (search.n_doublings + i + 1), total)
     opt = np.array([high.get(k, np.inf) for k in range(search.n_teachers)], dtype=float)
     return doubled, opt, trials
 
 
 def _by_middle(low: Mapping[int, int], high: Mapping[int, int]) -> dict[int, list[int]]:
-    """The next N to try, and its teachers."""
+    """Group the unfinished teachers by the next N to try."""
     groups: dict[int, list[int]] = {}
     for k, top in high.items():
         if top - low[k] > 1:
@@ -243,16 +243,16 @@ def _by_middle(low: Mapping[int, int], high: Mapping[int, int]) -> dict[int, lis
 
 
 def check_size(n_inputs: int, width: int) -> None:
-    """Refuse a network without inputs or units."""
+    """Raise unless the network has inputs and units."""
     at_least("n_inputs", n_inputs, 1)
     at_least("width", width, 1)
 
 
 def check_search(search: Search) -> None:
-    """Refuse settings that are out of range."""
+    """Raise if a setting is out of range."""
     check_recipe(search.recipe)
-    for name, least in (("n_teachers", 1), ("n_students", 1), ("depth", 0), ("max_samples", 1)):
-        at_least(name, getattr(search, name), least)
+    for name, minimum in (("n_teachers", 1), ("n_students", 1), ("depth", 0), ("max_samples", 1)):
+        at_least(name, getattr(search, name), minimum)
     fraction("probability", search.probability)
     why = ", which no trained student reaches"
     require(search.recovery_r2 < 1, "recovery_r2", "be below 1", search.recovery_r2, why=why)

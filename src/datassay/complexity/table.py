@@ -58,7 +58,7 @@ class ComplexityTable(Tabular):
         return np.stack([s.n_doubled for s in self.sizes])
 
     def to_table(self) -> pa.Table:
-        """One row per size and teacher: n_inputs, width, teacher, n_opt, n_doubled."""
+        """Return a row per size and teacher: n_inputs, width, teacher, n_opt, n_doubled."""
         return pa.concat_tables([s.to_table() for s in self.sizes])
 
 
@@ -69,7 +69,7 @@ def complexity_table(
     store: str | Path | None = None,
     progress: Progress = silent,
 ) -> ComplexityTable:
-    """Sample complexity of each network size.
+    """Compute the sample complexity of each network size.
 
     Args:
         sizes: (n_inputs, width) of each.
@@ -93,15 +93,15 @@ def complexity_table(
     check_search(search)
     for d, m in sizes:
         check_size(d, m)
-    kept = ResultStore(store, search.manifest())
+    result_store = ResultStore(store, search.manifest())
     units = search.n_teachers * (search.n_doublings + search.depth)
     rows = []
     for i, (d, m) in enumerate(sizes):
         name = f"inputs-{d}-width-{m}"
-        if name not in kept:
-            part = part_of(progress, STEP, i * units, len(sizes) * units)
-            result = search_samples(d, m, search, progress=part)
-            kept.put(name, {key: getattr(result, key) for key in KEPT})
-        rows.append(SampleComplexity(d, m, **kept.get(name), search=search))
+        if name not in result_store:
+            report = part_of(progress, STEP, i * units, len(sizes) * units)
+            result = search_samples(d, m, search, progress=report)
+            result_store.put(name, {key: getattr(result, key) for key in KEPT})
+        rows.append(SampleComplexity(d, m, **result_store.get(name), search=search))
         progress(STEP, (i + 1) * units, len(sizes) * units)
     return ComplexityTable(tuple(rows), search)

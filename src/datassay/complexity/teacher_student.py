@@ -69,7 +69,7 @@ class StudentRecipe:
 
 
 def check_recipe(recipe: StudentRecipe) -> None:
-    """Refuse a number that is not positive, and an unknown name."""
+    """Raise if a number is not positive, or a name is unknown."""
     for name in ("lr", "epochs", "n_test"):
         if (value := getattr(recipe, name)) is not None:
             positive(name, value)
@@ -81,14 +81,14 @@ def check_recipe(recipe: StudentRecipe) -> None:
             "divisor must be 'root' where student_width is given, since each network is divided by "
             "the root of its own width (S3 eq. 2.2); got 'width'."
         )
-    for name, known in NAMES.items():
-        one_of(name, getattr(recipe, name), known)
+    for name, allowed in NAMES.items():
+        one_of(name, getattr(recipe, name), allowed)
 
 
 def draw_networks(
     rng: np.random.Generator, n_networks: int, n_inputs: int, width: int
 ) -> Float[np.ndarray, "S d m"]:
-    """Random networks: every weight uniform in ±1/√d.
+    """Draw random networks: every weight uniform in ±1/√d.
 
     Args:
         rng: the stream of random numbers.
@@ -107,10 +107,10 @@ def draw_networks(
 def network_outputs(
     x: Float[Tensor, "C n d"], weights: Float[Tensor, "C S d m"]
 ) -> Float[Tensor, "C S n"]:
-    """Outputs of S networks on each of C sets of inputs, S3 eq. (2.1)."""
+    """Return the outputs of S networks on each of C sets of inputs, S3 eq. (2.1)."""
     width = weights.shape[3]
-    each = [(x @ w).relu_().sum(2) for w in weights.unbind(1)]  # [C, n] a network
-    return torch.stack(each, 1) / width**0.5
+    by_network = [(x @ w).relu_().sum(2) for w in weights.unbind(1)]  # [C, n] a network
+    return torch.stack(by_network, 1) / width**0.5
 
 
 @torch.no_grad()
@@ -145,8 +145,8 @@ def train_students(
     # [C, d, T, m] or [C, d, m, T]; always a copy: start stays the caller's.
     w = start.permute(order).clone(memory_format=torch.contiguous_format)
     update = _Adam(w, recipe.lr) if recipe.optimizer == "adam" else _Descent(w, recipe.lr)
-    first = x[:, :size], y[:, :size]
-    gradient = _Gradient(w, *first, order.index(3), _loss_scale(recipe, size, n_units))
+    first_batch = x[:, :size], y[:, :size]
+    gradient = _Gradient(w, *first_batch, order.index(3), _loss_scale(recipe, size, n_units))
     draw = torch.Generator().manual_seed(0)
     for _ in range(recipe.epochs):
         if size == n:
@@ -159,7 +159,7 @@ def train_students(
 
 
 def _loss_scale(recipe: StudentRecipe, n: int, width: int) -> float:
-    """Factor of the squared errors of eq. (2.1)'s outputs in the loss."""
+    """Return the factor of the squared errors of eq. (2.1)'s outputs in the loss."""
     samples = 1 / n if recipe.reduction == "mean" else 1.0
     return samples / width if recipe.divisor == "width" else samples
 

@@ -33,11 +33,11 @@ class Teachers:
     seed: int = 0
 
     def weights(self, teacher: int) -> Float[np.ndarray, "d m"]:
-        """W* of one teacher."""
+        """Return W* of one teacher, [d, m]."""
         return draw_networks(self._rng(teacher, 0), 1, self.n_inputs, self.width)[0]
 
     def stream(self, teacher: int, n_samples: int) -> np.random.Generator:
-        """Random generator of one teacher's trial with N samples."""
+        """Return the random generator of one teacher's trial with N samples."""
         return self._rng(teacher, n_samples)
 
     def _rng(self, teacher: int, n_samples: int) -> np.random.Generator:
@@ -46,12 +46,12 @@ class Teachers:
 
 def student_losses(
     teachers: Teachers,
-    which: Sequence[int],
+    teacher_idx: Sequence[int],
     n_samples: int,
     n_students: int,
     recipe: StudentRecipe,
 ) -> Float[np.ndarray, "C T"]:
-    """Test error of T students of each of C teachers: 1 − R², the unexplained share of variance.
+    """Return the test error 1 − R² of T students of each of C teachers, [C, T].
 
     Each teacher draws N training and N (or n_test) test samples, standard normal, and T students.
 
@@ -60,18 +60,18 @@ def student_losses(
         of its units, as the recipe says). Infinite for a single test sample, which has no
         variance, and where training diverged. Source: S3 Algorithm 1 and eq. (2.9).
     """
-    loss = np.empty((len(which), n_students))
-    trials = [_trial(teachers, k, n_samples, n_students, recipe) for k in which]
+    loss = np.empty((len(teacher_idx), n_students))
+    trials = [_trial(teachers, k, n_samples, n_students, recipe) for k in teacher_idx]
     variance = np.array([[t.variance or np.nan] for t in trials])
     units = recipe.student_width or teachers.width
-    for rows, columns in _chunks(len(which), n_students, n_samples * units):
-        part = trials[rows]
-        start = torch.stack([t.start[columns] for t in part])
-        x = torch.stack([t.x for t in part])
-        y = torch.stack([t.y for t in part])
+    for rows, columns in _chunks(len(teacher_idx), n_students, n_samples * units):
+        chunk = trials[rows]
+        start = torch.stack([t.start[columns] for t in chunk])
+        x = torch.stack([t.x for t in chunk])
+        y = torch.stack([t.y for t in chunk])
         trained = train_students(start, x, y, recipe)
-        outputs = network_outputs(torch.stack([t.x_test for t in part]), trained).double()
-        y = torch.stack([t.y_test for t in part]).double()[:, None]  # [C, 1, n_test]
+        outputs = network_outputs(torch.stack([t.x_test for t in chunk]), trained).double()
+        y = torch.stack([t.y_test for t in chunk]).double()[:, None]  # [C, 1, n_test]
         loss[rows, columns] = (outputs - y).square().mean(2).numpy() / variance[rows]
     loss[~np.isfinite(loss)] = np.inf
     return loss
@@ -102,12 +102,12 @@ def _trial(
 
 
 def _unit_variance(weights: Float[np.ndarray, "d m"]) -> float:
-    """Mean over the units of V[max(wᵀx, 0)], x standard normal: ‖w‖² (1/2 − 1/2π)."""
+    """Return the mean over units of V[max(wᵀx, 0)], x standard normal: ‖w‖² (1/2 − 1/2π)."""
     return float(np.square(weights).sum(0).mean() * (0.5 - 0.5 / np.pi))
 
 
 def _chunks(n_teachers: int, n_students: int, values: int) -> Iterator[tuple[slice, slice]]:
-    """Chunks of whole teachers where their students fit, else of students of one teacher."""
+    """Yield chunks of whole teachers if their students fit, else of students of one teacher."""
     students = min(n_students, max(1, CHUNK // values))
     rows = max(1, CHUNK // (values * n_students))
     for i in range(0, n_teachers, rows):

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from datassay.estimators.validation import as_floats, validated
+from datassay.estimators.validation import as_floats, validate_xy
 from datassay.polynomial.encodings import cosine_encoding
 
 
@@ -56,7 +56,7 @@ class CosineEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             SettingError: a setting is outside its rule.
             DataError: images of another shape, or no coordinate is frequent enough.
         """
-        x = as_floats(validated(self, X))
+        x = as_floats(validate_xy(self, X))
         self.encoding_ = cosine_encoding(
             x,
             _shape(x.shape[1], self.image_shape),
@@ -77,10 +77,10 @@ class CosineEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             [n, k], in X's own unit.
         """
         check_is_fitted(self)
-        return self.encoding_.encode(as_floats(validated(self, X, reset=False)))
+        return self.encoding_.encode(as_floats(validate_xy(self, X, reset=False)))
 
     def inverse_transform(self, X: Any) -> np.ndarray:
-        """Images that have these coefficients and 0 elsewhere.
+        """Return the images that have these coefficients and 0 elsewhere.
 
         Args:
             X: [n, k].
@@ -95,9 +95,9 @@ class CosineEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return self.encoding_.decode(as_floats(check_array(X)))
 
 
-def _shape(d: int, given: Any) -> tuple[int, int]:
-    if given is not None:
-        rows, columns = given
+def _shape(d: int, image_shape: Any) -> tuple[int, int]:
+    if image_shape is not None:
+        rows, columns = image_shape
         return int(rows), int(columns)
     side = round(d**0.5)
     return (side, side) if side * side == d else (1, d)

@@ -13,10 +13,10 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_
 from datassay.act.settings import Weighting
 from datassay.act.weigh.weights import local_variance_weights
 from datassay.errors import DataError, SettingError
-from datassay.estimators.validation import validated, validated_classes
+from datassay.estimators.validation import validate_classes, validate_xy
 
 
-def _inner_has(name: str) -> Any:
+def _estimator_has(name: str) -> Any:
     def check(self: _LocalVariance) -> bool:
         inner = getattr(self, "estimator_", self.estimator)
         inner = self._default() if inner is None else inner
@@ -49,24 +49,24 @@ class _LocalVariance(MetaEstimatorMixin, BaseEstimator):
                 f"{type(inner).__name__} does not. Put this one inside the pipeline, around its "
                 "last step, or choose an estimator that weights its samples."
             )
-        own = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        if not ((own >= 0).all() and own.sum() > 0):
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if not ((weight >= 0).all() and weight.sum() > 0):
             raise DataError(
-                f"sample_weight must not be negative and not all 0; got values from {own.min():g} "
-                f"to {own.max():g}."
+                "sample_weight must not be negative and not all 0; got values from "
+                f"{weight.min():g} to {weight.max():g}."
             )
         weights = local_variance_weights(
             X.astype(np.float64), targets, self.n_neighbors, self.max_ratio, search=self.search
         )
-        product = own * weights
-        self.sample_weight_ = product * (own.sum() / product.sum())
+        product = weight * weights
+        self.sample_weight_ = product * (weight.sum() / product.sum())
         self.estimator_ = inner.fit(X, y, sample_weight=self.sample_weight_)
 
     def _default(self) -> Any:
         raise NotImplementedError
 
     def predict(self, X: Any) -> np.ndarray:
-        """What the inner estimator predicts.
+        """Predict with the inner estimator.
 
         Args:
             X: inputs, [m, d].
@@ -75,7 +75,7 @@ class _LocalVariance(MetaEstimatorMixin, BaseEstimator):
             [m].
         """
         check_is_fitted(self)
-        return self.estimator_.predict(validated(self, X, reset=False))
+        return self.estimator_.predict(validate_xy(self, X, reset=False))
 
 
 class LocalVarianceClassifier(ClassifierMixin, _LocalVariance):
@@ -121,13 +121,13 @@ class LocalVarianceClassifier(ClassifierMixin, _LocalVariance):
             SettingError: n_neighbors or max_ratio is out of range, or the estimator takes no
                 sample_weight.
         """
-        X, self.classes_, label = validated_classes(self, X, y, ensure_min_samples=2)
+        X, self.classes_, label = validate_classes(self, X, y, ensure_min_samples=2)
         self._fit(X, self.classes_[label], label, sample_weight)
         return self
 
-    @available_if(_inner_has("predict_proba"))
+    @available_if(_estimator_has("predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The inner estimator's probability of each class.
+        """Return the inner estimator's probability of each class.
 
         Args:
             X: inputs, [m, d].
@@ -136,11 +136,11 @@ class LocalVarianceClassifier(ClassifierMixin, _LocalVariance):
             [m, n_classes].
         """
         check_is_fitted(self)
-        return self.estimator_.predict_proba(validated(self, X, reset=False))
+        return self.estimator_.predict_proba(validate_xy(self, X, reset=False))
 
-    @available_if(_inner_has("decision_function"))
+    @available_if(_estimator_has("decision_function"))
     def decision_function(self, X: Any) -> np.ndarray:
-        """The inner estimator's decision values.
+        """Return the inner estimator's decision values.
 
         Args:
             X: inputs, [m, d].
@@ -149,7 +149,7 @@ class LocalVarianceClassifier(ClassifierMixin, _LocalVariance):
             [m] for two classes, else [m, n_classes].
         """
         check_is_fitted(self)
-        return self.estimator_.decision_function(validated(self, X, reset=False))
+        return self.estimator_.decision_function(validate_xy(self, X, reset=False))
 
     def _default(self) -> Any:
         return LogisticRegression(max_iter=1000)
@@ -190,7 +190,7 @@ class LocalVarianceRegressor(RegressorMixin, _LocalVariance):
             SettingError: n_neighbors or max_ratio is out of range, or the estimator takes no
                 sample_weight.
         """
-        X, y = validated(self, X, y, y_numeric=True, ensure_min_samples=2)
+        X, y = validate_xy(self, X, y, y_numeric=True, ensure_min_samples=2)
         y = y.astype(np.float64)
         self._fit(X, y, y, sample_weight)
         return self

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted  # pyrefly: ignore[missing-module-attribute] (old stubs)
 
-from datassay.estimators.validation import as_floats, validated
+from datassay.estimators.validation import as_floats, validate_xy
 from datassay.polynomial.monomials import chosen_monomials
 from datassay.polynomial.settings import Regression
 
@@ -56,12 +56,12 @@ class MonomialFeatures(TransformerMixin, BaseEstimator):
         Raises:
             SettingError: degree, window or image_shape is out of range, or they do not fit X.
         """
-        X = validated(self, X)
+        X = validate_xy(self, X)
         self.monomials_ = chosen_monomials(X.shape[1], self.degree, self.window, self.image_shape)
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """The products.
+        """Compute the products.
 
         Args:
             X: inputs, [m, d].
@@ -70,12 +70,12 @@ class MonomialFeatures(TransformerMixin, BaseEstimator):
             [m, p], in X's precision where that is float32, else in float64.
         """
         check_is_fitted(self)
-        X = as_floats(validated(self, X, reset=False))
+        X = as_floats(validate_xy(self, X, reset=False))
         features = self.monomials_.features(X, dtype=X.dtype.type)
         return features if self.scaled else features / self.monomials_.scale.astype(X.dtype)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names such as "x0 x3" and "x1^2".
+        """Return names such as "x0 x3" and "x1^2".
 
         Args:
             input_features: names of the columns; None: those of the fit, or x0, x1, ...

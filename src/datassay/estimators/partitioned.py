@@ -16,7 +16,7 @@ from datassay.act.partition.routing import compact, fit_experts, linear_partitio
 from datassay.act.settings import Division
 from datassay.data.load import load
 from datassay.data.new_rows import row_format
-from datassay.estimators.validation import validated, validated_classes
+from datassay.estimators.validation import validate_classes, validate_xy
 from datassay.models.estimators import class_probabilities
 from datassay.rules import one_of, require
 
@@ -84,22 +84,22 @@ class _Partitioned(BaseEstimator):
             SettingError: the blocks' estimator or the router is one of the user's own.
         """
         check_is_fitted(self)
-        own = [name for name in ("estimator", "router") if getattr(self, name) is not None]
+        custom = [name for name in ("estimator", "router") if getattr(self, name) is not None]
         rule = "be left out for a model that is saved, as a file holds arrays and no code"
-        require(not own, " and ".join(own), rule, "one of your own", remedy="Fit without it.")
-        about: Any = self  # scikit-learn sets what it knows of X
-        labels = getattr(about, "classes_", np.array([0.0, 1.0]))
-        task = "classification" if hasattr(about, "classes_") else "regression"
-        d = about.n_features_in_
+        require(not custom, " and ".join(custom), rule, "one of your own", remedy="Fit without it.")
+        estimator: Any = self  # scikit-learn sets what it knows of X
+        labels = getattr(estimator, "classes_", np.array([0.0, 1.0]))
+        task = "classification" if hasattr(estimator, "classes_") else "regression"
+        d = estimator.n_features_in_
         x = np.repeat(np.arange(float(len(labels)))[:, None], d, axis=1)
-        like, _ = load((x, labels), task=task, val_fraction=0.0)
-        names = tuple(map(str, getattr(about, "feature_names_in_", ())))
-        rows, width = row_format(replace(like, feature_names=names)), like.n_classes or 1
+        template, _ = load((x, labels), task=task, val_fraction=0.0)
+        columns = tuple(map(str, getattr(estimator, "feature_names_in_", ())))
+        rows, width = row_format(replace(template, feature_names=columns)), template.n_classes or 1
         as_arrays(self._routed, np.arange(self.n_blocks_), rows, d, width).save(path)
 
     def _checked_inputs(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        return validated(self, X, reset=False)
+        return validate_xy(self, X, reset=False)
 
 
 class PartitionedClassifier(ClassifierMixin, _Partitioned):
@@ -151,12 +151,12 @@ class PartitionedClassifier(ClassifierMixin, _Partitioned):
             DataError: one class only.
             SettingError: a setting is out of range.
         """
-        X, self.classes_, label = validated_classes(self, X, y)
+        X, self.classes_, label = validate_classes(self, X, y)
         self._fit(X, label, np.eye(len(self.classes_))[label], "cross_entropy")
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probability of each class.
+        """Return the probability of each class.
 
         Args:
             X: inputs, [m, d].
@@ -172,12 +172,12 @@ class PartitionedClassifier(ClassifierMixin, _Partitioned):
         probability = np.zeros((len(X), len(self.classes_)))
         weights = self._routed.weights(X, self.routing)
         for weight, expert in zip(weights.T, self.estimators_, strict=True):
-            judged = class_probabilities(expert, X, len(self.classes_))
-            probability += weight[:, None] * judged
+            probabilities = class_probabilities(expert, X, len(self.classes_))
+            probability += weight[:, None] * probabilities
         return probability
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable label.
+        """Return the most probable label.
 
         Args:
             X: inputs, [m, d].
@@ -185,8 +185,8 @@ class PartitionedClassifier(ClassifierMixin, _Partitioned):
         Returns:
             [m].
         """
-        best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
+        class_idx = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[class_idx]
 
 
 class PartitionedRegressor(RegressorMixin, _Partitioned):
@@ -230,13 +230,13 @@ class PartitionedRegressor(RegressorMixin, _Partitioned):
         Raises:
             SettingError: a setting is out of range.
         """
-        X, y = validated(self, X, y, y_numeric=True)
+        X, y = validate_xy(self, X, y, y_numeric=True)
         y = y.astype(np.float64)
         self._fit(X, y, y[:, None], "mse")
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """The target.
+        """Predict the target.
 
         Args:
             X: inputs, [m, d].
@@ -245,5 +245,5 @@ class PartitionedRegressor(RegressorMixin, _Partitioned):
             [m].
         """
         X = self._checked_inputs(X)
-        each = np.stack([expert.predict(X) for expert in self.estimators_], axis=1)
-        return (self._routed.weights(X, self.routing) * each).sum(axis=1)
+        by_block = np.stack([expert.predict(X) for expert in self.estimators_], axis=1)
+        return (self._routed.weights(X, self.routing) * by_block).sum(axis=1)

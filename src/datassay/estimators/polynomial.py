@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from datassay.errors import DataError
-from datassay.estimators.validation import as_floats, validated, validated_classes, validated_part
+from datassay.estimators.validation import as_floats, validate_classes, validate_part, validate_xy
 from datassay.polynomial.fit import (
     PolynomialFit,
     check_spread,
@@ -23,7 +23,7 @@ from datassay.polynomial.fit import (
 )
 from datassay.polynomial.maps import CoefMaps, coef_maps
 from datassay.polynomial.monomials import Monomials, chosen_monomials
-from datassay.polynomial.normal_equations import NormalEquations, merged, normal_equations
+from datassay.polynomial.normal_equations import NormalEquations, merge, normal_equations
 from datassay.polynomial.settings import Regression
 
 
@@ -59,12 +59,12 @@ class _Polynomial(BaseEstimator):
 
     def _fit(self, X: np.ndarray, targets: np.ndarray) -> None:
         self._sums: NormalEquations | None = None
-        self._fitted: PolynomialFit | None = None
+        self._solution: PolynomialFit | None = None
         if self.solver == "exact":
             check_spread(targets)
-            self._fitted = self._solved(self._add(X, targets))
+            self._solution = self._solve(self._add(X, targets))
             return
-        self._fitted = fit_polynomial(
+        self._solution = fit_polynomial(
             X,
             targets,
             self._monomials(X),
@@ -75,23 +75,23 @@ class _Polynomial(BaseEstimator):
             seed=self._seed(),
         )
 
-    def _solved(self, sums: NormalEquations) -> PolynomialFit:
+    def _solve(self, sums: NormalEquations) -> PolynomialFit:
         for note in unlike_sizes(sums):
             warnings.warn(note, UserWarning, stacklevel=3)
         return fit_normal_equations(sums, self.ridge)
 
     def _add(self, X: np.ndarray, targets: np.ndarray) -> NormalEquations:
-        before = getattr(self, "_sums", None)
-        new = normal_equations(
+        previous = getattr(self, "_sums", None)
+        added_sums = normal_equations(
             X,
             targets,
-            self._monomials(X) if before is None else before.monomials,
+            self._monomials(X) if previous is None else previous.monomials,
             precision=self.precision,
             seed=self._seed(),
-            seen=0 if before is None else before.n_samples,
+            seen=0 if previous is None else previous.n_samples,
         )
-        self._sums = total = new if before is None else merged(before, new)
-        self._fitted = None
+        self._sums = total = added_sums if previous is None else merge(previous, added_sums)
+        self._solution = None
         return total
 
     def _monomials(self, X: np.ndarray) -> Monomials:
@@ -104,13 +104,13 @@ class _Polynomial(BaseEstimator):
     def fit_(self) -> PolynomialFit:
         """The `PolynomialFit`: coefficients, the path of ridges, notes; solved when asked for."""
         check_is_fitted(self, "n_features_in_")
-        if self._fitted is None:
+        if self._solution is None:
             assert self._sums is not None
-            self._fitted = self._solved(self._sums)
-        return self._fitted
+            self._solution = self._solve(self._sums)
+        return self._solution
 
     def coef_maps(self) -> CoefMaps:
-        """The coefficients of degree 1 and 2 as pictures.
+        """Return the coefficients of degree 1 and 2 as pictures.
 
         Returns:
             One map per class (or one) and degree.
@@ -122,7 +122,7 @@ class _Polynomial(BaseEstimator):
 
     def _outputs(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "n_features_in_")
-        return self.fit_.polynomial.outputs(as_floats(validated(self, X, reset=False)))
+        return self.fit_.polynomial.outputs(as_floats(validate_xy(self, X, reset=False)))
 
 
 class PolynomialClassifier(ClassifierMixin, _Polynomial):
@@ -169,7 +169,7 @@ class PolynomialClassifier(ClassifierMixin, _Polynomial):
             DataError: one class only.
             SettingError: a setting is out of range.
         """
-        X, self.classes_, label = validated_classes(self, X, y)
+        X, self.classes_, label = validate_classes(self, X, y)
         self._fit(as_floats(X), np.eye(len(self.classes_))[label])
         return self
 
@@ -191,24 +191,24 @@ class PolynomialClassifier(ClassifierMixin, _Polynomial):
             DataError: no classes in the first call, or a label that is none of them.
             SettingError: a setting is out of range.
         """
-        first = not hasattr(self, "classes_")
-        X, y = validated_part(self, X, y, first=first)
+        is_first = not hasattr(self, "classes_")
+        X, y = validate_part(self, X, y, is_first=is_first)
         check_classification_targets(y)
-        if first and classes is None:
+        if is_first and classes is None:
             raise DataError("classes must name every label in the first call of partial_fit.")
-        known = np.unique(classes) if first else self.classes_
-        label = np.searchsorted(known, y).clip(max=len(known) - 1)
-        if (known[label] != y).any():
+        all_classes = np.unique(classes) if is_first else self.classes_
+        label = np.searchsorted(all_classes, y).clip(max=len(all_classes) - 1)
+        if (all_classes[label] != y).any():
             raise DataError(
-                f"y must hold labels among the classes {list(known)}; got others. Name all "
+                f"y must hold labels among the classes {list(all_classes)}; got others. Name all "
                 "classes in the first call."
             )
-        self._add(as_floats(X), np.eye(len(known))[label])
-        self.classes_ = known
+        self._add(as_floats(X), np.eye(len(all_classes))[label])
+        self.classes_ = all_classes
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """The outputs.
+        """Return the outputs.
 
         Args:
             X: inputs, [m, d].
@@ -221,7 +221,7 @@ class PolynomialClassifier(ClassifierMixin, _Polynomial):
         return outputs[:, 1] - outputs[:, 0] if len(self.classes_) == 2 else outputs
 
     def predict(self, X: Any) -> np.ndarray:
-        """The label with the largest output.
+        """Return the label with the largest output.
 
         Args:
             X: inputs, [m, d].
@@ -229,8 +229,8 @@ class PolynomialClassifier(ClassifierMixin, _Polynomial):
         Returns:
             [m].
         """
-        best = self._outputs(X).argmax(axis=1)
-        return self.classes_[best]
+        class_idx = self._outputs(X).argmax(axis=1)
+        return self.classes_[class_idx]
 
 
 class PolynomialRegressor(RegressorMixin, _Polynomial):
@@ -266,7 +266,7 @@ class PolynomialRegressor(RegressorMixin, _Polynomial):
             DataError: targets that are all the same, or 1 sample.
             SettingError: a setting is out of range.
         """
-        X, y = validated(self, X, y, y_numeric=True, ensure_min_samples=2)
+        X, y = validate_xy(self, X, y, y_numeric=True, ensure_min_samples=2)
         self._fit(as_floats(X), y.astype(np.float64)[:, None])
         return self
 
@@ -286,13 +286,13 @@ class PolynomialRegressor(RegressorMixin, _Polynomial):
         Raises:
             SettingError: a setting is out of range.
         """
-        first = not hasattr(self, "n_features_in_")
-        X, y = validated_part(self, X, y, first=first, y_numeric=True)
+        is_first = not hasattr(self, "n_features_in_")
+        X, y = validate_part(self, X, y, is_first=is_first, y_numeric=True)
         self._add(as_floats(X), y.astype(np.float64)[:, None])
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """The target.
+        """Predict the target.
 
         Args:
             X: inputs, [m, d].

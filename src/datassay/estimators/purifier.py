@@ -13,7 +13,7 @@ from torch import nn
 from datassay.act.purify.loop import purify
 from datassay.act.settings import Removal
 from datassay.data.samples import SampleSet
-from datassay.estimators.validation import validated
+from datassay.estimators.validation import validate_xy
 from datassay.models.build import n_outputs
 from datassay.models.networks import linear, seeded, spread
 
@@ -77,7 +77,7 @@ class Purifier(BaseEstimator):
             DataError: fewer than 3 samples, one class only, or inputs that are all the same.
             SettingError: a setting is out of range.
         """
-        X, y = validated(self, X, y, ensure_min_samples=3)
+        X, y = validate_xy(self, X, y, ensure_min_samples=3)
         samples = _sample_set(X, y)
         settings = self.get_params(deep=False)
         seed = int(check_random_state(settings.pop("random_state")).randint(2**31 - 1))
@@ -89,7 +89,7 @@ class Purifier(BaseEstimator):
         return self
 
     def fit_resample(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """The samples that stay.
+        """Return the samples that stay.
 
         Args:
             X: inputs, [n, d]; an array or a data frame.
@@ -116,7 +116,7 @@ class Purifier(BaseEstimator):
 
 
 def _sample_set(X: np.ndarray, y: np.ndarray) -> SampleSet:
-    """Classes where y says so (few different whole numbers, strings), else a scaled regression."""
+    """Return samples: classes if y holds strings or few whole numbers, else scaled targets."""
     x = X.astype(np.float64)
     ids = np.arange(len(x))
     if type_of_target(y) == "continuous":

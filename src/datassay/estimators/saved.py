@@ -55,12 +55,12 @@ class SavedModel:
         Raises:
             DataError: columns are absent or of another kind, or samples have another shape.
         """
-        known = self.rows.like.encoding
-        encode = Backbone(known.name) if known is not None and known.name else None
+        encoding = self.rows.like.encoding
+        encode = Backbone(encoding.name) if encoding is not None and encoding.name else None
         return self.rows.samples(data, ids=ids, encode=encode)
 
     def outputs(self, data: Any, *, routing: str = "soft") -> Float[np.ndarray, "m k"]:
-        """Probabilities of classes (of a polynomial its outputs, which are none), or targets.
+        """Return class probabilities (a polynomial's outputs are none), or targets.
 
         Args:
             data: as `samples` takes them.
@@ -80,7 +80,7 @@ class SavedModel:
         return self.model.outputs(x)
 
     def predict_proba(self, data: Any, *, routing: str = "soft") -> Float[np.ndarray, "m k"]:
-        """Probability of each class, in the order of `rows.like.class_names`.
+        """Return the probability of each class, in the order of `rows.like.class_names`.
 
         Args:
             data: as `samples` takes them.
@@ -97,7 +97,7 @@ class SavedModel:
         return self.outputs(data, routing=routing)
 
     def predict(self, data: Any, *, routing: str = "soft") -> np.ndarray:
-        """Labels as the user gave them, or targets.
+        """Predict labels as the user gave them, or targets.
 
         Args:
             data: as `samples` takes them.
@@ -106,10 +106,10 @@ class SavedModel:
         Returns:
             [m], or [m, k] of several targets.
         """
-        return self._predicted(self.outputs(data, routing=routing)).to_numpy(zero_copy_only=False)
+        return self._answers(self.outputs(data, routing=routing)).to_numpy(zero_copy_only=False)
 
     def table(self, data: SampleSet, *, routing: str = "soft") -> pa.Table:
-        """One row per sample: id, the prediction, what stands behind it.
+        """Return one row per sample: id, the prediction, what stands behind it.
 
         Args:
             data: as `samples` read them.
@@ -119,21 +119,21 @@ class SavedModel:
             id; predicted, or the target's name of numbers; block, where there are several; for
             classes probability_NAME of each, or output_NAME of a polynomial.
         """
-        outputs, like = self.outputs(data, routing=routing), self.rows.like
+        outputs, training = self.outputs(data, routing=routing), self.rows.like
         columns = {"id": pa.array(data.ids.tolist())}
-        columns["predicted" if like.class_names else self.rows.target] = self._predicted(outputs)
+        columns["predicted" if training.class_names else self.rows.target] = self._answers(outputs)
         if isinstance(self.model, BlockModel) and len(self.model.block) > 1:
             columns["block"] = pa.array(self.model.blocks(data.x))
         kind = "output" if isinstance(self.model, Surrogate) else "probability"
-        for name, values in zip(like.class_names, outputs.T, strict=bool(like.class_names)):
+        for name, values in zip(training.class_names, outputs.T, strict=bool(training.class_names)):
             columns[f"{kind}_{name}"] = pa.array(np.ascontiguousarray(values))
         return pa.table(columns)
 
-    def _predicted(self, outputs: np.ndarray) -> pa.Array:
-        like = self.rows.like
-        if like.class_names:
-            return as_given(outputs.argmax(1), like.class_names, like.label_type)
-        return pa.array((outputs if like.y.ndim > 1 else outputs[:, 0]).tolist())
+    def _answers(self, outputs: np.ndarray) -> pa.Array:
+        training = self.rows.like
+        if training.class_names:
+            return as_given(outputs.argmax(1), training.class_names, training.label_type)
+        return pa.array((outputs if training.y.ndim > 1 else outputs[:, 0]).tolist())
 
 
 @checks_arguments
@@ -154,21 +154,21 @@ def load_model(path: str | Path, *, model: str | nn.Module | None = None) -> Sav
     """
     file = Path(path)
     if file.is_dir():
-        there = [file / name for name in (NAME, POLYNOMIAL) if (file / name).is_file()]
-        if not there:
+        candidates = [file / name for name in (NAME, POLYNOMIAL) if (file / name).is_file()]
+        if not candidates:
             raise ModelError(
                 f"{path} must hold {NAME} or {POLYNOMIAL}; it holds neither. Name the folder that "
                 f"datassay {COMMANDS} wrote."
             )
-        file = there[0]
+        file = candidates[0]
     with readable(file, COMMANDS):
-        form, arrays, facts = read_model(file)
-        if form == network_file.FORMAT:
-            fitted = fitted_network_of(form, arrays, facts, model)
+        file_format, arrays, facts = read_model(file)
+        if file_format == network_file.FORMAT:
+            fitted = fitted_network_of(file_format, arrays, facts, model)
         else:
-            is_blocks = form == block_model.FORMAT
-            fitted = (block_model_of if is_blocks else surrogate_of)(form, arrays, facts)
-    if model is not None and form != network_file.FORMAT:
+            is_blocks = file_format == block_model.FORMAT
+            fitted = (block_model_of if is_blocks else surrogate_of)(file_format, arrays, facts)
+    if model is not None and file_format != network_file.FORMAT:
         raise SettingError(f"model is for networks; {file} holds something else. Leave it out.")
     if fitted.rows is None:
         raise ModelError(

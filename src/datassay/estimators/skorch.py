@@ -36,11 +36,11 @@ class SampleWeightMixin:
             The net.
         """
         weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
-        carried = {"X": X, "sample_weight": weight.astype(np.float32)}
-        return super().fit(carried, y, **fit_params)  # pyrefly: ignore[missing-attribute] (of the net)
+        weighted_inputs = {"X": X, "sample_weight": weight.astype(np.float32)}
+        return super().fit(weighted_inputs, y, **fit_params)  # pyrefly: ignore[missing-attribute] (of the net)
 
     def infer(self, x: Any, **fit_params: Any) -> Any:
-        """The module's outputs.
+        """Return the module's outputs.
 
         Args:
             x: a batch, with its weights while fitting.
@@ -53,7 +53,7 @@ class SampleWeightMixin:
         return super().infer(inputs, **fit_params)  # pyrefly: ignore[missing-attribute] (of the net)
 
     def get_loss(self, y_pred: Any, y_true: Any, X: Any = None, **kwargs: Any) -> Any:
-        """Mean of weight times loss over a batch.
+        """Return the mean of weight times loss over a batch.
 
         Args:
             y_pred: outputs.
@@ -67,13 +67,13 @@ class SampleWeightMixin:
         Raises:
             SettingError: the criterion gives one number per batch.
         """
-        each = super().get_loss(y_pred, y_true, X=X, **kwargs)  # pyrefly: ignore[missing-attribute] (of the net)
-        if each.ndim == 0:
+        losses = super().get_loss(y_pred, y_true, X=X, **kwargs)  # pyrefly: ignore[missing-attribute] (of the net)
+        if losses.ndim == 0:
             raise SettingError(
                 'criterion__reduction must be "none" so that each sample\'s loss can be weighted; '
                 "the criterion gives one number per batch."
             )
-        each = each.reshape(len(each), -1).mean(1)
+        losses = losses.reshape(len(losses), -1).mean(1)
         if not (isinstance(X, dict) and "sample_weight" in X):
-            return each.mean()
-        return (each * X["sample_weight"].to(each)).mean()
+            return losses.mean()
+        return (losses * X["sample_weight"].to(losses)).mean()

@@ -43,7 +43,7 @@ class SampleWeightTrainerMixin:
         return_outputs: bool = False,
         num_items_in_batch: Any = None,
     ) -> Any:
-        """The mean of weight times loss over a batch.
+        """Return the mean of weight times loss over a batch.
 
         Args:
             model: called with the inputs but for labels and weights; returns `.logits`, [b, k].
@@ -66,14 +66,14 @@ class SampleWeightTrainerMixin:
                 f"every batch must hold {name}; got {', '.join(inputs)}. Add the column."
             )
         outputs = model(**inputs)
-        each = self._losses(outputs.logits, labels)
-        weight = torch.ones_like(each) if weight is None else weight.to(each)
-        if weight.shape != each.shape:
+        loss = self._losses(outputs.logits, labels)
+        weight = torch.ones_like(loss) if weight is None else weight.to(loss)
+        if weight.shape != loss.shape:
             raise DataError(
-                f"{COLUMN} must hold one number per sample, {len(each)}; got {list(weight.shape)}."
+                f"{COLUMN} must hold one number per sample, {len(loss)}; got {list(weight.shape)}."
             )
-        loss = (weight * each).mean()
-        return (loss, outputs) if return_outputs else loss
+        mean = (weight * loss).mean()
+        return (mean, outputs) if return_outputs else mean
 
     def _losses(self, logits: Tensor, labels: Tensor) -> Float[Tensor, " b"]:
         if not labels.is_floating_point():

@@ -30,7 +30,7 @@ PASS = 64
 
 @checks_arguments
 def bm25(texts: Any, query: str) -> Float[np.ndarray, " texts"]:
-    """How much of a query's words each text has: the score of search engines.
+    """Return how much of a query's words each text has: the score of search engines.
 
     s_i = Σ_w idf_w f_iw (k + 1) / (f_iw + k (1 − b + b |i| / mean |i|)),
     idf_w = ln(1 + (n − n_w + ½) / (n_w + ½)),  f_iw how often word w stands in text i
@@ -50,20 +50,20 @@ def bm25(texts: Any, query: str) -> Float[np.ndarray, " texts"]:
     """
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
         raise DataError("texts must be a list of strings.")
-    wanted = Counter(_words(query))
+    query_bag = Counter(_words(query))
     lengths = np.zeros(len(texts))
-    seen: dict[str, list[tuple[int, int]]] = defaultdict(list)  # word → (text, how often)
+    occurrences: dict[str, list[tuple[int, int]]] = defaultdict(list)  # word → (text, how often)
     for position, text in enumerate(texts):
         words = _words(text)
         lengths[position] = len(words)
-        for word, count in Counter(w for w in words if w in wanted).items():
-            seen[word].append((position, count))
+        for word, count in Counter(w for w in words if w in query_bag).items():
+            occurrences[word].append((position, count))
     scores = np.zeros(len(texts))
     norm = REPEATS * (1 - LENGTH + LENGTH * lengths / max(lengths.mean(), 1e-12))
-    for word, result in seen.items():
-        index, counts = np.array(result).T
+    for word, pairs in occurrences.items():
+        index, counts = np.array(pairs).T
         rarity = np.log1p((len(texts) - len(index) + 0.5) / (len(index) + 0.5))
-        scores[index] += wanted[word] * rarity * counts * (REPEATS + 1) / (counts + norm[index])
+        scores[index] += query_bag[word] * rarity * counts * (REPEATS + 1) / (counts + norm[index])
     return scores
 
 
@@ -77,7 +77,7 @@ def embedding_similarity(
     query: Sequence[int] | np.ndarray,
     progress: Progress = silent,
 ) -> Float[np.ndarray, " texts"]:
-    """Cosine between the mean last hidden states of each text and of a query.
+    """Return the cosine of each text's and the query's mean last hidden states.
 
     Args:
         model: of transformers, or what takes output_hidden_states as they do.
@@ -94,31 +94,31 @@ def embedding_similarity(
     Cost: a forward pass a sample.
     """
     with evaluating(model):
-        wanted = _states(model, {"input_ids": torch.as_tensor(query)[None]}).mean(1)[0]
-        total = wanted.new_zeros(len(samples.ids), len(wanted))
+        query_mean = _states(model, {"input_ids": torch.as_tensor(query)[None]}).mean(1)[0]
+        total = query_mean.new_zeros(len(samples.ids), len(query_mean))
         start = 0
         for _, batch in batches(samples, PASS):
             states = _states(model, batch)
-            first = samples.spans[start : start + len(states)]
+            spans = samples.spans[start : start + len(states)]
             positions = torch.arange(states.shape[1])
-            begin, end = torch.as_tensor(first[:, 1:] - first[:, :1]).T[..., None]
-            own = (positions >= begin) & (positions < end)
+            begin, end = torch.as_tensor(spans[:, 1:] - spans[:, :1]).T[..., None]
+            is_counted = (positions >= begin) & (positions < end)
             text = torch.as_tensor(samples.text[start : start + len(states)])
-            total.index_add_(0, text, (states * own[..., None]).sum(1))
+            total.index_add_(0, text, (states * is_counted[..., None]).sum(1))
             start += len(states)
             progress("embed the texts", start, len(samples))
-    cosine = torch.nn.functional.cosine_similarity(total, wanted[None], dim=1)
+    cosine = torch.nn.functional.cosine_similarity(total, query_mean[None], dim=1)
     return cosine.numpy()
 
 
 def _states(model: nn.Module, batch: Any) -> Float[Tensor, "b tokens width"]:
-    given = {name: batch[name] for name in ("input_ids", "attention_mask") if name in batch}
-    with user_code(_refused), torch.no_grad():
-        result = model(**to_model(given, model), output_hidden_states=True)
+    inputs = {name: batch[name] for name in ("input_ids", "attention_mask") if name in batch}
+    with user_code(_refusal), torch.no_grad():
+        result = model(**to_model(inputs, model), output_hidden_states=True)
         return result.hidden_states[-1].double().cpu()
 
 
-def _refused(error: str) -> str:
+def _refusal(error: str) -> str:
     return (
         "the model must hand out hidden states, as those of transformers do; that raised "
         f"{error} Leave them out: baselines=False."

@@ -21,39 +21,39 @@ NEXT_TOKEN = Objective("next_token")
 
 
 def log_probability(model: nn.Module, batch: Any) -> Tensor:
-    """[b], the summed log-probability of each sequence's counted tokens, in nats."""
+    """Return [b], the summed log-probability of each sequence's counted tokens, in nats."""
     return -NEXT_TOKEN.losses(model, batch)
 
 
 def embedding_rows(model: Any) -> int | None:
-    """How many tokens the model knows; None where its table of embeddings is not known."""
+    """Return how many tokens the model has embeddings for; None if that is unknown."""
     table = getattr(model, "get_input_embeddings", lambda: None)()
     weight = getattr(table, "weight", None)
     return None if weight is None else len(weight)
 
 
 def longest_context(model: Any, tokenizer: Any) -> int | None:
-    """How many tokens the model takes at once, by itself or its tokenizer; None: not known."""
-    own = getattr(getattr(model, "config", None), "max_position_embeddings", None)
-    reported = getattr(tokenizer, "model_max_length", None)
-    limits = [v for v in (own, reported) if isinstance(v, int) and 1 < v < NO_LIMIT]
+    """Return how many tokens the model takes at once, by it or its tokenizer; None: unknown."""
+    of_model = getattr(getattr(model, "config", None), "max_position_embeddings", None)
+    of_tokenizer = getattr(tokenizer, "model_max_length", None)
+    limits = [v for v in (of_model, of_tokenizer) if isinstance(v, int) and 1 < v < NO_LIMIT]
     return limits[0] if limits else None
 
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """The model in evaluation mode, as long as this lasts; each part gets its own mode back."""
-    before = [(part, part.training) for part in model.modules()]
+    """Put the model in evaluation mode; at the end each module gets its own mode back."""
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
         yield
     finally:
-        for part, was in before:
-            part.training = was
+        for module, was in modes:
+            module.training = was
 
 
 def check_causal(model: Any) -> None:
-    """Refuse what does not predict each token from those before it."""
+    """Raise unless the model predicts each token from the tokens before it alone."""
     if not isinstance(model, nn.Module):
         raise ModelError(
             f"model must be a causal language model, a torch.nn.Module; got a "
@@ -67,24 +67,24 @@ def check_causal(model: Any) -> None:
     rows = embedding_rows(model)
     device = next(model.parameters()).device
     tokens = torch.tensor([[0, 1, 0], [0, 1, 1]], device=device)
-    with evaluating(model), user_code(_refused), torch.no_grad():
-        found = outputs_of(model, {"input_ids": tokens})
-    if found.shape[:2] != tokens.shape or found.ndim != 3 or found.shape[2] < (rows or 2):
+    with evaluating(model), user_code(_refusal), torch.no_grad():
+        output = outputs_of(model, {"input_ids": tokens})
+    if output.shape[:2] != tokens.shape or output.ndim != 3 or output.shape[2] < (rows or 2):
         raise ModelError(
             "model must be a causal language model, with a value for each token of the vocabulary "
-            f"at each position, [b, tokens, {rows or 'vocabulary'}]; it gives {list(found.shape)}. "
-            "Load it as AutoModelForCausalLM."
+            f"at each position, [b, tokens, {rows or 'vocabulary'}]; it gives "
+            f"{list(output.shape)}. Load it as AutoModelForCausalLM."
         )
-    here, there = found[:, :2]
-    change = float((here - there).abs().max())
-    if change > ROUNDINGS * torch.finfo(found.dtype).eps * float(found.abs().max()):
+    output1, output2 = output[:, :2]
+    change = float((output1 - output2).abs().max())
+    if change > ROUNDINGS * torch.finfo(output.dtype).eps * float(output.abs().max()):
         raise ModelError(
             "model must be a causal language model; at a position its output depends on tokens "
             "after it. Of a model of masked words, take da.influence with a measure of your own."
         )
 
 
-def _refused(error: str) -> str:
+def _refusal(error: str) -> str:
     return (
         f"model must be a causal language model, called with input_ids; that raised {error} Load "
         "it as AutoModelForCausalLM."

@@ -52,55 +52,56 @@ class FittedModels:
     """A model with its curvature, ready to be asked."""
 
     def __init__(self, request: Request, samples: TokenSamples):
-        """Fit it; a method that needs arrays is refused."""
+        """Fit the curvature; raise if the method needs arrays."""
         if not request.takes_gradients:
             raise SettingError(
                 "method must be 'auto', 'gauss_newton', 'tracin' or 'segments', with curvature "
                 f"'auto', 'blocks' or 'ekfac'; got {request.method!r} with {request.curvature!r}."
             )
         self.samples, self.progress = samples, request.progress
-        self._each, self._name = prepare(request, samples)
+        self._prepared, self._name = prepare(request, samples)
         self._adds = request.method in TAKES_CHECKPOINTS
 
     def effects(self, queries: Queries) -> Attribution:
-        """Effect of each text on each query, [texts, m]: log-probability with it minus without."""
+        """Return each text's effect on each query, [texts, m]: with it minus without, in nats."""
         n, m = len(self.samples), len(queries)
         if n * m > LARGEST_MATRIX:
             raise SettingError(
                 f"texts times tokens of the answer must be at most {LARGEST_MATRIX:,}; these are "
                 f"{n:,} times {m:,}. Take per_token=False, or ask about a part of the answer."
             )
-        return by_text(self._of_samples(queries), self.samples)
+        return sum_by_text(self._of_samples(queries), self.samples)
 
     def by_token(
         self, queries: Queries, texts: Sequence[int]
     ) -> list[Float[np.ndarray, "tokens m"]]:
-        """Effect of each token of some texts on each query; a text's add up to its effect."""
+        """Return each token's effect on each query, [tokens, m] for each of `texts`."""
         if not texts:
             return []
-        each = self._networks(queries)
-        size, positions = each[0].network.pass_size, self.samples.positions_of(texts)
-        some = batches(Subset(self.samples, positions.tolist()), size)
-        slopes = position_effects(each, batches(queries, size), some, adds=self._adds)
+        networks = self._networks(queries)
+        size, positions = networks[0].network.pass_size, self.samples.positions_of(texts)
+        wanted_batches = batches(Subset(self.samples, positions.tolist()), size)
+        slopes = position_effects(networks, batches(queries, size), wanted_batches, adds=self._adds)
         results: dict[int, np.ndarray] = {}
         for position, slope in zip(positions.tolist(), slopes, strict=True):
             text = int(self.samples.text[position])
             start, length = self.samples.span_of(text)
-            whole = results.setdefault(text, np.zeros((length, slope.shape[1])))
-            begin, first, end = self.samples.spans[position].tolist()
-            first = max(first, begin + 1)  # the token at begin has nothing before it
-            whole[first - start : end - start] = slope[first - begin - 1 : end - begin - 1]
+            text_slopes = results.setdefault(text, np.zeros((length, slope.shape[1])))
+            begin, counted_from, end = self.samples.spans[position].tolist()
+            counted_from = max(counted_from, begin + 1)  # the token at begin has nothing before it
+            counted = slope[counted_from - begin - 1 : end - begin - 1]
+            text_slopes[counted_from - start : end - start] = counted
         return [results[text] for text in texts]
 
     def _of_samples(self, queries: Queries) -> Attribution:
-        wanted = batches(queries, self._each[0].network.pass_size)
-        ids = np.arange(len(self.samples))
+        networks, ids = self._prepared, np.arange(len(self.samples))
+        batched = batches(queries, networks[0].network.pass_size)
         return attribute(
-            self._each, wanted, ids, method=self._name, top=None, own_idx=None, adds=self._adds
+            networks, batched, ids, method=self._name, top=None, own_idx=None, adds=self._adds
         )
 
     def _networks(self, queries: Queries) -> list[Prepared]:
-        return self._each
+        return self._prepared
 
 
 class Indexed(FittedModels):
@@ -109,13 +110,13 @@ class Indexed(FittedModels):
     def __init__(
         self, index: Any, model: nn.Module, samples: TokenSamples, progress: Progress = silent
     ):
-        """Check it: an index of these samples, and of this model."""
+        """Check that the index is of these samples and of this model."""
         check_kind("index", index, Index)
         check_model(index.manifest, model, index.location)
         self.samples, self.progress = samples, progress
         self._index, self._adds = index, False
-        ids = [str(one) for one in samples.sample_ids()]
-        if index.loss.name != NEXT_TOKEN.name or ids != [str(one) for one in index.ids.tolist()]:
+        ids = [str(x) for x in samples.sample_ids()]
+        if index.loss.name != NEXT_TOKEN.name or ids != [str(x) for x in index.ids.tolist()]:
             raise DataError(
                 "index must be of these texts' samples, in their order; it has "
                 f"{len(index):,} samples of {index.loss.name!r}, and the texts have {len(ids):,}. "
@@ -123,9 +124,9 @@ class Indexed(FittedModels):
                 "...), with the same ids and settings."
             )
         # Of a few drawn texts the gradients, since their tokens are not stored.
-        some = np.sort(np.random.default_rng(0).permutation(len(ids))[:N_COMPARED])
-        own, now = index.self_influence(), index.self_influence(Subset(samples, some.tolist()))
-        if (np.abs(now - own[some]) > SAME * own[some] + LEAST * own.max()).any():
+        idx = np.sort(np.random.default_rng(0).permutation(len(ids))[:N_COMPARED])
+        stored, fresh = index.self_influence(), index.self_influence(Subset(samples, idx.tolist()))
+        if (np.abs(fresh - stored[idx]) > SAME * stored[idx] + LEAST * stored.max()).any():
             raise DataError(OTHER_TEXTS)
 
     def _of_samples(self, queries: Queries) -> Attribution:
@@ -138,60 +139,61 @@ class Indexed(FittedModels):
 def check_same(
     effect: Float[np.ndarray, "n m"], texts: Sequence[int], by_token: Sequence[np.ndarray]
 ) -> None:
-    """Refuse an index of other texts: their tokens' effects must add up to its effects."""
-    apart = [np.abs(own.sum(0) - effect[t]).max() for own, t in zip(by_token, texts, strict=True)]
-    if apart and max(apart) > ROUNDED * np.abs(effect).max():
+    """Raise if the index is of other texts: token effects must add up to its effects."""
+    pairs = zip(by_token, effect[list(texts)], strict=True)
+    differences = [np.abs(of_tokens.sum(0) - of_text).max() for of_tokens, of_text in pairs]
+    if differences and max(differences) > ROUNDED * np.abs(effect).max():
         raise DataError(OTHER_TEXTS)
 
 
-def asked_samples(question: Question, *, per_token: bool) -> Queries:
-    """The answer as samples for `datassay.influence`: one a token, which ends with it, or one."""
+def answer_samples(question: Question, *, per_token: bool) -> Queries:
+    """Return the answer as samples for `influence`: one ending at each token, or only one."""
     # Their labels are the tokens asked about.
     ids = question.tokens.ids
     stops = range(question.first + 1, len(ids) + 1) if per_token else (len(ids),)
     results = []
     for stop in stops:
         labels = np.full(stop, IGNORED)
-        first = stop - 1 if per_token else question.first
-        labels[first:] = ids[first:stop]
+        counted_from = stop - 1 if per_token else question.first
+        labels[counted_from:] = ids[counted_from:stop]
         results.append({"input_ids": ids[:stop], "labels": labels})
     return results
 
 
-def by_text(attribution: Attribution, samples: TokenSamples) -> Attribution:
-    """Effects of samples added up over each text, by the texts' ids."""
+def sum_by_text(attribution: Attribution, samples: TokenSamples) -> Attribution:
+    """Add up the effects of samples over each text; the ids are the texts'."""
     # A text's effect on its own loss is no sum over its samples: None where one has several.
     assert attribution.effect is not None
     starts = np.flatnonzero(np.diff(samples.text, prepend=-1))
     effect = torch.from_numpy(np.add.reduceat(attribution.effect, starts, axis=0))
-    alone = attribution.self_influence if len(starts) == len(samples) else None
-    own = None if alone is None else torch.from_numpy(alone)
-    parts = [Effects(0, effect, None, None, own)]
+    self_influence = attribution.self_influence if len(starts) == len(samples) else None
+    self_influence_tensor = None if self_influence is None else torch.from_numpy(self_influence)
+    parts = [Effects(0, effect, None, None, self_influence_tensor)]
     outcome = torch.from_numpy(attribution.outcome)
-    whole = gather(parts, outcome, "log_probability", samples.ids, attribution.method, None)
-    return replace(whole, warnings=(*attribution.warnings, *_doubts(effect.numpy(), samples)))
+    gathered = gather(parts, outcome, "log_probability", samples.ids, attribution.method, None)
+    return replace(gathered, warnings=(*attribution.warnings, *_doubts(effect.numpy(), samples)))
 
 
 def _doubts(effect: np.ndarray, samples: TokenSamples) -> list[str]:
-    results = []
+    doubts = []
     largest = float(np.abs(effect).max())
     if largest > BELIEVED:
-        results.append(
+        doubts.append(
             f"single effects reach {largest:.1f} nats, further than a linear model of the network "
             "can be trusted: read them as an order, not as sizes. Several networks from other "
             "seeds, averaged, or more damping bring them nearer."
         )
-    silent_ones = int((samples.counted == 0).sum())
-    if silent_ones:
-        results.append(
-            f"{silent_ones} texts have one token alone, which nothing predicts: their effect is 0."
+    n_silent = int((samples.counted == 0).sum())
+    if n_silent:
+        doubts.append(
+            f"{n_silent} texts have one token alone, which nothing predicts: their effect is 0."
         )
-    return results
+    return doubts
 
 
-def leading(effect: Float[np.ndarray, "n m"], top: int) -> list[int]:
-    """Positions of the texts with the largest effects on any token, or on all, both ways."""
-    every = np.concatenate([effect, effect.sum(1, keepdims=True)], 1)
-    order = np.argsort(every, axis=0, kind="stable")
-    both = np.concatenate([order[:top], order[len(order) - min(top, len(order)) :]])
-    return np.unique(both).tolist()
+def leading_texts(effect: Float[np.ndarray, "n m"], top: int) -> list[int]:
+    """Return positions of the texts with the largest effects, either way, on a token or all."""
+    columns = np.concatenate([effect, effect.sum(1, keepdims=True)], 1)
+    order = np.argsort(columns, axis=0, kind="stable")
+    positions = np.concatenate([order[:top], order[len(order) - min(top, len(order)) :]])
+    return np.unique(positions).tolist()

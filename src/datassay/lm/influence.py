@@ -18,7 +18,7 @@ from datassay.lm.causal import (
     log_probability,
     longest_context,
 )
-from datassay.lm.effects import FittedModels, Indexed, asked_samples, check_same, leading
+from datassay.lm.effects import FittedModels, Indexed, answer_samples, check_same, leading_texts
 from datassay.lm.results import TextInfluence, TextParts
 from datassay.lm.samples import texts_of, token_samples
 from datassay.lm.settings import Asked, TextReading
@@ -61,7 +61,7 @@ def influence(
     progress: Progress = silent,
     **settings: object,
 ) -> TextInfluence:
-    """Which training texts made a language model say this, and which of their tokens.
+    """Estimate which training texts, and which of their tokens, made a model say this.
 
     effect of text i on token a = −(1/n) ∇m_aᵀ P ∇ℓ_i,  ∇ℓ_i = Σ_t ∇ℓ_it,  m_a = log p(a | before a)
 
@@ -115,46 +115,45 @@ def influence(
     """
     whole("top", top, 0)
     models = list(model) if isinstance(model, list | tuple) else [model]
-    for one in models:
-        check_causal(one)
+    for m in models:
+        check_causal(m)
     words = texts_of(texts)
     reading = TextReading(reduction, pack, too_long, context, overlap)
     samples = token_samples(models[0], tokenizer, words, ids=ids, **asdict(reading))
     longest = longest_context(models[0], tokenizer)
-    wanted = question(tokenizer, prompt, answer, longest, embedding_rows(models[0]))
+    asked_question = question(tokenizer, prompt, answer, longest, embedding_rows(models[0]))
     request = Request(
         models, method, curvature, TrainedWeights.response, NEXT_TOKEN, log_probability, damping,
         weight_decay * samples.unit, parameters, None, None, precision, device, seed, progress,
         settings, temperature, unit=samples.unit,
     )  # fmt: skip
     if index is None:
-        fitted = FittedModels(prepare_request(request, checkpoints), samples)
+        source = FittedModels(prepare_request(request, checkpoints), samples)
     else:
         _check_alone(request, checkpoints)
-        fitted = Indexed(index, models[0], samples, progress)
-    queries = asked_samples(wanted, per_token=per_token)
-    text = fitted.effects(queries)
-    assert text.effect is not None
-    chosen = leading(text.effect, top)
-    split = fitted.by_token(queries, chosen)
+        source = Indexed(index, models[0], samples, progress)
+    queries = answer_samples(asked_question, per_token=per_token)
+    attribution = source.effects(queries)
+    assert attribution.effect is not None
+    leading = leading_texts(attribution.effect, top)
+    token_effects = source.by_token(queries, leading)
     if index is not None:
-        check_same(text.effect, chosen, split)
-    parts = [
-        TextParts(i, words[i], tokens_of(tokenizer, words[i]), own)
-        for i, own in zip(chosen, split, strict=True)
-    ]
-    common = near = None
+        check_same(attribution.effect, leading, token_effects)
+    pairs = zip(leading, token_effects, strict=True)
+    parts = [TextParts(i, words[i], tokens_of(tokenizer, words[i]), e) for i, e in pairs]
+    by_words = by_states = None
     if baselines:
-        common = bm25(words, prompt + answer)
-        near = embedding_similarity(models[0], samples, wanted.tokens.ids, progress)
-    shown = {i: words[i] for i in _shown(chosen, top, common, near)}
-    text = replace(text, warnings=(*wanted.doubts, *text.warnings))
-    return TextInfluence(text, wanted, tuple(parts), common, near, shown, reduction, top)
+        by_words = bm25(words, prompt + answer)
+        by_states = embedding_similarity(models[0], samples, asked_question.tokens.ids, progress)
+    text_by_position = {i: words[i] for i in _texts_to_show(leading, top, by_words, by_states)}
+    effects = replace(attribution, warnings=(*asked_question.doubts, *attribution.warnings))
+    scores = by_words, by_states, text_by_position
+    return TextInfluence(effects, asked_question, tuple(parts), *scores, reduction, top)
 
 
 def _check_alone(request: Request, checkpoints: Any) -> None:
-    """An index has its own method and what belongs to it."""
-    plain = {
+    """Raise if a setting is given that the index already fixes."""
+    defaults = {
         "method": TrainedWeights.method,
         "curvature": TrainedWeights.curvature,
         "damping": TrainedWeights.damping,
@@ -165,17 +164,17 @@ def _check_alone(request: Request, checkpoints: Any) -> None:
         "device": None,
         "settings": {},
     }
-    given = [name for name, value in plain.items() if getattr(request, name) != value]
-    given += ["checkpoints"] * (checkpoints is not None) + ["model"] * (len(request.models) > 1)
-    if given:
+    names = [name for name, value in defaults.items() if getattr(request, name) != value]
+    names += ["checkpoints"] * (checkpoints is not None) + ["model"] * (len(request.models) > 1)
+    if names:
         raise SettingError(
-            f"an index has its own {', '.join(given)}; give index alone, or leave it out."
+            f"an index has its own {', '.join(names)}; give index alone, or leave it out."
         )
 
 
-def _shown(chosen: list[int], top: int, *baselines: np.ndarray | None) -> list[int]:
-    """The texts that the page shows: ours, and the first of each baseline."""
-    theirs = [
+def _texts_to_show(leading: list[int], top: int, *baselines: np.ndarray | None) -> list[int]:
+    """Return positions of the texts on the page: ours, and the first of each baseline."""
+    of_baselines = [
         np.argsort(-scores, kind="stable")[:top] for scores in baselines if scores is not None
     ]
-    return np.unique(np.concatenate([chosen, *theirs])).astype(int).tolist()
+    return np.unique(np.concatenate([leading, *of_baselines])).astype(int).tolist()

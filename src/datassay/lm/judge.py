@@ -12,7 +12,7 @@ import torch
 from datassay.data.arguments import checks_arguments
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.lm.causal import check_causal, evaluating, log_probability
-from datassay.lm.effects import asked_samples
+from datassay.lm.effects import answer_samples
 from datassay.lm.results import JudgedTexts, TextInfluence
 from datassay.lm.settings import TextJudging
 from datassay.lm.tokens import Question
@@ -68,22 +68,22 @@ def judge(
     whole("repeats", repeats)
     if removed >= len(texts):
         raise SettingError(f"removed must be below the {len(texts):,} texts; got {removed}.")
-    named = _named(result, removed)
-    names = (*named, RANDOM)
+    first_by_method = _first_texts(result, removed)
+    names = (*first_by_method, RANDOM)
     values = np.zeros((1 + len(names), repeats))
     draws = np.random.default_rng(seed)
     for index in range(repeats):
-        chance = draws.choice(len(texts), removed, replace=False)
-        without = [np.array([], int), *named.values(), chance]
-        for row, dropped in enumerate(without):
-            kept = [text for i, text in enumerate(texts) if i not in set(dropped.tolist())]
-            values[row, index] = _measured(train, kept, seed + index, result.question)
-            progress("train again", index * len(without) + row + 1, repeats * len(without))
+        drawn = draws.choice(len(texts), removed, replace=False)
+        removals = [np.array([], int), *first_by_method.values(), drawn]
+        for row, dropped in enumerate(removals):
+            remaining = [text for i, text in enumerate(texts) if i not in set(dropped.tolist())]
+            values[row, index] = _retrain(train, remaining, seed + index, result.question)
+            progress("train again", index * len(removals) + row + 1, repeats * len(removals))
     return replace(result, judged=JudgedTexts(names, values[0] - values[1:], values[0], removed))
 
 
-def _named(result: TextInfluence, removed: int) -> dict[str, np.ndarray]:
-    """The first texts of each method."""
+def _first_texts(result: TextInfluence, removed: int) -> dict[str, np.ndarray]:
+    """Return the positions of the `removed` texts that each method ranks first."""
     scores = {
         name: result.effect.sum(1) if field is None else getattr(result, field)
         for name, field in METHODS.items()
@@ -95,13 +95,13 @@ def _named(result: TextInfluence, removed: int) -> dict[str, np.ndarray]:
     }
 
 
-def _measured(train: Callable, texts: Sequence[str], seed: int, question: Question) -> float:
-    """Log-probability of the answer in a model trained on the texts."""
+def _retrain(train: Callable, texts: Sequence[str], seed: int, question: Question) -> float:
+    """Train on texts; return the answer's log-probability in that model."""
     with user_code(lambda error: f"train must give a model for (texts, seed); that raised {error}"):
         model = train(list(texts), seed)
     check_causal(model)
     device = next(model.parameters()).device
-    (query,) = asked_samples(question, per_token=False)
+    (query,) = answer_samples(question, per_token=False)
     batch = {name: torch.as_tensor(values)[None].to(device) for name, values in query.items()}
     with evaluating(model), torch.no_grad():
         value = float(log_probability(model, batch))

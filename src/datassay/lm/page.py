@@ -27,35 +27,35 @@ UNJUDGED = (
 
 
 def page(result: Any) -> Page:
-    """Everything that a TextInfluence says."""
+    """Build the page of a TextInfluence."""
     baselines = {
         name: words for name, words in BASELINES.items() if getattr(result, name) is not None
     }
-    shown = {
+    context = {
         "raised": "Texts that raised its probability",
         "lowered": "Texts that lowered it",
         "baselines": [title for _, title in baselines.values()],
-        "told": markup(script_json(_told(result, list(baselines)))),
+        "told": markup(script_json(_script_data(result, list(baselines)))),
     }
     text = (
         "Each effect is a log-probability with the text minus without it, in nats, to first order "
         "at the trained weights: +0.7 doubled the probability, −0.7 halved it."
     )
-    why = Section(
+    answer_section = Section(
         "why",
         "The answer",
         "Which training texts made the model say this?",
-        (Text(text), Partial("tokens.html", shown, ("elements.js", "tokens.js"))),
+        (Text(text), Partial("tokens.html", context, ("elements.js", "tokens.js"))),
     )
-    trust = Section("trust", "Who is right", "Who is right", _trust(result))
+    trust_section = Section("trust", "Who is right", "Who is right", _trust(result))
     return Page(
         brand="datassay.lm · which training texts made a language model say this",
         title=shortened(" ".join(result.question.answer.split()), 80) or "An answer",
         lead=_lead(result, list(baselines)),
         facts=_facts(result),
         warnings=result.attribution.warnings,
-        opening=(why,),
-        sections=(trust,) if baselines or result.judged else (),
+        opening=(answer_section,),
+        sections=(trust_section,) if baselines or result.judged else (),
         method=_method(result),
         files=FILES,
     )
@@ -65,68 +65,67 @@ def _trust(result: Any) -> tuple[Block, ...]:
     judged = result.judged
     if judged is None:
         return (Text(UNJUDGED),)
-    winner, says = verdict(judged)
+    winner, verdict_text = verdict(judged)
     repeats = judged.fall.shape[1]
     rows = [
-        Row(name, (_nats(fall.mean()), ", ".join(map(_nats, fall))), best=name == winner)
+        Row(name, (_in_nats(fall.mean()), ", ".join(map(_in_nats, fall))), best=name == winner)
         for name, fall in zip(judged.methods, judged.fall, strict=True)
     ]
-    what = f"without the {count(judged.removed, 'text')} that each names"
+    scope = f"without the {count(judged.removed, 'text')} that each names"
     note = (
         "In nats: log-probability of the answer with all texts minus without those, from the same "
-        f"seed. With all texts it is {_nats(judged.whole.mean())} on average."
+        f"seed. With all texts it is {_in_nats(judged.whole.mean())} on average."
     )
     columns = ("method", "mean fall", "by seed")
     table = Table("Fall of the answer", columns, tuple(rows), note=note)
-    message = f"Trained again {what}, {count(repeats, 'seed')} each. {says}"
+    message = f"Trained again {scope}, {count(repeats, 'seed')} each. {verdict_text}"
     return (Text(message), table)
 
 
 def verdict(judged: Any) -> tuple[str | None, str]:
-    """Whose texts the answer depended on most, None where seeds do not tell; and a sentence."""
+    """Return whose texts the answer depended on most, None if seeds do not tell; and a sentence."""
     means = judged.fall.mean(1)
     order = np.argsort(-means, kind="stable")
-    first, second = (judged.methods[i] for i in order[:2])
+    leader, runner_up = (judged.methods[i] for i in order[:2])
     repeats = judged.fall.shape[1]
-    ahead = judged.fall[order[0]] - judged.fall[order[1]]
+    lead = judged.fall[order[0]] - judged.fall[order[1]]
     if repeats == 1:
         return None, (
-            f"One training each: the answer fell most without the texts of {first}, and one seed "
+            f"One training each: the answer fell most without the texts of {leader}, and one seed "
             "cannot say how sure that is."
         )
-    result = mean_interval(ahead)
-    message = sentence(result.verdict, first, second)
-    message += f": {result.gain:.2f} ± {result.half:.2f} nats ahead, over {repeats} seeds."
-    return first if result.verdict == BETTER else None, message
+    gap = mean_interval(lead)
+    message = sentence(gap.verdict, leader, runner_up)
+    message += f": {gap.gain:.2f} ± {gap.half:.2f} nats ahead, over {repeats} seeds."
+    return leader if gap.verdict == BETTER else None, message
 
 
 def _lead(result: Any, baselines: list[str]) -> str:
     total = result.effect.sum(1)
-    first = int(total.argmax())
-    if total[first] <= 0:
+    top = int(total.argmax())
+    if total[top] <= 0:
         return "No text raised the answer's probability."
     ranks = [
-        f"{_ordinal(int(_ranks(getattr(result, n))[first]))} by {BASELINES[n][0]}"
-        for n in baselines
+        f"{_ordinal(int(_ranks(getattr(result, n))[top]))} by {BASELINES[n][0]}" for n in baselines
     ]
-    further = f" It comes {' and '.join(ranks)}." if ranks else ""
-    return f"Text {result.ids[first]} raised it most, by {_nats(total[first])} nats.{further}"
+    ranking = f" It comes {' and '.join(ranks)}." if ranks else ""
+    return f"Text {result.ids[top]} raised it most, by {_in_nats(total[top])} nats.{ranking}"
 
 
 def _facts(result: Any) -> dict[str, str]:
-    wanted = len(result.question.tokens.ids) - result.question.first
+    n_tokens = len(result.question.tokens.ids) - result.question.first
     reductions = {"sum": "every token counts the same", "mean": "every text counts the same"}
     return {
         "Training texts": f"{len(result.ids):,}",
-        "Asked about": count(wanted, "token"),
-        "Log-probability of the answer": f"{_nats(result.log_probability.sum())} nats",
+        "Asked about": count(n_tokens, "token"),
+        "Log-probability of the answer": f"{_in_nats(result.log_probability.sum())} nats",
         "Training loss": f"next token; {reductions[result.reduction]}",
         "Method": result.attribution.method,
     }
 
 
-def _told(result: Any, baselines: list[str]) -> dict[str, Any]:
-    """What the page's script shows, as JSON values."""
+def _script_data(result: Any, baselines: list[str]) -> dict[str, Any]:
+    """Return what the page's script shows, as JSON values."""
     positions = {text: k for k, text in enumerate(sorted(result.shown))}
     parts = {part.text: part for part in result.parts}
     columns = _columns(result.effect)
@@ -135,24 +134,24 @@ def _told(result: Any, baselines: list[str]) -> dict[str, Any]:
         {
             "id": str(result.ids[text]),
             "pieces": list(parts[text].tokens.pieces) if text in parts else [result.shown[text]],
-            "effects": _rounded(columns[text]),
+            "effects": _round(columns[text]),
             "ranks": [f"{BASELINES[n][0]} {_ordinal(int(ranks[n][text]))}" for n in baselines],
         }
         for text in positions
     ]
-    first = result.question.first
+    start = result.question.first
     picks = [_pick(result, k, columns[:, k], parts, positions) for k in range(columns.shape[1])]
     return {
-        "context": "".join(result.question.tokens.pieces[:first]),
-        "tokens": list(result.question.tokens.pieces[first:]),
+        "context": "".join(result.question.tokens.pieces[:start]),
+        "tokens": list(result.question.tokens.pieces[start:]),
         "texts": texts,
         "picks": picks if result.effect.shape[1] > 1 else picks[:1],
-        "baselines": [_named(getattr(result, name), result.top, positions) for name in baselines],
+        "baselines": [_top_scores(getattr(result, x), result.top, positions) for x in baselines],
     }
 
 
 def _columns(effect: np.ndarray) -> np.ndarray:
-    """On the whole answer first, then on each of its tokens."""
+    """Return effects [texts, 1 + m]: on the whole answer first, then on each of its tokens."""
     return np.concatenate([effect.sum(1, keepdims=True), effect], 1)
 
 
@@ -163,27 +162,27 @@ def _pick(
     raised = [int(i) for i in order[::-1][: result.top] if effects[i] > 0]
     lowered = [int(i) for i in order[: result.top] if effects[i] < 0]
     log_probability = float(_columns(result.log_probability[None])[0, k])
-    what = "The whole answer" if k == 0 else f"Token {k}, “{result.tokens[k - 1].strip()}”"
+    subject = "The whole answer" if k == 0 else f"Token {k}, “{result.tokens[k - 1].strip()}”"
     chance = f", probability {number(float(np.exp(log_probability)))}" if k else ""
 
-    def told(text: int) -> list[Any]:
-        own = _columns(parts[text].effect)[:, k]
-        return [positions[text], _rounded(own)]
+    def position_and_effects(text: int) -> list[Any]:
+        effects_of_text = _columns(parts[text].effect)[:, k]
+        return [positions[text], _round(effects_of_text)]
 
     return {
-        "says": f"{what}: log-probability {_nats(log_probability)}{chance}",
-        "raised": [told(i) for i in raised if i in parts],
-        "lowered": [told(i) for i in lowered if i in parts],
+        "says": f"{subject}: log-probability {_in_nats(log_probability)}{chance}",
+        "raised": [position_and_effects(i) for i in raised if i in parts],
+        "lowered": [position_and_effects(i) for i in lowered if i in parts],
     }
 
 
-def _named(scores: np.ndarray, top: int, positions: dict[int, int]) -> list[list[Any]]:
+def _top_scores(scores: np.ndarray, top: int, positions: dict[int, int]) -> list[list[Any]]:
     order = np.argsort(-scores, kind="stable")[:top]
     return [[positions[int(i)], f"score {number(float(scores[i]))}"] for i in order]
 
 
 def _ranks(scores: np.ndarray) -> np.ndarray:
-    """1 is the largest; equal ones share the better rank."""
+    """Return [n] ranks, 1 for the largest; equal scores share the better rank."""
     return np.searchsorted(np.sort(-scores), -scores) + 1
 
 
@@ -192,11 +191,11 @@ def _ordinal(rank: int) -> str:
     return f"{rank:,}{ending}"
 
 
-def _rounded(values: Iterable[float]) -> list[float]:
+def _round(values: Iterable[float]) -> list[float]:
     return [float(f"{value:.3g}") for value in values]
 
 
-def _nats(value: float) -> str:
+def _in_nats(value: float) -> str:
     return number(float(value)).replace("-", "−")
 
 

@@ -28,9 +28,9 @@ from datassay.score.influence.gradient_methods import Prepared, towards_queries
 
 
 def position_effects(
-    each: Sequence[Prepared], queries: Batches, samples: Batches, *, adds: bool
+    networks: Sequence[Prepared], queries: Batches, samples: Batches, *, adds: bool
 ) -> list[Float[np.ndarray, "places m"]]:
-    """Effect of each position of some samples on m queries, added over networks or averaged.
+    """Return each position's effect on m queries, added or averaged over networks.
 
     Returns:
         One array per sample, [places, m]; over its places they add up to the sample's effect. In a
@@ -38,12 +38,12 @@ def position_effects(
 
     Cost: two or three forward passes over the samples a query; a query's gradient is made once.
     """
-    share = 1.0 if adds else 1 / len(each)
+    share = 1.0 if adds else 1 / len(networks)
     columns: list[list[np.ndarray]] = []
-    for _, towards in towards_queries(each, queries):
+    for _, towards in towards_queries(networks, queries):
         total: list[np.ndarray] | None = None
-        for one, direction in zip(each, towards, strict=True):
-            results = [-share * one.scale * v for v in _slopes(one, direction, samples)]
+        for prepared, direction in zip(networks, towards, strict=True):
+            results = [-share * prepared.scale * v for v in _slopes(prepared, direction, samples)]
             total = (
                 results if total is None else [a + b for a, b in zip(total, results, strict=True)]
             )
@@ -52,54 +52,54 @@ def position_effects(
 
 
 def _slopes(
-    one: Prepared, towards: Directions, samples: Batches
+    prepared: Prepared, towards: Directions, samples: Batches
 ) -> Iterator[Float[np.ndarray, "places m"]]:
     load_forward_mode()
-    network = one.network
-    along = _along(one, towards)
-    named = dict(network.model.named_parameters())
-    given = {f"inner.{name}": named[name].detach() for name in along}
-    whole = _AtPlaces(network.model, network.loss)
+    network = prepared.network
+    directions = _directions(prepared, towards)
+    parameters = dict(network.model.named_parameters())
+    weights = {f"inner.{name}": parameters[name].detach() for name in directions}
+    by_place = _AtPlaces(network.model, network.loss)
     for _, batch in samples:
         batch = to_model(batch, network.model)
 
         def losses(tensors: dict[str, Tensor], batch: Any = batch) -> Tensor:
-            return functional_call(whole, tensors, (batch,))
+            return functional_call(by_place, tensors, (batch,))
 
         results = []
         for k in range(len(towards.values)):
-            tangent = {f"inner.{name}": v[k] for name, v in along.items()}
-            with plain_attention(), torch.no_grad(), user_code(_refused):
-                results.append(jvp(losses, (given,), (tangent,))[1].double().cpu())
+            tangent = {f"inner.{name}": v[k] for name, v in directions.items()}
+            with plain_attention(), torch.no_grad(), user_code(_refusal):
+                results.append(jvp(losses, (weights,), (tangent,))[1].double().cpu())
         yield from torch.stack(results, 2).numpy()
 
 
-def _along(one: Prepared, towards: Directions) -> dict[str, Tensor]:
-    """Each query's direction as tensors of the weights, [m, ...]."""
-    named, results = dict(one.network.model.named_parameters()), {}
-    for name, basis in one.bases.items():
-        whole = _in_weights(basis, *towards.by_block[name])
-        shapes = [named[p].shape for p in basis.block.parameters]
-        results |= dict(
-            zip(basis.block.parameters, as_tensors(basis.block, whole, shapes), strict=True)
+def _directions(prepared: Prepared, towards: Directions) -> dict[str, Tensor]:
+    """Return each query's direction as tensors of the weights, [m, ...], by parameter name."""
+    parameters, directions = dict(prepared.network.model.named_parameters()), {}
+    for name, basis in prepared.bases.items():
+        vectors = _in_weights(basis, *towards.by_block[name])
+        shapes = [parameters[p].shape for p in basis.block.parameters]
+        directions |= dict(
+            zip(basis.block.parameters, as_tensors(basis.block, vectors, shapes), strict=True)
         )
-    return results
+    return directions
 
 
 def _in_weights(
     basis: BlockBasis, matrix: Float[Tensor, "m p"], rows: Tensor | None
 ) -> Float[Tensor, "m rows columns"]:
-    """The vectors whose products with gradients are those of `matrix` with their coordinates."""
+    """Return vectors whose products with gradients equal those of `matrix` with coordinates."""
     if basis.whole is not None:
         return (matrix @ basis.whole.T).view(-1, *basis.block.shape)
     m, (n_rows, columns) = len(matrix), basis.block.shape
     if rows is None:
-        whole = matrix.view(m, n_rows, columns)
+        vectors = matrix.view(m, n_rows, columns)
     else:
-        whole = matrix.new_zeros(m, n_rows, columns)
-        whole[:, rows] = matrix.view(m, len(rows), columns)
-    whole = whole if basis.left is None else basis.left @ whole
-    return whole if basis.right is None else whole @ basis.right.T
+        vectors = matrix.new_zeros(m, n_rows, columns)
+        vectors[:, rows] = matrix.view(m, len(rows), columns)
+    vectors = vectors if basis.left is None else basis.left @ vectors
+    return vectors if basis.right is None else vectors @ basis.right.T
 
 
 class _AtPlaces(nn.Module):
@@ -113,7 +113,7 @@ class _AtPlaces(nn.Module):
         return self._loss.at_places(self.inner, batch)
 
 
-def _refused(error: str) -> str:
+def _refusal(error: str) -> str:
     return (
         f"the model must have a forward derivative to tell tokens apart; that raised {error} Ask "
         "about whole texts: top=0."

@@ -106,7 +106,7 @@ class TextInfluence:
         return self.attribution.outcome
 
     def to_table(self) -> pa.Table:
-        """One row per text: id, effect on the whole answer, bm25, embedding, effect by token."""
+        """Return a table of texts: id, effect on the answer, bm25, embedding, by token."""
         columns: dict[str, Any] = {"id": self.ids, "effect": self.effect.sum(1)}
         for name in ("bm25", "embedding"):
             if getattr(self, name) is not None:
@@ -114,7 +114,7 @@ class TextInfluence:
         return pa.table(columns | {"effect_by_token": _lists(self.effect)})
 
     def to_token_table(self) -> pa.Table:
-        """One row per token of each text among `parts`: id, token, its span, effects by token."""
+        """Return a table of the tokens of `parts`: id, token, span, effects by token."""
         tables = [
             pa.table({
                 "id": [self.ids[part.text]] * len(part.tokens.ids),

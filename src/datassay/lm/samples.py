@@ -50,23 +50,23 @@ class TokenSamples(Dataset):
         ids: np.ndarray,
         reduction: str,
     ):
-        """Put the tokens of each text together; `spans`, `text` and `ids` are as the attributes."""
+        """Concatenate the texts' tokens; `spans`, `text` and `ids` are the attributes."""
         self.tokens = np.concatenate(tokens)
         self.starts = np.concatenate([[0], np.cumsum([len(t) for t in tokens])])
         self.spans, self.text, self.ids, self.reduction = spans, text, ids, reduction
-        begin, first, end = spans.T
-        own = np.bincount(text, end - np.maximum(first, begin + 1), len(ids))
-        self.counted: Int[np.ndarray, " texts"] = own.astype(np.int64)
+        begin, counted_from, end = spans.T
+        n_predicted = np.bincount(text, end - np.maximum(counted_from, begin + 1), len(ids))
+        self.counted: Int[np.ndarray, " texts"] = n_predicted.astype(np.int64)
 
     def __len__(self) -> int:
         return len(self.spans)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        begin, first, end = self.spans[index].tolist()
+        begin, counted_from, end = self.spans[index].tolist()
         text = int(self.text[index])
         tokens = self.tokens[begin:end].astype(np.int64)
         labels = tokens.copy()
-        labels[: max(first - begin, 1)] = IGNORED
+        labels[: max(counted_from - begin, 1)] = IGNORED
         results = {"input_ids": tokens, "labels": labels, "id": self._id(index)}
         if self.reduction == "mean":
             results[LOSS_WEIGHT] = np.float64(1 / max(1, int(self.counted[text])))
@@ -76,18 +76,18 @@ class TokenSamples(Dataset):
         return (self[i] for i in range(len(self)))
 
     def sample_ids(self) -> list[Any]:
-        """One per sample: its text's, or of one of several of a text, with its tokens."""
+        """Return an id per sample: its text's, with its token span if a text has several."""
         return [self._id(index) for index in range(len(self))]
 
     def _id(self, index: int) -> Any:
         text = int(self.text[index])
-        first, last = np.searchsorted(self.text, [text, text + 1])
-        own = self.ids[text]
-        if last - first == 1:
-            return own
-        start = self.spans[first, 1]
+        start_sample, end_sample = np.searchsorted(self.text, [text, text + 1])
+        text_id = self.ids[text]
+        if end_sample - start_sample == 1:
+            return text_id
+        start = self.spans[start_sample, 1]
         _, begin, end = self.spans[index] - start
-        return f"{own}[{begin}:{end}]"
+        return f"{text_id}[{begin}:{end}]"
 
     @property
     def unit(self) -> float:
@@ -96,11 +96,11 @@ class TokenSamples(Dataset):
         return float(units) / len(self)
 
     def span_of(self, text: int) -> tuple[int, int]:
-        """Where a text begins in `tokens`, and how many it has, with those that were cut off."""
+        """Return where a text begins in `tokens`, and its length, cut-off tokens included."""
         return int(self.starts[text]), int(self.starts[text + 1] - self.starts[text])
 
     def positions_of(self, texts: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Positions of the samples of some texts, in order."""
+        """Return the positions of the samples of some texts, in order."""
         return np.flatnonzero(np.isin(self.text, texts))
 
 
@@ -117,7 +117,7 @@ def token_samples(
     context: int | None = TextReading.context,
     overlap: int | None = TextReading.overlap,
 ) -> TokenSamples:
-    """The samples that texts are to a causal language model.
+    """Return the samples that texts are to a causal language model.
 
     Args:
         model: which says how long a sequence may be, and which tokens it knows.
@@ -158,14 +158,14 @@ def token_samples(
             raise SettingError(
                 "pack needs context, the tokens of a sequence; the model names none."
             )
-        spans, text = _packed([len(t) for t in tokens], length)
+        spans, text = _pack([len(t) for t in tokens], length)
     else:
-        spans, text = _apart([len(t) for t in tokens], length, too_long, overlap)
+        spans, text = _split_each([len(t) for t in tokens], length, too_long, overlap)
     return TokenSamples(tokens, spans, text, names, reduction)
 
 
 def texts_of(texts: Any) -> list[str]:
-    """Texts as a list; refused where there is none, or one is no string or empty."""
+    """Return texts as a list; raise if there is none, or one is no string or empty."""
     if isinstance(texts, str):
         raise DataError("texts must be a list of strings; got one string. Put it into a list.")
     try:
@@ -201,21 +201,21 @@ def _ids(ids: Any, n: int) -> np.ndarray:
     return result
 
 
-def _context(given: int | None, longest: int | None) -> int | None:
-    if given is None:
+def _context(context: int | None, longest: int | None) -> int | None:
+    if context is None:
         return longest
-    whole("context", given, 2)
-    if longest is not None and given > longest:
+    whole("context", context, 2)
+    if longest is not None and context > longest:
         raise SettingError(
-            f"context must be at most {longest:,} tokens, what the model takes; got {given:,}."
+            f"context must be at most {longest:,} tokens, what the model takes; got {context:,}."
         )
-    return given
+    return context
 
 
-def _apart(
+def _split_each(
     lengths: list[int], context: int | None, too_long: str, overlap: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Each text in a sequence of its own, or in several windows."""
+    """Return spans and texts of samples: each text in a sequence of its own, or in windows."""
     one_of("too_long", too_long, TOO_LONG)
     longest = max(lengths)
     context = longest if context is None else context
@@ -233,21 +233,21 @@ def _apart(
         )
     spans, text, start = [], [], 0
     for index, length in enumerate(lengths):
-        first, end = start, start + min(length, context)
-        spans.append((start, first, end))
+        counted_from, end = start, start + min(length, context)
+        spans.append((start, counted_from, end))
         text.append(index)
         while too_long == "split" and end < start + length:
-            first = end
-            begin = first - max(1, shared)
+            counted_from = end
+            begin = counted_from - max(1, shared)
             end = min(begin + context, start + length)
-            spans.append((begin, first, end))
+            spans.append((begin, counted_from, end))
             text.append(index)
         start += length
     return np.array(spans), np.array(text)
 
 
-def _packed(lengths: list[int], context: int) -> tuple[np.ndarray, np.ndarray]:
-    """Texts one after the other in sequences of one length; the last one may be shorter."""
+def _pack(lengths: list[int], context: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return spans and texts of samples: texts packed into sequences of one length."""
     spans, text, start = [], [], 0
     for index, length in enumerate(lengths):
         end = start + length

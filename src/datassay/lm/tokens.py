@@ -28,27 +28,27 @@ class Tokens:
 
 
 def check_tokenizer(tokenizer: Any, rows: int | None) -> None:
-    """Refuse what is no tokenizer, or one of another vocabulary than the model's."""
+    """Raise unless this is a tokenizer whose vocabulary fits the model's embeddings."""
     if not (callable(tokenizer) and hasattr(tokenizer, "decode")):
         raise SettingError(
             "tokenizer must be one of transformers, called with texts; got a "
             f"{type(tokenizer).__name__}. Take AutoTokenizer.from_pretrained(...), or "
             "PreTrainedTokenizerFast(tokenizer_object=...)."
         )
-    known = tokenizer.__len__() if hasattr(tokenizer, "__len__") else 0
-    if rows is not None and known > rows:
+    n_tokens = tokenizer.__len__() if hasattr(tokenizer, "__len__") else 0
+    if rows is not None and n_tokens > rows:
         raise SettingError(
-            f"tokenizer must be the model's own: it knows {known:,} tokens, and the model "
+            f"tokenizer must be the model's own: it knows {n_tokens:,} tokens, and the model "
             f"has embeddings for {rows:,}. Load both from the same folder or hub name."
         )
 
 
 def token_ids(tokenizer: Any, texts: Sequence[str], rows: int | None) -> list[np.ndarray]:
-    """Each text's tokens, int32, uncut, with begin and end where the tokenizer adds them."""
+    """Tokenize each text: int32 arrays, uncut, with begin and end if the tokenizer adds them."""
     results: list[np.ndarray] = []
     for start in range(0, len(texts), AT_ONCE):
-        given = tokenizer(list(texts[start : start + AT_ONCE]), verbose=False)["input_ids"]
-        results += [np.array(ids, np.int32) for ids in given]
+        encoded = tokenizer(list(texts[start : start + AT_ONCE]), verbose=False)["input_ids"]
+        results += [np.array(ids, np.int32) for ids in encoded]
     for index, ids in enumerate(results):
         if not len(ids):
             raise DataError(
@@ -59,30 +59,30 @@ def token_ids(tokenizer: Any, texts: Sequence[str], rows: int | None) -> list[np
     return results
 
 
-def _check_known(ids: np.ndarray, rows: int | None, where: str) -> None:
+def _check_known(ids: np.ndarray, rows: int | None, place: str) -> None:
     if rows is not None and ids.max() >= rows:
         raise DataError(
-            f"tokens must be below {rows:,}, the rows of the model's embeddings; {where} has token "
+            f"tokens must be below {rows:,}, the rows of the model's embeddings; {place} has token "
             f"{ids.max():,}. Take the tokenizer that the model was trained with."
         )
 
 
 def tokens_of(tokenizer: Any, text: str) -> Tokens:
-    """The tokens of a text, and where they stand in it."""
-    fast = bool(getattr(tokenizer, "is_fast", False))
-    outcome = tokenizer(text, verbose=False, return_offsets_mapping=fast)
-    ids = np.array(outcome["input_ids"], np.int64)
-    if fast:
-        spans = np.array(outcome["offset_mapping"], np.int64).reshape(-1, 2)
+    """Tokenize a text; return its tokens and where they stand in it."""
+    is_fast = bool(getattr(tokenizer, "is_fast", False))
+    encoded = tokenizer(text, verbose=False, return_offsets_mapping=is_fast)
+    ids = np.array(encoded["input_ids"], np.int64)
+    if is_fast:
+        spans = np.array(encoded["offset_mapping"], np.int64).reshape(-1, 2)
     else:
         ends = [len(tokenizer.decode(ids[: i + 1].tolist())) for i in range(len(ids))]
         spans = np.stack([[0, *ends[:-1]], ends], 1) if ends else np.zeros((0, 2), np.int64)
         spans = np.minimum(spans, len(text))
-    pieces, shown = [], 0
+    pieces, n_shown = [], 0
     for token, (begin, end) in zip(ids.tolist(), spans.tolist(), strict=True):
-        added = begin == end
-        pieces.append(tokenizer.decode([token]) if added else text[shown:end])
-        shown = max(shown, end)
+        is_added = begin == end
+        pieces.append(tokenizer.decode([token]) if is_added else text[n_shown:end])
+        n_shown = max(n_shown, end)
     return Tokens(ids, spans, tuple(pieces))
 
 
@@ -111,7 +111,7 @@ class Question:
 def question(
     tokenizer: Any, prompt: str, answer: str, context: int | None, rows: int | None
 ) -> Question:
-    """Prompt and answer as one sequence, that the model takes at once."""
+    """Combine prompt and answer into one sequence that the model takes at once."""
     # A token is the answer's where it ends in it. One that has nothing before it has no
     # probability, and is context. What the tokenizer adds at the end is left out.
     for name, text in (("answer", answer), ("prompt", prompt)):
@@ -119,13 +119,13 @@ def question(
             raise DataError(f"{name} must be a string; got a {type(text).__name__}.")
     if not answer:
         raise DataError("answer must have a token; got an empty string. Give the model's answer.")
-    whole = tokens_of(tokenizer, prompt + answer)
-    own = np.flatnonzero(
-        (whole.spans[:, 1] > len(prompt)) & (whole.spans[:, 0] < whole.spans[:, 1])
+    tokens = tokens_of(tokenizer, prompt + answer)
+    answer_tokens = np.flatnonzero(
+        (tokens.spans[:, 1] > len(prompt)) & (tokens.spans[:, 0] < tokens.spans[:, 1])
     )
-    stop = int(own[-1]) + 1 if len(own) else 0
-    first = max(1, int(own[0])) if len(own) else 0
-    if stop <= first:
+    stop = int(answer_tokens[-1]) + 1 if len(answer_tokens) else 0
+    start = max(1, int(answer_tokens[0])) if len(answer_tokens) else 0
+    if stop <= start:
         raise DataError(
             "answer must have a token that follows another; got "
             f"{answer!r:.60}. Give what stood before it: prompt=."
@@ -135,6 +135,6 @@ def question(
             f"prompt and answer must fit the model's context of {context:,} tokens; they have "
             f"{stop:,}. Shorten the prompt, or ask about a part of the answer."
         )
-    _check_known(whole.ids, rows, "the answer")
-    kept = Tokens(whole.ids[:stop], whole.spans[:stop], whole.pieces[:stop])
-    return Question(prompt, answer, kept, first)
+    _check_known(tokens.ids, rows, "the answer")
+    sequence = Tokens(tokens.ids[:stop], tokens.spans[:stop], tokens.pieces[:stop])
+    return Question(prompt, answer, sequence, start)

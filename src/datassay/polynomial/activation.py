@@ -49,7 +49,7 @@ class ActivationPolynomial:
     excess: float
 
     def values(self, u: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
-        """P(u).
+        """Evaluate P(u).
 
         Args:
             u: pre-activations, any shape.
@@ -63,7 +63,7 @@ class ActivationPolynomial:
 def l2_activation(
     activation: Activation, degree: int = 3, *, half_width: float = 3.0, scale: float = 1.0
 ) -> ActivationPolynomial:
-    """The polynomial with the least density-weighted mean squared error.
+    """Return the polynomial with the least density-weighted mean squared error.
 
     P = Σ_t <f, q_t> q_t with q_t orthonormal under <f, g> = ∫ φ(u / scale) f g du on the interval
 
@@ -84,18 +84,18 @@ def l2_activation(
     Source: S3 eq. (3.20), whose grid search gives 0.188 + 0.5 u + 0.21 u² for ReLU; the integrals
         are Gauss-Legendre sums, exact to rounding for activations that are smooth except at 0.
     """
-    f = _checked(activation, degree, half_width, scale)
-    u, width = _panels(half_width)
+    f = _check_settings(activation, degree, half_width, scale)
+    u, width = _quadrature(half_width)
     root = np.sqrt(width * _density(u / scale))
     basis, change = np.linalg.qr(chebyshev.chebvander(u / half_width, degree) * root[:, None])
-    inner = basis.T @ (root * _values(f, u))  # <f, q_t>
-    return _described(f, np.linalg.solve(change, inner), half_width, scale)
+    inner = basis.T @ (root * _evaluate(f, u))  # <f, q_t>
+    return _with_errors(f, np.linalg.solve(change, inner), half_width, scale)
 
 
 def minimax_activation(
     activation: Activation, degree: int = 3, *, half_width: float = 3.0, scale: float = 1.0
 ) -> ActivationPolynomial:
-    """The polynomial with the least density-weighted maximum error.
+    """Return the polynomial with the least density-weighted maximum error.
 
     min_a max_u φ(u / scale) |f(u) − P(u)|, u in the interval
 
@@ -117,35 +117,35 @@ def minimax_activation(
         between two of them the error can be larger by its curvature times the squared distance
         over eight.
     """
-    f = _checked(activation, degree, half_width, scale)
+    f = _check_settings(activation, degree, half_width, scale)
     u = np.linspace(-half_width, half_width, GRID)
     weight = _density(u / scale)
-    target = weight * _values(f, u)
+    target = weight * _evaluate(f, u)
     unit = float(np.abs(target).max()) or 1.0  # the solver's tolerances are absolute
     basis = chebyshev.chebvander(u / half_width, degree) * weight[:, None]
-    coef, least = _least_maximum(basis, target / unit)
-    return _described(f, coef * unit, half_width, scale, least * unit)
+    coef, bound = _least_maximum(basis, target / unit)
+    return _with_errors(f, coef * unit, half_width, scale, bound * unit)
 
 
 def _least_maximum(
     basis: Float[np.ndarray, "n k"], target: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " k"], float]:
-    """Coefficients that minimise max |target − basis c|, and a lower bound on that minimum."""
+    """Fit c with the least max |target − basis c|; return c and a lower bound on that."""
     # A program over some of the points is a lower bound; add the points where its solution is
     # worst until it is no worse there.
-    used = np.linspace(0, len(target) - 1, 8 * basis.shape[1] + 1).astype(int)
-    coef, least = np.zeros(basis.shape[1]), 0.0
+    point_idx = np.linspace(0, len(target) - 1, 8 * basis.shape[1] + 1).astype(int)
+    coef, bound = np.zeros(basis.shape[1]), 0.0
     for _ in range(EXCHANGES):
-        coef, least = _program(basis[used], target[used])
+        coef, bound = _program(basis[point_idx], target[point_idx])
         error = np.abs(target - basis @ coef)
         padded = np.r_[-1.0, error, -1.0]
         peaks = np.flatnonzero((error >= padded[:-2]) & (error >= padded[2:]))
-        peaks = peaks[error[peaks] > least + 1e-12]
-        grown = np.union1d(used, peaks)
-        if len(grown) == len(used):
+        peaks = peaks[error[peaks] > bound + 1e-12]
+        enlarged = np.union1d(point_idx, peaks)
+        if len(enlarged) == len(point_idx):
             break
-        used = grown
-    return coef, least
+        point_idx = enlarged
+    return coef, bound
 
 
 def _program(
@@ -166,19 +166,19 @@ def _program(
     return solution.x[:k], float(solution.x[k])
 
 
-def _described(
+def _with_errors(
     f: Callable[[np.ndarray], np.ndarray],
     chebyshev_coef: Float[np.ndarray, " k"],
     half_width: float,
     scale: float,
-    least: float | None = None,
+    bound: float | None = None,
 ) -> ActivationPolynomial:
     u = np.linspace(-half_width, half_width, GRID)
-    error = _values(f, u) - chebyshev.chebval(u / half_width, chebyshev_coef)
+    error = _evaluate(f, u) - chebyshev.chebval(u / half_width, chebyshev_coef)
     largest = float((_density(u / scale) * np.abs(error)).max())
-    nodes, width = _panels(half_width)
+    nodes, width = _quadrature(half_width)
     weight = width * _density(nodes / scale)
-    square = (_values(f, nodes) - chebyshev.chebval(nodes / half_width, chebyshev_coef)) ** 2
+    square = (_evaluate(f, nodes) - chebyshev.chebval(nodes / half_width, chebyshev_coef)) ** 2
     powers = np.zeros(len(chebyshev_coef))  # cheb2poly drops trailing zeros
     coef = chebyshev.cheb2poly(chebyshev_coef)
     powers[: len(coef)] = coef
@@ -188,11 +188,11 @@ def _described(
         scale=scale,
         rms_error=float(np.sqrt(weight @ square / weight.sum())),
         max_error=largest,
-        excess=float("nan") if least is None else max(largest - least, 0.0),
+        excess=float("nan") if bound is None else max(largest - bound, 0.0),
     )
 
 
-def _panels(half_width: float) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+def _quadrature(half_width: float) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     nodes, weights = legendre.leggauss(NODES)
     edges = np.linspace(-half_width, half_width, PANELS + 1)
     half = half_width / PANELS
@@ -204,7 +204,7 @@ def _density(u: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     return np.exp(-(u**2) / 2) / np.sqrt(2 * np.pi)
 
 
-def _values(
+def _evaluate(
     f: Callable[[np.ndarray], np.ndarray], u: Float[np.ndarray, " n"]
 ) -> Float[np.ndarray, " n"]:
     values = np.asarray(f(u), dtype=np.float64)
@@ -216,7 +216,7 @@ def _values(
     return values
 
 
-def _checked(
+def _check_settings(
     activation: Activation, degree: int, half_width: float, scale: float
 ) -> Callable[[np.ndarray], np.ndarray]:
     require(0 <= degree <= MAX_DEGREE, "degree", f"be from 0 to {MAX_DEGREE}", degree)

@@ -53,10 +53,10 @@ class BatchedFit:
     @property
     def notes(self) -> tuple[str, ...]:
         """Caveats, one sentence each."""
-        last = self.curve.out_of_bag[-1]
+        score = self.curve.out_of_bag[-1]
         kind = "accuracy" if self.curve.is_accuracy else "R²"
         return (
-            f"Out-of-bag {kind} {last:.4f}: of training samples, each by the batches without it.",
+            f"Out-of-bag {kind} {score:.4f}: of training samples, each by the batches without it.",
             f"The batches' features minus their mean have ranks {self.ranks.min()} to "
             f"{self.ranks.max()}.",
         )
@@ -75,7 +75,7 @@ def batched_fit(
     val: tuple[Float[np.ndarray, "m d"], Float[np.ndarray, "m q"]] | None = None,
     progress: Progress = silent,
 ) -> BatchedFit:
-    """Average `n_batches` minimum-norm least-squares fits to random batches of the live features.
+    """Average `n_batches` minimum-norm least-squares fits to random batches, live features only.
 
     A batch holds no sample twice, batches may share samples. The norm is over all coefficients but
     the constant's, each ordered product counted; each batch is solved in float64. `val` samples are
@@ -96,9 +96,9 @@ def batched_fit(
     batches = [rng.choice(len(x), batch_size, replace=False) for _ in range(n_batches)]
     oob_rows = rng.permutation(len(x))[:CURVE_ROWS]
     features = partial(monomials.features, keep=live, dtype=dtype)
-    first = batches[0][:CURVE_ROWS]
+    first_rows = batches[0][:CURVE_ROWS]
     views = {
-        "in_sample": _View(features(x[first]), targets[first]),
+        "in_sample": _View(features(x[first_rows]), targets[first_rows]),
         "out_of_bag": _View(features(x[oob_rows]), targets[oob_rows]),
     }
     if val is not None:
@@ -106,17 +106,17 @@ def batched_fit(
         views["val"] = _View(features(val[0][val_rows]), val[1][val_rows])
     total, ranks, scores = np.zeros((len(live), targets.shape[1])), [], []
     for b, batch in enumerate(batches):
-        coef, rank = _fit(features(x[batch]), targets[batch])
+        coef, rank = _fit_batch(features(x[batch]), targets[batch])
         total += coef
         ranks.append(rank)
         scores.append(_scores(views, coef, ~np.isin(oob_rows, batch)))
         progress(STEP, b + 1, n_batches)
-    single, cumulative, in_sample, out_of_bag = np.array(scores).T
-    curve = BatchCurve(single, cumulative, in_sample, out_of_bag, targets.shape[1] > 1)
+    single_scores, cumulative, in_sample, out_of_bag = np.array(scores).T
+    curve = BatchCurve(single_scores, cumulative, in_sample, out_of_bag, targets.shape[1] > 1)
     return BatchedFit(total / n_batches, curve, np.array(ranks))
 
 
-def _fit(features: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, int]:
+def _fit_batch(features: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, int]:
     coef, rank = minimum_norm(features[:, 1:], targets)
     constant = targets.mean(axis=0) - features[:, 1:].mean(axis=0, dtype=np.float64) @ coef
     return np.vstack([constant, coef]), rank
@@ -132,32 +132,32 @@ class _View:
 
     def add(self, coef: np.ndarray, counted: np.ndarray | None = None) -> np.ndarray:
         outputs = (self.features @ coef.astype(self.features.dtype)).astype(np.float64)
-        some = np.ones(len(outputs), bool) if counted is None else counted
-        self.total[some] += outputs[some]
-        self.count += some
+        is_counted = np.ones(len(outputs), bool) if counted is None else counted
+        self.total[is_counted] += outputs[is_counted]
+        self.count += is_counted
         return outputs
 
     def score(self) -> float:
-        some = self.count > 0
-        if some.sum() < 2:
+        rows = np.flatnonzero(self.count)
+        if len(rows) < 2:
             return np.nan
-        return score(self.total[some] / self.count[some, None], self.targets[some])
+        return score(self.total[rows] / self.count[rows, None], self.targets[rows])
 
 
 def _scores(
     views: dict[str, _View], coef: np.ndarray, out_of_bag: Bool[np.ndarray, " s"]
 ) -> tuple[float, float, float, float]:
-    single = cumulative = np.nan
+    single_score = cumulative = np.nan
     if "val" in views:
-        single = score(views["val"].add(coef), views["val"].targets)
+        single_score = score(views["val"].add(coef), views["val"].targets)
         cumulative = views["val"].score()
     views["in_sample"].add(coef)
     views["out_of_bag"].add(coef, out_of_bag)
-    return single, cumulative, views["in_sample"].score(), views["out_of_bag"].score()
+    return single_score, cumulative, views["in_sample"].score(), views["out_of_bag"].score()
 
 
 def score(outputs: Float[np.ndarray, "n q"], targets: Float[np.ndarray, "n q"]) -> float:
-    """Accuracy of the largest output; R² where there is one, NaN where all targets are equal."""
+    """Return the accuracy of the largest output; of one output R², NaN if all targets are equal."""
     if targets.shape[1] > 1:
         return float((outputs.argmax(axis=1) == targets.argmax(axis=1)).mean())
     spread = float(((targets - targets.mean(axis=0)) ** 2).sum())

@@ -49,13 +49,13 @@ class Contributions:
         The sum over the inputs is the output minus the constant. These are the Shapley values of
         the inputs, a missing input being 0: black in an image, the mean of a standardised column.
         """
-        divided = _divided(self.monomials)
+        share_matrix = _shares(self.monomials)
         n, _, q = self.value.shape
-        each = [divided @ value for value in self.value]
-        return np.stack(each) if n else np.zeros((0, self.monomials.n_inputs, q))
+        by_sample = [share_matrix @ value for value in self.value]
+        return np.stack(by_sample) if n else np.zeros((0, self.monomials.n_inputs, q))
 
     def top(self, sample: int, output: int, n_top: int = 10) -> Int[np.ndarray, " top"]:
-        """The largest products of one output of one sample.
+        """Return the products that add most to one output of one sample.
 
         Args:
             sample: position among the samples.
@@ -98,11 +98,11 @@ def contributions(polynomial: Polynomial, x: Float[np.ndarray, "n d"]) -> Contri
     return Contributions(polynomial.monomials, features[:, :, None] * polynomial.coef)
 
 
-def _divided(monomials: Monomials) -> csr_array:
-    """[d, p], the share of each product that each input gets."""
+def _shares(monomials: Monomials) -> csr_array:
+    """Return [d, p], the share of each product that each input gets."""
     terms, p = monomials.terms, monomials.n_features
     # Sorted terms: a factor is the first of its input where it differs from the one before.
-    first = np.diff(terms, axis=1, prepend=-1) != 0
-    part = (first / np.maximum(first.sum(axis=1), 1)[:, None])[first]
-    position = np.broadcast_to(np.arange(p)[:, None], terms.shape)[first]
-    return csr_array((part, (terms[first], position)), shape=(monomials.n_inputs, p))
+    is_first = np.diff(terms, axis=1, prepend=-1) != 0
+    share = (is_first / np.maximum(is_first.sum(axis=1), 1)[:, None])[is_first]
+    product = np.broadcast_to(np.arange(p)[:, None], terms.shape)[is_first]
+    return csr_array((share, (terms[is_first], product)), shape=(monomials.n_inputs, p))

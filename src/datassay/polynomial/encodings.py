@@ -53,13 +53,13 @@ class CosineEncoding:
         """
         self._check(x.shape[1], len(self.frequency), "pixels")
         parts = [
-            self._encoded(x[i : i + CHUNK])[:, self.coordinates]
+            self._large_coefficients(x[i : i + CHUNK])[:, self.coordinates]
             for i in range(0, max(len(x), 1), CHUNK)
         ]
         return np.concatenate(parts)
 
     def decode(self, code: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n d"]:
-        """Images with these coefficients, all others 0.
+        """Return the images with these coefficients, all others 0.
 
         Args:
             code: [n, k].
@@ -76,14 +76,14 @@ class CosineEncoding:
         images = idctn(full.reshape(-1, *self.image_shape), axes=(1, 2), norm="ortho")
         return np.asarray(images).reshape(full.shape)
 
-    def _encoded(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    def _large_coefficients(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         coef = cosine_coefficients(x, self.image_shape)
         return np.where(largest(coef, self.share), coef, 0)
 
-    def _check(self, got: int, expected: int, what: str) -> None:
+    def _check(self, got: int, expected: int, noun: str) -> None:
         if got != expected:
             raise DataError(
-                f"each image must have the {expected} {what} of this encoding; got {got}. Make a "
+                f"each image must have the {expected} {noun} of this encoding; got {got}. Make a "
                 "new encoding for these images."
             )
 
@@ -127,11 +127,11 @@ def cosine_encoding(
             f"x must hold images of {image_shape[0]} x {image_shape[1]} pixels; got shape "
             f"{list(x.shape)}. Give the images' own image_shape."
         )
-    kept = np.zeros(x.shape[1])
+    n_images = np.zeros(x.shape[1])
     for start in range(0, len(x), CHUNK):
         coef = cosine_coefficients(x[start : start + CHUNK], image_shape)
-        kept += largest(coef, share).sum(axis=0)
-    frequency = kept / len(x)
+        n_images += largest(coef, share).sum(axis=0)
+    frequency = n_images / len(x)
     order = np.argsort(-frequency, kind="stable")
     order = order[frequency[order] >= min_frequency][:n_coordinates]
     if not len(order):
@@ -145,13 +145,13 @@ def cosine_encoding(
 def cosine_coefficients(
     x: Float[np.ndarray, "n d"], image_shape: tuple[int, int]
 ) -> Float[np.ndarray, "n d"]:
-    """The orthonormal two-dimensional cosine transform (type II) of images, lowest first."""
+    """Return the orthonormal 2-D cosine transform (type II) of images, lowest first."""
     coef = dctn(x.reshape(-1, *image_shape), axes=(1, 2), norm="ortho")
     return np.asarray(coef).reshape(x.shape)
 
 
 def largest(coef: Float[np.ndarray, "n d"], share: float) -> Bool[np.ndarray, "n d"]:
-    """Mask of the largest coefficients of each image.
+    """Return a mask of the largest coefficients of each image.
 
     Args:
         coef: [n, d].
@@ -163,8 +163,8 @@ def largest(coef: Float[np.ndarray, "n d"], share: float) -> Bool[np.ndarray, "n
     d = coef.shape[1]
     number = max(1, round(share * d))
     size = np.abs(coef)
-    kept = size > 0
+    is_largest = size > 0
     if number < d:
         small = np.argpartition(size, d - number, axis=1)[:, : d - number]
-        np.put_along_axis(kept, small, False, axis=1)
-    return kept
+        np.put_along_axis(is_largest, small, False, axis=1)
+    return is_largest

@@ -11,7 +11,7 @@ from datassay.polynomial.ridge_solvers import (
     Centred,
     Poles,
     Spectrum,
-    centred,
+    centre,
     cholesky,
     minimum_norm,
     rounding,
@@ -73,7 +73,7 @@ def exact_fit(
     *,
     progress: Progress = silent,
 ) -> ExactFit:
-    """Minimise Σ (y − f)² + ridge ‖β‖²; the constant is not penalised.
+    """Solve min Σ (y − f)² + ridge ‖β‖²; the constant is not penalised.
 
     Returns:
         Coefficients, path and notes. Ridge 0 gives the minimum-norm solution; "auto" takes the
@@ -92,37 +92,37 @@ def exact_fit(
     """
     if normal.n_samples < 2:
         raise DataError(f"a fit needs at least 2 samples; got {normal.n_samples} sample.")
-    system = centred(normal)
+    system = centre(normal)
     if ridge == "auto":
-        return _automatic(system, progress)
-    usable = not isinstance(ridge, str) and ridge >= 0 and np.isfinite(ridge)
-    require(usable, "ridge", "be 'auto' or a number of at least 0", repr(ridge))
+        return _choose_ridge(system, progress)
+    is_valid = not isinstance(ridge, str) and ridge >= 0 and np.isfinite(ridge)
+    require(is_valid, "ridge", "be 'auto' or a number of at least 0", repr(ridge))
     if ridge == 0:
         return _minimum_norm(system)
-    return ExactFit(_coef(system, float(ridge)), float(ridge), None, None, ())
+    return ExactFit(_solve(system, float(ridge)), float(ridge), None, None, ())
 
 
-def _automatic(system: Centred, progress: Progress) -> ExactFit:
-    path, spectrum = _path(system, progress)
+def _choose_ridge(system: Centred, progress: Progress) -> ExactFit:
+    path, spectrum = _ridge_path(system, progress)
     ridge = float(path.ridge[path.chosen])
-    coef = _coef(system, ridge) if spectrum is None else system.with_constant(spectrum.coef(ridge))
+    coef = _solve(system, ridge) if spectrum is None else system.with_constant(spectrum.coef(ridge))
     notes = []
     if path.chosen in {0, len(path.ridge) - 1}:
         end = "smallest" if path.chosen == 0 else "largest"
         notes.append(f"The {end} ridge tried, {ridge:.3g}, has the smallest leave-one-out error.")
-    lost = int(np.isnan(path.squared_error).sum())
-    if lost:
+    n_lost = int(np.isnan(path.squared_error).sum())
+    if n_lost:
         notes.append(
-            f"The {lost} smallest ridges tried have no leave-one-out error: a sample's leverage is "
-            "1 within rounding."
+            f"The {n_lost} smallest ridges tried have no leave-one-out error: a sample's leverage "
+            "is 1 within rounding."
         )
     return ExactFit(coef, ridge, path, None, tuple(notes))
 
 
-def _coef(system: Centred, ridge: float) -> Float[np.ndarray, "k q"]:
-    """Solve in float64, whatever the precision of the sums."""
-    right = np.asfortranarray(system.right)
-    return system.with_constant(cholesky(system.gram(ridge), ridge)(right))
+def _solve(system: Centred, ridge: float) -> Float[np.ndarray, "k q"]:
+    """Solve for the coefficients in float64, whatever the precision of the sums."""
+    rhs = np.asfortranarray(system.right)
+    return system.with_constant(cholesky(system.gram(ridge), ridge)(rhs))
 
 
 def _minimum_norm(system: Centred) -> ExactFit:
@@ -144,36 +144,36 @@ def _minimum_norm(system: Centred) -> ExactFit:
     return ExactFit(system.with_constant(coef), 0.0, None, rank, (note,))
 
 
-def _path(system: Centred, progress: Progress) -> tuple[RidgePath, Spectrum | None]:
+def _ridge_path(system: Centred, progress: Progress) -> tuple[RidgePath, Spectrum | None]:
     if system.n_features > SPECTRUM:
-        return _searched(system, progress), None
+        return _search_path(system, progress), None
     spectrum = Spectrum(system)
-    ridges = _grid(max(spectrum.cut, 1e-12 * spectrum.largest), 10 * spectrum.largest)
+    ridges = _ridge_grid(max(spectrum.cut, 1e-12 * spectrum.largest), 10 * spectrum.largest)
     progress(STEP, 1, 1)
-    return _errors(system, spectrum, ridges, ()), spectrum
+    return _path_errors(system, spectrum, ridges, ()), spectrum
 
 
-def _searched(system: Centred, progress: Progress) -> RidgePath:
+def _search_path(system: Centred, progress: Progress) -> RidgePath:
     """Add poles a decade apart until the smallest error lies between two of them."""
     low, high = (system.scale * factor for factor in FIRST_POLES)
-    least, most = (system.scale * factor for factor in POLE_RANGE[str(system.normal.gram.dtype)])
+    floor, ceiling = (system.scale * factor for factor in POLE_RANGE[str(system.normal.gram.dtype)])
     poles = Poles(system)
     for ridge in (high, low):
         poles.add(ridge)
         progress(STEP, len(poles.ridges), len(poles.ridges) + 1)
     while True:
-        path = _errors(system, poles, _grid(low, high), tuple(poles.ridges))
-        if path.chosen == 0 and low > least:
-            new = low = low / 10
-        elif path.chosen == len(path.ridge) - 1 and high < most:
-            new = high = high * 10
+        path = _path_errors(system, poles, _ridge_grid(low, high), tuple(poles.ridges))
+        if path.chosen == 0 and low > floor:
+            pole = low = low / 10
+        elif path.chosen == len(path.ridge) - 1 and high < ceiling:
+            pole = high = high * 10
         else:
             return path
-        poles.add(new)
+        poles.add(pole)
         progress(STEP, len(poles.ridges), len(poles.ridges) + 1)
 
 
-def _grid(low: float, high: float) -> Float[np.ndarray, " r"]:
+def _ridge_grid(low: float, high: float) -> Float[np.ndarray, " r"]:
     if not low > 0:
         raise DataError(
             "some feature must differ between samples; got none. Add samples or features."
@@ -181,29 +181,29 @@ def _grid(low: float, high: float) -> Float[np.ndarray, " r"]:
     return np.geomspace(low, high, 1 + max(1, round(PER_DECADE * np.log10(high / low))))
 
 
-def _errors(
+def _path_errors(
     system: Centred, solver: Spectrum | Poles, ridges: np.ndarray, poles: tuple[float, ...]
 ) -> RidgePath:
     label = system.normal.row_targets.argmax(axis=1)
-    errors = np.array([_held_out(system, solver, float(r), label) for r in ridges])
-    squared, wrong = errors.T
-    if np.isnan(squared).all():
+    pairs = [_loo_errors(system, solver, float(r), label) for r in ridges]
+    mse, class_error = np.array(pairs).T
+    if np.isnan(mse).all():
         raise DataError(
             "some ridge must leave every sample a leverage below 1; none does. Add samples, or "
             "give a ridge."
         )
-    return RidgePath(ridges, squared, wrong, len(system.rows), poles, int(np.nanargmin(squared)))
+    return RidgePath(ridges, mse, class_error, len(system.rows), poles, int(np.nanargmin(mse)))
 
 
-def _held_out(
+def _loo_errors(
     system: Centred, solver: Spectrum | Poles, ridge: float, label: np.ndarray
 ) -> tuple[float, float]:
-    """Mean squared held-out residual, and the share of rows with a wrong class."""
+    """Return the mean squared held-out residual, and the share of rows with a wrong class."""
     leverage, fitted = solver.rows(ridge)
-    left = 1 - leverage[:, None] - 1 / system.normal.n_samples
-    if left.min() < 1 - LEVERAGE:
+    complement = 1 - leverage[:, None] - 1 / system.normal.n_samples
+    if complement.min() < 1 - LEVERAGE:
         return np.nan, np.nan
-    residual = (system.row_targets - fitted) / left
+    residual = (system.row_targets - fitted) / complement
     square = float((residual**2).sum(axis=1).mean())
     if residual.shape[1] < 2:
         return square, np.nan

@@ -15,7 +15,7 @@ from datassay.polynomial.model import Polynomial
 from datassay.polynomial.monomials import Monomials
 from datassay.polynomial.normal_equations import (
     NormalEquations,
-    checked_samples,
+    check_samples,
     chosen_dtype,
     live_features,
     normal_equations,
@@ -101,7 +101,7 @@ def fit_polynomial(
     Source: S3 eqs. (3.9), (3.13)-(3.15).
     """
     one_of("solver", solver, SOLVERS)
-    checked_samples(x, targets, monomials)
+    check_samples(x, targets, monomials)
     check_spread(targets)
     if solver == "exact":
         normal = normal_equations(
@@ -135,7 +135,7 @@ def fit_polynomial(
 def fit_normal_equations(
     normal: NormalEquations, ridge: float | str = Regression.ridge, *, progress: Progress = silent
 ) -> PolynomialFit:
-    """The exact fit, from normal equations; the ridge is as for `fit_polynomial`."""
+    """Fit exactly, from normal equations; the ridge is as for `fit_polynomial`."""
     spread = normal.target_squares - normal.target_sum**2 / normal.n_samples
     # A spread of 1e-7 of the mean is rounding of these sums: then look at the rows kept.
     rows = normal.row_targets
@@ -156,7 +156,7 @@ def fit_normal_equations(
 
 
 def unlike_sizes(normal: NormalEquations) -> tuple[str, ...]:
-    """A note where products of one degree are so large that another's are lost; or none."""
+    """Return a note if products of one degree are so large that another degree's are lost."""
     squares = np.diag(normal.gram).astype(np.float64)
     degree = normal.monomials.degree[normal.live]
     degrees = [k for k in np.unique(degree) if k > 0]
@@ -173,7 +173,7 @@ def unlike_sizes(normal: NormalEquations) -> tuple[str, ...]:
 
 
 def check_spread(targets: Float[np.ndarray, "n q"]) -> None:
-    """Refuse targets that are the same for all samples."""
+    """Raise if all samples have the same targets."""
     if not len(targets) or (targets == targets[0]).all():
         _refuse_constant(len(targets))
 

@@ -27,7 +27,7 @@ class CoefMaps:
 
 
 def coef_maps(polynomial: Polynomial) -> CoefMaps:
-    """Coefficients of degree 1 and 2 as maps, one per output.
+    """Return the coefficients of degree 1 and 2 as maps, one per output.
 
     B(r, c) = Σ β_ij over the pairs of pixels i ≤ j whose rows sum to r and whose columns to c.
 
@@ -54,12 +54,12 @@ def coef_maps(polynomial: Polynomial) -> CoefMaps:
     height, width = monomials.image_shape
     coef, degree = polynomial.monomial_coef, monomials.degree
     q = coef.shape[1]
-    one = np.zeros((q, height * width))
-    one[:, monomials.terms[degree == 1, -1]] = coef[degree == 1].T
-    two = np.zeros((q, 2 * height - 1, 2 * width - 1))
+    by_pixel = np.zeros((q, height * width))
+    by_pixel[:, monomials.terms[degree == 1, -1]] = coef[degree == 1].T
+    by_middle = np.zeros((q, 2 * height - 1, 2 * width - 1))
     pairs = monomials.terms[degree == 2][:, -2:]  # [pairs, 2], or none in a polynomial of degree 1
     if len(pairs):
         rows, columns = (pairs // width).sum(axis=1), (pairs % width).sum(axis=1)
         position = rows * (2 * width - 1) + columns
-        np.add.at(two.reshape(q, -1).T, position, coef[degree == 2])
-    return CoefMaps(one.reshape(q, height, width), two)
+        np.add.at(by_middle.reshape(q, -1).T, position, coef[degree == 2])
+    return CoefMaps(by_pixel.reshape(q, height, width), by_middle)

@@ -57,7 +57,7 @@ class Monomials:
         keep: Int[np.ndarray, " kept"] | None = None,
         dtype: type[np.floating] = np.float64,
     ) -> Float[np.ndarray, "n p"]:
-        """The scaled monomials of some samples.
+        """Compute the scaled monomials of some samples.
 
         Args:
             x: [n, d].
@@ -89,7 +89,7 @@ class Monomials:
 
 
 def all_monomials(n_inputs: int, degree: int) -> Monomials:
-    """Every monomial up to a degree.
+    """Return every monomial up to a degree.
 
     Args:
         n_inputs: d.
@@ -105,7 +105,7 @@ def all_monomials(n_inputs: int, degree: int) -> Monomials:
     """
     at_least("degree", degree, 1)
     at_least("n_inputs", n_inputs, 1)
-    _check_number(comb(n_inputs + degree, degree))
+    _check_count(comb(n_inputs + degree, degree))
     return _monomials(
         (combinations_with_replacement(range(n_inputs), t) for t in range(1, degree + 1)),
         n_inputs,
@@ -116,7 +116,7 @@ def all_monomials(n_inputs: int, degree: int) -> Monomials:
 def local_monomials(
     image_shape: tuple[int, ...], degree: int = Regression.degree, window: int = 3
 ) -> Monomials:
-    """Monomials of pixels that fit into one square window.
+    """Return the monomials of pixels that fit into one square window.
 
     Args:
         image_shape: rows, columns; an input is the image row by row.
@@ -134,7 +134,7 @@ def local_monomials(
     "L1 distance ≤ 4" means the same pairs only inside the window.
     """
     at_least("degree", degree, 1)
-    height, width = _checked_image(image_shape)
+    height, width = _check_image(image_shape)
     if window < 1 or window % 2 == 0:
         raise SettingError(
             f"window must be odd and at least 1, so that it has a middle pixel; got {window}."
@@ -143,19 +143,19 @@ def local_monomials(
         raise SettingError(
             f"window must fit into the image of {height} x {width} pixels; got {window}."
         )
-    _check_number(1 + sum(_n_local(height, width, window, t) for t in range(1, degree + 1)))
-    placed = (
-        (cells for shape in _shapes(window, t) for cells in _placed(shape, height, width))
+    _check_count(1 + sum(_n_local(height, width, window, t) for t in range(1, degree + 1)))
+    by_degree = (
+        (cells for shape in _shapes(window, t) for cells in _placements(shape, height, width))
         for t in range(1, degree + 1)
     )
-    return _monomials(placed, height * width, degree, (height, width), window)
+    return _monomials(by_degree, height * width, degree, (height, width), window)
 
 
 @checks_arguments
 def chosen_monomials(
     n_inputs: int, degree: int, window: int | None, image_shape: tuple[int, ...] | None
 ) -> Monomials:
-    """All monomials of a degree, or those of a window of an image."""
+    """Return all monomials of a degree, or those that fit into a window of an image."""
     if image_shape is None:
         if window is not None:
             raise SettingError(
@@ -168,12 +168,12 @@ def chosen_monomials(
             f"image_shape needs one pixel per column of X, {n_inputs}; got {tuple(image_shape)}."
         )
     if window is None:
-        return replace(all_monomials(n_inputs, degree), image_shape=_checked_image(image_shape))
+        return replace(all_monomials(n_inputs, degree), image_shape=_check_image(image_shape))
     return local_monomials(tuple(image_shape), degree, window)
 
 
 def multiplicity(term: Iterable[int]) -> int:
-    """Number of ordered products equal to this monomial, k! / Π α!; index -1 is none."""
+    """Return how many ordered products equal this monomial, k! / Π α!; index -1 is none."""
     inputs = [i for i in term if i >= 0]
     repeats = [factorial(inputs.count(i)) for i in set(inputs)]
     return factorial(len(inputs)) // int(np.prod(repeats, dtype=int))
@@ -187,8 +187,8 @@ def _monomials(
     window: int | None = None,
 ) -> Monomials:
     parts = [np.full((1, degree), -1)]
-    for t, of_degree in enumerate(by_degree, start=1):
-        inputs = np.array(sorted(of_degree), dtype=np.int64).reshape(-1, t)
+    for t, terms_of_degree in enumerate(by_degree, start=1):
+        inputs = np.array(sorted(terms_of_degree), dtype=np.int64).reshape(-1, t)
         parts.append(np.pad(inputs, ((0, 0), (degree - t, 0)), constant_values=-1))
     terms = np.concatenate(parts)
     scale = np.sqrt([multiplicity(term) for term in terms.tolist()])
@@ -199,37 +199,37 @@ Shape = tuple[tuple[int, int], ...]
 
 
 def _shapes(window: int, degree: int) -> list[Shape]:
-    """Every choice of pixels for one product in the window, moved to the upper left."""
+    """Return each choice of pixels for one product in the window, moved to the upper left."""
     cells = [(row, column) for row in range(window) for column in range(window)]
-    chosen = combinations_with_replacement(cells, degree)
-    return [s for s in chosen if min(r for r, _ in s) == 0 == min(c for _, c in s)]
+    choices = combinations_with_replacement(cells, degree)
+    return [s for s in choices if min(r for r, _ in s) == 0 == min(c for _, c in s)]
 
 
 def _n_local(height: int, width: int, window: int, degree: int) -> int:
-    """Number of products of that degree that fit into a window, without listing them."""
+    """Count the products of that degree that fit into a window, without listing them."""
     # The windows that cover one product form a rectangle of positions; its vertices minus edges
     # plus squares are 1 (Euler), so each product counts once.
 
-    def inside(rows: int, columns: int) -> int:
+    def n_inside(rows: int, columns: int) -> int:
         cells = rows * columns
         return comb(cells + degree - 1, degree) if cells else 0
 
     down, across = height - window + 1, width - window + 1
     return (
-        down * across * inside(window, window)
-        - (down - 1) * across * inside(window - 1, window)
-        - down * (across - 1) * inside(window, window - 1)
-        + (down - 1) * (across - 1) * inside(window - 1, window - 1)
+        down * across * n_inside(window, window)
+        - (down - 1) * across * n_inside(window - 1, window)
+        - down * (across - 1) * n_inside(window, window - 1)
+        + (down - 1) * (across - 1) * n_inside(window - 1, window - 1)
     )
 
 
-def _placed(shape: Shape, height: int, width: int) -> Iterable[tuple[int, ...]]:
+def _placements(shape: Shape, height: int, width: int) -> Iterable[tuple[int, ...]]:
     for row in range(height - max(r for r, _ in shape)):
         for column in range(width - max(c for _, c in shape)):
             yield tuple((row + r) * width + column + c for r, c in shape)
 
 
-def _checked_image(image_shape: tuple[int, ...]) -> tuple[int, int]:
+def _check_image(image_shape: tuple[int, ...]) -> tuple[int, int]:
     if len(image_shape) != 2 or min(image_shape) < 1:
         raise SettingError(
             f"image_shape must be rows, columns of grey pixels, each at least 1; got "
@@ -239,7 +239,7 @@ def _checked_image(image_shape: tuple[int, ...]) -> tuple[int, int]:
     return int(height), int(width)
 
 
-def _check_number(features: int) -> None:
+def _check_count(features: int) -> None:
     if features > MAX_FEATURES:
         raise SettingError(
             f"the polynomial must have at most {MAX_FEATURES:,} features; got {features:,}. Lower "

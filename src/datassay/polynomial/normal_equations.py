@@ -73,7 +73,7 @@ def normal_equations(
     seen: int = 0,
     progress: Progress = silent,
 ) -> NormalEquations:
-    """Accumulate the normal equations; x is read once, in chunks, so it can be memory-mapped.
+    """Sum up the normal equations; x is read once, in chunks, so may be memory-mapped.
 
     Args:
         x: [n, d].
@@ -88,7 +88,7 @@ def normal_equations(
             samples of work; None keeps nothing.
         n_rows: number of random samples kept for leave-one-out errors.
         seed: random seed of that choice.
-        seen: samples already in the sums that these will be merged with (`merged`).
+        seen: samples already in the sums that these will be merged with (`merge`).
         progress: called after each chunk.
 
     Returns:
@@ -104,12 +104,12 @@ def normal_equations(
     """
     one_of("precision", precision, PRECISIONS)
     at_least("chunk", chunk, 1)
-    checked_samples(x, targets, monomials)
+    check_samples(x, targets, monomials)
     dtype = chosen_dtype(precision, monomials)
     live = live_features(x, monomials, dtype)
     _check_room(len(live), dtype)
     sums, probes = _Sums(live, targets.shape[1], dtype), _Probes(monomials, live, seed)
-    kept, done = None, 0
+    checkpoint, n_done = None, 0
     if store is not None:
         from datassay.store.manifest import digest  # both import torch
         from datassay.store.results import ResultStore
@@ -120,17 +120,17 @@ def normal_equations(
             "monomials": digest({"terms": monomials.terms, "scale": monomials.scale}),
             "precision": precision,
         }
-        kept = ResultStore(store, manifest)
-        done = _resumed(kept, sums, probes)
+        checkpoint = ResultStore(store, manifest)
+        n_done = _resume(checkpoint, sums, probes)
     add = _add_bfloat16 if precision == "bfloat16" else _add
-    for start in range(done, len(x), chunk):
-        part, y = x[start : start + chunk], targets[start : start + chunk]
-        sums.add(monomials.features(part, keep=live, dtype=dtype), y, add)
-        probes.add(part)
-        done = start + len(part)
-        if kept is not None and (done % KEEP_EVERY < chunk or done == len(x)):
-            kept.put("sums", {**sums.arrays, "probes": probes.sums, "done": np.array(done)})
-        progress(STEP, done, len(x))
+    for start in range(n_done, len(x), chunk):
+        inputs, y = x[start : start + chunk], targets[start : start + chunk]
+        sums.add(monomials.features(inputs, keep=live, dtype=dtype), y, add)
+        probes.add(inputs)
+        n_done = start + len(inputs)
+        if checkpoint is not None and (n_done % KEEP_EVERY < chunk or n_done == len(x)):
+            checkpoint.put("sums", {**sums.arrays, "probes": probes.sums, "done": np.array(n_done)})
+        progress(STEP, n_done, len(x))
     _check_sums(sums)
     order = np.random.default_rng([seed, seen]).random(len(x))
     rows = np.sort(np.argsort(order)[-n_rows:])
@@ -148,11 +148,11 @@ def normal_equations(
     )
 
 
-def merged(first: NormalEquations, second: NormalEquations) -> NormalEquations:
+def merge(first: NormalEquations, second: NormalEquations) -> NormalEquations:
     """Add the sums over two sets of samples; the second is made with seen=first.n_samples."""
     # Exact: a feature not live in one set is zero there.
-    same = np.array_equal(first.monomials.terms, second.monomials.terms)
-    if not same or first.cross.shape[1] != second.cross.shape[1]:
+    has_same_terms = np.array_equal(first.monomials.terms, second.monomials.terms)
+    if not has_same_terms or first.cross.shape[1] != second.cross.shape[1]:
         raise DataError(
             f"both sums must have the same monomials and targets; got {first.monomials.n_features} "
             f"and {second.monomials.n_features} monomials, {first.cross.shape[1]} and "
@@ -162,12 +162,12 @@ def merged(first: NormalEquations, second: NormalEquations) -> NormalEquations:
     sums = _Sums(live, first.cross.shape[1], first.gram.dtype.type)
     order = np.concatenate([first.row_order, second.row_order])
     n_rows = max(len(first.rows), len(second.rows), min(len(order), ROWS))
-    last = np.argsort(order)[-n_rows:]
-    for part in (first, second):
-        positions = np.searchsorted(live, part.live)
-        sums.gram[np.ix_(positions, positions)] += part.gram
-        sums.cross[positions] += part.cross
-        sums.feature_sum[positions] += part.feature_sum
+    top_rows = np.argsort(order)[-n_rows:]
+    for summand in (first, second):
+        positions = np.searchsorted(live, summand.live)
+        sums.gram[np.ix_(positions, positions)] += summand.gram
+        sums.cross[positions] += summand.cross
+        sums.feature_sum[positions] += summand.feature_sum
     return NormalEquations(
         first.monomials,
         live,
@@ -175,15 +175,15 @@ def merged(first: NormalEquations, second: NormalEquations) -> NormalEquations:
         target_sum=first.target_sum + second.target_sum,
         target_squares=first.target_squares + second.target_squares,
         n_samples=first.n_samples + second.n_samples,
-        rows=np.concatenate([first.rows, second.rows])[last],
-        row_targets=np.concatenate([first.row_targets, second.row_targets])[last],
-        row_order=order[last],
+        rows=np.concatenate([first.rows, second.rows])[top_rows],
+        row_targets=np.concatenate([first.row_targets, second.row_targets])[top_rows],
+        row_order=order[top_rows],
         gram_error=max(first.gram_error, second.gram_error),
     )
 
 
 def chosen_dtype(precision: str, monomials: Monomials) -> type[np.floating]:
-    """The dtype that features are computed in, np.float32 or np.float64."""
+    """Return the dtype that features are computed in, np.float32 or np.float64."""
     if precision == "auto":
         precision = "float64" if monomials.n_features <= FEW else "float32"
     return np.float64 if precision == "float64" else np.float32
@@ -192,22 +192,22 @@ def chosen_dtype(precision: str, monomials: Monomials) -> type[np.floating]:
 def live_features(
     x: Float[np.ndarray, "n d"], monomials: Monomials, dtype: type[np.floating] = np.float64
 ) -> Int[np.ndarray, " k"]:
-    """Features that are not zero in every sample, ascending, the constant first."""
+    """Return the features that are not zero in every sample, ascending, the constant first."""
     # A very small one can be zero in float32 but not in float64. Cost: n · p · k multiplications
     # for the features that are dead, `CHUNK` · p · k for all others.
     dead = np.arange(monomials.n_features)
     for start in range(0, len(x), CHUNK):
-        part = monomials.features(x[start : start + CHUNK], keep=dead, dtype=dtype)
-        dead = dead[~part.any(axis=0)]
+        values = monomials.features(x[start : start + CHUNK], keep=dead, dtype=dtype)
+        dead = dead[~values.any(axis=0)]
         if not len(dead):
             break
     return np.setdiff1d(np.arange(monomials.n_features), dead)
 
 
-def checked_samples(
+def check_samples(
     x: Float[np.ndarray, "n d"], targets: Float[np.ndarray, "m q"], monomials: Monomials
 ) -> None:
-    """Refuse samples of other inputs, lengths or values than can be fitted."""
+    """Raise if the samples' inputs, lengths or values cannot be fitted."""
     if x.shape[1] != monomials.n_inputs:
         raise DataError(
             f"x must have the {monomials.n_inputs} inputs the monomials were made for; got "
@@ -219,10 +219,10 @@ def checked_samples(
         )
     for name, values in (("x", x), ("targets", targets)):
         for start in range(0, len(values), CHUNK):
-            bad = ~np.isfinite(values[start : start + CHUNK]).all(axis=1)
-            if bad.any():
+            is_bad = ~np.isfinite(values[start : start + CHUNK]).all(axis=1)
+            if is_bad.any():
                 raise DataError(
-                    f"{name} must be finite; row {start + int(bad.argmax())} holds NaN or "
+                    f"{name} must be finite; row {start + int(is_bad.argmax())} holds NaN or "
                     "infinity. Remove or fill it."
                 )
 
@@ -231,11 +231,11 @@ Add = Callable[[np.ndarray, np.ndarray], None]
 
 
 def _check_room(n_features: int, dtype: type[np.floating]) -> None:
-    needed, free = n_features**2 * np.dtype(dtype).itemsize, available_memory()
-    if needed > free:
+    needed, spare = n_features**2 * np.dtype(dtype).itemsize, available_memory()
+    if needed > spare:
         raise SettingError(
             f"the exact fit's sums must fit into memory; those of {n_features:,} features take "
-            f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free. Lower the degree, choose a "
+            f"{needed / 1e9:.1f} GB, and {spare / 1e9:.1f} GB are free. Lower the degree, choose a "
             "window, reduce the inputs (grey for colour images), or take solver 'batched'."
         )
 
@@ -257,10 +257,10 @@ class _Sums:
         # Products are in the chunk's precision, their sums over chunks in float64. The mean of
         # targets far from 0 is multiplied in float64, or it would drown their differences.
         mean = targets.mean(axis=0, dtype=np.float64)
-        far = np.where(np.abs(mean) > targets.std(axis=0, dtype=np.float64), mean, 0.0)
-        right = np.column_stack([targets - far, np.ones(len(targets))]).astype(features.dtype)
-        products = features.T @ right
-        self.cross += products[:, :-1] + np.outer(products[:, -1], far)
+        offset = np.where(np.abs(mean) > targets.std(axis=0, dtype=np.float64), mean, 0.0)
+        columns = np.column_stack([targets - offset, np.ones(len(targets))]).astype(features.dtype)
+        products = features.T @ columns
+        self.cross += products[:, :-1] + np.outer(products[:, -1], offset)
         self.feature_sum += products[:, -1]
 
 
@@ -272,7 +272,7 @@ def _add(gram: np.ndarray, features: np.ndarray) -> None:
 
 
 def _add_bfloat16(gram: np.ndarray, features: np.ndarray) -> None:
-    """As `_add`, with features rounded to bfloat16.
+    """Add to gram as `_add` does, with features rounded to bfloat16.
 
     Without bfloat16 units the sums are the same, at float32 speed.
     """
@@ -280,14 +280,14 @@ def _add_bfloat16(gram: np.ndarray, features: np.ndarray) -> None:
 
     from datassay.score.linear.panels import bfloat16_units
 
-    rounded = torch.from_numpy(np.ascontiguousarray(features.T)).bfloat16().float()  # [p, n]
-    below = torch.from_numpy(gram.T)  # its lower triangle is gram's upper
+    features_t = torch.from_numpy(np.ascontiguousarray(features.T)).bfloat16().float()  # [p, n]
+    lower = torch.from_numpy(gram.T)  # its lower triangle is gram's upper
     width = 1536
     with bfloat16_units():
-        for start in range(0, len(rounded), width):
-            rows = rounded[start : start + width]
-            left = rounded[: start + len(rows)]
-            below[start : start + len(rows), : len(left)].addmm_(rows, left.T)
+        for start in range(0, len(features_t), width):
+            rows = features_t[start : start + width]
+            columns = features_t[: start + len(rows)]
+            lower[start : start + len(rows), : len(columns)].addmm_(rows, columns.T)
 
 
 class _Probes:
@@ -295,8 +295,8 @@ class _Probes:
 
     def __init__(self, monomials: Monomials, live: np.ndarray, seed: int):
         n = min(PROBES, len(live))
-        self.places = np.sort(np.random.default_rng(seed).choice(len(live), n, replace=False))
-        self.monomials, self.keep = monomials, live[self.places]
+        self._positions = np.sort(np.random.default_rng(seed).choice(len(live), n, replace=False))
+        self.monomials, self.keep = monomials, live[self._positions]
         self.sums = np.zeros((n, n))
 
     def add(self, x: np.ndarray) -> None:
@@ -305,16 +305,16 @@ class _Probes:
 
     def error(self, gram: np.ndarray) -> float:
         norm = np.sqrt(np.diag(self.sums))
-        products = gram[np.ix_(self.places, self.places)]
+        products = gram[np.ix_(self._positions, self._positions)]
         difference = np.triu(products - self.sums) / np.outer(norm, norm)
         return float(np.abs(difference).max())
 
 
-def _resumed(kept, sums: _Sums, probes: _Probes) -> int:
+def _resume(checkpoint, sums: _Sums, probes: _Probes) -> int:
     """Load the store's sums, if any; return how many samples they hold."""
-    if "sums" not in kept:
+    if "sums" not in checkpoint:
         return 0
-    stored = kept.get("sums")
+    stored = checkpoint.get("sums")
     sums.gram = np.asfortranarray(stored["gram"])
     sums.cross, sums.feature_sum = stored["cross"], stored["feature_sum"]
     probes.sums = stored["probes"]

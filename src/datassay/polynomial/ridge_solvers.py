@@ -51,7 +51,7 @@ class Centred:
     def gram(
         self, ridge: float = 0.0, dtype: type[np.floating] = np.float64
     ) -> Float[np.ndarray, "k k"]:
-        """G + ridge · I, upper triangle, in new memory."""
+        """Return G + ridge · I, upper triangle, in new memory."""
         gram = np.array(self.normal.gram[1:, 1:], dtype=dtype, order="F")
         (update,) = get_blas_funcs(("syr",), (gram,))
         update(-float(self.normal.n_samples), self.mean.astype(dtype), a=gram, overwrite_a=1)
@@ -59,13 +59,13 @@ class Centred:
         return gram
 
     def with_constant(self, coef: Float[np.ndarray, "k q"]) -> Float[np.ndarray, "k1 q"]:
-        """Coefficients with the constant's as row 0."""
+        """Return the coefficients with the constant's as row 0."""
         target_mean = self.normal.target_sum / self.normal.n_samples
         return np.vstack([target_mean - self.mean @ coef, coef])
 
 
-def centred(normal: NormalEquations) -> Centred:
-    """Remove the constant from normal equations; s · p' values for the s rows."""
+def centre(normal: NormalEquations) -> Centred:
+    """Remove the constant from normal equations, which costs s · p' values for the s rows."""
     mean = normal.feature_sum[1:] / normal.n_samples
     features = normal.monomials.features(normal.rows, keep=normal.live[1:])
     return Centred(
@@ -81,7 +81,7 @@ class Spectrum:
     """Solves any ridge from one eigendecomposition of G."""
 
     def __init__(self, system: Centred):
-        """Decompose. Cost: about 9 p'³ operations, 2 p'² values."""
+        """Decompose G. Cost: about 9 p'³ operations, 2 p'² values."""
         self._system = system
         driver = "evd" if system.n_features > 1 else "ev"  # SciPy 1.11: too small a workspace
         spectrum = eigh(
@@ -104,18 +104,18 @@ class Spectrum:
         return int((self._values > self.cut).sum())
 
     def coef(self, ridge: float) -> Float[np.ndarray, "k q"]:
-        """Coefficients for one ridge; 0 gives the minimum-norm solution."""
+        """Return the coefficients for one ridge; 0 gives the minimum-norm solution."""
         return self._vectors @ (self._inverse(ridge)[:, None] * self._right)
 
     def rows(self, ridge: float) -> tuple[Float[np.ndarray, " s"], Float[np.ndarray, "s q"]]:
-        """Leverages without the constant's 1/n, and fitted centred targets, of the rows kept."""
+        """Return the rows' leverages without the constant's 1/n, and fitted centred targets."""
         inverse = self._inverse(ridge)
         return (self._rows**2) @ inverse, self._rows @ (inverse[:, None] * self._right)
 
     def _inverse(self, ridge: float) -> Float[np.ndarray, " k"]:
         if ridge == 0:
-            above = self._values > self.cut
-            return np.divide(1.0, self._values, out=np.zeros_like(self._values), where=above)
+            is_above = self._values > self.cut
+            return np.divide(1.0, self._values, out=np.zeros_like(self._values), where=is_above)
         return 1 / (np.maximum(self._values, 0.0) + ridge)
 
 
@@ -143,7 +143,7 @@ class Poles:
         self._fits: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def add(self, ridge: float) -> None:
-        """Factor G + ridge · I in the Gram matrix's own precision, and solve for rows and targets.
+        """Solve with G + ridge · I, factored in the Gram matrix's precision, for rows and targets.
 
         Cost: p'³/3 + 2 p'² (s + q · DEPTH) operations; p' s values kept, 2 p'² temporary.
         """
@@ -151,24 +151,24 @@ class Poles:
         solve = cholesky(self._system.gram(ridge, dtype.type), ridge)
         rows = self._system.rows.T.astype(dtype, order="F")
         self._grow(solve(rows), rows)
-        powers, last = [], self._system.right.astype(dtype, order="F")
+        powers, solution = [], self._system.right.astype(dtype, order="F")
         for _ in range(DEPTH):
-            last = solve(last)
-            last = last / np.maximum(np.linalg.norm(last, axis=0), np.finfo(dtype).tiny)
-            powers.append(last.astype(np.float64))
+            solution = solve(solution)
+            solution = solution / np.maximum(np.linalg.norm(solution, axis=0), np.finfo(dtype).tiny)
+            powers.append(solution.astype(np.float64))
         self.ridges.append(ridge)
         self._bases.append(np.stack(powers, axis=2))
         self._project(np.concatenate(self._bases, axis=2))
 
     def rows(self, ridge: float) -> tuple[Float[np.ndarray, " s"], Float[np.ndarray, "s q"]]:
-        """Leverages without the constant's 1/n, and fitted centred targets, of the rows kept."""
+        """Return the rows' leverages without the constant's 1/n, and fitted centred targets."""
         shifts = np.array(self.ridges) - ridge
         energy = self._right[:, :, None] - shifts * self._inner  # uⱼᵀ(G + λ)uₖ
         energy = (energy + energy.transpose(0, 2, 1)) / 2
         weights = np.linalg.solve(energy, self._right[:, :, None])[:, :, 0]  # [s, m]
         fitted = [
-            seen @ np.linalg.solve(gram + ridge * np.eye(len(gram)), right)
-            for gram, right, seen in self._fits
+            row_parts @ np.linalg.solve(gram + ridge * np.eye(len(gram)), target)
+            for gram, target, row_parts in self._fits
         ]
         return (self._right * weights).sum(axis=1), np.stack(fitted, axis=1)
 
@@ -177,31 +177,31 @@ class Poles:
         m = len(self._solutions)
         inner = np.zeros((len(self._inner), m, m))
         inner[:, :-1, :-1] = self._inner
-        last = [np.einsum("ps,ps->s", u, solution) for u in self._solutions]
-        inner[:, -1, :] = inner[:, :, -1] = np.stack(last, axis=1)
+        products = [np.einsum("ps,ps->s", u, solution) for u in self._solutions]
+        inner[:, -1, :] = inner[:, :, -1] = np.stack(products, axis=1)
         self._inner = inner
         self._right = np.hstack([self._right, np.einsum("ps,ps->s", solution, rows)[:, None]])
 
     def _project(self, bases: Float[np.ndarray, "p q m"]) -> None:
-        """For each target, QᵀGQ, Qᵀb and rows · Q, where Q is an orthonormal basis of its space."""
+        """Store QᵀGQ, Qᵀb and rows · Q per target; Q is an orthonormal basis of its space."""
         _, q, m = bases.shape
-        joined = np.hstack([np.linalg.qr(bases[:, j])[0] for j in range(q)])
+        all_bases = np.hstack([np.linalg.qr(bases[:, j])[0] for j in range(q)])
         gram = self._system.gram()
         (symmetric,) = get_blas_funcs(("symm",), (gram,))
-        product = symmetric(1.0, gram, np.asfortranarray(joined), lower=0)
-        seen = self._system.rows @ joined
+        product = symmetric(1.0, gram, np.asfortranarray(all_bases), lower=0)
+        row_parts = self._system.rows @ all_bases
         self._fits = []
         for j in range(q):
             columns = slice(j * m, (j + 1) * m)
-            basis = joined[:, columns]
-            right = basis.T @ self._system.right[:, j]
-            self._fits.append((basis.T @ product[:, columns], right, seen[:, columns]))
+            basis = all_bases[:, columns]
+            projected = basis.T @ self._system.right[:, j]
+            self._fits.append((basis.T @ product[:, columns], projected, row_parts[:, columns]))
 
 
 def cholesky(
     gram: Float[np.ndarray, "k k"], ridge: float
 ) -> Callable[[Float[np.ndarray, "k r"]], Float[np.ndarray, "k r"]]:
-    """Solver of gram · u = r by a Cholesky factorisation that overwrites gram's upper triangle."""
+    """Return a solver of gram · u = r by Cholesky, which overwrites gram's upper triangle."""
     factor, solve = get_lapack_funcs(("potrf", "potrs"), (gram,))
     upper, failed = factor(gram, lower=0, clean=0, overwrite_a=1)
     if failed:
@@ -215,7 +215,7 @@ def cholesky(
 def minimum_norm(
     features: Float[np.ndarray, "n k"], targets: Float[np.ndarray, "n q"]
 ) -> tuple[Float[np.ndarray, "k q"], int]:
-    """Smallest coefficients among those of the best fit, features and targets minus their means.
+    """Return the smallest best-fit coefficients, features and targets minus their means.
 
     Returns:
         Coefficients [k, q] in float64 (the constant is the mean target minus that of the features
@@ -230,13 +230,13 @@ def minimum_norm(
     mean = kernel.mean(axis=0)
     kernel -= mean
     kernel -= mean[:, None] - mean.mean()
-    weights, rank = _solve(kernel, targets - targets.mean(axis=0), n, features.dtype)
+    weights, rank = _solve_kernel(kernel, targets - targets.mean(axis=0), n, features.dtype)
     # The weights of a centred kernel sum to 0: the features need not be centred.
     return features.T @ weights.astype(features.dtype) + np.zeros(1), rank
 
 
 def rounding(dtype: np.dtype, n: int) -> float:
-    """Eigenvalues below this share of the largest are rounding of inner products."""
+    """Return the share of the largest eigenvalue below which eigenvalues are rounding errors."""
     # Sums in float32 of 2000 Fashion-MNIST images are 4e-8 of the norm from those in float64, while
     # the smallest eigenvalue is 5e-7 of the largest: the bound usual in float64, n times the
     # precision, would cut real directions off.
@@ -244,25 +244,25 @@ def rounding(dtype: np.dtype, n: int) -> float:
     return precision if dtype == np.float32 else n * precision
 
 
-def _solve(
+def _solve_kernel(
     kernel: np.ndarray, targets: np.ndarray, n: int, dtype: np.dtype
 ) -> tuple[np.ndarray, int]:
     scale = max(float(np.trace(kernel)) / n, np.finfo(np.float64).tiny)
     cut = rounding(dtype, n) * max(float(np.linalg.norm(kernel)), scale)
     # Centring makes (1, …, 1) a null vector, and targets have no share in it: fill it.
-    full = np.asfortranarray(kernel + scale / n)
-    factor, solve = get_lapack_funcs(("potrf", "potrs"), (full,))
-    upper, failed = factor(full, lower=0, clean=0, overwrite_a=1)
-    if not failed and _smallest(lambda right: solve(upper, right, lower=0)[0], n) > cut:
+    regular = np.asfortranarray(kernel + scale / n)
+    factor, solve = get_lapack_funcs(("potrf", "potrs"), (regular,))
+    upper, failed = factor(regular, lower=0, clean=0, overwrite_a=1)
+    if not failed and _smallest_eigenvalue(lambda right: solve(upper, right, lower=0)[0], n) > cut:
         return solve(upper, targets, lower=0)[0], n - 1
     values, vectors = map(np.asarray, eigh(kernel, driver="evd", check_finite=False))
-    above = values > cut
-    basis = vectors[:, above]
-    return basis @ ((basis.T @ targets) / values[above, None]), int(above.sum())
+    is_above = values > cut
+    basis = vectors[:, is_above]
+    return basis @ ((basis.T @ targets) / values[is_above, None]), int(is_above.sum())
 
 
-def _smallest(solve: Callable[[np.ndarray], np.ndarray], n: int) -> float:
-    """The smallest eigenvalue by inverse iteration; at most a few per cent too large."""
+def _smallest_eigenvalue(solve: Callable[[np.ndarray], np.ndarray], n: int) -> float:
+    """Return the smallest eigenvalue by inverse iteration; at most a few per cent too large."""
     vectors = np.random.default_rng(0).normal(size=(n, 4))
     norm = np.ones(4)
     for _ in range(6):

@@ -48,7 +48,7 @@ class Surrogate:
     rows: RowFormat | None = None
 
     def inputs(self, x: Shaped[np.ndarray, "n ..."]) -> Shaped[np.ndarray, "n d"]:
-        """Scaled inputs of the polynomial.
+        """Scale samples to the polynomial's inputs.
 
         Args:
             x: [n, ...] as loaded.
@@ -95,18 +95,18 @@ class Surrogate:
     @property
     def term_names(self) -> list[str]:
         """Each product: "1", "age", "age · height²"; of images "(4, 7) · (5, 7)", from 0."""
-        names, written = self.input_names, []
+        names, products = self.input_names, []
         for term in self.polynomial.monomials.terms.tolist():
             powers = Counter(i for i in term if i >= 0)
             factors = (
                 names[i] + (str(power).translate(SUPERSCRIPTS) if power > 1 else "")
                 for i, power in powers.items()
             )
-            written.append(" · ".join(factors) or "1")
-        return written
+            products.append(" · ".join(factors) or "1")
+        return products
 
     def degree_spread(self, x: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, "k q"]:
-        """Standard deviation over samples of what the products of each degree 1 to k add."""
+        """Return [k, q], standard deviations over samples of what each degree adds."""
         monomials, coef, rows = self.polynomial.monomials, self.polynomial.coef, self.inputs(x)
         spreads = []
         for t in range(1, int(monomials.degree.max()) + 1):
@@ -120,7 +120,7 @@ class Surrogate:
 
 
 def empty_surrogate(train: SampleSet, degree: int, window: int | None) -> Surrogate:
-    """The surrogate before it is fitted: every coefficient is 0; columns of rows standardised."""
+    """Return the surrogate before its fit: all coefficients 0; columns of rows standardised."""
     shape: tuple[int, ...] | None = grey_shape(train)
     if shape is None and window is not None:
         shape = train.input_shape  # no grey image: the window says so
@@ -138,7 +138,7 @@ def empty_surrogate(train: SampleSet, degree: int, window: int | None) -> Surrog
 
 
 def output_names(samples: SampleSet) -> tuple[str, ...]:
-    """One per class or target."""
+    """Return one name per class or target."""
     if samples.is_classification:
         return samples.class_names
     k = output_targets(samples).shape[1]
@@ -146,14 +146,14 @@ def output_names(samples: SampleSet) -> tuple[str, ...]:
 
 
 def output_targets(samples: SampleSet) -> Float[np.ndarray, "n q"]:
-    """A one at each sample's class and zeros elsewhere, or the targets."""
+    """Return a one at each sample's class and zeros elsewhere, or the targets, [n, q]."""
     if samples.is_classification:
         return np.eye(samples.n_classes)[samples.y]
     return samples.y.reshape(len(samples), -1)
 
 
 def grey_shape(samples: SampleSet) -> tuple[int, int] | None:
-    """Rows and columns of grey images; None for colour images and other data."""
+    """Return the rows and columns of grey images; None for colour images and other data."""
     if samples.kind != "image":
         return None
     shape = samples.input_shape
@@ -200,15 +200,15 @@ def load_surrogate(path: Path) -> Surrogate:
         ModelError: the file is of another kind, damaged or inconsistent.
     """
     with readable(path, "polynomial"):
-        form, arrays, facts = read_model(path)
-        return surrogate_of(form, arrays, facts)
+        file_format, arrays, facts = read_model(path)
+        return surrogate_of(file_format, arrays, facts)
 
 
 def surrogate_of(
-    form: str, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]
+    file_format: str, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]
 ) -> Surrogate:
-    """Build a surrogate of a file's parts; ValueError where they are inconsistent."""
-    if form != FORMAT or set(arrays) != set(ARRAYS):
+    """Build a surrogate from a file's parts; raise ValueError if they are inconsistent."""
+    if file_format != FORMAT or set(arrays) != set(ARRAYS):
         raise ValueError("it holds something else.")
     names = tuple(map(str, facts["output_names"]))
     columns = tuple(map(str, facts["feature_names"]))
@@ -239,7 +239,7 @@ def surrogate_of(
 
 
 def _are_terms(terms: np.ndarray, d: int) -> bool:
-    """Whether these are valid `Monomials.terms` of d inputs, the constant first."""
+    """Return whether these are valid `Monomials.terms` of d inputs, the constant first."""
     return bool(
         terms.dtype == np.int64
         and terms.size
@@ -251,7 +251,7 @@ def _are_terms(terms: np.ndarray, d: int) -> bool:
 
 
 def score_each(outputs: Float[np.ndarray, "m q"], samples: SampleSet) -> Float[np.ndarray, " m"]:
-    """Score of each sample, whose mean is the accuracy or R².
+    """Return the score of each sample, whose mean is the accuracy or R².
 
     Returns:
         [m]. Classes: 1 where the largest output is the label's, else 0. Targets: 1 minus squared
@@ -281,7 +281,7 @@ class SurrogateScores:
     metric: str  # "accuracy" or "R²"
 
     def ahead_of(self, other: int) -> Interval:
-        """Score of ours minus another's, paired over samples; infinitely wide for one sample."""
+        """Return ours minus another's score, paired over samples, as an interval."""
         unit = 1.0 if self.metric == "accuracy" else 0.0
         return mean_interval(self.each[-1] - self.each[other], unit)
 
@@ -294,20 +294,20 @@ def surrogate_scores(
     *,
     seed: int,
 ) -> SurrogateScores:
-    """Scores of a constant, then of models from simple to ours with their validation `outputs`."""
-    rng = np.random.default_rng(seed)
-    some = train.subset(np.sort(rng.permutation(len(train))[:N_TRAIN]))
+    """Score a constant, then models from simple to ours, by their validation `outputs`."""
+    subset = train.subset(np.sort(np.random.default_rng(seed).permutation(len(train))[:N_TRAIN]))
     mean = output_targets(train).mean(axis=0)
-    constant = [np.tile(mean, (len(samples), 1)) for samples in (val, some)]
-    each, seen = [score_each(constant[0], val)], [score_each(constant[1], some).mean()]
+    constant = [np.tile(mean, (len(samples), 1)) for samples in (val, subset)]
+    val_scores = [score_each(constant[0], val)]
+    train_scores = [score_each(constant[1], subset).mean()]
     for name, model in models.items():
-        each.append(score_each(outputs[name], val))
-        seen.append(score_each(model.outputs(some.x), some).mean())
+        val_scores.append(score_each(outputs[name], val))
+        train_scores.append(score_each(model.outputs(subset.x), subset).mean())
     return SurrogateScores(
         names=("the commonest class" if train.is_classification else "the mean", *models),
-        each=np.stack(each),
-        train=np.array(seen),
-        n_train=len(some),
+        each=np.stack(val_scores),
+        train=np.array(train_scores),
+        n_train=len(subset),
         n_features=(1, *(model.polynomial.monomials.n_features for model in models.values())),
         metric="accuracy" if train.is_classification else "R²",
     )

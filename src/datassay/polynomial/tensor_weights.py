@@ -44,7 +44,7 @@ def tensor_weights(
     biases: Float[np.ndarray, " hidden"] | None = None,
     multiplicities: bool = True,
 ) -> Float[np.ndarray, "p q"]:
-    """Coefficients of the monomials in Σ_i b_i P(w_i·x + c_i).
+    """Return the coefficients of the monomials in Σ_i b_i P(w_i·x + c_i).
 
     W̄_α = (t! / Π_j α_j!) a_t Σ_i b_i Π_j W_ji^α_j,  t = Σ_j α_j, where all c_i are 0
 
@@ -88,7 +88,7 @@ def posterior_activation(
     biases: Float[np.ndarray, " hidden"] | None = None,
     multiplicities: bool = True,
 ) -> Float[np.ndarray, " k"]:
-    """Activation coefficients that bring a network's tensor weights closest to a regression.
+    """Fit the activation that brings a network's tensor weights closest to β.
 
     min_a Σ_α (β_α − W̄_α(a))²: without biases a_t = Σ x β / Σ x² over the weights of degree t
 
@@ -120,12 +120,12 @@ def posterior_activation(
     design = sums.reshape(-1, n_coef)
     # Where positive and negative terms cancel, only rounding is left, which cannot determine a_t.
     sizes = np.abs(weights), np.abs(output_weights), None if biases is None else np.abs(biases)
-    whole = _sums(sizes[0], sizes[1], monomials, sizes[2], multiplicities, n_coef)
+    absolute_sums = _sums(sizes[0], sizes[1], monomials, sizes[2], multiplicities, n_coef)
     size = np.linalg.norm(design, axis=0)
-    known = size > ROUNDING * np.linalg.norm(whole.reshape(-1, n_coef), axis=0)
+    is_known = size > ROUNDING * np.linalg.norm(absolute_sums.reshape(-1, n_coef), axis=0)
     coef = np.zeros(n_coef)
-    scaled = design[:, known] / size[known]
-    coef[known] = np.linalg.lstsq(scaled, monomial_coef.ravel(), rcond=None)[0] / size[known]
+    scaled = design[:, is_known] / size[is_known]
+    coef[is_known] = np.linalg.lstsq(scaled, monomial_coef.ravel(), rcond=None)[0] / size[is_known]
     return coef
 
 
@@ -155,13 +155,13 @@ def weight_match(
             f"{list(regression.shape)} and {list(network.shape)}."
         )
     degrees = np.arange(1, monomials.terms.shape[1] + 1)
-    of = [monomials.degree == t for t in degrees]
-    pairs = [(regression[rows].ravel(), network[rows].ravel()) for rows in of]
+    rows_by_degree = [monomials.degree == t for t in degrees]
+    pairs = [(regression[rows].ravel(), network[rows].ravel()) for rows in rows_by_degree]
     return WeightMatch(
         degree=degrees,
         n_weights=np.array([len(y) for y, _ in pairs]),
-        determination=np.array([_explained(y, x, y.mean()) for y, x in pairs]),
-        determination_from_zero=np.array([_explained(y, x, 0.0) for y, x in pairs]),
+        determination=np.array([_determination(y, x, y.mean()) for y, x in pairs]),
+        determination_from_zero=np.array([_determination(y, x, 0.0) for y, x in pairs]),
         squared_correlation=np.array([_squared_correlation(y, x) for y, x in pairs]),
     )
 
@@ -174,8 +174,8 @@ def _sums(
     multiplicities: bool,
     n_coef: int,
 ) -> Float[np.ndarray, "p q k"]:
-    """Factor of each a_t in each tensor weight."""
-    b, c = _checked_layer(weights, output_weights, biases, monomials)
+    """Return [p, q, k + 1], the factor of each a_t in each tensor weight."""
+    b, c = _check_layer(weights, output_weights, biases, monomials)
     products = monomials.features(weights.T)  # [m, p], times the root of the multiplicity
     products *= monomials.scale if multiplicities else 1 / monomials.scale
     sums = np.zeros((monomials.n_features, b.shape[1], n_coef))
@@ -188,7 +188,7 @@ def _sums(
     return sums
 
 
-def _explained(y: Float[np.ndarray, " n"], x: Float[np.ndarray, " n"], middle: float) -> float:
+def _determination(y: Float[np.ndarray, " n"], x: Float[np.ndarray, " n"], middle: float) -> float:
     total = float(((y - middle) ** 2).sum())
     return 1 - float(((y - x) ** 2).sum()) / total if total > 0 else float("nan")
 
@@ -199,7 +199,7 @@ def _squared_correlation(y: Float[np.ndarray, " n"], x: Float[np.ndarray, " n"])
     return float(x @ y) ** 2 / total if total > 0 else float("nan")
 
 
-def _checked_layer(
+def _check_layer(
     weights: np.ndarray,
     output_weights: np.ndarray,
     biases: np.ndarray | None,

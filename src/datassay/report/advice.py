@@ -27,5 +27,5 @@ class Advice:
 
 
 def most_urgent_first(advice: Iterable[Advice]) -> tuple[Advice, ...]:
-    """The same advice: what to act on, then what to look at, then what is fine."""
-    return tuple(sorted(advice, key=lambda one: get_args(Severity).index(one.severity)))
+    """Sort advice: what to act on, then what to look at, then what is fine."""
+    return tuple(sorted(advice, key=lambda piece: get_args(Severity).index(piece.severity)))

@@ -16,35 +16,35 @@ _PLURAL = {"category": "categories"}
 
 
 def columns_line(columns: Sequence[Column]) -> str:
-    """Counts by kind, and the first columns that are not as usual."""
+    """Return the columns' counts by kind, and notes on the first unusual ones, in one line."""
     roles = (*ROLES, "left out")
     kinds = Counter(c.read_as for c in columns if c.read_as not in roles)
     parts = [count(n, kind, _PLURAL.get(kind)) for kind, n in kinds.items()]
-    named = {"target": "target {0.name} ({1})"}
+    formats = {"target": "target {0.name} ({1})"}
     parts += [
-        named.get(c.read_as, "{0.read_as} {0.name}").format(c, _classes(c))
+        formats.get(c.read_as, "{0.read_as} {0.name}").format(c, _classes(c))
         for c in columns
         if c.read_as in roles[:3]
     ]
     missing = [c for c in columns if c.missing]
-    parts += [f"{count(len(missing), 'column')} with missing values"] * bool(missing)
-    noted = [f"{c.name}: {c.read_as}, {c.note}" for c in columns if c.note]
-    more = [f"{len(noted) - SHOWN:,} more with a note"] * (len(noted) > SHOWN)
-    return ". ".join([", ".join(parts)] * bool(parts) + noted[:SHOWN] + more)
+    parts += [f"{count(len(missing), 'column')} with missing values"] if missing else []
+    notes = [f"{c.name}: {c.read_as}, {c.note}" for c in columns if c.note]
+    unlisted = [f"{len(notes) - SHOWN:,} more with a note"] if len(notes) > SHOWN else []
+    return ". ".join(text for text in [", ".join(parts), *notes[:SHOWN], *unlisted] if text)
 
 
 def columns_section(columns: Sequence[Column]) -> tuple[Section, ...]:
-    """How each column was read; those with a note first where there are many."""
+    """Return a section that tells how each column was read, noted ones first if many."""
     if not columns:
         return ()
     rows = []
-    shown = sorted(columns, key=lambda c: not c.note) if len(columns) > MOST_ROWS else columns
-    for c in shown[:MOST_ROWS]:
+    ordered = sorted(columns, key=lambda c: not c.note) if len(columns) > MOST_ROWS else columns
+    for c in ordered[:MOST_ROWS]:
         values = f" with {count(c.n_values, 'value')}" if c.n_values else ""
         read_as = f"target, {_classes(c)}" if c.read_as == "target" else c.read_as + values
-        became = "; ".join(part for part in (c.treatment, c.note) if part)
-        rows.append(Row(c.name, (read_as, f"{c.missing:,}" if c.missing else "", became)))
-    note = f"{len(columns) - MOST_ROWS:,} more are in summary.json." * (len(columns) > MOST_ROWS)
+        outcome = "; ".join(text for text in (c.treatment, c.note) if text)
+        rows.append(Row(c.name, (read_as, f"{c.missing:,}" if c.missing else "", outcome)))
+    note = f"{len(columns) - MOST_ROWS:,} more are in summary.json." if columns[MOST_ROWS:] else ""
     head = ("column", "kind", "missing", "what became of it, and why")
     table = Table("How each column was read", head, tuple(rows), note=note, prose=True)
     return (Section("columns", "Columns", "How the columns were read", (table,)),)

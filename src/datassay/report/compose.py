@@ -55,7 +55,7 @@ def compose(
     ids: Mapping[str, tuple[str, ...]] | None = None,
     **fields: Any,
 ) -> Page:
-    """A page from its template.
+    """Compose a page from its template.
 
     Values are put in after the structure is read, so that no text of a user's can become a
     heading, a block or another value.
@@ -80,7 +80,7 @@ def compose(
     values = _Values()
     _hiding.set(values)
     text = _environment(TEXT).get_template(f"{template}.md.j2").render(numbers)
-    page = _Reader(blocks, ids or {}, values.shown).read(text.splitlines())
+    page = _Reader(blocks, ids or {}, values.reveal).read(text.splitlines())
     page["warnings"] = (*fields.pop("warnings", ()), *page.pop("warning", ()))
     return Page(**page, **fields)
 
@@ -90,12 +90,12 @@ _hiding: ContextVar[_Values] = ContextVar("_hiding")
 
 @cache
 def _environment(folder: Path) -> Any:
-    """Of a folder of templates; one for all pages: each compiles the templates anew."""
+    """Return the Jinja environment of a template folder, compiled once for all pages."""
     import jinja2
 
     @jinja2.pass_context  # else Jinja puts signs of the first page for what a template has as text
     def finalize(context: object, value: object) -> str:
-        return _hiding.get().hidden(value)
+        return _hiding.get().hide(value)
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),
@@ -106,8 +106,8 @@ def _environment(folder: Path) -> Any:
         finalize=finalize,
     )
     functions = {name: getattr(wording, name) for name in FUNCTIONS} | {"sentence": sentence}
-    own = {"log": math.log, "max": max, "min": min, "round": round}
-    environment.globals |= functions | own  # pyrefly: ignore[bad-assignment] (any value)
+    builtins = {"log": math.log, "max": max, "min": min, "round": round}
+    environment.globals |= functions | builtins  # pyrefly: ignore[bad-assignment] (any value)
     environment.filters |= functions | {"line": lambda text: " ".join(text.split())}
     return environment
 
@@ -120,8 +120,8 @@ class _Values:
         self._values: dict[str, str] = {}
         self._sign = re.compile(f"\ue000{self._nonce}:(\\d+)\ue001")
 
-    def hidden(self, value: object) -> str:
-        """The sign that stands for a value in the template's text."""
+    def hide(self, value: object) -> str:
+        """Store a value; return the sign that stands for it in the template's text."""
         text = str(value)
         if not text:
             return ""
@@ -130,8 +130,8 @@ class _Values:
         self._values[key] = " ".join(text.split()) if self._sign.search(text) else text
         return f"\ue000{self._nonce}:{key}\ue001"
 
-    def shown(self, text: str) -> str:
-        """A text with its values; those may hold signs too, where Jinja collected a text."""
+    def reveal(self, text: str) -> str:
+        """Replace the signs in a text by their values, which may hold signs themselves."""
         while self._sign.search(text):
             text = self._sign.sub(lambda sign: self._values[sign[1]], text)
         return text
@@ -144,94 +144,95 @@ class _Reader:
         self,
         blocks: Mapping[str, Any],
         ids: Mapping[str, tuple[str, ...]],
-        shown: Callable[[str], str],
+        reveal: Callable[[str], str],
     ) -> None:
-        self._named, self._ids, self._shown = blocks, ids, shown
+        self._block_by_name, self._ids, self._reveal = blocks, ids, reveal
         self._fields: dict[str, Any] = {"advice": (), "opening": (), "sections": (), "method": ()}
         self._blocks: list[Block] | None = None  # of the section that is open
         self._name, self._in_method, self._advises = "", False, False
 
     def read(self, lines: list[str]) -> dict[str, Any]:
         for kind, group in _paragraphs(lines):
-            first = group[0]
+            first_line = group[0]
             if kind == "code":
-                self._code(self._shown("\n".join(group)))
-            elif first.startswith("!!"):
+                self._add_code(self._reveal("\n".join(group)))
+            elif first_line.startswith("!!"):
                 self._advise(group)
-            elif first.startswith(("## ", "##! ")):
-                self._open(first)
+            elif first_line.startswith(("## ", "##! ")):
+                self._open_section(first_line)
             elif self._blocks is None and not self._in_method:
                 for line in group:
-                    self._head(line)
+                    self._read_head(line)
             else:
-                self._body(group)
+                self._read_body(group)
         return {
-            name: tuple(replace(one, blocks=tuple(one.blocks)) for one in value if one.blocks)
+            name: tuple(replace(s, blocks=tuple(s.blocks)) for s in value if s.blocks)
             if name in {"opening", "sections"}
             else value
             for name, value in self._fields.items()
         }
 
-    def _head(self, line: str) -> None:
+    def _read_head(self, line: str) -> None:
         start = re.match(rf"({'|'.join(HEADS)}): ?(.*)", line)
         self._name = start[1] if start else self._name
-        is_many, old = self._name in MANY, self._fields.get(self._name, ())
-        text = self._shown(start[2].strip() if start else line.strip())
+        is_many, previous = self._name in MANY, self._fields.get(self._name, ())
+        text = self._reveal(start[2].strip() if start else line.strip())
         if start:
-            self._fields[self._name] = (*old, text) if is_many else text
+            self._fields[self._name] = (*previous, text) if is_many else text
         else:
             self._fields[self._name] = (
-                (*old[:-1], f"{old[-1]} {text}") if is_many else f"{old} {text}"
+                (*previous[:-1], f"{previous[-1]} {text}") if is_many else f"{previous} {text}"
             )
 
     def _advise(self, group: list[str]) -> None:
         severity, kind, headline = self._parts(group[0][2:])
-        sentence = self._shown(" ".join(line.strip() for line in group[1:])).strip()
-        one = Advice(kind, severity, headline, sentence, self._ids.get(kind, ()))  # pyrefly: ignore[bad-argument-type] (templates name one)
-        self._fields["advice"] += (one,)
+        sentence = self._reveal(" ".join(line.strip() for line in group[1:])).strip()
+        advice = Advice(kind, severity, headline, sentence, self._ids.get(kind, ()))  # pyrefly: ignore[bad-argument-type] (templates name one)
+        self._fields["advice"] += (advice,)
         self._advises = True
 
-    def _code(self, text: str) -> None:
+    def _add_code(self, text: str) -> None:
         if not self._advises:
             self._add(Code(text))
             return
-        *others, last = self._fields["advice"]
-        self._fields["advice"] = (*others, replace(last, code=text))
+        *earlier, latest = self._fields["advice"]
+        self._fields["advice"] = (*earlier, replace(latest, code=text))
 
-    def _open(self, line: str) -> None:
+    def _open_section(self, line: str) -> None:
         self._advises, self._blocks = False, None
         names = self._parts(line.lstrip("#!"))
         self._in_method = names == ["Method"]
         if not self._in_method:
             anchor, short, *title = names
             self._blocks = []
-            one = Section(anchor, short, title[0] if title else short, self._blocks)  # pyrefly: ignore[bad-argument-type] (a tuple once it is read)
-            self._fields["opening" if line.startswith("##!") else "sections"] += (one,)
+            section = Section(anchor, short, title[0] if title else short, self._blocks)  # pyrefly: ignore[bad-argument-type] (a tuple once it is read)
+            self._fields["opening" if line.startswith("##!") else "sections"] += (section,)
 
-    def _body(self, group: list[str]) -> None:
+    def _read_body(self, group: list[str]) -> None:
         if self._in_method:
             term, *meaning = group
             text = " ".join(line.strip() for line in meaning).removeprefix(":").strip()
-            self._fields["method"] += ((self._shown(term.strip()), self._shown(text)),)
+            self._fields["method"] += ((self._reveal(term.strip()), self._reveal(text)),)
         elif group[0].startswith("[["):
-            placed = [b for line in group for b in self._one(*self._parts(line.strip("[] ")))]
-            further = tuple(b for b in placed if isinstance(b, Figure | Table))
-            self._add(*((Pair(further),) if len(further) == len(placed) > 1 else placed))
+            directives = [self._parts(line.strip("[] ")) for line in group]
+            blocks = [block for arguments in directives for block in self._blocks_named(*arguments)]
+            pair = tuple(block for block in blocks if isinstance(block, Figure | Table))
+            self._add(*((Pair(pair),) if len(pair) == len(blocks) > 1 else blocks))
         elif group[0].startswith("> "):
-            *others, last = self._fields["sections"]
+            *earlier, latest = self._fields["sections"]
             line = " ".join(line.strip() for line in group).removeprefix("> ")
-            self._fields["sections"] = (*others, replace(last, line=self._shown(line)))
+            self._fields["sections"] = (*earlier, replace(latest, line=self._reveal(line)))
         elif group[0].startswith("### "):
-            self._add(Heading(self._shown(group[0][4:].strip())))
+            self._add(Heading(self._reveal(group[0][4:].strip())))
         else:
-            self._text(group)
+            self._add_text(group)
 
-    def _text(self, group: list[str]) -> None:
+    def _add_text(self, group: list[str]) -> None:
         note = group[0].startswith("~ ")
         text = " ".join(line.strip() for line in group).removeprefix("~ ")
         code = "`" in text
         # A backtick in a value is the user's own and sets nothing.
-        text = self._shown(text if not code else text.replace("`", "\ue002"))
+        text = self._reveal(text if not code else text.replace("`", "\ue002"))
         if code:
             text = text.replace("`", "ˋ").replace("\ue002", "`")
         table = self._blocks[-1] if self._blocks else None
@@ -241,8 +242,8 @@ class _Reader:
         else:
             self._add(Text(text, note=note, code=code))
 
-    def _one(self, name: str, title: str = "", text: str = "") -> tuple[Block, ...]:
-        block: Any = self._named[name]
+    def _blocks_named(self, name: str, title: str = "", text: str = "") -> tuple[Block, ...]:
+        block: Any = self._block_by_name[name]
         block = block() if callable(block) else block
         if block is None:
             return ()
@@ -255,7 +256,7 @@ class _Reader:
         return (block,)
 
     def _parts(self, line: str) -> list[str]:
-        return [self._shown(part.strip()) for part in line.split("|")]
+        return [self._reveal(part.strip()) for part in line.split("|")]
 
     def _add(self, *blocks: Block) -> None:
         assert self._blocks is not None, "a block stands before the first section"
@@ -263,12 +264,12 @@ class _Reader:
 
 
 def _paragraphs(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """("text" or "code", lines): paragraphs; headings and items, and lines between ```, alone."""
+    """Yield ("text" or "code", lines) for each group of lines that belong together."""
     group: list[str] = []
     code: list[str] | None = None
     for line in [*lines, ""]:
         is_fence = line.startswith("```")
-        if group and (is_fence or not line.strip() or _parted(group[-1], line)):
+        if group and (is_fence or not line.strip() or _is_boundary(group[-1], line)):
             yield "text", group
             group = []
         if is_fence and code is not None:
@@ -281,12 +282,12 @@ def _paragraphs(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
             group.append(line)
 
 
-def _parted(before: str, line: str) -> bool:
-    """Whether a new group begins between two lines that no empty line parts."""
-    alone = ("## ", "##! ", "### ", "- ")
-    is_placed = before.startswith("[["), line.startswith("[[")
+def _is_boundary(previous: str, line: str) -> bool:
+    """Return whether a new group begins between two lines without an empty one between."""
+    single_line = ("## ", "##! ", "### ", "- ")
+    is_block = previous.startswith("[["), line.startswith("[[")
     return (
-        before.startswith((*alone, "> "))
-        or line.startswith((*alone, "!!", "~ ", "> "))
-        or is_placed[0] != is_placed[1]
+        previous.startswith((*single_line, "> "))
+        or line.startswith((*single_line, "!!", "~ ", "> "))
+        or is_block[0] != is_block[1]
     )

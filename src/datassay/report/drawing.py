@@ -48,7 +48,7 @@ Draw = Callable[[Shaped[np.ndarray, " m"], int], tuple[Drawing, ...]]
 def draw(
     samples: SampleSet, positions: Shaped[np.ndarray, " m"], side: int = MAX_SIDE
 ) -> tuple[Drawing, ...]:
-    """Each sample as its kind is shown.
+    """Draw each sample as its kind is shown.
 
     An image that has no image's shape, and a text without text, are listed as rows.
 
@@ -64,7 +64,7 @@ def draw(
 
 
 def drawer(samples: SampleSet) -> Draw:
-    """The same for who draws again and again: what depends on the whole set is computed once."""
+    """Return a function that draws samples, with what depends on the whole set computed once."""
     shape = samples.input_shape
     channels = len(shape) == 3 and (shape[0] in CHANNELS or shape[2] in CHANNELS)
     has_pixels = samples.images is not None or len(shape) == 2 or channels
@@ -75,13 +75,13 @@ def drawer(samples: SampleSet) -> Draw:
             low, high = float(images.min()), float(images.max())
         scale = 255 / (high - low) if high > low else 0.0
         return lambda positions, side: tuple(
-            _picture((_last_channel(images[int(i)]) - low) * scale, side) for i in positions
+            _picture((_channels_last(images[int(i)]) - low) * scale, side) for i in positions
         )
     if (texts := shown_texts(samples)) is not None:
         return lambda positions, _: tuple(_text(str(texts[i])) for i in positions)
     rows = samples.used_rows
     if rows is not None and rows.num_columns:
-        return _own_rows(rows)
+        return _row_drawer(rows)
     x = np.asarray(samples.x, np.float64).reshape(len(samples), -1)
     middle, spread, names = x.mean(axis=0), x.std(axis=0), samples.feature_names
     unit = np.where(spread > 0, spread, 1.0)
@@ -93,10 +93,10 @@ def drawer(samples: SampleSet) -> Draw:
 
 
 def shown_texts(samples: SampleSet) -> np.ndarray | Texts | None:
-    """The texts that samples are shown by; none where they are short and other columns say more."""
+    """Return the texts that samples are shown by; None if short and other columns say more."""
     texts = samples.texts if samples.kind == "text" else None
-    others = {one.read_as for one in samples.columns} & READ
-    if texts is None or samples.rows is None or not others:
+    kinds = {column.read_as for column in samples.columns} & READ
+    if texts is None or samples.rows is None or not kinds:
         return texts
     return None if max(map(len, texts[:LOOKED_AT])) <= SHORT else texts
 
@@ -104,7 +104,7 @@ def shown_texts(samples: SampleSet) -> np.ndarray | Texts | None:
 def _most_unusual(
     unusual: np.ndarray, positions: np.ndarray, value: Callable[[int, int], tuple[str, str]]
 ) -> tuple[Drawing, ...]:
-    """Of each of some rows the values that are most unusual, given how much each is, [m, d]."""
+    """Draw each row by its most unusual values, given how unusual each value is, [m, d]."""
     top = np.argsort(-unusual, axis=1, kind="stable")[:, :N_FEATURES]
     return tuple(
         Drawing(values=tuple(value(int(i), int(c)) for c in columns))
@@ -112,8 +112,8 @@ def _most_unusual(
     )
 
 
-def _last_channel(image: Any) -> np.ndarray:
-    """[h, w] or [h, w, 3] from [h, w], [c, h, w] or [h, w, c] with 1 to 4 channels."""
+def _channels_last(image: Any) -> np.ndarray:
+    """Turn [h, w], [c, h, w] or [h, w, c] with 1 to 4 channels into [h, w] or [h, w, 3]."""
     image = np.asarray(image, np.float64)
     if image.ndim == 3 and image.shape[0] in CHANNELS:  # the loader's own order wins
         image = np.moveaxis(image, 0, -1)
@@ -124,22 +124,22 @@ def _last_channel(image: Any) -> np.ndarray:
 
 
 def _picture(grey: np.ndarray, side: int) -> Drawing:
-    """A PNG, or of what was larger than a card a JPEG, a tenth of the size."""
+    """Draw an image as a PNG; as a JPEG, a tenth of the size, if it exceeds a card."""
     is_photograph = max(grey.shape[:2]) > MAX_SIDE
     pixels = grey.clip(0, 255).round().astype(np.uint8)
     return Drawing(image=_uri(pixels, side, "JPEG" if is_photograph else "PNG"))
 
 
-def _uri(pixels: np.ndarray, side: int, form: str = "PNG") -> str:
-    """[H, W] or [H, W, 3] bytes as a data URI, made smaller to at most `side` pixels."""
+def _uri(pixels: np.ndarray, side: int, image_format: str = "PNG") -> str:
+    """Encode [H, W] or [H, W, 3] bytes as a data URI, scaled down to at most `side` pixels."""
     from PIL import Image  # only the report draws, so only it pays for the import
 
     picture = Image.fromarray(pixels)
     picture.thumbnail((side, side))
     stream = io.BytesIO()
-    picture.save(stream, format=form, **({"quality": 88} if form == "JPEG" else {}))
+    picture.save(stream, format=image_format, **({"quality": 88} if image_format == "JPEG" else {}))
     body = base64.b64encode(stream.getvalue()).decode()
-    return f"data:image/{form.lower()};base64,{body}"
+    return f"data:image/{image_format.lower()};base64,{body}"
 
 
 def _text(text: str) -> Drawing:
@@ -148,14 +148,14 @@ def _text(text: str) -> Drawing:
     return Drawing(text=cut or "(empty)", full_text=text[:2000])
 
 
-def _own_rows(rows: pa.Table) -> Draw:
-    """The user's own values: of numbers the farthest from the median, of words the rarest."""
+def _row_drawer(rows: pa.Table) -> Draw:
+    """Return a function that draws table rows by their values: far numbers, rare words."""
     from datassay.score.checks.codes import row_codes  # slow to import
 
     coded = row_codes(rows)
-    often = np.stack([np.bincount(code)[code] for code in coded.codes.T], 1) / len(rows)
-    unusual = np.where(np.isnan(coded.numbers), -np.log(often) / 2, np.abs(coded.numbers))
-    unusual[often > 1 - 1 / len(rows)] = -1  # constant
+    frequency = np.stack([np.bincount(code)[code] for code in coded.codes.T], 1) / len(rows)
+    unusual = np.where(np.isnan(coded.numbers), -np.log(frequency) / 2, np.abs(coded.numbers))
+    unusual[frequency > 1 - 1 / len(rows)] = -1  # constant
 
     def value(i: int, c: int) -> tuple[str, str]:
         return coded.names[c], value_text(rows[c][i].as_py()) or "missing"
@@ -164,21 +164,21 @@ def _own_rows(rows: pa.Table) -> Draw:
 
 
 def sample_texts(samples: SampleSet, position: SupportsIndex) -> dict[str, Any]:
-    """Fields of a Card that are the sample's own: id, label, truth ("" if right), class_index."""
-    given = label_text(samples.class_names, samples.y[position])
-    truth = given
+    """Return a Card's fields for a sample: id, label, truth ("" if right), class_index."""
+    label = label_text(samples.class_names, samples.y[position])
+    truth = label
     if samples.true_y is not None:
         truth = label_text(samples.class_names, samples.true_y[position])
     return {
         "id": str(samples.ids[position]),
-        "label": given,
-        "truth": truth if truth != given else "",
+        "label": label,
+        "truth": truth if truth != label else "",
         "class_index": int(samples.y[position]) if samples.is_classification else -1,
     }
 
 
 def heat_limit(values: Float[np.ndarray, "..."]) -> float:
-    """Where the colours of maps end: the 99th percentile of the sizes that are not 0, or 1."""
+    """Return where a map's colours end: the 99th percentile of sizes that are not 0, or 1."""
     size = np.abs(values)
     size = size[size > 0]
     return float(np.percentile(size, PERCENTILE)) if len(size) else 1.0
@@ -189,7 +189,7 @@ def heat_image(
     limit: float,
     under: Float[np.ndarray, "height width"] | None = None,
 ) -> str:
-    """[H, W] values as a PNG, a pixel each; the sample `under` it is grey where they are small."""
+    """Draw [H, W] values as a PNG, a pixel each, the sample `under` it grey where small."""
     share = np.clip(values / limit, -1, 1)
     colour = np.where((share < 0)[..., None], _shade(-share, BELOW), _shade(share, ABOVE))
     if under is not None:
@@ -200,6 +200,6 @@ def heat_image(
 
 
 def _shade(share: np.ndarray, stops: tuple[tuple[int, ...], ...]) -> np.ndarray:
-    position = np.linspace(0, 1, len(stops))
-    channels = [np.interp(share, position, channel) for channel in zip(*stops, strict=True)]
+    stop_positions = np.linspace(0, 1, len(stops))
+    channels = [np.interp(share, stop_positions, channel) for channel in zip(*stops, strict=True)]
     return np.stack(channels, axis=-1)

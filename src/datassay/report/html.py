@@ -25,7 +25,7 @@ PLOTLY_ATTRIBUTES = ("font-size:70%", "font-weight:bold")
 
 
 def render(page: Page) -> str:
-    """A page with everything that it needs inside it.
+    """Render a page as one HTML file with everything that it needs inside it.
 
     Every text is escaped, in HTML, in attributes and inside the figures. A content security policy
     in the page refuses any network access.
@@ -41,12 +41,12 @@ def render(page: Page) -> str:
     line = "Kind, missing values and treatment of each." if page.verdict else ""
     columns = (replace(section, line=line) for section in columns_section(page.columns))
     page = replace(page, sections=(*page.sections, *columns))
-    css, plotly = _own("page.css"), _lines(get_plotlyjs()) if page.figures else ""
+    css, plotly = _read_template("page.css"), _lines(get_plotlyjs()) if page.figures else ""
     gallery = next((b for b in page.blocks if isinstance(b, Gallery) and b.sorts), None)
-    js = "".join(_own(name) for name in _scripts(page, gallery))
+    js = "".join(_read_template(name) for name in _scripts(page, gallery))
     html = _environment().get_template("page.html").render(
         page=page,
-        tags=[tag(one) for one in page.advice],
+        tags=[tag(advice) for advice in page.advice],
         figures={f.name: (markup(script_json(f.json)), f.text)
                  for f in page.figures},
         gallery_view=gallery.advice_view if gallery else "",
@@ -65,7 +65,7 @@ def render(page: Page) -> str:
 
 @cache
 def _environment() -> Any:
-    """One for all pages: each compiles the templates anew."""
+    """Return the Jinja environment, which compiles each template once for all pages."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -75,12 +75,12 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"kind": lambda block: type(block).__name__, "coded": coded}
+    environment.filters |= {"kind": lambda block: type(block).__name__, "coded": escape_with_code}
     return environment
 
 
-def policy(css: str, plotly: str, own: str) -> str:
-    """A content security policy: no network, and of code and style only what the page came with."""
+def policy(css: str, plotly: str, script: str) -> str:
+    """Return a content security policy: no network; only the page's own code and style."""
 
     def hashes(texts: Iterable[str]) -> str:
         digests = (hashlib.sha256(text.encode()).digest() for text in texts)
@@ -91,65 +91,65 @@ def policy(css: str, plotly: str, own: str) -> str:
     styles = hashes([css, "", *PLOTLY_ELEMENTS.findall(plotly), *PLOTLY_ATTRIBUTES])
     return (
         "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data: blob:; "
-        f"style-src 'unsafe-hashes' {styles}; script-src {hashes([plotly, own])}"
+        f"style-src 'unsafe-hashes' {styles}; script-src {hashes([plotly, script])}"
     )
 
 
 def script_json(value: object) -> str:
-    """JSON (text or value) that can stand in a script element: <, > and & as unicode escapes."""
+    """Return JSON that can stand in a script element: <, > and & as unicode escapes."""
     text = value if isinstance(value, str) else json.dumps(value)
     # In JSON these three occur only inside strings, where the escape means the same character.
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def markup(text: str) -> Any:
-    """Our own HTML, CSS or JavaScript, and JSON from script_json: text that needs no escaping."""
+    """Mark our own HTML, CSS or JavaScript, or JSON of script_json, as needing no escaping."""
     from markupsafe import Markup
 
     return Markup(text)
 
 
-def coded(text: str) -> Any:
-    """A text of our own as HTML: backticks set code, everything else is escaped."""
+def escape_with_code(text: str) -> Any:
+    """Return a text of our own as HTML: backticks set code, the rest is escaped."""
     from markupsafe import Markup, escape
 
-    parts = [escape(part) for part in text.split("`")]
+    parts = [escape(piece) for piece in text.split("`")]
     code = (Markup("<code>{}</code>").format(p) if k % 2 else p for k, p in enumerate(parts))
     return Markup("").join(code)
 
 
 def tag(advice: Advice) -> str:
-    """The line above a piece of advice: how urgent it is, and what it is about."""
+    """Return the line above a piece of advice: how urgent it is, and what it is about."""
     if advice.kind == "contest":
-        better = " · a baseline did better" * (advice.severity != "fine")
-        return f"Comparison with baselines{better}"
+        lost = advice.severity != "fine"
+        return "Comparison with baselines" + (" · a baseline did better" if lost else "")
     return f"{advice.severity.capitalize()} · {advice.kind}"
 
 
 def _scripts(page: Page, gallery: Gallery | None) -> list[str]:
-    own = [name for b in page.blocks if isinstance(b, Partial) for name in b.script]
-    sorts = any(isinstance(b, Table) and b.sortable for b in page.blocks)
+    partial_scripts = [name for b in page.blocks if isinstance(b, Partial) for name in b.script]
+    has_sortable = any(isinstance(b, Table) and b.sortable for b in page.blocks)
     # Figures last: to draw the first one takes longer than all the rest.
-    named = [*own, *["gallery.js"] * bool(gallery), *["table.js"] * sorts, "figures.js"]
-    return list(dict.fromkeys(named))
+    names = partial_scripts + ["gallery.js"] * bool(gallery) + ["table.js"] * has_sortable
+    return list(dict.fromkeys([*names, "figures.js"]))
 
 
 def _footer(page: Page) -> dict[str, object]:
-    """Version, seed and command stand below the page; internals under Method, the rest on top."""
+    """Return the page's facts by where they stand: below it, under Method, or on top."""
     facts = {name.lower(): value for name, value in page.facts.items()}
-    shown = [f for f in page.facts.items() if f[0].lower() not in {"command", "version"}]
-    below = {"version": version("datassay"), "seed": "", "command": ""}
+    facts_on_page = [f for f in page.facts.items() if f[0].lower() not in {"command", "version"}]
+    footer_defaults = {"version": version("datassay"), "seed": "", "command": ""}
     return {
-        "facts": [f for f in shown if f[0] not in page.internals],
-        "internals": [f for f in shown if f[0] in page.internals],
-        **{name: facts.get(name, default) for name, default in below.items()},
+        "facts": [f for f in facts_on_page if f[0] not in page.internals],
+        "internals": [f for f in facts_on_page if f[0] in page.internals],
+        **{name: facts.get(name, default) for name, default in footer_defaults.items()},
     }
 
 
-def _own(name: str) -> str:
+def _read_template(name: str) -> str:
     return _lines((TEMPLATES / name).read_text(encoding="utf-8"))
 
 
 def _lines(text: str) -> str:
-    """As a browser reads it, and hashes it: line ends are line feeds."""
+    """Replace all line ends by line feeds, as a browser does before it hashes a text."""
     return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -11,7 +11,7 @@ IN_A_LINE = ";white-space:nowrap"
 
 
 def short_html(verdict: str, *more: Table | str) -> str:
-    """HTML of the answer and further tables and small print, without scripts, in its colours."""
+    """Return the answer, tables and small print as HTML without scripts."""
     parts = (
         _table(m) if isinstance(m, Table) else f"<p><small>{escape(m)}</small></p>" for m in more
     )

@@ -168,8 +168,8 @@ class Gallery:
         """The style of the cards, by what the first one draws: image, row or text."""
         if not self.cards:
             return "text"
-        first = self.cards[0]
-        drawing = (first.sides[0] if isinstance(first, CardPair) else first).drawing
+        first_card = self.cards[0]
+        drawing = (first_card.sides[0] if isinstance(first_card, CardPair) else first_card).drawing
         return "image" if drawing.image else "row" if drawing.values else "text"
 
 
@@ -272,18 +272,18 @@ class Page:
     samples: Gallery | None = None
 
     def __post_init__(self) -> None:
-        """Take credentials out of what can name a URL."""
-        own: dict[str, Any] = {name: redacted(getattr(self, name)) for name in ("title", "lead")}
-        own["facts"] = {name: redacted(value) for name, value in self.facts.items()}
-        own["warnings"] = tuple(redacted(warning) for warning in self.warnings)
-        for name, value in own.items():
+        """Remove credentials from what can name a URL."""
+        fields: dict[str, Any] = {"title": redacted(self.title), "lead": redacted(self.lead)}
+        fields["facts"] = {name: redacted(value) for name, value in self.facts.items()}
+        fields["warnings"] = tuple(redacted(warning) for warning in self.warnings)
+        for name, value in fields.items():
             object.__setattr__(self, name, value)
 
     @property
     def head(self) -> dict[str, object]:
         """What every summary.json begins with."""
-        advice = [asdict(one) for one in self.advice]
-        columns = [asdict(one) for one in self.columns]
+        advice = [asdict(item) for item in self.advice]
+        columns = [asdict(item) for item in self.columns]
         return {
             **({"verdict": self.verdict, "commands": self.commands} if self.verdict else {}),
             "facts": self.facts,
@@ -302,5 +302,5 @@ class Page:
     @property
     def figures(self) -> tuple[Figure, ...]:
         """All figures, those of partials too."""
-        own = [b for b in self.blocks if isinstance(b, Figure)]
-        return (*own, *(f for b in self.blocks if isinstance(b, Partial) for f in b.figures))
+        direct = [b for b in self.blocks if isinstance(b, Figure)]
+        return (*direct, *(f for b in self.blocks if isinstance(b, Partial) for f in b.figures))

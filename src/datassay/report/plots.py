@@ -28,7 +28,7 @@ def chart(
     log_y: np.ndarray | None = None,
     **layout: Any,
 ) -> Figure:
-    """An empty chart; of logarithmic axes the positive values shown give the ticks."""
+    """Return an empty chart; logarithmic axes take their ticks from the positive values given."""
     import plotly.graph_objects as go
 
     figure = go.Figure(layout=look_of(x_title, y_title))
@@ -54,7 +54,7 @@ def line(
     limit: int = 48,
     **more: Any,
 ) -> None:
-    """A line; "%{x}" and "%{y}" in `hover` are its values, nothing given: no hover."""
+    """Draw a line; "%{x}" and "%{y}" in `hover` are its values. An empty `hover` shows none."""
     stroke = {"color": colour, "width": width} | ({"dash": dash} if dash else {})
     _scatter(figure, x, y, name, hover, {"mode": mode, "line": stroke, **more}, limit)
 
@@ -74,7 +74,7 @@ def marks(
     limit: int = 48,
     **more: Any,
 ) -> None:
-    """One mark per value; `hover` as in `line`."""
+    """Draw one mark per value; `hover` as in `line`."""
     look = {"color": colour, "size": size, "symbol": symbol, "opacity": opacity}
     look = {key: value for key, value in look.items() if value is not None}
     _scatter(figure, x, y, name, hover, {"mode": mode, "marker": look, **more}, limit)
@@ -92,10 +92,10 @@ def bars(
     limit: int = 48,
     **more: Any,
 ) -> None:
-    """Bars; `edge` is the colour of a thin line around each."""
+    """Draw bars; `edge` is the colour of a thin line around each."""
     rim = {"width": 1, "color": edge} if edge else {"width": 0}
     look = {"marker": {"color": colour, "line": rim}, **more}
-    figure.add_bar(x=x, y=y, **(_named(name, limit) | _hovering(hover, name) | look))
+    figure.add_bar(x=x, y=y, **(_name_of(name, limit) | _hover_of(hover, name) | look))
 
 
 def level(
@@ -109,7 +109,7 @@ def level(
     width: float = 1.5,
     **annotation: Any,
 ) -> None:
-    """A straight line across, at x or at y, with a few words next to it."""
+    """Draw a straight line across, at x or at y, with a few words next to it."""
     stroke = {"color": colour, "width": width} | ({"dash": dash} if dash else {})
     words = {f"annotation_{key}": value for key, value in annotation.items()}
     words |= {"annotation_text": text} if text else {}
@@ -128,14 +128,14 @@ def histogram(
     hover: str = "about %{x:.3g}: %{y:,}",
     **more: Any,
 ) -> None:
-    """Counts of values between edges, empty bins left out; values beyond count in the last ones."""
+    """Draw counts of values between edges, no empty bins; end bins count what lies beyond."""
     counts = np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0]
-    there = counts > 0
+    bins = np.flatnonzero(counts)
     middle, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
-    bars(figure, middle[there], counts[there], name, colour, hover, width=width[there], **more)
+    bars(figure, middle[bins], counts[bins], name, colour, hover, width=width[bins], **more)
 
 
-def stacked(
+def stack_counts(
     figure: Figure,
     values: np.ndarray,
     groups: Sequence[Group],
@@ -143,7 +143,7 @@ def stacked(
     hover: str,
     **more: Any,
 ) -> None:
-    """Counts of the values of each group between edges of equal distance, one on the other."""
+    """Draw each group's counts of values between equidistant edges, stacked."""
     middle, width = (edges[1:] + edges[:-1]) / 2, edges[1] - edges[0]
     for name, inside, colour in groups:
         counts = np.histogram(values[inside], edges)[0]
@@ -160,21 +160,21 @@ def log_histogram(
     bins: int = 40,
     smallest: float = 1e-12,
 ) -> Figure:
-    """A histogram on a logarithmic axis."""
+    """Draw a histogram on a logarithmic axis."""
     top = float(values.max())
     exponents = np.log10(np.maximum(values, top * smallest) if top > 0 else np.ones_like(values))
     low, high = float(exponents.min()), float(exponents.max())
     low, high = (low, high) if high - low > 1e-9 else (low - 0.5, high + 0.5)
     edges = np.linspace(low, high, bins + 1)
     ranges = [f"{10**a:.2g} to {10**b:.2g}" for a, b in pairwise(edges)]
-    stacked(figure, exponents, groups, edges, hover, customdata=ranges)
+    stack_counts(figure, exponents, groups, edges, hover, customdata=ranges)
     ticks, texts = decades(int(np.ceil(edges[0])), int(np.floor(edges[-1])))
     figure.update_xaxes(tickvals=ticks, ticktext=texts)
     return figure
 
 
 def label_cells(figure: Figure, names: Sequence[str]) -> None:
-    """Names on both axes of a heat map, the first on top; plain ones, since they are not cut."""
+    """Name the cells of a heat map on both axes, the first on top; names are not cut."""
     # By number: two long names may be cut to the same text, and plotly would merge them.
     ticks = {"tickvals": list(range(len(names))), "ticktext": list(names), "ticks": ""}
     figure.update_xaxes(**ticks, automargin=True, showline=False)
@@ -184,16 +184,16 @@ def label_cells(figure: Figure, names: Sequence[str]) -> None:
 def _scatter(
     figure: Figure, x: Any, y: Any, name: str, hover: str, look: dict[str, Any], limit: int
 ) -> None:
-    figure.add_scatter(x=x, y=y, **(_named(name, limit) | _hovering(hover, name) | look))
+    figure.add_scatter(x=x, y=y, **(_name_of(name, limit) | _hover_of(hover, name) | look))
 
 
-def _named(name: str, limit: int) -> dict[str, Any]:
+def _name_of(name: str, limit: int) -> dict[str, Any]:
     return {"name": plain(name, limit)} if name else {}
 
 
-def _hovering(hover: str, name: str) -> dict[str, Any]:
-    """What a hover says, with the name behind it unless it says itself what stands there."""
+def _hover_of(hover: str, name: str) -> dict[str, Any]:
+    """Return what a hover says, with the name behind it unless `hover` places it itself."""
     if not hover:
         return {"hoverinfo": "skip"}
-    box = "" if "<extra>" in hover else LEGEND if name else "<extra></extra>"
-    return {"hovertemplate": hover + box}
+    box = LEGEND if name else "<extra></extra>"
+    return {"hovertemplate": hover if "<extra>" in hover else hover + box}

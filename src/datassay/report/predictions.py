@@ -58,7 +58,7 @@ class Predictions:
 
 
 def picker(predictions: Predictions, style: str) -> tuple[Block, ...]:
-    """What can be picked, in words, and the picker; cards in a style of `Gallery.kind`."""
+    """Return a note on what can be picked, and the picker, its cards styled as `Gallery.kind`."""
     _, raised, lowered = effect_words(predictions)
     context = {
         "queries": markup(script_json(query_data(predictions))),
@@ -67,64 +67,64 @@ def picker(predictions: Predictions, style: str) -> tuple[Block, ...]:
         "lowered": lowered,
         "kind": style,
     }
-    shown = Partial("queries.html", context, script=("elements.js", "explain.js"))
-    return Text(query_note(predictions), note=True), shown
+    partial = Partial("queries.html", context, script=("elements.js", "explain.js"))
+    return Text(query_note(predictions), note=True), partial
 
 
 def chosen_queries(predictions: Predictions) -> Int[np.ndarray, " q"]:
-    """Positions of 60 queries: wrong ones, the furthest off first, close ones, others at random."""
+    """Return positions of 60 queries: the most wrong first, then close ones, then random."""
     margin = predictions.margin
     order = np.argsort(margin, kind="stable")
-    first = order[:N_WRONG]
+    leading = order[:N_WRONG]
     if predictions.samples.is_classification:
         n_wrong = int((margin < 0).sum())
-        first = np.concatenate([order[:n_wrong][:N_WRONG], order[n_wrong:][:N_CLOSE]])
-    rest = np.setdiff1d(order, first)
-    some = np.random.default_rng(0).permutation(rest)[: N_QUERIES - len(first)]
-    return np.concatenate([first, some]).astype(np.int64)
+        leading = np.concatenate([order[:n_wrong][:N_WRONG], order[n_wrong:][:N_CLOSE]])
+    candidates = np.setdiff1d(order, leading)
+    drawn = np.random.default_rng(0).permutation(candidates)[: N_QUERIES - len(leading)]
+    return np.concatenate([leading, drawn]).astype(np.int64)
 
 
 def query_data(predictions: Predictions) -> dict[str, object]:
-    """Everything that the page's script shows, texts plain: queries, and each sample once."""
-    chosen, top = chosen_queries(predictions), predictions.attribution.top
-    few = min(N_SAMPLES, top.raising.shape[1])
+    """Return all that the page's script shows, as plain texts: queries, and each sample once."""
+    query_rows, top = chosen_queries(predictions), predictions.attribution.top
+    n_shown = min(N_SAMPLES, top.raising.shape[1])
     sides = {
-        "raised": (top.raising[chosen, :few], top.raising_effect[chosen, :few]),
-        "lowered": (top.lowering[chosen, :few], top.lowering_effect[chosen, :few]),
+        "raised": (top.raising[query_rows, :n_shown], top.raising_effect[query_rows, :n_shown]),
+        "lowered": (top.lowering[query_rows, :n_shown], top.lowering_effect[query_rows, :n_shown]),
     }
     # A small set has fewer than five samples on a side: one that raises lowers nothing.
     pairs = [
         {
             name: [
                 (int(p), float(e))
-                for p, e in zip(who[q], effect[q], strict=True)
+                for p, e in zip(positions[q], effect[q], strict=True)
                 if (e > 0 if name == "raised" else e < 0)
             ]
-            for name, (who, effect) in sides.items()
+            for name, (positions, effect) in sides.items()
         }
-        for q in range(len(chosen))
+        for q in range(len(query_rows))
     ]
-    used = np.unique([p for both in pairs for side in both.values() for p, _ in side])
-    position = {int(p): k for k, p in enumerate(used.astype(np.int64))}
-    drawings = draw(predictions.queries, chosen, PICTURE_SIDE)
+    sample_rows = np.unique([p for row in pairs for side in row.values() for p, _ in side])
+    position = {int(p): k for k, p in enumerate(sample_rows.astype(np.int64))}
+    drawings = draw(predictions.queries, query_rows, PICTURE_SIDE)
     queries = [
         _query(predictions, int(i))
         | {"drawing": _compact(drawing)}
-        | {name: [[position[p], _effect(e)] for p, e in side] for name, side in both.items()}
-        for i, drawing, both in zip(chosen, drawings, pairs, strict=True)
+        | {name: [[position[p], _effect(e)] for p, e in side] for name, side in query_sides.items()}
+        for i, drawing, query_sides in zip(query_rows, drawings, pairs, strict=True)
     ]
-    samples = _samples(predictions, used.astype(np.int64))
+    samples = _samples(predictions, sample_rows.astype(np.int64))
     return {"queries": queries, "samples": samples, "kind": predictions.kind}
 
 
 def _query(predictions: Predictions, i: int) -> dict[str, object]:
-    val, outputs = predictions.queries, predictions.outputs
-    names = val.class_names
-    reported: dict[str, object] = {"id": str(val.ids[i]), "label": label_text(names, val.y[i])}
+    queries, outputs = predictions.queries, predictions.outputs
+    names = queries.class_names
+    entry: dict[str, object] = {"id": str(queries.ids[i]), "label": label_text(names, queries.y[i])}
     if outputs is None:
-        return reported | {"predicted": "", "wrong": False, "outputs": []}
+        return entry | {"predicted": "", "wrong": False, "outputs": []}
     predicted = outputs[i] if not names else predicted_class(outputs[i : i + 1])[0]
-    return reported | {
+    return entry | {
         "predicted": label_text(names, predicted),
         "wrong": bool(names) and bool(predictions.margin[i] < 0),
         "outputs": _outputs(names, outputs[i]),
@@ -132,7 +132,7 @@ def _query(predictions: Predictions, i: int) -> dict[str, object]:
 
 
 def _outputs(names: tuple[str, ...], outputs: np.ndarray) -> list[list[object]]:
-    """(name, value as text, share of a full bar), the largest first where there are many."""
+    """Return (name, value as text, share of a full bar); only the largest where there are many."""
     if len(names) == 2 and len(outputs) == 1:  # targets 0 and 1
         outputs = np.array([1 - outputs[0], outputs[0]])
     elif len(outputs) == 1:  # the prediction itself
@@ -141,18 +141,18 @@ def _outputs(names: tuple[str, ...], outputs: np.ndarray) -> list[list[object]]:
     if len(outputs) > N_OUTPUTS:
         order = np.argsort(-outputs, kind="stable")[:N_OUTPUTS]
     labels = names or tuple(f"target {j}" for j in range(len(outputs)))
-    full = float(np.abs(outputs).max()) or 1.0
+    largest = float(np.abs(outputs).max()) or 1.0
 
     def text(value: float) -> str:  # of a class three decimals are enough, and no minus before 0
         return f"{round(value, 3) + 0.0:.3f}".replace("-", "−") if names else _effect(value)
 
-    reported = [(labels[j], float(outputs[j])) for j in order]
-    return [[name, text(value), round(max(0.0, value) / full, 3)] for name, value in reported]
+    rows = [(labels[j], float(outputs[j])) for j in order]
+    return [[name, text(value), round(max(0.0, value) / largest, 3)] for name, value in rows]
 
 
-def _samples(predictions: Predictions, used: np.ndarray) -> list[dict[str, object]]:
+def _samples(predictions: Predictions, positions: np.ndarray) -> list[dict[str, object]]:
     samples, suspects = predictions.samples, predictions.suspects
-    shown = used[used < len(samples)]
+    inner = positions[positions < len(samples)]
     return [
         {
             "id": str(samples.ids[i]),
@@ -160,10 +160,10 @@ def _samples(predictions: Predictions, used: np.ndarray) -> list[dict[str, objec
             "suspect": suspects is not None and bool(suspects[i]),
             "drawing": _compact(drawing),
         }
-        for i, drawing in zip(shown, draw(samples, shown, PICTURE_SIDE), strict=True)
+        for i, drawing in zip(inner, draw(samples, inner, PICTURE_SIDE), strict=True)
     ] + [
         {"id": str(predictions.attribution.ids[i]), "label": "", "suspect": False, "drawing": None}
-        for i in used[len(shown) :]
+        for i in positions[len(inner) :]
     ]
 
 
@@ -176,39 +176,40 @@ def _effect(value: float) -> str:
 
 
 def query_note(predictions: Predictions) -> str:
-    """Which samples can be picked, in words."""
-    shown, n = len(chosen_queries(predictions)), len(predictions.queries)
-    number_shown = "All" if shown == n else f"{shown} of"
+    """Return which samples can be picked, in words."""
+    n_shown, n = len(chosen_queries(predictions)), len(predictions.queries)
+    number_shown = "All" if n_shown == n else f"{n_shown} of"
     scope = f"{number_shown} {count(n, predictions.queried)} can be picked"
     if not predictions.samples.is_classification:
-        few = f"the {N_WRONG} of largest error first, then others at random (seed 0)"
-        return f"{scope}: {few if n > N_WRONG else 'those of largest error first'}."
+        by_error = f"the {N_WRONG} of largest error first, then others at random (seed 0)"
+        return f"{scope}: {by_error if n > N_WRONG else 'those of largest error wrong_clause'}."
     n_wrong = int((predictions.margin < 0).sum())
     n_close = min(N_CLOSE, n - n_wrong)
-    which = f"the {N_WRONG} furthest off of {n_wrong}" if n_wrong > N_WRONG else f"all {n_wrong}"
-    first = f"{which} that are predicted wrongly, then " if n_wrong else ""
-    rest = ", then others at random (seed 0)" if shown > min(n_wrong, N_WRONG) + n_close else ""
+    worst = f"the {N_WRONG} furthest off of {n_wrong}" if n_wrong > N_WRONG else f"all {n_wrong}"
+    wrong_clause = f"{worst} that are predicted wrongly, then " if n_wrong else ""
+    has_random = n_shown > min(n_wrong, N_WRONG) + n_close
+    random_clause = ", then others at random (seed 0)" if has_random else ""
     close = f"the {n_close} of smallest margin among those predicted rightly"
-    none = "" if n_wrong else " None is predicted wrongly."
-    return f"{scope}: {first}{close}{rest}.{none}"
+    note = f"{scope}: {wrong_clause}{close}{random_clause}."
+    return note if n_wrong else f"{note} None is predicted wrongly."
 
 
 def effect_words(predictions: Predictions) -> tuple[str, str, str]:
-    """What the effects are on, and the headings of those that raise and lower it."""
+    """Return what the effects are on, and the headings of those that raise and lower it."""
     names, is_logit = predictions.samples.class_names, predictions.is_logit
     if predictions.attribution.measure == "loss":
-        what = f"the loss of the given {'label' if names else 'target'}"
-        return what, "Raised the loss", "Lowered the loss"
+        target = f"the loss of the given {'label' if names else 'target'}"
+        return target, "Raised the loss", "Lowered the loss"
     if predictions.attribution.measure == "margin":
-        what = f"the margin by which {'the logit of ' if is_logit else ''}the given label leads"
-        return what, "Raised the margin", "Lowered the margin"
+        target = f"the margin by which {'the logit of ' if is_logit else ''}the given label leads"
+        return target, "Raised the margin", "Lowered the margin"
     outputs = predictions.outputs
     if len(names) == 2 and outputs is not None and outputs.shape[1] == 1:
-        what = f"the network's one output, which is 0 for {names[0]} and 1 for {names[1]}"
+        target = f"the network's one output, which is 0 for {names[0]} and 1 for {names[1]}"
         if is_logit:
-            what = f"the one logit, which is positive for {names[1]}"
-        return what, f"Pushed towards {names[1]}", f"Pushed towards {names[0]}"
+            target = f"the one logit, which is positive for {names[1]}"
+        return target, f"Pushed towards {names[1]}", f"Pushed towards {names[0]}"
     if names:
-        what = f"the {'logit' if is_logit else 'output'} of the predicted class"
-        return what, "Supports the predicted class", "Opposes it"
+        target = f"the {'logit' if is_logit else 'output'} of the predicted class"
+        return target, "Supports the predicted class", "Opposes it"
     return "the predicted value", "Raised the prediction", "Lowered the prediction"

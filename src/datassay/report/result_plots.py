@@ -19,7 +19,7 @@ from datassay.act.remove.removal_curve import (
     RemovalCurve,
 )
 from datassay.errors import SettingError
-from datassay.report.plots import chart, histogram, level, line, log_histogram, marks, stacked
+from datassay.report.plots import chart, histogram, level, line, log_histogram, marks, stack_counts
 from datassay.report.style import BLUE, GREY, INK, SKY, VERMILION, plain
 from datassay.report.wording import in_points
 from datassay.results import Plotted, Tabular, columns_of
@@ -44,15 +44,15 @@ WIDE = 100.0  # largest over smallest value beyond which an axis is logarithmic
 
 @singledispatch
 def figure_of(result: Plotted) -> Figure:
-    """How the first column of floats is spread over the rows."""
+    """Draw how the result's first column of floats is spread over the rows."""
     table = result.to_table() if isinstance(result, Tabular) else pa.table({})
     name = next((f.name for f in table.schema if pa.types.is_floating(f.type)), "")
     values = table[name].to_numpy() if name else np.zeros(0)
     values = values[np.isfinite(values)]
     if not len(values):
         raise SettingError(f"plot needs numbers; this {type(result).__name__} holds none to draw.")
-    about = columns_of(result).get(name)
-    title = name.replace("_", " ") + (f", {about.unit}" if about and about.unit else "")
+    meaning = columns_of(result).get(name)
+    title = name.replace("_", " ") + (f", {meaning.unit}" if meaning and meaning.unit else "")
     figure = chart(title, "rows", showlegend=False)
     if values.min() > 0 and values.max() > WIDE * values.min():
         groups = [("rows", np.ones(len(values), bool), BLUE)]
@@ -63,18 +63,18 @@ def figure_of(result: Plotted) -> Figure:
 
 @figure_of.register(ActionTable)
 def acts_figure(table: ActionTable) -> Figure:
-    """Per action its gain and interval, its name above; the widest intervals leave the axis."""
+    """Draw each action's gain and interval below its name; the widest leave the axis."""
     actions = [action for action in table.actions if action.is_measured][::-1]
     scale, height = 100 if in_points(table.metric) else 1, 174 + 44 * len(actions)
-    least, most = (scale * end for end in _span(actions))
+    lowest, highest = (scale * end for end in _span(actions))
     unit = f"points of {table.metric}" if in_points(table.metric) else table.metric
-    if any(action.low * scale < least or action.high * scale > most for action in actions):
+    if any(action.low * scale < lowest or action.high * scale > highest for action in actions):
         unit += "<br>the longest intervals go on"
     figure = chart(f"gain, {unit}", height=height, showlegend=True, margin={"b": 120, "l": 12},
                    legend={"y": -80 / (height - 144)})  # fmt: skip
-    advised = [EXPECTED_ONLY if action.how == EXPECTED else action.advice for action in actions]
+    advice = [EXPECTED_ONLY if action.how == EXPECTED else action.advice for action in actions]
     for name, colour in ADVICE_COLOURS.items():
-        rows = [k for k, one in enumerate(advised) if one == name]
+        rows = [k for k, text in enumerate(advice) if text == name]
         gain, low, high = (scale * np.array([getattr(actions[k], n) for k in rows])
                            for n in ("gain", "low", "high"))  # fmt: skip
         error = {"type": "data", "array": high - gain, "arrayminus": gain - low}
@@ -87,27 +87,27 @@ def acts_figure(table: ActionTable) -> Figure:
     for k, action in enumerate(actions):
         look = {"xref": "paper", "xanchor": "left", "yshift": 15, "showarrow": False}
         figure.add_annotation(x=0, y=k, text=plain(action.words, 60), **look)
-    figure.update_xaxes(range=[least, most])
+    figure.update_xaxes(range=[lowest, highest])
     figure.update_yaxes(tickvals=list(range(len(actions))), showticklabels=False, ticks="",
                         range=[-0.5, len(actions) - 0.25], showgrid=True)  # fmt: skip
     return figure
 
 
 def _span(actions: Sequence[ActionGain]) -> tuple[float, float]:
-    """Both ends of an axis that holds 0, all gains and all intervals but the widest."""
+    """Return an axis's ends: it holds 0, all gains and all intervals but the widest."""
     width = np.array([action.high - action.low for action in actions])
     narrow = width <= 3 * np.median(width)
-    plain_ones = [action for action, is_narrow in zip(actions, narrow, strict=True) if is_narrow]
     ends = [0.0, *(action.gain for action in actions)]
-    ends += [end for action in plain_ones for end in (action.low, action.high)]
+    for action, is_narrow in zip(actions, narrow, strict=True):
+        ends += [action.low, action.high] if is_narrow else []
     pad = 0.06 * (max(ends) - min(ends)) or 0.01
     return min(ends) - pad, max(ends) + pad
 
 
 @figure_of.register(LabelIssues)
 def issue_figure(issues: LabelIssues, wrong: Bool[np.ndarray, " n"] | None = None) -> Figure:
-    """Label issue scores, on an axis of log odds, split by truth where known, else by suspicion."""
-    score, is_odds = np.clip(issues.score, *_drawn(issues)), issues.posterior is not None
+    """Draw label issue scores, as log odds, split by known truth or else by suspicion."""
+    score, is_odds = np.clip(issues.score, *_drawn_range(issues)), issues.posterior is not None
     groups = [("not suspected", ~issues.is_issue, GREY), ("suspected", issues.is_issue, VERMILION)]
     if wrong is not None:
         groups = [("label is correct", ~wrong, BLUE), ("label is wrong", wrong, VERMILION)]
@@ -116,7 +116,7 @@ def issue_figure(issues: LabelIssues, wrong: Bool[np.ndarray, " n"] | None = Non
     low, high = (low, high) if high - low > 1e-9 else (low - 0.5, high + 0.5)
     width = (high - low) / 50  # of bins with an edge at 0, so that none straddles the cut-off
     edges = width * np.arange(np.floor(low / width), np.ceil(high / width) + 1)
-    stacked(figure, score, groups, edges, "%{y} samples near %{x:.2f}")
+    stack_counts(figure, score, groups, edges, "%{y} samples near %{x:.2f}")
     if is_odds:
         level(figure, x=0, text="suspected →", position="top right", yanchor="bottom")
         chances = CHANCES + MORE_CHANCES * bool(edges[-1] - edges[0] < FARTHEST_ODDS)
@@ -127,32 +127,32 @@ def issue_figure(issues: LabelIssues, wrong: Bool[np.ndarray, " n"] | None = Non
 
 
 def beyond(issues: LabelIssues) -> int:
-    """How many samples lie outside the drawn range and are counted at its edge."""
-    low, high = _drawn(issues)
+    """Count the samples that lie outside the drawn range, which are drawn at its edge."""
+    low, high = _drawn_range(issues)
     return int(((issues.score < low) | (issues.score > high)).sum())
 
 
-def _drawn(issues: LabelIssues) -> tuple[float, float]:
-    most = FARTHEST_SCORE if issues.posterior is None else FARTHEST_ODDS
-    return -most, most
+def _drawn_range(issues: LabelIssues) -> tuple[float, float]:
+    limit = FARTHEST_SCORE if issues.posterior is None else FARTHEST_ODDS
+    return -limit, limit
 
 
 @figure_of.register(LearningCurve)
 def modes_figure(curve: LearningCurve) -> Figure:
-    """The predicted share of the residual that is left, by band of modes and in all."""
-    left = "step %{x:.3g}: %{y:.1%} left"
+    """Draw the predicted share of the residual that remains, by band of modes and in all."""
+    hover = "step %{x:.3g}: %{y:.1%} left"
     titles = "training steps", "share of squared residual left"
     figure = chart(*titles, log_x=curve.steps, height=400)
     for i, (name, residual) in enumerate(zip(curve.groups, curve.residual, strict=True)):
-        line(figure, curve.steps, residual, name, MODE_COLOURS[min(i, 5)], left)
-    line(figure, curve.steps, curve.total, "all modes", INK, left, width=3.5)
+        line(figure, curve.steps, residual, name, MODE_COLOURS[min(i, 5)], hover)
+    line(figure, curve.steps, curve.total, "all modes", INK, hover, width=3.5)
     figure.update_yaxes(tickformat=".0%", range=[0, 1.03])
     return figure
 
 
 @figure_of.register(RemovalCurve)
 def removal_figure(curve: RemovalCurve) -> Figure:
-    """Score of retrained networks against the fraction removed; bars: one deviation over seeds."""
+    """Draw retrained networks' score by fraction removed; bars: one deviation over seeds."""
     figure = chart(
         "training samples removed, %", f"validation {curve.metric}", height=440, showlegend=True
     )

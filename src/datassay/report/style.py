@@ -18,29 +18,29 @@ MAX_NAME = 28
 
 
 def plain(text: str, limit: int = MAX_NAME) -> str:
-    """A user's text for plotly, which reads pseudo-HTML: cut, with &, < and > as entities."""
+    """Escape a user's text for plotly, which reads pseudo-HTML, and shorten it."""
     return html.escape(shortened(text, limit), quote=False)
 
 
 def layout(x_title: str, y_title: str) -> dict:
-    """The page's look, and axes that have titles with units: what a figure is made with."""
+    """Return the layout of a figure in the page's look; axis titles include their units."""
     # Plotly takes six times as long for a figure that is made first and styled then.
-    look: dict = {"bargap": 0, "template": "none", "height": 360}
-    look["margin"] = {"l": 58, "r": 12, "t": 24, "b": 48}
-    look |= dict.fromkeys(("paper_bgcolor", "plot_bgcolor"), "rgba(0,0,0,0)")
-    look["font"] = {"family": "system-ui, sans-serif", "size": 12.5, "color": INK}
-    look["hoverlabel"] = {"font": {"family": "system-ui, sans-serif"}}
-    look["legend"] = {"orientation": "h", "yanchor": "top", "y": -0.2, "x": 0}
-    look["legend"] |= {"xanchor": "left", "traceorder": "normal"}
+    settings: dict = {"bargap": 0, "template": "none", "height": 360}
+    settings["margin"] = {"l": 58, "r": 12, "t": 24, "b": 48}
+    settings |= dict.fromkeys(("paper_bgcolor", "plot_bgcolor"), "rgba(0,0,0,0)")
+    settings["font"] = {"family": "system-ui, sans-serif", "size": 12.5, "color": INK}
+    settings["hoverlabel"] = {"font": {"family": "system-ui, sans-serif"}}
+    settings["legend"] = {"orientation": "h", "yanchor": "top", "y": -0.2, "x": 0}
+    settings["legend"] |= {"xanchor": "left", "traceorder": "normal"}
     axis: dict = {"gridcolor": RULE, "zeroline": False, "linecolor": QUIET, "ticks": "outside"}
     axis |= {"tickcolor": QUIET, "title_standoff": 8}
-    look["xaxis"] = {"title_text": x_title, "showgrid": False, "showline": True, **axis}
-    look["yaxis"] = {"title_text": y_title, "automargin": True, **axis}
-    return look
+    settings["xaxis"] = {"title_text": x_title, "showgrid": False, "showline": True, **axis}
+    settings["yaxis"] = {"title_text": y_title, "automargin": True, **axis}
+    return settings
 
 
 def style(figure: Figure, x_title: str, y_title: str) -> None:
-    """Give a figure, and all of its axes, the page's look; changes it in place."""
+    """Give a figure, and all of its axes, the page's look, in place."""
     look = layout(x_title, y_title)
     x, y = look.pop("xaxis"), look.pop("yaxis")
     figure.update_layout(**look)
@@ -49,13 +49,13 @@ def style(figure: Figure, x_title: str, y_title: str) -> None:
 
 
 def decades(low: int, high: int) -> tuple[list[int], list[str]]:
-    """Whole exponents from low to high, about eight at most, and their texts as powers of ten."""
+    """Return whole exponents from low to high, about eight at most, and their texts as 10ⁿ."""
     ticks = list(range(low, high + 1, max(1, (high - low + 6) // 7)))
     return ticks, [f"10<sup>{str(k).replace('-', '−')}</sup>" for k in ticks]
 
 
 def log_ticks(values: np.ndarray) -> dict:
-    """Tick settings of a logarithmic axis over positive values; plotly's own below two decades."""
+    """Return a logarithmic axis's ticks for positive values; plotly's below two decades."""
     low, high = float(np.log10(values.min())), float(np.log10(values.max()))
     ticks, texts = decades(int(np.ceil(low - 1e-9)), int(np.floor(high + 1e-9)))
     if len(ticks) < 2:

@@ -15,35 +15,35 @@ from datassay.score.effects import EFFECTS, Attribution
 
 
 def standard_json(value: object) -> str:
-    """Nested dictionaries, lists and arrays as standard JSON; what is not finite becomes null."""
-    return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """Return nested dicts, lists and arrays as standard JSON; non-finite becomes null."""
+    return json.dumps(_to_plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _plain(value: object) -> object:
+def _to_plain(value: object) -> object:
     if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): _to_plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [_to_plain(v) for v in value]
     if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
+        return _to_plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
 
 
 def labels(samples: SampleSet, values: np.ndarray) -> pa.Array:
-    """A column of labels, as the user gave them, or of targets."""
+    """Return a column of labels as the user gave them, or of targets."""
     return as_given(values, samples.class_names, samples.label_type)
 
 
 def column(values: np.ndarray) -> pa.Array:
-    """An array [n] or [n, k] as a column; lists for [n, k]."""
+    """Return an array [n] or [n, k] as a column; lists for [n, k]."""
     # tolist: plain Python values, so that object arrays and [n, k] targets (lists) work too.
     return pa.array(values.tolist())
 
 
 def effect_table(attribution: Attribution, queries: SampleSet) -> pa.Table:
-    """The largest effects on each query, to join by id."""
+    """Return a table of the largest effects on each query, to join by id."""
     table = attribution.to_table()
     ids = column(queries.ids[table["query"].to_numpy()])
     measures = pa.array([attribution.measure] * table.num_rows, pa.string())

@@ -12,7 +12,7 @@ from torch import Tensor
 from datassay.collect.form import MOST_COLUMNS, SYMMETRIC_WORK, removal_bytes, step_bytes
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
-from datassay.plan import EIGEN_WORK, PlanStep, added
+from datassay.plan import EIGEN_WORK, PlanStep, add_work
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.effects import (
@@ -168,7 +168,7 @@ def removal_steps(sizes: Sizes) -> list[PlanStep]:
     gram = 2.0 * m * b * p**2 if sizes.is_dual else SYMMETRIC_WORK * (n + m) * b * p**2
     decompose = PlanStep(
         "eigendecomposition", f"{p} x {p} eigenproblem, {'dual' if sizes.is_dual else 'primal'}",
-        step_size["eigendecomposition"], added({"eigen": EIGEN_WORK * p**3}, {fast: gram}),
+        step_size["eigendecomposition"], add_work({"eigen": EIGEN_WORK * p**3}, {fast: gram}),
     )  # fmt: skip
     attributes = _start_measure(sizes.options) != "none"
     n_columns = columns if attributes else min(columns, MOST_COLUMNS)
@@ -184,13 +184,13 @@ def removal_steps(sizes: Sizes) -> list[PlanStep]:
     # With several rows per sample, leverages are many b x b products, too small to be fast.
     leverages = {"thin" if b == 1 else "small": 2.0 * n * b * p * N_NODES * (b + n_columns)}
     contour = {"thin": 4.0 * n * n_products * p * N_NODES * b}
-    work = added({fast: reading}, {"float64": rotated}, contour, leverages)
+    work = add_work({fast: reading}, {"float64": rotated}, contour, leverages)
     # Effects hold the changed outputs too, and take fewer removals at once.
     extra_bytes = removal_bytes(form, CHUNK_VALUES) - removal_bytes(form) if attributes else 0.0
     leave = PlanStep(
         "leave one out", f"{n} removals, {columns} x {b} outputs, {N_NODES // 2} shifts",
         step_size["leave one out"] + extra_bytes,
-        work if attributes else added(work, outputs),
+        work if attributes else add_work(work, outputs),
     )  # fmt: skip
     if not attributes:
         return [decompose, leave]

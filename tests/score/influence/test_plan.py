@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 from torch import nn
 import datassay as da
-from datassay.machine import held_bytes
+from datassay.machine import resident_bytes
 from datassay.score import influence_plan
 torch.manual_seed(0)
 x, y = torch.randn(150, 40).numpy(), (torch.arange(150) % 3).numpy()
@@ -27,7 +27,7 @@ net = nn.Sequential(nn.Linear(40, 60), nn.Tanh(), nn.Linear(60, 3))
 small = nn.Sequential(nn.Linear(40, 2), nn.Tanh(), nn.Linear(2, 3))
 da.influence(small, (x, y), curvature="blocks")  # what any call loads
 plan = influence_plan(net, (x, y), curvature="blocks")
-before = held_bytes()
+before = resident_bytes()
 da.influence(net, (x, y), curvature="blocks")
 # Not what getrusage says, which a child process has from its parent.
 status = Path("/proc/self/status").read_text()

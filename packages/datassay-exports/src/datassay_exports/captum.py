@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from datassay.errors import SettingError, install
 from datassay.score import index
-from datassay_exports.effects import added, own
+from datassay_exports.effects import effects_on_queries, self_influences
 
 try:
     DataInfluence: Any = import_module("captum.influence").DataInfluence
@@ -43,18 +43,18 @@ class Influence(DataInfluence):
     def influence(
         self, inputs: tuple[Any, Any], k: int | None = None, proponents: bool = True
     ) -> Any:
-        """Scores of m queries, inputs and classes; positive: the training sample lowers the loss.
+        """Return scores of m queries; positive: the training sample lowers the query's loss.
 
         Returns:
             [m, n], or with k captum's pair of indices and scores, [m, k], highest first (of
             opponents lowest first).
         """
-        scores = added(self.index, *inputs, self.measure)
+        scores = effects_on_queries(self.index, *inputs, self.measure)
         if k is None:
             return scores
-        best = scores.topk(min(k, scores.shape[1]), largest=proponents)
-        return Results(best.indices, best.values)
+        top = scores.topk(min(k, scores.shape[1]), largest=proponents)
+        return Results(top.indices, top.values)
 
     def self_influence(self) -> Float[Tensor, " n"]:
-        """What each training sample lowers its own loss by, times n; high: suspect."""
-        return own(self.index)
+        """Return how much each sample lowers its own loss, times n; high: suspect."""
+        return self_influences(self.index)

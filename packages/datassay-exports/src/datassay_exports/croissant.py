@@ -52,10 +52,10 @@ _TYPES: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
 
 
 def export(material: Material) -> Exported:
-    """The tables as they are, and what describes them."""
+    """Export the run's tables as they are, with a file that describes them."""
     folder = material.run.folder
     tables = {name: text for name, text in TABLES.items() if (folder / name).is_file()}
-    described = {
+    description = {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.1",
@@ -72,7 +72,7 @@ def export(material: Material) -> Exported:
         "recordSet": [_record_set(folder / name, text) for name, text in tables.items()],
     }  # fmt: skip
     copies = {name: partial(shutil.copyfile, folder / name) for name in tables}
-    parts: Parts = {FILE: standard_json(described), **copies}
+    parts: Parts = {FILE: standard_json(description), **copies}
     return Exported(parts, f"pip install mlcroissant, then: mlcroissant validate --jsonld "
                     f"{material.out / FILE}")  # fmt: skip
 
@@ -93,7 +93,7 @@ def _file(path: Path, text: str) -> dict[str, Any]:
 def _record_set(path: Path, text: str) -> dict[str, Any]:
     with reading(path):
         schema = pq.read_schema(path)
-    fields = [_field(path, named) for named in schema]
+    fields = [_field(path, column) for column in schema]
     key = {"key": {"@id": f"{path.stem}/id"}} if path.name == SCORES else {}
     return {
         "@type": "cr:RecordSet",
@@ -105,20 +105,20 @@ def _record_set(path: Path, text: str) -> dict[str, Any]:
     }
 
 
-def _field(path: Path, named: pa.Field) -> dict[str, Any]:
-    predicted = meaning_of(named)
-    parts = [predicted.meaning, predicted.unit and f"unit: {predicted.unit}", predicted.sign]
-    of = named.type.value_type if pa.types.is_list(named.type) else named.type
-    kind = next((name for is_it, name in _TYPES if is_it(of)), "sc:Text")
-    repeated = {"isArray": True, "arrayShape": "-1"} if of is not named.type else {}
+def _field(path: Path, column: pa.Field) -> dict[str, Any]:
+    meaning = meaning_of(column)
+    parts = [meaning.meaning, meaning.unit and f"unit: {meaning.unit}", meaning.sign]
+    value_type = column.type.value_type if pa.types.is_list(column.type) else column.type
+    kind = next((name for is_it, name in _TYPES if is_it(value_type)), "sc:Text")
+    repeated = {"isArray": True, "arrayShape": "-1"} if value_type is not column.type else {}
     return {
         "@type": "cr:Field",
-        "@id": f"{path.stem}/{named.name}",
-        "name": named.name,
-        "description": "; ".join(part for part in parts if part),
+        "@id": f"{path.stem}/{column.name}",
+        "name": column.name,
+        "description": "; ".join(text for text in parts if text),
         "dataType": kind,
         **repeated,
-        "source": {"fileObject": {"@id": path.name}, "extract": {"column": named.name}},
+        "source": {"fileObject": {"@id": path.name}, "extract": {"column": column.name}},
     }
 
 

@@ -13,15 +13,15 @@ from torch.utils.data import TensorDataset
 QUERIES = 256  # at once
 
 
-def added(index: Any, inputs: Any, classes: Any, measure: str) -> Float[Tensor, "m n"]:
-    """What each of n training samples adds to the measure of m queries; of a loss, takes off it."""
-    given = torch.as_tensor(inputs), torch.as_tensor(classes)
-    parts = zip(*(one.cpu().split(QUERIES) for one in given), strict=True)
-    asked = (index.query(TensorDataset(*part), top=None, measure=measure) for part in parts)
-    effect = torch.tensor(np.concatenate([np.asarray(one.effect).T for one in asked]))
+def effects_on_queries(index: Any, inputs: Any, classes: Any, measure: str) -> Float[Tensor, "m n"]:
+    """Return what each of n samples adds to m queries' measure; of a loss, takes off."""
+    tensors = torch.as_tensor(inputs), torch.as_tensor(classes)
+    parts = zip(*(array.cpu().split(QUERIES) for array in tensors), strict=True)
+    answers = (index.query(TensorDataset(*batch), top=None, measure=measure) for batch in parts)
+    effect = torch.tensor(np.concatenate([np.asarray(answer.effect).T for answer in answers]))
     return -effect if measure == "loss" else effect
 
 
-def own(index: Any) -> Float[Tensor, " n"]:
-    """What each training sample lowers its own loss by, times n; high: suspect."""
+def self_influences(index: Any) -> Float[Tensor, " n"]:
+    """Return how much each training sample lowers its own loss, times n; high: suspect."""
     return torch.from_numpy(len(index) * index.self_influence())

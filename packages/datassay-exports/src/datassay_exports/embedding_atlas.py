@@ -22,11 +22,11 @@ Effects = dict[int, list[tuple[int, float]]]  # row → (other row, effect), the
 
 
 def export(material: Material) -> Exported:
-    """One row per sample: the training samples with their scores, then the validation samples."""
+    """Export one row per sample: training samples with their scores, then validation samples."""
     train, val = material.embedded
     sets = [("training", train)] + ([] if val is None else [("validation", val)])
     x = np.concatenate([samples.x for _, samples in sets])
-    positions, how = flat_map(embedding(x, are_columns=train.kind == "row"))
+    positions, method = flat_map(embedding(x, are_columns=train.kind == "row"))
     parts = [_rows(material, samples, part) for part, samples in sets]
     if len({part.schema.field("id").type for part in parts}) > 1:  # names here, row numbers there
         parts = [part.set_column(0, "id", part["id"].cast(pa.string())) for part in parts]
@@ -40,75 +40,75 @@ def export(material: Material) -> Exported:
     }
     for name, values in columns.items():
         table = table.append_column(name, values)
-    about = _meanings(how, strongest)
-    return Exported({FILE: with_meanings(table, about)}, _opening(material, table))
+    meanings = _meanings(method, strongest)
+    return Exported({FILE: with_meanings(table, meanings)}, _instructions(material, table))
 
 
-def _rows(material: Material, samples: SampleSet, part: str) -> pa.Table:
-    """Id, part, label, scores where there are any, and the sample itself."""
+def _rows(material: Material, samples: SampleSet, set_name: str) -> pa.Table:
+    """Return a table of id, part, label, scores if there are any, and the sample itself."""
     scores = material.scores
-    if part == "training":
-        table = scores.append_column("split", pa.array([part] * len(scores)))
+    if set_name == "training":
+        table = scores.append_column("split", pa.array([set_name] * len(scores)))
     else:
         table = pa.table({
             "id": column(samples.ids),
             "label": column(samples.y),
-            "split": pa.array([part] * len(samples)),
+            "split": pa.array([set_name] * len(samples)),
         })
         if "class_name" in scores.column_names:
             table = table.append_column("class_name", labels(samples, samples.y))
-    taken = {*scores.column_names, "x", "y", "neighbors", "neighbor_effects", "split"}
+    used_names = {*scores.column_names, "x", "y", "neighbors", "neighbor_effects", "split"}
     for name, values in own_columns(samples).items():
-        own = f"{name} (data)" if name in taken else name
-        table = table.append_column(own, values)
+        unique_name = f"{name} (data)" if name in used_names else name
+        table = table.append_column(unique_name, values)
     return table
 
 
 def _effects(material: Material, train: SampleSet, val: SampleSet | None) -> Effects:
-    """Of a query the training samples that support and oppose it; of those the queries."""
+    """Map each query to the samples that support or oppose it, and each sample to its queries."""
     path = material.run.folder / EFFECTS
     if not path.is_file():
         return {}
     with reading(path), pq.ParquetFile(path) as file:
-        reported = file.read(["query", "query_id", "id", "effect"]).to_pylist()
+        records = file.read(["query", "query_id", "id", "effect"]).to_pylist()
     ids = (train if val is None else val).ids.tolist()
-    if any(ids[one["query"]] != one["query_id"] for one in reported if one["query"] < len(ids)):
+    if any(ids[r["query"]] != r["query_id"] for r in records if r["query"] < len(ids)):
         return {}  # of held-out samples that are not read again
-    rows = {one: row for row, one in enumerate(train.ids.tolist())}
-    first = 0 if val is None else len(train)
+    rows = {sample_id: row for row, sample_id in enumerate(train.ids.tolist())}
+    n_before = 0 if val is None else len(train)
     effects: Effects = defaultdict(list)
-    for one in reported:
-        query, row = first + one["query"], rows[one["id"]]
-        effects[query].append((row, one["effect"]))
+    for record in records:
+        query, row = n_before + record["query"], rows[record["id"]]
+        effects[query].append((row, record["effect"]))
         if val is not None:
-            effects[row].append((query, one["effect"]))
-    return {row: sorted(of, key=lambda pair: -abs(pair[1])) for row, of in effects.items()}
+            effects[row].append((query, record["effect"]))
+    return {row: sorted(pairs, key=lambda pair: -abs(pair[1])) for row, pairs in effects.items()}
 
 
 def _neighbors(effects: Effects, n: int, n_queries: int, strongest: float) -> dict[str, pa.Array]:
-    """Lists of one length, which the tool needs: the row itself fills them, at distance 0."""
+    """Return lists of equal length, as the tool needs: the row itself fills them, at distance 0."""
     scale = strongest or 1.0
     queries = range(n - n_queries, n)
     width = 1 + max((len(effects.get(row, ())) for row in queries), default=0)
     neighbors, signed = [], []
     for row in range(n):
-        others = effects.get(row, [])[: width - 1]
-        own = width - len(others)
-        ids = [row] * own + [other for other, _ in others]
-        distances = [0.0] * own + [1 - abs(effect) / scale for _, effect in others]
+        related = effects.get(row, [])[: width - 1]
+        n_fill = width - len(related)
+        ids = [row] * n_fill + [related_row for related_row, _ in related]
+        distances = [0.0] * n_fill + [1 - abs(effect) / scale for _, effect in related]
         neighbors.append({"ids": ids, "distances": distances})
-        signed.append([None] * own + [effect for _, effect in others])
+        signed.append([None] * n_fill + [effect for _, effect in related])
     return {
         "neighbors": pa.array(neighbors, NEIGHBORS),
         "neighbor_effects": pa.array(signed, pa.list_(pa.float64())),
     }
 
 
-def _meanings(how: str, strongest: float) -> dict[str, Meaning]:
+def _meanings(method: str, strongest: float) -> dict[str, Meaning]:
     return {
         "split": Meaning("training or validation; scores are of training samples"),
-        "x": Meaning(f"map coordinate: {how}"),
-        "y": Meaning(f"map coordinate: {how}"),
+        "x": Meaning(f"map coordinate: {method}"),
+        "y": Meaning(f"map coordinate: {method}"),
         "neighbors": Meaning(
             "attribution: of a query the training samples that raise and lower its measure most, "
             "of a training sample the queries that it does that to; ids are rows of this table, "
@@ -124,13 +124,13 @@ def _meanings(how: str, strongest: float) -> dict[str, Meaning]:
     }
 
 
-def _opening(material: Material, table: pa.Table) -> str:
-    shown = next(
+def _instructions(material: Material, table: pa.Table) -> str:
+    options = next(
         (f" --{name} {name}" for name in ("image", "text") if name in table.schema.names), ""
     )
     return (
         "pip install embedding-atlas, then: embedding-atlas "
-        f"{material.out / FILE} --x x --y y --neighbors neighbors{shown}"
+        f"{material.out / FILE} --x x --y y --neighbors neighbors{options}"
     )
 
 

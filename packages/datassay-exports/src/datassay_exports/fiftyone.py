@@ -44,7 +44,7 @@ LABELS = ("id", "label", "class_name", "suggested_label")
 
 
 def export(material: Material) -> Exported:
-    """A row per image: its file, both labels, every score; images of arrays become files."""
+    """Export a row per image: file, both labels, scores; images of arrays are written to files."""
     single_labels(material, "fiftyone")
     samples = material.samples
     files: Parts = {}
@@ -56,36 +56,36 @@ def export(material: Material) -> Exported:
     if (paths := image_paths(samples)) is not None:
         names = [os.path.abspath(path) for path in paths]
     else:
-        names, made = image_files(samples, range(len(samples)))
-        files.update(made)
+        names, written = image_files(samples, range(len(samples)))
+        files.update(written)
     scores = material.scores
     are_classes = "class_name" in scores.column_names
     rows = [
         _row(name, values, are_classes)
-        for name, values in zip(names, _plain(scores).to_pylist(), strict=True)
+        for name, values in zip(names, _without_lists(scores).to_pylist(), strict=True)
     ]
     script = TEXT.replace("KIND", "Classification" if are_classes else "Regression")
     parts: Parts = {FILE: standard_json(rows), SCRIPT: script, **files}
     return Exported(parts, f"pip install fiftyone, then: python {material.out / SCRIPT}")
 
 
-def _plain(scores: pa.Table) -> pa.Table:
-    """Scores without lists, which FiftyOne takes for vectors."""
-    kept = [f.name for f in scores.schema if not pa.types.is_list(f.type)]
-    return scores.select(kept)
+def _without_lists(scores: pa.Table) -> pa.Table:
+    """Return the scores without lists, which FiftyOne takes for vectors."""
+    names = [f.name for f in scores.schema if not pa.types.is_list(f.type)]
+    return scores.select(names)
 
 
 def _row(name: str, values: dict[str, Any], are_classes: bool) -> dict[str, Any]:
-    """One sample: file, labels in FiftyOne's classes, scores as numbers."""
-    wrong = values["wrong_probability"]
-    confidence = wrong if values["is_issue"] else 1 - wrong
-    given = values["class_name" if are_classes else "label"]
-    key, read = ("label", str) if are_classes else ("value", float)
+    """Return one sample: file, labels in FiftyOne's classes, scores as numbers."""
+    wrong_probability = values["wrong_probability"]
+    confidence = wrong_probability if values["is_issue"] else 1 - wrong_probability
+    label = values["class_name" if are_classes else "label"]
+    key, convert = ("label", str) if are_classes else ("value", float)
     return {
         "filepath": name,
         "sample_id": str(values["id"]),
-        "ground_truth": {key: read(given)},
-        "suggested": {key: read(values["suggested_label"]), "confidence": confidence},
+        "ground_truth": {key: convert(label)},
+        "suggested": {key: convert(values["suggested_label"]), "confidence": confidence},
         **{k: v for k, v in values.items() if k not in LABELS and v is not None},
     }
 

@@ -13,7 +13,7 @@ PERPLEXITY = 30.0
 
 
 def embedding(x: np.ndarray, *, are_columns: bool) -> np.ndarray:
-    """Principal components of the inputs.
+    """Return the principal components of the inputs.
 
     Args:
         x: [n, ...], p numbers per sample.
@@ -31,7 +31,7 @@ def embedding(x: np.ndarray, *, are_columns: bool) -> np.ndarray:
 
 
 def flat_map(embedded: np.ndarray) -> tuple[np.ndarray, str]:
-    """Two coordinates per sample.
+    """Return two coordinates per sample.
 
     Args:
         embedded: [n, p], from `embedding`.
@@ -45,8 +45,8 @@ def flat_map(embedded: np.ndarray) -> tuple[np.ndarray, str]:
     if not 4 <= n <= MOST_TSNE:
         return embedded[:, :2], "first two principal components of the inputs"
     perplexity = min(PERPLEXITY, (n - 1) / 3)
-    made = TSNE(init="pca", perplexity=perplexity, random_state=0).fit_transform(embedded)
+    coordinates = TSNE(init="pca", perplexity=perplexity, random_state=0).fit_transform(embedded)
     return (
-        made,
+        coordinates,
         f"t-SNE of the inputs' first {width} principal components, perplexity {perplexity:g}",
     )

@@ -46,19 +46,19 @@ class Values(*BASES):  # pyrefly: ignore[invalid-inheritance] (known at run time
         self.embedding_model = embedding_model
 
     def train_data_values(self, *_: Any, **__: Any) -> Values:
-        """Value the samples that `input_data` was given; epochs and batches are not used."""
+        """Compute values of the samples of `input_data`; epochs and batches are not used."""
         train, val = self.embeddings(self.x_train, self.x_valid)
-        given = _samples(train, self.y_train), _samples(val, self.y_valid)
-        self.found = values(*load(given[0], val=given[1]), **self.settings)
+        pairs = _samples(train, self.y_train), _samples(val, self.y_valid)
+        self.found = values(*load(pairs[0], val=pairs[1]), **self.settings)
         return self
 
     def evaluate_data_values(self) -> Float[np.ndarray, " n"]:
-        """[n], high: the sample helps."""
+        """Return [n] values, high: the sample helps."""
         return self.found.value
 
 
 def _samples(x: Any, y: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs, and classes of one-hot rows or numbers."""
+    """Return the inputs, and the classes that one-hot rows or numbers encode."""
     rows = torch.stack([torch.as_tensor(x[i]) for i in range(len(x))])
     one_hot = y.ndim == 2 and y.shape[1] > 1 and bool((y.sum(1) == 1).all() and (y >= 0).all())
     targets = y.argmax(1) if one_hot else y.reshape(len(y), -1).squeeze(1)

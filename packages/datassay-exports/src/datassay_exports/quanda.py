@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from datassay.errors import SettingError, install
 from datassay.score import index
-from datassay_exports.effects import added, own
+from datassay_exports.effects import effects_on_queries, self_influences
 
 try:
     Explainer: Any = import_module("quanda.explainers.base").Explainer
@@ -60,11 +60,11 @@ class Influence(Explainer):
         self.index = index(model, train_dataset, **settings)
 
     def explain(self, test_data: Tensor, targets: Any) -> Float[Tensor, "m n"]:
-        """[m, n] effects on the measure of m inputs, positive: the training sample raises it."""
-        effect = added(self.index, test_data, targets, self.measure)
+        """Return [m, n], effects on the measure of m inputs; positive: the sample raises it."""
+        effect = effects_on_queries(self.index, test_data, targets, self.measure)
         scale = self.self_influence().clamp_min(1e-300).sqrt() if self.relative else 1.0
         return effect.to(self.device) / scale
 
     def self_influence(self, batch_size: int = 32) -> Float[Tensor, " n"]:
-        """[n], n times what each training sample lowers its own loss by; batch_size is not used."""
-        return own(self.index).to(self.device)
+        """Return [n], n times how much each sample lowers its own loss; no batch_size."""
+        return self_influences(self.index).to(self.device)

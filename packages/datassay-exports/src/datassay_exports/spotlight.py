@@ -28,17 +28,17 @@ spotlight.show(frame, dtype=types, issues=issues)
 
 
 def export(material: Material) -> Exported:
-    """One row per training sample, in the order of the scores."""
+    """Export one row per training sample, in the order of the scores."""
     train, _ = material.embedded
     numbers = embedding(train.x, are_columns=train.kind == "row")
     width = numbers.shape[1]
     lists = pa.FixedSizeListArray.from_arrays(pa.array(numbers.ravel()), width)
     table = material.scores.append_column("embedding", lists)
     for name, values in own_columns(train).items():
-        own = f"{name} (data)" if name in table.column_names else name
+        unique_name = f"{name} (data)" if name in table.column_names else name
         if name == "image":
-            values = pa.array([one["bytes"] for one in values.to_pylist()])
-        table = table.append_column(own, values)
+            values = pa.array([picture["bytes"] for picture in values.to_pylist()])
+        table = table.append_column(unique_name, values)
     parts: Parts = {FILE: with_meanings(table, MEANINGS), SCRIPT: TEXT}
     return Exported(parts, f"pip install renumics-spotlight, then: python {material.out / SCRIPT}")
 

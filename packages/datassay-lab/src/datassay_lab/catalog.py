@@ -10,7 +10,7 @@ from datassay.errors import SettingError
 from datassay_lab.experiment import Experiment
 
 
-def _read() -> dict[str, tuple[Experiment, ...]]:
+def _read_chapters() -> dict[str, tuple[Experiment, ...]]:
     text = Path(__file__).with_name("course.toml").read_text(encoding="utf-8")
     return {
         chapter["title"]: tuple(_experiment(chapter["folder"], e) for e in chapter["experiment"])
@@ -26,22 +26,22 @@ def _experiment(folder: str, texts: dict[str, Any]) -> Experiment:
 
 
 # Chapter → its experiments.
-CHAPTERS = _read()
+CHAPTERS = _read_chapters()
 
 
 def experiments() -> Iterator[tuple[str, Experiment]]:
-    """Every experiment, in the order of the course, as (chapter, experiment)."""
+    """Return every experiment, in the order of the course, as (chapter, experiment)."""
     return ((chapter, e) for chapter, listed in CHAPTERS.items() for e in listed)
 
 
 def experiment(name: str) -> Experiment:
-    """Experiment by name, as `datassay lab` lists it; SettingError where none has it."""
-    known = {e.name: e for _, e in experiments()}
-    if name not in known:
-        near = difflib.get_close_matches(name, known, 3, 0.6)
-        hint = f"Did you mean {' or '.join(near)}? " if near else ""
+    """Find an experiment by the name that `datassay lab` lists; raise SettingError if none."""
+    by_name = {e.name: e for _, e in experiments()}
+    if name not in by_name:
+        similar = difflib.get_close_matches(name, by_name, 3, 0.6)
+        hint = f"Did you mean {' or '.join(similar)}? " if similar else ""
         raise SettingError(
             f"experiment must be one of those that `datassay lab` lists, or all; got {name!r}. "
             f"{hint}"
         )
-    return known[name]
+    return by_name[name]

@@ -33,36 +33,36 @@ class Agreement:
         return self.value <= self.limit if self.kind == "at most" else self.value >= self.limit
 
 
-def checked(run: Callable[P, R]) -> Callable[P, R]:
-    """A function of keywords that refuses values that break the rules in their annotations."""
+def check_args(run: Callable[P, R]) -> Callable[P, R]:
+    """Wrap a function of keywords so that it refuses values that break its annotations' rules."""
     hints = get_type_hints(run, include_extras=True)
-    wanted = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
+    rules_of = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
     defaults = {name: p.default for name, p in inspect.signature(run).parameters.items()}
 
     @functools.wraps(run)
-    def function(*args: P.args, **given: P.kwargs) -> R:
-        for name, value in (defaults | given).items():
-            for rule in wanted.get(name, ()):
+    def function(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name, value in (defaults | kwargs).items():
+            for rule in rules_of.get(name, ()):
                 rule(name, value)
-        return run(*args, **given)
+        return run(*args, **kwargs)
 
     return function
 
 
 def whole(least: int = 1) -> Rule:
-    """Rule: a whole number, at least `least`."""
+    """Return a rule: a whole number, at least `least`."""
     return lambda name, value: rules.whole(name, value, least)
 
 
 def positive(below: float = math.inf) -> Rule:
-    """Rule: a number in (0, below)."""
+    """Return a rule: a number in (0, below)."""
     if below == math.inf:
         return lambda name, value: rules.positive(name, value, finite=True)
     return lambda name, value: rules.within(name, value, 0, below, "()")
 
 
 def rising(least: float, count: int = 2) -> Rule:
-    """Rule: a sweep of `count` numbers or more that increase from `least` or more."""
+    """Return a rule: a sweep of `count` numbers or more that increase from `least` or more."""
 
     def rule(name: str, values: Sequence[float]) -> None:
         holds = all(a < b for a, b in pairwise(values)) and len(values) >= count
@@ -73,7 +73,7 @@ def rising(least: float, count: int = 2) -> Rule:
 
 
 def rising_whole(least: int, count: int = 2) -> Rule:
-    """Rule: as `rising`, of whole numbers."""
+    """Return a rule: as `rising`, of whole numbers."""
 
     def rule(name: str, values: Sequence[float]) -> None:
         rising(least, count)(name, values)
@@ -84,14 +84,14 @@ def rising_whole(least: int, count: int = 2) -> Rule:
 
 
 def one_of(allowed: Sequence[str]) -> Rule:
-    """Rule: one of the words allowed."""
+    """Return a rule: one of the words allowed."""
     return lambda name, value: rules.one_of(name, value, allowed)
 
 
 share: Rule = rules.fraction
 
 
-def refuse_if(wrong: object, message: str) -> None:
-    """Raise SettingError with this message where several parameters do not go together."""
-    if wrong:
+def refuse_if(condition: object, message: str) -> None:
+    """Raise SettingError with this message if parameters do not go together."""
+    if condition:
         raise SettingError(message)

@@ -38,7 +38,7 @@ class Lab(Command):
     """Lists without a name, reports as JSON if asked, and ends with 1 where a statement broke."""
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
-        """List, or run."""
+        """List the experiments, or run some."""
         if given["names"]:
             super().start({**given, "out": out}, out)
         elif given["as_json"]:
@@ -67,7 +67,7 @@ class Lab(Command):
 
 
 def _catalog_table() -> "Table":
-    """Every experiment with its statement, by chapter."""
+    """Return a table of all experiments with their statements, by chapter."""
     from rich.table import Table
     from rich.text import Text
 
@@ -82,7 +82,7 @@ def _catalog_table() -> "Table":
 
 
 def _catalog_json() -> str:
-    """Every experiment with its texts and parameters."""
+    """Return all experiments with their texts and parameters, as JSON."""
     from datassay.report import standard_json
     from datassay_lab.catalog import experiments
     from datassay_lab.experiment import kind_of

@@ -37,22 +37,22 @@ class Plot:
         finish(self.figure)
 
 
-def titled(draw: Callable[[R], tuple[Any, ...]]) -> Callable[[R], tuple[Plot, ...]]:
-    """A function NAME_plots that draws figures, and their titles and texts from course.toml."""
+def add_titles(draw: Callable[[R], tuple[Any, ...]]) -> Callable[[R], tuple[Plot, ...]]:
+    """Wrap a function NAME_plots that draws figures; add titles and texts from course.toml."""
 
     @wraps(draw)
     def plots(result: R) -> tuple[Plot, ...]:
         from datassay_lab.catalog import experiment
 
         texts = experiment(draw.__name__.removesuffix("_plots").replace("_", "-")).figures
-        drawn = zip(draw(result), texts, strict=True)
-        return tuple(Plot(title, f, text, bool(wide)) for f, (title, text, *wide) in drawn)
+        pairs = zip(draw(result), texts, strict=True)
+        return tuple(Plot(title, f, text, bool(wide)) for f, (title, text, *wide) in pairs)
 
     return plots
 
 
 def axes(x_title: str, y_title: str, *, log: str = "", height: int = 360) -> "Figure":
-    """Empty figure in the style of the pages; titles with units, log is "", "x", "y" or "xy"."""
+    """Return an empty figure in the pages' style; titles need units, log is "", "x", "y", "xy"."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -63,7 +63,7 @@ def axes(x_title: str, y_title: str, *, log: str = "", height: int = 360) -> "Fi
     return figure
 
 
-def measured(
+def add_data(
     figure: "Figure",
     x: Values,
     y: Values,
@@ -76,15 +76,15 @@ def measured(
     """Add measured lines, [m] against [m] or [r, m]: r lines of one entry in the legend."""
     # name: "" leaves it out of the legend. series: of the colour. mode: "lines", "markers" or both.
     # spread: [m], half the length of error bars.
-    colour = COLOURS[series % len(COLOURS)]
+    colour, points = COLOURS[series % len(COLOURS)], _shown_points(len(x))
     for repeat, values in enumerate(np.atleast_2d(np.asarray(y, float))):
-        label, kept = "" if repeat else name, _kept(len(x))
+        label, bars = "" if repeat else name, spread if spread is None else spread[points]
         figure.add_scatter(
             **_line(x, values, label),
             mode=mode,
             line={"color": colour, "width": 2.5},
             marker={"color": colour, "size": 7},
-            error_y={"array": None if spread is None else spread[kept], "thickness": 1, "width": 2},
+            error_y={"array": bars, "thickness": 1, "width": 2},
         )
 
 
@@ -117,7 +117,7 @@ def pictures(
     shared: bool = True,
     side: int = 170,
 ) -> "Figure":
-    """Small images [m, H, W] side by side, row 0 on top, a title above each."""
+    """Draw small images [m, H, W] side by side, row 0 on top, a title above each."""
     # signed: blue below 0, white at 0, orange above; otherwise white to black. shared: one scale
     # for all images; otherwise each has its own. side: height of one row in pixels.
     import plotly.graph_objects as go
@@ -130,9 +130,9 @@ def pictures(
         horizontal_spacing=0.02, vertical_spacing=0.16 / rows,
     )  # fmt: skip
     for index, image in enumerate(np.asarray(images, float)):
-        among = images if shared else image
-        high = float(np.abs(among).max()) or 1.0
-        low = -high if signed else float(np.min(among))
+        reference = images if shared else image
+        high = float(np.abs(reference).max()) or 1.0
+        low = -high if signed else float(np.min(reference))
         figure.add_trace(
             go.Heatmap(
                 z=image, zmin=low, zmax=high, showscale=False,
@@ -160,7 +160,7 @@ MORE_COLOURS = (*COLOURS, "#7a5230", "#2f4f4f")
 def latent_map(
     codes: Float[np.ndarray, "n 2"], labels: Int[np.ndarray, " n"], x_title: str, y_title: str
 ) -> "Figure":
-    """Codes of labelled samples: one colour per class, its name at its median."""
+    """Draw codes of labelled samples: one colour per class, its name at its median."""
     figure = axes(x_title, y_title, height=430)
     for label in np.unique(labels):
         x, y = codes[labels == label].T
@@ -177,15 +177,15 @@ def latent_map(
     return figure
 
 
-def _kept(n: int) -> np.ndarray:
+def _shown_points(n: int) -> np.ndarray:
     return np.unique(np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int))
 
 
 def _line(x: Values, y: Values, name: str) -> dict[str, Any]:
-    kept = _kept(len(x))
+    points = _shown_points(len(x))
     return {
-        "x": np.asarray(x, float)[kept],
-        "y": np.asarray(y, float)[kept],
+        "x": np.asarray(x, float)[points],
+        "y": np.asarray(y, float)[points],
         "name": name,
         "showlegend": bool(name),
         "hovertemplate": "%{x:.4g}: %{y:.4g}" + f"<extra>{name}</extra>",

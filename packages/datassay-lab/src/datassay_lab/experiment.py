@@ -45,37 +45,37 @@ class Experiment:
         signature = inspect.signature(self.run)
         return {n: p.default for n, p in signature.parameters.items() if n != "progress"}
 
-    def parsed(self, texts: Iterable[str]) -> dict[str, Any]:
-        """Values of NAME=VALUE texts, in the type of the default; else SettingError."""
+    def parse(self, texts: Iterable[str]) -> dict[str, Any]:
+        """Parse NAME=VALUE texts in the type of each default; raise SettingError if it fails."""
         # Several numbers are separated by commas.
-        known, values = self.defaults, {}
+        defaults, values = self.defaults, {}
         for text in texts:
             name, equals, value = text.partition("=")
-            if not equals or name not in known:
-                offered = ", ".join(f"{n}={_shown(v)}" for n, v in known.items())
+            if not equals or name not in defaults:
+                offered = ", ".join(f"{n}={_show(v)}" for n, v in defaults.items())
                 raise SettingError(
                     f"set must be NAME=VALUE with a parameter of {self.name} ({offered}); "
                     f"got {text!r}."
                 )
             try:
-                values[name] = _value(value, known[name])
+                values[name] = _parse_value(value, defaults[name])
             except ValueError as error:
                 raise SettingError(
-                    f"{name} must be {kind_of(known[name])}; got {value!r}."
+                    f"{name} must be {kind_of(defaults[name])}; got {value!r}."
                 ) from error
         return values
 
 
 def kind_of(default: Any) -> str:
-    """Type of a parameter in words: "a whole number", "numbers separated by commas"."""
+    """Return the type of a parameter in words: "a whole number", "numbers separated by commas"."""
     if isinstance(default, tuple):
         return f"{KINDS[type(default[0])].removeprefix('a ')}s separated by commas"
     return KINDS[type(default)]
 
 
-def _value(text: str, default: Any) -> Any:
+def _parse_value(text: str, default: Any) -> Any:
     if isinstance(default, tuple):
-        return tuple(_value(part, default[0]) for part in text.split(","))
+        return tuple(_parse_value(part, default[0]) for part in text.split(","))
     if not isinstance(default, bool):
         return type(default)(text)
     if text.lower() not in {"true", "false"}:
@@ -83,5 +83,5 @@ def _value(text: str, default: Any) -> Any:
     return text.lower() == "true"
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -13,7 +13,7 @@ from datassay.report import check_writable, heal
 from datassay_lab.catalog import experiment, experiments
 from datassay_lab.command import LabSettings
 from datassay_lab.experiment import Experiment
-from datassay_lab.record import FILES, Record, kept, run_experiment
+from datassay_lab.record import FILES, Record, load_record, run_experiment
 
 ALL = "all"
 
@@ -28,9 +28,9 @@ class LabFindings:
 
 def run(settings: LabSettings, progress: Progress = silent) -> LabFindings:
     """Run experiments; finished ones are kept in `settings.out` and reused."""
-    wanted = chosen(settings.names, settings.parameters, settings.seed)
-    how = {"fresh": settings.fresh, "overwrite": settings.overwrite}
-    records = tuple(run_lab(wanted, settings.out, **how, progress=progress))
+    selection = chosen(settings.names, settings.parameters, settings.seed)
+    options = {"fresh": settings.fresh, "overwrite": settings.overwrite}
+    records = tuple(run_lab(selection, settings.out, **options, progress=progress))
     facts = {
         "Experiments": f"{len(records):,}",
         "Seconds": f"{sum(r.seconds for r in records):.0f}",
@@ -59,14 +59,14 @@ def chosen(
         DataError: the seed is invalid.
     """
     check_seed(seed)
-    everything = ALL in names
-    if settings and (everything or len(names) > 1):
+    has_all = ALL in names
+    if settings and (has_all or len(names) > 1):
         raise SettingError(
             "set changes one experiment's parameters; name that one alone, or leave out --set."
         )
-    wanted = [experiment(name).name for name in names if name != ALL]
-    given = [e for _, e in experiments() if everything or e.name in wanted]
-    return [(e, {"seed": seed, **e.parsed(settings)}) for e in given]
+    given_names = [experiment(name).name for name in names if name != ALL]
+    selected = [e for _, e in experiments() if has_all or e.name in given_names]
+    return [(e, {"seed": seed, **e.parse(settings)}) for e in selected]
 
 
 def run_lab(
@@ -98,7 +98,7 @@ def run_lab(
         if len(asked) > 1:
             progress("experiments", index, len(asked))
         heal(out / e.name)
-        record = None if fresh else kept(e, parameters, out)
+        record = None if fresh else load_record(e, parameters, out)
         if record is None:
             # A record's files are checked before the experiment, not after it.
             check_writable(out / e.name, FILES, overwrite=overwrite)

@@ -28,17 +28,17 @@ METHOD = (
 
 
 def page(findings: LabFindings) -> Page:
-    """Everything that the experiments show."""
-    records, alone = findings.records, len(findings.records) == 1
-    held, ran = sum(r.holds for r in records), sum(r.agreement is not None for r in records)
+    """Build the page of everything that the experiments show."""
+    records, is_single = findings.records, len(findings.records) == 1
+    n_ok, n_run = sum(r.holds for r in records), sum(r.agreement is not None for r in records)
     overview = Partial("overview.html", {"columns": COLUMNS, "rows": _rows(records)})
     measures = (f"Measured: {r.agreement.what}." for r in records if r.agreement)
     return Page(
         brand="datassay lab · why networks learn what they learn",
-        title=records[0].name if alone else "The lab",
+        title=records[0].name if is_single else "The lab",
         lead=f"One statement of the course: {_verdict(records[0])} in this run"
-        if alone
-        else f"{count(len(records), 'experiment')}: {held} of {ran} statements hold in this run",
+        if is_single
+        else f"{count(len(records), 'experiment')}: {n_ok} of {n_run} statements hold in this run",
         facts=findings.facts,
         warnings=tuple(f"{r.name}: {r.problem}" for r in records if r.problem),
         sections=(
@@ -47,24 +47,24 @@ def page(findings: LabFindings) -> Page:
         ),
         method=METHOD,
         files=FILES | KEPT,
-        answer=tuple(measures) if alone else (),
+        answer=tuple(measures) if is_single else (),
     )
 
 
 def files(findings: LabFindings, page: Page) -> dict[str, str]:
-    """The files written with the page; every experiment keeps its own in a folder of its name."""
+    """Return the files written with the page; each experiment's own are in a folder of its name."""
     experiments = [summary(record) for record in findings.records]
     return {"summary.json": standard_json({**page.head, "experiments": experiments})}
 
 
 def terminal_rows(records: Sequence[Record]) -> tuple[tuple[str, ...], list[Row]]:
-    """The overview without the measures, which are too long for a terminal's columns."""
+    """Return the overview without the measures, which are too long for a terminal."""
     rows = [Row(row.name, row.cells[1:]) for row in _rows(records)]
     return (COLUMNS[0], *COLUMNS[2:]), rows
 
 
 def _rows(records: Sequence[Record]) -> list[Row]:
-    """What the experiments found, one line each, for COLUMNS."""
+    """Return what the experiments found, one line each, for COLUMNS."""
     rows = []
     for r in records:
         cells = ("", "", "", "not run", "")
@@ -91,8 +91,8 @@ def _chapters(records: Sequence[Record]) -> list[Section]:
 def _article(experiment: Experiment, record: Record) -> Partial:
     a, agreement = record.agreement, ""
     if a is not None:
-        what = f"{a.what[:1].upper()}{a.what[1:]}"
-        agreement = f"{what}: {number(a.value)}, {a.kind} {number(a.limit)}"
+        measure = f"{a.what[:1].upper()}{a.what[1:]}"
+        agreement = f"{measure}: {number(a.value)}, {a.kind} {number(a.limit)}"
     context = {
         "experiment": experiment,
         "record": record,

@@ -85,42 +85,42 @@ def run_experiment(
             for p in experiment.plots(result)
         ),
     )
-    drawn = [{**p._asdict(), "figure": json.loads(p.figure)} for p in record.plots]
-    written = json.loads(standard_json(summary(record)))
+    figures = [{**p._asdict(), "figure": json.loads(p.figure)} for p in record.plots]
+    content = json.loads(standard_json(summary(record)))
     parts = (
         lambda to: np.savez(to, **arrays),
-        json.dumps(drawn, allow_nan=False),
-        standard_json(written | {SEAL: _seal(written, drawn)}),
+        json.dumps(figures, allow_nan=False),
+        standard_json(content | {SEAL: _seal(content, figures)}),
     )
     write_pages(dict(zip(FILES, parts, strict=True)), out / experiment.name, overwrite=overwrite)
     return record
 
 
-def kept(experiment: Experiment, parameters: Mapping[str, Any], out: Path) -> Record | None:
-    """Record of an earlier run."""
+def load_record(experiment: Experiment, parameters: Mapping[str, Any], out: Path) -> Record | None:
+    """Return the record of an earlier run; None if there is none that is whole and current."""
     # parameters: those that differ from the defaults.
     try:
-        written = json.loads((out / experiment.name / "summary.json").read_text("utf-8"))
-        drawn = json.loads((out / experiment.name / "figures.json").read_text("utf-8"))
-        seal, a = written.pop(SEAL), written["agreement"]
-        if written["digest"] != digest(experiment, parameters) or seal != _seal(written, drawn):
+        stored = json.loads((out / experiment.name / "summary.json").read_text("utf-8"))
+        figures = json.loads((out / experiment.name / "figures.json").read_text("utf-8"))
+        seal, a = stored.pop(SEAL), stored["agreement"]
+        if stored["digest"] != digest(experiment, parameters) or seal != _seal(stored, figures):
             return None
         return Record(
             name=experiment.name,
-            parameters=written["parameters"],
+            parameters=stored["parameters"],
             # JSON has no NaN.
             agreement=Agreement(**a | {"value": math.nan if a["value"] is None else a["value"]}),
-            seconds=written["seconds"],
-            digest=written["digest"],
-            values=written["result"],
-            plots=tuple(KeptPlot(**d | {"figure": json.dumps(d["figure"])}) for d in drawn),
+            seconds=stored["seconds"],
+            digest=stored["digest"],
+            values=stored["result"],
+            plots=tuple(KeptPlot(**d | {"figure": json.dumps(d["figure"])}) for d in figures),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None  # missing or unreadable: run again
 
 
 def summary(record: Record) -> dict[str, Any]:
-    """Content of summary.json: names and plain values, including `holds` and `agreement`."""
+    """Return the content of summary.json: names and plain values, with `holds` and `agreement`."""
     return {
         "name": record.name,
         "holds": record.holds,
@@ -135,12 +135,12 @@ def summary(record: Record) -> dict[str, Any]:
 
 
 def digest(experiment: Experiment, parameters: Mapping[str, Any]) -> str:
-    """Hash of everything that a kept result depends on."""
+    """Return a hash of everything that a kept result depends on."""
     # parameters: those that differ from the defaults.
     source = _sources(Path(inspect.getfile(inspect.unwrap(experiment.run))).parent)
-    used = sorted({**experiment.defaults, **parameters}.items())
+    all_parameters = sorted({**experiment.defaults, **parameters}.items())
     versions = [version(name) for name in ("datassay", "numpy", "scipy", "torch")]
-    return hashlib.sha256(source + repr((used, versions)).encode()).hexdigest()
+    return hashlib.sha256(source + repr((all_parameters, versions)).encode()).hexdigest()
 
 
 @cache
@@ -148,6 +148,6 @@ def _sources(folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in sorted(folder.glob("*.py")))
 
 
-def _seal(written: dict[str, Any], drawn: list[dict[str, Any]]) -> str:
-    """Digest of both files' values, so that a changed byte is never shown as a result."""
-    return hashlib.sha256(json.dumps([written, drawn], sort_keys=True).encode()).hexdigest()
+def _seal(content: dict[str, Any], figures: list[dict[str, Any]]) -> str:
+    """Return a digest of both files' values, so that a changed byte is never shown as a result."""
+    return hashlib.sha256(json.dumps([content, figures], sort_keys=True).encode()).hexdigest()

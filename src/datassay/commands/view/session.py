@@ -150,7 +150,7 @@ class Session:
             probability=np.where(is_open & rest.learns, chance, reviewed.probability),
             worth_a_look=suspect,
         )
-        self._showcase = self._showcase.beside(now)
+        self._showcase = self._showcase.with_suggestions(now)
         listed = listing(now, np.arange(len(chance)))
         order = [*rest.order.tolist(), *decided]
         columns = {name: listed[name] for name in ("wrong", "suggested", "suspect")}

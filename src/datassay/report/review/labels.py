@@ -45,8 +45,8 @@ class Reviewed:
         is_log = bool(self.inputs.get("log_target"))  # nobody types logarithms
         return "number" if self.samples.y.ndim == 1 and not is_log else ""
 
-    def alike(self, positions: Int[np.ndarray, " m"]) -> Alike | None:
-        """The samples most like some; None where that is not known."""
+    def most_alike(self, positions: Int[np.ndarray, " m"]) -> Alike | None:
+        """Return the samples most like those at `positions`; None where that is not known."""
         if self.coordinates is None:
             return None
         if not self.samples.is_classification:
@@ -62,38 +62,38 @@ class Reviewed:
 def near_duplicates_of(
     ids: np.ndarray, group: Int[np.ndarray, " n"], pairs: Iterable[tuple[str, str]]
 ) -> dict[int, tuple[int, ...]]:
-    """Which samples are equal or nearly equal to which."""
-    position = {str(one): i for i, one in enumerate(ids.tolist())}
-    results: dict[int, list[int]] = {}
+    """Map each sample's position to the positions of its equal or near-equal samples."""
+    position = {str(sample_id): i for i, sample_id in enumerate(ids.tolist())}
+    neighbours_of: dict[int, list[int]] = {}
     order = np.argsort(group, kind="stable")
-    equal = order[np.searchsorted(group[order], 0) :]
-    for members in np.split(equal, np.flatnonzero(np.diff(group[equal])) + 1):
+    grouped = order[np.searchsorted(group[order], 0) :]
+    for members in np.split(grouped, np.flatnonzero(np.diff(group[grouped])) + 1):
         for i in members.tolist():
-            results[i] = [int(j) for j in members[: MOST_NEAR_DUPLICATES + 1] if j != i]
-    for first, second in pairs:
-        if (i := position.get(first)) is not None and (j := position.get(second)) is not None:
-            results.setdefault(i, []).append(j)
-            results.setdefault(j, []).append(i)
+            neighbours_of[i] = [int(j) for j in members[: MOST_NEAR_DUPLICATES + 1] if j != i]
+    for id1, id2 in pairs:
+        if (i := position.get(id1)) is not None and (j := position.get(id2)) is not None:
+            neighbours_of.setdefault(i, []).append(j)
+            neighbours_of.setdefault(j, []).append(i)
     return {
-        i: tuple(dict.fromkeys(others))[:MOST_NEAR_DUPLICATES]
-        for i, others in results.items()
-        if others
+        i: tuple(dict.fromkeys(neighbours))[:MOST_NEAR_DUPLICATES]
+        for i, neighbours in neighbours_of.items()
+        if neighbours
     }
 
 
 def listing(reviewed: Reviewed, rows: Int[np.ndarray, " m"]) -> dict[str, Any]:
-    """What every sample of a review says before it is drawn; plain values, one entry per row."""
-    samples, wrong = reviewed.samples, reviewed.probability[rows]
+    """Return what each sample of a review says before it is drawn, one entry per row."""
+    samples, chance = reviewed.samples, reviewed.probability[rows]
     rank = np.empty(len(samples), np.int64)
     rank[reviewed.order] = np.arange(len(samples))
     key = hashlib.sha256(reviewed.digest.encode())
     key.update(str(samples.ids.tolist()).encode())
     key.update(np.ascontiguousarray(samples.y).tobytes())
     columns: dict[str, Any] = {
-        "id": [str(one) for one in samples.ids[rows].tolist()],
+        "id": [str(sample_id) for sample_id in samples.ids[rows].tolist()],
         "given": label_values(reviewed, samples.y[rows], 12),
         "suggested": label_values(reviewed, reviewed.suggested[rows], 6),
-        "wrong": [None if p != p else p for p in np.round(wrong, 4).tolist()],  # nan: not judged
+        "wrong": [None if p != p else p for p in np.round(chance, 4).tolist()],  # nan: not judged
         "suspect": reviewed.worth_a_look[rows].astype(int).tolist(),
         "order": np.argsort(rank[rows], kind="stable").tolist(),
         "source": None,
@@ -116,12 +116,12 @@ def listing(reviewed: Reviewed, rows: Int[np.ndarray, " m"]) -> dict[str, Any]:
 
 
 def label_values(reviewed: Reviewed, values: np.ndarray, digits: int) -> list[Any]:
-    """Labels as a page has them: class indices, or texts."""
+    """Return labels as a page has them: class indices, or texts."""
     samples = reviewed.samples
     if samples.is_classification:
         return values.tolist()
     if values.ndim == 1:
         return [label_word((), float(f"{v:.{digits}g}")) for v in values.tolist()]
     if samples.has_several_labels:
-        return [labels_given(each, samples.target_names) for each in values]
-    return [label_text((), each) for each in values]
+        return [labels_given(row, samples.target_names) for row in values]
+    return [label_text((), row) for row in values]

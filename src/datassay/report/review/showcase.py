@@ -36,14 +36,14 @@ class Showcase:
     def _draw(self) -> Draw:
         return drawer(self._reviewed.samples)
 
-    def beside(self, reviewed: Reviewed) -> Showcase:
-        """The same samples where other labels are suggested; nothing is computed again."""
-        other = copy(self)
-        other._reviewed = reviewed
-        return other
+    def with_suggestions(self, reviewed: Reviewed) -> Showcase:
+        """Return a showcase that suggests other labels for the same samples."""
+        showcase = copy(self)
+        showcase._reviewed = reviewed
+        return showcase
 
     def pictures(self, positions: Int[np.ndarray, " m"], side: int) -> list[dict[str, Any]]:
-        """Each sample drawn."""
+        """Draw each sample as a dict with its text, values or image."""
         samples = self._reviewed.samples
         if (texts := shown_texts(samples)) is not None:
             return [{"text": str(texts[int(i)])[:LONGEST_TEXT]} for i in positions]
@@ -59,62 +59,60 @@ class Showcase:
     def details(
         self, positions: Int[np.ndarray, " m"], large: int, small: int
     ) -> list[dict[str, Any]]:
-        """Each sample large, and beside it those that are like it."""
-        near = self._reviewed.alike(positions)
-        groups = [self._groups(near, row, int(i)) for row, i in enumerate(positions)]
-        further = sorted({j for of in groups for _, who, _ in of for j in who})
-        drawn = dict(zip(further, self.pictures(np.array(further, int), small), strict=True))
+        """Draw each sample large, with small drawings of the samples that are like it."""
+        neighbours = self._reviewed.most_alike(positions)
+        groups = [self._groups(neighbours, row, int(i)) for row, i in enumerate(positions)]
+        members = sorted({j for lists in groups for _, indices, _ in lists for j in indices})
+        pictures = dict(zip(members, self.pictures(np.array(members, int), small), strict=True))
 
-        def group(heading: str, who: list[int], apart: list[float | None]) -> dict[str, Any]:
-            pairs = zip(who, apart, strict=True)
-            return {"heading": heading, "samples": [self._small(*one, drawn) for one in pairs]}
+        def group(heading: str, idx: list[int], distances: list[float | None]) -> dict[str, Any]:
+            pairs = zip(idx, distances, strict=True)
+            return {"heading": heading, "samples": [self._card(*pair, pictures) for pair in pairs]}
 
         return [
-            {"drawing": picture, "groups": [group(*one) for one in of]}
-            for picture, of in zip(self.pictures(positions, large), groups, strict=True)
+            {"drawing": picture, "groups": [group(*triple) for triple in triples]}
+            for picture, triples in zip(self.pictures(positions, large), groups, strict=True)
         ]
 
     def _groups(
-        self, near: Alike | None, row: int, i: int
+        self, neighbours: Alike | None, row: int, i: int
     ) -> list[tuple[str, list[int], list[float | None]]]:
-        """(heading, positions, distances): of one sample."""
+        """Return (heading, positions, distances) of the groups like one sample."""
         reviewed = self._reviewed
-        names, results = reviewed.samples.class_names, []
+        names, groups = reviewed.samples.class_names, []
         if near_duplicates := reviewed.near_duplicates.get(i):
-            results.append((
-                "Equal or nearly equal",
-                list(near_duplicates),
-                [None] * len(near_duplicates),
-            ))
-        if near is None:
-            return results
-        other = names and reviewed.suggested[i] != reviewed.samples.y[i]
-        for side, nearest in enumerate(near.nearest[row]):
-            who = [j for j in nearest.tolist() if j >= 0]
-            apart: list[float | None] = near.distance[row, side, : len(who)].tolist()
+            distances: list[float | None] = [None] * len(near_duplicates)
+            groups.append(("Equal or nearly equal", list(near_duplicates), distances))
+        if neighbours is None:
+            return groups
+        is_relabel = names and reviewed.suggested[i] != reviewed.samples.y[i]
+        for side, nearest in enumerate(neighbours.nearest[row]):
+            members = [j for j in nearest.tolist() if j >= 0]
+            distances = neighbours.distance[row, side, : len(members)].tolist()
             heading = "Most alike"
-            if len(near.nearest[row]) == len(SIDES):
+            if len(neighbours.nearest[row]) == len(SIDES):
                 label = reviewed.samples.y[i] if side == 0 else reviewed.suggested[i]
-                heading += f", labelled {names[int(label)]}" if side == 0 or other else ", others"
-            results.append((heading, who, apart))
-        return results
+                has_label = side == 0 or is_relabel
+                heading += f", labelled {names[int(label)]}" if has_label else ", others"
+            groups.append((heading, members, distances))
+        return groups
 
-    def _small(self, j: int, apart: float | None, drawn: Mapping[int, Any]) -> dict[str, Any]:
+    def _card(self, j: int, distance: float | None, pictures: Mapping[int, Any]) -> dict[str, Any]:
         reviewed, samples = self._reviewed, self._reviewed.samples
         (label,) = label_values(reviewed, samples.y[[j]], 6)
         return {
             "id": str(samples.ids[j]),
             "label": samples.class_names[label] if samples.class_names else str(label),
             "suspect": bool(reviewed.worth_a_look[j]),
-            "distance": None if apart is None else float(f"{apart:.3g}"),
-            "drawing": drawn[j],
+            "distance": None if distance is None else float(f"{distance:.3g}"),
+            "drawing": pictures[j],
         }
 
 
-def review_block(reviewed: Reviewed, chosen: Int[np.ndarray, " m"]) -> Partial:
-    """The review as a block of a page, which works without a server."""
-    rows, n = chosen[:MOST_IN_PAGE], len(chosen)
+def review_block(reviewed: Reviewed, positions: Int[np.ndarray, " m"]) -> Partial:
+    """Return the review as a block of a page, which works without a server."""
+    rows, n = positions[:MOST_IN_PAGE], len(positions)
     data = listing(reviewed, rows) | {"details": Showcase(reviewed).details(rows, LARGE, SMALL)}
-    which = count(n, "sample") if n == len(rows) else f"the {len(rows)} most suspect of {n:,}"
-    context = {"data": markup(script_json(data)), "which": which, "n": n}
+    scope = count(n, "sample") if n == len(rows) else f"the {len(rows)} most suspect of {n:,}"
+    context = {"data": markup(script_json(data)), "which": scope, "n": n}
     return Partial("review.html", context, script=SCRIPTS)

@@ -13,7 +13,7 @@ from torch import nn
 
 from datassay.collect.gradients.blocks import Block
 from datassay.data.arguments import checks_arguments
-from datassay.plan import EIGEN_WORK, BlockPlan, seconds_of, timed
+from datassay.plan import EIGEN_WORK, BlockPlan, seconds_of, time_call
 from datassay.progress import silent
 from datassay.results import result
 from datassay.score.index.build import MOST_OPERATIONS, N_QUERIES, N_SAMPLES, check_settings
@@ -174,11 +174,11 @@ class _Pilot:
         self.real, self.follows = real, damping == "auto"
         small = {b.name for b in blocks if exact(b)}
         net, size = self._draw_samples(network, small, seed)
-        self.sums, sums = timed(lambda: first_sums(blocks, net.roots(seed, ""), small), size)
+        self.sums, sums = time_call(lambda: first_sums(blocks, net.roots(seed, ""), small), size)
         self.sum_bytes = float(sum(s.numel() * 8 for s in sums.values()))
         if real:
             bases = kronecker_bases(blocks, sums, dtype)
-            self.squares, squares = timed(lambda: square_sums(bases, net.roots(seed, "")), size)
+            self.squares, squares = time_call(lambda: square_sums(bases, net.roots(seed, "")), size)
             sums |= squares
             to_learn = left_to_learn(net, damping)
             self.bases = fit_bases(
@@ -187,10 +187,10 @@ class _Pilot:
         else:
             self.bases = {b.name: _stand_in(b, exact(b), dtype) for b in blocks}
             factored = {n: b for n, b in self.bases.items() if n not in small}
-            self.squares, _ = timed(lambda: square_sums(factored, net.roots(seed, "")), size)
+            self.squares, _ = time_call(lambda: square_sums(factored, net.roots(seed, "")), size)
         self.squares *= len(small) < len(blocks)  # a pass that is not made otherwise
         encoder = GradientEncoding(self.bases, {n: torch.arange(0) for n in self.bases}, 1.0)
-        self.rows, _ = timed(lambda: list(encoder.rows_of(net)), size)
+        self.rows, _ = time_call(lambda: list(encoder.rows_of(net)), size)
 
     def _draw_samples(
         self, network: TrainedNetwork, small: set[str], seed: int
@@ -208,7 +208,7 @@ class _Pilot:
         roots = next(draw(size).roots(seed, ""))  # so that nothing is timed that happens once
         self.held = held_bytes(roots)
         self.vectors = len(list(draw(1).roots(seed, "")))
-        per_sample, _ = timed(
+        per_sample, _ = time_call(
             lambda: first_sums(network.per_sample.blocks, draw(size).roots(seed, ""), small), size
         )
         size = min(network.n, N_TIMED, max(size, int(LONGEST_TIMED / per_sample)))

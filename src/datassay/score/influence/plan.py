@@ -18,7 +18,7 @@ from datassay.collect.layers import Factors, Use, tensors_of
 from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError
 from datassay.machine import available_memory
-from datassay.plan import EIGEN_WORK, BlockPlan, added, seconds_of, timed
+from datassay.plan import EIGEN_WORK, BlockPlan, add_work, seconds_of, time_call
 from datassay.progress import silent
 from datassay.results import column, result
 from datassay.score.effects import LARGEST_MATRIX
@@ -126,9 +126,9 @@ class _Pilot:
 
     @classmethod
     def measure(cls, network: TrainedNetwork, size: int, seed: int) -> _Pilot:
-        roots, uses = timed(lambda: list(network.roots(seed, "")), size)
-        losses, _ = timed(lambda: sum(1 for _ in network.loss_gradients()), size)
-        of_both, _ = timed(lambda: sum(1 for _ in network.both_gradients()), size)
+        roots, uses = time_call(lambda: list(network.roots(seed, "")), size)
+        losses, _ = time_call(lambda: sum(1 for _ in network.loss_gradients()), size)
+        of_both, _ = time_call(lambda: sum(1 for _ in network.both_gradients()), size)
         batch_bytes = sum(map(held_bytes, uses))
         return cls(roots, losses, max(0.0, of_both - losses), len(uses), uses[0], batch_bytes)
 
@@ -160,7 +160,7 @@ def _assemble(
         _work(b, pilot, exact(b), gradients, m * n) if b.name in pilot.uses else {} for b in blocks
     ]
     passing = counts[0] * pilot.roots + counts[1] * pilot.losses + n_own * pilot.own_losses
-    model_seconds = passing + seconds_of(added(*work) | {"values": EFFECT_VALUES * n * m})
+    model_seconds = passing + seconds_of(add_work(*work) | {"values": EFFECT_VALUES * n * m})
     return InfluencePlan(
         **blocks_of(network, exact),
         bytes=np.array([float(curvature_bytes([b], exact)) for b in blocks]),

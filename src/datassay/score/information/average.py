@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
 from datassay.machine import available_memory
-from datassay.plan import PlanStep, added
+from datassay.plan import PlanStep, add_work
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, column, result, sample_ids
 from datassay.rules import require
@@ -175,7 +175,7 @@ def _steps(sizes: Sizes) -> list[PlanStep]:
     for size in (max(2, round(share * n)) for share in FRACTIONS):
         form = replace(sizes.form, n_rows=size * sizes.rows)
         steps += removal_steps(replace(sizes, form=form, train=size, options=options))
-    work = added(*(step.work for step in steps), times=draws)
+    work = add_work(*(step.work for step in steps), times=draws)
     size_bytes = sizes.form.result_bytes + max(step.bytes for step in steps)
     detail = f"{draws} subsets of each of {len(FRACTIONS)} sizes"
     return [PlanStep("random subsets", detail, size_bytes, work)]

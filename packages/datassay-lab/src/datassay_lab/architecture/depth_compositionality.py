@@ -11,8 +11,8 @@ from torch import nn
 from datassay.models import mlp, seeded
 from datassay.progress import Progress, part_of, silent
 from datassay.train import Recipe, train_networks
-from datassay_lab.checks import Agreement, checked, refuse_if, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
+from datassay_lab.checks import Agreement, check_args, refuse_if, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
 from datassay_lab.wide_network import regression
 
 GRID = 512  # points of [0, 1]: 8 a piece at most depth
@@ -42,12 +42,12 @@ class DepthCompositionality:
     def agreement(self) -> Agreement:
         """How often the units of a shallow network double with each layer of the deep one."""
         doublings = np.polyfit(self.depths[1:], np.log2(self.shallow_units[1:]), 1)[0]
-        exact = self.deep_error < 1e-9
-        what = "doublings of a shallow network's units per layer of the deep one"
-        return Agreement(what, float(doublings) if exact else float("nan"), 0.9, "at least")
+        is_exact = self.deep_error < 1e-9
+        measure = "doublings of a shallow network's units per layer of the deep one"
+        return Agreement(measure, float(doublings) if is_exact else float("nan"), 0.9, "at least")
 
 
-@checked
+@check_args
 def depth_compositionality(
     *,
     max_depth: Annotated[int, whole(3)] = MOST_DEPTH,
@@ -85,39 +85,39 @@ def depth_compositionality(
     refuse_if(not 0 < slope <= 2, f"slope must be a number in (0, 2]; got {slope!r}.")
     x = (np.arange(GRID) + 0.5) / GRID
     depths = range(1, max_depth + 1)
-    composed = [x]
+    compositions = [x]
     for _ in depths:
-        composed.append(slope * np.minimum(composed[-1], 1 - composed[-1]))
-    targets = np.array(composed[1:])
-    built = np.array([_outputs(_deep(slope, k), x) for k in depths])
+        compositions.append(slope * np.minimum(compositions[-1], 1 - compositions[-1]))
+    targets = np.array(compositions[1:])
+    outputs = np.array([_outputs(_deep(slope, k), x) for k in depths])
     # Runs of equal slope over the grid's cells, whose ends are multiples of 1/512.
     ends = np.arange(GRID + 1) / GRID
     slopes = np.diff([_outputs(_deep(slope, k), ends) for k in depths]) * GRID
     pieces = 1.0 + (np.abs(np.diff(slopes)) > 1e-6).sum(axis=1)
-    fewest = [_fewest_pieces(x, y, 2**MOST_DEPTH) for y in targets]
+    n_pieces = [_fewest_pieces(x, y, 2**MOST_DEPTH) for y in targets]
     count = min(max_depth, TRAINED_DEPTH)
     errors = np.empty((2, count))
     # (width, depth) of the deep network and of the shallow one with as many parameters: 3 a unit,
     # and the output's bias.
     kinds = ((DEEP, DEEP_LAYERS), ((_size(DEEP, DEEP_LAYERS) - 1) // 3, 1))
     for cell in np.ndindex(errors.shape):
-        done = (cell[0] * count + cell[1]) * steps
-        part = part_of(progress, "train networks", done, errors.size * steps)
+        n_done = (cell[0] * count + cell[1]) * steps
+        report = part_of(progress, "train networks", n_done, errors.size * steps)
         y = targets[cell[1]]
-        errors[cell] = _trained_error(x, y, kinds[cell[0]], (starts, steps, seed), part)
+        errors[cell] = _training_error(x, y, kinds[cell[0]], (starts, steps, seed), report)
     return DepthCompositionality(
-        np.array(depths, float), pieces, float(np.abs(built - targets).max()),
-        2.0 * np.array(depths), np.maximum(np.array(fewest) - 1.0, 1), errors,
+        np.array(depths, float), pieces, float(np.abs(outputs - targets).max()),
+        2.0 * np.array(depths), np.maximum(np.array(n_pieces) - 1.0, 1), errors,
         tuple(_size(*kind) for kind in kinds),
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def depth_compositionality_plots(result: DepthCompositionality) -> Figures:
-    """Units needed against depth, and what training reached."""
+    """Draw the units needed against depth, and what training reached."""
     units = axes("compositions k", "hidden units", log="y")
-    measured(units, result.depths, result.deep_units, "deep, exact", series=0)
-    measured(
+    add_data(units, result.depths, result.deep_units, "deep, exact", series=0)
+    add_data(
         units, result.depths, result.shallow_units, "shallow, at least, for an error of 10 %",
         series=1, mode="markers",
     )  # fmt: skip
@@ -128,18 +128,20 @@ def depth_compositionality_plots(result: DepthCompositionality) -> Figures:
     names = (f"{DEEP_LAYERS} layers of {DEEP}", "one wide layer")
     for index, name in enumerate(names):
         label = f"{name}, {result.n_parameters[index]} parameters"
-        measured(error, depths, result.errors[index], label, series=index)
+        add_data(error, depths, result.errors[index], label, series=index)
     theory(error, depths, np.zeros(len(depths)), "deep network as built")
     error.update_xaxes(dtick=1)
     return units, error
 
 
 def _deep(slope: float, k: int) -> nn.Module:
-    """Two units in each of k layers, where each layer reads the tent off the one before."""
+    """Build two units in each of k layers; each layer reads the tent off the one before."""
     tent, half = [slope, -2 * slope], [0.0, -0.5]
     layers: list[nn.Module] = []
     for index in range(k + 1):
-        rows = [[1.0], [1.0]] if index == 0 else [tent, tent] if index < k else [tent]
+        rows = [tent, tent] if index < k else [tent]
+        if index == 0:
+            rows = [[1.0], [1.0]]
         dense = nn.utils.skip_init(nn.Linear, len(rows[0]), len(rows), dtype=torch.float64)
         with torch.no_grad():
             dense.get_parameter("weight").copy_(torch.tensor(rows))
@@ -153,49 +155,49 @@ def _outputs(model: nn.Module, x: np.ndarray) -> Float[np.ndarray, " n"]:
         return model(torch.from_numpy(x)[:, None])[:, 0].numpy()
 
 
-def _fewest_pieces(x: np.ndarray, y: np.ndarray, most: int) -> int:
-    """Fewest straight pieces, joined or not, whose best fit is close; dynamic programming."""
+def _fewest_pieces(x: np.ndarray, y: np.ndarray, maximum: int) -> int:
+    """Return the fewest straight pieces, joined or not, that fit closely (dynamic programming)."""
     cost = _line_costs(x, y)
     allowed = CLOSE**2 * ((y - y.mean()) ** 2).sum()
-    best = cost[0].copy()  # [end], by one piece
-    for pieces in range(1, most + 1):
-        if best[-1] <= allowed:
+    least_cost = cost[0].copy()  # [end], by one piece
+    for pieces in range(1, maximum + 1):
+        if least_cost[-1] <= allowed:
             return pieces
         # [start, end]: what came before `start`, and one more piece from there to `end`
-        best = np.minimum(best, (best[:-1, None] + cost[1:]).min(axis=0))
-    return most
+        least_cost = np.minimum(least_cost, (least_cost[:-1, None] + cost[1:]).min(axis=0))
+    return maximum
 
 
 def _line_costs(x: np.ndarray, y: np.ndarray) -> Float[np.ndarray, "start end"]:
-    """Squared error of the best line through the points start … end; infinite where end < start."""
+    """Return the squared error of the best line through points start … end; inf if end < start."""
     terms = np.array([np.ones_like(x), x, y, x * x, x * y, y * y])
     sums = np.concatenate([np.zeros((6, 1)), terms.cumsum(axis=1)], axis=1)
     n, sx, sy, sxx, sxy, syy = sums[:, None, 1:] - sums[:, :-1, None]
     n = np.maximum(n, 1)
     vx, vy, cxy = sxx - sx**2 / n, syy - sy**2 / n, sxy - sx * sy / n
     cost = vy - np.where(vx > 1e-12, cxy**2 / np.maximum(vx, 1e-12), 0)
-    later = np.tri(len(x), dtype=bool).T
-    return np.where(later, cost.clip(0), np.inf)
+    is_later = np.tri(len(x), dtype=bool).T
+    return np.where(is_later, cost.clip(0), np.inf)
 
 
 def _size(width: int, depth: int) -> int:
-    """Parameters of `mlp` with one input and one output."""
+    """Count the parameters of `mlp` with one input and one output."""
     return 2 * width + (depth - 1) * (width + 1) * width + width + 1
 
 
-def _trained_error(
+def _training_error(
     x: np.ndarray,
     y: np.ndarray,
     kind: tuple[int, int],
-    how: tuple[int, int, int],
+    training: tuple[int, int, int],
     progress: Progress,
 ) -> float:
-    starts, steps, seed = how
+    starts, steps, seed = training
     with seeded(seed):
         models = [mlp((1,), 1, *kind) for _ in range(starts)]
     inputs = 2 * x[:, None] - 1
     recipe = Recipe("adam", 5e-3, steps, None, "mse")
-    all_of_them = torch.arange(len(x)).expand(starts, -1)
-    networks = train_networks(models, regression(inputs, y), all_of_them, recipe, progress=progress)
+    all_rows = torch.arange(len(x)).expand(starts, -1)
+    networks = train_networks(models, regression(inputs, y), all_rows, recipe, progress=progress)
     outputs = networks.outputs(torch.from_numpy(inputs).float())[:, :, 0].double().numpy()
     return float(np.sqrt(((outputs - y) ** 2).mean(axis=1)).min() / y.std())

@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.progress import Progress, part_of, silent
-from datassay_lab.checks import Agreement, checked, positive, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
+from datassay_lab.checks import Agreement, check_args, positive, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
 from datassay_lab.fits import spread_counts
 
 MARKS = 40  # updates at which the predictors are kept, at most
@@ -43,7 +43,7 @@ class LinearConvolution:
         return Agreement("larger excess over the least norm at margin 1", excess, 0.04)
 
 
-@checked
+@check_args
 def linear_convolution(
     *,
     n_samples: Annotated[int, whole(2)] = 10,
@@ -101,7 +101,7 @@ def linear_convolution(
 
 
 def max_margin(signed: Float[np.ndarray, "n D"], *, fourier: bool) -> Float[np.ndarray, " D"]:
-    """The predictor of least norm that has margin 1 on every sample."""
+    """Return the predictor of least norm that has margin 1 on every sample."""
     # fourier: take Σ_k |β̂_k| as the norm, otherwise ‖β‖₂.
     import cvxpy
 
@@ -113,9 +113,9 @@ def max_margin(signed: Float[np.ndarray, "n D"], *, fourier: bool) -> Float[np.n
     return np.asarray(beta.value, float)
 
 
-@titled
+@add_titles
 def linear_convolution_plots(result: LinearConvolution) -> Figures:
-    """Fourier coefficients of the two predictors, and how the directions converge."""
+    """Draw the Fourier coefficients of both predictors, and how directions converge."""
     spectrum = axes("frequency k, cycles per input", "|β̂<sub>k</sub>| at margin 1")
     networks = (
         ("fully connected", result.dense, result.dense_theory, "least ‖β‖<sub>2</sub>"),
@@ -128,7 +128,7 @@ def linear_convolution_plots(result: LinearConvolution) -> Figures:
     )
     for index, (name, weights, expected, rule) in enumerate(networks):
         k = np.arange(len(weights) // 2 + 1)
-        measured(spectrum, k, np.abs(np.fft.rfft(weights)), name, series=index, mode="markers")
+        add_data(spectrum, k, np.abs(np.fft.rfft(weights)), name, series=index, mode="markers")
         theory(
             spectrum, k, np.abs(np.fft.rfft(expected)), rule, colour=("#0072b2", "#d55e00")[index]
         )
@@ -137,9 +137,9 @@ def linear_convolution_plots(result: LinearConvolution) -> Figures:
         ("fully connected", result.dense_cosine),
         ("convolutional", result.convolutional_cosine),
     )):
-        measured(angle, result.steps, np.maximum(1 - cosine, 1e-12), name, series=index)
-    apart = np.full(2, 1 - result.cross_cosine)
-    theory(angle, result.steps[[0, -1]], apart, "between the two theories")
+        add_data(angle, result.steps, np.maximum(1 - cosine, 1e-12), name, series=index)
+    distance = np.full(2, 1 - result.cross_cosine)
+    theory(angle, result.steps[[0, -1]], distance, "between the two theories")
     return spectrum, angle
 
 

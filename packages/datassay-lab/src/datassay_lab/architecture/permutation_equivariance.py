@@ -10,8 +10,8 @@ from jaxtyping import Float
 
 from datassay.models import PermutationEquivariant, seeded
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, one_of, refuse_if, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
+from datassay_lab.checks import Agreement, check_args, one_of, refuse_if, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, pictures, theory
 from datassay_lab.fits import pixel_orders, relative_error
 
 # Below 3 every circulant has the form; 8! = 40320 matrices still average within a second.
@@ -48,7 +48,7 @@ class PermutationEquivariance:
         return Agreement("larger relative error of the two directions", error, 1e-12)
 
 
-@checked
+@check_args
 def permutation_equivariance(
     *,
     size: int = 6,
@@ -87,14 +87,14 @@ def permutation_equivariance(
     )
     rng = np.random.default_rng(seed)
     theta = rng.normal(size=(size, size))
-    every = (np.arange(size)[:, None] + np.arange(size)) % size
+    members = (np.arange(size)[:, None] + np.arange(size)) % size
     if group == "all":
-        every = np.array(list(permutations(range(size))))
-    average = _mean_conjugate(theta, every)
+        members = np.array(list(permutations(range(size))))
+    average = _mean_conjugate(theta, members)
     shared = (theta.sum() - np.trace(theta)) / (size * (size - 1))
     expected = (np.trace(theta) / size - shared) * np.eye(size) + shared
     progress("average over the group", 1, 2)
-    picks = every[rng.integers(len(every), size=(20, draws))]
+    picks = members[rng.integers(len(members), size=(20, draws))]
     counts = np.unique(np.geomspace(1, draws, 20).astype(int))
     spread = np.array([[_mean_conjugate(theta, p[:k]) for p in picks] for k in counts]) - average
     distance = np.sqrt(np.square(spread).sum(axis=(2, 3)).mean(axis=1))
@@ -103,7 +103,7 @@ def permutation_equivariance(
     orbits, dimensions, errors = np.array([_orbits(rng, o) for o in orders]).T
     progress("permute the layer's inputs", 2, 2)
     # As many matrices commute with the group as the trace of the averaging projection.
-    fixed = (every == np.arange(size)).sum(axis=1)
+    fixed = (members == np.arange(size)).sum(axis=1)
     return PermutationEquivariance(
         theta, average, expected, relative_error(average, expected), layer, dense,
         round(float(np.square(fixed).mean())), counts.astype(float),
@@ -112,21 +112,21 @@ def permutation_equivariance(
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def permutation_equivariance_plots(result: PermutationEquivariance) -> Figures:
-    """The matrix before and after averaging, and how averages approach the form."""
+    """Draw the matrix before and after averaging, and how averages converge."""
     images = np.array([result.theta, result.average, result.expected])
     titles = ("random Θ", "mean of πᵀΘπ", "λI + γ11ᵀ")
     figure = axes("random permutations averaged", "distance from the group's mean", log="xy")
-    measured(figure, result.drawn, result.distance, "measured", mode="markers")
+    add_data(figure, result.drawn, result.distance, "measured", mode="markers")
     theory(figure, result.drawn, result.predicted, "1 / √draws")
-    learnt = axes("members of the group", "numbers that a layer may learn", log="xy")
+    numbers = axes("members of the group", "numbers that a layer may learn", log="xy")
     for index, name in enumerate(result.groups):
-        one = slice(index, index + 1)
-        point = (result.members[one], result.numbers[one])
-        measured(learnt, *point, name, series=index, mode="markers")
-    theory(learnt, result.members, SIDE**4 / result.members, "pixels² / members")
-    return pictures(images, titles, columns=3, signed=True), figure, learnt
+        row = slice(index, index + 1)
+        point = (result.members[row], result.numbers[row])
+        add_data(numbers, *point, name, series=index, mode="markers")
+    theory(numbers, result.members, SIDE**4 / result.members, "pixels² / members")
+    return pictures(images, titles, columns=3, signed=True), figure, numbers
 
 
 def _mean_conjugate(theta: np.ndarray, group: np.ndarray) -> Float[np.ndarray, "M M"]:
@@ -134,23 +134,23 @@ def _mean_conjugate(theta: np.ndarray, group: np.ndarray) -> Float[np.ndarray, "
 
 
 def _image_groups() -> tuple[tuple[str, ...], tuple[np.ndarray, ...]]:
-    """Names, and the order of the pixels by each member."""
+    """Return the groups' names, and the order of the pixels by each member."""
     turns, shifts = pixel_orders("rotations", SIDE), pixel_orders("shifts", SIDE)
     flip = np.arange(SIDE * SIDE).reshape(SIDE, SIDE)[:, ::-1].ravel()
-    both = np.concatenate([turns, turns[:, flip]])
-    return ("rotations", "rotations and flips", "shifts"), (turns, both, shifts)
+    symmetries = np.concatenate([turns, turns[:, flip]])
+    return ("rotations", "rotations and flips", "shifts"), (turns, symmetries, shifts)
 
 
 def _orbits(rng: np.random.Generator, orders: np.ndarray) -> tuple[int, float, float]:
-    """Orbits of pairs of pixels, dimension of what commutes, and the error of both directions."""
+    """Return the number of orbits of pixel pairs, the commutant's dimension and the error."""
     p = orders.shape[1]
     orbit = (orders[:, :, None] * p + orders[:, None, :]).min(0)  # its least pair, [p, p]
     layer = rng.normal(size=p * p)[orbit]
-    commutes = max(relative_error(layer[o][:, o], layer) for o in orders)
+    layer_error = max(relative_error(layer[o][:, o], layer) for o in orders)
     average = _mean_conjugate(rng.normal(size=(p, p)), orders)
-    only = relative_error(average, average.ravel()[orbit])
+    form_error = relative_error(average, average.ravel()[orbit])
     fixed = (orders == np.arange(p)).sum(axis=1)
-    return len(np.unique(orbit)), float(np.square(fixed).mean()), max(commutes, only)
+    return len(np.unique(orbit)), float(np.square(fixed).mean()), max(layer_error, form_error)
 
 
 def _layer_errors(rng: np.random.Generator, size: int, channels: int) -> tuple[float, float]:

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, one_of, refuse_if, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
+from datassay_lab.checks import Agreement, check_args, one_of, refuse_if, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, pictures, theory
 from datassay_lab.fits import digit_images, relative_error
 
 
@@ -42,7 +42,7 @@ class ShiftEquivariance:
         return Agreement("largest relative error over all shifts", error, 1e-12)
 
 
-@checked
+@check_args
 def shift_equivariance(
     *,
     n_images: Annotated[int, whole()] = 50,
@@ -53,7 +53,7 @@ def shift_equivariance(
     seed: int = 0,
     progress: Progress = silent,
 ) -> ShiftEquivariance:
-    """Two random convolutions with ReLU on digits, before and after shifts and rotations.
+    """Pass digits through two random ReLU convolutions, before and after moving them.
 
     φ(T_α x) = T_α φ(x),   pooled: Σ_u φ(T_α x)(u) = Σ_u φ(x)(u)
 
@@ -80,33 +80,33 @@ def shift_equivariance(
     x = np.pad(digits, ((0, 0), (edge, size - 8 - edge), (edge, size - 8 - edge)))[:, None]
     filters = [torch.tensor(_filters(rng, channels, c)) for c in (1, channels)]
     shifts = np.arange(size)
-    moved = [np.roll(x, s, axis=-1) for s in shifts]
-    plain = [_network(m, filters, padding) for m in moved]
-    zeros = [_network(m, filters, "zeros") for m in moved]
-    strided = [_network(m, filters, "circular", stride=2).mean(axis=(2, 3)) for m in moved]
+    shifted = [np.roll(x, s, axis=-1) for s in shifts]
+    outputs = [_network(m, filters, padding) for m in shifted]
+    zeros = [_network(m, filters, "zeros") for m in shifted]
+    strided = [_network(m, filters, "circular", stride=2).mean(axis=(2, 3)) for m in shifted]
     progress("shifts", 1, 2)
     angles = np.linspace(0, 90, n_angles)
     # Corners and edges averaged: every rotation by 90 degrees leaves the filters as they are.
     round_filters = [
         torch.stack([torch.rot90(f, k, (2, 3)) for k in range(4)]).mean(dim=0) for f in filters
     ]
-    turned = [_rotation_error(x, a, filters) for a in angles]
+    rotation = [_rotation_error(x, a, filters) for a in angles]
     isotropic = [_rotation_error(x, a, round_filters) for a in angles]
     progress("rotations", 2, 2)
     step = size // 2  # far enough for the digit to cross the edge
-    lost = np.abs(plain[step] - np.roll(plain[0], step, axis=-1))
-    shown = (x[0, 0], plain[0][0, 0], plain[step][0, 0], lost[0, 0])
-    pooled = [p.mean(axis=(2, 3)) for p in plain]
+    difference = np.abs(outputs[step] - np.roll(outputs[0], step, axis=-1))
+    images = (x[0, 0], outputs[0][0, 0], outputs[step][0, 0], difference[0, 0])
+    pooled = [p.mean(axis=(2, 3)) for p in outputs]
     return ShiftEquivariance(
-        shifts.astype(float), _moved_errors(plain), _each_error(pooled), _moved_errors(zeros),
-        max(_interior_error(zeros[0], zeros[s], s) for s in range(size)), _each_error(strided),
-        angles, np.array(turned), np.array(isotropic), np.array(shown),
+        shifts.astype(float), _shift_errors(outputs), _pooled_errors(pooled), _shift_errors(zeros),
+        max(_interior_error(zeros[0], zeros[s], s) for s in range(size)), _pooled_errors(strided),
+        angles, np.array(rotation), np.array(isotropic), np.array(images),
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def shift_equivariance_plots(result: ShiftEquivariance) -> Figures:
-    """Errors by shift and by angle, and one image on its way."""
+    """Draw errors by shift and by angle, and one image on its way."""
     figure = axes("shift, pixels", "error relative to the output")
     for index, (name, error) in enumerate((
         ("network", result.shift_error),
@@ -114,11 +114,11 @@ def shift_equivariance_plots(result: ShiftEquivariance) -> Figures:
         ("zeros at the edge", result.zero_error),
         ("stride 2, pooled", result.stride_error),
     )):
-        measured(figure, result.shifts, error, name, series=index)
+        add_data(figure, result.shifts, error, name, series=index)
     theory(figure, result.shifts, np.zeros(len(result.shifts)), "theory, circular")
     angle = axes("angle of the rotation, degrees", "error relative to the output")
-    measured(angle, result.angles, result.rotation_error, "random filters", series=1)
-    measured(angle, result.angles, result.isotropic_error, "filters with quarter-turn symmetry")
+    add_data(angle, result.angles, result.rotation_error, "random filters", series=1)
+    add_data(angle, result.angles, result.isotropic_error, "filters with quarter-turn symmetry")
     theory(angle, result.angles, np.zeros(len(result.angles)), "if it commuted")
     titles = ("image x", "φ(x)", "φ(gx), g a shift", "|φ(gx) − gφ(x)|")
     return figure, angle, pictures(result.images, titles, columns=4)
@@ -134,36 +134,36 @@ def _network(
     values = torch.tensor(x)
     for index, kernel in enumerate(filters):
         mode = "circular" if padding == "circular" else "constant"
-        around = functional.pad(values, (1, 1, 1, 1), mode=mode)
-        values = functional.relu(functional.conv2d(around, kernel, stride=1 if index else stride))
+        padded = functional.pad(values, (1, 1, 1, 1), mode=mode)
+        values = functional.relu(functional.conv2d(padded, kernel, stride=1 if index else stride))
     return values.numpy()
 
 
-def _moved_errors(outputs: list[np.ndarray]) -> Float[np.ndarray, " s"]:
+def _shift_errors(outputs: list[np.ndarray]) -> Float[np.ndarray, " s"]:
     pairs = ((output, np.roll(outputs[0], s, axis=-1)) for s, output in enumerate(outputs))
     return np.array([relative_error(output, expected) for output, expected in pairs])
 
 
-def _each_error(pooled: list[np.ndarray]) -> Float[np.ndarray, " s"]:
+def _pooled_errors(pooled: list[np.ndarray]) -> Float[np.ndarray, " s"]:
     return np.array([relative_error(p, pooled[0]) for p in pooled])
 
 
-def _interior_error(still: np.ndarray, moved: np.ndarray, shift: int) -> float:
-    """The error where both outputs are two pixels or more from every edge."""
-    size = still.shape[-1]
+def _interior_error(unshifted: np.ndarray, shifted: np.ndarray, shift: int) -> float:
+    """Return the error where both outputs are two pixels or more from every edge."""
+    size = unshifted.shape[-1]
     columns = np.arange(size)
-    far = (columns >= 2) & (columns < size - 2)
-    far &= np.roll(far, shift)
-    gap = np.abs(moved - np.roll(still, shift, axis=-1))[..., 2:-2, :][..., far]
-    return float(gap.max(initial=0) / np.abs(still).max())
+    is_interior = (columns >= 2) & (columns < size - 2)
+    is_interior &= np.roll(is_interior, shift)
+    gap = np.abs(shifted - np.roll(unshifted, shift, axis=-1))[..., 2:-2, :][..., is_interior]
+    return float(gap.max(initial=0) / np.abs(unshifted).max())
 
 
 def _rotation_error(x: np.ndarray, angle: float, filters: list[Tensor]) -> float:
-    output = _network(_turned(x, angle), filters, "circular")
-    return relative_error(output, _turned(_network(x, filters, "circular"), angle))
+    output = _network(_rotate(x, angle), filters, "circular")
+    return relative_error(output, _rotate(_network(x, filters, "circular"), angle))
 
 
-def _turned(x: np.ndarray, angle: float) -> Float[np.ndarray, "n c h w"]:
+def _rotate(x: np.ndarray, angle: float) -> Float[np.ndarray, "n c h w"]:
     from scipy.ndimage import rotate
 
     return rotate(x, angle, axes=(2, 3), reshape=False, order=3, mode="constant")

@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, one_of, positive, rising, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
-from datassay_lab.fits import tracked
+from datassay_lab.checks import Agreement, check_args, one_of, positive, rising, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import track
 
 PENALTIES = (1e-4, 1e-3, 1e-2, 0.1, 0.3, 1.0, 2.0, 4.0, 8.0, 16.0)
 TARGETS = ("fresh", "training")
@@ -36,7 +36,7 @@ class BiasVariance:
         return Agreement("largest relative gap, test error to bias² + variance + noise", gap, 0.05)
 
 
-@checked
+@check_args
 def bias_variance(
     *,
     n_samples: Annotated[int, whole(2)] = 25,
@@ -77,16 +77,16 @@ def bias_variance(
     u, s, _ = np.linalg.svd(features, full_matrices=False)
     h, half = np.sin(2 * np.pi * x), draws // 2
     t = h + noise * rng.normal(size=(draws, n_samples))
-    tested = h + noise * rng.normal(size=(draws, n_samples)) if targets == "fresh" else t
+    test_targets = h + noise * rng.normal(size=(draws, n_samples)) if targets == "fresh" else t
     error, parts, expected, fits = [], [], [], []
-    for penalty in tracked(penalties, progress, "bias and variance"):
+    for penalty in track(penalties, progress, "bias and variance"):
         smoother = (u * (s**2 / (s**2 + penalty))) @ u.T  # S of f = S t
         f = t @ smoother.T
         middle = f[:half].mean(axis=0)
         parts.append([((middle - h) ** 2).mean(), ((f[:half] - middle) ** 2).mean()])
-        missed = ((smoother @ h - h) ** 2).mean()
-        expected.append([missed, noise**2 * (smoother**2).sum() / n_samples])
-        error.append(((tested[half:] - f[half:]) ** 2).mean())
+        squared_bias = ((smoother @ h - h) ** 2).mean()
+        expected.append([squared_bias, noise**2 * (smoother**2).sum() / n_samples])
+        error.append(((test_targets[half:] - f[half:]) ** 2).mean())
         fits.append(f[:8])
     return BiasVariance(
         np.array(penalties, float), np.array(error), np.array(parts).T, np.array(expected).T,
@@ -94,13 +94,13 @@ def bias_variance(
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def bias_variance_plots(result: BiasVariance) -> Figures:
-    """Error and its parts against the penalty, and fits at both ends."""
+    """Draw error and its parts against the penalty, and fits at both ends."""
     figure = axes("penalty λ", "mean squared error", log="x")
-    measured(figure, result.penalties, result.test_error, "test error", mode="markers", series=0)
+    add_data(figure, result.penalties, result.test_error, "test error", mode="markers", series=0)
     for index, name in enumerate(("bias²", "variance")):
-        measured(
+        add_data(
             figure, result.penalties, result.parts[index], name, mode="markers", series=index + 1
         )
         theory(figure, result.penalties, result.expected[index], "")
@@ -110,6 +110,6 @@ def bias_variance_plots(result: BiasVariance) -> Figures:
     ends = []
     for fits in result.fits:
         ends.append(axes("x", "target and fits", height=300))
-        measured(ends[-1], result.x, fits, "one data set each", mode="lines")
+        add_data(ends[-1], result.x, fits, "one data set each", mode="lines")
         theory(ends[-1], result.x, result.target, "h(x)")
     return figure, *ends

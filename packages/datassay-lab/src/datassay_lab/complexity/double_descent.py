@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, positive, refuse_if, rising, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
+from datassay_lab.checks import Agreement, check_args, positive, refuse_if, rising, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
 
 RATIOS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
 N_TEST = 500
@@ -39,7 +39,7 @@ class DoubleDescent:
         return Agreement("distance of the peak's p / n from 1", abs(self.peak - 1), 0.15)
 
 
-@checked
+@check_args
 def double_descent(
     *,
     n_samples: Annotated[int, whole(10)] = 100,
@@ -51,7 +51,7 @@ def double_descent(
     seed: int = 0,
     progress: Progress = silent,
 ) -> DoubleDescent:
-    """Least squares on more and more random features of the same noisy samples.
+    """Fit least squares on more and more random features of the same noisy samples.
 
     w = argmin ‖w‖ among the minima of ‖y − Φ w‖²,   Φ = relu(X W) / √p
 
@@ -79,37 +79,37 @@ def double_descent(
     rng = np.random.default_rng(seed)
     counts = np.round(np.array(ratios) * n_samples).astype(int)
     errors, norms = np.empty((2, draws, len(counts))), np.empty((draws, len(counts)))
-    plain = np.empty((draws, len(counts)))
+    gaussian_risk = np.empty((draws, len(counts)))
     for draw in range(draws):
         x = rng.normal(size=(n_samples + 2 * N_TEST, n_inputs))
-        clean = x @ rng.normal(size=n_inputs) / np.sqrt(n_inputs)
-        y = clean + noise * rng.normal(size=len(x))
+        signal = x @ rng.normal(size=n_inputs) / np.sqrt(n_inputs)
+        y = signal + noise * rng.normal(size=len(x))
         projections = rng.normal(size=(n_inputs, counts[-1]))
         for index, p in enumerate(counts):
             features = np.maximum(x @ projections[:, :p], 0) / np.sqrt(p)
             errors[:, draw, index], norms[draw, index] = _fit(features, y, n_samples, penalty)
             progress("fit features", draw * len(counts) + index + 1, draws * len(counts))
-        plain[draw] = _gaussian(counts, n_samples, noise, rng)
+        gaussian_risk[draw] = _gaussian(counts, n_samples, noise, rng)
     predicted = _risk(counts, n_samples, noise)
-    return DoubleDescent(counts / n_samples, errors, norms, plain, predicted)
+    return DoubleDescent(counts / n_samples, errors, norms, gaussian_risk, predicted)
 
 
-@titled
+@add_titles
 def double_descent_plots(result: DoubleDescent) -> Figures:
-    """Test error with and without a tuned ridge, its norm, and the case known in closed form."""
+    """Draw test error with and without a tuned ridge, its norm, and the closed form."""
     error = axes("features per sample, p / n", "mean squared test error", log="xy")
     for index, name in enumerate(("as given", "ridge, tuned")):
-        measured(error, result.ratios, np.median(result.errors[index], axis=0), name, series=index)
+        add_data(error, result.ratios, np.median(result.errors[index], axis=0), name, series=index)
     _at_one(error, np.median(result.errors, axis=1))
     norm = axes("features per sample, p / n", "norm of the weights, ‖w‖", log="xy")
     middle = np.median(result.norms, axis=0)
-    measured(norm, result.ratios, middle, "as given")
+    add_data(norm, result.ratios, middle, "as given")
     _at_one(norm, middle)
-    known = axes("features per sample, p / n", "mean squared test error", log="xy")
+    gaussian = axes("features per sample, p / n", "mean squared test error", log="xy")
     risk = result.plain.mean(axis=0)
-    measured(known, result.ratios, risk, "Gaussian features, mean", mode="markers")
-    theory(known, result.ratios, result.predicted, "Belkin, Hsu and Xu")
-    return error, norm, known
+    add_data(gaussian, result.ratios, risk, "Gaussian features, mean", mode="markers")
+    theory(gaussian, result.ratios, result.predicted, "Belkin, Hsu and Xu")
+    return error, norm, gaussian
 
 
 def _at_one(figure, values: np.ndarray) -> None:
@@ -119,24 +119,24 @@ def _at_one(figure, values: np.ndarray) -> None:
 def _fit(
     features: np.ndarray, y: np.ndarray, n: int, penalty: float
 ) -> tuple[Float[np.ndarray, " two"], float]:
-    """Test errors with the penalty given and the best one; norm of the weights of the first."""
+    """Return the test errors with the given and the best penalty, and ‖w‖ of the former."""
     u, s, vt = np.linalg.svd(features[:n], full_matrices=False)
-    kept = s > 1e-10 * s[0]
-    along, s, vt = (u.T @ y[:n])[kept], s[kept], vt[kept]
-    chosen, tested = features[n : n + N_TEST] @ vt.T, features[n + N_TEST :] @ vt.T
-    tried = np.append(PENALTIES, penalty)
-    weights = along * s / (s**2 + tried[:, None])  # [tried, rank]
-    on_chosen = ((weights @ chosen.T - y[n : n + N_TEST]) ** 2).mean(axis=1)
-    best = weights[on_chosen[:-1].argmin()]
-    given = weights[-1]
-    errors = [((w @ tested.T - y[n + N_TEST :]) ** 2).mean() for w in (given, best)]
-    return np.array(errors), float(np.linalg.norm(given))
+    is_nonzero = s > 1e-10 * s[0]
+    projection, s, vt = (u.T @ y[:n])[is_nonzero], s[is_nonzero], vt[is_nonzero]
+    validation, test = features[n : n + N_TEST] @ vt.T, features[n + N_TEST :] @ vt.T
+    penalties = np.append(PENALTIES, penalty)
+    weights = projection * s / (s**2 + penalties[:, None])  # [tried, rank]
+    validation_error = ((weights @ validation.T - y[n : n + N_TEST]) ** 2).mean(axis=1)
+    best_weights = weights[validation_error[:-1].argmin()]
+    given_weights = weights[-1]
+    errors = [((w @ test.T - y[n + N_TEST :]) ** 2).mean() for w in (given_weights, best_weights)]
+    return np.array(errors), float(np.linalg.norm(given_weights))
 
 
 def _gaussian(
     counts: np.ndarray, n: int, noise: float, rng: np.random.Generator
 ) -> Float[np.ndarray, " p"]:
-    """Risk of least squares on the first p of D independent features that all count alike."""
+    """Return the risk of least squares on the first p of D equally important features."""
     features = rng.normal(size=(n, counts[-1]))
     beta = np.full(counts[-1], counts[-1] ** -0.5)
     t, risk = features @ beta + noise * rng.normal(size=n), np.empty(len(counts))
@@ -149,10 +149,10 @@ def _gaussian(
 def _risk(counts: np.ndarray, n: int, noise: float) -> Float[np.ndarray, " p"]:
     risk = np.full(len(counts), np.nan)
     for index, p in enumerate(counts):
-        used = p / counts[-1]
-        rest = 1 - used + noise**2
+        share = p / counts[-1]
+        residual = 1 - share + noise**2
         if p < n - 1:
-            risk[index] = rest * (1 + p / (n - p - 1))
+            risk[index] = residual * (1 + p / (n - p - 1))
         elif p > n + 1:
-            risk[index] = used * (1 - n / p) + rest * (1 + n / (p - n - 1))
+            risk[index] = share * (1 - n / p) + residual * (1 + n / (p - n - 1))
     return risk

@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, positive, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
-from datassay_lab.fits import tracked
+from datassay_lab.checks import Agreement, check_args, positive, rising_whole, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import track
 
 SIZES = (20, 40, 80, 160, 320, 640, 1280, 2560, 5120)
 NAMES = ("naive Bayes", "logistic regression")
@@ -29,12 +29,12 @@ class GenerativeDiscriminative:
     @property
     def agreement(self) -> Agreement:
         """The smaller of two margins: naive Bayes' on the fewest samples, the other's on most."""
-        ahead = np.diff(self.errors.mean(axis=2), axis=0)[0]
-        what = "smaller margin: naive Bayes on fewest samples, the other on most"
-        return Agreement(what, float(min(ahead[0], -ahead[-1])), 0.015, "at least")
+        margin = np.diff(self.errors.mean(axis=2), axis=0)[0]
+        measure = "smaller margin: naive Bayes on fewest samples, the other on most"
+        return Agreement(measure, float(min(margin[0], -margin[-1])), 0.015, "at least")
 
 
-@checked
+@check_args
 def generative_discriminative(
     *,
     n_features: Annotated[int, whole(4)] = 40,
@@ -45,7 +45,7 @@ def generative_discriminative(
     seed: int = 0,
     progress: Progress = silent,
 ) -> GenerativeDiscriminative:
-    """Two Gaussian classes; half of the features share a noise, which naive Bayes ignores.
+    """Compare classifiers of two Gaussian classes whose first d/2 features correlate.
 
     x | y = ±1 ~ N(y μ, Σ), all means are equal; the first d/2 features are correlated, and naive
     Bayes counts their shared information once per feature.
@@ -73,39 +73,39 @@ def generative_discriminative(
     covariance[:half, :half] += correlation * (1 - np.eye(half))
     root = np.linalg.cholesky(covariance)
     errors = np.empty((2, len(sizes), repeats))
-    for m, repeat in tracked(np.ndindex(errors.shape[1:]), progress, "train classifiers"):
+    for m, repeat in track(np.ndindex(errors.shape[1:]), progress, "train classifiers"):
         y = np.where(np.arange(sizes[m]) % 2, 1.0, -1.0)
         x = y[:, None] * mean + rng.normal(size=(len(y), len(mean))) @ root.T
         for index, fit in enumerate((_naive_bayes, _logistic)):
             errors[index, m, repeat] = _error(*fit(x, y), mean, covariance)
-    best = [mean, np.linalg.solve(covariance, mean)]
-    limits = np.array([_error(w, 0.0, mean, covariance) for w in best])
+    best_weights = [mean, np.linalg.solve(covariance, mean)]
+    limits = np.array([_error(w, 0.0, mean, covariance) for w in best_weights])
     return GenerativeDiscriminative(np.array(sizes, float), errors, limits)
 
 
-@titled
+@add_titles
 def generative_discriminative_plots(result: GenerativeDiscriminative) -> Figures:
-    """Errors against the samples, and their distance from each limit."""
+    """Draw errors against the samples, and their distance from each limit."""
     error = axes("training samples", "error on fresh samples", log="x")
     excess = axes("training samples", "error above its own limit", log="xy")
     for index, name in enumerate(NAMES):
         errors = result.errors[index]
         spread = errors.std(axis=1) / math.sqrt(errors.shape[1])
         mean = errors.mean(axis=1)
-        measured(error, result.sizes, mean, name, series=index, spread=spread)
+        add_data(error, result.sizes, mean, name, series=index, spread=spread)
         limit = np.full(len(mean), result.limits[index])
-        last = index == len(NAMES) - 1
-        theory(error, result.sizes, limit, "limits" if last else "")
+        is_last = index == len(NAMES) - 1
+        theory(error, result.sizes, limit, "limits" if is_last else "")
         # A draw may do better than naive Bayes' limit, which is not the least error.
-        above = np.where(mean > limit, mean - limit, np.nan)
-        measured(excess, result.sizes, above, name, series=index)
+        positive_excess = np.where(mean > limit, mean - limit, np.nan)
+        add_data(excess, result.sizes, positive_excess, name, series=index)
     return error, excess
 
 
 def _naive_bayes(
     x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " d"], float]:
-    """Weights and offset of the log odds, one variance per feature."""
+    """Return weights and offset of the log odds, one variance per feature."""
     high, low = x[y > 0].mean(axis=0), x[y < 0].mean(axis=0)
     centred = np.where(y[:, None] > 0, x - high, x - low)
     w = (high - low) / (centred**2).mean(axis=0)
@@ -115,7 +115,7 @@ def _naive_bayes(
 def _logistic(
     x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " d"], float]:
-    """Minimum of Σ log(1 + e^(−y f)) + (λ/2) ‖w‖², by Newton's method with halved steps."""
+    """Fit the minimum of Σ log(1 + e^(−y f)) + (λ/2) ‖w‖², by Newton's method, halving steps."""
     rows = np.column_stack([x, np.ones(len(x))])
     decay = np.append(np.full(x.shape[1], PENALTY), 1e-8)
     w = np.zeros(rows.shape[1])
@@ -138,7 +138,7 @@ def _logistic(
 
 
 def _error(w: np.ndarray, offset: float, mean: np.ndarray, covariance: np.ndarray) -> float:
-    """Probability of the wrong sign of w·x + b, both classes alike often."""
+    """Return the probability of the wrong sign of w·x + b, both classes equally frequent."""
     spread = math.sqrt(2 * w @ covariance @ w)
     margin = float(w @ mean)
     return sum(math.erfc((margin + side * offset) / spread) for side in (1, -1)) / 4

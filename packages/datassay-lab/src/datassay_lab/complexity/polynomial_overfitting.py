@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, positive, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
-from datassay_lab.fits import tracked
+from datassay_lab.checks import Agreement, check_args, positive, rising_whole, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import track
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -34,13 +34,13 @@ class PolynomialOverfitting:
     @property
     def agreement(self) -> Agreement:
         """How often the last degree errs more than the one before, and more than penalised."""
-        last = self.test_error[:, self.degrees[-1]]
-        worse = (last > self.test_error[:, self.degrees[-2]]) & (last > self.ridge_error)
+        error = self.test_error[:, self.degrees[-1]]
+        is_worse = (error > self.test_error[:, self.degrees[-2]]) & (error > self.ridge_error)
         name = f"share of draws where degree {self.degrees[-1]} overfits and the penalty helps"
-        return Agreement(name, float(worse.mean()), 0.9, "at least")
+        return Agreement(name, float(is_worse.mean()), 0.9, "at least")
 
 
-@checked
+@check_args
 def polynomial_overfitting(
     *,
     n_samples: Annotated[int, whole(3)] = 10,
@@ -78,39 +78,39 @@ def polynomial_overfitting(
     rows, grid = (np.vander(points, top + 1, increasing=True) for points in (x, GRID))
     t = np.sin(2 * np.pi * x) + noise * rng.normal(size=(draws, n_samples))
     train, test = np.empty((draws, top + 1)), np.empty((draws, top + 1))
-    ridge, kept = np.empty(draws), np.empty((draws, len(degrees) + 1, top + 1))
-    for draw in tracked(range(draws), progress, "fit polynomials"):
+    ridge, coefficients = np.empty(draws), np.empty((draws, len(degrees) + 1, top + 1))
+    for draw in track(range(draws), progress, "fit polynomials"):
         weights = [_fit(rows[:, : m + 1], t[draw], 0.0, top) for m in range(top + 1)]
         weights.append(_fit(rows, t[draw], penalty, top))
         w = np.array(weights)
         squares = ((w @ grid.T - np.sin(2 * np.pi * GRID)) ** 2).mean(axis=1) + noise**2
         test[draw], ridge[draw] = np.sqrt(squares[:-1]), np.sqrt(squares[-1])
         train[draw] = np.sqrt(((w[:-1] @ rows.T - t[draw]) ** 2).mean(axis=1))
-        kept[draw] = w[[*degrees, top + 1]]
+        coefficients[draw] = w[[*degrees, top + 1]]
     typical = int(np.argsort(test[:, top])[draws // 2])
     samples = np.array([x, t[typical]])
     return PolynomialOverfitting(
-        tuple(degrees), train, test, ridge, float(noise), samples, kept[typical]
+        tuple(degrees), train, test, ridge, float(noise), samples, coefficients[typical]
     )
 
 
-@titled
+@add_titles
 def polynomial_overfitting_plots(result: PolynomialOverfitting) -> Figures:
-    """Fits of a typical draw, errors against the degree, and the coefficients."""
+    """Draw fits of a typical draw, errors against the degree, and coefficients."""
     fits = axes("x", "target and fits")
     names = [*(f"degree {m}" for m in result.degrees), f"degree {result.degrees[-1]}, penalised"]
     grid = np.vander(GRID, result.coefficients.shape[1], increasing=True)
     for index, name in enumerate(names):
         curve = grid @ result.coefficients[index]
-        measured(fits, GRID, curve, name, series=index + 1, mode="lines")
-    measured(fits, result.samples[0], result.samples[1], "samples", mode="markers")
+        add_data(fits, GRID, curve, name, series=index + 1, mode="lines")
+    add_data(fits, result.samples[0], result.samples[1], "samples", mode="markers")
     theory(fits, GRID, np.sin(2 * np.pi * GRID), "sin 2πx")
     fits.update_yaxes(range=[-2, 2])
     degrees = np.arange(result.train_error.shape[1])
     size = axes("power of x", "size of the coefficient, |w|", log="y")
     for index, name in enumerate(names):
         w = np.abs(result.coefficients[index])
-        measured(size, degrees[w > 0], w[w > 0], name, series=index + 1)
+        add_data(size, degrees[w > 0], w[w > 0], name, series=index + 1)
     return fits, _errors(result, degrees), size
 
 
@@ -119,17 +119,17 @@ def _errors(result: PolynomialOverfitting, degrees: np.ndarray) -> "Figure":
     # At degree n − 1 the samples are hit: what is left of the error is rounding.
     train = np.median(result.train_error, axis=0)
     train = np.where(train > 1e-6, train, np.nan)
-    measured(error, degrees, train, "on the samples (median draw)", series=0)
-    measured(error, degrees, np.median(result.test_error, axis=0), "on fresh ones", series=1)
+    add_data(error, degrees, train, "on the samples (median draw)", series=0)
+    add_data(error, degrees, np.median(result.test_error, axis=0), "on fresh ones", series=1)
     penalised = np.median(result.ridge_error, keepdims=True)
-    measured(error, degrees[-1:], penalised, "fresh, penalised", series=2, mode="markers")
+    add_data(error, degrees[-1:], penalised, "fresh, penalised", series=2, mode="markers")
     theory(error, degrees, np.full(len(degrees), result.noise), "noise")
     return error
 
 
 def _fit(rows: np.ndarray, t: np.ndarray, penalty: float, top: int) -> Float[np.ndarray, " all"]:
-    """Coefficients, filled with 0 up to the highest degree."""
+    """Fit the coefficients, filled with 0 up to the highest degree."""
     m = rows.shape[1]
     stacked = np.vstack([rows, np.sqrt(penalty) * np.eye(m)]) if penalty else rows
-    goal = np.append(t, np.zeros(len(stacked) - len(t)))
-    return np.append(np.linalg.lstsq(stacked, goal, rcond=None)[0], np.zeros(top + 1 - m))
+    padded = np.append(t, np.zeros(len(stacked) - len(t)))
+    return np.append(np.linalg.lstsq(stacked, padded, rcond=None)[0], np.zeros(top + 1 - m))

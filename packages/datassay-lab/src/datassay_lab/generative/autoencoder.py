@@ -12,9 +12,9 @@ from datassay.data import SampleSet, load
 from datassay.models import seeded
 from datassay.progress import Progress, silent
 from datassay.train import Recipe, taken_network, train_networks
-from datassay_lab.checks import Agreement, checked, refuse_if, rising_whole, whole
-from datassay_lab.curves import Figures, axes, latent_map, measured, pictures, theory, titled
-from datassay_lab.fits import fit_by_lbfgs, tracked
+from datassay_lab.checks import Agreement, check_args, refuse_if, rising_whole, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, latent_map, pictures, theory
+from datassay_lab.fits import fit_by_lbfgs, track
 
 HIDDEN = 128
 SHOWN = 6
@@ -47,7 +47,7 @@ class Autoencoder:
         )
 
 
-@checked
+@check_args
 def autoencoder(
     *,
     bottlenecks: Annotated[tuple[int, ...], rising_whole(2)] = (2, 4, 8, 16),
@@ -56,7 +56,7 @@ def autoencoder(
     seed: int = 0,
     progress: Progress = silent,
 ) -> Autoencoder:
-    """Autoencoders of digits with bottlenecks of several sizes.
+    """Fit autoencoders of digits with bottlenecks of several sizes.
 
     L(W) = Σ_i ‖x_i − g(f(x_i))‖²,  f to k numbers, g back
 
@@ -83,39 +83,39 @@ def autoencoder(
     mean = _flat(train).mean(0)
     x, x_new = _flat(train) - mean, _flat(held_out) - mean
     basis = np.linalg.svd(x, full_matrices=False)[2]
-    angles, lost, back, codes = [], [], [], x_new[:, :2]
-    for index, size in enumerate(tracked(bottlenecks, progress, "bottlenecks")):
+    angles, losses, pictured, codes = [], [], [], x_new[:, :2]
+    for index, size in enumerate(track(bottlenecks, progress, "bottlenecks")):
         subspace = basis[:size]
         linear = _linear(x, size, iterations, seed)
-        curved = _curved(x, size, steps, seed)
-        returned = [x_new @ subspace.T @ subspace, _through(linear, x_new), _through(curved, x_new)]
-        lost.append([float(((out - x_new) ** 2).sum(1).mean()) for out in returned])
-        learnt = np.linalg.qr(linear.state_dict()["1.weight"].numpy())[0]
+        nonlinear = _fit_nonlinear(x, size, steps, seed)
+        outputs = [x_new @ subspace.T @ subspace, _apply(linear, x_new), _apply(nonlinear, x_new)]
+        losses.append([float(((out - x_new) ** 2).sum(1).mean()) for out in outputs])
+        directions = np.linalg.qr(linear.state_dict()["1.weight"].numpy())[0]
         # What is left of the learnt directions outside the subspace: exact for small angles, too.
-        angles.append(float(np.linalg.norm(learnt - subspace.T @ (subspace @ learnt), 2)))
-        back = [out[:SHOWN] for out in returned] if size < 10 or not back else back
-        codes = _through(curved[: len(curved) // 2], x_new) if not index else codes
-    shown = np.array([x_new[:SHOWN], *back]) + mean
+        angles.append(float(np.linalg.norm(directions - subspace.T @ (subspace @ directions), 2)))
+        pictured = [out[:SHOWN] for out in outputs] if size < 10 or not pictured else pictured
+        codes = _apply(nonlinear[: len(nonlinear) // 2], x_new) if not index else codes
+    images = np.array([x_new[:SHOWN], *pictured]) + mean
     return Autoencoder(
-        np.array(bottlenecks), np.array(angles), np.array(lost), codes,
-        np.asarray(held_out.y), shown.reshape(4, -1, SIDE, SIDE),
+        np.array(bottlenecks), np.array(angles), np.array(losses), codes,
+        np.asarray(held_out.y), images.reshape(4, -1, SIDE, SIDE),
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def autoencoder_plots(result: Autoencoder) -> Figures:
-    """Losses, reconstructed digits, and the plane of codes."""
+    """Draw losses, reconstructed digits, and the plane of codes."""
     figure = axes("size of the bottleneck", "lost, squared ink a digit", log="xy")
-    measured(figure, result.bottlenecks, result.lost[:, 1], "linear", mode="markers")
-    measured(figure, result.bottlenecks, result.lost[:, 2], "curved", series=1)
+    add_data(figure, result.bottlenecks, result.lost[:, 1], "linear", mode="markers")
+    add_data(figure, result.bottlenecks, result.lost[:, 2], "curved", series=1)
     theory(figure, result.bottlenecks, result.lost[:, 0], "principal components")
     figure.update_xaxes(tickvals=result.bottlenecks, ticktext=[str(b) for b in result.bottlenecks])
     count = result.shown.shape[1]
     names = [""] * (4 * count)
     names[::count] = ["digit", "components", "linear", "curved"]
     images = np.clip(result.shown.reshape(-1, SIDE, SIDE), 0, 1)
-    back = pictures(images, names, columns=count, side=120)
-    return figure, back, latent_map(result.codes, result.labels, "first code", "second code")
+    digits = pictures(images, names, columns=count, side=120)
+    return figure, digits, latent_map(result.codes, result.labels, "first code", "second code")
 
 
 def _flat(samples: SampleSet) -> Float[np.ndarray, "n 64"]:
@@ -130,8 +130,8 @@ def _linear(x: Float[np.ndarray, "n d"], size: int, iterations: int, seed: int) 
     return network
 
 
-def _curved(x: Float[np.ndarray, "n d"], size: int, steps: int, seed: int) -> nn.Sequential:
-    """Encoder and decoder of five layers each, the code without activation between them."""
+def _fit_nonlinear(x: Float[np.ndarray, "n d"], size: int, steps: int, seed: int) -> nn.Sequential:
+    """Fit encoder and decoder of five layers each, no activation at the code between them."""
     d, half = x.shape[1], HIDDEN // 2
     with seeded(seed):
         encoder = (nn.Linear(d, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, half), nn.ReLU())
@@ -145,6 +145,6 @@ def _curved(x: Float[np.ndarray, "n d"], size: int, steps: int, seed: int) -> nn
     return taken_network(network, trained).double()
 
 
-def _through(network: nn.Module, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n m"]:
+def _apply(network: nn.Module, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n m"]:
     with torch.no_grad():
         return network(torch.tensor(x)).numpy()

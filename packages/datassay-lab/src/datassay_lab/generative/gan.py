@@ -14,8 +14,8 @@ from torch.nn.functional import softplus
 from datassay.data import load
 from datassay.models import seeded
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, one_of, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
+from datassay_lab.checks import Agreement, check_args, one_of, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, pictures, theory
 from datassay_lab.fits import spread_counts
 
 LOSSES = ("saturating", "non-saturating")
@@ -50,7 +50,7 @@ class Gan:
         return Agreement("V of the best discriminator + 2 ln 2, nats", excess, 0.05)
 
 
-@checked
+@check_args
 def gan(
     *,
     steps: int = 1200,
@@ -85,24 +85,24 @@ def gan(
     whole(CHECKS)("steps", steps)
     recipe = AdversarialRecipe(steps, inner, 256, 2e-3, loss)
     with seeded(seed):
-        checks, best, trained, (data, early, late) = _on_the_line(recipe, progress)
+        checks, best_values, trained_values, (data, early, late) = _train_on_line(recipe, progress)
         recipe = AdversarialRecipe(digit_steps, DIGIT_INNER, 64, 5e-4, recipe.loss)
-        fakes, nearest = _digits(recipe, progress)
+        fakes, nearest = _train_digits(recipe, progress)
     middles = (EDGES[1:] + EDGES[:-1]) / 2
-    return Gan(checks, best, trained, middles, data, early, late, fakes, nearest)
+    return Gan(checks, best_values, trained_values, middles, data, early, late, fakes, nearest)
 
 
-@titled
+@add_titles
 def gan_plots(result: Gan) -> Figures:
-    """Values over training, histograms, and digits."""
+    """Draw values over training, histograms, and digits."""
     values = axes("steps of the generator", "value V, nats", log="x")
-    measured(values, result.steps, result.best, "best discriminator")
-    measured(values, result.steps, result.trained, "the one in training", series=1)
+    add_data(values, result.steps, result.best, "best discriminator")
+    add_data(values, result.steps, result.trained, "the one in training", series=1)
     theory(values, result.steps, np.full(len(result.steps), FLOOR), "−2 ln 2")
     width = result.middles[1] - result.middles[0]
     densities = axes("x", "density")
-    measured(densities, result.middles, result.early / width, "G, early", series=4, mode="lines")
-    measured(densities, result.middles, result.late / width, "G, at the end", mode="lines")
+    add_data(densities, result.middles, result.early / width, "G, early", series=4, mode="lines")
+    add_data(densities, result.middles, result.late / width, "G, at the end", mode="lines")
     theory(densities, result.middles, result.data / width, "data")
     count = len(result.fakes)
     images = np.concatenate([result.fakes, result.nearest])
@@ -112,7 +112,7 @@ def gan_plots(result: Gan) -> Figures:
 
 
 def best_value(p: Float[np.ndarray, " m"], q: Float[np.ndarray, " m"]) -> float:
-    """V of D = p / (p + q), that is 2 JS(p ‖ q) − 2 ln 2."""
+    """Return V of D = p / (p + q), that is 2 JS(p ‖ q) − 2 ln 2."""
     # p: shares of the data in bins.
     # Source: S2 class 6; Goodfellow et al. (2014), theorem 1.
     total = p + q
@@ -140,7 +140,7 @@ class AdversarialRecipe:
 
 
 def value(real: Float[Tensor, "..."], fake: Float[Tensor, "..."]) -> Float[Tensor, ""]:
-    """V = E ln D(x) + E ln(1 − D(G(z))), nats."""
+    """Return V = E ln D(x) + E ln(1 − D(G(z))), nats."""
     # real: logits of D at real samples. fake: logits of D at generated ones.
     # Source: S2 class 6, "Value function". S2's cross-entropy beside it has ŷ instead of y (−Σ ŷ
     # ln ŷ …) and loses its minus sign on the way to V.
@@ -155,50 +155,50 @@ def train_adversaries(
     recipe: AdversarialRecipe,
     observe: Callable[[int], None],
 ) -> None:
-    """Alternate `inner` ascent steps of D on V and one descent step of G."""
+    """Train D by `inner` ascent steps on V, then G by one descent step, in turn."""
     # discriminator: D's logit, [n, 1], trained in place. draw_real: n → n real samples.
     # draw_noise: n → n inputs of the generator. recipe: steps, batch, rates and loss. observe:
     # called after each generator step with the number of steps done.
     # Source: S2 class 6, "Training loop"; Goodfellow et al. (2014), algorithm 1.
-    fakers = torch.optim.Adam(generator.parameters(), lr=recipe.rate, betas=BETAS)
-    judges = torch.optim.Adam(discriminator.parameters(), lr=2 * recipe.rate, betas=BETAS)
+    g_optimizer = torch.optim.Adam(generator.parameters(), lr=recipe.rate, betas=BETAS)
+    d_optimizer = torch.optim.Adam(discriminator.parameters(), lr=2 * recipe.rate, betas=BETAS)
     schedules = [
         torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 1e-3, recipe.steps)
-        for optimizer in (fakers, judges)
+        for optimizer in (g_optimizer, d_optimizer)
     ]
     for step in range(recipe.steps):
         for _ in range(recipe.inner):
             with torch.no_grad():
                 fake = generator(draw_noise(recipe.batch))
-            judges.zero_grad()
+            d_optimizer.zero_grad()
             loss = -value(discriminator(draw_real(recipe.batch)), discriminator(fake))
             loss.backward()
-            judges.step()
-        fakers.zero_grad()
+            d_optimizer.step()
+        g_optimizer.zero_grad()
         logits = discriminator(generator(draw_noise(recipe.batch)))
         # ln(1 − D) is flat where D is near 0, at the start; −ln D is steep there.
-        descended = -softplus(logits) if recipe.loss == "saturating" else softplus(-logits)
-        descended.mean().backward()
-        fakers.step()
+        generator_loss = -softplus(logits) if recipe.loss == "saturating" else softplus(-logits)
+        generator_loss.mean().backward()
+        g_optimizer.step()
         for schedule in schedules:
             schedule.step()
         observe(step + 1)
 
 
 def tanh_network(n_inputs: int, width: int, n_outputs: int) -> nn.Sequential:
-    """Two hidden layers of tanh units."""
+    """Build a network with two hidden layers of tanh units."""
     return nn.Sequential(
         nn.Linear(n_inputs, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh(),
         nn.Linear(width, n_outputs),
     )  # fmt: skip
 
 
-def _on_the_line(
+def _train_on_line(
     recipe: AdversarialRecipe, progress: Progress
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:
     generator, discriminator = tanh_network(1, HIDDEN, 1), tanh_network(1, HIDDEN, 1)
     checks = spread_counts(1, recipe.steps, CHECKS)
-    best, trained, seen = [], [], []
+    best_values, trained_values, histograms = [], [], []
 
     def draw_noise(n: int) -> Tensor:
         return torch.randn(n, 1)
@@ -208,14 +208,14 @@ def _on_the_line(
         if step not in checks:
             return
         real, fake = _mixture(CHECKED), generator(draw_noise(CHECKED))
-        seen.append([_shares(real), _shares(fake)])
-        best.append(best_value(*seen[-1]))
-        trained.append(float(value(discriminator(real), discriminator(fake))))
+        histograms.append([_shares(real), _shares(fake)])
+        best_values.append(best_value(*histograms[-1]))
+        trained_values.append(float(value(discriminator(real), discriminator(fake))))
         progress("line", step, recipe.steps)
 
     train_adversaries(generator, discriminator, _mixture, draw_noise, recipe, observe)
-    shares = (seen[-1][0], seen[len(seen) // 2][1], seen[-1][1])
-    return checks, np.array(best), np.array(trained), shares
+    shares = (histograms[-1][0], histograms[len(histograms) // 2][1], histograms[-1][1])
+    return checks, np.array(best_values), np.array(trained_values), shares
 
 
 def _mixture(n: int) -> Tensor:
@@ -224,8 +224,8 @@ def _mixture(n: int) -> Tensor:
 
 
 def _shares(x: Tensor) -> Float[np.ndarray, " m"]:
-    inside = np.clip(x.numpy().ravel(), EDGES[0], EDGES[-1])
-    return np.histogram(inside, EDGES)[0] / len(inside)
+    clipped = np.clip(x.numpy().ravel(), EDGES[0], EDGES[-1])
+    return np.histogram(clipped, EDGES)[0] / len(clipped)
 
 
 class _Blurred(nn.Module):
@@ -243,7 +243,7 @@ def _blur(x: Tensor) -> Tensor:
     return x + DIGIT_NOISE * torch.randn_like(x)
 
 
-def _digits(recipe: AdversarialRecipe, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
+def _train_digits(recipe: AdversarialRecipe, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
     train, _ = load("digits")
     data = torch.tensor(np.asarray(train.x)).float().reshape(len(train), -1)
     pixels = data.shape[1]
@@ -255,10 +255,10 @@ def _digits(recipe: AdversarialRecipe, progress: Progress) -> tuple[np.ndarray, 
         nn.Linear(pixels, 128), nn.LeakyReLU(0.2), nn.Dropout(0.3),
         nn.Linear(128, 64), nn.LeakyReLU(0.2), nn.Dropout(0.3), nn.Linear(64, 1),
     )  # fmt: skip
-    every = max(1, recipe.steps // CHECKS)
+    period = max(1, recipe.steps // CHECKS)
 
     def observe(step: int) -> None:
-        if step % every == 0:
+        if step % period == 0:
             progress("digits", step, recipe.steps)
 
     train_adversaries(
@@ -268,6 +268,6 @@ def _digits(recipe: AdversarialRecipe, progress: Progress) -> tuple[np.ndarray, 
     )  # fmt: skip
     with torch.no_grad():
         fakes = generator(torch.randn(SHOWN, DIGIT_CODES))
-    near = data[torch.cdist(fakes, data).argmin(1)]
-    fakes, near = (x.reshape(SHOWN, SIDE, SIDE).numpy().astype(float) for x in (fakes, near))
-    return fakes, near
+    nearest = data[torch.cdist(fakes, data).argmin(1)]
+    fakes, nearest = (x.reshape(SHOWN, SIDE, SIDE).numpy().astype(float) for x in (fakes, nearest))
+    return fakes, nearest

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from datassay.models import seeded
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, whole
-from datassay_lab.curves import COLOURS, Figures, axes, measured, theory, titled
-from datassay_lab.fits import tracked
+from datassay_lab.checks import Agreement, check_args, whole
+from datassay_lab.curves import COLOURS, Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import track
 from datassay_lab.generative.gan import tanh_network, value
 
 # Name → the two densities, each a mixture of normals: (weight, centre, width).
@@ -47,7 +47,7 @@ class OptimalDiscriminator:
         return Agreement("largest RMS of D − p / (p + q)", float(self.errors.max()), 0.03)
 
 
-@checked
+@check_args
 def optimal_discriminator(
     *,
     steps: Annotated[int, whole()] = 2000,
@@ -75,45 +75,45 @@ def optimal_discriminator(
         1. S2's JS divergence lacks ln in its second term, and its "min_G V = 2 JS − 2 ln 2" is V
         at the best D; its minimum over G is −2 ln 2. Both are as in the paper here.
     """
-    learnt, values = [], []
+    outputs, values = [], []
     p, q = (np.array([_density(pair[i]) for pair in PAIRS.values()]) for i in (0, 1))
-    for index, (real, fake) in enumerate(tracked(PAIRS.values(), progress, "pairs")):
+    for index, (real, fake) in enumerate(track(PAIRS.values(), progress, "pairs")):
         generator = torch.Generator().manual_seed(seed * len(PAIRS) + index)
         with seeded(seed):
             network = tanh_network(1, width, 1)
         _train(network, (real, fake), steps, batch, generator)
         with torch.no_grad():
             logits = network(torch.tensor(PLACES)[:, None].float())[:, 0]
-            learnt.append(logits.sigmoid().numpy().astype(float))
+            outputs.append(logits.sigmoid().numpy().astype(float))
             fresh = (network(_draw(mixture, JUDGED, generator)) for mixture in (real, fake))
             values.append(float(value(*fresh)))
     ratio, middle = p / (p + q), (p + q) / 2
-    square = (np.array(learnt) - ratio) ** 2
+    square = (np.array(outputs) - ratio) ** 2
     floor, step = 2 * np.log(2), PLACES[1] - PLACES[0]
-    first, second = p * np.log(p / middle), q * np.log(q / middle)
+    data_term, fake_term = p * np.log(p / middle), q * np.log(q / middle)
     return OptimalDiscriminator(
-        tuple(PAIRS), PLACES, p, q, np.array(learnt), ratio,
+        tuple(PAIRS), PLACES, p, q, np.array(outputs), ratio,
         errors=np.sqrt((square * middle).sum(1) * step),
         values=np.array(values),
-        predicted=(first + second).sum(1) * step - floor,
-        printed=(first + q * (q / middle)).sum(1) * step - floor,
+        predicted=(data_term + fake_term).sum(1) * step - floor,
+        printed=(data_term + q * (q / middle)).sum(1) * step - floor,
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def optimal_discriminator_plots(result: OptimalDiscriminator) -> Figures:
-    """Discriminators over x, and values."""
+    """Draw discriminators over x, and values."""
     figure = axes("x", "D(x), probability of being real")
     for index, name in enumerate(result.pairs):
-        measured(figure, result.x, result.learnt[index], name, series=index, mode="lines")
+        add_data(figure, result.x, result.learnt[index], name, series=index, mode="lines")
         # Where neither density has samples nothing is asked of D, and nothing promised.
-        seen = (result.p + result.q)[index] > 1e-3
+        has_samples = (result.p + result.q)[index] > 1e-3
         label = "p / (p + q)" if index == 0 else ""
-        theory(figure, result.x[seen], result.ratio[index][seen], label)
+        theory(figure, result.x[has_samples], result.ratio[index][has_samples], label)
     columns = np.arange(len(result.pairs))
     values = axes("", "value V, nats")
-    measured(values, columns, result.values, "trained", mode="markers")
-    measured(values, columns, result.printed, "S2 as printed", series=1, mode="markers")
+    add_data(values, columns, result.values, "trained", mode="markers")
+    add_data(values, columns, result.printed, "S2 as printed", series=1, mode="markers")
     for column, predicted in enumerate(result.predicted):
         ends = [column - 0.3, column + 0.3]
         theory(values, ends, [predicted] * 2, "" if column else "2 JS − 2 ln 2")
@@ -136,9 +136,9 @@ def _density(mixture: tuple[tuple[float, float, float], ...]) -> Float[np.ndarra
 def _draw(
     mixture: tuple[tuple[float, float, float], ...], n: int, generator: torch.Generator
 ) -> Float[Tensor, "n 1"]:
-    weights, centres, widths = (torch.tensor(part) for part in zip(*mixture, strict=True))
-    which = torch.multinomial(weights, n, replacement=True, generator=generator)
-    return (centres[which] + widths[which] * torch.randn(n, generator=generator))[:, None]
+    weights, centres, widths = (torch.tensor(values) for values in zip(*mixture, strict=True))
+    component = torch.multinomial(weights, n, replacement=True, generator=generator)
+    return (centres[component] + widths[component] * torch.randn(n, generator=generator))[:, None]
 
 
 def _train(

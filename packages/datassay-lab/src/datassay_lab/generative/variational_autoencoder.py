@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from datassay.data import load
 from datassay.models import seeded
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, positive, whole
-from datassay_lab.curves import Figures, axes, latent_map, measured, pictures, theory, titled
+from datassay_lab.checks import Agreement, check_args, positive, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, latent_map, pictures, theory
 from datassay_lab.fits import relative_error, spread_counts
 
 BATCH = 64
@@ -48,24 +48,24 @@ class Variational(nn.Module):
         )  # fmt: skip
 
     def encode(self, x: Float[Tensor, "n d"]) -> tuple[Tensor, Tensor]:
-        """Mean [n, 2] and log variance [n, 2] of the codes of each image."""
+        """Return mean [n, 2] and log variance [n, 2] of the codes of each image."""
         mean, log_variance = self.encoder(x).chunk(2, -1)
         return mean, log_variance
 
     def log_likelihood(self, x: Float[Tensor, "... d"], z: Float[Tensor, "... 2"]) -> Tensor:
-        """Log p(x | z), nats, of images with pixels 0 and 1."""
+        """Return log p(x | z), nats, of images with pixels 0 and 1."""
         logits = self.decoder(z)
         return (x * logits - nn.functional.softplus(logits)).sum(-1)
 
 
 def kl_to_standard(mean: Float[Tensor, "... k"], log_variance: Float[Tensor, "... k"]) -> Tensor:
-    """KL(N(μ, σ²) ‖ N(0, I)) = ½ Σ (μ² + σ² − 1 − ln σ²)."""
+    """Return KL(N(μ, σ²) ‖ N(0, I)) = ½ Σ (μ² + σ² − 1 − ln σ²)."""
     # mean: μ. log_variance: ln σ².
     return 0.5 * (mean**2 + log_variance.exp() - 1 - log_variance).sum(-1)
 
 
 def log_normal(z: Tensor, mean: Tensor, log_variance: Tensor) -> Tensor:
-    """Log density of N(μ, σ²) at z, its axes independent."""
+    """Return the log density of N(μ, σ²) at z, its axes independent."""
     # mean: μ, [..., k]. log_variance: ln σ², [..., k].
     square = (z - mean) ** 2 / log_variance.exp()
     return -0.5 * (square + log_variance + torch.log(torch.tensor(2 * torch.pi))).sum(-1)
@@ -79,7 +79,7 @@ def lower_bound(
     trick: bool = True,
     beta: float = 1.0,
 ) -> Float[Tensor, " n"]:
-    """ELBO of each image, E_q log p(x | z) − β KL(q ‖ p), the expectation over draws."""
+    """Return each image's ELBO, E_q log p(x | z) − β KL(q ‖ p), the expectation over draws."""
     # noise: ε, [m, n, 2], standard normal. trick: whether gradients flow through z = μ + σε;
     # without, the sample is a constant. beta: weight of the KL term; 1 is the bound.
     # Source: Kingma and Welling (2014).
@@ -92,7 +92,7 @@ def lower_bound(
 def importance_bound(
     model: Variational, x: Float[Tensor, "n d"], noise: Float[Tensor, "m n 2"]
 ) -> Float[Tensor, " n"]:
-    """Log of the mean of m importance weights p(x, z) / q(z | x), a tighter bound of log p(x)."""
+    """Return the log mean of m importance weights p(x, z) / q(z | x), a tighter bound."""
     # noise: ε, [m, n, 2].
     # Source: Burda, Grosse and Salakhutdinov (2016).
     mean, log_variance = model.encode(x)
@@ -104,7 +104,7 @@ def importance_bound(
 
 
 def evidence(model: Variational, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-    """Log p(x) = log ∫ p(x | z) p(z) dz, summed over a grid of codes."""
+    """Return log p(x) = log ∫ p(x | z) p(z) dz, summed over a grid of codes."""
     axis = torch.linspace(-GRID_END, GRID_END, GRID_POINTS, dtype=x.dtype)
     z = torch.cartesian_prod(axis, axis)
     logits = model.decoder(z)  # [g, d]
@@ -138,7 +138,7 @@ class VariationalAutoencoder:
         return Agreement("relative error of gradients through z", error, 0.1)
 
 
-@checked
+@check_args
 def variational_autoencoder(
     *,
     steps: Annotated[int, whole(CHECKS)] = 3000,
@@ -179,37 +179,37 @@ def variational_autoencoder(
         model = Variational(x.shape[1]).double()
     checks = spread_counts(max(1, steps / 100), steps, CHECKS)
     curves = []
-    for step in _training(model, x, steps, generator, trick, beta):
+    for step in _train_steps(model, x, steps, generator, trick, beta):
         if step in checks:
             with torch.no_grad():
                 bound = lower_bound(model, x_new, _normal(generator, DRAWS, len(x_new)))
                 weighted = importance_bound(model, x_new, _normal(generator, WEIGHTS, len(x_new)))
-                three = (bound, weighted, evidence(model, x_new))
-            curves.append(tuple(float(part.mean()) for part in three))
+                bounds = (bound, weighted, evidence(model, x_new))
+            curves.append(tuple(float(part.mean()) for part in bounds))
             progress("training", step, steps)
-    compared = x_new[:n_digits]
-    noise = _normal(generator, draws, len(compared))
-    through, score = _drawn_gradients(model, compared, noise, trick)
+    digits = x_new[:n_digits]
+    noise = _normal(generator, draws, len(digits))
+    by_path, by_score = _sample_gradients(model, digits, noise, trick)
     bound, weighted, log_p = np.array(curves).T
     decoded, sampled = _pictures(model, generator)
     with torch.no_grad():
         codes = model.encode(x_new)[0].numpy()
     return VariationalAutoencoder(
-        checks, bound, weighted, log_p, _exact_gradients(model, compared), through, score,
+        checks, bound, weighted, log_p, _exact_gradients(model, digits), by_path, by_score,
         codes, np.asarray(held_out.y), decoded, sampled,
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def variational_autoencoder_plots(result: VariationalAutoencoder) -> Figures:
-    """Bounds over training, gradients, the plane of codes, and decoded digits."""
+    """Draw bounds over training, gradients, the plane of codes, decoded digits."""
     bounds = axes("steps of training", "nats a held-out digit", log="x")
-    measured(bounds, result.steps, result.bound, "ELBO")
-    measured(bounds, result.steps, result.weighted, "50 weighted draws", series=1)
+    add_data(bounds, result.steps, result.bound, "ELBO")
+    add_data(bounds, result.steps, result.weighted, "50 weighted draws", series=1)
     theory(bounds, result.steps, result.log_p, "log p(x)")
     gradients = axes("exact derivative of the bound", "derivative from draws", height=400)
-    measured(gradients, result.exact, result.score, "score function", series=1, mode="markers")
-    measured(gradients, result.exact, result.through, "through z = μ + σε", mode="markers")
+    add_data(gradients, result.exact, result.score, "score function", series=1, mode="markers")
+    add_data(gradients, result.exact, result.through, "through z = μ + σε", mode="markers")
     ends = np.array([result.exact.min(), result.exact.max()])
     theory(gradients, ends, ends, "equal")
     spread = 1.6 * float(np.abs(result.exact).max())
@@ -226,7 +226,7 @@ def _normal(generator: torch.Generator, draws: int, n: int) -> Float[Tensor, "m 
     return torch.randn(draws, n, CODES, generator=generator, dtype=torch.float64)
 
 
-def _training(
+def _train_steps(
     model: Variational, x: Tensor, steps: int, generator: torch.Generator, trick: bool, beta: float
 ) -> Iterator[int]:
     """Train the model in place; yield the number of steps done after each."""
@@ -240,27 +240,27 @@ def _training(
         yield step
 
 
-def _drawn_gradients(
+def _sample_gradients(
     model: Variational, x: Tensor, noise: Tensor, trick: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Derivatives of the bounds by μ and ln σ², through the sample and by the score function."""
-    codes = torch.cat([part.detach() for part in model.encode(x)], -1).requires_grad_()
+    """Return the bounds' derivatives by μ and ln σ²: through the sample, and by scores."""
+    codes = torch.cat([p.detach() for p in model.encode(x)], -1).requires_grad_()
     mean, log_variance = codes.chunk(2, -1)
     z = mean + (log_variance / 2).exp() * noise
     z = z if trick else z.detach()
     bound = model.log_likelihood(x, z).mean(0) - kl_to_standard(mean, log_variance)
-    (through,) = torch.autograd.grad(bound.sum(), codes, retain_graph=True)
+    (path_gradient,) = torch.autograd.grad(bound.sum(), codes, retain_graph=True)
     with torch.no_grad():
         likelihood = model.log_likelihood(x, z)[..., None]
         deviation = (log_variance / 2).exp()
         scores = torch.cat([noise / deviation, (noise**2 - 1) / 2], -1)  # ∇ log q at z
         slope = torch.cat([mean, (deviation**2 - 1) / 2], -1)  # ∇ KL
         score = (likelihood * scores).mean(0) - slope
-    return through.numpy().ravel(), score.numpy().ravel()
+    return path_gradient.numpy().ravel(), score.numpy().ravel()
 
 
 def _exact_gradients(model: Variational, x: Tensor) -> Float[np.ndarray, " g"]:
-    """The same derivatives by Gauss–Hermite quadrature and central differences, no draws."""
+    """Compute the same derivatives by Gauss–Hermite quadrature and central differences."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
     grid = torch.cartesian_prod(torch.tensor(nodes), torch.tensor(nodes))[:, None]  # [q, 1, 2]
     mass = torch.tensor(np.outer(weights, weights).ravel() / (2 * np.pi))[:, None]
@@ -280,18 +280,18 @@ def _exact_gradients(model: Variational, x: Tensor) -> Float[np.ndarray, " g"]:
 def _pictures(model: Variational, generator: torch.Generator) -> tuple[np.ndarray, np.ndarray]:
     # Equal steps of probability, so that every part of the prior gets its share of the picture.
     quantiles = torch.special.ndtri((torch.arange(GRID, dtype=torch.float64) + 0.5) / GRID)
-    drawn = _normal(generator, 1, GRID**2)[0]
+    prior_draws = _normal(generator, 1, GRID**2)[0]
     with torch.no_grad():
         images = [model.decoder(z).sigmoid().numpy()
-                  for z in (torch.cartesian_prod(quantiles, quantiles), drawn)]  # fmt: skip
+                  for z in (torch.cartesian_prod(quantiles, quantiles), prior_draws)]  # fmt: skip
     frame = ((0, 0), (FRAME, FRAME), (FRAME, FRAME))
-    tile, full = SIDE + 2 * FRAME, GRID * (SIDE + 2 * FRAME)
+    tile, side = SIDE + 2 * FRAME, GRID * (SIDE + 2 * FRAME)
     decoded, sampled = (
         np
         .pad(image.reshape(-1, SIDE, SIDE), frame)
         .reshape(GRID, GRID, tile, tile)
         .transpose(0, 2, 1, 3)
-        .reshape(full, full)
+        .reshape(side, side)
         for image in images
     )
     return decoded, sampled

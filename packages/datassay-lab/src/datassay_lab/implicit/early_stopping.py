@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, positive, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
-from datassay_lab.fits import exponent, tracked
+from datassay_lab.checks import Agreement, check_args, positive, rising_whole, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import exponent, track
 
 # Ali, Kolter and Tibshirani (2019), Theorem 2: risk of gradient flow at t over ridge at 1/t.
 RISK_BOUND = 1.6862
@@ -44,7 +44,7 @@ class EarlyStopping:
         return Agreement("largest factor between the best α and 1/Σε", factor, 2.0)
 
 
-@checked
+@check_args
 def early_stopping(
     *,
     n_features: Annotated[int, whole(2)] = 40,
@@ -55,7 +55,7 @@ def early_stopping(
     seed: int = 0,
     progress: Progress = silent,
 ) -> EarlyStopping:
-    """Descend a least-squares loss from 0 and find the weight decay that each moment looks like.
+    """Run descent on a least-squares loss from 0; find the weight decay like each moment.
 
     Qᵀ w_τ = (1 − Π (1 − ε_t λ)) Qᵀ w*,   Qᵀ w̃ = λ / (λ + α) Qᵀ w*
 
@@ -88,11 +88,11 @@ def early_stopping(
     minimum = vectors.T @ np.linalg.solve(hessian, moment)  # Qᵀ w*, [d]
     rate = step_size / values[0]
     constant, slowed = np.full(steps[-1], rate), rate / np.sqrt(np.arange(1, steps[-1] + 1))
-    along = _path(hessian, moment, steps, constant, progress) @ vectors  # [t, d]
-    slow = _path(hessian, moment, steps, slowed, silent) @ vectors
-    spent = slowed.cumsum()[np.array(steps) - 1]
+    path = _path(hessian, moment, steps, constant, progress) @ vectors  # [t, d]
+    slow_path = _path(hessian, moment, steps, slowed, silent) @ vectors
+    slow_times = slowed.cumsum()[np.array(steps) - 1]
     times = rate * np.array(steps, float)
-    best, mismatch = _nearest_decay(along, values, minimum, times)
+    best_alphas, mismatch = _nearest_decay(path, values, minimum, times)
     # Risk over the noise, at the truth behind the targets: bias and variance along q_i.
     level, goal = noise**2 / n_samples, vectors.T @ truth
     stopped_share = 1 - (1 - rate * values) ** np.array(steps)[:, None]
@@ -100,48 +100,48 @@ def early_stopping(
     return EarlyStopping(
         np.array(steps, float),
         times,
-        best,
+        best_alphas,
         mismatch,
-        exponent(times, best),
+        exponent(times, best_alphas),
         _risk(stopped_share, values, goal, level),
         _risk(decayed_share, values, goal, level),
         values,
-        along[len(steps) // 2] / minimum,
+        path[len(steps) // 2] / minimum,
         decayed_share[len(steps) // 2],
-        spent,
-        _nearest_decay(slow, values, minimum, spent)[0],
+        slow_times,
+        _nearest_decay(slow_path, values, minimum, slow_times)[0],
         _path(hessian, hessian, steps, constant, silent).trace(axis1=1, axis2=2),
         decayed_share.sum(1),
     )
 
 
-@titled
+@add_titles
 def early_stopping_plots(result: EarlyStopping) -> Figures:
-    """Best penalties, shares along the eigenvectors, risks."""
-    best = axes("time Σε of descent", "best matching penalty α", log="xy")
-    measured(best, result.times, result.best_alphas, "nearest weight decay", mode="markers")
-    slow = (result.slowed_times, result.slowed_alphas)
-    measured(best, *slow, "the same, steps shrink as 1/√t", series=1, mode="markers")
-    theory(best, result.times, 1 / result.times, "α = 1/Σε")
+    """Draw best penalties, shares along the eigenvectors, risks."""
+    penalty = axes("time Σε of descent", "best matching penalty α", log="xy")
+    add_data(penalty, result.times, result.best_alphas, "nearest weight decay", mode="markers")
+    slow_pair = (result.slowed_times, result.slowed_alphas)
+    add_data(penalty, *slow_pair, "the same, steps shrink as 1/√t", series=1, mode="markers")
+    theory(penalty, result.times, 1 / result.times, "α = 1/Σε")
     share = axes("eigenvalue λ of the Hessian", "share of the minimum reached", log="x")
     tau = result.steps[len(result.steps) // 2]
-    measured(share, result.eigenvalues, result.stopped, f"after τ = {tau:g} steps", mode="markers")
+    add_data(share, result.eigenvalues, result.stopped, f"after τ = {tau:g} steps", mode="markers")
     theory(share, result.eigenvalues, result.decayed, "weight decay, α = 1/(τε)")
     risk = axes("time τε of descent", "excess error, w = 0 is 1", log="xy")
-    measured(risk, result.times, result.stopped_risk, "stopped descent")
-    measured(risk, result.times, result.ridge_risk, "weight decay, α = 1/(τε)", series=1)
+    add_data(risk, result.times, result.stopped_risk, "stopped descent")
+    add_data(risk, result.times, result.ridge_risk, "weight decay, α = 1/(τε)", series=1)
     bound = RISK_BOUND * result.ridge_risk
     theory(risk, result.times, bound, f"bound, {RISK_BOUND:g} × weight decay")
     count = axes("time τε of descent", "effective parameters", log="x")
-    measured(count, result.times, result.parameters, "stopped descent")
+    add_data(count, result.times, result.parameters, "stopped descent")
     theory(count, result.times, result.decayed_parameters, "weight decay, α = 1/(τε)")
-    return best, share, risk, count
+    return penalty, share, risk, count
 
 
 def _problem(
     n_features: int, n_samples: int, noise: float, seed: int
 ) -> tuple[Float[np.ndarray, "d d"], Float[np.ndarray, " d"], Float[np.ndarray, " d"]]:
-    """Hessian, Xᵀy / n, and the weights behind the targets."""
+    """Return the Hessian, Xᵀy / n, and the weights behind the targets."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n_samples, n_features)) / np.arange(1, n_features + 1)
     truth = rng.normal(size=n_features)
@@ -156,32 +156,32 @@ def _path(
     rates: Float[np.ndarray, " steps"],
     progress: Progress,
 ) -> Float[np.ndarray, "t d ..."]:
-    """Weights after each number of steps; of a moment with columns, as many descents."""
-    weights, done, path = np.zeros_like(moment), 0, []
-    for wanted in tracked(steps, progress, "stopped descent"):
-        for rate in rates[done:wanted]:
+    """Return the weights after each number of steps; of a moment with columns, as many descents."""
+    weights, n_done, path = np.zeros_like(moment), 0, []
+    for n_steps in track(steps, progress, "stopped descent"):
+        for rate in rates[n_done:n_steps]:
             weights = weights - rate * (hessian @ weights - moment)
-        done = wanted
+        n_done = n_steps
         path.append(weights)
     return np.array(path)
 
 
 def _nearest_decay(
-    along: Float[np.ndarray, "t d"],
+    path: Float[np.ndarray, "t d"],
     values: Float[np.ndarray, " d"],
     minimum: Float[np.ndarray, " d"],
     times: Float[np.ndarray, " t"],
 ) -> tuple[Float[np.ndarray, " t"], Float[np.ndarray, " t"]]:
-    """For each moment the penalty within a factor of 30 of 1/(τε) whose weights are nearest."""
+    """Return each moment's penalty within a factor of 30 of 1/(τε) with the nearest weights."""
     factors = np.geomspace(1 / 30, 30, GRID)
-    best, mismatch = [], []
-    for weights, time in zip(along, times, strict=True):
+    best_alphas, mismatch = [], []
+    for weights, time in zip(path, times, strict=True):
         alphas = factors / time
         decayed = values / (values + alphas[:, None]) * minimum  # [grid, d]
         distance = np.linalg.norm(decayed - weights, axis=1) / np.linalg.norm(weights)
-        best.append(alphas[distance.argmin()])
+        best_alphas.append(alphas[distance.argmin()])
         mismatch.append(distance.min())
-    return np.array(best), np.array(mismatch)
+    return np.array(best_alphas), np.array(mismatch)
 
 
 def _risk(
@@ -190,7 +190,7 @@ def _risk(
     goal: Float[np.ndarray, " d"],
     level: float,
 ) -> Float[np.ndarray, " t"]:
-    """E (w − truth)ᵀ H (w − truth) over the targets' noise, over that of w = 0."""
+    """Return E (w − truth)ᵀ H (w − truth) over the targets' noise, over that of w = 0."""
     bias = (1 - share) ** 2 @ (values * goal**2)
     variance = level * (share**2).sum(1)
     return (bias + variance) / (values @ goal**2)

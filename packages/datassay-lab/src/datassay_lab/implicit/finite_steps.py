@@ -10,8 +10,8 @@ from jaxtyping import Float
 from scipy.integrate import solve_ivp
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, positive, refuse_if, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
+from datassay_lab.checks import Agreement, check_args, positive, refuse_if, rising_whole, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
 from datassay_lab.fits import exponent
 
 # Imaginary step of the exact directional derivative: its square underflows beside any weight.
@@ -42,12 +42,12 @@ class FiniteSteps:
     @property
     def agreement(self) -> Agreement:
         """The largest difference of an exponent from theory."""
-        found = np.array([self.flow_exponent, self.modified_exponent, *self.epoch_exponents[::2]])
-        error = float(np.abs(found - [1, 2, 2, 3]).max())
+        powers = np.array([self.flow_exponent, self.modified_exponent, *self.epoch_exponents[::2]])
+        error = float(np.abs(powers - [1, 2, 2, 3]).max())
         return Agreement("largest difference of the exponents from 1, 2 and 3", error, 0.1)
 
 
-@checked
+@check_args
 def finite_steps(
     *,
     width: Annotated[int, whole()] = 6,
@@ -59,7 +59,7 @@ def finite_steps(
     seed: int = 0,
     progress: Progress = silent,
 ) -> FiniteSteps:
-    """Descend the loss of a small tanh network and integrate the flows to high precision.
+    """Run descent on a small tanh network's loss, and integrate the flows to high precision.
 
     ẇ = −∇C̃(w),   C̃ = C + (ε/4)‖∇C‖²,   ∇(‖∇C‖²/4) = ½ ∇²C ∇C
 
@@ -94,21 +94,21 @@ def finite_steps(
     rng = np.random.default_rng(seed)
     x = rng.uniform(-2, 2, n_samples)
     y = np.sin(2 * x) + 0.1 * rng.normal(size=n_samples)
-    first = rng.normal(size=3 * width) / np.repeat([1.0, 1.0, np.sqrt(width)], width)
-    sizes, from_flow, from_modified, kept = duration / np.array(steps, float), [], [], []
+    start = rng.normal(size=3 * width) / np.repeat([1.0, 1.0, np.sqrt(width)], width)
+    sizes, from_flow, from_modified, first_distances = duration / np.array(steps, float), [], [], []
     parts = [_gradient(x[b::batches], y[b::batches]) for b in range(batches)]
     flows, epoch = ((parts, 0.0), ([_gradient(x, y)], factor), (parts, factor)), []
-    for index, (many, size) in enumerate(zip(steps, sizes, strict=True)):
-        path = _descend(_gradient(x, y), first, size, many)
-        apart = [
-            np.linalg.norm(path - _flow([_gradient(x, y)], first, f * size, size, many), axis=1)
+    for index, (n_steps, size) in enumerate(zip(steps, sizes, strict=True)):
+        path = _descend(_gradient(x, y), start, size, n_steps)
+        distances = [
+            np.linalg.norm(path - _flow([_gradient(x, y)], start, f * size, size, n_steps), axis=1)
             for f in (0.0, factor)
         ]
-        kept = apart if index == 0 else kept
-        from_flow.append(apart[0].max())
-        from_modified.append(apart[1].max())
-        end = _epoch(parts, first, size)
-        ends = [_flow(g, first, f * size, batches * size, 1)[-1] for g, f in flows]
+        first_distances = distances if index == 0 else first_distances
+        from_flow.append(distances[0].max())
+        from_modified.append(distances[1].max())
+        end = _run_epochs(parts, start, size)
+        ends = [_flow(g, start, f * size, batches * size, 1)[-1] for g, f in flows]
         epoch.append(np.linalg.norm(np.array(ends) - end, axis=1))
         progress("step sizes", index + 1, len(steps))
     return FiniteSteps(
@@ -118,16 +118,16 @@ def finite_steps(
         exponent(sizes, np.array(from_flow)),
         exponent(sizes, np.array(from_modified)),
         np.arange(1.0, steps[0] + 1) * sizes[0],
-        kept[0],
-        kept[1],
+        first_distances[0],
+        first_distances[1],
         np.array(epoch).T,
         np.array([exponent(sizes[-2:], row[-2:]) for row in np.array(epoch).T]),
     )
 
 
-@titled
+@add_titles
 def finite_steps_plots(result: FiniteSteps) -> Figures:
-    """Distances by step size, along one path, and after an epoch of mini-batches."""
+    """Draw distances by step size, along one path, and after an epoch of mini-batches."""
     names = ("flow of C", "flow of C + (ε/4)‖∇C‖²", "flow of C + (ε/4) mean ‖∇C_b‖²")
     by_size = axes("step size ε", "largest distance from the flow", log="xy")
     by_epoch = axes("step size ε", "distance after one epoch", log="xy")
@@ -138,46 +138,46 @@ def finite_steps_plots(result: FiniteSteps) -> Figures:
         (by_epoch, result.epoch, (2, 2, 3)),
     ):
         for errors, power, name, series in zip(distances, powers, names, (1, 0, 2), strict=False):
-            measured(figure, result.step_sizes, errors, name, series=series, mode="markers")
+            add_data(figure, result.step_sizes, errors, name, series=series, mode="markers")
             theory(figure, result.step_sizes, errors[-1] * share**power, f"∝ ε<sup>{power}</sup>")
     way = axes("time kε", "distance from the flow", log="y")
-    measured(way, result.times, result.path_from_flow, names[0], series=1, mode="lines")
-    measured(way, result.times, result.path_from_modified, names[1], series=0, mode="lines")
+    add_data(way, result.times, result.path_from_flow, names[0], series=1, mode="lines")
+    add_data(way, result.times, result.path_from_modified, names[1], series=0, mode="lines")
     return by_size, way, by_epoch
 
 
 def _gradient(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> Gradient:
-    """∇C of C = (1/2n) Σ (Σ_j v_j tanh(a_j x + b_j) − y)², also at complex weights."""
+    """Return a function for ∇C of C = (1/2n) Σ (Σ_j v_j tanh(a_j x + b_j) − y)², complex too."""
 
     def gradient(weights: np.ndarray) -> np.ndarray:
         a, b, v = weights.reshape(3, -1)
         hidden = np.tanh(np.multiply.outer(x, a) + b)  # [n, width]
         error = (hidden @ v - y) / len(x)
-        back = (1 - hidden**2) * np.multiply.outer(error, v)
-        return np.concatenate([x @ back, back.sum(0), error @ hidden])
+        hidden_slope = (1 - hidden**2) * np.multiply.outer(error, v)
+        return np.concatenate([x @ hidden_slope, hidden_slope.sum(0), error @ hidden])
 
     return gradient
 
 
 def _descend(
-    gradient: Gradient, first: np.ndarray, size: float, steps: int
+    gradient: Gradient, start: np.ndarray, size: float, steps: int
 ) -> Float[np.ndarray, "k p"]:
-    weights, path = first, []
+    weights, path = start, []
     for _ in range(steps):
         weights = weights - size * gradient(weights)
         path.append(weights)
         refuse_if(
-            not np.linalg.norm(weights) < FAR * np.linalg.norm(first),
+            not np.linalg.norm(weights) < FAR * np.linalg.norm(start),
             "steps must make descent stable; it diverged. Raise steps.",
         )
     return np.array(path)
 
 
-def _epoch(parts: list[Gradient], first: np.ndarray, size: float) -> Float[np.ndarray, " p"]:
-    """Weights after a step by each part of the samples, mean over all orders of the parts."""
+def _run_epochs(parts: list[Gradient], start: np.ndarray, size: float) -> Float[np.ndarray, " p"]:
+    """Return the weights after a step by each part of the samples, mean over the parts' orders."""
     ends = []
     for order in permutations(parts):
-        weights = first
+        weights = start
         for gradient in order:
             weights = weights - size * gradient(weights)
         ends.append(weights)
@@ -185,22 +185,22 @@ def _epoch(parts: list[Gradient], first: np.ndarray, size: float) -> Float[np.nd
 
 
 def _flow(
-    parts: list[Gradient], first: np.ndarray, weight: float, size: float, steps: int
+    parts: list[Gradient], start: np.ndarray, weight: float, size: float, steps: int
 ) -> Float[np.ndarray, "k p"]:
-    """ẇ = −∇(mean C_b + weight mean ‖∇C_b‖²) at the moments of descent."""
+    """Solve ẇ = −∇(mean C_b + weight mean ‖∇C_b‖²) for the moments of descent."""
 
-    def speed(_time: float, weights: np.ndarray) -> np.ndarray:
+    def velocity(_time: float, weights: np.ndarray) -> np.ndarray:
         slopes = [gradient(weights) for gradient in parts]
         if weight == 0:
             return -np.mean(slopes, axis=0)
-        bent = [  # ∇²C_b ∇C_b, exact
+        curvature = [  # ∇²C_b ∇C_b, exact
             np.imag(gradient(weights + 1j * TINY * slope)) / TINY
             for gradient, slope in zip(parts, slopes, strict=True)
         ]
-        return -np.mean(slopes, axis=0) - 2 * weight * np.mean(bent, axis=0)
+        return -np.mean(slopes, axis=0) - 2 * weight * np.mean(curvature, axis=0)
 
     moments = size * np.arange(1, steps + 1)
     solution = solve_ivp(
-        speed, (0, moments[-1]), first, "DOP853", t_eval=moments, rtol=1e-12, atol=1e-13
+        velocity, (0, moments[-1]), start, "DOP853", t_eval=moments, rtol=1e-12, atol=1e-13
     )
     return solution.y.T

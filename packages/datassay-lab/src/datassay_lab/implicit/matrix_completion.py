@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, positive, refuse_if, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
-from datassay_lab.fits import tracked
+from datassay_lab.checks import Agreement, check_args, positive, refuse_if, rising_whole, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import track
 
 # Below 2 / λ₁ of the loss at its minimum for up to 5 factors, as the target has norm 1.
 RATE = 0.3
@@ -36,11 +36,11 @@ class MatrixCompletion:
     @property
     def agreement(self) -> Agreement:
         """How far depth 2 and the nuclear norm are apart with the most entries."""
-        what = "distance of two factors from the nuclear norm, most entries"
-        return Agreement(what, float(self.apart[0, -1]), 0.02)
+        measure = "distance of two factors from the nuclear norm, most entries"
+        return Agreement(measure, float(self.apart[0, -1]), 0.02)
 
 
-@checked
+@check_args
 def matrix_completion(
     *,
     size: Annotated[int, whole(3)] = 20,
@@ -86,22 +86,22 @@ def matrix_completion(
     import cvxpy
 
     generator = torch.Generator().manual_seed(seed)
-    targets, seen = _problems(size, rank, observed, matrices, generator)
+    targets, masks = _problems(size, rank, observed, matrices, generator)
     nuclear = []
-    for target, mask in tracked(zip(targets, seen, strict=True), progress, "nuclear norm"):
+    for target, mask in track(zip(targets, masks, strict=True), progress, "nuclear norm"):
         nuclear.append(_least_nuclear_norm(cvxpy, target.numpy(), mask.numpy()))
     convex = torch.from_numpy(np.stack(nuclear))
     products, draw = [], {"generator": generator, "dtype": torch.float64}
     for depth in range(2, deepest + 1):
         scale = start ** (1 / depth) / size**0.5
-        drawn = (torch.randn(size, size, **draw) for _ in range(depth))
-        factors = [scale * one.repeat(len(targets), 1, 1) for one in drawn]
-        products.append(_descend(factors, targets, seen, steps, progress))
+        draws = (torch.randn(size, size, **draw) for _ in range(depth))
+        factors = [scale * factor.repeat(len(targets), 1, 1) for factor in draws]
+        products.append(_descend(factors, targets, masks, steps, progress))
     estimates = torch.stack(products)  # [l, matrices · c, d, d]
     _check_finite(estimates)
     by_count = (len(products), matrices, len(observed))
     middle = (len(observed) - 1) // 3
-    shown = torch.stack([*estimates[:, middle], convex[middle], targets[middle]])
+    examples = torch.stack([*estimates[:, middle], convex[middle], targets[middle]])
     return MatrixCompletion(
         np.array(observed, float),
         float(rank * (2 * size - rank)),
@@ -109,57 +109,57 @@ def matrix_completion(
         _relative(estimates - targets, targets).reshape(by_count).median(1).values.numpy(),
         _relative(convex - targets, targets).reshape(by_count[1:]).median(0).values.numpy(),
         _relative(estimates - convex, convex).reshape(by_count).amax(1).numpy(),
-        torch.linalg.svdvals(shown).numpy(),
+        torch.linalg.svdvals(examples).numpy(),
     )
 
 
-@titled
+@add_titles
 def matrix_completion_plots(result: MatrixCompletion) -> Figures:
-    """Recovery errors, distance from the nuclear norm, and singular values."""
+    """Draw recovery errors, distance from the nuclear norm, and singular values."""
     error = axes("observed entries", "relative error of the matrix", log="y")
-    apart = axes("observed entries", "distance from the nuclear norm's", log="y")
-    shown = axes("singular value, by rank", "singular value", log="y")
+    distance = axes("observed entries", "distance from the nuclear norm's", log="y")
+    values = axes("singular value, by rank", "singular value", log="y")
     positions = np.arange(1.0, 1 + min(8, result.spectrum.shape[1]))
     spectrum = np.maximum(result.spectrum[:, : len(positions)], FLOOR)
     for index, depth in enumerate(result.depths):
         name = f"{depth:g} factors"
-        measured(error, result.observed, result.error[index], name, series=index)
-        measured(apart, result.observed, result.apart[index], name, series=index)
-        measured(shown, positions, spectrum[index], name, series=index)
+        add_data(error, result.observed, result.error[index], name, series=index)
+        add_data(distance, result.observed, result.apart[index], name, series=index)
+        add_data(values, positions, spectrum[index], name, series=index)
     floor = np.maximum(result.nuclear_error, FLOOR)
     theory(error, result.observed, floor, "least nuclear norm")
     limit = np.full(2, result.agreement.limit)
-    theory(apart, result.observed[[0, -1]], limit, "limit that two factors must keep")
-    measured(shown, positions, spectrum[-2], "least nuclear norm", series=len(result.depths))
-    theory(shown, positions, spectrum[-1], "the matrix")
-    return error, apart, shown
+    theory(distance, result.observed[[0, -1]], limit, "limit that two factors must keep")
+    add_data(values, positions, spectrum[-2], "least nuclear norm", series=len(result.depths))
+    theory(values, positions, spectrum[-1], "the matrix")
+    return error, distance, values
 
 
 def _problems(
     size: int, rank: int, observed: tuple[int, ...], matrices: int, generator: torch.Generator
 ) -> tuple[Float[Tensor, "b d d"], Float[Tensor, "b d d"]]:
-    """Each matrix once for each number of entries, and masks of the entries."""
+    """Return each matrix once for each number of entries, and masks of the entries."""
     draw = {"generator": generator, "dtype": torch.float64}
-    whole = torch.randn(matrices, size, rank, **draw) @ torch.randn(matrices, rank, size, **draw)
-    whole /= torch.linalg.matrix_norm(whole, 2)[:, None, None]
+    full = torch.randn(matrices, size, rank, **draw) @ torch.randn(matrices, rank, size, **draw)
+    full /= torch.linalg.matrix_norm(full, 2)[:, None, None]
     order = torch.rand(matrices, size**2, **draw).argsort(1).argsort(1)  # place in the queue
-    seen = order[:, None] < torch.tensor(observed)[:, None]
-    targets = whole[:, None].expand(-1, len(observed), -1, -1)
-    return targets.reshape(-1, size, size).clone(), seen.double().reshape(-1, size, size)
+    is_seen = order[:, None] < torch.tensor(observed)[:, None]
+    targets = full[:, None].expand(-1, len(observed), -1, -1)
+    return targets.reshape(-1, size, size).clone(), is_seen.double().reshape(-1, size, size)
 
 
 def _descend(
-    factors: list[Tensor], targets: Tensor, seen: Tensor, steps: int, progress: Progress
+    factors: list[Tensor], targets: Tensor, mask: Tensor, steps: int, progress: Progress
 ) -> Float[Tensor, "b d d"]:
     for step in range(steps):
-        before = [factors[0]]
+        partial = [factors[0]]
         for factor in factors[1:]:
-            before.append(factor @ before[-1])  # W_k ⋯ W₁
-        back = (before[-1] - targets) * seen
+            partial.append(factor @ partial[-1])  # W_k ⋯ W₁
+        residual = (partial[-1] - targets) * mask
         for k in range(len(factors) - 1, 0, -1):
-            gradient, back = back @ before[k - 1].mT, factors[k].mT @ back
+            gradient, residual = residual @ partial[k - 1].mT, factors[k].mT @ residual
             factors[k] = factors[k] - RATE * gradient
-        factors[0] = factors[0] - RATE * back
+        factors[0] = factors[0] - RATE * residual
         if step % 200 == 199 or step == steps - 1:
             progress(f"descent on {len(factors)} factors", step + 1, steps)
     product = factors[0]
@@ -169,11 +169,11 @@ def _descend(
 
 
 def _least_nuclear_norm(
-    cvxpy, target: Float[np.ndarray, "d d"], seen: Float[np.ndarray, "d d"]
+    cvxpy, target: Float[np.ndarray, "d d"], mask: Float[np.ndarray, "d d"]
 ) -> Float[np.ndarray, "d d"]:
     unknown = cvxpy.Variable(target.shape)
-    same = [cvxpy.multiply(seen, unknown) == seen * target]
-    problem = cvxpy.Problem(cvxpy.Minimize(cvxpy.normNuc(unknown)), same)
+    constraints = [cvxpy.multiply(mask, unknown) == mask * target]
+    problem = cvxpy.Problem(cvxpy.Minimize(cvxpy.normNuc(unknown)), constraints)
     problem.solve(solver=cvxpy.SCS, eps=1e-6, max_iters=50_000)
     return np.asarray(unknown.value, float)
 

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, one_of, rising, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
-from datassay_lab.fits import tracked
+from datassay_lab.checks import Agreement, check_args, one_of, rising, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import track
 
 KEPT = 200  # moments of the paths that are kept
 ADAM_RATE = 0.01
@@ -31,11 +31,11 @@ class MinimumNorm:
     @property
     def agreement(self) -> Agreement:
         """The largest distance of an end from its prediction."""
-        what = "largest distance from the predicted end, ‖x_LN‖ = 1"
-        return Agreement(what, float(self.distances.max()), 1e-8)
+        measure = "largest distance from the predicted end, ‖x_LN‖ = 1"
+        return Agreement(measure, float(self.distances.max()), 1e-8)
 
 
-@checked
+@check_args
 def minimum_norm(
     *,
     n_equations: Annotated[int, whole(2)] = 20,
@@ -46,7 +46,7 @@ def minimum_norm(
     seed: int = 0,
     progress: Progress = silent,
 ) -> MinimumNorm:
-    """Descend ½‖Ax − b‖² from several starts and compare the ends with theory.
+    """Run descent on ½‖Ax − b‖² from several starts and compare the ends with theory.
 
     x_∞ = V₂ V₂ᵀ x₀ + x_LN,   x_LN = Aᵀ (A Aᵀ)⁻¹ b,   A = U [Σ₁ 0] [V₁ V₂]ᵀ
 
@@ -70,17 +70,17 @@ def minimum_norm(
     rng = np.random.default_rng(seed)
     a = rng.normal(size=(n_equations, n_unknowns)) / np.sqrt(n_unknowns)
     b = rng.normal(size=n_equations)
-    least = a.T @ np.linalg.solve(a @ a.T, b)
-    size = np.linalg.norm(least)
+    least_norm = a.T @ np.linalg.solve(a @ a.T, b)
+    size = np.linalg.norm(least_norm)
     null = np.linalg.svd(a)[2][n_equations:]  # V₂ᵀ, [n − m, n]
     direction = rng.normal(size=n_unknowns)
     direction /= np.linalg.norm(direction)
     moments = np.unique(np.geomspace(1, steps + 1, KEPT).astype(int)) - 1
     paths, ends = [], []
-    for start in tracked(starts, progress, "starts"):
-        first = start * size * direction
-        paths.append(_path(a, b, first, moments, method))
-        ends.append(null.T @ (null @ first) + least)
+    for start in track(starts, progress, "starts"):
+        initial = start * size * direction
+        paths.append(_path(a, b, initial, moments, method))
+        ends.append(null.T @ (null @ initial) + least_norm)
     path, end = np.array(paths), np.array(ends)  # [s, k, n], [s, n]
     return MinimumNorm(
         np.array(starts, float),
@@ -93,39 +93,39 @@ def minimum_norm(
     )
 
 
-@titled
+@add_titles
 def minimum_norm_plots(result: MinimumNorm) -> Figures:
-    """Norm and null-space part along the paths."""
+    """Draw the norm and the null-space part along the paths."""
     size = axes("steps of descent + 1", "‖x‖, least norm = 1", log="x")
     null = axes("steps of descent + 1", "null-space part of x, least norm = 1", log="x")
     for index, start in enumerate(result.starts):
         name = f"‖x₀‖ = {start:g}"
-        measured(size, result.steps + 1, result.norms[index], name, series=index, mode="lines")
-        measured(null, result.steps + 1, result.null_parts[index], name, series=index, mode="lines")
+        add_data(size, result.steps + 1, result.norms[index], name, series=index, mode="lines")
+        add_data(null, result.steps + 1, result.null_parts[index], name, series=index, mode="lines")
         ends = np.array([1.0, result.steps[-1] + 1])
         message = "V₂V₂ᵀx₀ + x_LN" if index == 0 else ""
         theory(size, ends, np.full(2, result.predicted_norms[index]), message)
         # By Pythagoras: x_LN is orthogonal to the null space.
-        part = np.sqrt(max(result.predicted_norms[index] ** 2 - 1, 0.0))
-        theory(null, ends, np.full(2, part), "V₂ᵀx₀" if index == 0 else "")
+        null_norm = np.sqrt(max(result.predicted_norms[index] ** 2 - 1, 0.0))
+        theory(null, ends, np.full(2, null_norm), "V₂ᵀx₀" if index == 0 else "")
     return size, null
 
 
 def _path(
     a: Float[np.ndarray, "m n"],
     b: Float[np.ndarray, " m"],
-    first: Float[np.ndarray, " n"],
+    initial: Float[np.ndarray, " n"],
     moments: np.ndarray,
     method: str,
 ) -> Float[np.ndarray, "k n"]:
-    x = torch.tensor(first)
+    x = torch.tensor(initial)
     rates = {"descent": float(1 / np.linalg.norm(a, 2) ** 2), "adam": ADAM_RATE}
     kind = torch.optim.SGD if method == "descent" else torch.optim.Adam
     optimizer = kind([x], lr=rates[method])
     matrix, target = torch.from_numpy(a), torch.from_numpy(b)
-    wanted, path = set(moments.tolist()), []
-    for done in range(int(moments[-1]) + 1):
-        if done in wanted:
+    recorded, path = set(moments.tolist()), []
+    for step in range(int(moments[-1]) + 1):
+        if step in recorded:
             path.append(x.numpy().copy())
         x.grad = matrix.T @ (matrix @ x - target)
         optimizer.step()

@@ -7,14 +7,14 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, one_of, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
-from datassay_lab.fits import exponent, tracked
+from datassay_lab.checks import Agreement, check_args, one_of, rising_whole, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import exponent, track
 from datassay_lab.wide_network import (
     SCALINGS,
     limit_kernels,
     sphere_samples,
-    train_watched,
+    train_and_record,
     wide_network,
 )
 
@@ -35,8 +35,8 @@ class LazyTraining:
     @property
     def exponents(self) -> tuple[float, float]:
         """Of the mean movement, as a power of the width."""
-        first, second = np.sqrt((self.movement**2).mean(axis=2))
-        return exponent(self.widths, first), exponent(self.widths, second)
+        ntk, mean_field = np.sqrt((self.movement**2).mean(axis=2))
+        return exponent(self.widths, ntk), exponent(self.widths, mean_field)
 
     @property
     def agreement(self) -> Agreement:
@@ -45,7 +45,7 @@ class LazyTraining:
         return Agreement("distance of the fitted exponent from −1/2", abs(slope + 0.5), 0.06)
 
 
-@checked
+@check_args
 def lazy_training(
     *,
     n_samples: Annotated[int, whole(2)] = 40,
@@ -57,7 +57,7 @@ def lazy_training(
     seed: int = 0,
     progress: Progress = silent,
 ) -> LazyTraining:
-    """Full-batch gradient descent on shallow ReLU networks of growing width.
+    """Train shallow ReLU networks of growing width and measure how far weights move.
 
     ‖w_T − w₀‖² ≈ rᵀ A r / (m (d + 1)),   A = Θ⁻¹ (I − (I − ηΘ)ᵀ)²,   r = y − f₀
 
@@ -88,32 +88,32 @@ def lazy_training(
     rate = 1 / np.linalg.eigvalsh(limit.tangent)[-1]
     movement = np.empty((2, len(widths), repeats))
     loss = np.empty_like(movement)
-    for cell in tracked(np.ndindex(movement.shape), progress, "train networks"):
+    for cell in track(np.ndindex(movement.shape), progress, "train networks"):
         kind, width = SCALINGS[cell[0]], widths[cell[1]]
         model = wide_network(n_inputs, width, int(rng.integers(2**31)), scaling=kind)
         eta = rate * (width if kind == "mean field" else 1)
-        run = train_watched(model, x, y, rate=eta, looks=np.array([0, steps]))
+        run = train_and_record(model, x, y, rate=eta, record_steps=np.array([0, steps]))
         start, end = model.state_dict(), run.networks.state
         names = [name for name in start if name.endswith("weight")]
-        moved = sum(float((end[name][0] - start[name]).square().sum()) for name in names)
+        squared_movement = sum(float((end[name][0] - start[name]).square().sum()) for name in names)
         size = sum(float(start[name].square().sum()) for name in names)
-        movement[cell] = (moved / size) ** 0.5
+        movement[cell] = (squared_movement / size) ** 0.5
         loss[cell] = ((run.outputs[-1] - y) ** 2).sum() / (y**2).sum()
     sizes = np.array(widths, float)
     # E rᵀ A r over f₀ of covariance K₁: yᵀ A y + tr A K₁
     values, vectors = np.linalg.eigh(limit.tangent)
-    along = (vectors.T @ y) ** 2 + np.einsum("ni,nm,mi->i", vectors, limit.outputs, vectors)
-    length = np.sqrt(float((1 - (1 - rate * values) ** steps) ** 2 / values @ along))
+    projections = (vectors.T @ y) ** 2 + np.einsum("ni,nm,mi->i", vectors, limit.outputs, vectors)
+    length = np.sqrt(float((1 - (1 - rate * values) ** steps) ** 2 / values @ projections))
     predicted = length / np.sqrt(sizes * (n_inputs + 1))
     return LazyTraining(sizes, movement, loss, predicted, scaling)
 
 
-@titled
+@add_titles
 def lazy_training_plots(result: LazyTraining) -> Figures:
-    """Movement against width, for both factors."""
+    """Draw movement against width, for both factors."""
     figure = axes("width m", "relative movement of the weights", log="xy")
     for index, name in enumerate(NAMES):
         values = result.movement[index].T
-        measured(figure, result.widths, values, name, series=index, mode="markers")
+        add_data(figure, result.widths, values, name, series=index, mode="markers")
     theory(figure, result.widths, result.predicted, "linearised network, ∝ m<sup>−1/2</sup>")
     return (figure,)

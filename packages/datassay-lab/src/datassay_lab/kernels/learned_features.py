@@ -9,9 +9,9 @@ from jaxtyping import Float
 
 from datassay.progress import Progress, silent
 from datassay.train import Recipe, train_networks
-from datassay_lab.checks import Agreement, checked, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
-from datassay_lab.fits import tracked
+from datassay_lab.checks import Agreement, check_args, rising_whole, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import track
 from datassay_lab.wide_network import limit_kernels, regression, tangent_kernel, wide_network
 
 N_TEST = 500
@@ -35,7 +35,7 @@ class LearnedFeatures:
         return Agreement("error over that of the better kernel", float(ratio), 0.8)
 
 
-@checked
+@check_args
 def learned_features(
     *,
     n_inputs: Annotated[int, whole(2)] = 15,
@@ -68,7 +68,7 @@ def learned_features(
     (2020), Bach (2017) on targets of one direction.
     """
     errors = np.zeros((3, len(sizes)))
-    for repeat in tracked(range(repeats), progress, "repeats"):
+    for repeat in track(range(repeats), progress, "repeats"):
         rng = np.random.default_rng((seed, repeat))
         model = wide_network(n_inputs, width, int(rng.integers(2**31)), scaling="mean field")
         for index, n in enumerate(sizes):
@@ -77,27 +77,27 @@ def learned_features(
             recipe = Recipe("adam", RATE, steps, None, "mse", precision="float64")
             fit = train_networks([model], regression(x[:n], y[:n]), torch.arange(n)[None], recipe)
             outputs = fit.outputs(torch.as_tensor(x[n:]))[0, :, 0].numpy()
-            own, start = tangent_kernel(model, x)
+            own_kernel, start = tangent_kernel(model, x)
             limit = limit_kernels(x, x).tangent
-            found = ((outputs - y[n:]) ** 2).mean(), _best(own, y - start), _best(limit, y)
-            errors[:, index] += np.array(found) / repeats
+            kernels = _least_error(own_kernel, y - start), _least_error(limit, y)
+            errors[:, index] += np.array([((outputs - y[n:]) ** 2).mean(), *kernels]) / repeats
     return LearnedFeatures(np.array(sizes, float), *errors)
 
 
-@titled
+@add_titles
 def learned_features_plots(result: LearnedFeatures) -> Figures:
-    """Test errors by the number of samples."""
+    """Draw test errors by the number of samples."""
     figure = axes("training samples", "test error over the targets' variance", log="xy")
-    measured(figure, result.sizes, result.network, "network, all weights trained")
-    measured(figure, result.sizes, result.own_kernel, "its own kernel, best ridge", series=1)
+    add_data(figure, result.sizes, result.network, "network, all weights trained")
+    add_data(figure, result.sizes, result.own_kernel, "its own kernel, best ridge", series=1)
     theory(figure, result.sizes, result.limit_kernel, "kernel at infinite width, best ridge")
     return (figure,)
 
 
-def _best(kernel: Float[np.ndarray, "a a"], y: Float[np.ndarray, " a"]) -> float:
-    """Least test error of kernel regression over the ridges; the last samples are the test."""
+def _least_error(kernel: Float[np.ndarray, "a a"], y: Float[np.ndarray, " a"]) -> float:
+    """Return the least test error of kernel regression over ridges; the last samples test."""
     n = len(y) - N_TEST
     values, vectors = np.linalg.eigh(kernel[:n, :n])
-    along, across = vectors.T @ y[:n], kernel[n:, :n] @ vectors
-    fits = [across @ (along / (values + ridge * values.mean())) for ridge in RIDGES]
+    projections, test_features = vectors.T @ y[:n], kernel[n:, :n] @ vectors
+    fits = [test_features @ (projections / (values + ridge * values.mean())) for ridge in RIDGES]
     return float(min(((fit - y[n:]) ** 2).mean() for fit in fits))

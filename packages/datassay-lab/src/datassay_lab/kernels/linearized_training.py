@@ -9,8 +9,8 @@ from jaxtyping import Float
 
 from datassay.progress import Progress, silent
 from datassay.score import Dynamics, filter_values
-from datassay_lab.checks import Agreement, checked, one_of, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
+from datassay_lab.checks import Agreement, check_args, one_of, rising_whole, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
 from datassay_lab.fits import exponent
 from datassay_lab.wide_network import (
     SCALINGS,
@@ -18,7 +18,7 @@ from datassay_lab.wide_network import (
     sphere_samples,
     spread_steps,
     tangent_kernel,
-    train_watched,
+    train_and_record,
     wide_network,
 )
 
@@ -52,7 +52,7 @@ class LinearizedTraining:
         return Agreement("distance of the fitted exponent from −1/2", abs(slope + 0.5), 0.12)
 
 
-@checked
+@check_args
 def linearized_training(
     *,
     n_samples: Annotated[int, whole(10)] = 50,
@@ -64,7 +64,7 @@ def linearized_training(
     seed: int = 0,
     progress: Progress = silent,
 ) -> LinearizedTraining:
-    """Gradient descent on a network, beside the closed form for its linearisation at w₀.
+    """Train a network, beside the closed form for its linearisation at w₀.
 
     f_t^lin(X) = f₀(X) + Θ(X, X_train) g_t(Θ) (y − f₀),   g_t(λ) = (1 − (1 − ηλ)ᵗ) / λ
 
@@ -89,70 +89,71 @@ def linearized_training(
     rng = np.random.default_rng(seed)
     x, y = sphere_samples(n_samples, n_inputs, rng)
     rate = 1 / np.linalg.eigvalsh(limit_kernels(x, x).tangent)[-1]
-    looks, n_train = spread_steps(steps), int(np.ceil(TRAINED * n_samples))
-    shown = [0, 1, n_samples - 1][:SHOWN]
-    parts = (slice(0, n_train), slice(n_train, None))
-    squares = np.zeros((2, len(widths), len(looks)))
-    kept: list[tuple[np.ndarray, np.ndarray]] = []
+    record, n_train = spread_steps(steps), int(np.ceil(TRAINED * n_samples))
+    drawn_inputs = [0, 1, n_samples - 1][:SHOWN]
+    sets = (slice(0, n_train), slice(n_train, None))
+    squares = np.zeros((2, len(widths), len(record)))
+    examples: list[tuple[np.ndarray, np.ndarray]] = []
     for index, width in enumerate(widths):
         eta = rate * (width if scaling == "mean field" else 1)
         for repeat in range(repeats):
             model = wide_network(n_inputs, width, int(rng.integers(2**31)), scaling=scaling)
-            real = train_watched(model, x, y, rate=eta, looks=looks, n_train=n_train).outputs
-            linear = _linear(*tangent_kernel(model, x), y[:n_train], eta, looks)
-            for part, inputs in enumerate(parts):
-                squares[part, index] += ((real - linear)[:, inputs] ** 2).mean(axis=1) / repeats
+            run = train_and_record(model, x, y, rate=eta, record_steps=record, n_train=n_train)
+            real = run.outputs
+            linear = _linearised_outputs(*tangent_kernel(model, x), y[:n_train], eta, record)
+            for set_idx, inputs in enumerate(sets):
+                squares[set_idx, index] += ((real - linear)[:, inputs] ** 2).mean(axis=1) / repeats
             progress("train networks", index * repeats + repeat + 1, len(widths) * repeats)
-        kept.append((real[:, shown], linear[:, shown]))  # pyrefly: ignore[unbound-name] (repeats > 0)
-    first, last = kept[0], kept[-1]
+        examples.append((real[:, drawn_inputs], linear[:, drawn_inputs]))  # pyrefly: ignore[unbound-name] (repeats > 0)
+    narrowest, widest = examples[0], examples[-1]
     return LinearizedTraining(
         np.array(widths, float),
-        looks.astype(float),
+        record.astype(float),
         np.sqrt(squares / (y**2).mean()),
-        np.array([first[0], last[0]]),
-        np.array([first[1], last[1]]),
+        np.array([narrowest[0], widest[0]]),
+        np.array([narrowest[1], widest[1]]),
     )
 
 
-@titled
+@add_titles
 def linearized_training_plots(result: LinearizedTraining) -> Figures:
-    """Outputs over time of a narrow and a wide network, and the largest gap against width."""
+    """Draw outputs over time of two networks, and the largest gap by width."""
     gap = axes("width m", "largest gap / size of targets", log="xy")
     for index, name in enumerate(("inputs trained on", "other inputs")):
-        measured(gap, result.widths, result.largest[index], name, series=index, mode="markers")
+        add_data(gap, result.widths, result.largest[index], name, series=index, mode="markers")
     line = (result.widths / result.widths[0]) ** -0.5
     level = np.exp(np.mean(np.log(result.largest[0] / line)))
     theory(gap, result.widths, level * line, "slope −1/2, level fitted")
     return _over_time(result, 0), _over_time(result, 1), gap
 
 
-def _over_time(result: LinearizedTraining, which: int) -> Any:
-    title = f"outputs of a network of width {result.widths[-which]:g}"
+def _over_time(result: LinearizedTraining, network: int) -> Any:
+    title = f"outputs of a network of width {result.widths[-network]:g}"
     figure, names = (
         axes("gradient steps", title, log="x"),
         ("trained on",) * 2 + ("not trained on",),
     )
     for index, name in enumerate(names):
-        later = slice(1, None)  # step 0 has no position on a logarithmic axis
-        measured(
-            figure, result.steps[later], result.real[which, later, index],
+        positive = slice(1, None)  # step 0 has no position on a logarithmic axis
+        add_data(
+            figure, result.steps[positive], result.real[network, positive, index],
             f"input {index + 1}, {name}", series=index, mode="lines",
         )  # fmt: skip
         theory(
-            figure, result.steps[later], result.linear[which, later, index],
+            figure, result.steps[positive], result.linear[network, positive, index],
             "linearised at w<sub>0</sub>" if index == len(names) - 1 else "",
         )  # fmt: skip
     return figure
 
 
-def _linear(
-    kernel: np.ndarray, start: np.ndarray, y: np.ndarray, rate: float, looks: np.ndarray
+def _linearised_outputs(
+    kernel: np.ndarray, start: np.ndarray, y: np.ndarray, rate: float, record_steps: np.ndarray
 ) -> Float[np.ndarray, "t n"]:
-    """Outputs of the linearised network after each of these numbers of steps."""
+    """Return the linearised network's outputs after each of these numbers of steps."""
     n = len(y)
     values, vectors = np.linalg.eigh(kernel[:n, :n])
     spectrum = torch.from_numpy(values.clip(0))
-    along, across = vectors.T @ (y - start[:n]), kernel[:, :n] @ vectors
-    runs = [Dynamics("descent", rate, int(t), 0.0) for t in looks]
+    projections, output_features = vectors.T @ (y - start[:n]), kernel[:, :n] @ vectors
+    runs = [Dynamics("descent", rate, int(t), 0.0) for t in record_steps]
     filters = np.array([filter_values(spectrum, run).numpy() for run in runs])  # [t, n]
-    return start + (filters * along) @ across.T
+    return start + (filters * projections) @ output_features.T

@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, one_of, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
-from datassay_lab.fits import exponent, relative_error, tracked
+from datassay_lab.checks import Agreement, check_args, one_of, rising_whole, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import exponent, relative_error, track
 from datassay_lab.wide_network import OUTPUT_WEIGHTS, limit_kernels, tangent_kernel, wide_network
 
 
@@ -33,11 +33,11 @@ class NtkWidth:
     @property
     def agreement(self) -> Agreement:
         """How far the fitted exponent is from −1/2."""
-        what = "distance of the fitted exponent from −1/2"
-        return Agreement(what, abs(self.exponent + 0.5), 0.1)
+        measure = "distance of the fitted exponent from −1/2"
+        return Agreement(measure, abs(self.exponent + 0.5), 0.1)
 
 
-@checked
+@check_args
 def ntk_width(
     *,
     n_samples: Annotated[int, whole(2)] = 40,
@@ -48,7 +48,7 @@ def ntk_width(
     seed: int = 0,
     progress: Progress = silent,
 ) -> NtkWidth:
-    """The kernel J Jᵀ of f(x) = m^(−1/2) Σ v_i relu(w_i·x) at random weights, both layers counted.
+    """Compare the kernel J Jᵀ of f(x) = m^(−1/2) Σ v_i relu(w_i·x), random weights, with its limit.
 
     Θ(x, x') = |x||x'| (κ₁ + cos θ κ₀) / 2,   κ₀ = (π − θ)/π,   κ₁ = (sin θ + (π − θ) cos θ)/π
 
@@ -74,7 +74,7 @@ def ntk_width(
     x /= np.linalg.norm(x, axis=1)[:, None]
     limit = limit_kernels(x, x)
     errors = np.empty((len(widths), repeats))
-    for cell in tracked(np.ndindex(errors.shape), progress, "tangent kernels"):
+    for cell in track(np.ndindex(errors.shape), progress, "tangent kernels"):
         start = int(rng.integers(2**31))
         model = wide_network(n_inputs, widths[cell[0]], start, output_weights=output_weights)
         errors[cell] = relative_error(tangent_kernel(model, x)[0], limit.tangent)
@@ -82,28 +82,28 @@ def ntk_width(
     predicted = np.sqrt(limit.variance.sum() / sizes) / np.linalg.norm(limit.tangent)
     # Cosines from 1 to −1, and unit vectors that have them with the first.
     angles = np.linspace(0, np.pi, 121)
-    fan = np.zeros((len(angles), n_inputs))
-    fan[:, 0], fan[:, 1] = np.cos(angles), np.sin(angles)
-    cosines = fan[:, 0].copy()
+    directions = np.zeros((len(angles), n_inputs))
+    directions[:, 0], directions[:, 1] = np.cos(angles), np.sin(angles)
+    cosines = directions[:, 0].copy()
     models = (
         wide_network(n_inputs, width, seed, output_weights=output_weights)
         for width in (widths[0], widths[-1])
     )
-    narrow, wide = (tangent_kernel(model, fan)[0][0] for model in models)
-    profile = limit_kernels(fan[:1], fan).tangent[0]
+    narrow, wide = (tangent_kernel(model, directions)[0][0] for model in models)
+    profile = limit_kernels(directions[:1], directions).tangent[0]
     return NtkWidth(sizes, errors, predicted, cosines, profile, narrow, wide)
 
 
-@titled
+@add_titles
 def ntk_width_plots(result: NtkWidth) -> Figures:
-    """Error against width, and the kernel as a function of the angle."""
+    """Draw the error against width, and the kernel as a function of the angle."""
     error = axes("width m", "relative error of the kernel", log="xy")
-    measured(error, result.widths, result.errors.T, "one network each", mode="markers")
+    add_data(error, result.widths, result.errors.T, "one network each", mode="markers")
     theory(error, result.widths, result.predicted, "predicted, ∝ m<sup>−1/2</sup>")
     shape = axes("cosine between two inputs of length 1", "tangent kernel Θ(x, x')")
-    measured(
+    add_data(
         shape, result.cosines, result.narrow, f"m = {result.widths[0]:g}", series=1, mode="lines"
     )
-    measured(shape, result.cosines, result.wide, f"m = {result.widths[-1]:g}", mode="lines")
+    add_data(shape, result.cosines, result.wide, f"m = {result.widths[-1]:g}", mode="lines")
     theory(shape, result.cosines, result.profile, "m → ∞")
     return error, shape

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, one_of, positive, rising, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
+from datassay_lab.checks import Agreement, check_args, one_of, positive, rising, rising_whole, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
 from datassay_lab.fits import exponent
 
 # Discriminatory (Cybenko) is what no polynomial is: sums of squares z² stay quadratic.
@@ -38,11 +38,11 @@ class UniversalApproximation:
     @property
     def needed(self) -> Float[np.ndarray, " b"]:
         """[b], units until the error is a tenth of the bump; NaN where none was enough."""
-        fine = self.root <= NEEDED * self.size[:, None]
-        return np.where(fine.any(axis=1), self.units[fine.argmax(axis=1)], np.nan)
+        is_close = self.root <= NEEDED * self.size[:, None]
+        return np.where(is_close.any(axis=1), self.units[is_close.argmax(axis=1)], np.nan)
 
 
-@checked
+@check_args
 def universal_approximation(
     *,
     n_inputs: Annotated[int, whole()] = 2,
@@ -54,7 +54,7 @@ def universal_approximation(
     seed: int = 0,
     progress: Progress = silent,
 ) -> UniversalApproximation:
-    """Random hidden units, output weights by least squares, on more and more units.
+    """Fit output weights on more and more random hidden units by least squares.
 
     f_N(x) = v₀ + Σ_j v_j φ(ω_j·(x − a_j) / s),   |ω_j| = 1, a_j uniform in the cube
 
@@ -86,15 +86,15 @@ def universal_approximation(
     squares = ((points - 0.5) ** 2).sum(axis=1)
     bumps = np.exp(-squares / 2 / spans[:, None] ** 2)  # [b, points]
     errors = np.zeros((2, len(spans), len(units)))
-    done, all_fits = 0, len(spans) * len(units) * repeats
+    n_done, all_fits = 0, len(spans) * len(units) * repeats
     for _ in range(repeats):
         directions, positions = _draw(n_inputs, units[-1], rng)
         offset = (directions * positions).sum(axis=1)
         for b, u in np.ndindex(errors.shape[1:]):
-            chosen = slice(0, units[u])
-            z = (points @ directions[chosen].T - offset[chosen]) / spans[b]
+            active = slice(0, units[u])
+            z = (points @ directions[active].T - offset[active]) / spans[b]
             errors[:, b, u] += _errors(ACTIVATIONS[activation](z), bumps[b], n_points)
-            progress("least squares", done := done + 1, all_fits)
+            progress("least squares", n_done := n_done + 1, all_fits)
     size = np.sqrt((bumps**2).mean(axis=1))
     half = n_inputs / 2
     length = math.sqrt(2) * math.exp(math.lgamma(half + 0.5) - math.lgamma(half))  # E|ω|, N(0, I)
@@ -104,31 +104,31 @@ def universal_approximation(
     )
 
 
-@titled
+@add_titles
 def universal_approximation_plots(result: UniversalApproximation) -> Figures:
-    """Errors against the number of units, and how many units a bump needs."""
+    """Draw errors against the number of units, and the units that a bump needs."""
     error = axes("hidden units N", "largest error over the cube", log="xy")
     for index, width in enumerate(result.widths):
-        measured(
+        add_data(
             error, result.units, result.largest[index], f"bump of width {width:g}", series=index
         )
     line = result.largest[-1, 0] * (result.units / result.units[0]) ** -0.5
     theory(error, result.units, line, "slope −1/2")
-    need = axes("sharpness of the bump, 1 / width", "units for a tenth of its size", log="xy")
-    measured(need, 1 / result.widths, result.needed, "random units, fitted output")
-    enough = (result.bound / NEEDED / result.size) ** 2
-    theory(need, 1 / result.widths, enough, "always enough (Barron)")
-    return error, need
+    needed = axes("sharpness of the bump, 1 / width", "units for a tenth of its size", log="xy")
+    add_data(needed, 1 / result.widths, result.needed, "random units, fitted output")
+    upper_bound = (result.bound / NEEDED / result.size) ** 2
+    theory(needed, 1 / result.widths, upper_bound, "always enough (Barron)")
+    return error, needed
 
 
 def _draw(n_inputs: int, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Directions of length 1, and a point of the cube where each unit switches: [n, d] each."""
+    """Draw directions of length 1, and points of the cube where the units switch: [n, d] each."""
     directions = rng.normal(size=(n, n_inputs))
     return directions / np.linalg.norm(directions, axis=1)[:, None], rng.random((n, n_inputs))
 
 
 def _errors(hidden: np.ndarray, f: np.ndarray, n_fit: int) -> Float[np.ndarray, " two"]:
-    """Largest and root mean square error on the points that were not fitted."""
+    """Return the largest and the root mean square error on the points that were not fitted."""
     hidden = np.column_stack([hidden, np.ones(len(f))])
     v = np.linalg.lstsq(hidden[:n_fit], f[:n_fit], rcond=CUTOFF)[0]
     error = hidden[n_fit:] @ v - f[n_fit:]

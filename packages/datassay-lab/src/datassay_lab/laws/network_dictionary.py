@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from datassay.models import seeded
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, positive, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
+from datassay_lab.checks import Agreement, check_args, positive, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
 from datassay_lab.fits import fit_by_lbfgs
 from datassay_lab.laws.pde_simulation import Solution, burgers
 from datassay_lab.laws.sparse_law import law_table, law_text, sparsest
@@ -46,22 +46,22 @@ class NetworkDictionary:
     @property
     def agreement(self) -> Agreement:
         """The largest error of the network's laws, 100 % where the terms are wrong."""
-        judged = np.where(self.right[:, 0], self.error[:, 0], 100.0)
-        return Agreement("largest coefficient error, network, %", float(judged.max()), 5.0)
+        error = np.where(self.right[:, 0], self.error[:, 0], 100.0)
+        return Agreement("largest coefficient error, network, %", float(error.max()), 5.0)
 
 
 def heat() -> Solution:
-    """u_t = u_xx / 4, three decaying modes."""
+    """Solve u_t = u_xx / 4, three decaying modes."""
     return _modes(lambda k, t, _: np.exp(-0.25 * k**2 * t))
 
 
 def wave() -> Solution:
-    """u_tt = u_xx, three standing waves."""
+    """Solve u_tt = u_xx, three standing waves."""
     return _modes(lambda k, t, phase: np.cos(k * t + 0.8 * phase))
 
 
 def coarse_burgers() -> Solution:
-    """Burgers' equation, every fourth place and second time."""
+    """Solve Burgers' equation; return every fourth place and second time."""
     fine = burgers()
     return Solution(fine.x[::4], fine.t[::2], fine.values[::4, ::2])
 
@@ -74,7 +74,7 @@ SYSTEMS: dict[str, tuple[Callable[[], Solution], Mapping[str, float], int]] = {
 }
 
 
-@checked
+@check_args
 def network_dictionary(
     *,
     noise: Annotated[float, positive()] = 0.05,
@@ -107,60 +107,60 @@ def network_dictionary(
     """
     import pysindy as ps
 
-    errors, right, laws, fits, slices = [], [], [], [], []
+    errors, is_right, laws, fits, slices = [], [], [], [], []
     for index, (simulate, truth, order) in enumerate(SYSTEMS.values()):
         solution = simulate()
         field = solution.values[..., 0]
-        drawn = np.random.default_rng([seed, index]).normal(size=field.shape)
-        data = field + noise * field.std() * drawn
+        white = np.random.default_rng([seed, index]).normal(size=field.shape)
+        data = field + noise * field.std() * white
         network = _surrogate(solution, data, width, iterations, seed)
         jets = (_network_jet(network, solution), _difference_jet(ps, solution, data))
         fits.append(float(np.sqrt(np.mean((jets[0]["u"] - field) ** 2)) / field.std()))
         slices.append([jet["tt"][:, field.shape[1] // 2] for jet in jets])
         for jet in jets:
-            error, exactly, text = _law(jet, truth, order, weight)
+            error, has_true_terms, text = _law(jet, truth, order, weight)
             errors.append(error)
-            right.append(exactly)
+            is_right.append(has_true_terms)
             laws.append(text)
         progress("systems", index + 1, len(SYSTEMS))
-    known = wave()
-    k, values = np.fft.fftfreq(64, 1 / 64)[:, None], known.values[..., 0]
-    exact = np.real(np.fft.ifft(-(k**2) * np.fft.fft(values, axis=0), axis=0))[:, len(known.t) // 2]
+    waves = wave()
+    k, values = np.fft.fftfreq(64, 1 / 64)[:, None], waves.values[..., 0]
+    exact = np.real(np.fft.ifft(-(k**2) * np.fft.fft(values, axis=0), axis=0))[:, len(waves.t) // 2]
     return NetworkDictionary(
-        tuple(SYSTEMS), ROUTES, np.array(errors).reshape(-1, 2), np.array(right).reshape(-1, 2),
-        tuple(laws), np.array(fits), noise, known.x, exact, slices[1][0], slices[1][1],
+        tuple(SYSTEMS), ROUTES, np.array(errors).reshape(-1, 2), np.array(is_right).reshape(-1, 2),
+        tuple(laws), np.array(fits), noise, waves.x, exact, slices[1][0], slices[1][1],
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def network_dictionary_plots(result: NetworkDictionary) -> Figures:
-    """The second time derivative of the wave by both routes, and the laws."""
+    """Draw the wave's second time derivative by both routes, and the laws."""
     figure = axes("place x", "u_tt of the wave, middle time")
-    measured(figure, result.x, result.by_differences, "differences", series=1, mode="markers")
-    measured(figure, result.x, result.by_network, "network", mode="lines")
+    add_data(figure, result.x, result.by_differences, "differences", series=1, mode="markers")
+    add_data(figure, result.x, result.by_network, "network", mode="lines")
     theory(figure, result.x, result.exact, "exact")
-    high = 4 * float(np.abs(result.exact).max())
-    figure.update_yaxes(range=[-high, high])
+    limit = 4 * float(np.abs(result.exact).max())
+    figure.update_yaxes(range=[-limit, limit])
     cases = [f"{system}, {route}" for system in result.systems for route in result.routes]
-    rights = [bool(right) for right in result.right.ravel()]
+    rights = [bool(is_true) for is_true in result.right.ravel()]
     rows = list(zip(cases, result.laws, rights, strict=True))
     return figure, law_table(rows)
 
 
-def _modes(moves: Callable[[int, np.ndarray, float], np.ndarray]) -> Solution:
+def _modes(amplitude: Callable[[int, np.ndarray, float], np.ndarray]) -> Solution:
     x, t = np.linspace(-np.pi, np.pi, 64, endpoint=False), np.linspace(0, 2, 41)
     modes = ((1.0, 1, 0.0), (0.7, 2, 0.5), (0.4, 3, 1.0))  # amplitude, wave number, phase
-    u = sum(a * np.sin(k * x + p)[:, None] * moves(k, t, p) for a, k, p in modes)
+    u = sum(a * np.sin(k * x + p)[:, None] * amplitude(k, t, p) for a, k, p in modes)
     return Solution(x, t, np.asarray(u)[..., None])
 
 
 def _places(solution: Solution) -> tuple[Float[Tensor, "s 2"], Float[np.ndarray, " 2"]]:
-    """All (x, t), each axis scaled to [−1, 1], and the half lengths that did it."""
+    """Return all (x, t), each axis scaled to [−1, 1], and the half lengths that were used."""
     ends = [(axis[0], axis[-1]) for axis in (solution.x, solution.t)]
     half = np.array([(high - low) / 2 for low, high in ends])
     scaled = [
-        (axis - axis[0]) / part - 1
-        for axis, part in zip((solution.x, solution.t), half, strict=True)
+        (axis - axis[0]) / half_length - 1
+        for axis, half_length in zip((solution.x, solution.t), half, strict=True)
     ]
     grid = np.stack(np.meshgrid(*scaled, indexing="ij"), -1).reshape(-1, 2)
     return torch.tensor(grid), half
@@ -172,17 +172,17 @@ def _surrogate(
     positions, _ = _places(solution)
     values = torch.tensor(data.reshape(-1, 1))
     with seeded(seed):
-        first = nn.Linear(2, width)
-        rest = (nn.Tanh(), nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1))
-        network = nn.Sequential(first, *rest).double()
+        input_layer = nn.Linear(2, width)
+        further_layers = (nn.Tanh(), nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1))
+        network = nn.Sequential(input_layer, *further_layers).double()
     with torch.no_grad():
-        first.weight *= FIRST_LAYER_SCALE
+        input_layer.weight *= FIRST_LAYER_SCALE
     fit_by_lbfgs(network, positions, values, iterations)
     return network
 
 
 def _network_jet(network: nn.Module, solution: Solution) -> dict[str, np.ndarray]:
-    """U and its derivatives at all places and times, by nested differentiation."""
+    """Differentiate the network: return u and its derivatives at all places and times."""
     from torch.func import grad, vmap
 
     def value(x: Tensor, t: Tensor) -> Tensor:
@@ -190,11 +190,11 @@ def _network_jet(network: nn.Module, solution: Solution) -> dict[str, np.ndarray
 
     positions, half = _places(solution)
     functions, scales = {"u": value}, {"u": 1.0}
-    for name, before, axis in (
+    for name, inner, axis in (
         ("x", "u", 0), ("xx", "x", 0), ("xxx", "xx", 0), ("t", "u", 1), ("tt", "t", 1)
     ):  # fmt: skip
-        functions[name] = grad(functions[before], argnums=axis)
-        scales[name] = scales[before] / half[axis]
+        functions[name] = grad(functions[inner], argnums=axis)
+        scales[name] = scales[inner] / half[axis]
     shape = (len(solution.x), len(solution.t))
     return {
         name: scales[name] * vmap(function)(*positions.T).detach().numpy().reshape(shape)
@@ -203,23 +203,23 @@ def _network_jet(network: nn.Module, solution: Solution) -> dict[str, np.ndarray
 
 
 def _difference_jet(ps: ModuleType, solution: Solution, data: np.ndarray) -> dict[str, np.ndarray]:
-    def along(axis: int, order: int) -> np.ndarray:
+    def differentiate(axis: int, order: int) -> np.ndarray:
         method = ps.FiniteDifference(order=2, d=order, axis=axis)
         grid = solution.t if axis else solution.x
         return np.asarray(method._differentiate(data[..., None], grid))[..., 0]
 
     return {
-        "u": data, "x": along(0, 1), "xx": along(0, 2), "xxx": along(0, 3),
-        "t": along(1, 1), "tt": along(1, 2),
+        "u": data, "x": differentiate(0, 1), "xx": differentiate(0, 2), "xxx": differentiate(0, 3),
+        "t": differentiate(1, 1), "tt": differentiate(1, 2),
     }  # fmt: skip
 
 
 def _law(
     jet: Mapping[str, np.ndarray], truth: Mapping[str, float], order: int, weight: float
 ) -> tuple[float, bool, str]:
-    """Largest relative error in percent, whether the terms are right, and the law as text."""
+    """Find the law; return its largest error in %, whether its terms are right, and its text."""
     cut = [int(np.ceil(n * (1 - INSIDE) / 2)) for n in jet["u"].shape]
-    inner = {name: part[cut[0] : -cut[0], cut[1] : -cut[1]].ravel() for name, part in jet.items()}
+    inner = {name: field[cut[0] : -cut[0], cut[1] : -cut[1]].ravel() for name, field in jet.items()}
     powers = {"": np.ones_like(inner["u"]), "u": inner["u"], "u²": inner["u"] ** 2}
     slopes = {"": powers[""], "u_x": inner["x"], "u_xx": inner["xx"], "u_xxx": inner["xxx"]}
     terms = {
@@ -227,8 +227,8 @@ def _law(
         for slope in slopes
         for power in powers
     }
-    left = "t" * order
-    coef = sparsest(np.stack(list(terms.values()), 1), inner[left], weight)
-    kept = {name: float(value) for name, value in zip(terms, coef, strict=True) if value}
-    error = max(100 * abs(kept.get(name, 0.0) / value - 1) for name, value in truth.items())
-    return error, set(kept) == set(truth), law_text(f"u_{left}", kept)
+    time_subscript = "t" * order
+    coef = sparsest(np.stack(list(terms.values()), 1), inner[time_subscript], weight)
+    found_terms = {name: float(value) for name, value in zip(terms, coef, strict=True) if value}
+    error = max(100 * abs(found_terms.get(name, 0.0) / value - 1) for name, value in truth.items())
+    return error, set(found_terms) == set(truth), law_text(f"u_{time_subscript}", found_terms)

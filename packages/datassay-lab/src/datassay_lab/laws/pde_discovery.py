@@ -9,17 +9,17 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, positive, refuse_if, whole
+from datassay_lab.checks import Agreement, check_args, positive, refuse_if, whole
 from datassay_lab.curves import Plot, pictures
 from datassay_lab.laws.pde_simulation import Solution, burgers, kdv, kuramoto_sivashinsky
 from datassay_lab.laws.sparse_law import (
     KnownLaw,
-    differences,
-    discovered_law,
+    add_noise,
+    difference_form,
+    discover_law,
     error_bars,
     field_picture,
     law_table,
-    noisy,
     weak_form,
 )
 
@@ -64,11 +64,11 @@ class PdeDiscovery:
     @property
     def agreement(self) -> Agreement:
         """The largest error of the weak form, 100 % where the terms are wrong."""
-        judged = np.where(self.right[:, 0], self.error[:, 0], 100.0)
-        return Agreement("largest coefficient error, weak form, %", float(judged.max()), 1.0)
+        error = np.where(self.right[:, 0], self.error[:, 0], 100.0)
+        return Agreement("largest coefficient error, weak form, %", float(error.max()), 1.0)
 
 
-@checked
+@check_args
 def pde_discovery(
     *,
     noise: Annotated[float, positive()] = 0.01,
@@ -104,22 +104,22 @@ def pde_discovery(
         has all products of {1, u, u²} and {1, u_x, …, u_xxxx}. The weak form is not in Rudy et
         al., who fit local polynomials to noisy data.
     """
-    position = data_folder(folder)
+    data_path = data_folder(folder)
     solutions = [
-        law.simulate() if position is None else _stored(position, *file)
+        law.simulate() if data_path is None else _load_solution(data_path, *file)
         for law, file in zip(LAWS, FILES, strict=True)
     ]
     levels = (0.0, noise)
     discovered = []
     for law, solution in zip(LAWS, solutions, strict=True):
-        versions = [noisy(solution, level, seed) for level in levels]
+        versions = [add_noise(solution, level, seed) for level in levels]
         weak = weak_form(law, versions, n_windows, seed)
-        for dictionary in weak + [differences(law, version) for version in versions]:
-            discovered.append(discovered_law(law, dictionary, weight))
+        for dictionary in weak + [difference_form(law, version) for version in versions]:
+            discovered.append(discover_law(law, dictionary, weight))
             progress("laws", len(discovered), 4 * len(LAWS))
     shape = (len(LAWS), len(FORMS), len(levels))
     return PdeDiscovery(
-        data="our simulation" if position is None else "Rudy et al. (2017)",
+        data="our simulation" if data_path is None else "Rudy et al. (2017)",
         equations=tuple(law.name for law in LAWS),
         forms=FORMS,
         noise=np.array(levels),
@@ -134,7 +134,7 @@ def pde_discovery(
 
 
 def pde_discovery_plots(result: PdeDiscovery) -> tuple[Plot, ...]:
-    """Errors beside S2's table, and the data."""
+    """Draw errors beside S2's table, and the data."""
     bars = error_bars(
         result.equations,
         {form: (result.error[:, index], result.right[:, index])
@@ -142,7 +142,7 @@ def pde_discovery_plots(result: PdeDiscovery) -> tuple[Plot, ...]:
         result.published, float(result.noise[1]),
     )  # fmt: skip
     text = "Mean coefficient errors of both forms beside those of S2's table, per equation"
-    seen = pictures(result.fields, result.equations, columns=3, signed=True, side=260)
+    fields = pictures(result.fields, result.equations, columns=3, signed=True, side=260)
     return (
         Plot("Errors of the coefficients, beside S2's table", bars, text, wide=True),
         Plot(
@@ -151,31 +151,31 @@ def pde_discovery_plots(result: PdeDiscovery) -> tuple[Plot, ...]:
             "The law found in each case, right or wrong",
             wide=True,
         ),
-        Plot(f"The data: {result.data}", seen, "u over place (down) and time (right)", wide=True),
+        Plot(f"The data: {result.data}", fields, "u over place (down) and time (right)", wide=True),
     )
 
 
 def data_folder(folder: str) -> Path | None:
-    """Where the files of Rudy et al. lie."""
+    """Find the folder with the files of Rudy et al.; None if it is not there."""
     # folder: named by the user, or "".
-    named = bool(folder)
-    position = Path(folder) if named else Path(os.environ.get("DATASSAY_DATA", "")) / "pde_find"
-    missing = [name for name, *_ in FILES if not (position / name).is_file()]
+    is_named = bool(folder)
+    path = Path(folder) if is_named else Path(os.environ.get("DATASSAY_DATA", "")) / "pde_find"
+    missing = [name for name, *_ in FILES if not (path / name).is_file()]
     refuse_if(
-        named and missing,
+        is_named and missing,
         f"folder must hold {', '.join(name for name, *_ in FILES)}; got {folder!r}, which "
         f"lacks {', '.join(missing)}.",
     )
-    return None if missing else position
+    return None if missing else path
 
 
-def _stored(path: Path, file: str, field: str, times: str) -> Solution:
+def _load_solution(path: Path, file: str, field: str, times: str) -> Solution:
     from scipy.io import loadmat
 
     # A .mat file holds plain arrays: reading it runs no code of the file.
-    stored = loadmat(str(path / file), variable_names=[field, "x", times])
-    values = np.real(stored[field]).astype(float)
-    return Solution(stored["x"].ravel(), stored[times].ravel(), values[..., None])
+    arrays = loadmat(str(path / file), variable_names=[field, "x", times])
+    values = np.real(arrays[field]).astype(float)
+    return Solution(arrays["x"].ravel(), arrays[times].ravel(), values[..., None])
 
 
 def _rows(result: PdeDiscovery) -> list[tuple[str, str, bool]]:
@@ -185,5 +185,5 @@ def _rows(result: PdeDiscovery) -> list[tuple[str, str, bool]]:
         for form in result.forms
         for level in result.noise
     ]
-    rights = [bool(right) for right in result.right.ravel()]
+    rights = [bool(is_true) for is_true in result.right.ravel()]
     return list(zip(cases, result.laws, rights, strict=True))

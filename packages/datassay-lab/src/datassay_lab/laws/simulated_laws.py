@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, positive, whole
-from datassay_lab.curves import Figures, pictures, titled
+from datassay_lab.checks import Agreement, check_args, positive, whole
+from datassay_lab.curves import Figures, add_titles, pictures
 from datassay_lab.laws.pde_simulation import (
     navier_stokes,
     nonlinear_schrodinger,
@@ -17,11 +17,11 @@ from datassay_lab.laws.pde_simulation import (
 )
 from datassay_lab.laws.sparse_law import (
     KnownLaw,
-    discovered_law,
+    add_noise,
+    discover_law,
     error_bars,
     field_picture,
     law_table,
-    noisy,
     weak_form,
 )
 
@@ -75,11 +75,11 @@ class SimulatedLaws:
     @property
     def agreement(self) -> Agreement:
         """The largest error, 100 % where the terms are wrong."""
-        judged = np.where(self.right, self.error, 100.0)
-        return Agreement("largest coefficient error, %", float(judged.max()), 2.0)
+        error = np.where(self.right, self.error, 100.0)
+        return Agreement("largest coefficient error, %", float(error.max()), 2.0)
 
 
-@checked
+@check_args
 def simulated_laws(
     *,
     noise: Annotated[float, positive()] = 0.01,
@@ -116,9 +116,9 @@ def simulated_laws(
         solution = law.simulate()
         field = solution.values[..., 0]
         fields.append(field_picture(field if field.ndim == 2 else field[..., -1], PICTURE))
-        versions = [noisy(solution, level, seed) for level in levels]
+        versions = [add_noise(solution, level, seed) for level in levels]
         for dictionary in weak_form(law, versions, n_windows, seed):
-            discovered.append(discovered_law(law, dictionary, weight))
+            discovered.append(discover_law(law, dictionary, weight))
             progress("laws", len(discovered), 2 * len(LAWS))
     shape = (len(LAWS), len(levels))
     return SimulatedLaws(
@@ -134,16 +134,16 @@ def simulated_laws(
     )
 
 
-@titled
+@add_titles
 def simulated_laws_plots(result: SimulatedLaws) -> Figures:
-    """Errors beside S2's table, the laws, and the data."""
+    """Draw errors beside S2's table, the laws, and the data."""
     ours = {"weak form": (result.error, result.right)}
     bars = error_bars(result.equations, ours, result.published, float(result.noise[1]))
     rows = []
-    for index, (text, right) in enumerate(zip(result.laws, result.right.ravel(), strict=True)):
+    for index, (text, holds) in enumerate(zip(result.laws, result.right.ravel(), strict=True)):
         case = f"{result.equations[index // 2]}, {100 * result.noise[index % 2]:g} %"
-        rows += [("" if i else case, line, bool(right)) for i, line in enumerate(text.split("; "))]
+        rows += [("" if i else case, line, bool(holds)) for i, line in enumerate(text.split("; "))]
     ends = 2 * ("x down, t right",) + 2 * ("x and y, at the end",)
     titles = [f"{name}: {end}" for name, end in zip(result.equations, ends, strict=True)]
-    seen = pictures(result.fields, titles, columns=4, signed=True, side=240)
-    return bars, law_table(rows), seen
+    fields = pictures(result.fields, titles, columns=4, signed=True, side=240)
+    return bars, law_table(rows), fields

@@ -67,19 +67,19 @@ class DiscoveredLaw:
     text: str  # the law, one equation per field
 
 
-def noisy(solution: Solution, noise: float, seed: int) -> Solution:
+def add_noise(solution: Solution, noise: float, seed: int) -> Solution:
     """Add white noise to every value of a solution."""
     # noise: standard deviation of the noise, as a share of each field's.
     values = solution.values
     scale = noise * values.std(axis=tuple(range(values.ndim - 1)))
-    drawn = np.random.default_rng(seed).normal(size=values.shape)
-    return Solution(solution.x, solution.t, values + scale * drawn)
+    white = np.random.default_rng(seed).normal(size=values.shape)
+    return Solution(solution.x, solution.t, values + scale * white)
 
 
 def weak_form(
     law: KnownLaw, versions: Sequence[Solution], n_windows: int, seed: int
 ) -> list[Dictionary]:
-    """Terms integrated against smooth bumps; integration by parts differentiates the bumps."""
+    """Build dictionaries of terms integrated against smooth bumps, which get the derivatives."""
     # law: the law whose dictionary is built. versions: its solutions on one grid: without noise,
     # with noise. n_windows: random windows in space and time, one equation each.
     # Source: Messenger and Bortz (2021); PySINDy's WeakPDELibrary.
@@ -89,9 +89,9 @@ def weak_form(
     fields = [_with_potential(law, version) for version in versions]
     axes = [versions[0].x] * (fields[0].ndim - 2) + [versions[0].t]
     # PySINDy draws windows from numpy's global generator: seed it here and restore it.
-    world = check_random_state(None)
-    before = world.get_state()
-    world.seed(seed)
+    numpy_random = check_random_state(None)
+    state = numpy_random.get_state()
+    numpy_random.seed(seed)
     try:
         library = ps.WeakPDELibrary(
             function_library=ps.PolynomialLibrary(degree=law.degree, include_bias=False),
@@ -104,16 +104,16 @@ def weak_form(
             p=2 * law.order,
         )
     finally:
-        world.set_state(before)
+        numpy_random.set_state(state)
     library.fit(fields[:1])
-    terms = [np.asarray(part) for part in library.transform(fields)]
+    terms = [np.asarray(columns) for columns in library.transform(fields)]
     targets = [np.asarray(library.convert_u_dot_integral(values)) for values in fields]
     pairs = zip(terms, targets, strict=True)
-    return [_dictionary(law, library, part, target) for part, target in pairs]
+    return [_dictionary(law, library, columns, target) for columns, target in pairs]
 
 
-def differences(law: KnownLaw, solution: Solution) -> Dictionary:
-    """Terms at grid points, with sixth-order central differences."""
+def difference_form(law: KnownLaw, solution: Solution) -> Dictionary:
+    """Return the terms at grid points, with sixth-order central differences."""
     # law: the law whose dictionary is built.
     # Source: PySINDy's PDELibrary and FiniteDifference.
     import pysindy as ps
@@ -129,26 +129,26 @@ def differences(law: KnownLaw, solution: Solution) -> Dictionary:
         diff_kwargs={"order": 6},
     )
     library.fit([values])
-    inside = (slice(BORDER, -BORDER), slice(BORDER, -BORDER))
-    terms = np.asarray(library.transform([values])[0])[inside]
+    interior = (slice(BORDER, -BORDER), slice(BORDER, -BORDER))
+    terms = np.asarray(library.transform([values])[0])[interior]
     rates = ps.FiniteDifference(order=6, axis=1)._differentiate(values, solution.t)
     terms = terms.reshape(-1, terms.shape[-1])
-    target = np.asarray(rates)[inside].reshape(len(terms), -1)
-    every = -(-len(terms) // MOST_SAMPLES)
-    return _dictionary(law, library, terms[::every], target[::every])
+    target = np.asarray(rates)[interior].reshape(len(terms), -1)
+    stride = -(-len(terms) // MOST_SAMPLES)
+    return _dictionary(law, library, terms[::stride], target[::stride])
 
 
 def sparsest(
     terms: Float[np.ndarray, "s p"], target: Float[np.ndarray, " s"], weight: float
 ) -> Float[np.ndarray, " p"]:
-    """Minimise ‖y − Dα‖₂ / ‖y‖₂ + weight · ‖α‖₀ over the solutions of thresholded least squares."""
+    """Find the least ‖y − Dα‖₂ / ‖y‖₂ + weight · ‖α‖₀ among thresholded least-squares fits."""
     # Source: S2 class 5, "Dictionary approach", without a weight before ‖α‖₀; Brunton, Proctor
     # and Kutz (2016) for sequentially thresholded least squares (PySINDy's STLSQ).
     import pysindy as ps
 
     lengths, size = np.linalg.norm(terms, axis=0), np.linalg.norm(target)
     lengths[lengths == 0] = 1.0
-    best, least = np.zeros(terms.shape[1]), 1.0  # no term at all
+    best_coef, least_price = np.zeros(terms.shape[1]), 1.0  # no term at all
     for threshold in THRESHOLDS:
         optimizer = ps.STLSQ(threshold=threshold, alpha=RIDGE, max_iter=50)
         with warnings.catch_warnings():
@@ -156,29 +156,29 @@ def sparsest(
             optimizer.fit(terms / lengths, target[:, None] / size)
         coef = optimizer.coef_[0] / lengths * size
         price = np.linalg.norm(target - terms @ coef) / size + weight * np.count_nonzero(coef)
-        if price < least:
-            best, least = coef, price
-    return best
+        if price < least_price:
+            best_coef, least_price = coef, price
+    return best_coef
 
 
-def discovered_law(law: KnownLaw, dictionary: Dictionary, weight: float) -> DiscoveredLaw:
-    """Sparsest law of a dictionary, compared with the true one."""
+def discover_law(law: KnownLaw, dictionary: Dictionary, weight: float) -> DiscoveredLaw:
+    """Return the sparsest law of a dictionary, compared with the true one."""
     # Source: errors as in Rudy et al. (2017), table 1: mean and standard deviation over the
     # coefficients of |found − true| / |true|.
-    errors, right, lines = [], True, []
+    errors, is_right, lines = [], True, []
     for index, truth in enumerate(law.truth):
         coefficients = sparsest(dictionary.terms, dictionary.target[:, index], weight)
         pairs = zip(dictionary.names, coefficients, strict=True)
-        kept = {name: float(value) for name, value in pairs if value}
-        errors += [100 * abs(kept.get(name, 0) / value - 1) for name, value in truth.items()]
-        right = right and set(kept) == set(truth)
-        written = {readable(name, law.letters): value for name, value in kept.items()}
-        lines.append(law_text(f"{law.letters[index]}_t", written))
-    return DiscoveredLaw(float(np.mean(errors)), float(np.std(errors)), right, "; ".join(lines))
+        found_terms = {name: float(value) for name, value in pairs if value}
+        errors += [100 * abs(found_terms.get(name, 0) / value - 1) for name, value in truth.items()]
+        is_right = is_right and set(found_terms) == set(truth)
+        readable_terms = {readable(name, law.letters): value for name, value in found_terms.items()}
+        lines.append(law_text(f"{law.letters[index]}_t", readable_terms))
+    return DiscoveredLaw(float(np.mean(errors)), float(np.std(errors)), is_right, "; ".join(lines))
 
 
 def readable(name: str, letters: str = "uvw") -> str:
-    """A term in mathematical notation: "u^2u_11" → "u² u_xx"."""
+    """Return a term in mathematical notation: "u^2u_11" → "u² u_xx"."""
     # name: PySINDy's name of the term, its fields u, v and w.
     name = re.sub(r"\^(\d)", lambda match: match[1].translate(SUPERSCRIPTS), name)
     name = re.sub(r"(?<=[uvw²³⁴])\s*(?=[uvw])", " ", name)
@@ -186,30 +186,30 @@ def readable(name: str, letters: str = "uvw") -> str:
     return name.translate(dict(zip(map(ord, FIELDS), letters, strict=False)))
 
 
-def law_text(left: str, terms: Mapping[str, float]) -> str:
-    """A law in mathematical notation."""
+def law_text(lhs: str, terms: Mapping[str, float]) -> str:
+    """Return a law in mathematical notation."""
     # terms: coefficient by term, none 0.
-    predicted = [
+    texts = [
         f"{'−' if value < 0 else '+'} {abs(value):.4g} {name}" for name, value in terms.items()
     ]
-    return f"{left} = " + (" ".join(predicted).removeprefix("+ ") or "0")
+    return f"{lhs} = " + (" ".join(texts).removeprefix("+ ") or "0")
 
 
 def _with_potential(law: KnownLaw, solution: Solution) -> np.ndarray:
     if law.potential is None:
         return solution.values
-    known = law.potential(solution.x)[:, None, None]
-    return np.concatenate([solution.values, known + 0 * solution.values[..., :1]], -1)
+    potential = law.potential(solution.x)[:, None, None]
+    return np.concatenate([solution.values, potential + 0 * solution.values[..., :1]], -1)
 
 
 def _dictionary(law: KnownLaw, library: Any, terms: np.ndarray, target: np.ndarray) -> Dictionary:
     n_fields = len(law.truth)
     fields = list(FIELDS)[: len(law.letters)]
     names = library.get_feature_names(fields)
-    known = [f"{field}_" for field in fields[n_fields:]]
-    kept = [index for index, name in enumerate(names) if not any(k in name for k in known)]
+    prefixes = [f"{field}_" for field in fields[n_fields:]]
+    term_idx = [index for index, name in enumerate(names) if not any(k in name for k in prefixes)]
     return Dictionary(
-        tuple(names[position] for position in kept), terms[:, kept], target[:, :n_fields]
+        tuple(names[position] for position in term_idx), terms[:, term_idx], target[:, :n_fields]
     )  # fmt: skip
 
 
@@ -224,18 +224,18 @@ def error_bars(
     published: Float[np.ndarray, "e 2"],
     noise: float,
 ) -> Any:
-    """Errors without and with noise, one pair of columns per equation."""
+    """Draw errors without and with noise, one pair of columns per equation."""
     # ours: errors [e, 2] in percent by kind, and whether the terms were right. noise: of the
     # second column, as a share.
     figure = axes("", "mean error of the coefficients, %", log="y", height=400)
     columns = np.arange(2 * len(equations))
-    for index, (kind, (errors, right)) in enumerate(ours.items()):
-        good = right.ravel()
+    for index, (kind, (errors, is_right)) in enumerate(ours.items()):
+        marks = is_right.ravel()
         figure.add_scatter(
             x=columns + 0.16 * (index - (len(ours) - 1) / 2), y=errors.ravel(), name=kind,
             mode="markers", hovertemplate="%{y:.3g} %<extra>" + kind + "</extra>",
             marker={"color": COLOURS[index], "size": 11, "line": {"width": 2},
-                    "symbol": np.where(good, "circle", "x-thin-open").tolist()},
+                    "symbol": np.where(marks, "circle", "x-thin-open").tolist()},
         )  # fmt: skip
     for column, value in enumerate(published.ravel()):
         theory(figure, [column - 0.35, column + 0.35], [value, value], "" if column else "S2")
@@ -247,30 +247,30 @@ def error_bars(
 
 
 def field_picture(values: Float[np.ndarray, "n m"], size: int) -> Float[np.ndarray, "h w"]:
-    """A field, thinned to size x size places and scaled to ±1."""
+    """Reduce a field to size x size places and scale it to ±1."""
     # size: rows and columns of the picture.
     rows, columns = (np.linspace(0, n - 1, size).astype(int) for n in values.shape)
     return values[np.ix_(rows, columns)] / np.abs(values).max()
 
 
 def law_table(rows: Sequence[tuple[str, str, bool]]) -> Any:
-    """Table of discovered laws."""
+    """Return a table of discovered laws."""
     # rows: (case, law, whether its terms are right).
     import plotly.graph_objects as go
 
-    cases, laws, right = zip(*rows, strict=True)
-    shown = [law if len(law) <= LONGEST else law[: LONGEST - 1] + "…" for law in laws]
-    colours = [INK if good else VERMILION for good in right]
+    cases, laws, is_right = zip(*rows, strict=True)
+    texts = [law if len(law) <= LONGEST else law[: LONGEST - 1] + "…" for law in laws]
+    colours = [INK if is_true else VERMILION for is_true in is_right]
     figure = go.Figure()
     figure.add_table(
         columnwidth=[2, 5],
         header={"values": ["data", "law found"], "align": "left", "fill": {"color": WASH},
                 "font": {"size": 12.5}, "line": {"width": 0}},
-        cells={"values": [cases, shown], "align": "left", "height": ROW, "line": {"width": 0},
+        cells={"values": [cases, texts], "align": "left", "height": ROW, "line": {"width": 0},
                "fill": {"color": "white"}, "font": {"size": 12.5, "color": [colours, colours]}},
     )  # fmt: skip
     style(figure, "", "")
     # A law that needs two lines needs two rows.
-    lines = sum(1 + len(law) // 60 for law in shown)
+    lines = sum(1 + len(law) // 60 for law in texts)
     figure.update_layout(height=ROW * (lines + 2), margin={"l": 0, "r": 0, "t": 8, "b": 0})
     return figure

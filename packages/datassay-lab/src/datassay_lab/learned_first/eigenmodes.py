@@ -7,14 +7,14 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
-from datassay_lab.fits import tracked
+from datassay_lab.checks import Agreement, check_args, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import track
 from datassay_lab.wide_network import (
     limit_kernels,
     sphere_samples,
     spread_steps,
-    train_watched,
+    train_and_record,
     wide_network,
 )
 
@@ -49,7 +49,7 @@ class Eigenmodes:
         return Agreement("largest ‖error − prediction‖ / ‖first error‖", error, 0.045)
 
 
-@checked
+@check_args
 def eigenmodes(
     *,
     n_samples: Annotated[int, whole(2)] = 40,
@@ -86,47 +86,41 @@ def eigenmodes(
     x, y = sphere_samples(n_samples, n_inputs, rng)
     values, vectors = np.linalg.eigh(limit_kernels(x, x).tangent)
     values, vectors = values[::-1], vectors[:, ::-1]
-    rate, looks = 0.1 / values[0], spread_steps(steps)
-    left = np.empty((repeats, len(looks), n_samples))
-    for repeat in tracked(range(repeats), progress, "train networks"):
+    rate, record_steps = 0.1 / values[0], spread_steps(steps)
+    remaining = np.empty((repeats, len(record_steps), n_samples))
+    for repeat in track(range(repeats), progress, "train networks"):
         model = wide_network(n_inputs, width, int(rng.integers(2**31)))
-        outputs = train_watched(model, x, y, rate=rate, looks=looks).outputs
-        left[repeat] = (outputs - y) @ vectors
-    return Eigenmodes(values.copy(), rate * looks, left[:, 0], left)
+        outputs = train_and_record(model, x, y, rate=rate, record_steps=record_steps).outputs
+        remaining[repeat] = (outputs - y) @ vectors
+    return Eigenmodes(values.copy(), rate * record_steps, remaining[:, 0], remaining)
 
 
-@titled
+@add_titles
 def eigenmodes_plots(result: Eigenmodes) -> Figures:
-    """Share left over time of some modes, and the time at which each mode is half learned."""
-    over = axes("time τ = η · steps", "share of the mode's error left", log="x")
-    shown = np.geomspace(1, len(result.eigenvalues), SHOWN).round().astype(int) - 1
-    later = result.times > 0
-    for index, mode in enumerate(np.unique(shown)):
+    """Draw some modes' remaining share over time, and each mode's half time."""
+    shares = axes("time τ = η · steps", "share of the mode's error left", log="x")
+    modes = np.geomspace(1, len(result.eigenvalues), SHOWN).round().astype(int) - 1
+    rows = result.times > 0
+    for index, mode in enumerate(np.unique(modes)):
         name = f"λ<sub>{mode + 1}</sub> = {result.eigenvalues[mode]:.2g}"
-        measured(
-            over,
-            result.times[later],
-            result.shares[later, mode],
-            name,
-            series=index,
-            mode="markers",
-        )
-        law = result.predicted[later, mode]
-        theory(over, result.times[later], law, "e<sup>−λτ</sup>" if mode == shown[-1] else "")
-    half = axes("eigenvalue λ", "time until half is learned", log="xy")
-    reached = _half_times(result)
-    measured(half, result.eigenvalues, reached, "one mode each", mode="markers")
-    theory(half, result.eigenvalues, np.log(2) / result.eigenvalues, "ln 2 / λ")
-    return over, half
+        values = result.shares[rows, mode]
+        add_data(shares, result.times[rows], values, name, series=index, mode="markers")
+        law = result.predicted[rows, mode]
+        theory(shares, result.times[rows], law, "e<sup>−λτ</sup>" if mode == modes[-1] else "")
+    half_figure = axes("eigenvalue λ", "time until half is learned", log="xy")
+    half_times = _half_times(result)
+    add_data(half_figure, result.eigenvalues, half_times, "one mode each", mode="markers")
+    theory(half_figure, result.eigenvalues, np.log(2) / result.eigenvalues, "ln 2 / λ")
+    return shares, half_figure
 
 
 def _half_times(result: Eigenmodes) -> Float[np.ndarray, " n"]:
-    """When the share first falls below a half; NaN where it does not."""
+    """Return when the share first falls below a half; NaN where it does not."""
     shares, times = result.shares, np.full(len(result.eigenvalues), np.nan)
     for mode in range(len(times)):
-        below = np.flatnonzero(shares[:, mode] < 0.5)
-        if len(below):
-            k = below[0]
-            pair, when = shares[k - 1 : k + 1, mode], result.times[k - 1 : k + 1]
-            times[mode] = when[0] + (pair[0] - 0.5) / (pair[0] - pair[1]) * (when[1] - when[0])
+        crossings = np.flatnonzero(shares[:, mode] < 0.5)
+        if len(crossings):
+            k = crossings[0]
+            pair, (start, end) = shares[k - 1 : k + 1, mode], result.times[k - 1 : k + 1]
+            times[mode] = start + (pair[0] - 0.5) / (pair[0] - pair[1]) * (end - start)
     return times

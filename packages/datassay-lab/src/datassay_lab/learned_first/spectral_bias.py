@@ -11,8 +11,8 @@ from datassay.models import mlp, seeded
 from datassay.progress import Progress, part_of, silent
 from datassay.score import rank_correlation
 from datassay.train import Recipe
-from datassay_lab.checks import Agreement, checked, one_of, positive, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
+from datassay_lab.checks import Agreement, check_args, one_of, positive, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
 from datassay_lab.wide_network import regression, spread_steps, tangent_kernel, watch
 
 INPUTS = ("coordinate", "waves")
@@ -47,7 +47,7 @@ class SpectralBias:
         )
 
 
-@checked
+@check_args
 def spectral_bias(
     *,
     n_frequencies: Annotated[int, whole(3)] = 10,
@@ -92,8 +92,8 @@ def spectral_bias(
     x = 2 * angles[:, :1] / (2 * np.pi) - 1
     if inputs == "waves":
         x = np.hstack([np.cos(angles), np.sin(angles)])
-    looks = spread_steps(steps - 1, 150)
-    amplitudes = np.empty((repeats, len(looks), n_frequencies))
+    record_steps = spread_steps(steps - 1, 150)
+    amplitudes = np.empty((repeats, len(record_steps), n_frequencies))
     rates = np.zeros(n_frequencies)
     recipe = Recipe("adam", lr, steps, None, "mse")
     for repeat in range(repeats):
@@ -101,38 +101,38 @@ def spectral_bias(
         model = _network(x.shape[1], width, depth, int(rng.integers(2**31)))
         # Mean of qᵀΘq over the cosine and the sine of each frequency, |q| = 1.
         kernel, waves = tangent_kernel(model, x)[0], (np.cos(angles), np.sin(angles))
-        each = [np.einsum("nk,nm,mk->k", w, kernel, w) / (w**2).sum(axis=0) for w in waves]
-        rates += np.mean(each, axis=0) / repeats
-        part = part_of(progress, "train networks", repeat * steps, repeats * steps)
-        outputs = watch(model, regression(x, y), recipe, looks, progress=part).outputs
+        by_wave = [np.einsum("nk,nm,mk->k", w, kernel, w) / (w**2).sum(axis=0) for w in waves]
+        rates += np.mean(by_wave, axis=0) / repeats
+        report = part_of(progress, "train networks", repeat * steps, repeats * steps)
+        outputs = watch(model, regression(x, y), recipe, record_steps, progress=report).outputs
         amplitudes[repeat] = 2 / n_samples * np.abs(np.fft.rfft(outputs, axis=1))[:, k]
     # First step from which on half of each amplitude is reached and kept.
-    short = amplitudes < LEARNED
-    last = amplitudes.shape[1] - 1 - short[:, ::-1].argmax(axis=1)  # the last look where it is not
-    last = np.where(short.any(axis=1), last, -1)
-    times = np.append(looks + 1, 2 * (looks[-1] + 1))[last + 1].astype(float)
+    is_short = amplitudes < LEARNED
+    last_idx = len(record_steps) - 1 - is_short[:, ::-1].argmax(axis=1)  # last one below half
+    last_idx = np.where(is_short.any(axis=1), last_idx, -1)
+    times = np.append(record_steps + 1, 2 * (record_steps[-1] + 1))[last_idx + 1].astype(float)
     scale = np.exp((np.log(times).mean(axis=0) + np.log(rates)).mean())
     mean = np.exp(np.log(amplitudes.clip(1e-6)).mean(axis=0))
-    return SpectralBias(k.astype(float), looks + 1.0, mean, times, scale / rates)
+    return SpectralBias(k.astype(float), record_steps + 1.0, mean, times, scale / rates)
 
 
-@titled
+@add_titles
 def spectral_bias_plots(result: SpectralBias) -> Figures:
-    """Amplitudes as a map of frequency and step, and time to learn against frequency."""
-    over = axes("steps of Adam", "frequency k", log="x")
-    over.add_heatmap(
+    """Draw amplitudes as a map of frequency and step, and time to learn by frequency."""
+    spectrum = axes("steps of Adam", "frequency k", log="x")
+    spectrum.add_heatmap(
         x=result.steps, y=result.frequencies, z=result.amplitudes.T, zmin=0, zmax=1,
         colorscale=[[0, "#ffffff"], [0.5, "#4f9fcc"], [1, "#004a77"]],
         colorbar={"title": {"text": "share learned", "side": "right"}, "thickness": 14},
         hovertemplate="step %{x}, frequency %{y}: %{z:.2f}<extra></extra>",
     )  # fmt: skip
-    measured(over, result.typical, result.frequencies, "half learned", series=1, mode="lines")
-    theory(over, result.predicted, result.frequencies, "∝ 1 / eigenvalue")
-    over.update_xaxes(range=[0, float(np.log10(result.steps[-1]))])
-    when = axes("frequency k", "steps until half is learned", log="xy")
-    measured(when, result.frequencies, result.times, "one network each", mode="markers")
-    theory(when, result.frequencies, result.predicted, "∝ 1 / eigenvalue of the tangent kernel")
-    return over, when
+    add_data(spectrum, result.typical, result.frequencies, "half learned", series=1, mode="lines")
+    theory(spectrum, result.predicted, result.frequencies, "∝ 1 / eigenvalue")
+    spectrum.update_xaxes(range=[0, float(np.log10(result.steps[-1]))])
+    times = axes("frequency k", "steps until half is learned", log="xy")
+    add_data(times, result.frequencies, result.times, "one network each", mode="markers")
+    theory(times, result.frequencies, result.predicted, "∝ 1 / eigenvalue of the tangent kernel")
+    return spectrum, times
 
 
 def _network(n_inputs: int, width: int, depth: int, seed: int) -> nn.Module:

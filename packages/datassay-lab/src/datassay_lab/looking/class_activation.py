@@ -11,9 +11,9 @@ from torch import nn
 from datassay.models import seeded
 from datassay.progress import Progress, silent
 from datassay.train import Recipe
-from datassay_lab.checks import Agreement, checked, positive, refuse_if, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
-from datassay_lab.fits import digit_images, trained
+from datassay_lab.checks import Agreement, check_args, positive, refuse_if, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, pictures, theory
+from datassay_lab.fits import digit_images, fit_network
 
 DIGIT = 8  # pixels
 CELL = 2  # pixels a side that one position of the map covers
@@ -46,7 +46,7 @@ class ClassActivation:
         return Agreement("mean share of the map inside the digit's box", share, 0.5, "at least")
 
 
-@checked
+@check_args
 def class_activation(
     *,
     canvas: Annotated[int, whole(12)] = 20,
@@ -80,42 +80,42 @@ def class_activation(
     rng = np.random.default_rng(seed)
     order = np.r_[np.tile(np.arange(n_train), PLACES), n_train : n_train + TESTED]
     digits, labels = (a[order] for a in digit_images(seed, n_train + TESTED))
-    images, boxes = _placed(rng, digits, canvas, noise)
+    images, boxes = _place_digits(rng, digits, canvas, noise)
     recipe = Recipe(lr=0.01, steps=steps)
-    first, last = slice(-TESTED), slice(-TESTED, None)
-    model, other = (
-        trained(build, images[first], labels[first], recipe, seed=seed, progress=progress)
+    test_rows, digits_and_labels = slice(-TESTED, None), (images[:-TESTED], labels[:-TESTED])
+    model, shallow = (
+        fit_network(build, *digits_and_labels, recipe, seed=seed, progress=progress)
         for build in (_network, _shallow)
     )
     with seeded(seed):
-        before = _network()
-    maps, answers, error = _maps(model, images[last])
-    others, guesses, _ = _maps(other, images[last])
-    every = (maps, _maps(before, images[last])[0], others)
-    shares = [_inside(m, boxes[last]) for m in every]
-    pairs = zip(maps.reshape(TESTED, -1), others.reshape(TESTED, -1), strict=True)
+        untrained = _network()
+    maps, answers, error = _maps(model, images[test_rows])
+    shallow_maps, guesses, _ = _maps(shallow, images[test_rows])
+    all_maps = (maps, _maps(untrained, images[test_rows])[0], shallow_maps)
+    shares = [_share_inside(m, boxes[test_rows]) for m in all_maps]
+    pairs = zip(maps.reshape(TESTED, -1), shallow_maps.reshape(TESTED, -1), strict=True)
     return ClassActivation(
-        shares[0], shares[1], shares[2], float((guesses == labels[last]).mean()),
+        shares[0], shares[1], shares[2], float((guesses == labels[test_rows]).mean()),
         float(np.mean([np.corrcoef(a, b)[0, 1] for a, b in pairs])), (DIGIT / canvas) ** 2, error,
-        float((answers == labels[last]).mean()), images[last][:SHOWN],
+        float((answers == labels[test_rows]).mean()), images[test_rows][:SHOWN],
         np.kron(maps[:SHOWN], np.ones((CELL, CELL))), answers[:SHOWN],
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def class_activation_plots(result: ClassActivation) -> Figures:
-    """Some images with their maps, and the share inside the box over all."""
+    """Draw some images with their maps, and the share inside the box over all."""
     # Each picture fills its own scale; maps are signed, and so images go from white to orange.
-    both = np.concatenate([result.images, result.maps])
+    images = np.concatenate([result.images, result.maps])
     titles = ["image"] * len(result.images) + [f"speaks for {c}" for c in result.classes]
-    shown = pictures(both, titles, columns=len(result.images), signed=True, shared=False)
+    examples = pictures(images, titles, columns=len(result.images), signed=True, shared=False)
     figure = axes("share of the map inside the digit's box", "share of images below")
     rank = (np.arange(len(result.inside)) + 1) / len(result.inside)
-    measured(figure, result.untrained, rank, "before training", series=1, mode="lines")
-    measured(figure, result.inside, rank, "trained", mode="lines")
-    measured(figure, result.shallow, rank, "trained, one convolution", series=2, mode="lines")
+    add_data(figure, result.untrained, rank, "before training", series=1, mode="lines")
+    add_data(figure, result.inside, rank, "trained", mode="lines")
+    add_data(figure, result.shallow, rank, "trained, one convolution", series=2, mode="lines")
     theory(figure, [result.area] * 2, [0, 1], "share of the area")
-    return shown, figure
+    return examples, figure
 
 
 def _network() -> nn.Sequential:
@@ -132,10 +132,10 @@ def _shallow() -> nn.Sequential:
     return nn.Sequential(body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, CLASSES))
 
 
-def _placed(
+def _place_digits(
     rng: np.random.Generator, digits: np.ndarray, side: int, noise: float
 ) -> tuple[Float[np.ndarray, "n H W"], Float[np.ndarray, "n H W"]]:
-    """Canvases, and 1 where the box of the digit is."""
+    """Place digits on noisy canvases; return these, and 1 where the box of the digit is."""
     images = noise * rng.normal(size=(len(digits), side, side))
     boxes = np.zeros_like(images)
     corners = rng.integers(side - DIGIT + 1, size=(len(digits), 2))
@@ -148,7 +148,7 @@ def _placed(
 def _maps(
     model: nn.Module, images: np.ndarray
 ) -> tuple[Float[np.ndarray, "n h w"], Int[np.ndarray, " n"], float]:
-    """Maps of the predicted class, the predictions, and the error of the identity."""
+    """Return maps of the predicted class, the predictions, and the error of the identity."""
     assert isinstance(model, nn.Sequential)
     head = model[-1]
     assert isinstance(head, nn.Linear)
@@ -157,12 +157,12 @@ def _maps(
         logits = model(x)
         answer = logits.argmax(dim=1)
         maps = torch.einsum("nk,nkhw->nhw", head.weight[answer], model[0](x))
-        spoken = logits.gather(1, answer[:, None])[:, 0] - head.bias[answer]
-        error = float((maps.mean(dim=(1, 2)) - spoken).abs().max())
+        evidence = logits.gather(1, answer[:, None])[:, 0] - head.bias[answer]
+        error = float((maps.mean(dim=(1, 2)) - evidence).abs().max())
     return maps.double().numpy(), answer.numpy(), error
 
 
-def _inside(maps: np.ndarray, boxes: np.ndarray) -> Float[np.ndarray, " n"]:
+def _share_inside(maps: np.ndarray, boxes: np.ndarray) -> Float[np.ndarray, " n"]:
     mass = np.maximum(np.kron(maps, np.ones((CELL, CELL))), 0)
     total = np.maximum(mass.sum(axis=(1, 2)), 1e-12)
     return np.sort((mass * boxes).sum(axis=(1, 2)) / total)

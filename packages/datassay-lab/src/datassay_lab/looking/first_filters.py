@@ -12,9 +12,9 @@ from torch import nn
 from datassay.models import seeded
 from datassay.progress import Progress, part_of, silent
 from datassay.train import Recipe
-from datassay_lab.checks import Agreement, checked, positive, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
-from datassay_lab.fits import accuracy, digit_images, trained
+from datassay_lab.checks import Agreement, check_args, positive, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, pictures, theory
+from datassay_lab.fits import accuracy, digit_images, fit_network
 
 SIDE = 8  # of the digits, pixels
 SHOWN = 6
@@ -50,7 +50,7 @@ class FirstFilters:
         return Agreement("gain of neighbour correlation by training", gain, 0.15, "at least")
 
 
-@checked
+@check_args
 def first_filters(
     *,
     width: Annotated[int, whole(SHOWN)] = 60,
@@ -83,56 +83,56 @@ def first_filters(
     images, labels = digit_images(seed)
     order = np.random.default_rng(seed).permutation(SIDE * SIDE)
     scattered = images.reshape(-1, SIDE * SIDE)[:, order].reshape(images.shape)
-    shown = scattered if shuffle_pixels else images
+    inputs = scattered if shuffle_pixels else images
     build = partial(_network, width, start)
-    twice = np.concatenate([images, images[:, :, ::-1]])
+    with_mirrored = np.concatenate([images, images[:, :, ::-1]])
     models = []
     for index, (x, y) in enumerate((
-        (shown, labels),
+        (inputs, labels),
         (scattered, labels),
-        (twice, np.tile(labels, 2)),
+        (with_mirrored, np.tile(labels, 2)),
     )):
         report = part_of(progress, "train", index * steps, 3 * steps)
-        keep = np.arange(len(y)) % len(labels) < len(labels) - TESTED
+        rows = np.arange(len(y)) % len(labels) < len(labels) - TESTED
         recipe = Recipe("sgd", lr=0.2, steps=steps)
-        models.append(trained(build, x[keep], y[keep], recipe, seed=seed, progress=report))
+        models.append(fit_network(build, x[rows], y[rows], recipe, seed=seed, progress=report))
     with seeded(seed):
-        before = _filters(build())
-    after, shuffled, mirrored = (_filters(model) for model in models)
-    grown = np.argsort(-np.square(after).sum(axis=(1, 2)))[:SHOWN]
+        initial = _filters(build())
+    final, shuffled, mirrored = (_filters(model) for model in models)
+    largest = np.argsort(-np.square(final).sum(axis=(1, 2)))[:SHOWN]
     test = slice(-TESTED, None)
     return FirstFilters(
-        _smoothness(after), _smoothness(before), _smoothness(shuffled),
-        _spectrum(after), _spectrum(before), _asymmetry(after), _asymmetry(mirrored),
-        accuracy(models[0], shown[test], labels[test]),
-        np.concatenate([before[grown], after[grown]]),
+        _smoothness(final), _smoothness(initial), _smoothness(shuffled),
+        _spectrum(final), _spectrum(initial), _asymmetry(final), _asymmetry(mirrored),
+        accuracy(models[0], inputs[test], labels[test]),
+        np.concatenate([initial[largest], final[largest]]),
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def first_filters_plots(result: FirstFilters) -> Figures:
-    """Filters before and after training, their smoothness and their spectrum."""
+    """Draw filters before and after training, their smoothness and their spectrum."""
     half = len(result.filters) // 2
     titles = ["random"] * half + ["trained"] * half
     figure = axes("correlation of neighbouring weights", "share of filters below")
     rank = (np.arange(len(result.trained)) + 1) / len(result.trained)
-    measured(figure, result.random, rank, "before training", series=7, mode="lines")
-    measured(figure, result.shuffled, rank, "trained, shuffled pixels", series=1, mode="lines")
-    measured(figure, result.trained, rank, "trained", mode="lines")
+    add_data(figure, result.random, rank, "before training", series=7, mode="lines")
+    add_data(figure, result.shuffled, rank, "trained, shuffled pixels", series=1, mode="lines")
+    add_data(figure, result.trained, rank, "trained", mode="lines")
     theory(figure, [0, 0], [0, 1], "random weights, mean")
     energy = axes("|frequency|, cycles per image", "share of the filters' energy")
     radius = np.arange(len(result.spectrum))
-    measured(energy, radius, result.spectrum, "trained")
+    add_data(energy, radius, result.spectrum, "trained")
     theory(energy, radius, result.random_spectrum, "random weights")
-    shown = pictures(result.filters, titles, columns=half, signed=True, shared=False, side=130)
-    return shown, figure, energy
+    filters = pictures(result.filters, titles, columns=half, signed=True, shared=False, side=130)
+    return filters, figure, energy
 
 
 def _network(width: int, start: float) -> nn.Sequential:
-    first = nn.Linear(SIDE * SIDE, width)
+    dense = nn.Linear(SIDE * SIDE, width)
     with torch.no_grad():
-        first.weight *= start
-    return nn.Sequential(nn.Flatten(), first, nn.ReLU(), nn.Linear(width, 10))
+        dense.weight *= start
+    return nn.Sequential(nn.Flatten(), dense, nn.ReLU(), nn.Linear(width, 10))
 
 
 def _filters(model: nn.Module) -> Float[np.ndarray, "M 8 8"]:
@@ -141,16 +141,16 @@ def _filters(model: nn.Module) -> Float[np.ndarray, "M 8 8"]:
 
 
 def _smoothness(filters: np.ndarray) -> Float[np.ndarray, " M"]:
-    here, there = (
+    pixels, neighbours = (
         np.concatenate([a.reshape(len(a), -1), b.reshape(len(b), -1)], axis=1)
         for a, b in (
             (filters[:, :, :-1], filters[:, :-1]),
             (filters[:, :, 1:], filters[:, 1:]),
         )
     )
-    here, there = (p - p.mean(axis=1, keepdims=True) for p in (here, there))
-    lengths = np.linalg.norm(here, axis=1) * np.linalg.norm(there, axis=1)
-    return np.sort((here * there).sum(axis=1) / lengths)
+    pixels, neighbours = (p - p.mean(axis=1, keepdims=True) for p in (pixels, neighbours))
+    lengths = np.linalg.norm(pixels, axis=1) * np.linalg.norm(neighbours, axis=1)
+    return np.sort((pixels * neighbours).sum(axis=1) / lengths)
 
 
 def _spectrum(filters: np.ndarray) -> Float[np.ndarray, " r"]:

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from datassay.models import mlp
 from datassay.progress import Progress, part_of, silent
 from datassay.train import Recipe
-from datassay_lab.checks import Agreement, checked, positive, refuse_if, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
-from datassay_lab.fits import accuracy, digit_images, trained
+from datassay_lab.checks import Agreement, check_args, positive, refuse_if, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, pictures, theory
+from datassay_lab.fits import accuracy, digit_images, fit_network
 
 SIDE = 8  # of the digits, pixels
 TRAINED, MASKED = 900, 400  # digits that fit the network, and the mask; the others test
@@ -46,7 +46,7 @@ class FourierMask:
         return Agreement("gain of accuracy over as many random pairs", gain, 0.2, "at least")
 
 
-@checked
+@check_args
 def fourier_mask(
     *,
     penalty: Annotated[float, positive()] = 0.03,
@@ -80,46 +80,46 @@ def fourier_mask(
     )
     rng = np.random.default_rng(seed)
     x, y = digit_images(seed)
-    parts = np.split(np.arange(len(y)), [TRAINED, TRAINED + MASKED])
+    sets = np.split(np.arange(len(y)), [TRAINED, TRAINED + MASKED])
     recipe = Recipe(lr=2e-3, steps=600)
-    model = trained(_network, x[parts[0]], y[parts[0]], recipe, seed=seed)
-    entries = _fit(model, x[parts[1]], y[parts[1]], (penalty, power, steps), progress)
-    test, labels = x[parts[2]], y[parts[2]]
+    model = fit_network(_network, x[sets[0]], y[sets[0]], recipe, seed=seed)
+    entries = _fit(model, x[sets[1]], y[sets[1]], (penalty, power, steps), progress)
+    test, labels = x[sets[2]], y[sets[2]]
     pairs = _pairs()
 
-    def with_only(best: np.ndarray) -> float:
-        return accuracy(model, _masked(test, np.isin(pairs, best)), labels)
+    def score_with(kept_pairs: np.ndarray) -> float:
+        return accuracy(model, _apply_mask(test, np.isin(pairs, kept_pairs)), labels)
 
     ranks = np.argsort(-entries)
-    power_spectrum = np.square(np.abs(np.fft.fft2(x[parts[1]]))).mean(axis=0).ravel()
+    power_spectrum = np.square(np.abs(np.fft.fft2(x[sets[1]]))).mean(axis=0).ravel()
     energy = np.argsort(-np.bincount(pairs.ravel(), power_spectrum))
     sizes = [1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 17, 20, 24, 29, 34]
-    kept = int((entries > KEPT * entries.max()).sum())
+    n_kept = int((entries > KEPT * entries.max()).sum())
 
-    def by_chance(m: int) -> float:
-        return float(np.mean([with_only(rng.permutation(len(ranks))[:m]) for _ in range(DRAWS)]))
+    def random_accuracy(m: int) -> float:
+        return float(np.mean([score_with(rng.permutation(len(ranks))[:m]) for _ in range(DRAWS)]))
 
-    shown = np.concatenate([test[:3], _masked(test[:3], np.isin(pairs, ranks[:kept]))])
+    examples = np.concatenate([test[:3], _apply_mask(test[:3], np.isin(pairs, ranks[:n_kept]))])
     return FourierMask(
-        np.fft.fftshift(entries[pairs]), kept, np.array(sizes, float),
-        np.array([with_only(ranks[:m]) for m in sizes]),
-        np.array([with_only(energy[:m]) for m in sizes]),
-        np.array([by_chance(m) for m in sizes]), accuracy(model, test, labels),
-        with_only(ranks[:kept]), by_chance(kept), shown,
+        np.fft.fftshift(entries[pairs]), n_kept, np.array(sizes, float),
+        np.array([score_with(ranks[:m]) for m in sizes]),
+        np.array([score_with(energy[:m]) for m in sizes]),
+        np.array([random_accuracy(m) for m in sizes]), accuracy(model, test, labels),
+        score_with(ranks[:n_kept]), random_accuracy(n_kept), examples,
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def fourier_mask_plots(result: FourierMask) -> Figures:
-    """Accuracy by the number of frequencies, the mask, and what it leaves."""
+    """Draw accuracy by the number of frequencies, the mask, and what it leaves."""
     figure = axes("pairs of frequencies kept, of 34", "test accuracy")
-    measured(figure, result.sizes, result.learned, "learned mask")
-    measured(figure, result.sizes, result.energy, "most energy", series=2)
-    measured(figure, result.sizes, result.random, "random, mean", series=1)
+    add_data(figure, result.sizes, result.learned, "learned mask")
+    add_data(figure, result.sizes, result.energy, "most energy", series=2)
+    add_data(figure, result.sizes, result.random, "random, mean", series=1)
     theory(figure, result.sizes, np.full(len(result.sizes), result.full), "all of them")
     titles = ["image"] * 3 + [f"{result.kept} pairs"] * 3
-    left = pictures(result.images, titles, columns=6, shared=False)
-    return figure, pictures(result.mask[None], [""], side=240), left
+    examples = pictures(result.images, titles, columns=6, shared=False)
+    return figure, pictures(result.mask[None], [""], side=240), examples
 
 
 def _network() -> nn.Module:
@@ -127,14 +127,14 @@ def _network() -> nn.Module:
 
 
 def _pairs() -> Int[np.ndarray, "8 8"]:
-    """The number of the pair ±k that each coefficient belongs to."""
+    """Return the number of the pair ±k that each coefficient belongs to."""
     k = np.arange(SIDE)
-    mine = k[:, None] * SIDE + k
+    position = k[:, None] * SIDE + k
     partner = (-k % SIDE)[:, None] * SIDE + (-k % SIDE)
-    return np.unique(np.minimum(mine, partner), return_inverse=True)[1].reshape(SIDE, SIDE)
+    return np.unique(np.minimum(position, partner), return_inverse=True)[1].reshape(SIDE, SIDE)
 
 
-def _masked(x: np.ndarray, mask: np.ndarray) -> Float[np.ndarray, "n 8 8"]:
+def _apply_mask(x: np.ndarray, mask: np.ndarray) -> Float[np.ndarray, "n 8 8"]:
     return np.fft.ifft2(mask * np.fft.fft2(x)).real
 
 
@@ -154,11 +154,11 @@ def _fit(
         outputs = model(torch.fft.ifft2(spectrum).real[:, None])
         return nn.functional.cross_entropy(outputs, labels, reduction="none")
 
-    before = losses(spectra)
+    unmasked = losses(spectra)
     optimizer = torch.optim.Adam([entries], lr=0.02)
     report = part_of(progress, "fit the mask", 0, steps)
     for step in range(steps):
-        gap = losses(entries[pairs] * spectra) - before
+        gap = losses(entries[pairs] * spectra) - unmasked
         # Beyond 5 nats the exponential would swamp everything else and overflow soon.
         mask_norm = entries[pairs].abs().pow(power).sum()
         loss = gap.clamp(-5, 5).square().exp().mean() + penalty * mask_norm

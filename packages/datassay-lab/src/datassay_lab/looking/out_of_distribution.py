@@ -13,8 +13,8 @@ from datassay.models import mlp, seeded
 from datassay.progress import Progress, silent
 from datassay.score import nearest_neighbors
 from datassay.train import Recipe, TrainedNetworks, taken_network, train_networks
-from datassay_lab.checks import Agreement, checked, one_of, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
+from datassay_lab.checks import Agreement, check_args, one_of, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
 
 ACTIVATIONS = ("relu", "tanh")
 FAR = 100.0  # data radii at which confidence is judged
@@ -35,7 +35,7 @@ class IntrinsicDimension:
 
 
 def intrinsic_dimension(x: Float[np.ndarray, "n d"]) -> IntrinsicDimension:
-    """The two-nearest-neighbours estimate: r₂ / r₁ has distribution 1 − μ^(−D).
+    """Estimate the dimension by two nearest neighbours: r₂ / r₁ has CDF 1 − μ^(−D).
 
     Args:
         x: [n, d]; duplicates (r₁ = 0) are left out.
@@ -47,13 +47,14 @@ def intrinsic_dimension(x: Float[np.ndarray, "n d"]) -> IntrinsicDimension:
     Source: Facco et al. (2017), with their cut of the largest tenth; Ansuini et al. (2019) use it
     on networks' layers.
     """
-    near = nearest_neighbors(x, 3, search="exact").distance[:, 1:]
-    near = near[near[:, 0] > 0]
-    ratio = np.sort(np.log(near[:, 1] / near[:, 0]))
-    kept = int(KEPT * len(ratio))
-    left = -np.log1p(-np.arange(1, kept + 1) / len(ratio))
-    log_ratio = ratio[:kept]
-    return IntrinsicDimension(log_ratio, left, float(log_ratio @ left / (log_ratio @ log_ratio)))
+    distances = nearest_neighbors(x, 3, search="exact").distance[:, 1:]
+    distances = distances[distances[:, 0] > 0]
+    ratio = np.sort(np.log(distances[:, 1] / distances[:, 0]))
+    n_kept = int(KEPT * len(ratio))
+    log_left = -np.log1p(-np.arange(1, n_kept + 1) / len(ratio))
+    log_ratio = ratio[:n_kept]
+    slope = float(log_ratio @ log_left / (log_ratio @ log_ratio))
+    return IntrinsicDimension(log_ratio, log_left, slope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +78,12 @@ class OutOfDistribution:
     @property
     def agreement(self) -> Agreement:
         """Mean confidence far from all data."""
-        far = self.confidence[:, np.argmin(np.abs(self.distances - FAR))]
-        what = f"mean confidence {FAR:g} data radii from the digits"
-        return Agreement(what, float(far.mean()), 0.96, "at least")
+        far_confidence = self.confidence[:, np.argmin(np.abs(self.distances - FAR))]
+        measure = f"mean confidence {FAR:g} data radii from the digits"
+        return Agreement(measure, float(far_confidence.mean()), 0.96, "at least")
 
 
-@checked
+@check_args
 def out_of_distribution(
     *,
     width: Annotated[int, whole(2)] = 64,
@@ -118,66 +119,66 @@ def out_of_distribution(
     with seeded(seed):
         model = _network(train.input_shape, width, depth, activation)
     recipe = Recipe("adam", 3e-3, steps, 64, precision="float64")
-    everything = torch.arange(len(train))[None]
-    networks = train_networks([model], train, everything, recipe, seed=seed, progress=progress)
+    all_rows = torch.arange(len(train))[None]
+    networks = train_networks([model], train, all_rows, recipe, seed=seed, progress=progress)
     digits = torch.from_numpy(np.concatenate([train.x, test.x]).astype(float))
     layers = [_by_layer(net.double(), digits) for net in (taken_network(model, networks), model)]
     x = train.x.astype(float)
-    middle = x.mean(axis=0)
-    radius = np.linalg.norm((x - middle).reshape(len(x), -1), axis=1).mean()
+    mean = x.mean(axis=0)
+    radius = np.linalg.norm((x - mean).reshape(len(x), -1), axis=1).mean()
     rng = np.random.default_rng(seed)
-    rays = rng.normal(size=(n_rays, *middle.shape))
+    rays = rng.normal(size=(n_rays, *mean.shape))
     rays *= radius / np.linalg.norm(rays.reshape(n_rays, -1), axis=1)[:, None, None, None]
-    along = np.array([_logits(networks, middle + t * rays) for t in DISTANCES])
-    first, second = (_logits(networks, middle + t * rays) for t in (PIECE, 2 * PIECE))
-    slope, offset = (second - first) / PIECE, 2 * first - second
-    straight = DISTANCES[:, None, None] * slope + offset
+    ray_logits = np.array([_logits(networks, mean + t * rays) for t in DISTANCES])
+    near_logits, far_logits = (_logits(networks, mean + t * rays) for t in (PIECE, 2 * PIECE))
+    slope, offset = (far_logits - near_logits) / PIECE, 2 * near_logits - far_logits
+    affine = DISTANCES[:, None, None] * slope + offset
     outputs = _logits(networks, test.x.astype(float))
-    ratio, left, dimensions = _dimensions(np.concatenate([x, test.x]).reshape(-1, middle.size), rng)
+    ratio, tail, dimensions = _dimensions(np.concatenate([x, test.x]).reshape(-1, mean.size), rng)
     return OutOfDistribution(
-        DISTANCES, _confidence(along).T, _confidence(straight).T,
+        DISTANCES, _confidence(ray_logits).T, _confidence(affine).T,
         float(_confidence(outputs).mean()), float((outputs.argmax(axis=1) == test.y).mean()),
-        middle.size, ratio, left, dimensions, np.array(layers),
+        mean.size, ratio, tail, dimensions, np.array(layers),
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def out_of_distribution_plots(result: OutOfDistribution) -> Figures:
-    """Confidence against distance, and the lines whose slopes are the dimensions."""
-    sure = axes("distance from the mean digit, in data radii", "confidence", log="x")
+    """Draw confidence by distance, and the lines whose slopes are the dimensions."""
+    confidence = axes("distance from the mean digit, in data radii", "confidence", log="x")
     for ray in range(min(5, len(result.confidence))):
         name = "" if ray else "single rays"
-        measured(sure, result.distances, result.confidence[ray], name, series=4, mode="lines")
-    sure.update_traces(line_width=1)
-    measured(sure, result.distances, result.confidence.mean(axis=0), "mean of all rays")
-    theory(sure, result.distances, result.predicted.mean(axis=0), "affine piece at infinity")
+        add_data(confidence, result.distances, result.confidence[ray], name, series=4, mode="lines")
+    confidence.update_traces(line_width=1)
+    add_data(confidence, result.distances, result.confidence.mean(axis=0), "mean of all rays")
+    theory(confidence, result.distances, result.predicted.mean(axis=0), "affine piece at infinity")
     level = np.full(len(result.distances), result.on_data)
-    theory(sure, result.distances, level, "digits not trained on", colour="#8a94a0")
-    sure.update_yaxes(range=[0, 1.05])
+    theory(confidence, result.distances, level, "digits not trained on", colour="#8a94a0")
+    confidence.update_yaxes(range=[0, 1.05])
     shape = axes("ln(r<sub>2</sub> / r<sub>1</sub>), two nearest neighbours", "−ln(1 − share)")
     for index, name in enumerate(("digits", "pixels shuffled")):
         x, y = result.log_ratio[index], result.log_left[index]
-        measured(shape, x, y, name, series=index, mode="markers")
+        add_data(shape, x, y, name, series=index, mode="markers")
         slope = result.dimensions[index]
         ends = np.array([0, x[-1]])
         theory(shape, ends, slope * ends, f"slope {slope:.1f}")
     shape.update_traces(marker_size=3, selector={"mode": "markers"})
     layer = axes("layer, 0 the pixels", "intrinsic dimension of the digits")
     steps = np.arange(float(result.layers.shape[1]))
-    measured(layer, steps, result.layers[0], "trained network")
+    add_data(layer, steps, result.layers[0], "trained network")
     theory(layer, steps, result.layers[1], "the same, untrained")
-    return sure, shape, layer
+    return confidence, shape, layer
 
 
 def _by_layer(network: nn.Module, x: torch.Tensor) -> list[float]:
-    """Intrinsic dimension of the samples behind each activation, the first of the inputs."""
-    kept = [x]
+    """Return the samples' intrinsic dimension behind each activation, the inputs first."""
+    hidden = [x]
     for module in network.children():
         x = module(x)
         if isinstance(module, nn.ReLU | nn.Tanh):
-            kept.append(x)
-    found = (intrinsic_dimension(h.detach().flatten(1).numpy()) for h in (*kept, x))
-    return [f.dimension for f in found]
+            hidden.append(x)
+    estimates = (intrinsic_dimension(h.detach().flatten(1).numpy()) for h in (*hidden, x))
+    return [f.dimension for f in estimates]
 
 
 def _network(shape: tuple[int, ...], width: int, depth: int, activation: str) -> nn.Module:
@@ -193,12 +194,12 @@ def _logits(networks: TrainedNetworks, x: np.ndarray) -> Float[np.ndarray, "n k"
 
 
 def _confidence(logits: np.ndarray) -> np.ndarray:
-    """The largest probability: 1 / Σ e^(f − max f)."""
+    """Return the largest probability: 1 / Σ e^(f − max f)."""
     return 1 / np.exp(logits - logits.max(axis=-1, keepdims=True)).sum(axis=-1)
 
 
 def _dimensions(x: Float[np.ndarray, "n d"], rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-    """Lines and slopes of the samples, and of the same columns each in an order of its own."""
+    """Return the samples' lines and slopes, and those of the columns, each shuffled."""
     dimensions: list[IntrinsicDimension] = [
         intrinsic_dimension(values) for values in (x, rng.permuted(x, axis=0))
     ]

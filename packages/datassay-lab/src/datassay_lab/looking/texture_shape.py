@@ -10,9 +10,9 @@ from torch import nn
 from datassay.progress import Progress, part_of, silent
 from datassay.report import BLUE, VERMILION
 from datassay.train import Recipe
-from datassay_lab.checks import Agreement, checked, one_of, whole
-from datassay_lab.curves import Figures, axes, pictures, theory, titled
-from datassay_lab.fits import accuracy, outputs, trained
+from datassay_lab.checks import Agreement, check_args, one_of, whole
+from datassay_lab.curves import Figures, add_titles, axes, pictures, theory
+from datassay_lab.fits import accuracy, fit_network, outputs
 
 SIDE = 24  # of the images, pixels
 SHAPES = ("disc", "square", "triangle", "cross")
@@ -45,7 +45,7 @@ class TextureShape:
         return Agreement("gain of the shape's share by random textures", gain, 0.7, "at least")
 
 
-@checked
+@check_args
 def texture_shape(
     *,
     n_train: Annotated[int, whole(8)] = 1200,
@@ -77,29 +77,29 @@ def texture_shape(
     kinds = ("agreeing", "agreeing", "agreeing", remedy)
     builds = (_network, _patches, _dense_head, _network)
     conflict, shapes, textures = _images(rng, CONFLICTS, "conflict")
-    rows, right = [], []
+    rows, accuracies = [], []
     for index, (kind, build) in enumerate(zip(kinds, builds, strict=True)):
         x, labels, _ = _images(rng, n_train, kind)
         report = part_of(progress, "train", index * steps, len(kinds) * steps)
         recipe = Recipe(lr=5e-3, steps=steps)
-        model = trained(build, x, labels, recipe, seed=seed + index, progress=report)
+        model = fit_network(build, x, labels, recipe, seed=seed + index, progress=report)
         answers = outputs(model, conflict).argmax(axis=1)
         rows.append([(answers == shapes).mean(), (answers == textures).mean()])
-        fresh, truth, _ = _images(rng, CONFLICTS, kind)
-        right.append(accuracy(model, fresh, truth))
+        new_images, truth, _ = _images(rng, CONFLICTS, kind)
+        accuracies.append(accuracy(model, new_images, truth))
     shares = np.array(rows)
     agreeing = _images(np.random.default_rng(seed), 4, "agreeing")[0]
     pairs = zip(shapes[:4], textures[:4], strict=True)
     titles = (*SHAPES, *(f"{SHAPES[s]}, stripes of {SHAPES[t]}" for s, t in pairs))
     return TextureShape(
-        NETWORKS, shares[:, 0], shares[:, 1], np.array(right),
+        NETWORKS, shares[:, 0], shares[:, 1], np.array(accuracies),
         np.concatenate([agreeing, conflict[:4]]), titles,
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def texture_shape_plots(result: TextureShape) -> Figures:
-    """Answers on cue conflicts by training, and some images."""
+    """Draw answers on cue conflicts by training, and some images."""
     figure = axes("", "share of answers on cue conflicts")
     positions = np.arange(len(result.networks))
     for name, share, colour in (
@@ -111,12 +111,12 @@ def texture_shape_plots(result: TextureShape) -> Figures:
     labels = [name.replace(", ", ",<br>") for name in result.networks]
     figure.update_xaxes(tickvals=positions, ticktext=labels, range=[-0.5, len(positions) - 0.5])
     figure.update_layout(bargap=0.4)
-    shown = pictures(result.images, result.titles, columns=4, side=150)
-    return figure, shown
+    examples = pictures(result.images, result.titles, columns=4, side=150)
+    return figure, examples
 
 
 def _body() -> list[nn.Module]:
-    """Sees whole shapes: its last filters look at 18 of the 24 pixels."""
+    """Build layers that see whole shapes: the last filters look at 18 of the 24 pixels."""
     body = [nn.Conv2d(1, 8, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)]
     body += [nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
     return [*body, nn.Conv2d(16, 32, 3, padding=1), nn.ReLU()]
@@ -128,13 +128,13 @@ def _network() -> nn.Sequential:
 
 
 def _dense_head() -> nn.Sequential:
-    """A dense head, which knows where in the image a feature is."""
+    """Build a network with a dense head, which knows where in the image a feature is."""
     head = [nn.MaxPool2d(2), nn.Flatten(), nn.Linear(32 * (SIDE // 8) ** 2, len(SHAPES))]
     return nn.Sequential(*_body(), *head)
 
 
 def _patches() -> nn.Sequential:
-    """A bag of local features: patches of 5 x 5 pixels vote, wherever they are."""
+    """Build a bag of local features: patches of 5 x 5 pixels vote, wherever they are."""
     body = [nn.Conv2d(1, 16, 5), nn.ReLU(), nn.Conv2d(16, 16, 1), nn.ReLU()]
     return nn.Sequential(*body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, len(SHAPES)))
 
@@ -142,7 +142,7 @@ def _patches() -> nn.Sequential:
 def _images(
     rng: np.random.Generator, n: int, kind: str
 ) -> tuple[Float[np.ndarray, "n H W"], Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
-    """Images with the classes of their shapes and of their textures."""
+    """Draw images; return them with the classes of their shapes and of their textures."""
     classes = len(SHAPES)
     shapes = np.arange(n) % classes
     textures = {
@@ -159,14 +159,14 @@ def _image(rng: np.random.Generator, shape: int, texture: int) -> Float[np.ndarr
     size = rng.uniform(6, 8)
     row, column = np.mgrid[:SIDE, :SIDE] - centre[:, None, None]
     angle = np.pi * texture / len(SHAPES)
-    along = row * np.sin(angle) + column * np.cos(angle)
-    stripes = 0.5 + 0.5 * np.cos(2 * np.pi * along / PERIOD + rng.uniform(0, 2 * np.pi))
-    inside = _inside(SHAPES[shape], row / size, column / size)
-    return inside * (0.2 + 0.8 * stripes) + 0.05 * rng.normal(size=(SIDE, SIDE))
+    stripe_axis = row * np.sin(angle) + column * np.cos(angle)
+    stripes = 0.5 + 0.5 * np.cos(2 * np.pi * stripe_axis / PERIOD + rng.uniform(0, 2 * np.pi))
+    is_inside = _shape_mask(SHAPES[shape], row / size, column / size)
+    return is_inside * (0.2 + 0.8 * stripes) + 0.05 * rng.normal(size=(SIDE, SIDE))
 
 
-def _inside(shape: str, row: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """Where the shape is; all four have areas of 2.3 to 3.2 squared radii."""
+def _shape_mask(shape: str, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """Return where the shape is; all four have areas of 2.3 to 3.2 squared radii."""
     if shape == "disc":
         return np.hypot(row, column) < 1
     if shape == "square":

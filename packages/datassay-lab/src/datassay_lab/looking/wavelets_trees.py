@@ -10,9 +10,9 @@ from jaxtyping import Float
 from datassay.models import mlp
 from datassay.progress import Progress, silent
 from datassay.train import Recipe
-from datassay_lab.checks import Agreement, checked, one_of, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
-from datassay_lab.fits import accuracy, digit_images, tracked, trained
+from datassay_lab.checks import Agreement, check_args, one_of, rising_whole, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, pictures, theory
+from datassay_lab.fits import accuracy, digit_images, fit_network, track
 
 SIDE = 8  # of the digits, pixels
 TRAINED = 1200  # digits that fit trees and network; the others test
@@ -45,7 +45,7 @@ class WaveletsTrees:
         return Agreement("gain of the smallest tree over pixels", gain, 0.05, "at least")
 
 
-@checked
+@check_args
 def wavelets_trees(
     *,
     leaves: Annotated[tuple[int, ...], rising_whole(10, count=1)] = (10, 15, 20, 30, 60, 120),
@@ -54,7 +54,7 @@ def wavelets_trees(
     seed: int = 0,
     progress: Progress = silent,
 ) -> WaveletsTrees:
-    """Decision trees on wavelet coefficients and on pixels of digits.
+    """Fit decision trees on wavelet coefficients and on pixels of digits.
 
     c = H x,  HHᵀ = I,  Σ c² = Σ x²
 
@@ -80,27 +80,27 @@ def wavelets_trees(
     coefficients = x @ transform.T
     norms = np.square(x).sum(axis=1)
     build, recipe = partial(mlp, (1, SIDE, SIDE), 10, width=64), Recipe(lr=2e-3, steps=600)
-    model = trained(build, images[:TRAINED], labels[:TRAINED], recipe, seed=seed)
+    model = fit_network(build, images[:TRAINED], labels[:TRAINED], recipe, seed=seed)
     network = accuracy(model, images[TRAINED:], labels[TRAINED:])
     scores = []
-    for draw in tracked(range(draws), progress, "trees"):
+    for draw in track(range(draws), progress, "trees"):
         order = np.arange(len(x)) if draw == 0 else rng.permutation(len(x))
-        ways = (f[order] for f in (coefficients, x))
-        scores.append([_tree_scores(f, labels[order], leaves, seed) for f in ways])
+        feature_sets = (f[order] for f in (coefficients, x))
+        scores.append([_tree_scores(f, labels[order], leaves, seed) for f in feature_sets])
     tree, pixel_tree = np.mean(scores, axis=0)
-    rules, best, shares = _smallest_tree(coefficients, labels, leaves[0], seed)
+    rules, used_terms, shares = _smallest_tree(coefficients, labels, leaves[0], seed)
     energy, pixel_energy = _energy(coefficients), _energy(x)
     return WaveletsTrees(
         float(np.abs(np.square(coefficients).sum(axis=1) / norms - 1).max()),
         np.arange(1.0, len(energy) + 1), energy, pixel_energy, float(energy[TENTH - 1]),
         np.array(leaves, float), tree, pixel_tree, network, rules,
-        transform[best].reshape(-1, SIDE, SIDE),
-        tuple(f"c{b}: {share:.0%}" for b, share in zip(best, shares, strict=True)),
+        transform[used_terms].reshape(-1, SIDE, SIDE),
+        tuple(f"c{b}: {share:.0%}" for b, share in zip(used_terms, shares, strict=True)),
     )  # fmt: skip
 
 
 def haar_basis(side: int) -> Float[np.ndarray, "p p"]:
-    """The orthonormal 2-D Haar basis of a square image, one basis image per row."""
+    """Return the orthonormal 2-D Haar basis of a square image, one basis image per row."""
     # side: a power of two; p = side².
     images = [np.full((side, side), 1 / side)]
     width = side
@@ -116,19 +116,19 @@ def haar_basis(side: int) -> Float[np.ndarray, "p p"]:
     return np.array(images).reshape(len(images), -1)
 
 
-@titled
+@add_titles
 def wavelets_trees_plots(result: WaveletsTrees) -> Figures:
-    """Accuracy by leaves, energy by coefficients, and the wavelets of the smallest tree."""
+    """Draw accuracy by leaves, energy by coefficients, and the smallest tree's wavelets."""
     figure = axes("leaves of the tree", "test accuracy", log="x")
-    measured(figure, result.leaves, result.tree, "tree on coefficients")
-    measured(figure, result.leaves, result.pixel_tree, "tree on pixels", series=1)
+    add_data(figure, result.leaves, result.tree, "tree on coefficients")
+    add_data(figure, result.leaves, result.pixel_tree, "tree on pixels", series=1)
     theory(figure, result.leaves, np.full(len(result.leaves), result.network), "dense network")
     energy = axes("numbers kept of each image, of 64", "share of its energy")
-    measured(energy, result.kept, result.energy, "largest coefficients")
-    measured(energy, result.kept, result.pixel_energy, "brightest pixels", series=1)
+    add_data(energy, result.kept, result.energy, "largest coefficients")
+    add_data(energy, result.kept, result.pixel_energy, "brightest pixels", series=1)
     theory(energy, [1, 64], [1, 1], "all (Parseval)")
-    shown = pictures(result.wavelets, result.names, columns=SHOWN, signed=True, shared=False)
-    return figure, energy, shown
+    wavelets = pictures(result.wavelets, result.names, columns=SHOWN, signed=True, shared=False)
+    return figure, energy, wavelets
 
 
 def _tree_scores(
@@ -144,15 +144,15 @@ def _tree_scores(
 def _smallest_tree(
     features: np.ndarray, labels: np.ndarray, leaves: int, seed: int
 ) -> tuple[str, list[int], list[float]]:
-    """Its rules, and the numbers and importances of the features that it uses most."""
+    """Fit the tree; return its rules, and its most used features' numbers and importances."""
     from sklearn.tree import DecisionTreeClassifier, export_text
 
     tree = DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=seed)
     tree.fit(features[:TRAINED], labels[:TRAINED])
     shares = tree.feature_importances_
-    best = np.argsort(-shares, kind="stable")[:SHOWN]
+    most_used = np.argsort(-shares, kind="stable")[:SHOWN]
     names = [f"c{k}" for k in range(features.shape[1])]
-    return export_text(tree, feature_names=names), best.tolist(), shares[best].tolist()
+    return export_text(tree, feature_names=names), most_used.tolist(), shares[most_used].tolist()
 
 
 def _energy(coefficients: np.ndarray) -> Float[np.ndarray, " c"]:

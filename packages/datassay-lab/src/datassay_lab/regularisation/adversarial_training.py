@@ -13,9 +13,9 @@ from torch.nn.functional import softplus
 from datassay.data import SampleSet, load
 from datassay.models import linear, mlp, seeded
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, one_of, positive, refuse_if, rising, whole
-from datassay_lab.curves import COLOURS, Figures, axes, measured, theory, titled
-from datassay_lab.fits import relative_error, tracked
+from datassay_lab.checks import Agreement, check_args, one_of, positive, refuse_if, rising, whole
+from datassay_lab.curves import COLOURS, Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import relative_error, track
 
 Loss = Callable[[nn.Module, Tensor, Tensor], Tensor]
 
@@ -37,11 +37,11 @@ class AdversarialTraining:
     @property
     def agreement(self) -> Agreement:
         """The largest distance of the attacked unit's weights from the closed form's."""
-        what = "relative distance of the unit's weights from the closed form"
-        return Agreement(what, float(self.weight_error.max()), 1e-6)
+        measure = "relative distance of the unit's weights from the closed form"
+        return Agreement(measure, float(self.weight_error.max()), 1e-6)
 
 
-@checked
+@check_args
 def adversarial_training(
     *,
     trained: Annotated[tuple[float, ...], rising(0)] = (0.0, 0.05, 0.1, 0.2),
@@ -53,7 +53,7 @@ def adversarial_training(
     seed: int = 0,
     progress: Progress = silent,
 ) -> AdversarialTraining:
-    """Tell even from odd digits, trained on inputs that each step makes worse.
+    """Train classifiers of even and odd digits on inputs that each step makes worse.
 
     x′ = x + ε sign(∂ℓ/∂x);   linear unit: ℓ(x′) = log(1 + exp(−y (wᵀx + b) + ε ‖w‖₁))
 
@@ -80,14 +80,14 @@ def adversarial_training(
         trained[0] != 0 or attacks[0] != 0,
         f"trained and attacks must start at 0; got {trained!r}, {attacks!r}.",
     )
-    train, held_out = (_even_or_odd(part) for part in load("digits", seed=seed))
+    train, held_out = (_even_or_odd(values) for values in load("digits", seed=seed))
     rows = []
-    for size in tracked(trained, progress, "training"):
+    for size in track(trained, progress, "training"):
         unit, exact, network = _starts(train[0].shape[1], width, seed)
-        attacked = _attacked_loss(size, attack)
-        _train(unit, train, attacked, steps, learning_rate)
+        attacked_loss = _attacked_loss(size, attack)
+        _train(unit, train, attacked_loss, steps, learning_rate)
         _train(exact, train, _closed_form(size), steps, learning_rate)
-        _train(network, train, attacked, steps, learning_rate)
+        _train(network, train, attacked_loss, steps, learning_rate)
         margins = (held_out[1] * unit(held_out[0])[:, 0]).detach().numpy()
         norm = np.abs(_weights(unit)).sum()
         rows.append((
@@ -97,30 +97,30 @@ def adversarial_training(
             relative_error(_weights(unit), _weights(exact)),
             float(norm),
         ))
-    columns = [np.array(part) for part in zip(*rows, strict=True)]
+    columns = [np.array(values) for values in zip(*rows, strict=True)]
     return AdversarialTraining(np.array(trained, float), np.array(attacks, float), *columns)
 
 
-@titled
+@add_titles
 def adversarial_training_plots(result: AdversarialTraining) -> Figures:
-    """Accuracy under attack of both, and the price."""
+    """Draw the accuracy under attack of unit and network, and the price."""
     unit = axes("ε of the attack, pixel units", "held-out accuracy, linear unit")
     network = axes("ε of the attack, pixel units", "held-out accuracy, network")
     for index, size in enumerate(result.trained):
         name = f"trained with ε = {size:g}"
-        measured(unit, result.attacks, result.linear_accuracy[index], name, series=index,
+        add_data(unit, result.attacks, result.linear_accuracy[index], name, series=index,
                  mode="markers")  # fmt: skip
         message = "share with y f > ε‖w‖₁" if index == 0 else ""
         theory(unit, result.attacks, result.linear_predicted[index], message, colour=COLOURS[index])
-        measured(network, result.attacks, result.network_accuracy[index], name, series=index)
+        add_data(network, result.attacks, result.network_accuracy[index], name, series=index)
     price = axes("ε in training, pixel units", "held-out accuracy without attack")
-    measured(price, result.trained, result.network_accuracy[:, 0], "network")
-    measured(price, result.trained, result.linear_accuracy[:, 0], "linear unit", series=1)
+    add_data(price, result.trained, result.network_accuracy[:, 0], "network")
+    add_data(price, result.trained, result.linear_accuracy[:, 0], "linear unit", series=1)
     return unit, network, price
 
 
 def _even_or_odd(samples: SampleSet) -> tuple[Float[Tensor, "n d"], Float[Tensor, " n"]]:
-    """Pixels as rows, and +1 for even, −1 for odd digits."""
+    """Return the pixels as rows, and +1 for even, −1 for odd digits."""
     digits = np.array([int(name) for name in samples.class_names])[samples.y]
     x = torch.tensor(samples.x.reshape(len(samples), -1), dtype=torch.float64)
     return x, torch.from_numpy(1.0 - 2.0 * (digits % 2))
@@ -129,14 +129,14 @@ def _even_or_odd(samples: SampleSet) -> tuple[Float[Tensor, "n d"], Float[Tensor
 def _starts(n_pixels: int, width: int, seed: int) -> tuple[nn.Module, nn.Module, nn.Module]:
     with seeded(seed):
         unit, network = linear((n_pixels,), 1).double(), mlp((n_pixels,), 1, width).double()
-        same = linear((n_pixels,), 1).double()
-    same.load_state_dict(unit.state_dict())
-    return unit, same, network
+        copy = linear((n_pixels,), 1).double()
+    copy.load_state_dict(unit.state_dict())
+    return unit, copy, network
 
 
 def _attacked_loss(size: float, attack: str) -> Loss:
     def loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-        return softplus(-y * model(_worse(model, x, y, size, attack))[:, 0]).mean()
+        return softplus(-y * model(_attack(model, x, y, size, attack))[:, 0]).mean()
 
     return loss
 
@@ -149,11 +149,11 @@ def _closed_form(size: float) -> Loss:
     return loss
 
 
-def _worse(model: nn.Module, x: Tensor, y: Tensor, size: float, attack: str) -> Tensor:
+def _attack(model: nn.Module, x: Tensor, y: Tensor, size: float, attack: str) -> Tensor:
     if size == 0:
         return x
-    moved = x.clone().requires_grad_()
-    (slope,) = torch.autograd.grad(softplus(-y * model(moved)[:, 0]).sum(), moved)
+    inputs = x.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(softplus(-y * model(inputs)[:, 0]).sum(), inputs)
     if attack == "sign":
         return x + size * slope.sign()
     length = slope.norm(dim=1, keepdim=True).clamp_min(1e-300)
@@ -175,7 +175,7 @@ def _accuracies(
 ) -> list[float]:
     x, y = data
     return [
-        float((y * model(_worse(model, x, y, size, attack))[:, 0] > 0).double().mean())
+        float((y * model(_attack(model, x, y, size, attack))[:, 0] > 0).double().mean())
         for size in attacks
     ]
 

@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, positive, refuse_if, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
+from datassay_lab.checks import Agreement, check_args, positive, refuse_if, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
 from datassay_lab.fits import relative_error
 
 MOST_MASKS = 2**20
@@ -38,11 +38,11 @@ class Dropout:
     @property
     def agreement(self) -> Agreement:
         """The worse of the two identities: one hidden layer, and linear regression."""
-        what = "largest error of the two exact cases (one layer, ridge)"
-        return Agreement(what, max(float(self.geometric[0]), self.ridge_error), 1e-9)
+        measure = "largest error of the two exact cases (one layer, ridge)"
+        return Agreement(measure, max(float(self.geometric[0]), self.ridge_error), 1e-9)
 
 
-@checked
+@check_args
 def dropout(
     *,
     width: Annotated[int, whole()] = 6,
@@ -97,7 +97,7 @@ def dropout(
         weights = _train(x, labels, [2, *[width] * layers, CLASSES], keep, train_steps, generator)
         ensembles.append(_ensemble(weights, x[:ROWS], keep, scale_weights))
         progress("networks with dropout", layers, depth)
-    geometric, arithmetic, scaled = (np.stack(part) for part in zip(*ensembles, strict=True))
+    geometric, arithmetic, scaled = (np.stack(arrays) for arrays in zip(*ensembles, strict=True))
     depths = np.arange(1.0, depth + 1)
     return Dropout(
         depths,
@@ -112,42 +112,42 @@ def dropout(
     )
 
 
-@titled
+@add_titles
 def dropout_plots(result: Dropout) -> Figures:
-    """Ensemble against scaled network, for one layer and the deepest, and linear regression."""
-    both = axes("probability by the scaled network", "geometric mean over all masks")
+    """Draw ensemble against scaled network for two depths, and linear regression."""
+    probability = axes("probability by the scaled network", "geometric mean over all masks")
     for position in sorted({0, len(result.depths) - 1}, reverse=True):
         name = f"{result.depths[position]:g} hidden, {result.masks[position]:,.0f} masks"
-        measured(both, result.scaled[position], result.ensemble[position], name,
+        add_data(probability, result.scaled[position], result.ensemble[position], name,
                  series=position, mode="markers")  # fmt: skip
-    theory(both, [0, 1], [0, 1], "equal: exact for one hidden layer")
-    deeper = axes("hidden layers with dropout", "largest difference of a probability", log="y")
-    measured(deeper, result.depths, result.geometric, "from the geometric mean")
-    measured(deeper, result.depths, result.arithmetic, "from the arithmetic mean", series=1)
-    theory(deeper, [1, result.depths[-1]], [1e-15, 1e-15], "rounding: exact for one layer")
-    deeper.update_xaxes(dtick=1)
-    shrunk = axes("weight of the linear regression", "weight over weight without dropout")
+    theory(probability, [0, 1], [0, 1], "equal: exact for one hidden layer")
+    difference = axes("hidden layers with dropout", "largest difference of a probability", log="y")
+    add_data(difference, result.depths, result.geometric, "from the geometric mean")
+    add_data(difference, result.depths, result.arithmetic, "from the arithmetic mean", series=1)
+    theory(difference, [1, result.depths[-1]], [1e-15, 1e-15], "rounding: exact for one layer")
+    difference.update_xaxes(dtick=1)
+    ratio = axes("weight of the linear regression", "weight over weight without dropout")
     positions = np.arange(1.0, 1 + len(result.shrinking))
-    measured(shrunk, positions, result.shrinking, "mean over all masks", mode="markers")
-    theory(shrunk, positions, result.ridge_shrinking, "ridge with (1 − p)/p · diag(XᵀX)")
-    return both, deeper, shrunk
+    add_data(ratio, positions, result.shrinking, "mean over all masks", mode="markers")
+    theory(ratio, positions, result.ridge_shrinking, "ridge with (1 − p)/p · diag(XᵀX)")
+    return probability, difference, ratio
 
 
 def _regression(
     rng: np.random.Generator, d: int, n: int, keep: float, scale: bool
 ) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, " d"]]:
-    """Weights over plain weights: minimiser of the mean over all masks, and ridge."""
+    """Return weights over plain weights: the minimiser of the mean over masks, and ridge's."""
     x = rng.normal(size=(n, d)) @ (np.eye(d) + 0.3 * rng.normal(size=(d, d)))
     y = x @ rng.choice((-1.0, 1.0), d) + 0.1 * rng.normal(size=n)
     gram, moment = x.T @ x, x.T @ y
     masks = _all_masks(d)
     chance = keep ** masks.sum(1) * (1 - keep) ** (d - masks.sum(1))
     # Masks of different samples are independent, so their mean is that of one mask for all.
-    together = (masks * chance[:, None]).T @ masks  # E r rᵀ
-    fitted = np.linalg.solve(together * gram, (chance @ masks) * moment)
+    pair_masks = (masks * chance[:, None]).T @ masks  # E r rᵀ
+    fitted = np.linalg.solve(pair_masks * gram, (chance @ masks) * moment)
     ridge = np.linalg.solve(gram + (1 - keep) / keep * np.diag(np.diag(gram)), moment)
-    plain = np.linalg.solve(gram, moment)
-    return (keep if scale else 1.0) * fitted / plain, ridge / plain
+    plain_weights = np.linalg.solve(gram, moment)
+    return (keep if scale else 1.0) * fitted / plain_weights, ridge / plain_weights
 
 
 def _all_masks(units: int) -> Float[np.ndarray, "masks units"]:
@@ -183,19 +183,19 @@ def _forward(weights: list[tuple[Tensor, Tensor]], x: Tensor, masks: list[Tensor
 def _ensemble(
     weights: list[tuple[Tensor, Tensor]], x: Tensor, keep: float, scale: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Geometric and arithmetic mean over all masks, and the scaled network, [m, classes]."""
+    """Return geometric and arithmetic mean over all masks, and the scaled network, [m, classes]."""
     sizes = [matrix.shape[1] for matrix, _ in weights[:-1]]
-    every = torch.from_numpy(_all_masks(sum(sizes)))
+    all_masks = torch.from_numpy(_all_masks(sum(sizes)))
     log_sum = torch.zeros(len(x), CLASSES, dtype=torch.float64)
-    plain_sum = torch.zeros_like(log_sum)
-    for part in every.split(2**14):
-        masks = [m[:, None] for m in part.split(sizes, 1)]
+    arithmetic_sum = torch.zeros_like(log_sum)
+    for chunk in all_masks.split(2**14):
+        masks = [m[:, None] for m in chunk.split(sizes, 1)]
         logs = torch.log_softmax(_forward(weights, x, masks), -1)  # [part, m, classes]
-        on = part.sum(1)
-        chance = keep**on * (1 - keep) ** (sum(sizes) - on)
+        n_active = chunk.sum(1)
+        chance = keep**n_active * (1 - keep) ** (sum(sizes) - n_active)
         log_sum += torch.tensordot(chance, logs, 1)
-        plain_sum += torch.tensordot(chance, logs.exp(), 1)
+        arithmetic_sum += torch.tensordot(chance, logs.exp(), 1)
     factor = keep if scale else 1.0
-    one = _forward(weights, x, [torch.full((1,), factor, dtype=torch.float64)] * len(sizes))
-    distributions = torch.softmax(log_sum, -1), plain_sum, torch.softmax(one, -1)
+    scaled = _forward(weights, x, [torch.full((1,), factor, dtype=torch.float64)] * len(sizes))
+    distributions = torch.softmax(log_sum, -1), arithmetic_sum, torch.softmax(scaled, -1)
     return distributions[0].numpy(), distributions[1].numpy(), distributions[2].numpy()

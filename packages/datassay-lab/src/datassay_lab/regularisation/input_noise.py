@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, positive, rising, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
-from datassay_lab.fits import tracked
+from datassay_lab.checks import Agreement, check_args, positive, rising, rising_whole, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import track
 
 COPIES = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)
 # Quadrature nodes an input: exact for the noise of polynomials of degree 59.
@@ -34,11 +34,11 @@ class InputNoise:
     @property
     def agreement(self) -> Agreement:
         """How far the noisy fit is from ridge, where the fit without noise is at 1."""
-        what = "distance of the noisy fit from ridge, plain fit = 1"
-        return Agreement(what, float(self.distance[-1]), 0.02)
+        measure = "distance of the noisy fit from ridge, plain fit = 1"
+        return Agreement(measure, float(self.distance[-1]), 0.02)
 
 
-@checked
+@check_args
 def input_noise(
     *,
     n_features: Annotated[int, whole(2)] = 12,
@@ -79,38 +79,38 @@ def input_noise(
     y = x @ rng.choice((-1.0, 1.0), n_features) + 0.1 * rng.normal(size=n_samples)
     deviations = np.linspace(0, largest_noise, n_features)
     gram, moment = x.T @ x / n_samples, x.T @ y / n_samples
-    plain = np.linalg.solve(gram, moment)
+    plain_weights = np.linalg.solve(gram, moment)
     ridge = np.linalg.solve(gram + np.diag(deviations**2), moment)
     fits = _noisy_fits(x, y, deviations, copies, rng, progress)
-    distance = np.linalg.norm(fits - ridge, axis=1) / np.linalg.norm(plain - ridge)
+    distance = np.linalg.norm(fits - ridge, axis=1) / np.linalg.norm(plain_weights - ridge)
     return InputNoise(
         deviations,
         np.array(copies, float),
         distance,
-        fits[-1] / plain,
-        ridge / plain,
+        fits[-1] / plain_weights,
+        ridge / plain_weights,
         np.array(network_noise, float),
         *_network_terms(rng, network_width, np.array(network_noise, float)),
     )
 
 
-@titled
+@add_titles
 def input_noise_plots(result: InputNoise) -> Figures:
-    """Weights that are left, how fast the fits meet, and the network."""
-    left = axes("noise σ on the input", "weight over weight without noise")
-    most = f"fit to {result.copies[-1]:g} noisy copies"
-    measured(left, result.deviations, result.kept, most, mode="markers")
-    theory(left, result.deviations, result.predicted, "ridge with penalty Σ w²σ²")
-    meet = axes("noisy copies of every sample", "distance from ridge, plain fit = 1", log="xy")
-    measured(meet, result.copies, result.distance, "fit to noisy copies")
+    """Draw the remaining weights, how fast the fits meet, and the network."""
+    weights = axes("noise σ on the input", "weight over weight without noise")
+    name = f"fit to {result.copies[-1]:g} noisy copies"
+    add_data(weights, result.deviations, result.kept, name, mode="markers")
+    theory(weights, result.deviations, result.predicted, "ridge with penalty Σ w²σ²")
+    distance = axes("noisy copies of every sample", "distance from ridge, plain fit = 1", log="xy")
+    add_data(distance, result.copies, result.distance, "fit to noisy copies")
     falling = result.distance[-1] * np.sqrt(result.copies[-1] / result.copies)
-    theory(meet, result.copies, falling, "∝ 1/√copies")
+    theory(distance, result.copies, falling, "∝ 1/√copies")
     net = axes("noise σ on the network's inputs", "rise of the mean squared error", log="xy")
     sigma = result.network_deviations
-    measured(net, sigma, result.increase, "network", mode="markers")
-    measured(net, sigma, result.slope_term, "slope term alone", series=1, mode="lines")
+    add_data(net, sigma, result.increase, "network", mode="markers")
+    add_data(net, sigma, result.slope_term, "slope term alone", series=1, mode="lines")
     theory(net, sigma, result.second_order, "slope and curvature terms")
-    return left, meet, net
+    return weights, distance, net
 
 
 def _noisy_fits(
@@ -121,15 +121,15 @@ def _noisy_fits(
     rng: np.random.Generator,
     progress: Progress,
 ) -> Float[np.ndarray, "c d"]:
-    gram, moment, done, fits = np.zeros((len(x.T), len(x.T))), np.zeros(len(x.T)), 0, []
-    for wanted in tracked(copies, progress, "noisy copies"):
-        while done < wanted:
-            many = min(wanted - done, 200)
-            noisy = x + deviations * rng.normal(size=(many, *x.shape))
+    gram, moment, n_done, fits = np.zeros((len(x.T), len(x.T))), np.zeros(len(x.T)), 0, []
+    for n_copies in track(copies, progress, "noisy copies"):
+        while n_done < n_copies:
+            n_new = min(n_copies - n_done, 200)
+            noisy = x + deviations * rng.normal(size=(n_new, *x.shape))
             rows = noisy.reshape(-1, len(deviations))
             gram += rows.T @ rows
-            moment += rows.T @ np.tile(y, many)
-            done += many
+            moment += rows.T @ np.tile(y, n_new)
+            n_done += n_new
         fits.append(np.linalg.solve(gram, moment))
     return np.array(fits)
 
@@ -137,20 +137,20 @@ def _noisy_fits(
 def _network_terms(
     rng: np.random.Generator, width: int, sigma: Float[np.ndarray, " s"]
 ) -> tuple[Float[np.ndarray, " s"], Float[np.ndarray, " s"], Float[np.ndarray, " s"]]:
-    """Rise of the error under noise, its slope term, and both second-order terms."""
+    """Return, for each σ, the error's rise, its slope term, and slope and curvature terms."""
     inner, bias = rng.normal(size=(2, width)), rng.normal(size=width)
     outer = rng.normal(size=width) / np.sqrt(width)
     x, residual = rng.normal(size=(200, 2)), 0.3 * rng.normal(size=200)
     hidden = np.tanh(x @ inner + bias)
-    t = hidden @ outer + residual  # the network is the best fit of its targets, as after training
+    targets = hidden @ outer + residual  # the network is the targets' best fit, as after training
     slope = (outer * (1 - hidden**2)) @ inner.T  # [n, 2]
-    bend = (-2 * outer * hidden * (1 - hidden**2)) @ (inner**2).sum(0)  # Laplacian, [n]
+    laplacian = (-2 * outer * hidden * (1 - hidden**2)) @ (inner**2).sum(0)  # Laplacian, [n]
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
     pairs = np.stack(np.meshgrid(nodes, nodes), -1).reshape(-1, 2)
     shares = np.outer(weights, weights).ravel() / weights.sum() ** 2
     rise = []
     for s in sigma:
-        moved = np.tanh((x[:, None] + s * pairs) @ inner + bias) @ outer - t[:, None]
-        rise.append((moved**2 @ shares - residual**2).mean())
+        errors = np.tanh((x[:, None] + s * pairs) @ inner + bias) @ outer - targets[:, None]
+        rise.append((errors**2 @ shares - residual**2).mean())
     slopes = sigma**2 * (slope**2).sum(1).mean()
-    return np.array(rise), slopes, slopes + sigma**2 * (-residual * bend).mean()
+    return np.array(rise), slopes, slopes + sigma**2 * (-residual * laplacian).mean()

@@ -9,9 +9,9 @@ from jaxtyping import Float
 
 from datassay.progress import Progress, silent
 from datassay.report import GREY
-from datassay_lab.checks import Agreement, checked, positive, rising, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
-from datassay_lab.fits import tracked
+from datassay_lab.checks import Agreement, check_args, positive, rising, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import track
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -46,7 +46,7 @@ class Normalization:
         return Agreement("largest relative error of the steps from κ", float(error), 0.05)
 
 
-@checked
+@check_args
 def normalization(
     *,
     n_samples: Annotated[int, whole(10)] = 200,
@@ -59,7 +59,7 @@ def normalization(
     seed: int = 0,
     progress: Progress = silent,
 ) -> Normalization:
-    """Descend least-squares losses of the same data, raw and normalised.
+    """Run descent on least-squares losses of the same data, raw and normalised.
 
     k = log(1 / tolerance) / log((κ + 1) / (κ − 1)) ≈ (κ / 2) log(1 / tolerance)
 
@@ -87,41 +87,41 @@ def normalization(
     mixing = np.eye(n_features) + 0.25 * rng.normal(size=(n_features, n_features))
     base = rng.normal(size=(n_samples, n_features)) @ mixing
     base /= base.std(0)
-    counts, drawn = [], []
-    for spread in tracked(spreads, progress, "normalisation"):
+    counts, hessians = [], []
+    for spread in track(spreads, progress, "normalisation"):
         scales = np.geomspace(1, spread, n_features)
         x = (base + mean) * scales
         for data in (x, (x - x.mean(0)) / x.std(0)):
             hessian = _hessian(np.column_stack([data, np.ones(n_samples)]))
-            counts.append(_steps(hessian, tolerance, step_scale, starts, rng))
-            drawn.append(_hessian(data[:, [0, -1]]))
+            counts.append(_descend(hessian, tolerance, step_scale, starts, rng))
+            hessians.append(_hessian(data[:, [0, -1]]))
     table, middle = np.array(counts).reshape(len(spreads), 2, 2), len(spreads) // 2
     return Normalization(
         np.array(spreads, float),
         *(table[:, 0, 0].copy(), table[:, 0, 1].copy()),
         *(table[:, 1, 0].copy(), table[:, 1, 1].copy()),
         tolerance,
-        drawn[2 * middle],
-        drawn[2 * middle + 1],
+        hessians[2 * middle],
+        hessians[2 * middle + 1],
     )
 
 
 def predicted_steps(
     condition: Float[np.ndarray, " s"], tolerance: float
 ) -> Float[np.ndarray, " s"]:
-    """Steps that descent with its best step size needs at most."""
+    """Return the steps that descent with its best step size needs at most."""
     # tolerance: share of the first distance that is left.
     return np.ceil(math.log(1 / tolerance) / np.log((condition + 1) / (condition - 1)))
 
 
-@titled
+@add_titles
 def normalization_plots(result: Normalization) -> Figures:
-    """Steps against κ, and the loss surface before and after."""
+    """Draw steps against κ, and the loss surface before and after."""
     steps = axes("condition number κ of the Hessian", "steps of descent", log="xy")
-    measured(steps, result.raw_condition, result.raw_steps, "raw data", mode="markers", series=1)
-    measured(steps, result.normal_condition, result.normal_steps, "normalised", mode="markers")
-    every = np.concatenate([result.raw_condition, result.normal_condition])
-    line = np.geomspace(every.min(), every.max(), 60)
+    add_data(steps, result.raw_condition, result.raw_steps, "raw data", mode="markers", series=1)
+    add_data(steps, result.normal_condition, result.normal_steps, "normalised", mode="markers")
+    conditions = np.concatenate([result.raw_condition, result.normal_condition])
+    line = np.geomspace(conditions.min(), conditions.max(), 60)
     theory(steps, line, predicted_steps(line, result.tolerance), "log(1/tol) / log((κ+1)/(κ−1))")
     return steps, _contours(result.raw_hessian), _contours(result.normal_hessian)
 
@@ -130,23 +130,23 @@ def _hessian(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d d"]:
     return x.T @ x / len(x)
 
 
-def _steps(
+def _descend(
     hessian: Float[np.ndarray, "d d"],
     tolerance: float,
     step_scale: float,
     starts: int,
     rng: np.random.Generator,
 ) -> tuple[float, float]:
-    """κ, and the steps until every start is within the tolerance."""
+    """Return κ, and the steps until every start is within the tolerance."""
     values = np.linalg.eigvalsh(hessian)
     errors = rng.normal(size=(len(hessian), starts))
     errors /= np.linalg.norm(errors, axis=0)
     shrink = np.eye(len(hessian)) - step_scale * 2 / (values[0] + values[-1]) * hessian
-    taken = 0
-    while np.linalg.norm(errors, axis=0).max() > tolerance and taken < MOST_STEPS:
+    n_steps = 0
+    while np.linalg.norm(errors, axis=0).max() > tolerance and n_steps < MOST_STEPS:
         errors = shrink @ errors
-        taken += 1
-    return float(values[-1] / values[0]), float(taken)
+        n_steps += 1
+    return float(values[-1] / values[0]), float(n_steps)
 
 
 def _contours(hessian: Float[np.ndarray, "2 2"]) -> "Figure":
@@ -164,8 +164,8 @@ def _contours(hessian: Float[np.ndarray, "2 2"]) -> "Figure":
     path = [np.array([1.0, 1.0])]
     for _ in range(PATH):
         path.append(shrink @ path[-1])
-    track = np.array(path)
-    measured(figure, track[:, 0], track[:, 1], f"descent, {PATH} steps")
+    points_on_path = np.array(path)
+    add_data(figure, points_on_path[:, 0], points_on_path[:, 1], f"descent, {PATH} steps")
     figure.update_xaxes(range=[-reach, reach], constrain="domain")
     figure.update_yaxes(range=[-reach, reach], scaleanchor="x", constrain="domain")
     return figure

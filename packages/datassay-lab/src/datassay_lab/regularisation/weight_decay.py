@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, rising, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
-from datassay_lab.fits import tracked
+from datassay_lab.checks import Agreement, check_args, rising, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import track
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class WeightDecay:
         )
 
 
-@checked
+@check_args
 def weight_decay(
     *,
     n_features: Annotated[int, whole(2)] = 20,
@@ -43,7 +43,7 @@ def weight_decay(
     seed: int = 0,
     progress: Progress = silent,
 ) -> WeightDecay:
-    """Gradient descent on a least-squares loss with and without the penalty (α/2)‖w‖².
+    """Run descent on a least-squares loss with and without the penalty (α/2)‖w‖².
 
     J(w) = (1/2n) Σ (y_i − xᵢᵀw)²,  H = XᵀX / n = Q Λ Qᵀ,  w̃ = Q (Λ + α)⁻¹ Λ Qᵀ w*
     and by proximal descent with α ‖w‖₁, at whose minimum −∇J is in α ∂‖w‖₁
@@ -71,7 +71,7 @@ def weight_decay(
     values, vectors = values[::-1], vectors[:, ::-1]
     minimum = vectors.T @ np.linalg.solve(hessian, moment)  # Qᵀ w*, [d]
     ratios, lasso = [], []
-    for alpha in tracked(alphas, progress, "weight decay"):
+    for alpha in track(alphas, progress, "weight decay"):
         weights = _descend(hessian + alpha * np.eye(n_features), moment, steps)
         ratios.append(vectors.T @ weights / minimum)
         lasso.append(_descend(hessian, moment, steps, alpha))
@@ -81,19 +81,19 @@ def weight_decay(
     return WeightDecay(values.copy(), penalties, np.array(ratios), predicted, sparse, pull)
 
 
-@titled
+@add_titles
 def weight_decay_plots(result: WeightDecay) -> Figures:
-    """Shrinking against the eigenvalue, one line per penalty."""
+    """Draw the shrinking against the eigenvalue, one line per penalty."""
     figure = axes("eigenvalue λ of the Hessian", "share of the minimum left, q·w̃ / q·w*", log="x")
     for index, alpha in enumerate(result.alphas):
-        left = (result.eigenvalues, result.shrinking[index])
-        measured(figure, *left, f"α = {alpha:g}, descent", series=index, mode="markers")
+        points = (result.eigenvalues, result.shrinking[index])
+        add_data(figure, *points, f"α = {alpha:g}, descent", series=index, mode="markers")
         name = "λ / (λ + α)" if index == 0 else ""
         theory(figure, result.eigenvalues, result.predicted[index], name)
     slope = axes("weight under ℓ1", "pull of the loss over α")
     for index, alpha in enumerate(result.alphas):
         point = (result.lasso[index], result.pull[index])
-        measured(slope, *point, f"α = {alpha:g}, ℓ1", series=index, mode="markers")
+        add_data(slope, *point, f"α = {alpha:g}, ℓ1", series=index, mode="markers")
     reach = np.abs(result.lasso).max()
     theory(slope, np.array([-reach, 0, 0, reach]), np.array([-1, -1, 1, 1]), "slope of |w|")
     return figure, slope

@@ -14,9 +14,9 @@ from datassay.models import mlp, seeded
 from datassay.progress import Progress, silent
 from datassay.score import rank_correlation
 from datassay.train import Recipe, TrainedNetworks, sample_losses, train_networks
-from datassay_lab.checks import Agreement, checked, positive, refuse_if, rising_whole, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
-from datassay_lab.fits import tracked
+from datassay_lab.checks import Agreement, check_args, positive, refuse_if, rising_whole, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import track
 
 PROBES = 30  # random signs a trace: its relative error is about 2 %
 POWER_STEPS = 20  # products with the Hessian for its largest eigenvalue
@@ -37,11 +37,11 @@ class FlatMinima:
     @property
     def agreement(self) -> Agreement:
         """Rank correlation between batch size and sharpness."""
-        what = "rank correlation of batch size and Hessian trace"
-        return Agreement(what, self.correlation, 0.6, "at least")
+        measure = "rank correlation of batch size and Hessian trace"
+        return Agreement(measure, self.correlation, 0.6, "at least")
 
 
-@checked
+@check_args
 def flat_minima(
     *,
     batch_sizes: Annotated[tuple[int, ...], rising_whole(1)] = (4, 8, 16, 32, 64),
@@ -88,14 +88,14 @@ def flat_minima(
     sizes = (*batch_sizes, n_samples)
     rows = torch.arange(n_samples).repeat(networks, 1)
     measures = []
-    for size in tracked(sizes, progress, "batch sizes"):
+    for size in track(sizes, progress, "batch sizes"):
         recipe = Recipe(
             "sgd", learning_rate, updates, size if size < n_samples else None, "mse",
             precision="float64",
         )  # fmt: skip
-        trained = train_networks(starts, samples, rows, recipe, seed=seed)
-        measures.append(_measure(trained, samples, held_out, recipe, seed))
-    trace, top, loss, accuracy = (np.array(part) for part in zip(*measures, strict=True))
+        networks_at_end = train_networks(starts, samples, rows, recipe, seed=seed)
+        measures.append(_measure(networks_at_end, samples, held_out, recipe, seed))
+    trace, top, loss, accuracy = (np.array(values) for values in zip(*measures, strict=True))
     return FlatMinima(
         np.array(sizes, float),
         *(trace, top, loss, accuracy),
@@ -104,9 +104,9 @@ def flat_minima(
     )
 
 
-@titled
+@add_titles
 def flat_minima_plots(result: FlatMinima) -> Figures:
-    """Sharpness, training loss and held-out accuracy by batch size."""
+    """Draw sharpness, training loss and held-out accuracy by batch size."""
     ends = result.batch_sizes[[0, -1]]
     plots = []
     for unit, values in (
@@ -117,8 +117,8 @@ def flat_minima_plots(result: FlatMinima) -> Figures:
         figure = axes("batch size", unit, log="x")
         for index, row in enumerate(values.T):
             message = "one seed each" if index == 0 else ""
-            measured(figure, result.batch_sizes, row, message, series=7, mode="lines")
-        measured(figure, result.batch_sizes, values.mean(1), "mean of the seeds",
+            add_data(figure, result.batch_sizes, row, message, series=7, mode="lines")
+        add_data(figure, result.batch_sizes, values.mean(1), "mean of the seeds",
                  spread=values.std(1))  # fmt: skip
         theory(figure, ends, np.full(2, values[-1].mean()), "full batch")
         plots.append(figure)
@@ -134,7 +134,7 @@ def _digits(n_samples: int, label_noise: float, seed: int) -> tuple[SampleSet, S
 
 
 def _rows(samples: SampleSet) -> SampleSet:
-    """Images as centred rows."""
+    """Return the images as centred rows."""
     return replace(samples, x=samples.x.reshape(len(samples), -1) - 0.3, kind="row")
 
 
@@ -144,26 +144,26 @@ def _starts(samples: SampleSet, width: int, networks: int, seed: int) -> list[nn
 
 
 def _measure(
-    trained: TrainedNetworks, samples: SampleSet, held_out: SampleSet, recipe: Recipe, seed: int
+    networks: TrainedNetworks, samples: SampleSet, held_out: SampleSet, recipe: Recipe, seed: int
 ) -> tuple[list[float], list[float], list[float], list[float]]:
-    """Trace, largest eigenvalue, loss and accuracy of every network."""
-    _check_finite(trained)
-    outputs = trained.outputs(torch.as_tensor(samples.x).double())
+    """Return the trace, the largest eigenvalue, the loss and the accuracy of every network."""
+    _check_finite(networks)
+    outputs = networks.outputs(torch.as_tensor(samples.x).double())
     losses = sample_losses(outputs, samples, recipe).mean(1)
-    guessed = trained.outputs(torch.as_tensor(held_out.x).double()).argmax(2)
-    right = (guessed == torch.as_tensor(held_out.y)).double().mean(1)
-    loss = loss_at(trained.template, samples, "mse")
+    predictions = networks.outputs(torch.as_tensor(held_out.x).double()).argmax(2)
+    accuracy = (predictions == torch.as_tensor(held_out.y)).double().mean(1)
+    loss = loss_at(networks.template, samples, "mse")
     traces, tops = [], []
     for network in range(len(outputs)):
-        here = replace(loss, weights={n: trained.state[n][network] for n in loss.weights})
-        traces.append(_trace(here, seed))
-        tops.append(_largest(here, seed))
-    return traces, tops, losses.tolist(), right.tolist()
+        loss_at_end = replace(loss, weights={n: networks.state[n][network] for n in loss.weights})
+        traces.append(_trace(loss_at_end, seed))
+        tops.append(_largest_eigenvalue(loss_at_end, seed))
+    return traces, tops, losses.tolist(), accuracy.tolist()
 
 
-def _signs(loss: LossAt, many: int, seed: int) -> Float[Tensor, "s d"]:
+def _signs(loss: LossAt, count: int, seed: int) -> Float[Tensor, "s d"]:
     generator = torch.Generator().manual_seed(seed)
-    signs = torch.randint(0, 2, (many, loss.n_parameters), generator=generator)
+    signs = torch.randint(0, 2, (count, loss.n_parameters), generator=generator)
     return 2 * signs.double() - 1
 
 
@@ -172,15 +172,15 @@ def _trace(loss: LossAt, seed: int) -> float:
     return float((probes * hessian_products(loss, probes)).sum(1).mean())
 
 
-def _largest(loss: LossAt, seed: int) -> float:
+def _largest_eigenvalue(loss: LossAt, seed: int) -> float:
     vector = _signs(loss, 1, seed)
     for _ in range(POWER_STEPS):
         vector = hessian_products(loss, vector / vector.norm())
     return float(vector.norm())
 
 
-def _check_finite(trained: TrainedNetworks) -> None:
+def _check_finite(networks: TrainedNetworks) -> None:
     refuse_if(
-        not all(torch.isfinite(w).all() for w in trained.state.values()),
+        not all(torch.isfinite(w).all() for w in networks.state.values()),
         "learning_rate must keep training finite; it diverged. Lower it.",
     )

@@ -9,9 +9,9 @@ from jaxtyping import Float
 
 from datassay.progress import Progress, silent
 from datassay.score import gradient_covariance, steady_state_covariance
-from datassay_lab.checks import Agreement, checked, positive, rising, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
-from datassay_lab.fits import relative_error, tracked
+from datassay_lab.checks import Agreement, check_args, positive, rising, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, pictures, theory
+from datassay_lab.fits import relative_error, track
 
 # A run forgets its start within this many time constants of its slowest direction.
 WARM = 5
@@ -37,7 +37,7 @@ class StationaryCovariance:
         return Agreement("relative error of Σ at the smallest step", float(self.error[0]), 0.05)
 
 
-@checked
+@check_args
 def stationary_covariance(
     *,
     n_features: Annotated[int, whole(2)] = 4,
@@ -78,14 +78,14 @@ def stationary_covariance(
     rng = np.random.default_rng(seed)
     x, residual, values = _problem(rng, n_features, n_samples)
     noise = gradient_covariance(torch.from_numpy(-(x * residual[:, None]).T))
-    sampled, limits, exact = [], [], []
-    for share in tracked(step_sizes, progress, "step sizes"):
+    sampled, limits, fixed_points = [], [], []
+    for share in track(step_sizes, progress, "step sizes"):
         rate = share / values[0]
         curvature = torch.from_numpy(values)
         limits.append(steady_state_covariance(noise, curvature, rate / batch_size).numpy())
-        exact.append(_fixed_point(x, values, noise.numpy(), rate, batch_size))
+        fixed_points.append(_fixed_point(x, values, noise.numpy(), rate, batch_size))
         sampled.append(_sample(x, residual, values, rate, batch_size, runs, records, rng))
-    pairs = list(zip(sampled, limits, exact, strict=True))
+    pairs = list(zip(sampled, limits, fixed_points, strict=True))
     return StationaryCovariance(
         np.array(step_sizes, float),
         np.array([relative_error(f, limit) for f, limit, _ in pairs]),
@@ -96,29 +96,29 @@ def stationary_covariance(
     )
 
 
-@titled
+@add_titles
 def stationary_covariance_plots(result: StationaryCovariance) -> Figures:
-    """Entries of the covariance, both matrices, and the error by step size."""
+    """Draw the covariance's entries, both matrices, and the error by step size."""
     entries = axes("Σ of the Lyapunov equation", "covariance of SGD's weights")
     order = np.triu_indices(len(result.sampled))
-    measured(
+    add_data(
         entries, result.predicted[order], result.sampled[order], "entries of Σ", mode="markers"
     )
     ends = np.array([result.predicted.min(), result.predicted.max()])
     theory(entries, ends, ends, "equal")
     size = axes("step size, ηλ₁", "relative distance from Lyapunov's Σ", log="xy")
-    measured(size, result.shares, result.error, "SGD", mode="markers")
+    add_data(size, result.shares, result.error, "SGD", mode="markers")
     theory(size, result.shares, result.exact_error, "exact for finite steps")
     size.update_xaxes(tickvals=result.shares, ticktext=[f"{s:g}" for s in result.shares])
-    both = np.stack([result.sampled, result.predicted])
+    matrices = np.stack([result.sampled, result.predicted])
     names = ("SGD", "Lyapunov equation")
-    return entries, pictures(both, names, columns=2, signed=True, side=240), size
+    return entries, pictures(matrices, names, columns=2, signed=True, side=240), size
 
 
 def _problem(
     rng: np.random.Generator, d: int, n: int
 ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"], Float[np.ndarray, " d"]]:
-    """Inputs in the Hessian's eigenbasis, residuals at the minimum, eigenvalues descending."""
+    """Return inputs in the Hessian's eigenbasis, residuals at the minimum, and eigenvalues."""
     x = rng.normal(size=(n, d)) / np.sqrt(np.arange(1, d + 1))
     values, vectors = np.linalg.eigh(x.T @ x / n)
     x = x @ vectors[:, ::-1]
@@ -134,14 +134,14 @@ def _fixed_point(
     rate: float,
     batch: int,
 ) -> Float[np.ndarray, "d d"]:
-    """Σ = E (1 − ηĤ) Σ (1 − ηĤ) + η² Λ/b over batches with replacement, a linear system."""
+    """Solve Σ = E (1 − ηĤ) Σ (1 − ηĤ) + η² Λ/b over batches with replacement."""
     d, n = len(values), len(x)
     outer = np.einsum("ni,nj->nij", x, x)
     squares = np.einsum("nij,nkl->ikjl", outer, outer) / n  # E (h ⊗ h) of one sample
-    hessian, one = np.diag(values), np.eye(d)
+    hessian, eye = np.diag(values), np.eye(d)
     mean = np.einsum("ij,kl->ikjl", hessian, hessian)
     pair = squares / batch + (1 - 1 / batch) * mean
-    shrink = np.einsum("ij,kl->ikjl", hessian, one) + np.einsum("ij,kl->ikjl", one, hessian)
+    shrink = np.einsum("ij,kl->ikjl", hessian, eye) + np.einsum("ij,kl->ikjl", eye, hessian)
     system = (rate * shrink - rate**2 * pair).reshape(d * d, d * d)
     # Third moments Σ_i r_i x_i (x_iᵀ e) x_iᵀ meet the mean of e, which is 0 at rest.
     return np.linalg.solve(system, (rate**2 / batch * noise).ravel()).reshape(d, d)
@@ -157,14 +157,14 @@ def _sample(
     records: int,
     rng: np.random.Generator,
 ) -> Float[np.ndarray, "d d"]:
-    """Second moment of w − w* over runs and time, once the start is forgotten."""
+    """Estimate the second moment of w − w* over runs and time, once the start is forgotten."""
     constant = int(np.ceil(1 / (rate * values[-1])))
     errors, total = np.zeros((runs, len(values))), np.zeros((len(values), len(values)))
     for step in range((WARM + records) * constant):
-        chosen = rng.integers(len(x), size=(runs, batch))
-        rows = x[chosen]  # [runs, b, d]
-        missed = np.einsum("rbd,rd->rb", rows, errors) - residual[chosen]
-        errors -= rate / batch * np.einsum("rb,rbd->rd", missed, rows)
+        batch_idx = rng.integers(len(x), size=(runs, batch))
+        rows = x[batch_idx]  # [runs, b, d]
+        residuals = np.einsum("rbd,rd->rb", rows, errors) - residual[batch_idx]
+        errors -= rate / batch * np.einsum("rb,rbd->rd", residuals, rows)
         if step >= WARM * constant:
             total += errors.T @ errors
     return total / (runs * records * constant)

@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, positive, refuse_if, whole
-from datassay_lab.curves import COLOURS, Figures, axes, measured, theory, titled
-from datassay_lab.fits import exponent, spread_counts, tracked
+from datassay_lab.checks import Agreement, check_args, positive, refuse_if, whole
+from datassay_lab.curves import COLOURS, Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import exponent, spread_counts, track
 
 SCHEDULES = ("small", "large", "step decay", "cosine", "1/t")
 KEPT = 120  # moments of the loss that are kept
@@ -41,7 +41,7 @@ class StepSize:
         return Agreement("largest relative error of the loss floor", error, 0.05)
 
 
-@checked
+@check_args
 def step_size(
     *,
     n_features: Annotated[int, whole()] = 10,
@@ -55,7 +55,7 @@ def step_size(
     seed: int = 0,
     progress: Progress = silent,
 ) -> StepSize:
-    """Descend a quadratic loss whose gradient has noise, with five schedules and nine step sizes.
+    """Run descent with noisy gradients on a quadratic loss, by five schedules and nine steps.
 
     w ← w − ε_t (H (w − w*) + σ ξ),  ξ ~ N(0, 1):  floor ½ Σ ε σ² / (2 − ε λ_i)
 
@@ -87,35 +87,35 @@ def step_size(
     )
     rng = np.random.default_rng(seed)
     values = np.geomspace(1, 1 / condition, n_features)
-    first = 10 * noise * rng.normal(size=n_features)
+    start = 10 * noise * rng.normal(size=n_features)
     rules = schedules(small, large, steps, condition)
     moments = spread_counts(1, steps, KEPT)
     loss = []
-    for rule in tracked(rules, progress, "schedules"):
-        loss.append(_run(values, first, noise, rule, moments, runs, rng))
+    for rule in track(rules, progress, "schedules"):
+        loss.append(_run(values, start, noise, rule, moments, runs, rng))
     sizes = 2 * SHARES[:-1]
     floors = [_floor(values, noise, size, runs, momentum, rng) for size in sizes]
-    late = moments >= steps / 10
+    is_late = moments >= steps / 10
     edge = 2 * float(SHARES[-1])
-    diverging = _run(values, first, noise, lambda _t: edge, np.array([1, 300]), runs, rng)
+    diverging = _run(values, start, noise, lambda _t: edge, np.array([1, 300]), runs, rng)
     return StepSize(
         SCHEDULES,
         moments.astype(float),
         np.array(loss),
-        np.array([_expected(values, first, noise, rule, moments) for rule in rules]),
+        np.array([_expected_loss(values, start, noise, rule, moments) for rule in rules]),
         SHARES[:-1].copy(),
         np.array(floors),
         (0.5 * sizes[:, None] * noise**2 / (2 - sizes[:, None] * values)).sum(1),
         float(SHARES[-1]),
         float(diverging[1] / diverging[0]),
-        exponent(moments[late].astype(float), loss[-1][late]),
+        exponent(moments[is_late].astype(float), loss[-1][is_late]),
     )
 
 
 def schedules(
     small: float, large: float, steps: int, condition: float
 ) -> tuple[Callable[[int], float], ...]:
-    """Step sizes ε_t at t = 0, 1, … of the five schedules, for a largest eigenvalue of 1."""
+    """Return the step sizes ε_t of the five schedules, for a largest eigenvalue of 1."""
     # small: constant small step over the edge, 2. large: constant large step over the edge.
     # condition: κ; 1/t needs c λ_d > 1/2 for its rate, and has c λ_d = 2.
     low, high, scale = 2 * small, 2 * large, 2 * condition
@@ -128,59 +128,59 @@ def schedules(
     )
 
 
-@titled
+@add_titles
 def step_size_plots(result: StepSize) -> Figures:
-    """Loss under the schedules, and floors by step size."""
-    way = axes("step t", "excess loss, mean of the runs", log="xy", height=420)
+    """Draw the loss under the schedules, and floors by step size."""
+    losses = axes("step t", "excess loss, mean of the runs", log="xy", height=420)
     for index, name in enumerate(result.schedules):
-        measured(way, result.steps, result.loss[index], name, series=index, mode="lines")
+        add_data(losses, result.steps, result.loss[index], name, series=index, mode="lines")
     for index in range(len(result.schedules)):
-        last = index == len(result.schedules) - 1
-        theory(way, result.steps, result.expected[index], "expected" if last else "")
+        is_last = index == len(result.schedules) - 1
+        theory(losses, result.steps, result.expected[index], "expected" if is_last else "")
     floor = axes("step size over the edge 2/λ₁", "floor of the excess loss", log="xy")
-    measured(floor, result.shares, result.floors, "constant steps", mode="markers")
+    add_data(floor, result.shares, result.floors, "constant steps", mode="markers")
     theory(floor, result.shares, result.predicted, "(ε/2) Σ σ²/(2 − ελ)")
     low, high = result.predicted.min(), result.predicted.max()
     floor.add_scatter(
         x=[1, 1], y=[low, high], mode="lines", name="edge of stability",
         line={"color": COLOURS[1], "width": 2, "dash": "dot"},
     )  # fmt: skip
-    return way, floor
+    return losses, floor
 
 
 def _run(
     values: Float[np.ndarray, " d"],
-    first: Float[np.ndarray, " d"],
+    start: Float[np.ndarray, " d"],
     noise: float,
     rule: Callable[[int], float],
     moments: np.ndarray,
     runs: int,
     rng: np.random.Generator,
 ) -> Float[np.ndarray, " k"]:
-    errors, wanted, kept = np.tile(first, (runs, 1)), set(moments.tolist()), []
+    errors, recorded, losses = np.tile(start, (runs, 1)), set(moments.tolist()), []
     for t in range(int(moments[-1])):
         draw = rng.standard_normal(errors.shape)
         errors -= rule(t) * (errors * values + noise * draw)
-        if t + 1 in wanted:
-            kept.append(0.5 * (errors**2 @ values).mean())
-    return np.array(kept)
+        if t + 1 in recorded:
+            losses.append(0.5 * (errors**2 @ values).mean())
+    return np.array(losses)
 
 
-def _expected(
+def _expected_loss(
     values: Float[np.ndarray, " d"],
-    first: Float[np.ndarray, " d"],
+    start: Float[np.ndarray, " d"],
     noise: float,
     rule: Callable[[int], float],
     moments: np.ndarray,
 ) -> Float[np.ndarray, " k"]:
-    """E ½ Σ λ e², by the recursion of E e² along each eigenvector."""
-    second, wanted, kept = first**2, set(moments.tolist()), []
+    """Return E ½ Σ λ e², by the recursion of E e² along each eigenvector."""
+    square, recorded, losses = start**2, set(moments.tolist()), []
     for t in range(int(moments[-1])):
         size = rule(t)
-        second = (1 - size * values) ** 2 * second + (size * noise) ** 2
-        if t + 1 in wanted:
-            kept.append(0.5 * values @ second)
-    return np.array(kept)
+        square = (1 - size * values) ** 2 * square + (size * noise) ** 2
+        if t + 1 in recorded:
+            losses.append(0.5 * values @ square)
+    return np.array(losses)
 
 
 def _floor(
@@ -191,15 +191,15 @@ def _floor(
     momentum: float,
     rng: np.random.Generator,
 ) -> float:
-    """Mean loss at rest; the runs start there and first forget how."""
+    """Return the mean loss at rest; the runs start there and first forget how."""
     slowest = np.abs(1 - size * values).max()
     warm = int(np.ceil(6 / -np.log(slowest)))
     errors = np.sqrt(size / (values * (2 - size * values))) * noise
     errors = errors * rng.standard_normal((runs, len(values)))
-    speed, total = np.zeros_like(errors), 0.0
+    velocity, total = np.zeros_like(errors), 0.0
     for t in range(warm + FLOOR_STEPS):
         draw = rng.standard_normal(errors.shape)
-        speed = momentum * speed - size * (errors * values + noise * draw)
-        errors = errors + speed
+        velocity = momentum * velocity - size * (errors * values + noise * draw)
+        errors = errors + velocity
         total += 0.5 * (errors**2 @ values).mean() if t >= warm else 0.0
     return float(total / FLOOR_STEPS)

@@ -9,9 +9,9 @@ from jaxtyping import Float
 from scipy.special import expit
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, refuse_if, rising, whole
-from datassay_lab.curves import COLOURS, Figures, axes, measured, theory, titled
-from datassay_lab.fits import tracked
+from datassay_lab.checks import Agreement, check_args, refuse_if, rising, whole
+from datassay_lab.curves import COLOURS, Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import track
 
 Activation = Callable[[np.ndarray], np.ndarray]
 # Name → activation and its derivative.
@@ -50,7 +50,7 @@ class Xavier:
         return Agreement("largest factor between measured and predicted", factor, 1.3)
 
 
-@checked
+@check_args
 def xavier(
     *,
     width: Annotated[int, whole(2)] = 400,
@@ -93,13 +93,13 @@ def xavier(
     rng = np.random.default_rng(seed)
     moment = np.zeros((len(ACTIVATIONS), 2, len(gains), depth + 1))
     silent = np.zeros(len(ACTIVATIONS))
-    for _ in tracked(range(networks), progress, "networks"):
-        first = rng.standard_normal((width, SAMPLES))
+    for _ in track(range(networks), progress, "networks"):
+        inputs = rng.standard_normal((width, SAMPLES))
         weights = [_weights(rng, width, shared_variance) for _ in range(depth + 1)]
         for a, functions in enumerate(ACTIVATIONS.values()):
-            squares, zero = _moments(weights, first, functions, gains, rng)
+            squares, silent_share = _moments(weights, inputs, functions, gains, rng)
             moment[a] += squares / networks
-            silent[a] += zero / networks
+            silent[a] += silent_share / networks
     theories = [[_recursion(f, g, depth) for g in gains] for f in ACTIVATIONS.values()]
     predicted = np.array(theories)  # [a, g, 2, l]
     return Xavier(
@@ -114,52 +114,52 @@ def xavier(
     )
 
 
-@titled
+@add_titles
 def xavier_plots(result: Xavier) -> Figures:
-    """Mean square by layer, one line per gain; gradients of all activations at the third gain."""
-    plots, back = [], axes("layer", "mean square of the gradient", log="y")
-    third = min(2, len(result.gains) - 1)
+    """Draw the mean square by layer, a line per gain, and gradients at the third gain."""
+    plots, slope = [], axes("layer", "mean square of the gradient", log="y")
+    gain_3 = min(2, len(result.gains) - 1)
     for a, name in enumerate(result.activations):
-        measured(back, result.layers, result.gradient[a, third], name, series=a, mode="markers")
-        theory(back, result.layers, result.predicted_gradient[a, third], "", colour=COLOURS[a])
+        add_data(slope, result.layers, result.gradient[a, gain_3], name, series=a, mode="markers")
+        theory(slope, result.layers, result.predicted_gradient[a, gain_3], "", colour=COLOURS[a])
     for a in range(3):
         figure = axes("layer", "mean square of the pre-activations", log="y")
         for g, gain in enumerate(result.gains):
-            measured(figure, result.layers, result.moment[a, g], f"gain {gain:.3g}", series=g,
+            add_data(figure, result.layers, result.moment[a, g], f"gain {gain:.3g}", series=g,
                      mode="markers")  # fmt: skip
             theory(figure, result.layers, result.predicted[a, g], "theory" if g == 0 else "",
                    colour=COLOURS[g])  # fmt: skip
         plots.append(figure)
-    return (*plots, back)
+    return (*plots, slope)
 
 
 def _weights(rng: np.random.Generator, width: int, share: float) -> Float[np.ndarray, "w w"]:
-    """Weights of gain 1; a share of their variance is common to all weights of the layer."""
-    own = rng.standard_normal((width, width))
-    return (np.sqrt(1 - share) * own + np.sqrt(share) * rng.standard_normal()) / np.sqrt(width)
+    """Draw weights of gain 1; a share of their variance is common to all weights of the layer."""
+    noise = rng.standard_normal((width, width))
+    return (np.sqrt(1 - share) * noise + np.sqrt(share) * rng.standard_normal()) / np.sqrt(width)
 
 
 def _moments(
     weights: list[Float[np.ndarray, "w w"]],
-    first: Float[np.ndarray, "w s"],
+    inputs: Float[np.ndarray, "w s"],
     functions: tuple[Activation, Activation],
     gains: tuple[float, ...],
     rng: np.random.Generator,
 ) -> tuple[Float[np.ndarray, "2 g l"], float]:
-    """Mean squares of pre-activations and gradients of one network under every gain."""
+    """Return a network's mean squares of pre-activations and gradients under every gain."""
     # And the share of silent units.
     activation, derivative = functions
-    signal = np.concatenate([first] * len(gains), 1)  # the gains side by side
+    signal = np.concatenate([inputs] * len(gains), 1)  # the gains side by side
     factor = np.repeat(gains, SAMPLES)
-    kept = []
+    pre_activations = []
     for matrix in weights:
-        kept.append((matrix @ signal) * factor)
-        signal = activation(kept[-1])
-    back = [rng.standard_normal(signal.shape)]  # by the last pre-activations
-    for matrix, before in zip(weights[:0:-1], kept[-2::-1], strict=True):
-        back.append(derivative(before) * (matrix.T @ (back[-1] * factor)))
-    rows = np.array([kept, back[::-1]])  # [2, l, w, g s]
-    squares = (rows**2).mean(2).reshape(2, len(kept), len(gains), SAMPLES).mean(3)
+        pre_activations.append((matrix @ signal) * factor)
+        signal = activation(pre_activations[-1])
+    gradients = [rng.standard_normal(signal.shape)]  # by the last pre-activations
+    for matrix, z in zip(weights[:0:-1], pre_activations[-2::-1], strict=True):
+        gradients.append(derivative(z) * (matrix.T @ (gradients[-1] * factor)))
+    rows = np.array([pre_activations, gradients[::-1]])  # [2, l, w, g s]
+    squares = (rows**2).mean(2).reshape(2, len(pre_activations), len(gains), SAMPLES).mean(3)
     return squares.transpose(0, 2, 1), float((signal == 0).mean())
 
 

@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, one_of, share, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
-from datassay_lab.fits import GROUPS, digit_images, pixel_orders, relative_error, tracked
+from datassay_lab.checks import Agreement, check_args, one_of, share, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import GROUPS, digit_images, pixel_orders, relative_error, track
 
 SIDE = 8  # of the digits, pixels
 PARTS = (0.015, 0.06, 0.125, 0.25, 0.5, 0.75, 0.875, 1.0)  # of the orbit, to compare
@@ -34,7 +34,7 @@ class AugmentedGradient:
         return Agreement("largest relative error of ∇L(gW) = g∇L(W)", error, 1e-12)
 
 
-@checked
+@check_args
 def augmented_gradient(
     *,
     n_images: Annotated[int, whole()] = 20,
@@ -44,7 +44,7 @@ def augmented_gradient(
     seed: int = 0,
     progress: Progress = silent,
 ) -> AugmentedGradient:
-    """Gradients of one hidden layer on augmented digits, at weights W and at moved weights gW.
+    """Compare gradients on augmented digits, at weights W and at moved weights gW.
 
     L(W) = (1/Q) Σᵢ Σ_j ℓ(vᵀ tanh(W g_j xᵢ), yᵢ),   ∇L(gW) = g ∇L(W) for all g
 
@@ -70,37 +70,38 @@ def augmented_gradient(
     orders = pixel_orders(group, SIDE)
     w, v = rng.normal(size=(width, SIDE**2)) / SIDE, rng.normal(size=width)
 
-    def errors(kept: np.ndarray) -> Float[np.ndarray, " G"]:
-        augmented = x[:, orders[kept]].reshape(-1, x.shape[1])
-        signs = np.repeat(y, len(kept))
-        here = _gradient(w, v, augmented, signs)
-        there = (_gradient(w[:, order], v, augmented, signs) for order in orders)
-        return np.array([relative_error(g, here[:, o]) for g, o in zip(there, orders, strict=True)])
+    def errors(members: np.ndarray) -> Float[np.ndarray, " G"]:
+        augmented = x[:, orders[members]].reshape(-1, x.shape[1])
+        signs = np.repeat(y, len(members))
+        gradient = _gradient(w, v, augmented, signs)
+        moved = (_gradient(w[:, order], v, augmented, signs) for order in orders)
+        pairs = zip(moved, orders, strict=True)
+        return np.array([relative_error(g, gradient[:, order]) for g, order in pairs])
 
-    whole, by_count = len(orders), []
-    shuffled = rng.permutation(whole)
-    used = max(1, round(share * whole))
-    counts = sorted({max(1, round(used * part)) for part in PARTS})
-    for count in tracked(counts, progress, "parts of the orbit"):
-        by_count.append(errors(shuffled[:count]))
-    half = errors(shuffled[: whole // 2])
+    n_members, by_count = len(orders), []
+    random_members = rng.permutation(n_members)
+    n_used = max(1, round(share * n_members))
+    counts = sorted({max(1, round(n_used * fraction)) for fraction in PARTS})
+    for count in track(counts, progress, "parts of the orbit"):
+        by_count.append(errors(random_members[:count]))
+    half = errors(random_members[: n_members // 2])
     return AugmentedGradient(
-        np.array(counts) / whole, np.array([f.max() for f in by_count]), by_count[-1],
-        half, errors(np.arange(0, whole, 2)),
+        np.array(counts) / n_members, np.array([f.max() for f in by_count]), by_count[-1],
+        half, errors(np.arange(0, n_members, 2)),
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def augmented_gradient_plots(result: AugmentedGradient) -> Figures:
-    """The error by share of the orbit, and by member."""
+    """Draw the error by share of the orbit, and by member."""
     share = axes("share of the orbit used", "largest error of ∇L(gW) = g∇L(W)")
-    measured(share, result.shares, result.largest, "random part of the orbit")
+    add_data(share, result.shares, result.largest, "random part of the orbit")
     theory(share, [result.shares[0], 1], [0, 0], "full orbit")
     member = axes("member g of the group, in order", "error of ∇L(gW) = g∇L(W)")
     positions = np.arange(len(result.errors))
-    measured(member, positions, result.half, "random half", series=1, mode="markers")
-    measured(member, positions, result.subgroup, "subgroup: every second", series=2, mode="markers")
-    measured(member, positions, result.errors, "as set", mode="markers")
+    add_data(member, positions, result.half, "random half", series=1, mode="markers")
+    add_data(member, positions, result.subgroup, "subgroup: every second", series=2, mode="markers")
+    add_data(member, positions, result.errors, "as set", mode="markers")
     theory(member, positions, np.zeros(len(positions)), "full orbit")
     return share, member
 
@@ -108,7 +109,7 @@ def augmented_gradient_plots(result: AugmentedGradient) -> Figures:
 def _gradient(
     w: np.ndarray, v: np.ndarray, x: np.ndarray, y: np.ndarray
 ) -> Float[np.ndarray, "M p"]:
-    """∂/∂W of the mean logistic loss of v · tanh(W x)."""
+    """Return ∂/∂W of the mean logistic loss of v · tanh(W x)."""
     hidden = np.tanh(x @ w.T)  # [Q, M]
     slope = -y / (1 + np.exp(y * (hidden @ v)))
     return (slope[:, None] * (1 - hidden**2) * v).T @ x / len(x)

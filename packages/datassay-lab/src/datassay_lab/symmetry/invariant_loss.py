@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, positive, rising, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
+from datassay_lab.checks import Agreement, check_args, positive, rising, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
 from datassay_lab.fits import exponent
 
 
@@ -35,7 +35,7 @@ class InvariantLoss:
         return Agreement("larger |cosine| of ∇L with a symmetry", slope, 1e-10)
 
 
-@checked
+@check_args
 def invariant_loss(
     *,
     n_samples: Annotated[int, whole(2)] = 40,
@@ -46,7 +46,7 @@ def invariant_loss(
     seed: int = 0,
     progress: Progress = silent,
 ) -> InvariantLoss:
-    """Two invariant losses: one averaged over rotations, one of a ReLU network.
+    """Measure slopes of two invariant losses: averaged over rotations, and a ReLU network's.
 
     L(U_α w) = L(w)  ⇒  ⟨∇L(w), ∂_α U_α w⟩ = 0
 
@@ -83,22 +83,22 @@ def invariant_loss(
             path.append(path[-1] - 0.2 * _plane_gradient(path[-1], x, y, q))
     inputs = rng.normal(size=(n_samples, 5))
     target = np.sin(inputs[:, 0]) + 0.5 * inputs[:, 1]
-    first, second = rng.normal(size=(width, 5)) / 5**0.5, rng.normal(size=width) / width**0.5
+    start1, start2 = rng.normal(size=(width, 5)) / 5**0.5, rng.normal(size=width) / width**0.5
     # Largest over the units; the symmetry moves (w₁, w₂) along (w₁, −w₂).
-    g1, g2 = _relu_gradients(first, second, inputs, target)
-    along = (g1 * first).sum(axis=1) - g2 * second
+    g1, g2 = _relu_gradients(start1, start2, inputs, target)
+    slope_along = (g1 * start1).sum(axis=1) - g2 * start2
     sizes = np.hypot(np.linalg.norm(g1, axis=1), g2)
-    lengths = np.hypot(np.linalg.norm(first, axis=1), second)
-    scale_slope = float((np.abs(along) / (sizes * lengths)).max())
+    lengths = np.hypot(np.linalg.norm(start1, axis=1), start2)
+    scale_slope = float((np.abs(slope_along) / (sizes * lengths)).max())
     progress("slopes", 1, 1 + len(rates))
     drift = []
     for index, rate in enumerate(rates):
-        w1, w2 = first.copy(), second.copy()
+        w1, w2 = start1.copy(), start2.copy()
         for _ in range(round(time / rate)):
             g1, g2 = _relu_gradients(w1, w2, inputs, target)
             w1, w2 = w1 - rate * g1, w2 - rate * g2
-        before = np.square(first).sum(axis=1) - second**2
-        drift.append(float(np.abs(np.square(w1).sum(axis=1) - w2**2 - before).max()))
+        conserved = np.square(start1).sum(axis=1) - start2**2
+        drift.append(float(np.abs(np.square(w1).sum(axis=1) - w2**2 - conserved).max()))
         progress("descend", index + 2, 1 + len(rates))
     steps = np.array(rates, float)
     return InvariantLoss(
@@ -107,14 +107,14 @@ def invariant_loss(
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def invariant_loss_plots(result: InvariantLoss) -> Figures:
-    """Slope by the number of angles, drift by the rate, and paths in the plane."""
+    """Draw the slope by the number of angles, drift by the rate, and paths in the plane."""
     slope = axes("equal angles in the average", "|cosine| of ∇L with the rotation", log="xy")
-    measured(slope, result.angles, np.maximum(result.rotation_slope, 1e-18), "rotated samples")
+    add_data(slope, result.angles, np.maximum(result.rotation_slope, 1e-18), "rotated samples")
     theory(slope, result.angles, np.full(len(result.angles), 1e-16), "0 up to rounding")
     paths = axes("weight 1", "weight 2")
-    measured(
+    add_data(
         paths,
         result.plain_path[:, 0],
         result.plain_path[:, 1],
@@ -122,23 +122,23 @@ def invariant_loss_plots(result: InvariantLoss) -> Figures:
         series=1,
         mode="lines",
     )
-    measured(paths, result.path[:, 0], result.path[:, 1], "rotation-averaged", mode="lines")
-    far = 1.3 * max(float(np.abs(result.path).max()), 1e-3)
+    add_data(paths, result.path[:, 0], result.path[:, 1], "rotation-averaged", mode="lines")
+    reach = 1.3 * max(float(np.abs(result.path).max()), 1e-3)
     start = result.path[0] / np.linalg.norm(result.path[0])
-    theory(paths, [0, far * start[0]], [0, far * start[1]], "ray of the start")
+    theory(paths, [0, reach * start[0]], [0, reach * start[1]], "ray of the start")
     paths.update_yaxes(scaleanchor="x", scaleratio=1)
     drift = axes("step size ε", "drift of ‖w<sub>1</sub>‖² − w<sub>2</sub>²", log="xy")
-    measured(drift, result.rates, result.drift, "descent for the same time", mode="markers")
+    add_data(drift, result.rates, result.drift, "descent for the same time", mode="markers")
     theory(drift, result.rates, result.drift[0] * result.rates / result.rates[0], "∝ ε")
     return slope, paths, drift
 
 
 def _plane_gradient(w: np.ndarray, x: np.ndarray, y: np.ndarray, q: int) -> np.ndarray:
     theta = 2 * np.pi * np.arange(q) / q
-    turn = np.array([[np.cos(theta), -np.sin(theta)], [np.sin(theta), np.cos(theta)]])
-    turned = np.einsum("abq,nb->qna", turn, x).reshape(-1, 2)
-    out = np.tanh(turned @ w)
-    return ((out - np.tile(y, q)) * (1 - out**2)) @ turned / len(turned)
+    rotation = np.array([[np.cos(theta), -np.sin(theta)], [np.sin(theta), np.cos(theta)]])
+    rotated = np.einsum("abq,nb->qna", rotation, x).reshape(-1, 2)
+    out = np.tanh(rotated @ w)
+    return ((out - np.tile(y, q)) * (1 - out**2)) @ rotated / len(rotated)
 
 
 def _rotation_slope(w: np.ndarray, x: np.ndarray, y: np.ndarray, q: int) -> float:
@@ -147,8 +147,8 @@ def _rotation_slope(w: np.ndarray, x: np.ndarray, y: np.ndarray, q: int) -> floa
 
 
 def _relu_gradients(
-    first: np.ndarray, second: np.ndarray, x: np.ndarray, y: np.ndarray
+    w1: np.ndarray, w2: np.ndarray, x: np.ndarray, y: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    hidden = np.maximum(x @ first.T, 0)
-    error = (hidden @ second - y) / len(x)
-    return (error[:, None] * (hidden > 0) * second).T @ x, hidden.T @ error
+    hidden = np.maximum(x @ w1.T, 0)
+    error = (hidden @ w2 - y) / len(x)
+    return (error[:, None] * (hidden > 0) * w2).T @ x, hidden.T @ error

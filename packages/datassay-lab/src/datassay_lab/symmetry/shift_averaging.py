@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, one_of, rising, whole
-from datassay_lab.curves import Figures, axes, measured, theory, titled
-from datassay_lab.fits import tracked
+from datassay_lab.checks import Agreement, check_args, one_of, rising, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, theory
+from datassay_lab.fits import track
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class ShiftAveraging:
         return Agreement("largest difference of the transfer / 2a", float(error.max()), 1e-9)
 
 
-@checked
+@check_args
 def shift_averaging(
     *,
     n_frequencies: Annotated[int, whole(2)] = 40,
@@ -73,34 +73,34 @@ def shift_averaging(
         return np.cos(np.multiply.outer(points, k) + phase) @ size
 
     points, weight = np.polynomial.legendre.leggauss(nodes)
-    before, means, transfer = np.fft.rfft(signal(w))[k], [], []
-    for a in tracked(half_widths, progress, "average"):
-        after = np.tensordot(signal(w[:, None] - a * points), a * weight, axes=1)
-        means.append(after / (2 * a))
-        transfer.append((np.fft.rfft(after)[k] / before).real)
+    spectrum, means, transfer = np.fft.rfft(signal(w))[k], [], []
+    for a in track(half_widths, progress, "average"):
+        averaged = np.tensordot(signal(w[:, None] - a * points), a * weight, axes=1)
+        means.append(averaged / (2 * a))
+        transfer.append((np.fft.rfft(averaged)[k] / spectrum).real)
     widths = np.array(half_widths, float)[:, None]
     rules = [2 * widths * np.sinc(k * widths / np.pi), 2 * widths * np.sinc(2 * k * widths)]
-    predicted, other = rules if convention == "angular" else rules[::-1]
+    predicted, alternative = rules if convention == "angular" else rules[::-1]
     return ShiftAveraging(
-        k.astype(float), widths[:, 0], np.array(transfer), predicted, other,
+        k.astype(float), widths[:, 0], np.array(transfer), predicted, alternative,
         w, signal(w), np.array(means),
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def shift_averaging_plots(result: ShiftAveraging) -> Figures:
-    """The transfer by frequency, and the signal before and after."""
+    """Draw the transfer by frequency, and the signal before and after."""
     figure = axes("frequency k, radians per unit", "transfer / 2a")
-    fine = np.linspace(result.frequencies[0], result.frequencies[-1], 300)
+    grid = np.linspace(result.frequencies[0], result.frequencies[-1], 300)
     for index, a in enumerate(result.half_widths):
-        measured(
+        add_data(
             figure, result.frequencies, result.transfer[index] / (2 * a), f"a = {a:g}",
             series=index, mode="markers",
         )  # fmt: skip
         name = "sinc(ka/π)" if index == 0 else ""
-        theory(figure, fine, np.sinc(fine * a / np.pi), name)
+        theory(figure, grid, np.sinc(grid * a / np.pi), name)
     line = axes("w", "f, and its mean over [−a, a]")
-    measured(line, result.w, result.signal, "f", series=7, mode="lines")
+    add_data(line, result.w, result.signal, "f", series=7, mode="lines")
     for index, a in enumerate(result.half_widths):
-        measured(line, result.w, result.averaged[index], f"a = {a:g}", series=index, mode="lines")
+        add_data(line, result.w, result.averaged[index], f"a = {a:g}", series=index, mode="lines")
     return figure, line

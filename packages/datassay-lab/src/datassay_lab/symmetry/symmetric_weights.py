@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.progress import Progress, silent
-from datassay_lab.checks import Agreement, checked, one_of, positive, share, whole
-from datassay_lab.curves import Figures, axes, measured, pictures, theory, titled
-from datassay_lab.fits import GROUPS, digit_images, pixel_orders, tracked
+from datassay_lab.checks import Agreement, check_args, one_of, positive, share, whole
+from datassay_lab.curves import Figures, add_data, add_titles, axes, pictures, theory
+from datassay_lab.fits import GROUPS, digit_images, pixel_orders, track
 
 SIDE = 8  # of the digits, pixels
 SHOWN = 5  # hidden units whose weights are drawn
@@ -36,7 +36,7 @@ class SymmetricWeights:
         return Agreement("largest asymmetry from a symmetric start", error, 1e-10)
 
 
-@checked
+@check_args
 def symmetric_weights(
     *,
     n_images: Annotated[int, whole()] = 200,
@@ -48,7 +48,7 @@ def symmetric_weights(
     seed: int = 0,
     progress: Progress = silent,
 ) -> SymmetricWeights:
-    """Full-batch descent of one hidden layer on digits and their orbits.
+    """Train one hidden layer on digits and their orbits by full-batch descent.
 
     gW₀ = W₀ for all g  ⇒  gW_T = W_T,   W_T = W₀ − γ Σ_{k=0}^{T−1} ∇L(W_k)
 
@@ -75,32 +75,33 @@ def symmetric_weights(
     images, labels = digit_images(seed, n_images)
     orders = pixel_orders(group, SIDE)
     x = images.reshape(n_images, -1)
-    kept = rng.permutation(len(orders))[: max(1, round(share * len(orders)))]
-    orbits = x[:, orders[kept]].reshape(-1, SIDE**2), np.repeat(np.eye(10)[labels], len(kept), 0)
+    members = rng.permutation(len(orders))[: max(1, round(share * len(orders)))]
+    targets = np.repeat(np.eye(10)[labels], len(members), 0)
+    orbits = x[:, orders[members]].reshape(-1, SIDE**2), targets
     start = rng.normal(size=(width, SIDE**2)) / SIDE, rng.normal(size=(10, width)) / width**0.5
-    even = _mean(start[0], orders)
-    even = even * np.linalg.norm(start[0]) / np.linalg.norm(even)
-    runs = (even, orbits), (even, (x, np.eye(10)[labels])), (start[0], orbits)
+    symmetric = _group_mean(start[0], orders)
+    symmetric = symmetric * np.linalg.norm(start[0]) / np.linalg.norm(symmetric)
+    runs = (symmetric, orbits), (symmetric, (x, np.eye(10)[labels])), (start[0], orbits)
     paths = []
-    for w, samples in tracked(runs, progress, "train"):
+    for w, samples in track(runs, progress, "train"):
         paths.append(_descend(w, start[1], samples, steps, step_size))
     asymmetry = [np.array([_asymmetry(w, orders) for w in path]) for path, _ in paths]
-    full = x[:, orders].reshape(-1, SIDE**2), np.repeat(np.eye(10)[labels], len(orders), 0)
-    gradient = _gradients(start[0], start[1], *full)[0]
-    shown = [path[-1][:SHOWN].reshape(-1, SIDE, SIDE) for path, _ in (paths[0], paths[2])]
+    full_orbits = x[:, orders].reshape(-1, SIDE**2), np.repeat(np.eye(10)[labels], len(orders), 0)
+    gradient = _gradients(start[0], start[1], *full_orbits)[0]
+    examples = [path[-1][:SHOWN].reshape(-1, SIDE, SIDE) for path, _ in (paths[0], paths[2])]
     return SymmetricWeights(
         _marks(steps).astype(float), asymmetry[0], asymmetry[1], asymmetry[2],
-        _asymmetry(gradient, orders), paths[0][1], np.concatenate(shown),
+        _asymmetry(gradient, orders), paths[0][1], np.concatenate(examples),
     )  # fmt: skip
 
 
-@titled
+@add_titles
 def symmetric_weights_plots(result: SymmetricWeights) -> Figures:
-    """Asymmetry in training, and weights at its end."""
+    """Draw the asymmetry in training, and weights at its end."""
     figure = axes("gradient steps", "asymmetry ‖W − PW‖ / ‖W‖")
-    measured(figure, result.steps, result.random_start, "random start, orbits", series=1)
-    measured(figure, result.steps, result.no_orbits, "symmetric start, no orbits", series=2)
-    measured(figure, result.steps, result.symmetric_start, "symmetric start, orbits")
+    add_data(figure, result.steps, result.random_start, "random start, orbits", series=1)
+    add_data(figure, result.steps, result.no_orbits, "symmetric start, no orbits", series=2)
+    add_data(figure, result.steps, result.symmetric_start, "symmetric start, orbits")
     theory(figure, result.steps, np.zeros(len(result.steps)), "stays symmetric")
     half = len(result.filters) // 2
     titles = ["symmetric start"] * half + ["random start"] * (len(result.filters) - half)
@@ -137,9 +138,9 @@ def _gradients(
     return (error @ v * (1 - hidden**2)).T @ x, error.T @ hidden
 
 
-def _mean(w: np.ndarray, orders: np.ndarray) -> Float[np.ndarray, "M p"]:
+def _group_mean(w: np.ndarray, orders: np.ndarray) -> Float[np.ndarray, "M p"]:
     return w[:, orders].mean(axis=1)
 
 
 def _asymmetry(w: np.ndarray, orders: np.ndarray) -> float:
-    return float(np.linalg.norm(w - _mean(w, orders)) / np.linalg.norm(w))
+    return float(np.linalg.norm(w - _group_mean(w, orders)) / np.linalg.norm(w))

@@ -45,9 +45,9 @@ from datassay.commands.run.steps.settings import (
 )
 from datassay.complexity.more_samples import SHARES
 from datassay.data.samples import SampleSet
-from datassay.machine import available_memory, held_bytes
+from datassay.machine import available_memory, resident_bytes
 from datassay.models.build import build_model
-from datassay.plan import PlanStep, timed
+from datassay.plan import PlanStep, time_call
 from datassay.report.wording import count
 from datassay.score.influence.plan import influence_plan
 from datassay.score.registry import Sizes, score_steps
@@ -95,7 +95,7 @@ class Plan:
 def plan(train: SampleSet, val: SampleSet | None, settings: RunSettings) -> Plan:
     """What a run would do: its steps, memory, and seconds good to a factor of about two."""
     check_settings(settings, len(train))
-    program = held_bytes() + LOADED_BYTES
+    program = resident_bytes() + LOADED_BYTES
     settings = with_network(settings, train)
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
     kept = None if settings.store is None else inside(settings.store, FEATURES)
@@ -136,7 +136,7 @@ def _computing_steps(form: Form, settings: RunSettings) -> Iterator[PlanStep]:
         detail = f"{size / 1e9:.2f} GB in {settings.store}; "
         detail += "chunks found there already save their time"
         # Written and read back under two checksums and a digest, after Zarr is loaded.
-        loading, _ = timed(lambda: import_module("zarr"))
+        loading, _ = time_call(lambda: import_module("zarr"))
         yield PlanStep("store", detail, 0.0, {"bytes": 4 * size}, loading)
     if starts := ENGINE_STARTS.get(settings.engine):
         detail = f"start {settings.engine}; seconds of the other steps are of this machine's "
@@ -227,7 +227,7 @@ def slowness(model: nn.Module, train: SampleSet) -> float:
 def _fit_seconds(own: object, train: SampleSet) -> float:
     """Seconds of fitting the user's model, by a fit to some rows."""
     rows = np.random.default_rng(0).permutation(len(train))[:PILOT_ROWS]
-    taken, _ = timed(lambda: list(Estimators(own, 1, dtype=None).fits(train, rows[None])))
+    taken, _ = time_call(lambda: list(Estimators(own, 1, dtype=None).fits(train, rows[None])))
     return taken * len(train) / len(rows)
 
 

@@ -11,7 +11,7 @@ from datassay.collect.collection import collection_step, plan_collection
 from datassay.collect.form import Form
 from datassay.commands.run.settings import RunSettings
 from datassay.data.samples import SampleSet
-from datassay.plan import PlanStep, added
+from datassay.plan import PlanStep, add_work
 from datassay.progress import Progress
 from datassay.score.attribution import removal_steps
 from datassay.score.compare.projection_quality import (
@@ -113,11 +113,11 @@ def projection_step(
     collected, is_exact = collection_step(model, few, n + m, exact), form.projection is None
     draws = 0 if is_exact and not form.landmarks else DRAWS * len(N_FEATURES)
     # Rows per output are decomposed anew each time; one row per sample costs its collection.
-    scored = added(*(part.work for part in parts), times=1 + draws * (form.outputs == "joint"))
-    collections = added(collected.work, times=1 + draws)
+    scored = add_work(*(part.work for part in parts), times=1 + draws * (form.outputs == "joint"))
+    collections = add_work(collected.work, times=1 + draws)
     return PlanStep(
         "compare projections",
         f"{n} samples scored exactly and projected; the form may then differ from this plan's",
-        max(part.bytes for part in (*parts, collected)), added(scored, collections),
+        max(part.bytes for part in (*parts, collected)), add_work(scored, collections),
         pilot=(1 + draws) * collected.pilot, counted=(1 + draws) * collected.counted,
     )  # fmt: skip
