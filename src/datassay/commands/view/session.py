@@ -34,7 +34,7 @@ from datassay.data.targets import few
 from datassay.errors import DataError
 from datassay.report.review.labels import Reviewed, listing
 from datassay.report.review.showcase import Showcase
-from datassay.store.atomic import locked, write_whole
+from datassay.store.atomic import hold_lock, write_whole
 from datassay.store.journal import add, journal_of, state
 
 LARGE, SMALL = 640, 160  # pixels of pictures
@@ -68,7 +68,7 @@ class Session:
         self._listed = listing(reviewed, np.arange(len(reviewed.samples)))
         is_wide = judged.share[1] - judged.share[0] > WIDE and len(judged) >= LEAST_SAMPLES
         self.probe = probe(judged).tolist() if is_wide else []
-        with locked(folder):
+        with hold_lock(folder):
             self._state = state(self.path)
             if self.path.exists():
                 self._decisions = self._earlier(read_decisions(self.path))
@@ -233,7 +233,7 @@ class Session:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """One lock around the check that the files are as we left them and what changes them."""
-        with locked(self.path.parent):
+        with hold_lock(self.path.parent):
             is_ours = not self.path.exists() or state(self.path) == self._state
             require(
                 is_ours, 409,

@@ -130,7 +130,7 @@ def retrained_halves(
             order = np.random.default_rng((seed, h)).permutation(len(train))
             drawn.append(np.sort(order[: len(train) // 2]))
         fit = partial(fits.fit, np.stack(drawn[rows.start :]), rows.start)
-        results.append(kept.stored(f"halves-{rows.start}-{rows.stop}", fit))
+        results.append(kept.get_or_compute(f"halves-{rows.start}-{rows.stop}", fit))
         progress(STEP, rows.stop, max(rows.stop, total()))
     whole = {name: np.concatenate([part[name] for part in results]) for name in results[0]}
     took = time.perf_counter() - started

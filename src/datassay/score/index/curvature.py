@@ -179,7 +179,7 @@ def stored_bases(
     kept = manifest["free"]["arrays"]
     run = own_run(manifest) if run is None else run
     store = _opened(location, run, manifest["free"])
-    if store.unfinished():
+    if store.list_unfinished():
         return None
     results: dict[str, BlockBasis] = {}
     for index, block in enumerate(blocks):

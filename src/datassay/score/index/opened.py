@@ -45,7 +45,7 @@ from datassay.score.influence.trained_network import (
     trained_network,
 )
 from datassay.score.settings import Indexing, Queries, check_top
-from datassay.store.location import shown
+from datassay.store.location import redact
 
 # Share of samples that came after the curvature was fitted, from which on a warning says so.
 OLD = 0.1
@@ -328,7 +328,7 @@ class Index(Tabular):
         store = segment_store(self.location, number, run, n, self.width, keep, kept, {})
         work = RowWork(replace(network, progress=silent), parts, encoding, keep, kept)
         by = engine_named(engine) if isinstance(engine, str) else engine
-        fill(store, work.arrays, by, progress, f"append to {shown(first.location)}")
+        fill(store, work.arrays, by, progress, f"append to {redact(first.location)}")
         note_parts(self.location, str(self.manifest["of"]))
         self.segments.append(Segment(store))
         return self
@@ -364,7 +364,7 @@ class Index(Tabular):
         """The network, and the samples in batches, labels as those of the index."""
         if self.model is None:
             raise SettingError(
-                f"model must be given to compute gradients with {shown(self.location)}: "
+                f"model must be given to compute gradients with {redact(self.location)}: "
                 "open_index(location, model)."
             )
         coding = coding_of(self.model, self.loss)
@@ -390,7 +390,7 @@ class Index(Tabular):
             bases = stored_bases(self.location, network.per_sample.blocks)
             if bases is None or set(bases) != set(self.chosen):
                 raise DataError(
-                    f"an index must be whole; the curvature of {shown(self.location)} is not. Run "
+                    f"an index must be whole; the curvature of {redact(self.location)} is not. Run "
                     "index(...) again: what is stored there is used."
                 )
             kept = {
