@@ -20,8 +20,8 @@ from datassay.data.settings import HELD_OUT, Loading, check_seed, is_fraction
 from datassay.data.source import Source, Task, parts_among
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.tables.doubts import skew_warning, with_log_target
-from datassay.data.tables.read import OF_SAMPLES, ROLES, Choices, joined, names_of
-from datassay.data.tables.sources import check_names, table_source, with_roles
+from datassay.data.tables.read import OF_SAMPLES, ROLES, Choices, join_targets, names_of
+from datassay.data.tables.sources import check_names, resolve_roles, table_source
 from datassay.errors import DataError
 
 SMALL = 10_000_000  # bytes of a table that is read before all else, only for its columns' names
@@ -159,7 +159,9 @@ def _chosen(
         raise DataError(
             "groups and time are two ways to hold samples out together; got both. Leave one out."
         )
-    return Choices(joined(target), ids, source, task=cast("Task | None", task), **roles, **named)
+    return Choices(
+        join_targets(target), ids, source, task=cast("Task | None", task), **roles, **named
+    )
 
 
 def check_named(data: str, *, log_target: bool, held_out: Any, **options: Any) -> None:
@@ -173,7 +175,7 @@ def check_named(data: str, *, log_target: bool, held_out: Any, **options: Any) -
             return  # loading is as quick
         if names:
             check_names(names, str(path), chosen)
-        with_roles(known.table(path, chosen), str(path), chosen)
+        resolve_roles(known.table(path, chosen), str(path), chosen)
 
 
 def _with_val(read: Source, val: Any, chosen: Choices) -> Source:

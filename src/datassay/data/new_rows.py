@@ -22,10 +22,10 @@ from datassay.data.strings import Texts
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.tables.columns import read_column
 from datassay.data.tables.preparation import FittedColumns, refuse
-from datassay.data.tables.read import Choices, some
-from datassay.data.tables.sources import joined_texts
-from datassay.data.tables.sources import plain as plain_values
-from datassay.data.tables.stored import described, restored, unseen
+from datassay.data.tables.read import Choices, abridge
+from datassay.data.tables.sources import join_texts
+from datassay.data.tables.sources import plain_values as plain_values
+from datassay.data.tables.stored import describe_treatment, describe_unseen, restore_treatment
 from datassay.data.text import weighed_words
 from datassay.errors import DataError
 from datassay.results import result
@@ -89,20 +89,20 @@ class RowFormat:
         texts = [column.name for column in self._columns("text")]
         if absent := [name for name in texts if name not in table.column_names]:
             raise DataError(
-                f"rows must have the columns that were used; they have no {some(absent)}. Their "
-                f"columns are {some(table.column_names)}."
+                f"rows must have the columns that were used; they have no {abridge(absent)}. Their "
+                f"columns are {abridge(table.column_names)}."
             )
         warnings, fitted = (), self.like.preparation
         if fitted is not None:
             assert isinstance(fitted, FittedColumns)
             x = fitted.transform(table)
-            warnings = tuple(unseen(fitted, table))
+            warnings = tuple(describe_unseen(fitted, table))
         else:
             x = np.zeros((len(table), 0)) if texts else self._numbers(table)
         own = [c.name for c in self._columns("ids") if c.name in table.column_names]
         name = ids or next(iter(own), None) or labels
         if name is not None and name not in table.column_names:
-            raise DataError(f"ids must name a column; the rows have {some(table.column_names)}.")
+            raise DataError(f"ids must name a column; the rows have {abridge(table.column_names)}.")
         given = None
         if name is not None:
             read = read_column(table[name], name, Choices(ids=name))
@@ -118,13 +118,13 @@ class RowFormat:
         if len(shape) != 1 or not set(names) <= set(table.column_names):
             raise DataError(
                 f"rows must be arrays of shape {shape} as in training, or a table with the columns "
-                f"{some(names)}; it has {some(table.column_names)}."
+                f"{abridge(names)}; it has {abridge(table.column_names)}."
             )
         read = [read_column(table[name], name, Choices(keep=(name,))) for name in names]
         refuse(read, "rows")
         if wrong := [c.column.name for c in read if c.values is None or c.column.missing]:
             raise DataError(
-                f"columns must hold numbers, none missing, as in training; {some(wrong)} does not."
+                f"columns must hold numbers, none missing, as in training; {abridge(wrong)} does not."
             )
         return np.stack([np.asarray(c.values, np.float64) for c in read], 1)
 
@@ -132,7 +132,7 @@ class RowFormat:
         read = [read_column(table[name], name, Choices(text=(name,))) for name in names]
         refuse(read, "rows")
         empty = pa.array([""] * len(table), pa.large_string())
-        return joined_texts([empty if c.words is None else c.words for c in read])
+        return join_texts([empty if c.words is None else c.words for c in read])
 
     def _of_part(self, part: SourcePart) -> SampleSet:
         fitted = self.like.preparation
@@ -208,7 +208,9 @@ class RowFormat:
             "label_type": like.label_type,
             "feature_names": list(like.feature_names),
             "columns": [asdict(column) for column in like.columns],
-            "preparation": described(fitted) if isinstance(fitted, FittedColumns) else None,
+            "preparation": describe_treatment(fitted)
+            if isinstance(fitted, FittedColumns)
+            else None,
             "encoding": encoding,
         }
 
@@ -237,7 +239,7 @@ class RowFormat:
                 encoding=encoding,
                 name=str(stored["name"]),
                 columns=tuple(Column(**column) for column in stored["columns"]),
-                preparation=None if fitted is None else restored(fitted),
+                preparation=None if fitted is None else restore_treatment(fitted),
                 label_type=stored["label_type"],
             )
         )

@@ -17,7 +17,7 @@ from datassay.data.memory.convert import frame_with_targets, read_in_memory
 from datassay.data.memory.frames import frame_table, row_ids, row_labels
 from datassay.data.source import Source, reading
 from datassay.data.synthetic.builtin import BUILTINS
-from datassay.data.tables.read import Choices, joined
+from datassay.data.tables.read import Choices, join_targets
 from datassay.errors import DataError
 
 
@@ -58,7 +58,7 @@ def keep(
 ) -> tuple[Path, dict[str, Any]]:  # fmt: skip
     """Write what `load` was given to a file; that, and its roles' columns to load it."""
     if (table := frame_table(data)) is not None:
-        return _table(table, folder / TABLE, Choices(joined(target), ids, source, **asides))
+        return _table(table, folder / TABLE, Choices(join_targets(target), ids, source, **asides))
     is_pair = isinstance(data, tuple | list) and len(data) == 2
     if is_pair and isinstance(result := frame_with_targets(data[0], data[1], ids, source), tuple):
         return _table(result[0], folder / TABLE, result[2])

@@ -23,7 +23,7 @@ from datassay.data.tables.columns import read_column
 from datassay.data.tables.numerals import number_word
 from datassay.data.tables.preparation import refuse
 from datassay.data.tables.read import Choices, ReadColumn
-from datassay.data.tables.sources import plain, read_targets, with_roles
+from datassay.data.tables.sources import plain_values, read_targets, resolve_roles
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
 from datassay.results import result
@@ -83,7 +83,7 @@ def original_table(
     if targets := chosen.targets(table.column_names):
         table, several = read_targets(table, str(path), chosen, targets)
         chosen = replace(chosen, target=targets[0], task="regression")
-    table, chosen = with_roles(table, str(path), chosen)
+    table, chosen = resolve_roles(table, str(path), chosen)
     name, n_rows = chosen.target, table.num_rows
     assert name is not None
 
@@ -99,11 +99,11 @@ def original_table(
         target = column(name, rows)
     ids = rows
     if chosen.ids is not None:
-        ids = plain(column(chosen.ids))[rows]
-    y, _, classes = encode_targets(plain(target), None, (), chosen.task)
-    y = exact(plain(target), y)
+        ids = plain_values(column(chosen.ids))[rows]
+    y, _, classes = encode_targets(plain_values(target), None, (), chosen.task)
+    y = exact(plain_values(target), y)
     if several:
-        y = np.stack([plain(one) for one in several], 1).astype(np.float64)
+        y = np.stack([plain_values(one) for one in several], 1).astype(np.float64)
     is_numbered, index = chosen.ids is None, table.column_names.index(name)
     file = "" if path.is_dir() else path.name
 

@@ -22,7 +22,7 @@ from datassay.data.back.original import Change, rewritten
 from datassay.data.format import TableFormat
 from datassay.data.source import check_fits, in_blocks
 from datassay.data.tables.numerals import CODE, GROUPED, MARK, NUMBER, numeral
-from datassay.data.tables.read import QUOTE, rows_of, some
+from datassay.data.tables.read import QUOTE, abridge, rows_of
 from datassay.data.tables.sources import DECIMAL, NOTE
 from datassay.errors import DataError
 
@@ -218,7 +218,7 @@ def _with_codes(table: pa.Table, text: _Text) -> tuple[pa.Table, str]:
             table = table.set_column(table.column_names.index(name), name, words[name])
         elif many := [word for word in sorted(lost) if times[word] >= MANY * len(table)]:
             lines += [f"{word!r} in {times[word]:,} rows of {name!r}" for word in many]
-    return table, f"Read as missing: {some(lines)}. {QUOTE}." * bool(lines)
+    return table, f"Read as missing: {abridge(lines)}. {QUOTE}." * bool(lines)
 
 
 def _stay_words(words: pa.ChunkedArray) -> bool:

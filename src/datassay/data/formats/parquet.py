@@ -12,7 +12,7 @@ import pyarrow.types as pt
 from datassay.data.back.original import Change, with_rows
 from datassay.data.format import TableFormat
 from datassay.data.source import check_fits
-from datassay.data.tables.columns import decoded
+from datassay.data.tables.columns import decode_column
 
 
 def _read(path: Path, ids: str | None) -> pa.Table:
@@ -31,7 +31,7 @@ def _read(path: Path, ids: str | None) -> pa.Table:
         table = file.read()
     for index, field in enumerate(fields):
         if field.name in words and pt.is_dictionary(table.field(index).type):
-            column = decoded(table.column(index), field.name)
+            column = decode_column(table.column(index), field.name)
             table = table.set_column(index, field.name, column.cast(field.type))
     pa.default_memory_pool().release_unused()
     return table
