@@ -30,7 +30,7 @@ from datassay.act.review.decisions import (
 from datassay.act.review.judged import Judged
 from datassay.act.review.remaining import BATCH, probe, remaining
 from datassay.data.tables.numerals import number_of
-from datassay.data.targets import few
+from datassay.data.targets import shorten
 from datassay.errors import DataError
 from datassay.report.review.labels import Reviewed, listing
 from datassay.report.review.showcase import Showcase
@@ -219,8 +219,8 @@ class Session:
         for one in decisions.decisions:
             if names and one.label not in known:
                 raise DataError(
-                    f"{self.path} must name classes of the data, {few(names)}; its id {one.id} has "
-                    f"the new label {one.label!r}. Correct that row."
+                    f"{self.path} must name classes of the data, {shorten(names)}; its id {one.id} "
+                    f"has the new label {one.label!r}. Correct that row."
                 )
             if one.id not in position or one.given != words[position[one.id]]:
                 what = "has another label" if one.id in position else "is not among its samples"

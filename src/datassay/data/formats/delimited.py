@@ -20,7 +20,7 @@ import pyarrow.csv as arrow_csv
 
 from datassay.data.back.original import Change, rewritten
 from datassay.data.format import TableFormat
-from datassay.data.source import check_fits, in_blocks
+from datassay.data.source import check_fits, parse_in_blocks
 from datassay.data.tables.numerals import CODE, GROUPED, MARK, NUMBER, numeral
 from datassay.data.tables.read import QUOTE, abridge, rows_of
 from datassay.data.tables.sources import DECIMAL, NOTE
@@ -252,7 +252,7 @@ def _parsed(text: _Text, types: dict[str, pa.DataType], only: Sequence[str] = ()
         blocks = arrow_csv.ReadOptions(block_size=block)
         return arrow_csv.read_csv(pa.BufferReader(text.content), blocks, how, what)
 
-    return in_blocks(parsed, text.content.size)
+    return parse_in_blocks(parsed, text.content.size)
 
 
 def _header_is_data(table: pa.Table) -> bool:

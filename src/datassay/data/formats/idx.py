@@ -12,7 +12,7 @@ import numpy as np
 
 from datassay.data.back.original import Original, donors, files_in, hand_on, ids_after
 from datassay.data.format import Format
-from datassay.data.source import Source, SourcePart, Task, check_fits, listed, reading
+from datassay.data.source import Source, SourcePart, Task, check_fits, reading, scan
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
 
@@ -24,7 +24,7 @@ _NAME = re.compile(r"(images|labels)[-._]idx\d", re.IGNORECASE)
 
 def _idx_files(folder: Path) -> list[Path]:
     """The files in the folder whose names say IDX images or labels, sorted."""
-    return [folder / e.name for e in listed(folder) if os.path.isfile(e) and _NAME.search(e.name)]
+    return [folder / e.name for e in scan(folder) if os.path.isfile(e) and _NAME.search(e.name)]
 
 
 def read_idx_folder(folder: Path) -> Source:

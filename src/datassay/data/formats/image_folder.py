@@ -20,7 +20,7 @@ from datassay.data.pictures import (
     image_size,
 )
 from datassay.data.samples import Column
-from datassay.data.source import Source, SourcePart, listed, parts_among
+from datassay.data.source import Source, SourcePart, parts_among, scan
 from datassay.data.strings import as_arrow, compact
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
@@ -40,7 +40,7 @@ def _read(folder: Path) -> Source:
     parts = _parts(folder)
     read = [_part(part, folder, passed, broken) for part in (parts[:2] or [folder])]
     used = {part.name for part in parts}
-    beside = [e.name for e in listed(folder) if e.name not in used and not _is_hidden(e.name)]
+    beside = [e.name for e in scan(folder) if e.name not in used and not _is_hidden(e.name)]
     passed = [name for name in passed + beside * bool(parts) if name not in FILES]
     columns = [Column(part.name, "left out", note="a further part") for part in parts[2:]]
     if passed:
@@ -73,7 +73,7 @@ def _some(names: list[str]) -> str:
 def _parts(folder: Path) -> list[Path]:
     """Return the folders of parts, for training first, then to hold out; none where classes are."""
     # A class may be called "train": its folder holds images.
-    inside = [e.name for e in listed(folder) if os.path.isdir(e)]
+    inside = [e.name for e in scan(folder) if os.path.isdir(e)]
     named = [folder / name for name in parts_among(inside)]
     parts = [part for part in named if _class_folders(part)]
     return parts if parts[:1] == named[:1] else []
@@ -81,9 +81,7 @@ def _parts(folder: Path) -> list[Path]:
 
 def _class_folders(folder: Path) -> list[Path]:
     """The folders in it that name classes; hidden ones, __MACOSX and results of ours are none."""
-    inside = [
-        folder / e.name for e in listed(folder) if os.path.isdir(e) and not _is_hidden(e.name)
-    ]
+    inside = [folder / e.name for e in scan(folder) if os.path.isdir(e) and not _is_hidden(e.name)]
     classes = []
     for path in inside:
         with suppress(OSError), (path / _PAGE).open("rb") as file:
@@ -148,7 +146,7 @@ def _part(
         )
     names = {path.name for path in folders}
     if folder == root:
-        passed += [e.name for e in listed(folder) if e.name not in names and not _is_hidden(e.name)]
+        passed += [e.name for e in scan(folder) if e.name not in names and not _is_hidden(e.name)]
     return part
 
 

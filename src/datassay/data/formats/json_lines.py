@@ -11,7 +11,7 @@ import pyarrow.json
 
 from datassay.data.back.original import Change, rewritten
 from datassay.data.format import TableFormat
-from datassay.data.source import check_fits, in_blocks
+from datassay.data.source import check_fits, parse_in_blocks
 from datassay.data.tables.numerals import numeral
 from datassay.errors import DataError
 
@@ -28,7 +28,7 @@ def _read(path: Path, ids: str | None) -> pa.Table:
         options = pyarrow.json.ReadOptions(block_size=block)
         return pyarrow.json.read_json(path, read_options=options)
 
-    return in_blocks(parsed, size)
+    return parse_in_blocks(parsed, size)
 
 
 def _give_back(path: Path, target: Path, change: Change) -> None:
