@@ -13,7 +13,7 @@ from datassay.data.assemble import Encode, encode_plainly, sample_sets
 from datassay.data.back.original import Original
 from datassay.data.format import Format, TableFormat, known_format, suffixes
 from datassay.data.formats.npz import original_builtin
-from datassay.data.memory.convert import read_in_memory, with_given
+from datassay.data.memory.convert import add_arrays, read_in_memory
 from datassay.data.memory.frames import check_index, frame_table
 from datassay.data.samples import SampleSet
 from datassay.data.settings import HELD_OUT, Loading, check_seed, is_fraction
@@ -241,7 +241,7 @@ def _read(data: Any, choices: Choices) -> Source:
             "and a DataLoader as its .dataset."
         )
     roles = {name: getattr(choices, name) for name in OF_SAMPLES}
-    return replace(read, train=with_given(read.train, **roles))
+    return replace(read, train=add_arrays(read.train, **roles))
 
 
 def _read_parts(data: dict[str, Any], choices: Choices) -> Source:
