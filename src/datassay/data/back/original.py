@@ -127,10 +127,10 @@ def original_table(
         give_back(path, folder / file, Change(name, index, stays, donor, number))
         return ids_after(ids, keep, is_numbered=is_numbered)
 
-    others = table.drop_columns(targets or [name])
+    inputs = table.drop_columns(targets or [name])
     return Original(
         ids, y, classes, is_numbered, file, write,
-        other_columns=lambda keep: others if keep.all() else others.filter(mark_staying(keep)),
+        other_columns=lambda keep: inputs if keep.all() else inputs.filter(mark_staying(keep)),
     )  # fmt: skip
 
 

@@ -118,11 +118,8 @@ def _step_inputs(
         stepped.append(step.numpy())
         is_right.append((logits.argmax(1) == y).numpy())
         is_wrong_after.append((predicted != y).numpy())
-    return (
-        np.concatenate(stepped).astype(samples.x.dtype),
-        np.concatenate(is_right),
-        np.concatenate(is_wrong_after),
-    )
+    inputs = np.concatenate(stepped).astype(samples.x.dtype)
+    return inputs, np.concatenate(is_right), np.concatenate(is_wrong_after)
 
 
 def _logits(outputs: Tensor) -> Tensor:

@@ -46,13 +46,8 @@ def read_idx_folder(folder: Path) -> Source:
             f"{folder} must hold train-images-idx3-ubyte and train-labels-idx1-ubyte, each with or "
             f"without .gz; got {', '.join(p.name for p in files)}. Add or rename them."
         )
-    return Source(
-        name=folder.name,
-        train=train,
-        val=_read_part(files, r"t10k|test"),
-        task="classification",
-        kind="image",
-    )
+    val = _read_part(files, r"t10k|test")
+    return Source(folder.name, train, val, task="classification", kind="image")
 
 
 def _pair(files: list[Path], pattern: str) -> tuple[Path, Path] | None:

@@ -31,7 +31,7 @@ _PAGE, _MARK = "index.html", b'<meta name="generator" content="datassay'
 
 
 def _read(folder: Path) -> Source:
-    """Images as files, the names of their folders as y, their paths within `folder` as ids."""
+    """Return images as files, names of their folders as y, paths within `folder` as ids."""
     # With a folder `train` inside, that is the training part, and the first of `val`, `valid`, ...
     # that is there is the validation part. Files that are no images, those that cannot be read,
     # and folders with a page of ours are passed over; the source's columns and warnings say so.

@@ -198,8 +198,8 @@ def _drop_rows(
             f"{name} must hold numbers or strings so that its rows can be removed; it is pickled. "
             "Save it as np.asarray(..., dtype=str)."
         ) from error
-    values = values if changed is None else changed.astype(values.dtype) if (
-        changed.dtype.kind != "U") else changed  # fmt: skip
+    if changed is not None:
+        values = changed if changed.dtype.kind == "U" else changed.astype(values.dtype)
     out = io.BytesIO()
     npy.write_array(out, values[keep], allow_pickle=False)
     return out.getvalue()

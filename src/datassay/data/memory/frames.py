@@ -145,10 +145,9 @@ def row_ids(table: pa.Table) -> tuple[pa.Table, str | None]:
     names = sorted(row_labels(table))
     if not names and table.column_names.count("") == 1 and INDEX not in table.column_names:
         # Where `to_csv` writes the labels of rows.
-        renamed = row_ids(
-            _mark_index(table.rename_columns([n or INDEX for n in table.column_names]), INDEX)
-        )
-        return renamed if renamed[1] else (table, None)
+        renamed = table.rename_columns([n or INDEX for n in table.column_names])
+        renamed, name = row_ids(_mark_index(renamed, INDEX))
+        return (renamed, name) if name else (table, None)
     kinds = (pt.is_integer, pt.is_string, pt.is_large_string)
     if len(names) != 1 or not any(is_kind(table[names[0]].type) for is_kind in kinds):
         return table, None

@@ -199,7 +199,7 @@ def clashing(sets: Sequence[SampleSet], *, shift: int = 1, seed: int = 0) -> Sam
         DataError: the sets do not fit together, or a shift by which two sets have equal labels.
     """
     _check_sets(sets)
-    first, n_classes = sets[0], sets[0].n_classes
+    reference, n_classes = sets[0], sets[0].n_classes
     shifts = [i * shift % n_classes for i in range(len(sets))]
     if len(set(shifts)) < len(sets):
         raise DataError(
@@ -214,9 +214,9 @@ def clashing(sets: Sequence[SampleSet], *, shift: int = 1, seed: int = 0) -> Sam
         x=np.concatenate([s.x for s in sets]),
         y=np.concatenate([(s.y + m) % n_classes for s, m in pairs]),
         ids=np.array([f"{s.name}:{i}" for s in sets for i in s.ids]),
-        class_names=first.class_names,
-        kind=first.kind,
-        feature_names=first.feature_names,
+        class_names=reference.class_names,
+        kind=reference.kind,
+        feature_names=reference.feature_names,
         true_y=np.concatenate([(t + m) % n_classes for t, m in zip(truth, shifts, strict=True)])
         if any(s.true_y is not None for s in sets)
         else None,

@@ -188,9 +188,8 @@ def _zone_minutes(words: pa.Array) -> np.ndarray:
     codes, minutes = words.dictionary_encode(), []
     for zone in codes.dictionary.to_pylist():
         digits = zone[1:].replace(":", "") or "0000"
-        minutes.append(
-            (60 * int(digits[:2]) + int(digits[2:])) * (-1 if zone.startswith("-") else 1)
-        )
+        sign = -1 if zone.startswith("-") else 1
+        minutes.append(sign * (60 * int(digits[:2]) + int(digits[2:])))
     return np.array(minutes, dtype=np.int64)[codes.indices.to_numpy()]
 
 

@@ -36,16 +36,13 @@ def with_log_target(source: Source) -> Source:
         )
     shifted = any(y.min() == 0 for y in parts)
     words = "ln(1 + target)" if shifted else "ln(target)"
+    fields = {"treatment": f"{words} is predicted", "note": words}
+    columns = (replace(c, **fields) if c.read_as == "target" else c for c in source.columns)
     return replace(
         source,
         train=replace(source.train, y=_log(source.train.y, shifted=shifted)),
         val=source.val and replace(source.val, y=_log(source.val.y, shifted=shifted)),
-        columns=tuple(
-            c
-            if c.read_as != "target"
-            else replace(c, treatment=f"{words} is predicted", note=words)
-            for c in source.columns
-        ),
+        columns=tuple(columns),
     )
 
 

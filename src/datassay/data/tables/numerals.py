@@ -147,8 +147,8 @@ class _Template(NamedTuple):
             return False
         d, g = map(re.escape, DIALECTS[key])
         indian = "|9{1,2}(?:,9{2})*,9{3}" if g == "," else ""
-        whole = rf"(?:9{{1,3}}(?:{g}9{{3}})+{indian}|_|9+)"
-        return bool(re.fullmatch(rf"{whole}(?:{d}[9_]9*)?|{d}[9_]9*", self.body))
+        integer = rf"(?:9{{1,3}}(?:{g}9{{3}})+{indian}|_|9+)"
+        return bool(re.fullmatch(rf"{integer}(?:{d}[9_]9*)?|{d}[9_]9*", self.body))
 
     @property
     def has_mark(self) -> bool:

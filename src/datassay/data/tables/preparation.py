@@ -176,14 +176,8 @@ def _category_name(name: str, category: object) -> str:
 
 
 _NUMBERS = {"number", "boolean"}
-_KINDS = (
-    "vectors",
-    "numbers",
-    "numbers with missing",
-    "booleans with missing",
-    "dates",
-    "categories",
-)
+_KINDS = ["vectors", "numbers", "numbers with missing", "booleans with missing"]
+_KINDS += ["dates", "categories"]
 
 
 def _make_step(kind: str) -> Any:

@@ -129,13 +129,13 @@ def check_choices(choices: Choices, names: Sequence[str], table: str) -> None:
     """Refuse choices of columns that the table does not have, or that contradict each other."""
     columns, options = set(names), dict[str, str](choices.roles)
     for option in _OPTIONS:
-        chosen = tuple(dict.fromkeys(getattr(choices, option)))
-        if unknown := [name for name in chosen if name not in columns]:
+        chosen_names = tuple(dict.fromkeys(getattr(choices, option)))
+        if unknown := [name for name in chosen_names if name not in columns]:
             raise DataError(
                 f"{option} must name columns of {table}; it has no {abridge(unknown)}. Its columns "
                 f"are {abridge(names)}."
             )
-        for name in chosen:
+        for name in chosen_names:
             earlier = options.get(name)
             if earlier and not (earlier == "keep" and option != "drop"):
                 raise DataError(
