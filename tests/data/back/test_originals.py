@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pyarrow import feather, ipc
 
 from datassay.data import load
-from datassay.data.back.original import COLUMNS, TABLE, Changelog, find_donors, find_changed_column
+from datassay.data.back.original import COLUMNS, TABLE, Changelog, find_changed_column, find_donors
 from datassay.data.load import original
 from datassay.data.tables.read import Choices
 from datassay.errors import DataError
