@@ -77,7 +77,7 @@ def checks_arguments(function: F) -> F:
 
 
 def _members(hint: Any) -> tuple[type, ...]:
-    """Return the types of a union if all are checked here, else nothing."""
+    """Return the types of a union if all of them are checked here, else ()."""
     members = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
     classes = [m for m in members if isinstance(m, type) and not getattr(m, "_is_protocol", False)]
     ours = {m for m in classes if m.__module__.startswith("datassay.")}

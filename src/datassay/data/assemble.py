@@ -191,7 +191,7 @@ def _split_together(
 def _nearest_share(
     fold: Int[np.ndarray, " n"], y: np.ndarray, share: float, has_classes: bool
 ) -> np.ndarray:
-    """Return which samples, [n] bool, neighbouring folds of most nearly a share hold."""
+    """Return [n] bool, True in the consecutive folds whose size comes nearest to a share."""
     n_folds = int(fold.max()) + 1
     candidates = []
     for first_fold in range(n_folds):
@@ -207,7 +207,7 @@ def _nearest_share(
 def _divide(
     samples: SampleSet, train_idx: np.ndarray, val_idx: np.ndarray, *, owns_x: bool
 ) -> tuple[SampleSet, SampleSet]:
-    """Return both parts; in an x that we made, training rows move up, so that it is held once."""
+    """Return both parts; where we own x, training rows move up in it, so that it is held once."""
     val = replace(samples.subset(val_idx), split_off=True)
     if not owns_x:
         return samples.subset(train_idx), val

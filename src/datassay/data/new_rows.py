@@ -213,7 +213,7 @@ class RowFormat:
 
     @staticmethod
     def from_json(stored: Mapping[str, Any]) -> RowFormat:
-        """Return the format that `to_json` gave; raise ValueError where its parts disagree."""
+        """Rebuild a format from what `to_json` gave; raise ValueError if its parts disagree."""
         shape, dtype = tuple(map(int, stored["shape"])), np.dtype(stored["dtype"])
         if dtype.kind != "f":
             raise ValueError(f"x of {dtype}")

@@ -325,7 +325,7 @@ def _check_labels(labels: np.ndarray, n_classes: int) -> None:
 
 
 def check_finite(name: str, values: np.ndarray) -> None:
-    """Refuse samples of which a number is NaN or infinite."""
+    """Raise DataError where samples hold NaN or infinity, and name the first."""
     if np.issubdtype(values.dtype, np.floating) and not np.isfinite(values).all():
         bad = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
         raise DataError(

@@ -313,7 +313,7 @@ def renumbering_warning(names: tuple[str, ...]) -> str:
     )
 
 
-def index_outputs(
+def recode_for_outputs(
     samples: SampleSet, n_outputs: int, *, beside_loader: bool = False, is_own: bool = False
 ) -> SampleSet:
     """Return a set whose labels number a network's outputs; a regression unchanged."""

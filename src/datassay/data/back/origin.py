@@ -35,7 +35,7 @@ class Origin:
 
 
 def source_digest(data: str | Path) -> str:
-    """Return the SHA-256 of a file, or of a folder's names and bytes; name a built-in set."""
+    """Return the SHA-256 of a file, or of a folder's names and bytes; a built-in set is named."""
     if str(data) in BUILTINS:
         return f"built-in {data}"
     path = Path(data).expanduser()
@@ -56,7 +56,7 @@ def keep(
     data: Any, folder: Path, *,
     target: Any = None, ids: Any = None, source: Any = None, **asides: Any,
 ) -> tuple[Path, dict[str, Any]]:  # fmt: skip
-    """Write data in memory to a file; return its path and the columns' roles to load it by."""
+    """Write in-memory data to a file; return its path and the column roles needed to load it."""
     if (table := frame_table(data)) is not None:
         choices = Choices(join_targets(target), ids, source, **asides)
         return _write_table(table, folder / TABLE, choices)

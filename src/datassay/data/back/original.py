@@ -78,7 +78,7 @@ def original_table(
     choices: Choices,
     give_back: Callable[[Path, Path, Change], None],
 ) -> Original:
-    """Return a table as it is stored: ids and labels of labelled rows; the others stay."""
+    """Return a table as it is stored, with ids and labels of the rows that have a label."""
     all_targets: list[ReadColumn] = []
     if targets := choices.targets(table.column_names):
         table, all_targets = read_targets(table, str(path), choices, targets)
@@ -191,7 +191,7 @@ def rewrite_text(
     number: Callable[[bytes, float | str], bytes],
     change: Change,
 ) -> bytes:
-    """Return a text without some rows and with other words in some cells, else unchanged."""
+    """Return a text without some rows and with other words in some cells, else the same bytes."""
     # rows: where each starts and ends, line ending included. cell: row → where its label starts and
     # ends. number: the word that stands there, and a new target → how that is written.
     words = {i: text[slice(*cell(j))] for i, j in change.donor.items()}
@@ -218,7 +218,7 @@ def hand_on(source: Path, target: Path, *, link: bool) -> None:
 
 
 def files_in(folder: Path) -> Iterator[str]:
-    """Yield the paths of all files in a folder, by name, but hidden ones and our changelog."""
+    """Yield the paths of all files in a folder, sorted, except hidden ones and our changelog."""
     paths = set()  # a link can lead back to a folder above it
     for parent, folders, names in os.walk(folder, followlinks=True):
         paths.add(os.path.realpath(parent))
@@ -234,7 +234,7 @@ _INDEX = "__index_level_0__"  # as pandas names labels of rows that have no name
 
 
 def write_out_range(table: pa.Table) -> pa.Table:
-    """Return a table with pandas' row labels as a column where they are a range not from 0."""
+    """Return a table with its row labels as a column if they are a range other than 0, 1, ..."""
     # Without some rows they are no range any more; pandas, too, then writes a column. A range from
     # 0 only counts the rows, and still does so.
     if (described := described_range(table)) is None:
@@ -343,7 +343,7 @@ def read_changelog(data: Path) -> Changelog | None:
 
 
 def given_back_file(folder: Path) -> Path | None:
-    """Return the one file of data beside our changelog; None of no such, or of several."""
+    """Return the one file of data beside our changelog; None where there is none, or several."""
     if not (folder / RECORD).is_file():
         return None
     inside = [p for p in folder.iterdir() if not p.name.startswith(".") and p.name not in FILES]

@@ -162,7 +162,7 @@ def rounding_loss(x: np.ndarray) -> np.ndarray:
 
 
 def lost_features(x: np.ndarray) -> np.ndarray:
-    """Return the positions of features, of [n, m] numbers, that `rounding_loss` says are lost."""
+    """Return the positions of features, of [n, m] numbers, with a loss above MAX_LOSS."""
     if x.dtype.kind not in "iuf" or x.dtype.itemsize < 4 or x.dtype == np.float32:
         return np.arange(0)
     low, high = x.min(axis=0).astype(np.float64), x.max(axis=0).astype(np.float64)
@@ -179,7 +179,7 @@ def lost_features(x: np.ndarray) -> np.ndarray:
 
 
 def check_differences(x: np.ndarray, names: Sequence[str], kind: str = "feature") -> None:
-    """Refuse features whose differences between samples float32 rounds away."""
+    """Raise DataError if rounding to float32 changes a feature too much, see `rounding_loss`."""
     lost = lost_features(x.reshape(len(x), -1)) if x.size else np.arange(0)
     if len(lost):
         lost_names = [names[j] if j < len(names) else f"x{j}" for j in lost[:SHOWN]]
