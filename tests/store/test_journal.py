@@ -3,22 +3,22 @@
 import pytest
 
 from datassay.store import journal
-from datassay.store.journal import add, added, journal_of, state
+from datassay.store.journal import add, journal_of, read_journal, state
 
 
 def test_lines_come_back_in_their_order_and_a_half_one_goes(tmp_path):
     path = tmp_path / "file"
     path.write_text("whole")
-    assert added(path) == ([], True)
+    assert read_journal(path) == ([], True)
     add(path, [1]), add(path, {"a": None})
     before = state(path)
     with journal_of(path).open("ab") as file:
         file.write(b"[1, 2")
-    assert added(path) == ([[1], {"a": None}], True) and state(path) != before
+    assert read_journal(path) == ([[1], {"a": None}], True) and state(path) != before
     add(path, "é\n")
-    assert added(path)[0] == [[1], {"a": None}, "é\n"]
+    assert read_journal(path)[0] == [[1], {"a": None}, "é\n"]
     path.write_text("another")
-    assert added(path) == ([[1], {"a": None}, "é\n"], False)
+    assert read_journal(path) == ([[1], {"a": None}, "é\n"], False)
 
 
 def test_a_line_that_fails_leaves_none_of_it(tmp_path, monkeypatch):
@@ -34,7 +34,7 @@ def test_a_line_that_fails_leaves_none_of_it(tmp_path, monkeypatch):
         add(path, 2)
     monkeypatch.undo()
     add(path, 3)
-    assert added(path)[0] == [1, 3]
+    assert read_journal(path)[0] == [1, 3]
 
 
 def test_a_journal_of_an_earlier_file_begins_anew(tmp_path):
@@ -43,4 +43,4 @@ def test_a_journal_of_an_earlier_file_begins_anew(tmp_path):
     add(path, 1)
     path.write_text("whole, and 1")  # killed before the journal was removed
     add(path, 2)
-    assert added(path) == ([2], True)
+    assert read_journal(path) == ([2], True)

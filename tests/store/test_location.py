@@ -11,7 +11,7 @@ import pytest
 from datassay.collect.collection import collect
 from datassay.errors import DataError, DatassayError, SettingError
 from datassay.store import manifest
-from datassay.store.location import check_place, normal, shown, shown_error
+from datassay.store.location import check_place, normal, redact, shown_error
 from datassay.store.results import ResultStore
 from helpers.collecting import classes, network
 from helpers.command_line import invoke
@@ -31,7 +31,7 @@ URLS = {
 
 @pytest.mark.parametrize(("url", "expected"), URLS.items(), ids=URLS.values())
 def test_credentials_are_not_shown(url, expected):
-    assert shown(url) == expected
+    assert redact(url) == expected
     error = OSError(f"no access to {url}: key {SECRET}, s3cr3t/=, s3cr3tsig failed\nat line 2")
     assert "\n" not in shown_error(error, url)
     if "***" in expected:
@@ -42,7 +42,7 @@ def test_credentials_are_not_shown(url, expected):
 
 def test_a_command_line_is_shown_without_them():
     line = "datassay score digits --store 'https://u:pw@h/k?sig=abc' --out a@b"
-    assert shown(line) == "datassay score digits --store 'https://***@h/k?***' --out a@b"
+    assert redact(line) == "datassay score digits --store 'https://***@h/k?***' --out a@b"
 
 
 def test_errors_and_logs_hide_them(caplog):

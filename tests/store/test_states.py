@@ -17,7 +17,7 @@ import os, sys
 from pathlib import Path
 from datassay.store.atomic import PREFIX, whole_folder, write_whole
 from datassay.store.folders import heal
-from datassay.store.journal import add, added
+from datassay.store.journal import add, read_journal
 from datassay.store.outputs import check_writable, write_pages
 
 def folder(place, word):
@@ -40,7 +40,7 @@ def lines(place, word):
 
 def held(place):
     if (place / "file").exists():
-        return {value for value in added(place / "file")[0][-1:]}
+        return {value for value in read_journal(place / "file")[0][-1:]}
     heal(place / "out")  # as whoever reads a run does
     paths = [path for path in (place / "out").glob("[!.]*")]
     assert len({path.name for path in paths if path.name.startswith("of ")}) <= 1, paths
@@ -112,7 +112,7 @@ def a_line(place, word):
     (place / "out").mkdir(exist_ok=True)
     (place / "out" / "base").touch()
     journal.add(place / "out" / "base", word)
-    (place / "out" / "a").write_text(journal.added(place / "out" / "base")[0][-1])
+    (place / "out" / "a").write_text(journal.read_journal(place / "out" / "base")[0][-1])
 
 
 @pytest.mark.parametrize("call", ["rename", "replace", "fsync"])

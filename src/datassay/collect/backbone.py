@@ -12,7 +12,7 @@ import torch
 from datassay.collect.jacobian.inputs import check_device
 from datassay.collect.settings import Collection, Computing
 from datassay.data.arguments import check_kind, checks_arguments
-from datassay.data.assemble import plain
+from datassay.data.assemble import encode_plainly
 from datassay.data.pictures import BRIGHTEST, channels_first, have_one_size
 from datassay.data.samples import Encoding, SampleSet
 from datassay.errors import ModelError, install
@@ -94,7 +94,7 @@ class Backbone:
             if not name and reads(train) == "image":
                 return self._images(train, val)
             if not is_there:
-                pixels = plain(train, val)
+                pixels = encode_plainly(train, val)
                 if not name:
                     return pixels
                 return _annotate(*pixels, f"{WITHOUT[reads(train)]}; {REMEDY}")
@@ -122,7 +122,7 @@ class Backbone:
         embed = replace(self, name=name)
         if is_there and not have_one_size(*sets):
             return _annotate(*embed(train, val), f"{SIZES}, so {name} reads them")
-        pixels = plain(train, val)
+        pixels = encode_plainly(train, val)
         share = predicted_share(subset := _sample_images(pixels[0]))
         if share >= ENOUGH:
             return pixels

@@ -34,7 +34,7 @@ from datassay.collect.linearization import Linearization
 from datassay.collect.settings import Collection, Computing
 from datassay.data.arguments import check_kind, checks_arguments
 from datassay.data.samples import SampleSet
-from datassay.data.targets import indexed
+from datassay.data.targets import recode_for_outputs
 from datassay.errors import DataError
 from datassay.machine import available_memory
 from datassay.plan import PlanStep, time_call
@@ -213,8 +213,8 @@ def _plan(
     check_sets(train, val)
     layers = sample_layers(model, train)
     # Of networks with more outputs than classes seen; others are refused with the targets.
-    train = indexed(train, layers.n_outputs, own=True)
-    val = None if val is None else indexed(val, layers.n_outputs, own=True)
+    train = recode_for_outputs(train, layers.n_outputs, is_own=True)
+    val = None if val is None else recode_for_outputs(val, layers.n_outputs, is_own=True)
     check_n_outputs(train, layers.n_outputs)
     sizes = (len(train), 0 if val is None else len(val), layers.n_outputs)
     form = choose_form(layers, sizes, is_table=train.preparation is not None, **checked)
@@ -267,7 +267,7 @@ def sample_layers(model: nn.Module, samples: SampleSet) -> Layers:
 
 def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
     """Return targets for k outputs: one-hot classes, or {0, 1} for two classes by one output."""
-    samples = indexed(samples, n_outputs, own=True)  # of a network with more outputs than classes
+    samples = recode_for_outputs(samples, n_outputs, is_own=True)  # maybe more outputs than classes
     check_n_outputs(samples, n_outputs)
     y = torch.as_tensor(samples.y)
     if not samples.is_classification:

@@ -131,7 +131,7 @@ class EmbeddingPass:
     def _chunks(self) -> Iterator[tuple[Chunk, np.ndarray, np.ndarray]]:
         """Yield each chunk's embeddings, stored or computed, and which texts were cut."""
         store = self._store()
-        complete = set() if store is None else store.complete()
+        complete = set() if store is None else store.list_complete()
         for chunk in chunks_of(self.sizes, CHUNK):
             if store is not None and chunk.number in complete:
                 values, cut = (store.get(chunk.number, name) for name in ("embedding", "cut"))

@@ -19,9 +19,9 @@ from datassay.collect.jacobian.blocks import named_tensors
 from datassay.collect.jacobian_pass import OUTPUTS, PROJECTED, JacobianPass
 from datassay.errors import ModelError
 from datassay.machine import thread_count
-from datassay.store.chunks import Chunk, StoredFeatures, encoded
+from datassay.store.chunks import Chunk, StoredFeatures, encode_ids
 from datassay.store.features import FORMAT, FeatureStore, Layout, features_manifest
-from datassay.store.location import shown
+from datassay.store.location import redact
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class StoredPass:
         self.work = work
         self._known = {
             part: {TARGETS: targets[part].numpy(), IDS: ids}
-            for part, ids in encoded({p: s.ids for p, s in work.sets.items()}).items()
+            for part, ids in encode_ids({p: s.ids for p, s in work.sets.items()}).items()
         }
         names = ("representation", "outputs", "projection", "kind", "precision")
         names += tuple(name for name in ("landmarks", "mixtures") if getattr(work.form, name))
@@ -65,7 +65,7 @@ class StoredPass:
         form = {name: v for name, v in asdict(work.form).items() if name != "products"}
         unchecked = {"form": form, "threads": torch.get_num_threads()}
         self.store = FeatureStore(location, run, self._layout(), unchecked)
-        self._there = self.store.complete()
+        self._there = self.store.list_complete()
         self._check_rows()
 
     def arrays(self, names: Iterable[str], engine: Engine) -> Iterator[dict[str, Tensor]]:
@@ -108,7 +108,7 @@ class StoredPass:
                 for kind, sample in self._differences(chunk):
                     raise ModelError(
                         "the model must be the one that the store was made with; "
-                        f"{shown(self.store.location)} holds other {kind} of sample {sample} at "
+                        f"{redact(self.store.location)} holds other {kind} of sample {sample} at "
                         "equal weights. Undo the change of its code, or name another store."
                     )
 

@@ -25,7 +25,7 @@ from datassay.data.source import reading, to_numpy
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.tables.columns import read_column
 from datassay.data.tables.read import ROLES, Choices
-from datassay.data.tables.sources import plain
+from datassay.data.tables.sources import plain_values
 from datassay.errors import DataError
 from datassay.store.folders import heal
 
@@ -194,7 +194,7 @@ class Given:
         if names is None:
             names = np.arange(len(frame))
         elif isinstance(names, str):
-            names = plain(read_column(table[names], names, Choices(ids=names)))
+            names = plain_values(read_column(table[names], names, Choices(ids=names)))
         place = {str(each): row for row, each in enumerate(to_numpy(names, "ids").tolist())}
         rows = [place.get(str(each), -1) for each in ids]
         return None if -1 in rows else frame.index.take(rows)

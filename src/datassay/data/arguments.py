@@ -51,33 +51,33 @@ def checks_arguments(function: F) -> F:
         return {name: members for name, members in by_name.items() if members}
 
     @functools.wraps(function)
-    def checked(*args: Any, **kwargs: Any) -> Any:
+    def check_and_call(*args: Any, **kwargs: Any) -> Any:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError:
             if "sample_weight" in kwargs:
                 raise SettingError(f"sample_weight must be left out: {UNWEIGHTED}") from None
             return function(*args, **kwargs)  # Python says best which argument is missing
-        given, first = bound.arguments, None
+        arguments, first_set = bound.arguments, None
         for name, members in kinds().items():
-            if name in given and SampleSet in members:
-                value = given[name]
+            if name in arguments and SampleSet in members:
+                value = arguments[name]
                 if value is not None and not isinstance(value, SampleSet):
                     # It reads Datasets and images: only where needed.
                     from datassay.data.memory.convert import as_samples
 
-                    like = first if isinstance(first, SampleSet) else None
-                    given[name] = as_samples(value, name, like) or value
-                first = given[name] if first is None else first
-            if name in given:
-                check_kind(name, given[name], *members)
+                    reference = first_set if isinstance(first_set, SampleSet) else None
+                    arguments[name] = as_samples(value, name, reference) or value
+                first_set = arguments[name] if first_set is None else first_set
+            if name in arguments:
+                check_kind(name, arguments[name], *members)
         return function(*bound.args, **bound.kwargs)
 
-    return checked  # pyrefly: ignore[bad-return] (of the same signature)
+    return check_and_call  # pyrefly: ignore[bad-return] (of the same signature)
 
 
 def _members(hint: Any) -> tuple[type, ...]:
-    """The types of a union that are all checked here; nothing where one is not."""
+    """Return the types of a union if all of them are checked here, else ()."""
     members = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
     classes = [m for m in members if isinstance(m, type) and not getattr(m, "_is_protocol", False)]
     ours = {m for m in classes if m.__module__.startswith("datassay.")}
@@ -85,10 +85,10 @@ def _members(hint: Any) -> tuple[type, ...]:
 
 
 def check_kind(name: str, value: object, *members: type) -> None:
-    """Refuse a value that is none of these kinds."""
-    taken = tuple(kind for m in members for kind in (PLAIN[m][0] if m in PLAIN else (m,)))
+    """Refuse a value that is of none of these types, and say what makes one."""
+    accepted = tuple(kind for m in members for kind in (PLAIN[m][0] if m in PLAIN else (m,)))
     is_scalar = getattr(value, "ndim", None) == 0  # of an array or a tensor
-    if isinstance(value, taken) or (is_scalar and {int, float} & set(members)):
+    if isinstance(value, accepted) or (is_scalar and {int, float} & set(members)):
         return
     words = [
         PLAIN[m][1] if m in PLAIN else WORDS.get(m.__name__, f"a {m.__name__}") for m in members

@@ -38,8 +38,8 @@ Encode = Callable[[SampleSet, SampleSet | None], tuple[SampleSet, SampleSet | No
 with an x of numbers."""
 
 
-def plain(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
-    """The same samples with what needs no encoder as x: pixels of files, weights of words."""
+def encode_plainly(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
+    """Return the samples with an x that needs no encoder: pixels of files, weights of words."""
     if train.texts is not None:
         return with_tfidf(train, val)
     return (train, val) if train.images is None else with_pixels(train, val)
@@ -52,9 +52,9 @@ def sample_sets(
     val_fraction: float,
     seed: int,
     held_out: Collection[Any] | None = None,
-    encode: Encode = plain,
+    encode: Encode = encode_plainly,
 ) -> tuple[SampleSet, SampleSet | None]:
-    """The training and the validation set, checked, or None where nothing is held out."""
+    """Return the training and the validation set, checked; None where nothing is held out."""
     # task: the user's; None: the source's own, or what its targets say. val_fraction and held_out,
     # ids of samples, say what is split off a source without a validation part. No array is
     # rescaled.
@@ -75,18 +75,18 @@ def sample_sets(
             f"{error}{f' Missing: {n_missing:,}. {QUOTE}.' * bool(n_missing)}"
         ) from None
     is_guessed = not (task or source.class_names)
-    reported = target_warnings(np.asarray(source.train.y), names, is_guessed=is_guessed)
+    warnings = target_warnings(np.asarray(source.train.y), names, is_guessed=is_guessed)
     columns = tuple(
         replace(c, n_values=len(names) or c.n_values) if c.read_as == "target" else c
         for c in source.columns
     )
-    source = replace(source, columns=columns, warnings=(*source.warnings, *reported))
-    train, val = _samples(source, source.train, y, names), None
+    source = replace(source, columns=columns, warnings=(*source.warnings, *warnings))
+    train, val = _build(source, source.train, y, names), None
     if source.val is not None and y_val is not None:
-        val = _samples(source, replace(source.val, groups=None, time=None), y_val, names)
+        val = _build(source, replace(source.val, groups=None, time=None), y_val, names)
     elif val_fraction or held_out is not None:
         indices = _split(train, val_fraction, seed, held_out, source.train.time)
-        train, val = _divided(train, *indices, is_ours=bool(source.columns))
+        train, val = _divide(train, *indices, owns_x=bool(source.columns))
     if val is not None and (train.texts is None) != (val.texts is None):
         raise DataError(
             "x and x_val must both be numbers or both be texts; got one of each. Prepare both "
@@ -104,30 +104,31 @@ def sample_sets(
 
 
 def one_set(
-    source: Source, like: SampleSet | None = None, coding: Coding | None = None
+    source: Source, reference: SampleSet | None = None, coding: Coding | None = None
 ) -> SampleSet:
-    """All samples of a source without a validation part, checked; texts are refused."""
-    # y follows the task and classes of `like`, else `coding` by a network's outputs, else itself.
+    """Return all samples of a source without a validation part, checked; refuse texts."""
+    # y follows the task and classes of `reference`, else `coding` by a network's outputs.
     x = source.train.x
     is_numeric = source.train.texts is None and x.dtype.kind in "biuf" and x.ndim > 1
-    if like is not None:
-        y, names = encode_like(source.train.y, like.class_names, like.y.dtype), like.class_names
-        fitted, rows = like.preparation, source.train.rows
+    if reference is not None:
+        names = reference.class_names
+        y = encode_like(source.train.y, names, reference.y.dtype)
+        fitted, rows = reference.preparation, source.train.rows
         if fitted is not None and rows is not None:  # x as the samples before have it
-            part = replace(source.train, x=fitted.transform(rows), texts=None)
-            known = fitted.feature_names
-            source = replace(source, train=part, feature_names=known, preparation=fitted)
+            train = replace(source.train, x=fitted.transform(rows), texts=None)
+            source = replace(source, train=train, feature_names=fitted.feature_names)
+            source = replace(source, preparation=fitted)
     elif coding is not None and source.task != "regression" and is_numeric:
-        y, names, reported = encode_for_outputs(source.train.y, x, source.class_names, coding)
-        source = replace(source, warnings=(*source.warnings, *reported))
+        y, names, warnings = encode_for_outputs(source.train.y, x, source.class_names, coding)
+        source = replace(source, warnings=(*source.warnings, *warnings))
     else:
         y, _, names = encode_targets(source.train.y, None, source.class_names, source.task)
-    samples = _samples(source, source.train, y, names)
+    samples = _build(source, source.train, y, names)
     if samples.texts is not None:
         raise DataError(
             "x must hold numbers here; got texts. load((x, y)) turns texts into word weights."
         )
-    if like is None and (coding is None or coding.is_training):
+    if reference is None and (coding is None or coding.is_training):
         _check_differ(samples)
     return samples
 
@@ -139,7 +140,7 @@ def _split(
     held_out: Collection[Any] | None,
     time: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of the samples to learn from, and of those held out."""
+    """Return the positions of the samples to train on, and of those held out."""
     if held_out is None and samples.groups is not None:
         return _split_together(samples, samples.groups, val_fraction, seed, time)
     if held_out is None:
@@ -168,7 +169,7 @@ def _split_together(
     seed: int,
     time: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The latest samples, or else whole groups, are held out."""
+    """Hold out the latest samples, or whole groups; return the positions of both parts."""
     n = len(samples)
     if time is not None:
         is_held = time >= np.sort(time)[n - max(1, round(val_fraction * n))]
@@ -190,71 +191,72 @@ def _split_together(
 def _nearest_share(
     fold: Int[np.ndarray, " n"], y: np.ndarray, share: float, has_classes: bool
 ) -> np.ndarray:
-    """Folds one after the other that hold most nearly a share of the samples, [n] bool."""
+    """Return [n] bool, True in the consecutive folds whose size comes nearest to a share."""
     n_folds = int(fold.max()) + 1
-    each = []
-    for first in range(n_folds):
-        place = (fold - first) % n_folds
-        sizes = np.bincount(place, minlength=n_folds).cumsum()[:-1]
-        each.append(place <= np.abs(sizes - share * len(fold)).argmin())
+    candidates = []
+    for first_fold in range(n_folds):
+        offset = (fold - first_fold) % n_folds
+        sizes = np.bincount(offset, minlength=n_folds).cumsum()[:-1]
+        candidates.append(offset <= np.abs(sizes - share * len(fold)).argmin())
         # The first that leaves every class of its own in training, where there is one.
-        if not has_classes or len(np.setdiff1d(y[each[-1]], y[~each[-1]])) == 0:
-            return each[-1]
-    return each[0]
+        if not has_classes or len(np.setdiff1d(y[candidates[-1]], y[~candidates[-1]])) == 0:
+            return candidates[-1]
+    return candidates[0]
 
 
-def _divided(
-    samples: SampleSet, kept: np.ndarray, held_out: np.ndarray, *, is_ours: bool
+def _divide(
+    samples: SampleSet, train_idx: np.ndarray, val_idx: np.ndarray, *, owns_x: bool
 ) -> tuple[SampleSet, SampleSet]:
-    """Both parts; in an x that we made, the rows kept move up, so that it is not held twice."""
-    val = replace(samples.subset(held_out), split_off=True)
-    if not is_ours:
-        return samples.subset(kept), val
+    """Return both parts; where we own x, training rows move up in it, so that it is held once."""
+    val = replace(samples.subset(val_idx), split_off=True)
+    if not owns_x:
+        return samples.subset(train_idx), val
     x = samples.x
-    for start in range(0, len(kept), _ROWS):  # ascending: no row is overwritten before it moved
-        rows = kept[start : start + _ROWS]
+    for start in range(0, len(train_idx), _ROWS):  # ascending: none is overwritten before it moved
+        rows = train_idx[start : start + _ROWS]
         x[start : start + len(rows)] = x[rows]
-    return replace(replace(samples, x=x[:, :0]).subset(kept), x=x[: len(kept)]), val
+    return replace(replace(samples, x=x[:, :0]).subset(train_idx), x=x[: len(train_idx)]), val
 
 
-def _samples(source: Source, part: SourcePart, y: np.ndarray, names: tuple[str, ...]) -> SampleSet:
-    x, texts = part.x, part.texts
+def _build(source: Source, raw: SourcePart, y: np.ndarray, names: tuple[str, ...]) -> SampleSet:
+    x, texts = raw.x, raw.texts
     if x.dtype.kind in "UO" and x.ndim == 1:
         x, texts = np.zeros((len(x), 0), dtype=np.float32), Texts(as_arrow(x, "x"))
-    x = _inputs(x, () if source.columns else source.feature_names, is_read=bool(source.columns))
+    is_table, feature_names = bool(source.columns), source.feature_names
+    x = _check_inputs(x, () if is_table else feature_names, is_read=is_table)
     if not names:
         check_differences(y, [f"output {k}" for k in range(y[:1].size)], "target")
-    origins = None if part.source is None else whole_names(part.source, "source")
+    origins = None if raw.source is None else check_sample_names(raw.source, "source")
     if origins is not None and origins.dtype.kind in "iu":
         origins = origins.astype(str)
-    trusted = None if part.trusted is None else _flags(part.trusted)
-    groups = None if part.groups is None else whole_names(part.groups, "groups").astype(str)
-    groups = groups if part.time is None else time_blocks(to_numpy(part.time, "time"))
+    trusted = None if raw.trusted is None else _parse_flags(raw.trusted)
+    groups = None if raw.groups is None else check_sample_names(raw.groups, "groups").astype(str)
+    groups = groups if raw.time is None else time_blocks(to_numpy(raw.time, "time"))
     width = x.shape[1] if x.ndim == 2 else -1
     colours = x.ndim == 4 and (x.shape[1] in {1, 3} or x.shape[3] in {1, 3})
     is_image = x.ndim == 3 or colours
     return SampleSet(
         x=x,
         y=y,
-        ids=np.arange(len(x)) if part.ids is None else whole_names(part.ids, "ids"),
+        ids=np.arange(len(x)) if raw.ids is None else check_sample_names(raw.ids, "ids"),
         class_names=names,
         kind=source.kind or ("image" if is_image else "row"),
-        feature_names=source.feature_names if len(source.feature_names) == width else (),
+        feature_names=feature_names if len(feature_names) == width else (),
         texts=texts,
-        images=part.images,
+        images=raw.images,
         source=origins,
         trusted=trusted,
         groups=groups,
         name=source.name,
         columns=source.columns,
-        rows=part.rows,
-        label_type="string" if source.class_names or not names else label_type(part.y),
+        rows=raw.rows,
+        label_type="string" if source.class_names or not names else label_type(raw.y),
         preparation=source.preparation,
         warnings=source.warnings,
     )
 
 
-def _inputs(x: np.ndarray, names: tuple[str, ...], *, is_read: bool) -> np.ndarray:
+def _check_inputs(x: np.ndarray, names: tuple[str, ...], *, is_read: bool) -> np.ndarray:
     if x.dtype.kind not in "biuf":
         raise DataError(
             f"x must hold numbers, or be [n] strings; got {_kind_of(x)} in shape {x.shape}. Encode "
@@ -266,21 +268,21 @@ def _inputs(x: np.ndarray, names: tuple[str, ...], *, is_read: bool) -> np.ndarr
             "pass x.reshape(-1, 1)."
         )
     if x.dtype.kind == "f":
-        wide = x.dtype.itemsize > 4
+        is_double = x.dtype.itemsize > 4
     else:
-        wide = x.size > 0 and max(-int(x.min()), int(x.max())) > _FLOAT32_INTEGERS
-    if wide and not is_read:  # of a table, each column was checked as it was read
+        is_double = x.size > 0 and max(-int(x.min()), int(x.max())) > _FLOAT32_INTEGERS
+    if is_double and not is_read:  # of a table, each column was checked as it was read
         check_differences(x, names)
-    return np.ascontiguousarray(x, dtype=np.float64 if wide else np.float32)
+    return np.ascontiguousarray(x, dtype=np.float64 if is_double else np.float32)
 
 
 def _kind_of(values: np.ndarray) -> str:
     return "strings" if values.dtype.kind in "UO" else str(values.dtype)
 
 
-def whole_names(given: np.ndarray, name: str) -> np.ndarray:
-    """What names samples or their sources: strings as small as they can be, or integers."""
-    values = to_numpy(given, name)
+def check_sample_names(values: np.ndarray, name: str) -> np.ndarray:
+    """Check names of samples or sources; return integers, or strings in the least memory."""
+    values = to_numpy(values, name)
     if values.dtype.kind not in "iuUO" or values.ndim != 1:
         raise DataError(
             f"{name} must be [n] strings or integers; got {_kind_of(values)} in shape "
@@ -294,9 +296,9 @@ def whole_names(given: np.ndarray, name: str) -> np.ndarray:
 FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
-def _flags(given: np.ndarray) -> np.ndarray:
-    """Whose labels are known to be right, from booleans, 0 and 1, or words."""
-    words = [str(value).lower().removesuffix(".0") for value in given.tolist()]
+def _parse_flags(values: np.ndarray) -> np.ndarray:
+    """Return whose labels are known to be right, [n] bool, from booleans, 0 and 1, or words."""
+    words = [str(value).lower().removesuffix(".0") for value in values.tolist()]
     if unknown := [word for word in words if word not in FLAGS]:
         raise DataError(
             f"trusted must hold {', '.join(FLAGS)}; got {unknown[0][:80]!r}. Write yes where the "
@@ -343,7 +345,7 @@ def split_indices(
     seed: int,
     order: Int[np.ndarray, " n"] | None = None,
 ) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " val"]]:
-    """Positions of the training and of the validation samples, each ascending."""
+    """Return the positions of the training and of the validation samples, each ascending."""
     # round(val_fraction · n) samples, at least one, are held out; for classification each class in
     # proportion, and a class with a single sample stays. `order`, [n]: in which samples are drawn
     # from; by ascending id, the same ones are held out however the rows are ordered.

@@ -30,8 +30,8 @@ LONGEST_CELL = 10_000_000  # bytes
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Known:
-    """How a format is known.
+class _BaseFormat:
+    """What any format declares.
 
     Attributes:
         name: for people, such as "Parquet".
@@ -52,17 +52,17 @@ class _Known:
         """Whether columns can be named."""
         return isinstance(self, TableFormat)
 
-    def cannot(self, path: Path) -> DataError:
-        """What to say of data that cannot be given back."""
-        able = [one.name for one in formats() if one.give_back is not None]
+    def refusal(self, path: Path) -> DataError:
+        """Return the error to raise of data that cannot be given back."""
+        names = [f.name for f in formats() if f.give_back is not None]
         return DataError(
-            f"data must be of a format that can be given back ({', '.join(able)}); {path} is of "
+            f"data must be of a format that can be given back ({', '.join(names)}); {path} is of "
             f"{self.name}. Export the decisions instead, or convert the data and run again."
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Format(_Known):
+class Format(_BaseFormat):
     """A format that holds samples as such.
 
     Attributes:
@@ -75,18 +75,18 @@ class Format(_Known):
     give_back: Callable[[Path, Task | None, bool], Original] | None = None
 
     def source(self, path: Path, chosen: Choices) -> Source:
-        """The samples in a file or folder."""
+        """Return the samples in a file or folder."""
         return self.read(path)
 
     def original(self, path: Path, chosen: Choices, *, link: bool) -> Original:
-        """The data as they are stored; refused where they cannot be given back."""
+        """Return the data as they are stored; refuse them where they cannot be given back."""
         if self.give_back is None:
-            raise self.cannot(path)
+            raise self.refusal(path)
         return self.give_back(path, chosen.task, link)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableFormat(_Known):
+class TableFormat(_BaseFormat):
     """A format of tables: one row per sample, columns by name.
 
     Attributes:
@@ -101,7 +101,7 @@ class TableFormat(_Known):
     give_back: Callable[[Path, Path, Change], None] | None = None
 
     def table(self, path: Path, chosen: Choices) -> pa.Table:
-        """The table as it is in the file or folder."""
+        """Return the table as it is in the file or folder."""
         ids = chosen.ids if isinstance(chosen.ids, str) else None
         with nullcontext() if path.is_dir() else reading(path):
             table = without_views(self.read(path, ids))
@@ -109,15 +109,15 @@ class TableFormat(_Known):
         return table
 
     def source(self, path: Path, chosen: Choices) -> Source:
-        """The samples in a file or folder."""
+        """Return the samples in a file or folder."""
         with nullcontext() if path.is_dir() else reading(path):
             # No name for the table here: what `table_source` has read of it can then be let go.
             return table_source(self.table(path, chosen), str(path), chosen)
 
     def original(self, path: Path, chosen: Choices, *, link: bool) -> Original:
-        """The data as they are stored; refused where they cannot be given back."""
+        """Return the data as they are stored; refuse them where they cannot be given back."""
         if self.give_back is None:
-            raise self.cannot(path)
+            raise self.refusal(path)
         return original_table(path, self.table(path, chosen), chosen, self.give_back)
 
 
@@ -134,15 +134,15 @@ def _check_cells(path: Path, table: pa.Table) -> None:
 
 
 def formats() -> list[Format | TableFormat]:
-    """All formats in the order in which they are asked of a folder, plugins' behind ours."""
+    """Return all formats in the order in which they are asked of a folder, plugins' last."""
     added = plugins("formats")
-    for name, one in added.items():
-        if not isinstance(one, Format | TableFormat):
+    for name, plugin in added.items():
+        if not isinstance(plugin, Format | TableFormat):
             raise DataError(
                 f"a plugin of the group datassay.formats must name a Format or a TableFormat; "
-                f"{name!r} names a {type(one).__name__}. Update or uninstall what adds it."
+                f"{name!r} names a {type(plugin).__name__}. Update or uninstall what adds it."
             )
-    return sorted([*_built_in(), *added.values()], key=lambda one: one.asked_last)
+    return sorted([*_built_in(), *added.values()], key=lambda f: f.asked_last)
 
 
 @cache
@@ -152,28 +152,28 @@ def _built_in() -> list[Format | TableFormat]:
 
 
 def suffixes(*, of_tables: bool = False) -> tuple[str, ...]:
-    """The suffixes of files that can be read, in lower case, with the dot."""
-    return tuple(s for one in formats() if one.is_table or not of_tables for s in one.suffixes)
+    """Return the suffixes of files that can be read, in lower case, with the dot."""
+    return tuple(s for f in formats() if f.is_table or not of_tables for s in f.suffixes)
 
 
 def known_format(path: Path) -> tuple[Path, Format | TableFormat]:
-    """What to read, and its format: by a file's longest suffix, or what a folder holds."""
+    """Return what to read, and its format: by a file's longest suffix, or a folder's content."""
     # A folder that datassay apply made stands for the file in it.
     if path.is_dir() and (file := given_back_file(path)):
         path = file
     if path.is_dir():
-        for one in formats():
-            if one.is_folder and one.is_folder(path):
-                return path, one
-        held = "; ".join(one.holds for one in formats() if one.holds)
+        for folder_format in formats():
+            if folder_format.is_folder and folder_format.is_folder(path):
+                return path, folder_format
+        contents = "; ".join(f.holds for f in formats() if f.holds)
         raise DataError(
-            f"a folder must hold data of a known format ({held}); {path} holds none of these. "
+            f"a folder must hold data of a known format ({contents}); {path} holds none of these. "
             "Check the path."
         )
     name = path.name.lower()
-    fitting = [(len(s), one) for one in formats() for s in one.suffixes if name.endswith(s)]
-    if fitting:
-        return path, max(fitting, key=lambda pair: pair[0])[1]
+    matches = [(len(s), f) for f in formats() for s in f.suffixes if name.endswith(s)]
+    if matches:
+        return path, max(matches, key=lambda pair: pair[0])[1]
     raise DataError(
         f"a file must end in {', '.join(suffixes())}; got {path}. Convert it, or pass its arrays "
         "as (x, y)."

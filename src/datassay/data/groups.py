@@ -11,7 +11,7 @@ TIME_BLOCKS = 10  # stretches of time, of about as many samples each
 
 
 def time_blocks(time: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
-    """The stretch of time that each sample is of, as a word; samples of one moment share theirs."""
+    """Return the stretch of time of each sample, as a word; one for samples of one moment."""
     _, moment, counts = np.unique(time, return_inverse=True, return_counts=True)
     earlier = np.cumsum(counts) - counts
     return (TIME_BLOCKS * earlier // len(time)).astype(str)[moment]
@@ -23,7 +23,7 @@ def group_folds(
     n_folds: int,
     seed: int,
 ) -> Int[np.ndarray, " n"]:
-    """The fold of each sample: whole groups, of about as many samples and strata in proportion."""
+    """Return the fold of each sample: whole groups, alike in size and in strata, [n]."""
     # strata: classes; None: of a regression, only the sizes count. There are no more folds than
     # groups.
     from sklearn.model_selection import StratifiedGroupKFold  # slow to import
@@ -37,6 +37,6 @@ def group_folds(
     with warnings.catch_warnings():
         # A class with fewer samples than folds is spread as it can be.
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)
-        for fold, (_, held) in enumerate(divide.split(group, strata, group)):
-            folds[held] = fold
+        for fold, (_, test_idx) in enumerate(divide.split(group, strata, group)):
+            folds[test_idx] = fold
     return folds

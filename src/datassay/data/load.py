@@ -5,23 +5,23 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from datassay import rules
 from datassay.data.arguments import checks_arguments
-from datassay.data.assemble import Encode, plain, sample_sets
+from datassay.data.assemble import Encode, encode_plainly, sample_sets
 from datassay.data.back.original import Original
 from datassay.data.format import Format, TableFormat, known_format, suffixes
 from datassay.data.formats.npz import original_builtin
-from datassay.data.memory.convert import read_in_memory, with_given
+from datassay.data.memory.convert import add_arrays, read_in_memory
 from datassay.data.memory.frames import check_index, frame_table
 from datassay.data.samples import SampleSet
 from datassay.data.settings import HELD_OUT, Loading, check_seed, is_fraction
-from datassay.data.source import Source, Task, parts_among
+from datassay.data.source import Source, parts_among
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.tables.doubts import skew_warning, with_log_target
-from datassay.data.tables.read import OF_SAMPLES, ROLES, Choices, joined, names_of
-from datassay.data.tables.sources import check_names, table_source, with_roles
+from datassay.data.tables.read import OF_SAMPLES, ROLES, Choices, join_targets, names_of
+from datassay.data.tables.sources import check_names, resolve_roles, table_source
 from datassay.errors import DataError
 
 SMALL = 10_000_000  # bytes of a table that is read before all else, only for its columns' names
@@ -116,35 +116,35 @@ def load(
     """
     options = {"drop": drop, "keep": keep, "categorical": categorical, "text": text}
     roles = {"trusted": trusted, "groups": groups, "time": time}
-    chosen = _chosen(target, ids, source, task, val_fraction, seed, roles, **options)
-    known = chosen.task
-    read = _read(data, chosen)
+    choices = _make_choices(target, ids, source, task, val_fraction, seed, roles, **options)
+    target_task = choices.task
+    raw = _read(data, choices)
     if val is not None:
-        read = _with_val(read, val, chosen)
-    if held_out is not None and read.val is not None:
+        raw = _add_val(raw, val, choices)
+    if held_out is not None and raw.val is not None:
         raise DataError(
             "held_out takes samples from the training part; this source has a validation part of "
             "its own. Leave it out."
         )
     if val_fraction is None:
-        val_fraction = 0.0 if read.is_table else HELD_OUT
+        val_fraction = 0.0 if raw.is_table else HELD_OUT
     if log_target:
-        read, known = with_log_target(read), "regression"
+        raw, target_task = with_log_target(raw), "regression"
     train, val = sample_sets(
-        read, task=known, val_fraction=val_fraction, seed=seed, held_out=held_out,
-        encode=encode or plain,
+        raw, task=target_task, val_fraction=val_fraction, seed=seed, held_out=held_out,
+        encode=encode or encode_plainly,
     )  # fmt: skip
-    if not read.is_table or train.is_classification or log_target:
+    if not raw.is_table or train.is_classification or log_target:
         return train, val
     warnings = train.warnings + skew_warning(train.y)
     return replace(train, warnings=warnings), val and replace(val, warnings=warnings)
 
 
-def _chosen(
+def _make_choices(
     target: Any, ids: Any, source: Any, task: str | None,
     val_fraction: float | None, seed: int, roles: dict[str, Any], **columns: Any,
 ) -> Choices:  # fmt: skip
-    """What the user says of the columns, refused where the values themselves are wrong."""
+    """Return the user's choices of columns; refuse values that are wrong by themselves."""
     if task is not None:
         tasks = ("classification", "regression")
         rules.one_of("task", task, tasks, remedy="Leave it out.", error=DataError)
@@ -154,52 +154,53 @@ def _chosen(
             f"{val_fraction!r}."
         )
     check_seed(seed)
-    named: dict[str, Any] = {option: names_of(option, value) for option, value in columns.items()}
+    options: dict[str, Any] = {option: names_of(option, value) for option, value in columns.items()}
     if roles["groups"] is not None and roles["time"] is not None:
         raise DataError(
             "groups and time are two ways to hold samples out together; got both. Leave one out."
         )
-    return Choices(joined(target), ids, source, task=cast("Task | None", task), **roles, **named)
+    options["task"] = task
+    return Choices(join_targets(target), ids, source, **roles, **options)
 
 
 def check_named(data: str, *, log_target: bool, held_out: Any, **options: Any) -> None:
     """Refuse, as `load` does, a path, a setting or, where the file is small, a column's name."""
     roles = {name: options.pop(name, None) for name in OF_SAMPLES}
-    chosen = _chosen(roles=roles, **options)
-    path, known = _named_format(data, chosen)
-    if isinstance(known, TableFormat) and path.is_file() and path.stat().st_size <= SMALL:
-        names = known.names(path) if known.names is not None else []
-        if chosen.targets(names):
+    choices = _make_choices(roles=roles, **options)
+    path, file_format = _named_format(data, choices)
+    if isinstance(file_format, TableFormat) and path.is_file() and path.stat().st_size <= SMALL:
+        names = file_format.names(path) if file_format.names is not None else []
+        if choices.targets(names):
             return  # loading is as quick
         if names:
-            check_names(names, str(path), chosen)
-        with_roles(known.table(path, chosen), str(path), chosen)
+            check_names(names, str(path), choices)
+        resolve_roles(file_format.table(path, choices), str(path), choices)
 
 
-def _with_val(read: Source, val: Any, chosen: Choices) -> Source:
-    """The same source with the samples of another one as its validation part."""
+def _add_val(read: Source, val: Any, choices: Choices) -> Source:
+    """Return a source with the samples of another one as its validation part."""
     if read.is_table:
-        return _like_table(read, val, chosen)
-    theirs = _read(val, Choices())
-    if theirs.val is not None or theirs.is_table:
-        held = "a table" if theirs.is_table else "a training and a validation part"
-        raise DataError(f"val must be one set of samples, of the kind of data; it is {held}.")
-    if theirs.class_names != read.class_names and theirs.class_names:
+        return _add_val_table(read, val, choices)
+    val_source = _read(val, Choices())
+    if val_source.val is not None or val_source.is_table:
+        content = "a table" if val_source.is_table else "a training and a validation part"
+        raise DataError(f"val must be one set of samples, of the kind of data; it is {content}.")
+    if val_source.class_names != read.class_names and val_source.class_names:
         raise DataError(
             f"val must have the class names of data, in their order; it has "
-            f"{', '.join(theirs.class_names[:10])}."
+            f"{', '.join(val_source.class_names[:10])}."
         )
-    return replace(read, val=theirs.train)
+    return replace(read, val=val_source.train)
 
 
-def _like_table(read: Source, val: Any, chosen: Choices) -> Source:
-    """The same source with the rows of another table, treated as those of the first."""
+def _add_val_table(read: Source, val: Any, choices: Choices) -> Source:
+    """Return a source with the rows of another table, treated as its own, as validation part."""
     path, table = Path("val"), None
     if not isinstance(val, str | Path):
         table = frame_table(val)
     elif val not in BUILTINS:
-        path, known = existing_format(val)
-        table = known.table(path, chosen) if isinstance(known, TableFormat) else None
+        path, file_format = existing_format(val)
+        table = file_format.table(path, choices) if isinstance(file_format, TableFormat) else None
     if table is None:
         raise DataError(f"val must be a table as data is ({_tables()}); got {str(val)[:80]!r}.")
     kinds = {c.name: c.read_as for c in read.columns if c.name in table.column_names}
@@ -208,42 +209,42 @@ def _like_table(read: Source, val: Any, chosen: Choices) -> Source:
     texts = tuple(name for name, kind in kinds.items() if kind == "text")
     keep = tuple(name for name in fitted if name in kinds)
     forms = {c.name: c.form for c in read.columns}
-    out = tuple(name for name, kind in kinds.items() if kind == "left out")
-    chosen = replace(chosen, target=target, keep=keep, text=texts, categorical=(), drop=out)
-    theirs = table_source(table, str(path), replace(chosen, forms=forms))
-    part, told = theirs.train, tuple(f"val: {one}" for one in theirs.warnings)
-    if read.preparation is not None and part.rows is not None:
-        part = replace(part, x=read.preparation.transform(part.rows))
-    return replace(read, val=part, warnings=read.warnings + told)
+    left_out = tuple(name for name, kind in kinds.items() if kind == "left out")
+    choices = replace(choices, target=target, keep=keep, text=texts, categorical=(), drop=left_out)
+    val_source = table_source(table, str(path), replace(choices, forms=forms))
+    val_part, warnings = val_source.train, tuple(f"val: {text}" for text in val_source.warnings)
+    if read.preparation is not None and val_part.rows is not None:
+        val_part = replace(val_part, x=read.preparation.transform(val_part.rows))
+    return replace(read, val=val_part, warnings=read.warnings + warnings)
 
 
-def _read(data: Any, chosen: Choices) -> Source:
-    """As data are; ids and source of arrays are arrays."""
+def _read(data: Any, choices: Choices) -> Source:
+    """Read data of any kind; of arrays, ids and source are arrays, too."""
     if isinstance(data, str | Path):
-        return _read_named(data, chosen)
-    if isinstance(data, dict) and all(hasattr(part, "with_format") for part in data.values()):
-        return _read_parts(data, chosen)
+        return _read_named(data, choices)
+    if isinstance(data, dict) and all(hasattr(split, "with_format") for split in data.values()):
+        return _read_parts(data, choices)
     if (frame := frame_table(data)) is not None:
-        if chosen.ids is None:
+        if choices.ids is None:
             check_index(frame)
-        return table_source(frame, "data", chosen)
-    if chosen.any:
+        return table_source(frame, "data", choices)
+    if choices.any:
         raise DataError(
             f"{NAMING} name columns of a table; got a {type(data).__name__}. Pass the targets as "
             "y, ids and source as arrays."
         )
-    read = read_in_memory(data, chosen.ids, chosen.source)
+    read = read_in_memory(data, choices.ids, choices.source)
     if read is None:
         raise DataError(
             "data must be a built-in name, a path, a data frame, (x, y) arrays or a Dataset with "
             f"__len__ and __getitem__; got a {type(data).__name__}. Pass arrays as a pair (x, y), "
             "and a DataLoader as its .dataset."
         )
-    given = {name: getattr(chosen, name) for name in OF_SAMPLES}
-    return replace(read, train=with_given(read.train, **given))
+    roles = {name: getattr(choices, name) for name in OF_SAMPLES}
+    return replace(read, train=add_arrays(read.train, **roles))
 
 
-def _read_parts(data: dict[str, Any], chosen: Choices) -> Source:
+def _read_parts(data: dict[str, Any], choices: Choices) -> Source:
     """Return the parts of a DatasetDict of Hugging Face's datasets."""
     parts = parts_among(data)
     if not parts:
@@ -251,28 +252,28 @@ def _read_parts(data: dict[str, Any], chosen: Choices) -> Source:
             f"a DatasetDict must have a part called train; it has {', '.join(data)[:200]}. Pass "
             "one of them, as data[name]."
         )
-    read = _read(data[parts[0]], chosen)
-    return read if len(parts) == 1 else _like_table(read, data[parts[1]], chosen)
+    read = _read(data[parts[0]], choices)
+    return read if len(parts) == 1 else _add_val_table(read, data[parts[1]], choices)
 
 
-def _read_named(data: str | Path, chosen: Choices) -> Source:
-    path, known = _named_format(data, chosen)
-    return BUILTINS[str(data)]() if known is None else known.source(path, chosen)
+def _read_named(data: str | Path, choices: Choices) -> Source:
+    path, file_format = _named_format(data, choices)
+    return BUILTINS[str(data)]() if file_format is None else file_format.source(path, choices)
 
 
-def _named_format(data: str | Path, chosen: Choices) -> tuple[Path, Format | TableFormat | None]:
-    """The path and the format of what is named; None of a built-in set."""
-    path, known = (Path(data), None) if data in BUILTINS else existing_format(data)
-    is_named = chosen.any or any(getattr(chosen, role) is not None for role in ROLES)
-    if is_named and not isinstance(known, TableFormat):
+def _named_format(data: str | Path, choices: Choices) -> tuple[Path, Format | TableFormat | None]:
+    """Return the path and the format of what is named; no format of a built-in set."""
+    path, file_format = (Path(data), None) if data in BUILTINS else existing_format(data)
+    has_roles = any(getattr(choices, role) is not None for role in ROLES)
+    if (choices.any or has_roles) and not isinstance(file_format, TableFormat):
         raise DataError(
             f"{NAMING} name columns of a table ({_tables()}); {data} is none. Leave them out."
         )
-    return path, known
+    return path, file_format
 
 
 def existing_format(data: str | Path) -> tuple[Path, Format | TableFormat]:
-    """The path and the format of data that are no built-in set."""
+    """Return the path and the format of data that are no built-in set."""
     try:
         path = Path(data).expanduser()
     except RuntimeError as error:
@@ -288,13 +289,13 @@ def existing_format(data: str | Path) -> tuple[Path, Format | TableFormat]:
     return known_format(path)
 
 
-def original(data: str | Path, chosen: Choices, *, link: bool = True) -> Original:
-    """Data as they are stored, ready to be given back; refused as `load` would."""
+def original(data: str | Path, choices: Choices, *, link: bool = True) -> Original:
+    """Return data as they are stored, ready to be given back; refuse what `load` would."""
     # link: whether files that do not change may be given back as second names of the same file.
     if data in BUILTINS:
         return original_builtin(str(data))
-    path, known = existing_format(data)
-    return known.original(path, chosen, link=link)
+    path, file_format = existing_format(data)
+    return file_format.original(path, choices, link=link)
 
 
 def _tables() -> str:

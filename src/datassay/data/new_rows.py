@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from datassay.data.assemble import Encode, plain, whole_names
+from datassay.data.assemble import Encode, check_sample_names, encode_plainly
 from datassay.data.format import TableFormat
 from datassay.data.formats.npz import inputs_of
 from datassay.data.load import existing_format
@@ -22,10 +22,10 @@ from datassay.data.strings import Texts
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.tables.columns import read_column
 from datassay.data.tables.preparation import FittedColumns, refuse
-from datassay.data.tables.read import Choices, some
-from datassay.data.tables.sources import joined_texts
-from datassay.data.tables.sources import plain as plain_values
-from datassay.data.tables.stored import described, restored, unseen
+from datassay.data.tables.read import Choices, abridge
+from datassay.data.tables.sources import join_texts
+from datassay.data.tables.sources import plain_values as plain_values
+from datassay.data.tables.stored import describe_treatment, describe_unseen, restore_treatment
 from datassay.data.text import weighed_words
 from datassay.errors import DataError
 from datassay.results import result
@@ -68,73 +68,73 @@ class RowFormat:
             DataError: columns are absent or of another kind, or samples have another shape.
         """
         if isinstance(data, SampleSet):
-            return self._checked(data)
+            return self._check_shape(data)
         read = _read(data, ids)
-        shown = str(data)[:80] if isinstance(data, str | Path) else "rows"
+        name = str(data)[:80] if isinstance(data, str | Path) else "rows"
         if not len(read.x if isinstance(read, SourcePart) else read):
-            raise DataError(f"{shown} must hold at least one row; it has none. Add rows.")
+            raise DataError(f"{name} must hold at least one row; it has none. Add rows.")
         if not isinstance(read, SourcePart):
-            samples = self._of_table(read, ids)
+            samples = self._read_table(read, ids)
         elif ids is None:
-            samples = self._of_part(read)
+            samples = self._read_part(read)
         else:
-            raise DataError(f"ids must name a column of a table; {shown} is none. Leave it out.")
-        return self._checked(self._encoded(samples, encode))
+            raise DataError(f"ids must name a column of a table; {name} is none. Leave it out.")
+        return self._check_shape(self._encode(samples, encode))
 
     def _columns(self, kind: str) -> list[Column]:
         return [column for column in self.like.columns if column.read_as == kind]
 
-    def _of_table(self, table: pa.Table, ids: str | None) -> SampleSet:
+    def _read_table(self, table: pa.Table, ids: str | None) -> SampleSet:
         table, labels = row_ids(table)
         texts = [column.name for column in self._columns("text")]
         if absent := [name for name in texts if name not in table.column_names]:
             raise DataError(
-                f"rows must have the columns that were used; they have no {some(absent)}. Their "
-                f"columns are {some(table.column_names)}."
+                f"rows must have the columns that were used; they have no {abridge(absent)}. Their "
+                f"columns are {abridge(table.column_names)}."
             )
         warnings, fitted = (), self.like.preparation
         if fitted is not None:
             assert isinstance(fitted, FittedColumns)
             x = fitted.transform(table)
-            warnings = tuple(unseen(fitted, table))
+            warnings = tuple(describe_unseen(fitted, table))
         else:
-            x = np.zeros((len(table), 0)) if texts else self._numbers(table)
-        own = [c.name for c in self._columns("ids") if c.name in table.column_names]
-        name = ids or next(iter(own), None) or labels
-        if name is not None and name not in table.column_names:
-            raise DataError(f"ids must name a column; the rows have {some(table.column_names)}.")
-        given = None
-        if name is not None:
-            read = read_column(table[name], name, Choices(ids=name))
+            x = np.zeros((len(table), 0)) if texts else self._read_numbers(table)
+        id_columns = [c.name for c in self._columns("ids") if c.name in table.column_names]
+        id_column = ids or next(iter(id_columns), None) or labels
+        if id_column is not None and id_column not in table.column_names:
+            raise DataError(f"ids must name a column; the rows have {abridge(table.column_names)}.")
+        row_names = None
+        if id_column is not None:
+            read = read_column(table[id_column], id_column, Choices(ids=id_column))
             refuse([read], "rows")
-            given = plain_values(read)
-        joined = self._joined(table, texts)
-        return self._made(SourcePart(x, np.zeros(len(x)), given, joined), warnings)
+            row_names = plain_values(read)
+        joined = self._join_columns(table, texts)
+        return self._make_samples(SourcePart(x, np.zeros(len(x)), row_names, joined), warnings)
 
-    def _numbers(self, table: pa.Table) -> np.ndarray:
-        """Columns of numbers by the names that the training's arrays had."""
+    def _read_numbers(self, table: pa.Table) -> np.ndarray:
+        """Return columns of numbers, [m, features], by the names of the training's arrays."""
         shape = self.like.input_shape
         names = self.like.feature_names or tuple(f"x{i}" for i in range(shape[0]))
         if len(shape) != 1 or not set(names) <= set(table.column_names):
             raise DataError(
                 f"rows must be arrays of shape {shape} as in training, or a table with the columns "
-                f"{some(names)}; it has {some(table.column_names)}."
+                f"{abridge(names)}; it has {abridge(table.column_names)}."
             )
         read = [read_column(table[name], name, Choices(keep=(name,))) for name in names]
         refuse(read, "rows")
-        if wrong := [c.column.name for c in read if c.values is None or c.column.missing]:
+        if bad := [c.column.name for c in read if c.values is None or c.column.missing]:
             raise DataError(
-                f"columns must hold numbers, none missing, as in training; {some(wrong)} does not."
+                f"columns must hold numbers, none missing, as in training; {abridge(bad)} does not."
             )
         return np.stack([np.asarray(c.values, np.float64) for c in read], 1)
 
-    def _joined(self, table: pa.Table, names: list[str]) -> Texts | None:
+    def _join_columns(self, table: pa.Table, names: list[str]) -> Texts | None:
         read = [read_column(table[name], name, Choices(text=(name,))) for name in names]
         refuse(read, "rows")
-        empty = pa.array([""] * len(table), pa.large_string())
-        return joined_texts([empty if c.words is None else c.words for c in read])
+        no_words = pa.array([""] * len(table), pa.large_string())
+        return join_texts([no_words if c.words is None else c.words for c in read])
 
-    def _of_part(self, part: SourcePart) -> SampleSet:
+    def _read_part(self, raw: SourcePart) -> SampleSet:
         fitted = self.like.preparation
         columns = () if fitted is None else fitted.columns
         treated = [c for c in columns if c.treatment not in AS_IT_IS]
@@ -143,42 +143,42 @@ class RowFormat:
                 f"rows must be a table with the columns used in training, since those such as "
                 f"{treated[0].name!r} were made numbers of; got an array."
             )
-        return self._made(part, ())
+        return self._make_samples(raw, ())
 
-    def _made(self, part: SourcePart, warnings: tuple[str, ...]) -> SampleSet:
-        n, like = len(part.x), self.like
-        x, texts = part.x, part.texts
+    def _make_samples(self, raw: SourcePart, warnings: tuple[str, ...]) -> SampleSet:
+        n, reference = len(raw.x), self.like
+        x, texts = raw.x, raw.texts
         if x.dtype.kind in "UO" and x.ndim == 1:
             x, texts = np.zeros((n, 0)), Texts(pa.array(x.tolist(), pa.large_string()))
         if x.dtype.kind not in "biuf" or x.ndim < 2:
             raise DataError(
                 f"rows must be [m, ...] numbers, one row each; got {x.dtype} in shape {x.shape}."
             )
-        ids = np.arange(n) if part.ids is None else whole_names(part.ids, "ids")
+        ids = np.arange(n) if raw.ids is None else check_sample_names(raw.ids, "ids")
         return SampleSet(
-            x=x, y=np.zeros(n), ids=ids, kind=like.kind, texts=texts, images=part.images,
-            feature_names=like.feature_names, warnings=warnings,
+            x=x, y=np.zeros(n), ids=ids, kind=reference.kind, texts=texts, images=raw.images,
+            feature_names=reference.feature_names, warnings=warnings,
         )  # fmt: skip
 
-    def _encoded(self, samples: SampleSet, encode: Encode | None) -> SampleSet:
-        known = self.like.encoding
-        if known is not None and known.name:
+    def _encode(self, samples: SampleSet, encode: Encode | None) -> SampleSet:
+        encoding = self.like.encoding
+        if encoding is not None and encoding.name:
             assert encode is not None
-            made = encode(samples, None)[0]
-            if made.encoding is None or made.encoding.digest != known.digest:
+            encoded = encode(samples, None)[0]
+            if encoded.encoding is None or encoded.encoding.digest != encoding.digest:
                 raise DataError(
-                    f"the encoder {known.name} must be the one of the training, whose weights "
-                    f"have the digest {known.digest[:16]}; this one has others. Install that."
+                    f"the encoder {encoding.name} must be the one of the training, whose weights "
+                    f"have the digest {encoding.digest[:16]}; this one has others. Install that."
                 )
-            return made
-        if known is not None and known.word_weights is not None:
+            return encoded
+        if encoding is not None and encoding.word_weights is not None:
             if samples.texts is None:
                 raise DataError("rows must be texts as in training; got numbers.")
-            words = self.like.feature_names[-known.width :]
-            return replace(samples, x=weighed_words(samples, words, known.word_weights))
-        return plain(samples, None)[0] if isinstance(samples.images, Pictures) else samples
+            words = self.like.feature_names[-encoding.width :]
+            return replace(samples, x=weighed_words(samples, words, encoding.word_weights))
+        return encode_plainly(samples, None)[0] if isinstance(samples.images, Pictures) else samples
 
-    def _checked(self, samples: SampleSet) -> SampleSet:
+    def _check_shape(self, samples: SampleSet) -> SampleSet:
         shape = self.like.input_shape
         if samples.input_shape != shape:
             raise DataError(
@@ -188,15 +188,12 @@ class RowFormat:
         return replace(samples, x=samples.x.astype(self.like.x.dtype, copy=False))
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values.
-
-        Returns:
-            What `from_json` takes.
-        """
-        like, known = self.like, self.like.encoding
-        encoding = None if known is None else asdict(known)
-        if known is not None and encoding is not None and known.word_weights is not None:
-            encoding["word_weights"] = known.word_weights.tolist()
+        """Return JSON values, from which `from_json` makes the format again."""
+        like, fields = self.like, None
+        if like.encoding is not None:
+            weights = like.encoding.word_weights
+            weights = None if weights is None else weights.tolist()
+            fields = asdict(like.encoding) | {"word_weights": weights}
         fitted = like.preparation
         return {
             "name": like.name,
@@ -208,23 +205,25 @@ class RowFormat:
             "label_type": like.label_type,
             "feature_names": list(like.feature_names),
             "columns": [asdict(column) for column in like.columns],
-            "preparation": described(fitted) if isinstance(fitted, FittedColumns) else None,
-            "encoding": encoding,
+            "preparation": describe_treatment(fitted)
+            if isinstance(fitted, FittedColumns)
+            else None,
+            "encoding": fields,
         }
 
     @staticmethod
     def from_json(stored: Mapping[str, Any]) -> RowFormat:
-        """Of what `to_json` gave; ValueError where its parts contradict each other."""
+        """Rebuild a format from what `to_json` gave; raise ValueError if its parts disagree."""
         shape, dtype = tuple(map(int, stored["shape"])), np.dtype(stored["dtype"])
         if dtype.kind != "f":
             raise ValueError(f"x of {dtype}")
-        names, known = tuple(map(str, stored["class_names"])), stored["encoding"]
+        names, fields = tuple(map(str, stored["class_names"])), stored["encoding"]
         y = np.arange(2.0).reshape(2, *[1] * len(stored["targets"]))
         encoding = None
-        if known is not None:
-            weights = known["word_weights"]
+        if fields is not None:
+            weights = fields["word_weights"]
             weights = None if weights is None else np.array(weights, np.float64)
-            encoding = Encoding(**known | {"word_weights": weights})
+            encoding = Encoding(**fields | {"word_weights": weights})
         fitted = stored["preparation"]
         return RowFormat(
             SampleSet(
@@ -237,33 +236,33 @@ class RowFormat:
                 encoding=encoding,
                 name=str(stored["name"]),
                 columns=tuple(Column(**column) for column in stored["columns"]),
-                preparation=None if fitted is None else restored(fitted),
+                preparation=None if fitted is None else restore_treatment(fitted),
                 label_type=stored["label_type"],
             )
         )
 
 
 def row_format(train: SampleSet) -> RowFormat:
-    """What new rows must be for a model that was fitted to these samples."""
+    """Return what new rows must be for a model that was fitted to these samples."""
     x = np.zeros((2, *train.input_shape), train.x.dtype)
     x[1] = 1
     y = np.zeros((2, *train.y.shape[1:]), train.y.dtype)
     y[1] = 1
-    nothing: dict[str, Any] = dict.fromkeys({*OF_EACH, "rows"} - {"x", "y", "ids"})
-    return RowFormat(replace(train, x=x, y=y, ids=np.arange(2), warnings=(), **nothing))
+    absent: dict[str, Any] = dict.fromkeys({*OF_EACH, "rows"} - {"x", "y", "ids"})
+    return RowFormat(replace(train, x=x, y=y, ids=np.arange(2), warnings=(), **absent))
 
 
 def _read(data: Any, ids: str | None) -> pa.Table | SourcePart:
-    """New rows as a table, or else as arrays, images or texts."""
+    """Read new rows as a table, or else as arrays, images or texts."""
     if isinstance(data, str | Path):
         if data in BUILTINS:
             return BUILTINS[str(data)]().train
-        path, known = existing_format(data)
-        if isinstance(known, TableFormat):
-            return known.table(path, Choices(ids=ids))
+        path, file_format = existing_format(data)
+        if isinstance(file_format, TableFormat):
+            return file_format.table(path, Choices(ids=ids))
         if path.suffix.lower() == ".npz":
             return inputs_of(path)
-        source = known.source(path, Choices())
+        source = file_format.source(path, Choices())
         if source.val is not None:
             raise DataError(
                 f"{path} must hold one set of samples; it holds a training and a validation part. "

@@ -50,7 +50,7 @@ class ImageSize:
 
 def image_size(file: Path | bytes) -> ImageSize:
     """Return the size of an image as it is shown; raise DataError where it cannot be unpacked."""
-    with _opened(file) as image:
+    with _open(file) as image:
         if image.format != "MPO" and getattr(image, "is_animated", False):
             raise DataError(
                 f"{_name(file)} must hold one image; it holds {image.n_frames} frames. Save the "
@@ -66,10 +66,10 @@ def shown_size(image: Any) -> ImageSize:
     is_turned = image.format != "TIFF" and _orientation(image) in _ON_ITS_SIDE
     width, height = image.size[::-1] if is_turned else image.size
     is_grey = image.mode in _GREY or image.mode.startswith("I")
-    look = _reduced(image, LOOK)
-    shown = [pixels(look, ground) for ground in GROUNDS.values()]
-    contrast = tuple(float(values.std()) for values in shown)
-    contrast *= not np.array_equal(shown[0], shown[1])
+    reduced = _reduce(image, LOOK)
+    on_grounds = [pixels(reduced, ground) for ground in GROUNDS.values()]
+    contrast = tuple(float(values.std()) for values in on_grounds)
+    contrast *= not np.array_equal(on_grounds[0], on_grounds[1])
     return ImageSize(height, width, 1 if is_grey else 3, contrast)
 
 
@@ -85,7 +85,7 @@ def choose_ground(sizes: Sequence[ImageSize]) -> str:
 
 
 def ground_warning(sizes: Sequence[ImageSize], ground: str) -> tuple[str, ...]:
-    """Return what is to be said of transparent images: nothing where there are none."""
+    """Return a warning of transparent images; none where there are none."""
     n_seen = sum(bool(size.contrast) for size in sizes)
     if not ground:
         return ()
@@ -96,7 +96,7 @@ def ground_warning(sizes: Sequence[ImageSize], ground: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def _opened(file: Path | bytes) -> Iterator[Any]:
+def _open(file: Path | bytes) -> Iterator[Any]:
     is_path = isinstance(file, Path)
     try:
         with reading(file) if is_path else decoding(_name(file)), warnings.catch_warnings():
@@ -122,7 +122,7 @@ def _orientation(image: Any) -> int:
         return 1
 
 
-def _reduced(image: Any, side: int) -> Any:
+def _reduce(image: Any, side: int) -> Any:
     """Return an image of 8 bits a channel at `side` pixels at most; others as they are."""
     if image.mode[0] in "IF" or max(image.size) <= side:
         return image
@@ -172,21 +172,21 @@ class Pictures(Indexed):
         super().__init__(len(files), rows)
         self._files, self._sizes, self.ground = files, sizes, ground
 
-    def _one(self, row: int) -> np.ndarray:
-        with _opened(self._files[row]) as image:
+    def _get_item(self, row: int) -> np.ndarray:
+        with _open(self._files[row]) as image:
             return self._pixels(image)
 
-    def _some(self, rows: np.ndarray) -> Pictures:
+    def _get_subset(self, rows: np.ndarray) -> Pictures:
         return Pictures(self._files, self._sizes, self.ground, rows)
 
     def _pixels(self, image: Any) -> np.ndarray:
         return pixels(image, GROUNDS[self.ground or "white"])
 
     def thumbnails(self, side: int) -> Iterator[np.ndarray]:
-        """Pixels of each, those of 8 bits a channel reduced to at most `side`."""
+        """Yield the pixels of each image, reduced to at most `side` if of 8 bits a channel."""
         for file in self.files:
-            with _opened(file) as image:
-                yield self._pixels(_reduced(image, side))
+            with _open(file) as image:
+                yield self._pixels(_reduce(image, side))
 
     @property
     def files(self) -> list[Path | bytes]:
@@ -206,30 +206,30 @@ def have_one_size(*sets: SampleSet) -> bool:
 
 
 def with_pixels(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
-    """The same samples with the pixels of their files, all of one size, as x."""
+    """Return the samples with the pixels of their files, all of one size, as x."""
     sets = (train,) if val is None else (train, val)
     sizes = [size for samples in sets for size in _pictures(samples).sizes]
-    ids = [one for samples in sets for one in samples.ids]
+    ids = [name for samples in sets for name in samples.ids]
     height, width = sizes[0].height, sizes[0].width
     odd = [i for i, s in enumerate(sizes) if (s.height, s.width) != (height, width)]
     if odd:
-        other = sizes[odd[0]]
+        size = sizes[odd[0]]
         raise DataError(
             f"images must all have one size; {ids[0]} is {width}×{height}, but {len(odd)} of "
-            f"{len(ids)} differ, the first {ids[odd[0]]} with {other.width}×{other.height}. Take "
+            f"{len(ids)} differ, the first {ids[odd[0]]} with {size.width}×{size.height}. Take "
             "an encoder, --model features:lite0, which resizes them, or resize or crop them to one "
             "size, for example with Pillow's ImageOps.fit."
         )
     channels = max(s.channels for s in sizes)  # a grey image among coloured ones gets 3
     check_fits(4.0 * len(ids) * channels * height * width, f"{len(ids):,} images")
     shape = (channels, height, width)
-    made = []
+    results = []
     for samples in sets:
         x = np.empty((len(samples), *shape), dtype=np.float32)
         for i, pixels in enumerate(_pictures(samples)):
             x[i] = pixels
-        made.append(replace(samples, x=x, images=None))
-    return made[0], None if val is None else made[1]
+        results.append(replace(samples, x=x, images=None))
+    return results[0], None if val is None else results[1]
 
 
 def _pictures(samples: SampleSet) -> Pictures:
@@ -238,7 +238,7 @@ def _pictures(samples: SampleSet) -> Pictures:
 
 
 def are_photographs(samples: SampleSet) -> bool:
-    """Whether images are ones that an encoder trained on photographs may know something about."""
+    """Return whether an encoder trained on photographs may know something of the images."""
     # Most have colours and at least 32 pixels on the smaller side (CIFAR-10 has), or at least 64
     # there; of arrays only values of 0 to 255 are pixels. Small grey images, as MNIST's, are
     # drawings of signs.
@@ -257,7 +257,7 @@ def are_photographs(samples: SampleSet) -> bool:
 
 
 def channels_first(shape: tuple[int, ...]) -> tuple[int, int, int] | None:
-    """The (channels, height, width) of one sample's array that is an image; None of others."""
+    """Return (channels, height, width) of a sample's array; None where it is no image."""
     # Where both ends could be channels, the first counts as them.
     if len(shape) == 2:
         return (1, *shape)

@@ -55,7 +55,7 @@ class Preparation(Protocol):
         ...
 
     def transform(self, frame: Any, /) -> np.ndarray:
-        """The model's input for new rows, x, [n, features], from a frame of any library."""
+        """Return the input for new rows, x, [n, features], from a frame of any library."""
         ...
 
 
@@ -155,7 +155,7 @@ class SampleSet:
 
     def __post_init__(self) -> None:
         for name in ("x", "y", "ids", "true_y", "source", "trusted", "groups"):
-            values = of_tensor(getattr(self, name), name)
+            values = tensor_to_array(getattr(self, name), name)
             if values is not None and not isinstance(values, np.ndarray):
                 raise DataError(
                     f"{name} must be an array or a tensor; got a {type(values).__name__}. Pass "
@@ -203,36 +203,36 @@ class SampleSet:
         return self.rows.select([name for name in self.rows.column_names if name not in out])
 
     def subset(self, indices: np.ndarray) -> SampleSet:
-        """The samples at `indices` ([m] integers or an [n] mask), with their ids."""
-        named = ((name, getattr(self, name)) for name in OF_EACH)
-        taken: dict[str, Any] = {n: values[indices] for n, values in named if values is not None}
-        if "groups" in taken and len(np.unique(taken["groups"])) < 2:
-            taken["groups"] = None
+        """Return the samples at `indices` ([m] integers or an [n] mask), with their ids."""
+        arrays = ((name, getattr(self, name)) for name in OF_EACH)
+        subsets: dict[str, Any] = {n: values[indices] for n, values in arrays if values is not None}
+        if "groups" in subsets and len(np.unique(subsets["groups"])) < 2:
+            subsets["groups"] = None
         if self.rows is not None:
-            taken["rows"] = self.rows.take(pa.array(np.arange(len(self))[indices]))
-        return replace(self, **taken)
+            subsets["rows"] = self.rows.take(pa.array(np.arange(len(self))[indices]))
+        return replace(self, **subsets)
 
     def recoded(
         self, codes: Sequence[int], class_names: tuple[str, ...], label_type: LabelType
     ) -> SampleSet:
-        """The same with other class names, of which class c is the one at `codes[c]`."""
-        own, true = np.asarray(codes), self.true_y
+        """Return the set with other class names, of which class c is that at `codes[c]`."""
+        new_codes, true_y = np.asarray(codes), self.true_y
         return replace(
             self,
-            y=own[self.y],
-            true_y=None if true is None else own[true],
+            y=new_codes[self.y],
+            true_y=None if true_y is None else new_codes[true_y],
             class_names=class_names,
             label_type=label_type,
         )
 
 
 def are_several_labels(y: np.ndarray) -> bool:
-    """Whether targets are several labels per sample."""
+    """Return whether targets are several labels per sample, each 0 or 1."""
     return y.ndim == 2 and y.shape[1] > 1 and bool(((y == 0) | (y == 1)).all())
 
 
-def of_tensor(values: Any, name: str) -> Any:
-    """A torch tensor as an array that shares its memory where it can; anything else as it is."""
+def tensor_to_array(values: Any, name: str) -> Any:
+    """Return a torch tensor as an array, its memory shared if possible; other values unchanged."""
     if not hasattr(values, "detach"):  # without importing torch
         return values
     if values.is_meta:
@@ -260,10 +260,10 @@ def check_samples(samples: SampleSet) -> None:
     _check_names(samples)
     unique, counts = np.unique(samples.ids, return_counts=True)
     if len(unique) != n:
-        most = str(unique[counts.argmax()])[:80]
+        repeated = str(unique[counts.argmax()])[:80]
         raise DataError(
-            f"ids must be unique; {most} occurs {counts.max()} times. Name another id column or "
-            "none."
+            f"ids must be unique; {repeated} occurs {counts.max()} times. Name another id column "
+            "or none."
         )
     if samples.groups is not None and n and len(np.unique(samples.groups)) < 2:
         raise DataError(
@@ -281,7 +281,7 @@ def check_samples(samples: SampleSet) -> None:
 
 
 def _check_names(samples: SampleSet) -> None:
-    """What names samples, classes and features can be written to files, once all is computed."""
+    """Check that files can hold the names of samples, classes and features."""
     check_writable("the name of the data", [samples.name])
     check_writable("class names", samples.class_names)
     check_writable("feature names", samples.feature_names)
@@ -325,7 +325,7 @@ def _check_labels(labels: np.ndarray, n_classes: int) -> None:
 
 
 def check_finite(name: str, values: np.ndarray) -> None:
-    """Refuse samples of which a number is NaN or infinite."""
+    """Raise DataError where samples hold NaN or infinity, and name the first."""
     if np.issubdtype(values.dtype, np.floating) and not np.isfinite(values).all():
         bad = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
         raise DataError(
@@ -335,7 +335,7 @@ def check_finite(name: str, values: np.ndarray) -> None:
 
 
 def wrong_labels(samples: SampleSet) -> np.ndarray | None:
-    """Which given labels differ from the true ones, [n] bool; None where no truth is known."""
+    """Return which given labels differ from the true ones, [n] bool; None of unknown truth."""
     if samples.true_y is None:
         return None
     different = np.not_equal(samples.y, samples.true_y).reshape(len(samples), -1)

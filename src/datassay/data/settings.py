@@ -67,7 +67,7 @@ class Corruption:
 
 
 def check_seed(seed: Any) -> None:
-    """Refuse what cannot seed both NumPy and scikit-learn.
+    """Refuse a seed that NumPy and scikit-learn would not both take.
 
     Args:
         seed: an integer, 0 ≤ seed < 2^32.
@@ -80,5 +80,5 @@ def check_seed(seed: Any) -> None:
 
 
 def is_fraction(value: Any) -> bool:
-    """Whether the value is a real number in [0, 1]; NaN and strings are not."""
+    """Return whether the value is a real number in [0, 1]; NaN and strings are not."""
     return isinstance(value, Real) and 0 <= float(value) <= 1

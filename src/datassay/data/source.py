@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from datassay.data.samples import Column, Images, Kind, Preparation, of_tensor
+from datassay.data.samples import Column, Images, Kind, Preparation, tensor_to_array
 from datassay.data.strings import Texts, as_arrow
 from datassay.errors import DataError
 from datassay.machine import available_memory
@@ -108,7 +108,7 @@ def reading(path: Path) -> Iterator[None]:
 
 @contextmanager
 def decoding(name: str) -> Iterator[None]:
-    """Raise the same of what is no file, by its name."""
+    """Turn whatever a decoder raises into one DataError that names what was read."""
     try:
         yield
     except DataError:
@@ -124,14 +124,14 @@ def decoding(name: str) -> Iterator[None]:
 
 
 def parts_among(names: Iterable[str]) -> list[str]:
-    """Return which names are of parts, for training first, then to hold out; empty without one."""
-    known = {name.casefold(): name for name in names}
-    training = [known[name] for name in TRAIN_NAMES if name in known][:1]
-    return training and training + [known[name] for name in VAL_NAMES if name in known]
+    """Return which names are of parts: the training's first, then one to hold out; or none."""
+    by_lower = {name.casefold(): name for name in names}
+    training = [by_lower[name] for name in TRAIN_NAMES if name in by_lower][:1]
+    return training and training + [by_lower[name] for name in VAL_NAMES if name in by_lower]
 
 
-def listed(folder: Path) -> list[os.DirEntry[str]]:
-    """What a folder holds."""
+def scan(folder: Path) -> list[os.DirEntry[str]]:
+    """Return the entries of a folder, sorted by name."""
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
@@ -142,8 +142,8 @@ def listed(folder: Path) -> list[os.DirEntry[str]]:
         ) from error
 
 
-def in_blocks(parse: Callable[[int], pa.Table], size: int, block: int = 2**20) -> pa.Table:
-    """What Arrow parses of so many bytes in blocks, larger ones where a row is longer than one."""
+def parse_in_blocks(parse: Callable[[int], pa.Table], size: int, block: int = 2**20) -> pa.Table:
+    """Parse bytes in blocks by Arrow, in larger ones where a row is longer than a block."""
     while True:
         try:
             return parse(block)
@@ -153,18 +153,19 @@ def in_blocks(parse: Callable[[int], pa.Table], size: int, block: int = 2**20) -
             block = min(16 * block, 2**31 - 1)
 
 
-def check_fits(n_bytes: float, what: str) -> None:
-    """Refuse before allocating what this machine cannot hold."""
-    free = available_memory()
-    if n_bytes > free:
+def check_fits(n_bytes: float, content: str) -> None:
+    """Refuse, before it is allocated, what this machine's memory cannot hold."""
+    memory = available_memory()
+    if n_bytes > memory:
         raise DataError(
-            f"{what} would take {n_bytes / 1e9:,.1f} GB of memory; {free / 1e9:,.1f} GB are free, "
-            f"{free / n_bytes:.2g} of it. Take fewer samples or columns, or a larger machine."
+            f"{content} would take {n_bytes / 1e9:,.1f} GB of memory; {memory / 1e9:,.1f} GB "
+            f"are free, {memory / n_bytes:.2g} of it. Take fewer samples or columns, or a larger "
+            "machine."
         )
 
 
 def to_numpy(values: Any, name: str) -> np.ndarray:
-    """Arrays, tensors, frames or nested lists as an array of numbers, booleans or strings."""
+    """Return arrays, tensors, frames or lists as an array of numbers, booleans or strings."""
     # It shares memory with the argument where it can. Strings that are not there in one fixed width
     # stay Python's own, in an array of objects.
     if hasattr(values, "toarray") and hasattr(values, "shape"):  # of scipy
@@ -172,7 +173,7 @@ def to_numpy(values: Any, name: str) -> np.ndarray:
         values = values.toarray()
     if np.ma.is_masked(values):
         raise DataError(f"{name} must have no missing values; some are masked. Fill them in.")
-    values = of_tensor(values, name)
+    values = tensor_to_array(values, name)
     # Strings in a list NumPy would make as wide as the longest of them.
     is_words = isinstance(values, list | tuple) and any(isinstance(v, str) for v in values)
     try:

@@ -26,20 +26,20 @@ class Indexed:
         return len(self._rows)
 
     def __iter__(self) -> Iterator[Any]:
-        return (self._one(int(row)) for row in self._rows)
+        return (self._get_item(int(row)) for row in self._rows)
 
     def __getitem__(self, index: Any) -> Any:
-        """One of them for a number; those of several samples for [m] numbers or an [n] mask."""
+        """Return one item for a number, several for [m] numbers or an [n] mask."""
         rows = self._rows[index]
-        return self._one(int(rows)) if np.ndim(rows) == 0 else self._some(rows)
+        return self._get_item(int(rows)) if np.ndim(rows) == 0 else self._get_subset(rows)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__} of {len(self)}"
 
-    def _one(self, row: int) -> Any:
+    def _get_item(self, row: int) -> Any:
         raise NotImplementedError
 
-    def _some(self, rows: np.ndarray) -> Any:
+    def _get_subset(self, rows: np.ndarray) -> Any:
         raise NotImplementedError
 
 
@@ -52,10 +52,10 @@ class Texts(Indexed):
         super().__init__(len(block), rows)
         self._block = block
 
-    def _one(self, row: int) -> str:
+    def _get_item(self, row: int) -> str:
         return self._block[row].as_py()
 
-    def _some(self, rows: np.ndarray) -> Texts:
+    def _get_subset(self, rows: np.ndarray) -> Texts:
         return Texts(self._block, rows)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -65,12 +65,12 @@ class Texts(Indexed):
         return Texts, (self._block.take(pa.array(self._rows)),)  # what is sent holds its own alone
 
     def tolist(self) -> list[str]:
-        """The strings of all samples, a copy each."""
+        """Return the strings of all samples, a copy each."""
         return list(self)
 
 
 def as_arrow(values: Any, name: str) -> pa.LargeStringArray:
-    """Strings of NumPy or Arrow in one block of UTF-8; what is one already is not copied."""
+    """Return strings of NumPy or Arrow in one block of UTF-8, copied only where they are not."""
     try:
         if not isinstance(values, pa.Array | pa.ChunkedArray):
             check_writable(name, values)
@@ -87,15 +87,15 @@ def as_arrow(values: Any, name: str) -> pa.LargeStringArray:
             "them as what they are."
         ) from error
     if isinstance(values, pa.ChunkedArray):
-        one = values.num_chunks == 1
-        values = values.chunk(0) if one else values.combine_chunks()
+        is_single = values.num_chunks == 1
+        values = values.chunk(0) if is_single else values.combine_chunks()
         if isinstance(values, pa.ChunkedArray):  # what combine_chunks gives of no chunk
             values = pa.array([], pa.large_string())
     return values
 
 
 def compact(words: pa.LargeStringArray) -> np.ndarray:
-    """Strings without nulls as NumPy holds them in the least memory."""
+    """Return strings without nulls as NumPy holds them in the least memory."""
     # One fixed width where none is longer than SHORT characters or where that takes less than twice
     # their UTF-8; else objects, equal strings being one object.
     if not len(words):

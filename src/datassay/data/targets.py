@@ -26,25 +26,25 @@ _TYPES: dict[str, LabelType] = {"b": "boolean", "i": "integer", "u": "integer", 
 def encode_targets(
     y: np.ndarray, y_val: np.ndarray | None, class_names: tuple[str, ...], task: Task | None
 ) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
-    """Targets as later steps expect them: y, y_val and the class names."""
+    """Return y, y_val and the class names as later steps expect them."""
     # Classification: [n] int64 indices; regression: [n] or [n, k] float64, and no names.
     # class_names: what labels index or repeat; empty: the sorted unique labels of y. task None:
     # class_names mean classification, else `guess_task` decides.
-    for name, given in (("y", y), ("y_val", y_val)):
-        if given is not None and given.ndim > 2:
-            raise DataError(f"{name} {SHAPES}; got shape {given.shape}. Reshape it.")
+    for name, targets in (("y", y), ("y_val", y_val)):
+        if targets is not None and targets.ndim > 2:
+            raise DataError(f"{name} {SHAPES}; got shape {targets.shape}. Reshape it.")
     y = check_column(y, "y")
     y_val = None if y_val is None else check_column(y_val, "y_val")
     if task is None:
-        task = "classification" if class_names else _task_of(y)
+        task = "classification" if class_names else _guess_task(y)
     if task == "regression":
-        y = _numbers(y, "y")
+        y = _check_numbers(y, "y")
         if (y == y[0]).all():
             raise DataError(
                 f"regression needs targets that differ; all {len(y)} in y are {y[0]}. Check the "
                 "target."
             )
-        return y, None if y_val is None else _numbers(y_val, "y_val"), ()
+        return y, None if y_val is None else _check_numbers(y_val, "y_val"), ()
     if y.ndim > 1 or (y_val is not None and y_val.ndim > 1):
         raise DataError(
             f"classification needs one label per sample; y has shape {y.shape}. If its rows are "
@@ -53,27 +53,27 @@ def encode_targets(
         )
     classes = np.arange(len(class_names)) if class_names else np.unique(y)
     names = class_names or tuple(map(label_name, classes))
-    indices = _indices(y, classes, names, "y")
+    indices = _index(y, classes, names, "y")
     present = np.unique(indices)
     if len(present) < 2:
         raise DataError(
             f"classification needs at least 2 classes; y has one class only, {names[present[0]]}. "
             "Check the target, or set task='regression'."
         )
-    return indices, None if y_val is None else _indices(y_val, classes, names, "y_val"), names
+    return indices, None if y_val is None else _index(y_val, classes, names, "y_val"), names
 
 
 def encode_like(
     y: np.ndarray, class_names: tuple[str, ...], dtype: np.dtype | None = None
 ) -> np.ndarray:
-    """Targets coded as those of a set that is there already: [n] indices, or float64."""
+    """Return targets coded as those of an existing set: [n] indices, or float64."""
     # Labels are names of classes; numbers are so too where the names are numbers, and otherwise
     # index them. Of a regression (no names) whole numbers stay so where `dtype`, of that set, is
     # whole.
     y = check_column(y, "y")
     if not class_names:
-        whole = dtype is not None and dtype.kind in "iu" and y.dtype.kind in "biu"
-        return y.astype(np.int64) if whole else _numbers(y, "y")
+        is_whole = dtype is not None and dtype.kind in "iu" and y.dtype.kind in "biu"
+        return y.astype(np.int64) if is_whole else _check_numbers(y, "y")
     if y.ndim > 1:
         raise DataError(f"classification needs one label per sample; y has shape {y.shape}.")
     is_named = y.dtype.kind == "b"
@@ -81,21 +81,21 @@ def encode_like(
         is_named = is_named or bool([float(name) for name in class_names])
     if is_named:
         y = np.array(list(map(label_name, y)))  # numbers: short
-    return _indices(y, np.arange(len(class_names)), class_names, "y")
+    return _index(y, np.arange(len(class_names)), class_names, "y")
 
 
 def target_warnings(y: np.ndarray, names: tuple[str, ...], *, is_guessed: bool) -> tuple[str, ...]:
-    """What the user should know of targets that may be meant otherwise; names: of the classes."""
+    """Return warnings of targets that may be meant otherwise; names: of the classes."""
     if is_guessed and len(names) > 2 and y.dtype.kind in "iuf" and not _are_codes(np.unique(y)):
         return (
-            f"The {len(names)} numbers of the target ({few(names)}) are read as classes, and each "
-            "miss counts alike. If they are amounts or counts, set task to regression.",
+            f"The {len(names)} numbers of the target ({shorten(names)}) are read as classes, and "
+            "each miss counts alike. If they are amounts or counts, set task to regression.",
         )
-    plain = [" ".join(name.split()).casefold() for name in names]
-    if len(set(plain)) < len(names):
-        same = [n for n, p in zip(names, plain, strict=True) if plain.count(p) > 1]
-        listed = few([repr(name) for name in sorted(same, key=str.casefold)])
-        return (f"Classes differ in case or spaces alone: {listed}. Write them alike.",)
+    folded = [" ".join(name.split()).casefold() for name in names]
+    if len(set(folded)) < len(names):
+        alike_names = [n for n, p in zip(names, folded, strict=True) if folded.count(p) > 1]
+        examples = shorten([repr(name) for name in sorted(alike_names, key=str.casefold)])
+        return (f"Classes differ in case or spaces alone: {examples}. Write them alike.",)
     if names or y.ndim < 2 or y.shape[1] < 2:
         return ()
     if are_several_labels(y):
@@ -112,20 +112,20 @@ def target_warnings(y: np.ndarray, names: tuple[str, ...], *, is_guessed: bool) 
     return ()
 
 
-def few(names: Sequence[str]) -> str:
-    """Names of classes for an error or a warning, the first of them."""
+def shorten(names: Sequence[str]) -> str:
+    """Return the first of some class names, as text for an error or a warning."""
     return ", ".join(names[:FEW]) + ", ..." * (len(names) > FEW)
 
 
 def label_type(y: np.ndarray) -> LabelType:
-    """What the user's labels are, whose words name the classes."""
+    """Return the type of the user's labels, whose words name the classes."""
     return _TYPES.get(y.dtype.kind, "string")
 
 
 def as_given(
     values: np.ndarray, class_names: tuple[str, ...], kind: LabelType = "string"
 ) -> pa.Array:
-    """Labels, [n] indices, as the user gave them; targets as they are, several as lists."""
+    """Return labels, [n] indices, as the user gave them; targets unchanged, several as lists."""
     if not class_names:
         return pa.array(values.tolist())
     names: list[object] = list(class_names)
@@ -142,7 +142,7 @@ def as_given(
 
 
 def guess_task(y: np.ndarray) -> Task:
-    """Whether targets are labels or quantities."""
+    """Return whether targets are labels (classification) or quantities (regression)."""
     # Strings and booleans are labels. Whole numbers (integers, or floats without a fraction) are
     # labels where they have at most 20 distinct values, or where they are exactly 0..k−1 or 1..k
     # with 10 samples or more a class on average. Everything else is a quantity, and so are several
@@ -159,17 +159,17 @@ def guess_task(y: np.ndarray) -> Task:
     if not np.all(y == np.floor(y)):
         return "regression"
     distinct = np.unique(y)
-    many = _are_codes(distinct) and len(y) >= 10 * len(distinct)
-    return "classification" if many or len(distinct) <= MAX_GUESSED_CLASSES else "regression"
+    are_codes = _are_codes(distinct) and len(y) >= 10 * len(distinct)
+    return "classification" if are_codes or len(distinct) <= MAX_GUESSED_CLASSES else "regression"
 
 
 def _are_codes(distinct: np.ndarray) -> bool:
-    """Whether they are 0..k−1 or 1..k."""
+    """Return whether distinct values are 0..k−1 or 1..k."""
     return bool(distinct[0] in {0, 1} and distinct[-1] - distinct[0] == len(distinct) - 1)
 
 
 def check_column(y: np.ndarray, name: str) -> np.ndarray:
-    """Targets that are there, of a type that can be used, and finite; [n] where it is [n, 1]."""
+    """Return targets, checked for type and finiteness; [n] where they are [n, 1]."""
     if y.ndim == 0 or y.size == 0:
         raise DataError(f"{name} {SHAPES}; got shape {y.shape}. Reshape it.")
     if y.dtype.kind not in "biufUO":
@@ -182,8 +182,8 @@ def check_column(y: np.ndarray, name: str) -> np.ndarray:
     return y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
 
 
-def _task_of(y: np.ndarray) -> Task:
-    """As `guess_task`; a quantity with stray words, else a class per value, is refused."""
+def _guess_task(y: np.ndarray) -> Task:
+    """Return the task as `guess_task` does; refuse a quantity that has stray words."""
     if y.dtype.kind not in "UO" or y.ndim > 1:
         return guess_task(y)
     words = as_arrow(y, "y")
@@ -198,7 +198,7 @@ def _task_of(y: np.ndarray) -> Task:
     return "classification"
 
 
-def _numbers(y: np.ndarray, name: str) -> np.ndarray:
+def _check_numbers(y: np.ndarray, name: str) -> np.ndarray:
     if y.dtype.kind in "UO":
         raise DataError(
             f"regression needs numbers in {name}; got strings such as {str(y.flat[0])!r}. Set "
@@ -208,7 +208,7 @@ def _numbers(y: np.ndarray, name: str) -> np.ndarray:
 
 
 def label_name(value: np.generic | str) -> str:
-    """How a label names its class; whole numbers without a fraction."""
+    """Return the class name of a label; of a whole number without a fraction."""
     if isinstance(value, str):
         return str(value)
     if value.dtype.kind == "f" and value == np.floor(value):
@@ -216,7 +216,7 @@ def label_name(value: np.generic | str) -> str:
     return str(value)
 
 
-def _indices(y: np.ndarray, classes: np.ndarray, names: tuple[str, ...], name: str) -> np.ndarray:
+def _index(y: np.ndarray, classes: np.ndarray, names: tuple[str, ...], name: str) -> np.ndarray:
     if y.dtype.kind in "UO" and classes.dtype.kind not in "UO":
         classes = compact(as_arrow(np.array(names, dtype=object), "class names"))
     if (y.dtype.kind in "UO") != (classes.dtype.kind in "UO"):
@@ -228,10 +228,10 @@ def _indices(y: np.ndarray, classes: np.ndarray, names: tuple[str, ...], name: s
     indices = order[nearest]
     unknown = np.unique(y[classes[indices] != y])
     if len(unknown):
-        shown = ", ".join(str(value) for value in unknown[:5])
+        examples = ", ".join(str(value) for value in unknown[:5])
         raise DataError(
-            f"labels in {name} must lie among the {len(names)} classes ({few(names)}); got "
-            f"{shown}. Fix the labels or add the class."
+            f"labels in {name} must lie among the {len(names)} classes ({shorten(names)}); got "
+            f"{examples}. Fix the labels or add the class."
         )
     return indices.astype(np.int64)
 
@@ -250,7 +250,7 @@ class Coding:
 def encode_for_outputs(
     y: np.ndarray, x: np.ndarray, class_names: tuple[str, ...], coding: Coding
 ) -> tuple[np.ndarray, tuple[str, ...], tuple[str, ...]]:
-    """Targets as a network with these outputs takes them, class names, and what to tell."""
+    """Return targets as a network with these outputs takes them, class names and warnings."""
     # Whole numbers from 0 to k − 1 are the outputs' own, whichever of them occur; names and other
     # whole numbers of the training are in sorted order where they are as many as the outputs.
     # Numbers that are no classes, and targets of several outputs or places, have no names.
@@ -265,28 +265,28 @@ def encode_for_outputs(
                 f"several targets per sample must be numbers; got strings in shape {y.shape}. Pass "
                 "the numbers of their classes."
             )
-        is_whole = len(shape) > 2 and y.dtype.kind in "biu"
-        return y.astype(np.int64 if is_whole else np.float64), (), ()
+        are_indices = len(shape) > 2 and y.dtype.kind in "biu"
+        return y.astype(np.int64 if are_indices else np.float64), (), ()
     k = shape[1]
     if y.dtype.kind in "UO":
-        return *_in_order(y, k, coding), ()
+        return *_encode_sorted(y, k, coding), ()
     y = y.astype(np.int64) if y.dtype.kind == "b" else y
     if coding.ignored is not None and y.dtype.kind in "iu" and (y == coding.ignored).any():
         return y.astype(np.int64), (), ()  # what the others are is checked batch by batch
-    whole = y.dtype.kind in "iu" or bool((y == np.floor(y)).all())
-    inside = whole and 0 <= y.min() and y.max() < max(k, 2)
-    if (coding.is_own and not inside) or (k == 1 and (coding.is_own or coding.is_values)):
+    is_whole = y.dtype.kind in "iu" or bool((y == np.floor(y)).all())
+    is_inside = is_whole and 0 <= y.min() and y.max() < max(k, 2)
+    if (coding.is_own and not is_inside) or (k == 1 and (coding.is_own or coding.is_values)):
         return y if y.dtype.kind in "iu" else y.astype(np.float64), (), ()
-    if inside:
+    if is_inside:
         return y.astype(np.int64), tuple(map(str, range(max(k, 2)))), ()
-    if k == 1 and (not whole or len(np.unique(y)) != 2):
+    if k == 1 and (not is_whole or len(np.unique(y)) != 2):
         return y.astype(np.float64), (), ()
-    indices, names = _in_order(y, k, coding)
-    return indices, names, (renumbering(names),)
+    indices, names = _encode_sorted(y, k, coding)
+    return indices, names, (renumbering_warning(names),)
 
 
-def _in_order(y: np.ndarray, k: int, coding: Coding) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Names, or numbers that index nothing: as many as outputs, in sorted order."""
+def _encode_sorted(y: np.ndarray, k: int, coding: Coding) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return indices and names of classes that are as many as outputs, in sorted order."""
     values, indices = np.unique(y, return_inverse=True)
     names = tuple(map(label_name, values))
     if coding.is_training and len(values) == max(k, 2):
@@ -294,33 +294,33 @@ def _in_order(y: np.ndarray, k: int, coding: Coding) -> tuple[np.ndarray, tuple[
     if not coding.is_training:
         raise DataError(
             f"labels given with training samples whose classes have no names must be 0 to "
-            f"{max(k, 2) - 1}, which index the network's outputs; got {few(names)}. Pass these "
+            f"{max(k, 2) - 1}, which index the network's outputs; got {shorten(names)}. Pass these "
             "numbers."
         )
     raise DataError(
         f"y must say which of the network's {k} outputs a label is of; its {len(values)} classes "
-        f"({few(names)}) are not as many. Pass the outputs' numbers, 0 to {max(k, 2) - 1}, or a "
-        "SampleSet with class_names of all outputs."
+        f"({shorten(names)}) are not as many. Pass the outputs' numbers, 0 to {max(k, 2) - 1}, or "
+        "a SampleSet with class_names of all outputs."
     )
 
 
-def renumbering(names: tuple[str, ...]) -> str:
-    """What is told of labels that are other numbers than the outputs."""
+def renumbering_warning(names: tuple[str, ...]) -> str:
+    """Return the warning for labels that are other numbers than those of the outputs."""
     return (
         "labels are taken for the network's outputs in rising order, counted from 0: "
-        f"{few([f'{name} is {i}' for i, name in enumerate(names)])}. Pass 0 to k - 1 where it was "
-        "trained otherwise."
+        f"{shorten([f'{name} is {i}' for i, name in enumerate(names)])}. Pass 0 to k - 1 where it "
+        "was trained otherwise."
     )
 
 
-def indexed(
-    samples: SampleSet, n_outputs: int, *, beside_loader: bool = False, own: bool = False
+def recode_for_outputs(
+    samples: SampleSet, n_outputs: int, *, beside_loader: bool = False, is_own: bool = False
 ) -> SampleSet:
-    """A set whose labels are the numbers of a network's outputs; a regression as it is."""
+    """Return a set whose labels number a network's outputs; a regression unchanged."""
     # Of fewer classes than outputs, which are named by numbers from 0 to k − 1 as `load` names
     # those that it makes of integers, each label is its number again. beside_loader: the training
-    # is a loader, whose labels are those numbers already. own: the user's loss takes other labels,
-    # too.
+    # is a loader, whose labels are those numbers already. is_own: the user's loss takes other
+    # labels, too.
     n, names = samples.n_classes, samples.class_names
     if not n or (n_outputs == 1 and n == 2):
         return samples
@@ -328,34 +328,34 @@ def indexed(
     with suppress(ValueError):
         if samples.label_type in {"integer", "number"}:
             numbers = [int(name) for name in names]
-    inside = numbers is not None and 0 <= min(numbers) and max(numbers) < n_outputs
-    if n == n_outputs and (inside or numbers is None):
+    is_inside = numbers is not None and 0 <= min(numbers) and max(numbers) < n_outputs
+    if n == n_outputs and (is_inside or numbers is None):
         return samples
     if n == n_outputs and not beside_loader:
-        reported = renumbering(names)
-        known = own or reported in samples.warnings
-        return samples if known else replace(samples, warnings=(*samples.warnings, reported))
-    if numbers is not None and inside:
+        warning = renumbering_warning(names)
+        is_known = is_own or warning in samples.warnings
+        return samples if is_known else replace(samples, warnings=(*samples.warnings, warning))
+    if numbers is not None and is_inside:
         return samples.recoded(numbers, tuple(map(str, range(n_outputs))), samples.label_type)
-    if own and not beside_loader:
+    if is_own and not beside_loader:
         return samples
     raise DataError(
         f"the samples must say which of the network's {n_outputs} outputs a class is; they have "
-        f"{n} ({few(names)}). Pass labels 0 to {n_outputs - 1}, or a SampleSet with class_names "
-        "of all outputs."
+        f"{n} ({shorten(names)}). Pass labels 0 to {n_outputs - 1}, or a SampleSet with "
+        "class_names of all outputs."
     )
 
 
-def named_alike(samples: SampleSet, like: SampleSet) -> SampleSet:
-    """A set with the class names of another, and labels as that has them."""
-    if not like.class_names or samples.class_names == like.class_names:
+def recode_like(samples: SampleSet, reference: SampleSet) -> SampleSet:
+    """Return a set with the class names of another, its labels recoded by them."""
+    if not reference.class_names or samples.class_names == reference.class_names:
         return samples
-    unknown = [name for name in samples.class_names if name not in like.class_names]
+    unknown = [name for name in samples.class_names if name not in reference.class_names]
     if not samples.class_names or unknown:
         raise DataError(
             f"both sets must have the same classes; the training samples have "
-            f"{few(like.class_names)}, the other also {few(unknown) or 'numbers (regression)'}. "
-            "Load both the same way."
+            f"{shorten(reference.class_names)}, the other also "
+            f"{shorten(unknown) or 'numbers (regression)'}. Load both the same way."
         )
-    codes = [like.class_names.index(name) for name in samples.class_names]
-    return samples.recoded(codes, like.class_names, like.label_type)
+    codes = [reference.class_names.index(name) for name in samples.class_names]
+    return samples.recoded(codes, reference.class_names, reference.label_type)

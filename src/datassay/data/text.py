@@ -24,7 +24,7 @@ _SPACE = re.compile(r"\s")
 
 
 def with_tfidf(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
-    """The same samples with word weights appended to x, [n, m + words] float32, kind "text"."""
+    """Append word weights to x, [n, m + words] float32; return the sets, of kind "text"."""
     # weight = count · (1 + ln((1 + n) / (1 + samples with the word))), scaled to unit length: that
     # of scikit-learn's TfidfVectorizer but that of words equally frequent at the limit the first by
     # alphabet count, whatever the order of the samples. `val` has the training's words and weights.
@@ -39,26 +39,26 @@ def with_tfidf(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, Samp
     n = len(train) + (0 if val is None else len(val))
     check_fits(4.0 * n * len(names), f"weights of {len(words):,} words")
     encoding = Encoding("", len(words), word_weights=idf)
-    made: dict[str, Any] = {"kind": "text", "feature_names": names, "encoding": encoding}
-    first = replace(train, x=weighed_words(train, words, idf), **made)
-    return first, val and replace(val, x=weighed_words(val, words, idf), **made)
+    fields: dict[str, Any] = {"kind": "text", "feature_names": names, "encoding": encoding}
+    weighed = replace(train, x=weighed_words(train, words, idf), **fields)
+    return weighed, val and replace(val, x=weighed_words(val, words, idf), **fields)
 
 
 def _words_and_idf(texts: Iterable[str]) -> tuple[list[str], Float[np.ndarray, " words"]]:
-    times, samples, n = Counter(), Counter(), 0
+    n_times, n_samples_with, n = Counter(), Counter(), 0
     for text in texts:
         counts = Counter(words_of(str(text)))
-        times.update(counts)
-        samples.update(counts.keys())
+        n_times.update(counts)
+        n_samples_with.update(counts.keys())
         n += 1
-    chosen = sorted(sorted(times), key=lambda word: -times[word])[:MAX_WORDS]
-    words = sorted(chosen)
-    within = np.array([samples[word] for word in words], dtype=np.float64)
-    return words, np.log((1 + n) / (1 + within)) + 1
+    frequent = sorted(sorted(n_times), key=lambda word: -n_times[word])[:MAX_WORDS]
+    words = sorted(frequent)
+    n_texts_with = np.array([n_samples_with[word] for word in words], dtype=np.float64)
+    return words, np.log((1 + n) / (1 + n_texts_with)) + 1
 
 
 def words_of(text: str) -> Iterator[str]:
-    """Its words of two letters or more, in small letters, one at a time."""
+    """Yield a text's words of two letters or more, in lower case."""
     start = 0
     while start < len(text):
         space = _SPACE.search(text, start + PIECE)
@@ -71,7 +71,7 @@ def words_of(text: str) -> Iterator[str]:
 def weighed_words(
     samples: SampleSet, words: Sequence[str], idf: Float[np.ndarray, " words"]
 ) -> Float[np.ndarray, "n features"]:
-    """The numbers and the word weights of each sample."""
+    """Return the numbers of each sample and its word weights, [n, features]."""
     from sklearn.feature_extraction.text import TfidfVectorizer  # slow to import
 
     vectorizer: Any = TfidfVectorizer  # its own hints know no analyzer but by name

@@ -34,37 +34,37 @@ STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object], *, replace: bool = True) -> None:
-    """Write a file whole: under another name, then moved; on disk when this returns."""
+    """Write a file under another name, then move it into place; it is on disk on return."""
     # replace: False keeps what is there already; a link is replaced. On failure nothing is left.
-    part = path.with_name(f".{path.name}.{secrets.token_hex(16)}.part")
+    partial_path = path.with_name(f".{path.name}.{secrets.token_hex(16)}.part")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
-        with os.fdopen(os.open(part, flags, 0o666), "w+b") as file:
+        with os.fdopen(os.open(partial_path, flags, 0o666), "w+b") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
         if replace:
-            os.replace(part, path)
+            os.replace(partial_path, path)
         else:
-            _move_once(part, path)
+            _move_once(partial_path, path)
     finally:
         with suppress(OSError):
-            part.unlink(missing_ok=True)
+            partial_path.unlink(missing_ok=True)
 
 
-def _move_once(part: Path, path: Path) -> None:
+def _move_once(partial_path: Path, path: Path) -> None:
     try:
-        os.link(part, path)
+        os.link(partial_path, path)
     except FileExistsError:
         pass  # another process was first
     except OSError:  # no links on this file system
         if not os.path.lexists(path):
-            os.replace(part, path)
+            os.replace(partial_path, path)
 
 
 @contextmanager
 def staging(parent: Path) -> Iterator[Path]:
-    """A folder for new files, on the disk of `parent`; removed with all that is in it.
+    """Create a folder for new files on the disk of `parent`; remove it with its contents.
 
     Args:
         parent: an existing folder.
@@ -75,7 +75,7 @@ def staging(parent: Path) -> Iterator[Path]:
     folder, lock = None, -1
     try:
         # Nobody takes it for a leftover before it is locked itself.
-        with uninterrupted(), locked(parent):
+        with hold_signals(), hold_lock(parent):
             folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
             (folder / NEW).mkdir()
             (folder / OLD).mkdir()
@@ -83,7 +83,7 @@ def staging(parent: Path) -> Iterator[Path]:
         yield folder
     finally:
         try:
-            with uninterrupted():
+            with hold_signals():
                 remove(folder)
         finally:
             remove(folder)  # again: a signal may have come just before it was held back
@@ -93,7 +93,7 @@ def staging(parent: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(out: Path) -> Iterator[Path]:
-    """A folder to fill, which becomes `out` once it is whole.
+    """Create an empty folder to fill, which becomes `out` once it is whole.
 
     Args:
         out: absolute; replaced where it exists.
@@ -107,7 +107,7 @@ def whole_folder(out: Path) -> Iterator[Path]:
     out.parent.mkdir(parents=True, exist_ok=True)
     with staging(out.parent) as folder:
         yield folder / NEW
-        with uninterrupted():
+        with hold_signals():
             earlier = folder / OLD / out.name
             if out.is_dir():
                 os.rename(out, earlier)
@@ -120,13 +120,13 @@ def whole_folder(out: Path) -> Iterator[Path]:
 
 
 def list_moved_folders(folder: Path) -> list[Path]:
-    """Return the folders that wait in a staging folder for a new one, which is not in place yet."""
+    """Return the folders that were moved aside for a new one that is not in place yet."""
     is_open = (folder / NEW).is_dir() and (folder / OLD).is_dir()
     return [path for path in (folder / OLD).iterdir() if path.is_dir()] if is_open else []
 
 
 def remove(folder: Path | None) -> None:
-    """Remove a staging folder, the manifest first: without it no file of the rest is put back."""
+    """Remove a staging folder, its manifest first: without that no file is put back."""
     if folder is not None and not list_moved_folders(folder):  # else `heal` puts the only copy back
         with suppress(OSError):
             (folder / NEW / MANIFEST).unlink(missing_ok=True)
@@ -134,28 +134,28 @@ def remove(folder: Path | None) -> None:
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Hold back what would stop the process until the block is done.
+def hold_signals() -> Iterator[None]:
+    """Hold back signals that would stop the process until the block is done.
 
     Yields:
         Nothing; a second Ctrl-C waits as well.
     """
-    came: list[int] = []
-    before = {}
+    received: list[int] = []
+    handlers = {}
     try:
         if threading.current_thread() is threading.main_thread():  # no other gets signals
             for number in STOPPING:
-                before[number] = signal.signal(number, lambda got, _: came.append(got))
+                handlers[number] = signal.signal(number, lambda code, _: received.append(code))
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
-        for number in came[:1]:
+        for number in received[:1]:
             signal.raise_signal(number)
 
 
 def lock_if_free(folder: Path) -> int:
-    """A descriptor that holds the folder's lock; -1 where another process has it, or none can."""
+    """Return a descriptor that holds the folder's lock; -1 where it cannot be had at once."""
     if fcntl is None:
         return -1
     try:
@@ -171,8 +171,8 @@ def lock_if_free(folder: Path) -> int:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Wait for the lock of a folder and hold it; it only guards moves, which take milliseconds."""
+def hold_lock(folder: Path) -> Iterator[None]:
+    """Wait for the lock of a folder and hold it: it only guards moves, which take milliseconds."""
     descriptor = -1
     if fcntl is not None:
         with suppress(OSError):

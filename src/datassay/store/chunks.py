@@ -40,22 +40,22 @@ class Chunk:
 
 
 def chunks_of(sizes: Mapping[str, int], size: int) -> tuple[Chunk, ...]:
-    """All chunks of parts with so many samples, in order; a part starts a new chunk."""
+    """Return the chunks of all parts, in order; each part starts a new chunk."""
     spans = [
-        (part, start, min(start + size, n))
-        for part, n in sizes.items()
+        (part_name, start, min(start + size, n))
+        for part_name, n in sizes.items()
         for start in range(0, n, size)
     ]
     return tuple(Chunk(number, *span) for number, span in enumerate(spans))
 
 
-def encoded(
+def encode_ids(
     ids: Mapping[str, np.ndarray],
 ) -> dict[str, Int[np.ndarray, " n"] | UInt8[np.ndarray, "n width"]]:
-    """Ids of all parts as one type that Zarr's specification has: int64, or UTF-8 bytes."""
-    if all(np.can_cast(part.dtype, np.int64) for part in ids.values()):
-        return {name: part.astype(np.int64) for name, part in ids.items()}
-    texts = {name: np.char.encode(part.astype(str), "utf-8") for name, part in ids.items()}
+    """Encode the ids of all parts as one type that Zarr specifies: int64, or UTF-8 bytes."""
+    if all(np.can_cast(values.dtype, np.int64) for values in ids.values()):
+        return {name: values.astype(np.int64) for name, values in ids.items()}
+    texts = {name: np.char.encode(values.astype(str), "utf-8") for name, values in ids.items()}
     width = max(1, *(text.dtype.itemsize for text in texts.values()))
     return {
         name: text.astype(f"S{width}").view(np.uint8).reshape(len(text), width)
@@ -63,8 +63,8 @@ def encoded(
     }
 
 
-def decoded(stored: np.ndarray) -> np.ndarray:
-    """Ids, [n] integers or texts, from what `encoded` gave."""
+def decode_ids(stored: np.ndarray) -> np.ndarray:
+    """Decode what `encode_ids` returned into ids, [n] integers or texts."""
     if stored.ndim == 1:
         return stored
     return np.char.decode(np.ascontiguousarray(stored).view(f"S{stored.shape[1]}")[:, 0], "utf-8")
@@ -78,7 +78,7 @@ class StoredFeatures:
     """
 
     def __init__(self, store: Any, part: str, name: str):
-        """Features of a part.
+        """Open the features of a part.
 
         Args:
             store: a `FeatureStore`, not imported here, all of whose chunks are there.
@@ -90,29 +90,29 @@ class StoredFeatures:
         self.dtype = torch.from_numpy(np.empty(0, dtype)).dtype
         self._store, self._name, self._rows_a_sample = store, name, b
         self._chunks = [chunk for chunk in store.chunks if chunk.part == part]
-        self._last: tuple[int, Tensor] | None = None
+        self._cached: tuple[int, Tensor] | None = None
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, rows: slice) -> Float[Tensor, "rows p"]:
-        """Neighbouring rows, whose step is 1, as a new tensor; `DamagedChunk` where one changed."""
+        """Return neighbouring rows as a new tensor; raise `DamagedChunk` where one changed."""
         assert rows.step in (None, 1), "rows are read in their order"
         return self.take(torch.arange(len(self))[rows])
 
     def take(self, rows: Int[Tensor, " s"]) -> Float[Tensor, "s p"]:
-        """Rows in any order, as a new tensor; each chunk that they lie in is read once."""
+        """Return rows in any order as a new tensor, reading each chunk of theirs once."""
         values = torch.empty(len(rows), self.shape[1], dtype=self.dtype)
         for chunk in self._chunks:
-            first, last = chunk.start * self._rows_a_sample, chunk.stop * self._rows_a_sample
-            here = (rows >= first) & (rows < last)
-            if bool(here.any()):
-                values[here] = self._chunk(chunk)[rows[here] - first]
+            start, stop = chunk.start * self._rows_a_sample, chunk.stop * self._rows_a_sample
+            is_in_chunk = (rows >= start) & (rows < stop)
+            if bool(is_in_chunk.any()):
+                values[is_in_chunk] = self._read_chunk(chunk)[rows[is_in_chunk] - start]
         return values
 
-    def _chunk(self, chunk: Chunk) -> Float[Tensor, "rows p"]:
-        if self._last is None or self._last[0] != chunk.number:
-            self._last = None  # never two at a time
+    def _read_chunk(self, chunk: Chunk) -> Float[Tensor, "rows p"]:
+        if self._cached is None or self._cached[0] != chunk.number:
+            self._cached = None  # never two at a time
             values = torch.from_numpy(self._store.get(chunk.number, self._name))
-            self._last = chunk.number, values.flatten(0, 1)
-        return self._last[1]
+            self._cached = chunk.number, values.flatten(0, 1)
+        return self._cached[1]

@@ -33,7 +33,7 @@ from datassay.store.location import (
     file_system,
     is_local,
     normal,
-    shown,
+    redact,
     shown_error,
 )
 from datassay.store.manifest import (
@@ -41,8 +41,8 @@ from datassay.store.manifest import (
     digest_of_values,
     read_manifest,
     reading,
-    sealed,
-    unsealed,
+    seal,
+    unseal,
     write_new,
     writing,
 )
@@ -85,11 +85,11 @@ class Survey:
     def sentence(self) -> str:
         """One line for the user."""
         total = len(self.complete) + len(self.missing) + len(self.damaged)
-        which = "".join(f"; {number}: {why}" for number, why in list(self.damaged.items())[:5])
-        which += "; ..." if len(self.damaged) > 5 else ""
+        damages = "".join(f"; {number}: {why}" for number, why in list(self.damaged.items())[:5])
+        damages += "; ..." if len(self.damaged) > 5 else ""
         return (
             f"{len(self.complete):,} of {total:,} chunks found, {len(self.missing):,} missing, "
-            f"{len(self.damaged):,} damaged{which}"
+            f"{len(self.damaged):,} damaged{damages}"
         )
 
 
@@ -98,13 +98,13 @@ class DamagedChunk(DataError):
 
     def __init__(self, number: int, what: str, location: str):
         super().__init__(
-            f"chunk {number}: {what} in {shown(location)}. Run the same again with this store: "
+            f"chunk {number}: {what} in {redact(location)}. Run the same again with this store: "
             "only that chunk is computed anew."
         )
-        self.what, self._told = what, (number, what, location)
+        self.what, self._arguments = what, (number, what, location)
 
     def __reduce__(self) -> tuple:
-        return DamagedChunk, self._told
+        return DamagedChunk, self._arguments
 
 
 class FeatureStore:
@@ -117,7 +117,7 @@ class FeatureStore:
         layout: Layout,
         free: Mapping[str, object],
     ):
-        """Open or create.
+        """Open the store, or create it.
 
         Args:
             location: path or fsspec URL of the group.
@@ -137,13 +137,15 @@ class FeatureStore:
         self.layout = layout
         self.chunks = layout.chunks
         self._names = sorted(layout.arrays)
-        wanted = {"format": FORMAT, **run, "chunk": layout.chunk, "samples": layout.sizes}
-        wanted = json.loads(json.dumps(wanted))  # tuples are lists there
-        manifest = claim(self.location, wanted, GROUP, _unpacked, lambda: _group(wanted, free))
+        sizes = {"chunk": layout.chunk, "samples": layout.sizes}
+        whole_run = json.loads(json.dumps({"format": FORMAT, **run, **sizes}))  # no tuples there
+        manifest = claim(
+            self.location, whole_run, GROUP, _unpack_group, lambda: _group_metadata(whole_run, free)
+        )
         self.free = manifest["free"]
-        self._take()
-        self._key = digest_of_values(wanted)
-        self._seen: dict[int, UInt8[np.ndarray, "arrays 32"]] = {}
+        self._claim_folders()
+        self._key = digest_of_values(whole_run)
+        self._known_digests: dict[int, UInt8[np.ndarray, "arrays 32"]] = {}
         self._arrays = {
             (part, name): self._open(f"{part}_{name}", (n, *tail), dtype)
             for part, n in layout.sizes.items()
@@ -153,7 +155,7 @@ class FeatureStore:
         self._digests = self._open(DIGESTS, shape, np.dtype(np.uint8), one_a_chunk=True)
 
     def put(self, number: int, values: Mapping[str, np.ndarray]) -> None:
-        """Write a chunk's arrays; it counts as complete once all is written. Idempotent."""
+        """Write a chunk's arrays, its digests last; writing them again changes nothing."""
         chunk = self.chunks[number]
         digests = np.stack([self._digest(number, name, values[name]) for name in self._names])
         try:
@@ -162,36 +164,36 @@ class FeatureStore:
             self._digests[number] = digests
         except failures(self.location) as error:
             raise DataError(
-                f"store must take chunk {number}; {shown(self.location)} does not: "
+                f"store must take chunk {number}; {redact(self.location)} does not: "
                 f"{shown_error(error, self.location)}. Make room or allow writing there, then run "
                 "the same again: finished chunks are stored."
             ) from None
-        self._seen[number] = digests
+        self._known_digests[number] = digests
 
     def get(self, number: int, name: str) -> np.ndarray:
-        """One array's part of a chunk; DamagedChunk where it is missing or not what was written."""
-        written = self._written(number)
-        if written is None:
+        """Return one array's part of a chunk; raise DamagedChunk if it is missing or changed."""
+        digests = self._read_digests(number)
+        if digests is None:
             raise DamagedChunk(number, "missing", self.location)
         chunk = self.chunks[number]
         try:
             values = np.ascontiguousarray(self._arrays[chunk.part, name][chunk.samples])
         except FAILURES:
             raise DamagedChunk(number, f"{name} does not read", self.location) from None
-        if not np.array_equal(written[self._names.index(name)], self._digest(number, name, values)):
+        if not np.array_equal(digests[self._names.index(name)], self._digest(number, name, values)):
             raise DamagedChunk(number, f"{name} is not what was written", self.location)
         return values
 
-    def unfinished(self) -> tuple[int, ...]:
-        """Numbers of the chunks that were never finished; their bytes are not read."""
-        return tuple(n for n in range(len(self.chunks)) if self._written(n) is None)
+    def list_unfinished(self) -> tuple[int, ...]:
+        """Return the numbers of chunks that were never finished, without reading their bytes."""
+        return tuple(n for n in range(len(self.chunks)) if self._read_digests(n) is None)
 
     def survey(self) -> Survey:
-        """Read and check every byte of every chunk."""
+        """Check every byte of every chunk; return which are complete, missing or damaged."""
         complete, missing, damaged = [], [], {}
         for number in range(len(self.chunks)):
             try:
-                if self._written(number) is None:
+                if self._read_digests(number) is None:
                     missing.append(number)
                     continue
                 for name in self._names:
@@ -201,24 +203,24 @@ class FeatureStore:
                 damaged[number] = error.what
         return Survey(tuple(complete), tuple(missing), damaged)
 
-    def complete(self) -> set[int]:
-        """Numbers of the chunks that are there; what is missing or damaged is logged."""
+    def list_complete(self) -> set[int]:
+        """Return the numbers of complete chunks; log how many are missing or damaged."""
         survey = self.survey()
         log = logger.warning if survey.damaged else logger.info
-        log("%s: %s.", shown(self.location), survey.sentence)
+        log("%s: %s.", redact(self.location), survey.sentence)
         return set(survey.complete)
 
-    def _written(self, number: int) -> UInt8[np.ndarray, "arrays 32"] | None:
-        """The chunk's digests, read once; None where it was never finished."""
-        if number not in self._seen:
+    def _read_digests(self, number: int) -> UInt8[np.ndarray, "arrays 32"] | None:
+        """Return the chunk's digests, read once; None where it was never finished."""
+        if number not in self._known_digests:
             try:
                 digests = np.asarray(self._digests[number])
             except FAILURES:
                 raise DamagedChunk(number, "its digests do not read", self.location) from None
             if not digests.any():
                 return None
-            self._seen[number] = digests
-        return self._seen[number]
+            self._known_digests[number] = digests
+        return self._known_digests[number]
 
     def _digest(self, number: int, name: str, values: np.ndarray) -> UInt8[np.ndarray, " 32"]:
         head = f"{self._key} {number} {name} {values.dtype} {values.shape} "
@@ -229,7 +231,7 @@ class FeatureStore:
     def _open(
         self, name: str, shape: tuple[int, ...], dtype: np.dtype, one_a_chunk: bool = False
     ) -> zarr.Array:
-        """The array of this name, its metadata written (again) where they are not as they were."""
+        """Open an array; write its metadata again where they are missing or damaged."""
         length = 1 if one_a_chunk else min(self.layout.chunk, shape[0])
         settings = {
             "shape": shape,
@@ -239,32 +241,32 @@ class FeatureStore:
             "compressors": [Crc32cCodec()],
             "filters": None,
         }
-        made: dict[str, Any] = {}
-        wanted = zarr.create_array(made, **settings).metadata
+        template: dict[str, Any] = {}
+        expected_metadata = zarr.create_array(template, **settings).metadata
         files, root = file_system(self.location)
         with reading(self.location):  # before: another process may write it meanwhile
-            there = files.exists(f"{root}/{name}/c") or files.exists(f"{root}/{name}/{GROUP}")
+            exists = files.exists(f"{root}/{name}/c") or files.exists(f"{root}/{name}/{GROUP}")
         try:
             array = zarr.open_array(self.location, path=name, mode="r+")
-            if array.metadata == wanted:
+            if array.metadata == expected_metadata:
                 return array
         except FAILURES as error:
-            logger.debug("%s/%s: %s", shown(self.location), name, type(error).__name__)
-        if there:
+            logger.debug("%s/%s: %s", redact(self.location), name, type(error).__name__)
+        if exists:
             logger.warning(
                 "%s: the metadata of %s were missing or damaged and are written again; its chunks "
                 "are checked one by one.",
-                shown(self.location),
+                redact(self.location),
                 name,
             )
         with writing(self.location):
             # The same bytes from every process that writes here at once.
-            content = made[GROUP].to_bytes()
+            content = template[GROUP].to_bytes()
             write_new(self.location, f"{name}/{GROUP}", content, replace=True)
             return zarr.open_array(self.location, path=name, mode="r+")
 
-    def _take(self) -> None:
-        """Check that the store on this machine is one of plain files, and note that it is used."""
+    def _claim_folders(self) -> None:
+        """Check that a store on this machine holds plain files only, and note that it is used."""
         if is_local(self.location):
             path = Path(self.location)
             names = [f"{part}_{name}" for part in self.layout.sizes for name in self._names]
@@ -272,29 +274,29 @@ class FeatureStore:
             for folder in folders:
                 with reading(self.location):
                     check_plain(folder)
-            hold(self, path, _unfinished(path, folders))
+            hold(self, path, _unfinished_files(path, folders))
 
 
 def features_manifest(location: str | Path) -> dict[str, Any] | None:
-    """The manifest of a store ("run", "free" and "versions"), or None where there is none yet."""
-    return read_manifest(location, GROUP, _unpacked)
+    """Read the manifest of a store ("run", "free", "versions"); None where there is none yet."""
+    return read_manifest(location, GROUP, _unpack_group)
 
 
-def _unpacked(group: Any) -> dict[str, Any]:
+def _unpack_group(group: Any) -> dict[str, Any]:
     if (group["zarr_format"], group["node_type"]) != (3, "group"):
         raise ValueError
-    return unsealed(group["attributes"][ATTRIBUTE])
+    return unseal(group["attributes"][ATTRIBUTE])
 
 
-def _group(run: Mapping[str, object], free: Mapping[str, object]) -> bytes:
-    """The metadata of a Zarr group with our manifest in it."""
-    kept = {"run": run, "free": free, "versions": {name: version(name) for name in RECORDED}}
-    made: dict[str, Any] = {}
-    zarr.create_group(made, attributes={ATTRIBUTE: sealed(kept)})
-    return made[GROUP].to_bytes()
+def _group_metadata(run: Mapping[str, object], extras: Mapping[str, object]) -> bytes:
+    """Return the metadata of a Zarr group that holds our manifest, as JSON bytes."""
+    manifest = {"run": run, "free": extras, "versions": {name: version(name) for name in RECORDED}}
+    template: dict[str, Any] = {}
+    zarr.create_group(template, attributes={ATTRIBUTE: seal(manifest)})
+    return template[GROUP].to_bytes()
 
 
-def _unfinished(location: Path, folders: list[Path]) -> Iterator[Path]:
+def _unfinished_files(location: Path, folders: list[Path]) -> Iterator[Path]:
     for path in location.iterdir():
         if UNFINISHED.fullmatch(path.name) and path.is_file():
             yield path

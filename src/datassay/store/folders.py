@@ -21,55 +21,56 @@ from datassay.store.atomic import (
     NEW,
     OLD,
     PREFIX,
+    hold_lock,
+    hold_signals,
     list_moved_folders,
     lock_if_free,
-    locked,
     remove,
-    uninterrupted,
 )
 
 
-def written(folder: Path, part: str = "files") -> dict[str, str]:
-    """File name → SHA-256 of what we wrote to a folder: all "files", or the "latest" together."""
+def read_digests(folder: Path, key: str = "files") -> dict[str, str]:
+    """Return file name → SHA-256 of what we wrote to a folder: all "files", or the "latest"."""
     try:
-        files = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))[part]
+        files = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))[key]
         return {str(name): str(digest) for name, digest in files.items()}
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return {}
 
 
 def write_manifest(folder: Path, earlier: Mapping[str, str]) -> None:
-    """The manifest of a folder of finished files; `earlier` will stand with them."""
+    """Write the manifest of a folder of finished files and the `earlier` ones that stay."""
     latest = {path.name: sha256(path) for path in sorted(folder.iterdir())}
     made_by = f"datassay {version('datassay')}"
-    kept = {"made_by": made_by, "files": {**earlier, **latest}, "latest": latest}
-    text = json.dumps(kept, indent=1, ensure_ascii=False) + "\n"
+    manifest = {"made_by": made_by, "files": {**earlier, **latest}, "latest": latest}
+    text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
     (folder / MANIFEST).write_text(text, encoding="utf-8")
 
 
 def sha256(path: Path) -> str:
-    """Of a file's bytes; "" of what is no regular file, a link for one."""
+    """Return the SHA-256 of a file's bytes; "" where it is a link or no regular file."""
     if path.is_symlink() or not path.is_file():
         return ""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def foreign(folder: Path, names: Iterable[str]) -> list[str]:
-    """Those of the names that stand there and that we did not write, or that were changed since."""
-    ours = written(folder)
-    there = [name for name in (*names, MANIFEST) if os.path.lexists(folder / name)]
-    return [n for n in there if (sha256(folder / n) != ours.get(n) if n != MANIFEST else not ours)]
+def list_foreign(folder: Path, names: Iterable[str]) -> list[str]:
+    """Return the names of files there that we did not write, or that were changed since."""
+    digests = read_digests(folder)
+    existing = [name for name in (*names, MANIFEST) if os.path.lexists(folder / name)]
+    foreign = {n for n in existing if n != MANIFEST and sha256(folder / n) != digests.get(n)}
+    return [n for n in existing if n in foreign or (n == MANIFEST and not digests)]
 
 
 def place(folder: Path, out: Path, overwrite: bool, stale: Iterable[str] = ()) -> None:
     """Move the new files of a staging folder to `out`, and stale ones away, all of them or none."""
     # overwrite: whether files that we did not write may be replaced.
-    with uninterrupted():
+    with hold_signals():
         if folder.parent != out:
             os.rename(folder / NEW, out)
             return
-        with locked(out):
+        with hold_lock(out):
             names = [path.name for path in sorted((folder / NEW).iterdir())]
             if not overwrite:
                 refuse_foreign(out, names)
@@ -87,11 +88,11 @@ def place(folder: Path, out: Path, overwrite: bool, stale: Iterable[str] = ()) -
 
 
 def refuse_foreign(out: Path, names: list[str]) -> None:
-    """Refuse to replace files of these names that we did not write, or that were changed since."""
-    if others := foreign(out, names):
+    """Refuse to replace files of these names that we did not write, or that changed since."""
+    if foreign := list_foreign(out, names):
         raise SettingError(
             f"out must not replace files that datassay did not write, or that were changed since; "
-            f"{out} holds {others[0]}. Choose another folder, move it away, or give --overwrite."
+            f"{out} holds {foreign[0]}. Choose another folder, move it away, or give --overwrite."
         )
 
 
@@ -100,7 +101,7 @@ def heal(parent: Path) -> None:
     # What is not surely ours, or belongs to a process that lives, stays.
     if not any(parent.glob(f"{PREFIX}*")):
         return
-    with uninterrupted(), locked(parent):
+    with hold_signals(), hold_lock(parent):
         for folder in sorted(parent.glob(f"{PREFIX}*")):
             if (lock := lock_if_free(folder)) < 0:
                 continue
@@ -113,12 +114,12 @@ def heal(parent: Path) -> None:
 
 
 def _put_back(folder: Path, out: Path) -> None:
-    """Put everything back as it was where the new manifest, or folder, is not in its place."""
-    new, old = folder / NEW, folder / OLD
-    is_open = (new / MANIFEST).is_file()
-    entries = list(old.iterdir()) if is_open else list_moved_folders(folder)
-    latest = written(new, "latest")
-    moved = {n: digest for n, digest in latest.items() if not os.path.lexists(new / n)}
+    """Roll back a partial update, unless the new manifest or folder is already in its place."""
+    new_folder, old_folder = folder / NEW, folder / OLD
+    is_partial = (new_folder / MANIFEST).is_file()
+    entries = list(old_folder.iterdir()) if is_partial else list_moved_folders(folder)
+    latest = read_digests(new_folder, "latest")
+    moved = {n: digest for n, digest in latest.items() if not os.path.lexists(new_folder / n)}
     for name in (path.name for path in entries):
         if os.path.lexists(out / name) and sha256(out / name) != moved.get(name):
             raise SettingError(
@@ -127,12 +128,12 @@ def _put_back(folder: Path, out: Path) -> None:
             )
     for name, digest in moved.items():
         if sha256(out / name) == digest:
-            os.replace(out / name, new / name)
+            os.replace(out / name, new_folder / name)
     for path in entries:
         os.replace(path, out / path.name)
 
 
 def _is_ours(folder: Path) -> bool:
     names = {path.name for path in folder.iterdir()}
-    own = not hasattr(os, "geteuid") or folder.stat().st_uid == os.geteuid()
-    return own and names <= {NEW, OLD}
+    is_owner = not hasattr(os, "geteuid") or folder.stat().st_uid == os.geteuid()
+    return is_owner and names <= {NEW, OLD}

@@ -1,7 +1,7 @@
 """A journal beside a file that takes long to write: what was added since, one JSON value a line.
 
-Its first line holds the file's SHA-256: a journal counts beside that file and no other. A line that
-a killed process left half is none, and goes with the next one.
+Its first line holds the file's SHA-256: a journal counts beside that file and no other. A last
+line that a killed process left incomplete is ignored, and truncated by the next write.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Any
 
 
 def journal_of(path: Path) -> Path:
-    """The journal beside a file, there or not."""
+    """Return the path of the journal beside a file, whether it exists or not."""
     return path.with_name(f"{path.name}.journal")
 
 
 def state(path: Path) -> tuple[int, ...]:
-    """What changes when another program writes the file or its journal."""
-    there = [p.stat() for p in (path, journal_of(path)) if p.exists()]
-    return tuple(n for one in there for n in (one.st_ino, one.st_size, one.st_mtime_ns))
+    """Return numbers that change when another program writes the file or its journal."""
+    stats = [p.stat() for p in (path, journal_of(path)) if p.exists()]
+    return tuple(n for stat in stats for n in (stat.st_ino, stat.st_size, stat.st_mtime_ns))
 
 
 def add(path: Path, value: object) -> None:
-    """Add a line to the journal of a file, on disk when this returns; on failure none of it is."""
+    """Add a line to the journal of a file; on disk on return, or on failure not at all."""
     with journal_of(path).open("ab+", buffering=0) as file:
-        end = _whole(file)
+        end = _truncate_incomplete(file)
         digest = _digest(path)
         if end and not _is_begun_with(file, digest):  # it was killed before it could go
             file.truncate(end := 0)
@@ -43,8 +43,8 @@ def add(path: Path, value: object) -> None:
             raise
 
 
-def added(path: Path) -> tuple[list[Any], bool]:
-    """What the journal of a file holds, and whether it was begun beside this very file."""
+def read_journal(path: Path) -> tuple[list[Any], bool]:
+    """Return the journal's values, and whether it was begun beside the file as it is now."""
     # Read before the file: one that is completed meanwhile holds all that was in its journal.
     try:
         *lines, _ = journal_of(path).read_bytes().split(b"\n")
@@ -54,8 +54,8 @@ def added(path: Path) -> tuple[list[Any], bool]:
     return values, not values or base == _digest(path)
 
 
-def _whole(file: Any) -> int:
-    """The length of a journal without a last line that is half."""
+def _truncate_incomplete(file: Any) -> int:
+    """Truncate an incomplete last line; return the length of the journal."""
     end = file.seek(0, os.SEEK_END)
     file.seek(max(0, end - 1))
     if end and file.read(1) != b"\n":

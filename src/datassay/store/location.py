@@ -25,13 +25,13 @@ FAILURES = (Exception,)
 
 
 def normal(location: str | Path) -> str:
-    """A location as text, local files as plain paths; refused where it names no folder."""
+    """Return a location as text, a local one as a plain path; refuse what names no folder."""
     text = str(location).removeprefix("file://")
-    position = text.rpartition("://")[2]
-    if not position.strip("/").strip() or "\0" in text:
+    path = text.rpartition("://")[2]
+    if not path.strip("/").strip() or "\0" in text:
         raise SettingError(
-            f"store must name a folder; got {shown(location)!r}. Give a path such as 'store', or a "
-            "URL with a folder in it."
+            f"store must name a folder; got {redact(location)!r}. Give a path such as 'store', or "
+            "a URL with a folder in it."
         )
     text = os.path.expanduser(text) if "://" not in text else text
     if text.startswith("~"):
@@ -40,34 +40,34 @@ def normal(location: str | Path) -> str:
     return text.rstrip("/")
 
 
-def shown(location: str | Path) -> str:
-    """A location, or a text that holds URLs, as messages show it: without credentials."""
-    text = str(location)
-    return redacted(text, is_url=" " not in text)  # whole: quotes may be part of a password
+def redact(location: str | Path) -> str:
+    """Return a location, or a text with URLs, without credentials, for a message."""
+    # A URL as a whole: quotes may be part of a password.
+    return redacted(str(location), is_url=" " not in str(location))
 
 
 def shown_error(error: BaseException, location: str | Path) -> str:
-    """One line of what a file system's error says, without the credentials of the location."""
-    text = str(error).replace(str(location), shown(location))
+    """Return what a file system's error says, in one line and without credentials."""
+    text = str(error).replace(str(location), redact(location))
     for secret in sorted(_secrets(str(location)), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
-    return shown(" ".join(text.split())) or type(error).__name__
+    return redact(" ".join(text.split())) or type(error).__name__
 
 
 def _secrets(location: str) -> set[str]:
     if "://" not in location:
         return set()
-    position, *queries = re.split("[?#]", location.partition("://")[2], maxsplit=1)
+    address, *queries = re.split("[?#]", location.partition("://")[2], maxsplit=1)
     query = "".join(queries)
-    user = position.rpartition("@")[0]
-    values = [part.partition("=")[2] or part for part in re.split("[&;#?]", query)]
+    user = address.rpartition("@")[0]
+    values = [text.partition("=")[2] or text for text in re.split("[&;#?]", query)]
     parts = {user, query, *user.split(":"), *values}
-    parts |= {unquote(part) for part in parts}
-    return {part for part in parts if len(part) >= SHORTEST_SECRET}
+    parts |= {unquote(text) for text in parts}
+    return {text for text in parts if len(text) >= SHORTEST_SECRET}
 
 
 def inside(location: str | Path, name: str) -> str:
-    """A folder in a location; refused where it is a link to elsewhere."""
+    """Return the path of a folder in a location; refuse a link to elsewhere."""
     path = f"{normal(location)}/{name}"
     if is_local(location) and os.path.islink(path):
         raise SettingError(
@@ -78,7 +78,7 @@ def inside(location: str | Path, name: str) -> str:
 
 
 def is_local(location: str | Path) -> bool:
-    """Whether a location is a path on this machine: no URL of another protocol than file."""
+    """Return whether a location is a path on this machine: no URL but of the protocol file."""
     return "://" not in normal(location)
 
 
@@ -103,19 +103,19 @@ def check_place(location: str | Path) -> None:
 
 
 def failures(location: str | Path) -> tuple[type[Exception], ...]:
-    """What reading and writing there may raise: of URLs anything, each protocol has its own."""
+    """Return which exceptions reading and writing there may raise: for a URL, any."""
     return (OSError,) if is_local(location) else FAILURES
 
 
 def file_system(location: str | Path) -> tuple[fsspec.AbstractFileSystem, str]:
-    """The file system of a location and the path there, nothing remembered of earlier listings."""
+    """Return a location's file system, its cached listings dropped, and the path in it."""
     try:
         files, root = fsspec.core.url_to_fs(normal(location))
     except SettingError:
         raise
     except FAILURES as error:
         raise SettingError(
-            f"store must be a path or a URL that fsspec opens; got {shown(location)}: "
+            f"store must be a path or a URL that fsspec opens; got {redact(location)}: "
             f"{shown_error(error, location)} For s3:// run: {install('s3')}."
         ) from None
     files.invalidate_cache()

@@ -20,10 +20,10 @@ from datassay.store.location import (
     file_system,
     is_local,
     normal,
-    shown,
+    redact,
     shown_error,
 )
-from datassay.store.plain import opened_plain
+from datassay.store.plain import open_plain
 
 # The entry that names every piece of a model's code.
 CODE = "code"
@@ -39,7 +39,7 @@ NO_MANIFEST = (ValueError, LookupError, TypeError, AttributeError, RecursionErro
 
 
 def digest(arrays: Mapping[str, np.ndarray]) -> str:
-    """SHA-256 of named arrays, 64 hexadecimal digits: names, types, shapes and every byte."""
+    """Return the SHA-256, 64 hex digits, of named arrays: names, types, shapes, all bytes."""
     sha = hashlib.sha256()
     for name, array in arrays.items():
         sha.update(f"{name} {array.dtype} {array.shape} ".encode())
@@ -48,18 +48,18 @@ def digest(arrays: Mapping[str, np.ndarray]) -> str:
 
 
 def digest_of_values(values: Mapping[str, object]) -> str:
-    """SHA-256 of plain JSON values, whatever their order, 64 hexadecimal digits."""
+    """Return the SHA-256, 64 hex digits, of plain JSON values, whatever their order."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def sealed(values: Mapping[str, object]) -> dict[str, object]:
-    """Plain JSON values with their digest, as manifests are stored."""
+def seal(values: Mapping[str, object]) -> dict[str, object]:
+    """Return plain JSON values with their digest, as manifests are stored."""
     return {**values, "digest": digest_of_values(values)}
 
 
-def unsealed(kept: Any) -> dict[str, Any]:
-    """The values of a manifest; ValueError where they are not those that were written."""
-    values = dict(kept)
+def unseal(stored: Any) -> dict[str, Any]:
+    """Return the values of a stored manifest; raise ValueError where their digest differs."""
+    values = dict(stored)
     if values.pop("digest") != digest_of_values(values) or not isinstance(values["run"], dict):
         raise ValueError
     return values
@@ -72,7 +72,7 @@ def claim(
     unpack: Callable[[Any], dict[str, Any]],
     content: Callable[[], bytes],
 ) -> dict[str, Any]:
-    """The manifest of a store, created where there is none; that of another run is refused."""
+    """Return the manifest of a store, created where there is none; refuse that of another run."""
     # content: of the file, where there is none. Of several processes that write it at once the
     # first counts; of a URL, the last.
     manifest = read_manifest(location, file, unpack)
@@ -82,33 +82,33 @@ def claim(
         manifest = read_manifest(location, file, unpack)
     if manifest is None:
         raise DataError(
-            f"store must stay where it is; {shown(location)} was removed as this run began. Run "
+            f"store must stay where it is; {redact(location)} was removed as this run began. Run "
             "the same again."
         )
     _check_run(location, manifest["run"], json.loads(json.dumps(run)))
     return manifest
 
 
-def _check_run(location: str | Path, there: dict[str, Any], here: dict[str, Any]) -> None:
-    differing = differences(there, here)
-    changed = differences(there.get(CODE) or {}, here.get(CODE) or {})
-    if there.get(CODE) != here.get(CODE):
-        what = ", ".join(changed[:FEW]) + (", ..." if len(changed) > FEW else "")
-        if set(there) == set(here) and len(differing) == 1:
+def _check_run(location: str | Path, stored: dict[str, Any], current: dict[str, Any]) -> None:
+    differing = differences(stored, current)
+    changed = differences(stored.get(CODE) or {}, current.get(CODE) or {})
+    if stored.get(CODE) != current.get(CODE):
+        names = ", ".join(changed[:FEW]) + (", ..." if len(changed) > FEW else "")
+        if set(stored) == set(current) and len(differing) == 1:
             raise ModelError(
-                f"the model's code must be that which the store was made with; {shown(location)} "
-                f"was made with another: {what}. Undo the change, or name another store."
+                f"the model's code must be that which the store was made with; {redact(location)} "
+                f"was made with another: {names}. Undo the change, or name another store."
             )
-        differing = [f"code ({what})" if name == CODE else name for name in differing]
+        differing = [f"code ({names})" if name == CODE else name for name in differing]
     if differing:
         raise SettingError(
-            f"store must belong to this run; {shown(location)} differs in: "
+            f"store must belong to this run; {redact(location)} differs in: "
             f"{', '.join(differing)}. Name another store, or delete that one."
         )
 
 
 def write_new(location: str | Path, file: str, content: bytes, *, replace: bool = False) -> None:
-    """Write a file of a store, whole; over an earlier one where that is asked for, or of a URL."""
+    """Write a file of a store; replace an earlier one where that is asked for, or of a URL."""
     if is_local(location):
         path = Path(normal(location), file)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -121,12 +121,12 @@ def write_new(location: str | Path, file: str, content: bytes, *, replace: bool 
 def read_manifest(
     location: str | Path, file: str, unpack: Callable[[Any], dict[str, Any]]
 ) -> dict[str, Any] | None:
-    """The manifest of a store, or None where there is no store yet; anything else is refused."""
+    """Return the manifest of a store, or None where none exists yet; refuse anything else."""
     files, root = file_system(location)
     try:
         with reading(location):
             if is_local(location):
-                with opened_plain(Path(normal(location), file), LARGEST_MANIFEST) as opened:
+                with open_plain(Path(normal(location), file), LARGEST_MANIFEST) as opened:
                     text = opened.read()
             else:
                 text = files.cat_file(f"{root}/{file}")
@@ -137,7 +137,7 @@ def read_manifest(
         return unpack(json.loads(text))
     except NO_MANIFEST:
         raise DataError(
-            f"store must hold a whole manifest; {shown(location)}/{file} is damaged or not ours. "
+            f"store must hold a whole manifest; {redact(location)}/{file} is damaged or not ours. "
             "Put the file back from a copy, name another store, or delete that one."
         ) from None
 
@@ -147,50 +147,51 @@ def _check_empty(
 ) -> None:
     with reading(location):
         if files.isfile(root):
-            raise SettingError(f"store must be a folder; {shown(root)} is a file. Name another.")
+            raise SettingError(f"store must be a folder; {redact(root)} is a file. Name another.")
         # A first attempt to write the manifest that was killed leaves only these.
-        others = [f for f in map(str, files.find(root)) if not UNFINISHED.fullmatch(Path(f).name)]
+        names = map(str, files.find(root))
+        foreign = [name for name in names if not UNFINISHED.fullmatch(Path(name).name)]
         files.invalidate_cache()
-        made = files.exists(f"{root}/{file}")  # by another process, meanwhile
-    if others and not made:
+        is_written = files.exists(f"{root}/{file}")  # by another process, meanwhile
+    if foreign and not is_written:
         raise SettingError(
-            f"store must be an empty folder or one that an earlier run made; got {shown(root)}, "
-            f"which holds {others[0].removeprefix(root + '/')} but no {file}. Name another folder."
+            f"store must be an empty folder or one that an earlier run made; got {redact(root)}, "
+            f"which holds {foreign[0].removeprefix(root + '/')} but no {file}. Name another folder."
         )
 
 
 @contextmanager
 def reading(location: str | Path) -> Iterator[None]:
-    """Refuse a store that cannot be read, in a line; what is not there is FileNotFoundError."""
+    """Turn a failure to read a store into one DataError; let pass that a file does not exist."""
     try:
         yield
     except (DatassayError, FileNotFoundError, NotADirectoryError):
         raise
     except FAILURES as error:
         raise DataError(
-            f"store must be readable; {shown(location)} is not: {shown_error(error, location)}."
+            f"store must be readable; {redact(location)} is not: {shown_error(error, location)}."
         ) from None
 
 
 @contextmanager
 def writing(location: str | Path) -> Iterator[None]:
-    """Refuse a store that cannot be written to, in a line with the remedy."""
+    """Turn a failure to write to a store into one DataError that names the remedy."""
     try:
         yield
     except failures(location) as error:
         raise DataError(
-            f"store must be writable; {shown(location)} is not: {shown_error(error, location)}. "
+            f"store must be writable; {redact(location)} is not: {shown_error(error, location)}. "
             "Make room or allow writing there, then run the same again (finished work is stored), "
             "or name another store."
         ) from None
 
 
-def differences(there: Mapping[str, object], here: Mapping[str, object]) -> list[str]:
-    """The entries in which two manifests differ, with both values where they are short."""
+def differences(stored: Mapping[str, object], current: Mapping[str, object]) -> list[str]:
+    """Return the entries in which two manifests differ, with both values where these are short."""
     texts = []
-    for name in sorted({*there, *here}):
-        if there.get(name) != here.get(name):
-            shown = [json.dumps(values.get(name)) for values in (there, here)]
-            short = max(map(len, shown)) <= SHOWN
-            texts.append(f"{name} ({shown[0]} there, {shown[1]} here)" if short else name)
+    for name in sorted({*stored, *current}):
+        if stored.get(name) != current.get(name):
+            pair = [json.dumps(values.get(name)) for values in (stored, current)]
+            short = max(map(len, pair)) <= SHOWN
+            texts.append(f"{name} ({pair[0]} there, {pair[1]} here)" if short else name)
     return texts

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -23,36 +22,33 @@ FAILURES = (OSError, SafetensorError, LookupError, TypeError, ValueError, Attrib
 
 
 def write_model(
-    path: str | Path, form: str, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]
+    path: str | Path, file_format: str, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]
 ) -> None:
-    """Write a model whole or not at all: the same model gives the same bytes."""
+    """Write a model's file as a whole or not at all; the same model gives the same bytes."""
     # One key in the head: safetensors writes several in random order.
-    kept = {name: np.asarray(values, order="C") for name, values in arrays.items()}
-    content = save(kept, {form: json.dumps(facts, allow_nan=False)})
+    contiguous = {name: np.asarray(values, order="C") for name, values in arrays.items()}
+    content = save(contiguous, {file_format: json.dumps(facts, allow_nan=False)})
     try:
-        write_whole(Path(path), partial(_write, content))
+        write_whole(Path(path), lambda file: file.write(content))
     except OSError as error:
         reason = error.strerror or " ".join(str(error).split())
         raise SettingError(f"path must be writable; {path}: {reason}.") from error
 
 
-def _write(content: bytes, file: BinaryIO) -> None:
-    file.write(content)
-
-
 def read_model(path: str | Path) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
-    """The format of a model's file, its arrays and its facts; `readable` says what it raises."""
+    """Return the format of a model's file, its arrays and its facts; see `readable` for errors."""
     with safe_open(path, framework="numpy") as file:
-        about = file.metadata() or {}
-        form = next((name for name in about if name.startswith("datassay ")), None)
-        if form is None:
+        metadata = file.metadata() or {}
+        kind = next((name for name in metadata if name.startswith("datassay ")), None)
+        if kind is None:
             raise ValueError("it holds something else.")
-        return form, {name: file.get_tensor(name) for name in file.keys()}, json.loads(about[form])
+        arrays = {name: file.get_tensor(name) for name in file.keys()}
+        return kind, arrays, json.loads(metadata[kind])
 
 
 @contextmanager
 def readable(path: str | Path, commands: str) -> Iterator[None]:
-    """Turn what a file raises that is none of a model, or contradicts itself, into one error."""
+    """Turn any error of a file that is no model, or contradicts itself, into one ModelError."""
     try:
         yield
     except ModelError:

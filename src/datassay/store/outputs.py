@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from datassay.errors import SettingError
 from datassay.store.atomic import NEW, staging
-from datassay.store.folders import heal, place, refuse_foreign, sha256, write_manifest, written
+from datassay.store.folders import heal, place, read_digests, refuse_foreign, sha256, write_manifest
 
 Part = pa.Table | str | Callable[[Path], object]  # a table, a text, or what writes a file
 
@@ -55,56 +55,56 @@ def write_pages(
     try:
         parent.mkdir(parents=True, exist_ok=True)
         with staging(parent) as folder:
-            for name, part in parts.items():
-                write_part(part, folder / NEW / name)
-            same = {} if overwrite else _as_before(folder / NEW, target)
-            for name in same:
+            for name, content in parts.items():
+                write_part(content, folder / NEW / name)
+            repeated = {} if overwrite else _repeated_digests(folder / NEW, target)
+            for name in repeated:
                 (folder / NEW / name).unlink()
-            stale = _kept(target, parts).keys() & set(job)
-            write_manifest(folder / NEW, {**_kept(target, [*parts, *job]), **same})
+            stale = _unchanged_digests(target, parts).keys() & set(job)
+            write_manifest(folder / NEW, {**_unchanged_digests(target, [*parts, *job]), **repeated})
             try:
                 place(folder, target, overwrite, stale)
             except (OSError, SettingError) as error:
                 rescued = parent / f"results-{folder.name.rpartition('-')[2]}"
                 os.rename(folder / NEW, rescued)
-                why = _refused(out, error) if isinstance(error, OSError) else error
+                why = _refusal(out, error) if isinstance(error, OSError) else error
                 raise SettingError(f"{why} The finished results are in {rescued}.") from error
     except OSError as error:
-        raise SettingError(_refused(out, error)) from error
+        raise SettingError(_refusal(out, error)) from error
     return out / "index.html"
 
 
-def _kept(out: Path, names: Iterable[str]) -> dict[str, str]:
-    """What an earlier run wrote that stays, unchanged, beside files of these names."""
-    stay = {name: digest for name, digest in written(out).items() if name not in set(names)}
+def _unchanged_digests(out: Path, names: Iterable[str]) -> dict[str, str]:
+    """Return name → digest of earlier files that stay unchanged beside files of these names."""
+    stay = {name: digest for name, digest in read_digests(out).items() if name not in set(names)}
     return {name: digest for name, digest in stay.items() if sha256(out / name) == digest}
 
 
-def _as_before(new: Path, out: Path) -> dict[str, str]:
-    """The new files, and their digests, that are as an earlier run wrote them."""
-    earlier = {n: d for n, d in written(out).items() if os.path.lexists(out / n)}
-    return {name: digest for name, digest in earlier.items() if sha256(new / name) == digest}
+def _repeated_digests(new_folder: Path, out: Path) -> dict[str, str]:
+    """Return name → digest of the new files that equal what an earlier run wrote."""
+    earlier = {n: d for n, d in read_digests(out).items() if os.path.lexists(out / n)}
+    return {name: digest for name, digest in earlier.items() if sha256(new_folder / name) == digest}
 
 
-def _refused(out: Path, error: OSError) -> str:
+def _refusal(out: Path, error: OSError) -> str:
     return (
         f"out must be a folder with room for the results; writing to {out} failed: "
         f"{error.strerror or error}. Free space or choose another folder."
     )
 
 
-def write_part(part: Part, path: Path) -> None:
+def write_part(content: Part, path: Path) -> None:
     """Write a table as Parquet, a text, or what a callable writes to a path."""
     import pyarrow.parquet as pq
 
-    if isinstance(part, str):
+    if isinstance(content, str):
         # What UTF-8 cannot hold, such as half a surrogate pair, must not end a finished run.
-        path.write_text(part, encoding="utf-8", errors="backslashreplace")
-    elif callable(part):
-        part(path)
+        path.write_text(content, encoding="utf-8", errors="backslashreplace")
+    elif callable(content):
+        content(path)
     else:
         with path.open("wb") as file:  # Arrow opens no name that is not UTF-8
-            pq.write_table(part, file)
+            pq.write_table(content, file)
 
 
 def check_writable(out: Path, names: Iterable[str], *, overwrite: bool = False) -> None:
@@ -142,7 +142,7 @@ def check_writable(out: Path, names: Iterable[str], *, overwrite: bool = False) 
 
 
 def check_name(out: Path) -> None:
-    """Refuse what names no folder that could be made: ~, a null byte, too long a name."""
+    """Refuse a path that names no folder that could be made: ~, a null byte, a name too long."""
     if str(out).startswith("~"):
         raise SettingError(
             f"out must be a path; ~ is for the shell to replace; got {out}. Write the folder in "
@@ -154,9 +154,9 @@ def check_name(out: Path) -> None:
         pass
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        shown = repr(str(out)[:60])
+        name = repr(str(out)[:60])
         raise SettingError(
-            f"out must name a folder that can be made; got {shown} ({len(str(out)):,} characters): "
+            f"out must name a folder that can be made; got {name} ({len(str(out)):,} characters): "
             f"{why}. Choose another folder."
         ) from error
 
@@ -171,10 +171,10 @@ def check_outputs(
     # inputs: texts and paths that may name files; others are left alone. folders: data and earlier
     # results; where one is a folder, its files are read, and those of its folders may be.
     results = [out / name for name in names]
-    for given in inputs:
-        if isinstance(given, str | Path) and any(_same(given, result) for result in results):
+    for item in inputs:
+        if isinstance(item, str | Path) and any(_is_same_file(item, result) for result in results):
             raise SettingError(
-                f"out must not replace what is read; {given} is an input, and the results of the "
+                f"out must not replace what is read; {item} is an input, and the results of the "
                 f"same name would go to {out}. Choose another folder."
             )
     real = Path(os.path.realpath(out))
@@ -186,9 +186,9 @@ def check_outputs(
             )
 
 
-def _same(one: str | Path, other: Path) -> bool:
-    """Whether two paths are one file, also through links of both kinds."""
+def _is_same_file(path: str | Path, other: Path) -> bool:
+    """Return whether two paths lead to one file, also through links of both kinds."""
     try:
-        return os.path.realpath(one) == os.path.realpath(other) or os.path.samefile(one, other)
+        return os.path.realpath(path) == os.path.realpath(other) or os.path.samefile(path, other)
     except (OSError, ValueError):  # one of them is no file, or cannot be one
         return False

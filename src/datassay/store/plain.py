@@ -22,12 +22,12 @@ PATIENCE = 30.0
 
 
 @contextmanager
-def opened_plain(path: Path, most: int | None = None) -> Iterator[BinaryIO]:
-    """A plain file, open for reading.
+def open_plain(path: Path, max_bytes: int | None = None) -> Iterator[BinaryIO]:
+    """Open a plain file for reading.
 
     Args:
         path: of the file.
-        most: bytes that it may have; None is no limit.
+        max_bytes: that it may have; None is no limit.
 
     Yields:
         The file.
@@ -42,16 +42,16 @@ def opened_plain(path: Path, most: int | None = None) -> Iterator[BinaryIO]:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         if path.is_symlink():
-            raise DataError(_not_plain(path)) from None
+            raise DataError(_refusal(path)) from None
         raise error
     with os.fdopen(descriptor, "rb") as file:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
-            raise DataError(_not_plain(path))
-        if most is not None and facts.st_size > most:
+            raise DataError(_refusal(path))
+        if max_bytes is not None and facts.st_size > max_bytes:
             raise DataError(
                 f"store must hold its own files; {path} has {facts.st_size:,} bytes, more than "
-                f"{most:,}. Name another store, or delete that one."
+                f"{max_bytes:,}. Name another store, or delete that one."
             )
         yield file
 
@@ -59,7 +59,7 @@ def opened_plain(path: Path, most: int | None = None) -> Iterator[BinaryIO]:
 def check_plain(folder: Path) -> None:
     """Refuse a folder that holds anything but folders and plain files, at any depth."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise DataError(_not_plain(folder))
+        raise DataError(_refusal(folder))
     waiting = [folder] if folder.exists() else []
     while waiting:
         with os.scandir(waiting.pop()) as entries:
@@ -67,10 +67,10 @@ def check_plain(folder: Path) -> None:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(Path(entry.path))
                 elif not entry.is_file(follow_symlinks=False):
-                    raise DataError(_not_plain(Path(entry.path)))
+                    raise DataError(_refusal(Path(entry.path)))
 
 
-def _not_plain(path: Path) -> str:
+def _refusal(path: Path) -> str:
     kind = "a link" if path.is_symlink() else "a folder" if path.is_dir() else "no plain file"
     return (
         f"store must hold plain files of its own; {path} is {kind}. Remove it, then run the same "
@@ -79,26 +79,26 @@ def _not_plain(path: Path) -> str:
 
 
 def hold(owner: object, folder: Path, unfinished: Iterable[Path]) -> None:
-    """Note that this process uses a store, and remove what killed ones left if no other does."""
+    """Note that this process uses a store; remove what killed ones left if no other uses it."""
     # The note is a shared lock on the folder, which the system drops with the process: it keeps no
     # other process from reading or writing, and none that was killed is waited for. It lasts as
     # long as `owner` lives; `unfinished` is looked for once no other process uses the store.
     if fcntl is None:
         return
-    alone = lock_if_free(folder.resolve())
-    if alone >= 0:
+    exclusive = lock_if_free(folder.resolve())
+    if exclusive >= 0:
         for path in unfinished:
             with suppress(OSError):  # a folder that is only to be read
                 path.unlink()
     try:
-        position = alone if alone >= 0 else os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        descriptor = exclusive if exclusive >= 0 else os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
         return
-    weakref.finalize(owner, os.close, position)
+    weakref.finalize(owner, os.close, descriptor)
     give_up = time.monotonic() + PATIENCE
     while True:
         try:
-            return fcntl.flock(position, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > give_up:
                 raise DataError(

@@ -17,9 +17,9 @@ import numpy as np
 
 from datassay.errors import SettingError
 from datassay.store.atomic import UNFINISHED, write_whole
-from datassay.store.location import is_local, normal, shown
-from datassay.store.manifest import claim, digest_of_values, sealed, unsealed, writing
-from datassay.store.plain import hold, opened_plain
+from datassay.store.location import is_local, normal, redact
+from datassay.store.manifest import claim, digest_of_values, seal, unseal, writing
+from datassay.store.plain import hold, open_plain
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class ResultStore:
     """
 
     def __init__(self, folder: str | Path | None, manifest: Mapping[str, object]):
-        """Open or create.
+        """Open the store, or create it.
 
         Args:
             folder: where to keep the pieces; None keeps them in memory.
@@ -52,69 +52,69 @@ class ResultStore:
             ModelError: the pieces belong to this, but the model's code was another.
             DataError: its manifest is damaged, or it can be neither read nor written.
         """
-        self._held: dict[str, dict[str, np.ndarray]] = {}
+        self._pieces: dict[str, dict[str, np.ndarray]] = {}
         self._folder = None
         if folder is not None:
             if not is_local(folder):
-                raise SettingError(f"store must be a folder on this machine; got {shown(folder)}.")
+                raise SettingError(f"store must be a folder on this machine; got {redact(folder)}.")
             self._folder = Path(normal(folder))
             run = {"format": FORMAT, **manifest}
-            claim(self._folder, run, MANIFEST, unsealed, lambda: _manifest(run))
+            claim(self._folder, run, MANIFEST, unseal, lambda: _manifest(run))
             self._key = digest_of_values(run)
-            hold(self, self._folder, _unfinished(self._folder))
+            hold(self, self._folder, _unfinished_files(self._folder))
 
     def __contains__(self, name: str) -> bool:
-        if name not in self._held and self._folder is not None:
+        if name not in self._pieces and self._folder is not None:
             arrays = self._read(name)
             if arrays is not None:
-                self._held[name] = arrays
-        return name in self._held
+                self._pieces[name] = arrays
+        return name in self._pieces
 
     def get(self, name: str) -> dict[str, np.ndarray]:
-        """The piece of this name, its arrays by name; KeyError where there is none."""
+        """Return the arrays of a piece by name; raise KeyError where there is none."""
         if name not in self:
             raise KeyError(name)
-        return self._held[name]
+        return self._pieces[name]
 
     def put(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Store a piece; it is on disk when this returns."""
-        self._held[name] = dict(arrays)
+        self._pieces[name] = dict(arrays)
         if self._folder is None:
             return
         with writing(self._folder):
             write_whole(self._folder / f"{name}.npz", partial(self._write, name))
 
-    def stored(
+    def get_or_compute(
         self, name: str, compute: Callable[[], Mapping[str, np.ndarray]]
     ) -> dict[str, np.ndarray]:
-        """The piece of this name; computed and stored if it is missing."""
+        """Return the piece of this name, computed and stored if it is missing."""
         if name not in self:
             self.put(name, compute())
         return self.get(name)
 
-    def _write(self, name: str, to: BinaryIO) -> None:
-        np.savez(to, **self._held[name])  # pyrefly: ignore[bad-argument-type] (no array is named allow_pickle)
-        with zipfile.ZipFile(to, "a") as archive:
+    def _write(self, name: str, file: BinaryIO) -> None:
+        np.savez(file, **self._pieces[name])  # pyrefly: ignore[bad-argument-type] (no array is named allow_pickle)
+        with zipfile.ZipFile(file, "a") as archive:
             archive.comment = b" " * COMMENT  # its length is part of what the digest covers
-        comment = self._comment(name, to)
-        to.seek(-COMMENT, os.SEEK_END)
-        to.write(comment)
+        comment = self._comment(name, file)
+        file.seek(-COMMENT, os.SEEK_END)
+        file.write(comment)
 
     def _comment(self, name: str, file: BinaryIO) -> bytes:
-        """What the comment at the end of this file should be."""
-        left = file.seek(0, os.SEEK_END) - COMMENT
+        """Return the comment with which this file should end: its digest."""
+        n_left = file.seek(0, os.SEEK_END) - COMMENT
         file.seek(0)
         sha = hashlib.sha256(f"{self._key} {name} ".encode())
-        while left > 0 and (block := file.read(min(left, BLOCK))):
+        while n_left > 0 and (block := file.read(min(n_left, BLOCK))):
             sha.update(block)
-            left -= len(block)
+            n_left -= len(block)
         return MARK + sha.hexdigest().encode()
 
     def _read(self, name: str) -> dict[str, np.ndarray] | None:
         assert self._folder is not None
         path = self._folder / f"{name}.npz"
         try:
-            with opened_plain(path) as file:
+            with open_plain(path) as file:
                 if self._comment(name, file) == file.read():
                     file.seek(0)
                     with np.load(file, allow_pickle=False) as arrays:
@@ -130,8 +130,8 @@ class ResultStore:
 
 def _manifest(run: Mapping[str, object]) -> bytes:
     values = json.loads(json.dumps({"run": run, "versions": {"datassay": version("datassay")}}))
-    return json.dumps(sealed(values), indent=1, ensure_ascii=False).encode()
+    return json.dumps(seal(values), indent=1, ensure_ascii=False).encode()
 
 
-def _unfinished(folder: Path) -> Iterator[Path]:
+def _unfinished_files(folder: Path) -> Iterator[Path]:
     return (path for path in folder.iterdir() if UNFINISHED.fullmatch(path.name) and path.is_file())

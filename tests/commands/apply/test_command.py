@@ -297,7 +297,7 @@ def test_a_failure_while_writing_leaves_nothing(here, monkeypatch):
         result = invoke("apply", "a.csv", "d.parquet")
         assert_one_error_line(result, "writing to clean failed: No space left")
     # What is written is read again before it counts.
-    monkeypatch.setattr(delimited, "rewritten", lambda text, *_: text)
+    monkeypatch.setattr(delimited, "rewrite_text", lambda text, *_: text)
     assert_one_error_line(invoke("apply", "a.csv", "d.parquet"), "must read as decided")
     assert sorted(p.name for p in here.iterdir()) == ["a.csv", "d.parquet"]
 

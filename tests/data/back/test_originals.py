@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pyarrow import feather, ipc
 
 from datassay.data import load
-from datassay.data.back.original import COLUMNS, TABLE, Changelog, donors, find_changed_column
+from datassay.data.back.original import COLUMNS, TABLE, Changelog, find_changed_column, find_donors
 from datassay.data.load import original
 from datassay.data.tables.read import Choices
 from datassay.errors import DataError
@@ -399,7 +399,7 @@ def test_several_splits_and_damaged_datasets_are_refused(tmp_path):
 
 def test_a_class_that_no_sample_has_cannot_be_written():
     with pytest.raises(DataError, match="no sample has c"):
-        donors(np.array([0, 1]), np.array([0, 2]), ("a", "b", "c"))
+        find_donors(np.array([0, 1]), np.array([0, 2]), ("a", "b", "c"))
 
 
 def test_json_numbers_and_keys_in_any_order(tmp_path):

@@ -8,7 +8,7 @@ import signal
 import time
 from pathlib import Path
 
-from datassay.store.folders import sha256, written
+from datassay.store.folders import read_digests, sha256
 from helpers.attack.attempt import Attempt, attempt, command
 from helpers.attack.case import Case, empty
 from helpers.attack.stores import PLAIN, different
@@ -82,7 +82,7 @@ def _two_runs(folder: Path) -> tuple[Path, Path, float]:
 def _is_page_of_scores(report: Path) -> bool:
     """Whether all files are those that the second run wrote before it compared actions."""
     summary = json.loads((report / "summary.json").read_text())
-    whole = all(sha256(report / name) == digest for name, digest in written(report).items())
+    whole = all(sha256(report / name) == digest for name, digest in read_digests(report).items())
     return whole and bool(summary["pending"])
 
 

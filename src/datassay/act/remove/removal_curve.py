@@ -175,7 +175,9 @@ def _score_networks(
             return {"score": parts.score(networks)}
 
         name = digest_of_values(cause | {"kept": digest({"subsets": flat.numpy()})})
-        yield store.stored(f"scores-{name}", train_and_score)["score"].reshape(len(subsets), -1)
+        yield store.get_or_compute(f"scores-{name}", train_and_score)["score"].reshape(
+            len(subsets), -1
+        )
 
 
 def _score_estimators(
@@ -237,7 +239,7 @@ def train_all(
     if train_idx is not None:
         cause |= {"kept": digest({"subsets": train_idx})}
     name = f"weights-{digest_of_values(cause)}"
-    state = store.stored(name, lambda: {n: t.numpy() for n, t in train_now().state.items()})
+    state = store.get_or_compute(name, lambda: {n: t.numpy() for n, t in train_now().state.items()})
     template = frozen_copy(models[0], getattr(torch, recipe.precision))
     return TrainedNetworks(template, {n: torch.from_numpy(a) for n, a in state.items()})
 

@@ -34,7 +34,7 @@ from datassay.data.source import reading
 from datassay.data.tables.numerals import numeral
 from datassay.errors import DataError
 from datassay.results import result
-from datassay.store.journal import added
+from datassay.store.journal import read_journal
 
 FILE = "decisions.parquet"
 RELABEL, KEEP, REMOVE, UNSURE = KINDS = ("relabel", "keep", "remove", "unsure")
@@ -116,7 +116,7 @@ def read_decisions(path: str | Path) -> Decisions:
     if not path.exists():
         raise DataError(f"{path} must be a file of decisions; there is none. Check the path.")
     with reading(path):
-        lines, fits_file = added(path)  # before the file
+        lines, fits_file = read_journal(path)  # before the file
     rows, metadata = _read_json(path) if path.suffix.lower() == ".json" else _read_parquet(path)
     by_id = {row[0]: _make_decision(path, *row) for row in rows}
     if len(by_id) < len(rows):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from datassay.data.samples import SampleSet
-from datassay.data.targets import indexed
+from datassay.data.targets import recode_for_outputs
 from datassay.errors import ModelError, SettingError
 from datassay.rules import one_of, require
 
@@ -108,7 +108,7 @@ def curvature_root(outputs: Float[Tensor, "n k"], loss: str) -> Float[Tensor, "n
 
 def output_score(outputs: Float[Tensor, "m k"], samples: SampleSet) -> float:
     """Return the accuracy of the outputs' classes, in [0, 1], or R² averaged over targets."""
-    samples = indexed(samples, outputs.shape[1], own=True)
+    samples = recode_for_outputs(samples, outputs.shape[1], is_own=True)
     y = torch.as_tensor(samples.y)
     if samples.is_classification:
         predicted = (outputs[:, 0] > 0).long() if outputs.shape[1] == 1 else outputs.argmax(1)

@@ -31,7 +31,7 @@ from datassay.collect.gradients.order import (
     seed_draws,
 )
 from datassay.data.arguments import check_kind
-from datassay.data.memory.convert import as_samples, unlabelled
+from datassay.data.memory.convert import as_samples, read_unlabelled
 from datassay.data.samples import SampleSet
 from datassay.data.targets import Coding
 from datassay.errors import DataError
@@ -209,7 +209,7 @@ def samples_or_batches(
         return _open(data, name, queries=queries)
     if isinstance(data, list | Dataset) and _is_batchlike(data, name):
         return _open(data, name, queries=queries)
-    if queries and (outcome := unlabelled(data, name, like)) is not None:
+    if queries and (outcome := read_unlabelled(data, name, like)) is not None:
         return Unlabelled(outcome)
     messages: tuple[str, ...] = ()
     if isinstance(data, Dataset) and isinstance(data, Sized) and len(data):

@@ -34,13 +34,13 @@ class _Example(Command):
         from pyarrow import csv
 
         from datassay.data.synthetic.examples import example
-        from datassay.store.folders import written
+        from datassay.store.folders import read_digests
         from datassay.store.outputs import check_writable, write_pages
 
         settings: ExampleSettings = read(self.settings, given)
         made = example(settings.name, seed=settings.seed)
         check_writable(out, (made.file, TRUTH, README), overwrite=given["overwrite"])
-        if TRUTH in (names := written(out)) and made.file not in names:
+        if TRUTH in (names := read_digests(out)) and made.file not in names:
             raise SettingError(
                 f"out must be a folder of its own, whose {TRUTH} is that of {settings.name}; {out} "
                 "holds another example. Choose another folder."

@@ -18,7 +18,7 @@ from datassay.rules import require
 from datassay.score.effects import Attribution, TopEffects
 from datassay.score.index.opened import Index
 from datassay.score.index.opening import open_index
-from datassay.store.location import shown
+from datassay.store.location import redact
 
 # Samples whose gradients are computed again to see that they are those of their ids, and the
 # relative difference of two that are the same.
@@ -40,7 +40,7 @@ class Opened:
         """What the page says of the index."""
         index, reported = self.index, self.index.rank_correlation
         text = (
-            f"{shown(index.location)}: {count(len(index), 'sample')}, {index.width:,} numbers "
+            f"{redact(index.location)}: {count(len(index), 'sample')}, {index.width:,} numbers "
             f"each, which hold {percent(round(index.share, 3))} of the effects"
         )
         if reported is not None:
@@ -93,7 +93,7 @@ def opened(
     is_here = positions >= 0
     require(
         is_here.any(), "DATA", "hold samples of the index",
-        f"ids of which none is in {shown(index.location)}, where they are {ids[0]!s}, ...",
+        f"ids of which none is in {redact(index.location)}, where they are {ids[0]!s}, ...",
         remedy="Name the data that it was made of, and --ids as then.", error=DataError,
     )  # fmt: skip
     samples = train if is_here.all() else train.subset(np.flatnonzero(is_here))
@@ -136,7 +136,7 @@ def _changed(index: Index, samples: SampleSet, positions: Int[np.ndarray, " s"])
     if 2 * n_other > len(some):
         raise DataError(
             f"DATA must be what the index was made of; of {len(some)} samples with the same ids "
-            f"{n_other} have other gradients than in {shown(index.location)}. Name the data that "
+            f"{n_other} have other gradients than in {redact(index.location)}. Name the data that "
             "it was made of, and read them as then, or make the index anew."
         )
     if not n_other:

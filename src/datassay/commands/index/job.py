@@ -24,7 +24,7 @@ from datassay.score.index.build import index
 from datassay.score.index.opened import Index
 from datassay.score.index.opening import open_index
 from datassay.score.index.plan import index_plan
-from datassay.store.location import shown
+from datassay.store.location import redact
 
 QUERIES = 1000  # that the plan tells the time of
 GOOD = 0.95  # rank correlation that an index should reach
@@ -138,4 +138,4 @@ def answer_lines(built: Built) -> list[RenderableType]:
             "--width or --share holds more, in more bytes."
         )
     message = [plain_text(message)] * bool(built.left_out)
-    return [table, *message, *warned([*warnings, *result.warnings]), shown(result.location)]
+    return [table, *message, *warned([*warnings, *result.warnings]), redact(result.location)]

@@ -82,10 +82,10 @@ class _Run(Command):
 
     def further_arguments(self, here: Path, out: Path, *, overwrite: bool) -> dict[str, Any]:
         """What writes the scores' page before anything is retrained, and says where it is."""
-        from datassay.store.folders import written
+        from datassay.store.folders import read_digests
 
         def first(findings: Findings) -> None:
-            if PAGE in written(here / out):  # a reader keeps it, also where this run is stopped
+            if PAGE in read_digests(here / out):  # kept by a reader, also where this run stops
                 told = f"{out / PAGE} shows the run before until this one ends"
                 return err_console.print(f"{told}; comparing actions …", soft_wrap=True)
             self.write(findings, here / out, overwrite=overwrite)

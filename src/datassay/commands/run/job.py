@@ -71,7 +71,7 @@ from datassay.score.learning_curve import learning_curve
 from datassay.score.leave_one_out import LeaveOneOut
 from datassay.score.registry import Context, compute_scores, further_scores, scores
 from datassay.score.settings import OF_SGD
-from datassay.store.location import FEATURES, RETRAINED, inside, is_local, shown
+from datassay.store.location import FEATURES, RETRAINED, inside, is_local, redact
 from datassay.store.results import ResultStore
 from datassay.train.fitter import taken_network
 
@@ -336,7 +336,7 @@ def _facts(
     if form.mixtures and form.n_outputs > MOST_COLUMNS:
         facts["Changes"] = f"summed over {MOST_COLUMNS} random mixtures of outputs, within 18 %"
     if settings.store is not None:
-        facts["Store"] = shown(settings.store)
+        facts["Store"] = redact(settings.store)
     if settings.command:
         facts["Command"] = settings.command
     return facts

@@ -30,11 +30,11 @@ from datassay.act.review.decisions import (
 from datassay.act.review.judged import Judged
 from datassay.act.review.remaining import BATCH, probe, remaining
 from datassay.data.tables.numerals import number_of
-from datassay.data.targets import few
+from datassay.data.targets import shorten
 from datassay.errors import DataError
 from datassay.report.review.labels import Reviewed, listing
 from datassay.report.review.showcase import Showcase
-from datassay.store.atomic import locked, write_whole
+from datassay.store.atomic import hold_lock, write_whole
 from datassay.store.journal import add, journal_of, state
 
 LARGE, SMALL = 640, 160  # pixels of pictures
@@ -68,7 +68,7 @@ class Session:
         self._listed = listing(reviewed, np.arange(len(reviewed.samples)))
         is_wide = judged.share[1] - judged.share[0] > WIDE and len(judged) >= LEAST_SAMPLES
         self.probe = probe(judged).tolist() if is_wide else []
-        with locked(folder):
+        with hold_lock(folder):
             self._state = state(self.path)
             if self.path.exists():
                 self._decisions = self._earlier(read_decisions(self.path))
@@ -219,8 +219,8 @@ class Session:
         for one in decisions.decisions:
             if names and one.label not in known:
                 raise DataError(
-                    f"{self.path} must name classes of the data, {few(names)}; its id {one.id} has "
-                    f"the new label {one.label!r}. Correct that row."
+                    f"{self.path} must name classes of the data, {shorten(names)}; its id {one.id} "
+                    f"has the new label {one.label!r}. Correct that row."
                 )
             if one.id not in position or one.given != words[position[one.id]]:
                 what = "has another label" if one.id in position else "is not among its samples"
@@ -233,7 +233,7 @@ class Session:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """One lock around the check that the files are as we left them and what changes them."""
-        with locked(self.path.parent):
+        with hold_lock(self.path.parent):
             is_ours = not self.path.exists() or state(self.path) == self._state
             require(
                 is_ours, 409,

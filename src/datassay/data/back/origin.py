@@ -17,7 +17,7 @@ from datassay.data.memory.convert import frame_with_targets, read_in_memory
 from datassay.data.memory.frames import frame_table, row_ids, row_labels
 from datassay.data.source import Source, reading
 from datassay.data.synthetic.builtin import BUILTINS
-from datassay.data.tables.read import Choices, joined
+from datassay.data.tables.read import Choices, join_targets
 from datassay.errors import DataError
 
 
@@ -30,12 +30,12 @@ class Origin:
     noise: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for summary.json."""
+        """Return plain values, for summary.json."""
         return asdict(self)
 
 
 def source_digest(data: str | Path) -> str:
-    """SHA-256 of a file's bytes, or of names and bytes of a folder; a built-in name as it is."""
+    """Return the SHA-256 of a file, or of a folder's names and bytes; a built-in set is named."""
     if str(data) in BUILTINS:
         return f"built-in {data}"
     path = Path(data).expanduser()
@@ -56,35 +56,36 @@ def keep(
     data: Any, folder: Path, *,
     target: Any = None, ids: Any = None, source: Any = None, **asides: Any,
 ) -> tuple[Path, dict[str, Any]]:  # fmt: skip
-    """Write what `load` was given to a file; that, and its roles' columns to load it."""
+    """Write in-memory data to a file; return its path and the column roles needed to load it."""
     if (table := frame_table(data)) is not None:
-        return _table(table, folder / TABLE, Choices(joined(target), ids, source, **asides))
+        choices = Choices(join_targets(target), ids, source, **asides)
+        return _write_table(table, folder / TABLE, choices)
     is_pair = isinstance(data, tuple | list) and len(data) == 2
     if is_pair and isinstance(result := frame_with_targets(data[0], data[1], ids, source), tuple):
-        return _table(result[0], folder / TABLE, result[2])
+        return _write_table(result[0], folder / TABLE, result[2])
     read = read_in_memory(data, ids, source)
     if read is None:
         raise DataError(
             "data must be a data frame, (x, y) arrays or a Dataset to be stored; got a "
             f"{type(data).__name__}."
         )
-    return _arrays(read, folder / ARRAYS)
+    return _write_arrays(read, folder / ARRAYS)
 
 
-def _table(table: pa.Table, path: Path, chosen: Choices) -> tuple[Path, dict[str, Any]]:
-    """A frame; what named its rows is a column like others, which `ids` names."""
+def _write_table(table: pa.Table, path: Path, choices: Choices) -> tuple[Path, dict[str, Any]]:
+    """Write a frame with the names of its rows as a column; return its path and roles."""
     table, labels = row_ids(table)
-    ids = labels if chosen.ids is None else chosen.ids
-    roles = {ids, *chosen.asides}
-    unused = [n for n in row_labels(table) if n not in {chosen.target, *roles}]
+    ids = labels if choices.ids is None else choices.ids
+    roles = {ids, *choices.asides}
+    unused = [n for n in row_labels(table) if n not in {choices.target, *roles}]
     # What pandas said of its index says nothing any more.
     pq.write_table(table.drop_columns(unused).replace_schema_metadata(None), path)
-    rest = [n for n in table.column_names if n not in {*unused, *roles}]
-    target = rest[-1] if chosen.target is None and rest else chosen.target
-    return path, {"target": target, "ids": ids, **{chosen.roles[c]: c for c in chosen.asides}}
+    inputs = [n for n in table.column_names if n not in {*unused, *roles}]
+    target = inputs[-1] if choices.target is None and inputs else choices.target
+    return path, {"target": target, "ids": ids, **{choices.roles[c]: c for c in choices.asides}}
 
 
-def _arrays(read: Source, path: Path) -> tuple[Path, dict[str, Any]]:
+def _write_arrays(read: Source, path: Path) -> tuple[Path, dict[str, Any]]:
     parts = {"x": read.train.x, "y": read.train.y, "ids": read.train.ids}
     parts["source"] = read.train.source
     if read.val is not None:

@@ -23,7 +23,7 @@ from datassay.data.tables.columns import read_column
 from datassay.data.tables.numerals import number_word
 from datassay.data.tables.preparation import refuse
 from datassay.data.tables.read import Choices, ReadColumn
-from datassay.data.tables.sources import plain, read_targets, with_roles
+from datassay.data.tables.sources import plain_values, read_targets, resolve_roles
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
 from datassay.results import result
@@ -59,7 +59,7 @@ class Change:
 
     Attributes:
         column: name of the label's column.
-        place: of that column among all.
+        index: of that column among all.
         keep: [rows], which rows stay.
         donor: row → another row, whose label it gets as it is written there.
         number: row → the target it gets.
@@ -75,21 +75,21 @@ class Change:
 def original_table(
     path: Path,
     table: pa.Table,
-    chosen: Choices,
+    choices: Choices,
     give_back: Callable[[Path, Path, Change], None],
 ) -> Original:
-    """A table as it is stored: ids and labels of its rows that have a label; the others stay."""
-    several: list[ReadColumn] = []
-    if targets := chosen.targets(table.column_names):
-        table, several = read_targets(table, str(path), chosen, targets)
-        chosen = replace(chosen, target=targets[0], task="regression")
-    table, chosen = with_roles(table, str(path), chosen)
-    name, n_rows = chosen.target, table.num_rows
+    """Return a table as it is stored, with ids and labels of the rows that have a label."""
+    all_targets: list[ReadColumn] = []
+    if targets := choices.targets(table.column_names):
+        table, all_targets = read_targets(table, str(path), choices, targets)
+        choices = replace(choices, target=targets[0], task="regression")
+    table, choices = resolve_roles(table, str(path), choices)
+    name, n_rows = choices.target, table.num_rows
     assert name is not None
 
     def column(name: str, rows: np.ndarray | None = None) -> ReadColumn:
         values = table[name] if rows is None else table[name].take(pa.array(rows))
-        read = read_column(values, name, chosen)
+        read = read_column(values, name, choices)
         refuse([read], str(path))
         return read
 
@@ -98,13 +98,13 @@ def original_table(
         rows = np.flatnonzero(~target.is_missing)
         target = column(name, rows)
     ids = rows
-    if chosen.ids is not None:
-        ids = plain(column(chosen.ids))[rows]
-    y, _, classes = encode_targets(plain(target), None, (), chosen.task)
-    y = exact(plain(target), y)
-    if several:
-        y = np.stack([plain(one) for one in several], 1).astype(np.float64)
-    is_numbered, index = chosen.ids is None, table.column_names.index(name)
+    if choices.ids is not None:
+        ids = plain_values(column(choices.ids))[rows]
+    y, _, classes = encode_targets(plain_values(target), None, (), choices.task)
+    y = restore_type(plain_values(target), y)
+    if all_targets:
+        y = np.stack([plain_values(read) for read in all_targets], 1).astype(np.float64)
+    is_numbered, index = choices.ids is None, table.column_names.index(name)
     file = "" if path.is_dir() else path.name
 
     def mark_staying(keep: np.ndarray) -> np.ndarray:
@@ -112,25 +112,25 @@ def original_table(
         stays[rows[~keep]] = False
         return stays
 
-    def write(folder: Path, keep: np.ndarray, new: np.ndarray) -> np.ndarray:
+    def write(folder: Path, keep: np.ndarray, labels: np.ndarray) -> np.ndarray:
         # Of what goes no label is written.
         stays = mark_staying(keep)
-        new = y if y.ndim > 1 else np.where(keep, new, y)  # several targets stay as they are
+        labels = y if y.ndim > 1 else np.where(keep, labels, y)  # several targets stay as they are
         donor: dict[int, int] = {}
         number: dict[int, float | str] = {}
         if classes:
-            donor = {int(rows[i]): int(rows[j]) for i, j in donors(y, new, classes).items()}
+            donor = {int(rows[i]): int(rows[j]) for i, j in find_donors(y, labels, classes).items()}
         else:
             form = target.column.form
-            for i in np.flatnonzero(new != y):
-                number[int(rows[i])] = number_word(new[i], form) if form else new[i].item()
+            for i in np.flatnonzero(labels != y):
+                number[int(rows[i])] = number_word(labels[i], form) if form else labels[i].item()
         give_back(path, folder / file, Change(name, index, stays, donor, number))
         return ids_after(ids, keep, is_numbered=is_numbered)
 
-    rest = table.drop_columns(targets or [name])
+    inputs = table.drop_columns(targets or [name])
     return Original(
         ids, y, classes, is_numbered, file, write,
-        other_columns=lambda keep: rest if keep.all() else rest.filter(mark_staying(keep)),
+        other_columns=lambda keep: inputs if keep.all() else inputs.filter(mark_staying(keep)),
     )  # fmt: skip
 
 
@@ -154,59 +154,59 @@ def find_changed_column(before: pa.Table, after: pa.Table) -> str:
     return ""
 
 
-def exact(stored: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Targets in the type that holds them: float64 rounds whole ones beyond 2^53."""
+def restore_type(stored: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return targets in the type that holds them: float64 rounds whole ones beyond 2^53."""
     return stored.reshape(y.shape) if stored.dtype.kind in "iuf" and y.dtype.kind == "f" else y
 
 
 def ids_after(
     ids: Shaped[np.ndarray, " n"], keep: Bool[np.ndarray, " n"], *, is_numbered: bool
 ) -> np.ndarray:
-    """The ids that samples have when some are removed, [kept]."""
+    """Return the ids that samples have when some are removed, [kept]."""
     # is_numbered: whether ids are positions, so that later samples move up.
     return (ids - np.cumsum(~keep))[keep] if is_numbered else ids[keep]
 
 
-def donors(
-    y: Shaped[np.ndarray, " n"], new: Shaped[np.ndarray, " n"], class_names: tuple[str, ...]
+def find_donors(
+    y: Shaped[np.ndarray, " n"], labels: Shaped[np.ndarray, " n"], class_names: tuple[str, ...]
 ) -> dict[int, int]:
-    """For each sample with another class a sample that has that class already."""
+    """Map each relabelled sample to one of its new class, whose stored label is copied."""
     # How the class is written there is how it is written: quotes, decimals, type and all.
-    first = {
+    donor = {
         int(c): int(position) for c, position in zip(*np.unique(y, return_index=True), strict=True)
     }
-    changed = np.flatnonzero(new != y)
-    if absent := sorted({class_names[int(c)] for c in new[changed] if int(c) not in first}):
+    changed = np.flatnonzero(labels != y)
+    if absent := sorted({class_names[int(c)] for c in labels[changed] if int(c) not in donor}):
         raise DataError(
             f"a new label must be one that the data have; no sample has {', '.join(absent)}. Add "
             "one, so that it is known how that class is written there."
         )
-    return {int(i): first[int(new[i])] for i in changed}
+    return {int(i): donor[int(labels[i])] for i in changed}
 
 
-def rewritten(
+def rewrite_text(
     text: bytes,
     rows: Sequence[tuple[int, int]],
     cell: Callable[[int], tuple[int, int]],
     number: Callable[[bytes, float | str], bytes],
     change: Change,
 ) -> bytes:
-    """A text without some of its rows and with other words in some cells, all else to the byte."""
+    """Return a text without some rows and with other words in some cells, else the same bytes."""
     # rows: where each starts and ends, line ending included. cell: row → where its label starts and
     # ends. number: the word that stands there, and a new target → how that is written.
     words = {i: text[slice(*cell(j))] for i, j in change.donor.items()}
     words |= {i: number(text[slice(*cell(i))], value) for i, value in change.number.items()}
-    parts, done = [], 0
+    parts, position = [], 0
     for row in sorted({*np.flatnonzero(~change.keep).tolist(), *words}):
         stays = change.keep[row]
         start, end = cell(row) if stays else rows[row]
-        parts += [text[done:start], words[row] if stays else b""]
-        done = end
-    return b"".join((*parts, text[done:]))
+        parts += [text[position:start], words[row] if stays else b""]
+        position = end
+    return b"".join((*parts, text[position:]))
 
 
 def hand_on(source: Path, target: Path, *, link: bool) -> None:
-    """The same file in another place, a second name for it where that is possible, else a copy."""
+    """Give a file a second name in another place where that is possible, else copy it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if link:
         try:
@@ -218,14 +218,14 @@ def hand_on(source: Path, target: Path, *, link: bool) -> None:
 
 
 def files_in(folder: Path) -> Iterator[str]:
-    """Paths of all files within a folder, by name, without hidden ones and our changelog."""
-    seen = set()  # a link can lead back to a folder above it
-    for position, folders, names in os.walk(folder, followlinks=True):
-        seen.add(os.path.realpath(position))
-        shown = sorted(name for name in folders if not name.startswith("."))
-        folders[:] = [n for n in shown if os.path.realpath(os.path.join(position, n)) not in seen]
+    """Yield the paths of all files in a folder, sorted, except hidden ones and our changelog."""
+    paths = set()  # a link can lead back to a folder above it
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        paths.add(os.path.realpath(parent))
+        inner = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = [n for n in inner if os.path.realpath(os.path.join(parent, n)) not in paths]
         for name in sorted(names):
-            path = Path(position, name).relative_to(folder).as_posix()
+            path = Path(parent, name).relative_to(folder).as_posix()
             if not name.startswith(".") and path not in FILES:
                 yield path
 
@@ -233,28 +233,28 @@ def files_in(folder: Path) -> Iterator[str]:
 _INDEX = "__index_level_0__"  # as pandas names labels of rows that have no name
 
 
-def without_range(table: pa.Table) -> pa.Table:
-    """The table with row labels of pandas that are a range other than 0, 1, ... as a column."""
+def write_out_range(table: pa.Table) -> pa.Table:
+    """Return a table with its row labels as a column if they are a range other than 0, 1, ..."""
     # Without some rows they are no range any more; pandas, too, then writes a column. A range from
     # 0 only counts the rows, and still does so.
-    if (outcome := described_range(table)) is None:
+    if (described := described_range(table)) is None:
         return table
-    labels, own = outcome
-    about = json.loads(table.schema.metadata[b"pandas"])
+    labels, label_name = described
+    description = json.loads(table.schema.metadata[b"pandas"])
     if (labels.start, labels.step) == (0, 1):
-        about["index_columns"] = []
+        description["index_columns"] = []
     else:
-        name = own or _INDEX
-        column = {"name": own, "field_name": name, "pandas_type": "int64",
+        name = label_name or _INDEX
+        column = {"name": label_name, "field_name": name, "pandas_type": "int64",
                   "numpy_type": "int64", "metadata": None}  # fmt: skip
-        about |= {"index_columns": [name], "columns": [*about["columns"], column]}
+        description |= {"index_columns": [name], "columns": [*description["columns"], column]}
         table = table.append_column(name, pa.array(labels, pa.int64()))
-    metadata = table.schema.metadata | {b"pandas": json.dumps(about).encode()}
+    metadata = table.schema.metadata | {b"pandas": json.dumps(description).encode()}
     return table.replace_schema_metadata(metadata)
 
 
-def with_rows(table: pa.Table, change: Change) -> pa.Table:
-    """The table without some rows, and with other values in one column of others."""
+def apply_change(table: pa.Table, change: Change) -> pa.Table:
+    """Return a table without some rows, and with other values in one column of others."""
     position, values = change.index, table[change.column]
     donor, number, keep = change.donor, change.number, change.keep
     if donor:
@@ -262,18 +262,18 @@ def with_rows(table: pa.Table, change: Change) -> pa.Table:
         rows[list(donor)] = list(donor.values())
         values = values.take(pa.array(rows))
     if number:
-        new, is_new = [None] * table.num_rows, np.isin(np.arange(table.num_rows), list(number))
+        targets, is_new = [None] * table.num_rows, np.isin(np.arange(table.num_rows), list(number))
         for row, value in number.items():
-            new[row] = value
+            targets[row] = value
         try:
-            values = pc.if_else(pa.array(is_new), pa.array(new).cast(values.type), values)
+            values = pc.if_else(pa.array(is_new), pa.array(targets).cast(values.type), values)
         except (pa.ArrowException, ValueError) as error:
             raise DataError(
                 f"column {change.column!r} must hold its new targets as {values.type}; "
                 f"{' '.join(str(error).split())}. Decide on numbers of that kind."
             ) from error
     table = table.set_column(position, table.schema.field(position), values)
-    return table if keep.all() else without_range(table).filter(pa.array(keep))
+    return table if keep.all() else write_out_range(table).filter(pa.array(keep))
 
 
 @result
@@ -286,19 +286,19 @@ class Changelog:
     is_numbered: bool  # ids are positions: samples behind a removed one move up
 
     def new_ids(self, ids: np.ndarray) -> list[str]:
-        """The ids, [n], that samples have now, as text; empty where they are removed."""
-        known = {row["id"]: row["new_id"] for row in self.rows}
+        """Return the ids, [n], that samples have now, as text; empty where they are removed."""
+        new_id_of = {row["id"]: row["new_id"] for row in self.rows}
         if not self.is_numbered:
-            return [known.get(str(name), str(name)) for name in ids.tolist()]
-        removed = np.sort([int(name) for name, new in known.items() if not new])
+            return [new_id_of.get(str(name), str(name)) for name in ids.tolist()]
+        removed = np.sort([int(name) for name, new_id in new_id_of.items() if not new_id])
         positions = ids - np.searchsorted(removed, ids)
         return [
-            "" if known.get(str(name)) == "" else str(position)
+            "" if new_id_of.get(str(name)) == "" else str(position)
             for name, position in zip(ids.tolist(), positions.tolist(), strict=True)
         ]
 
     def texts(self) -> dict[str, str]:
-        """File name → text: a table for people, safe to open in a spreadsheet, and a record."""
+        """Return file name → text: a table that is safe in a spreadsheet, and a record."""
         record = {
             "made_by": MADE_BY,
             "digest": self.digest,
@@ -324,7 +324,7 @@ def format_spreadsheet(rows: Iterable[Iterable[object]]) -> str:
 
 
 def read_changelog(data: Path) -> Changelog | None:
-    """The changelog beside data, in its folder; None where there is none of ours."""
+    """Return the changelog beside data, in its folder; None where there is none of ours."""
     path = (data if data.is_dir() else data.parent) / RECORD
     if not path.is_file():
         return None
@@ -343,7 +343,7 @@ def read_changelog(data: Path) -> Changelog | None:
 
 
 def given_back_file(folder: Path) -> Path | None:
-    """The one file of data beside our changelog; None where there is no such, or several files."""
+    """Return the one file of data beside our changelog; None where there is none, or several."""
     if not (folder / RECORD).is_file():
         return None
     inside = [p for p in folder.iterdir() if not p.name.startswith(".") and p.name not in FILES]

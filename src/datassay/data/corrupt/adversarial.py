@@ -68,18 +68,18 @@ def add_adversarial(
     """
     check_adversarial(samples, fraction, epsilon)
     check_seed(seed)
-    moved, right, wrong_after = _moved(samples, model, epsilon)
-    fooled = np.flatnonzero(right & wrong_after)
-    wanted = round(fraction * len(samples))
-    if len(fooled) < wanted:
+    stepped, is_right, is_wrong_after = _step_inputs(samples, model, epsilon)
+    fooled = np.flatnonzero(is_right & is_wrong_after)
+    n_replaced = round(fraction * len(samples))
+    if len(fooled) < n_replaced:
         raise DataError(
-            f"{wanted} samples must be replaced; the step fools the network on {len(fooled)}. "
+            f"{n_replaced} samples must be replaced; the step fools the network on {len(fooled)}. "
             "Raise epsilon or lower fraction."
         )
-    chosen = np.random.default_rng(seed).choice(fooled, wanted, replace=False)
+    replaced_idx = np.random.default_rng(seed).choice(fooled, n_replaced, replace=False)
     x, replaced = samples.x.copy(), np.zeros(len(samples), dtype=bool)
-    x[chosen], replaced[chosen] = moved[chosen], True
-    success = len(fooled) / max(1, int(right.sum()))
+    x[replaced_idx], replaced[replaced_idx] = stepped[replaced_idx], True
+    success = len(fooled) / max(1, int(is_right.sum()))
     return AdversarialSamples(replace(samples, x=x), replaced, success)
 
 
@@ -99,13 +99,13 @@ def check_adversarial(samples: SampleSet, fraction: float, epsilon: float) -> No
     rules.positive("epsilon", epsilon, finite=True, error=DataError)
 
 
-def _moved(
+def _step_inputs(
     samples: SampleSet, model: nn.Module, epsilon: float, batch: int = 256
 ) -> tuple[Float[np.ndarray, "n ..."], Bool[np.ndarray, " n"], Bool[np.ndarray, " n"]]:
-    """Every input after its step, and whether the network was right before and wrong after."""
+    """Return each input after its step, whether the network was right, and wrong after it."""
     network = copy.deepcopy(model).float().cpu().eval().requires_grad_(False)
     low, high = float(samples.x.min()), float(samples.x.max())
-    moved, right, wrong = [], [], []
+    stepped, is_right, is_wrong_after = [], [], []
     for start in range(0, len(samples), batch):
         y = torch.as_tensor(samples.y[start : start + batch]).long()
         x = torch.as_tensor(samples.x[start : start + batch]).float().requires_grad_()
@@ -114,17 +114,14 @@ def _moved(
         (slope,) = torch.autograd.grad(loss, x)
         with torch.no_grad():
             step = (x + epsilon * slope.sign()).clamp(low, high)
-            after = _logits(network(step)).argmax(1)
-        moved.append(step.numpy())
-        right.append((logits.argmax(1) == y).numpy())
-        wrong.append((after != y).numpy())
-    return (
-        np.concatenate(moved).astype(samples.x.dtype),
-        np.concatenate(right),
-        np.concatenate(wrong),
-    )
+            predicted = _logits(network(step)).argmax(1)
+        stepped.append(step.numpy())
+        is_right.append((logits.argmax(1) == y).numpy())
+        is_wrong_after.append((predicted != y).numpy())
+    inputs = np.concatenate(stepped).astype(samples.x.dtype)
+    return inputs, np.concatenate(is_right), np.concatenate(is_wrong_after)
 
 
 def _logits(outputs: Tensor) -> Tensor:
-    """One logit f becomes (0, f)."""
+    """Return outputs as logits of all classes: one logit f becomes (0, f)."""
     return torch.cat([torch.zeros_like(outputs), outputs], 1) if outputs.shape[1] == 1 else outputs

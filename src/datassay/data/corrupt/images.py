@@ -19,7 +19,7 @@ FIRST_MIDDLE, LAST_MIDDLE = 6 / 28, 22 / 28
 def add_noise(
     x: Any, sigma: float, *, limits: tuple[float, float] | None = (0.0, 1.0), seed: int = 0
 ) -> Float[np.ndarray, "n ..."]:
-    """Every value with Gaussian noise of its own, truncated to the range of grey values.
+    """Add Gaussian noise to every value, truncated to the range of grey values.
 
     x′ = min(max(x + σ ε, low), high),  ε ~ N(0, 1) independent
 
@@ -40,7 +40,7 @@ def add_noise(
     Cost: one normal draw a value.
     Source: S3 §3.6.2, global noise. Deviates nowhere.
     """
-    images = _checked(x)
+    images = _check_images(x)
     rules.at_least("sigma", sigma, 0, finite=True, error=DataError)
     check_seed(seed)
     if limits is not None:
@@ -68,7 +68,7 @@ def add_patches(
     value: float = 0.0,
     seed: int = 0,
 ) -> Float[np.ndarray, "n ..."]:
-    """Every image with one rectangle of a single value, near its middle.
+    """Draw one rectangle of a single value into every image, near its middle.
 
     Args:
         x: images [n, ..., rows, columns] of floating point numbers, or rows of pixels [n, d].
@@ -86,7 +86,7 @@ def add_patches(
     Cost: one copy of x.
     Source: S3 §3.6.2, local noise; positions as in `patch_boxes`.
     """
-    images = _checked(x)
+    images = _check_images(x)
     rows, columns = _image_shape(images, image_shape)
     boxes = patch_boxes(len(images), (rows, columns), area, seed=seed)
     patched = images.copy()
@@ -99,7 +99,7 @@ def add_patches(
 def patch_boxes(
     n: int, image_shape: Sequence[int], area: float, *, seed: int = 0
 ) -> Int[np.ndarray, "n 4"]:
-    """Where the patches lie.
+    """Return where the patches of `add_patches` lie.
 
     D ~ U(½, 2),  width = ⌊D √A⌋,  height = ⌊√A / D⌋,  middle row and column uniform on 6..22 of 28
 
@@ -146,7 +146,7 @@ def patch_boxes(
     return np.concatenate([start, np.maximum(end - start, 0)], axis=1)
 
 
-def _checked(x: Any) -> np.ndarray:
+def _check_images(x: Any) -> np.ndarray:
     images = np.asarray(x)
     if images.ndim < 2 or images.dtype not in (np.float32, np.float64):
         raise DataError(
@@ -157,26 +157,26 @@ def _checked(x: Any) -> np.ndarray:
     return images
 
 
-def _image_shape(images: np.ndarray, given: Sequence[int] | None) -> tuple[int, int]:
+def _image_shape(images: np.ndarray, image_shape: Sequence[int] | None) -> tuple[int, int]:
     if images.ndim > 2:
-        if given is not None and tuple(given) != images.shape[-2:]:
+        if image_shape is not None and tuple(image_shape) != images.shape[-2:]:
             raise DataError(
                 f"image_shape must be {images.shape[-2:]}, the last two axes of x; got "
-                f"{tuple(given)}. Leave it out for images."
+                f"{tuple(image_shape)}. Leave it out for images."
             )
         return images.shape[-2], images.shape[-1]
-    if given is None:
+    if image_shape is None:
         raise DataError(
             "image_shape must say the rows and columns of images given as rows of pixels; got "
             f"None for x of shape {list(images.shape)}."
         )
-    _check_image_shape(given)
-    if int(np.prod(given)) != images.shape[1]:
+    _check_image_shape(image_shape)
+    if int(np.prod(image_shape)) != images.shape[1]:
         raise DataError(
-            f"image_shape must hold the {images.shape[1]} pixels of each row; got {tuple(given)}, "
-            f"{int(np.prod(given))} pixels."
+            f"image_shape must hold the {images.shape[1]} pixels of each row; got "
+            f"{tuple(image_shape)}, {int(np.prod(image_shape))} pixels."
         )
-    return int(given[0]), int(given[1])
+    return int(image_shape[0]), int(image_shape[1])
 
 
 def _check_image_shape(image_shape: Sequence[int]) -> None:

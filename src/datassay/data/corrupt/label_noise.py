@@ -59,38 +59,38 @@ def add_label_noise(
     check_seed(seed)
     rng = np.random.default_rng(seed)
     if rate is None:
-        steps = _transitions(kind, samples.n_classes).cumsum(axis=1)
+        steps = _check_transitions(kind, samples.n_classes).cumsum(axis=1)
         steps /= steps[:, -1:]  # rounding must not let a draw reach beyond the last class
         drawn = rng.random(len(samples))[:, None] >= steps[samples.y]
         y = drawn.sum(axis=1).astype(np.int64)
     else:
-        y = _changed(samples, rate, kind, rng)
+        y = _relabel(samples, rate, kind, rng)
     return replace(samples, y=y, true_y=samples.y if samples.true_y is None else samples.true_y)
 
 
-def _changed(samples: SampleSet, rate: float, kind: Any, rng: np.random.Generator) -> np.ndarray:
+def _relabel(samples: SampleSet, rate: float, kind: Any, rng: np.random.Generator) -> np.ndarray:
     y, n_classes = samples.y.copy(), samples.n_classes
     if kind == "uniform":
-        chosen = rng.choice(len(y), round(rate * len(y)), replace=False)
-        y[chosen] = (y[chosen] + rng.integers(1, n_classes, len(chosen))) % n_classes
+        changed_idx = rng.choice(len(y), round(rate * len(y)), replace=False)
+        y[changed_idx] = (y[changed_idx] + rng.integers(1, n_classes, len(changed_idx))) % n_classes
         return y
     goal = np.arange(n_classes)
     if kind == "pair":
         goal = (goal + 1) % n_classes
     elif isinstance(kind, Mapping):
-        for old, new in kind.items():
-            goal[_class(old, samples.class_names)] = _class(new, samples.class_names)
+        for label, noisy in kind.items():
+            goal[_index(label, samples.class_names)] = _index(noisy, samples.class_names)
     else:
         raise DataError(
             f"kind must be 'uniform', 'pair', a mapping or a [K, K] matrix; got {kind!r}."
         )
     movable = np.flatnonzero(goal[y] != y)
-    chosen = rng.choice(movable, round(rate * len(movable)), replace=False)
-    y[chosen] = goal[y[chosen]]
+    changed_idx = rng.choice(movable, round(rate * len(movable)), replace=False)
+    y[changed_idx] = goal[y[changed_idx]]
     return y
 
 
-def _class(label: Any, names: tuple[str, ...]) -> int:
+def _index(label: Any, names: tuple[str, ...]) -> int:
     if label in names:
         return names.index(label)
     if isinstance(label, int | np.integer) and 0 <= label < len(names):
@@ -101,7 +101,7 @@ def _class(label: Any, names: tuple[str, ...]) -> int:
     )
 
 
-def _transitions(kind: Any, n_classes: int) -> Float[np.ndarray, "k k"]:
+def _check_transitions(kind: Any, n_classes: int) -> Float[np.ndarray, "k k"]:
     matrix = to_numpy(kind, "kind")
     if matrix.dtype.kind not in "biuf" or matrix.shape != (n_classes, n_classes):
         raise DataError(

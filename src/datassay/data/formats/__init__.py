@@ -11,16 +11,16 @@ from datassay.plugins import plugins
 
 
 def in_words() -> str:
-    """What can be read, for `--help`: suffixes of files, and what folders hold."""
+    """Return what can be read, for `--help`: suffixes of files, and what folders hold."""
     files, folders = [], []
-    for declared in [*_declared(), *map(vars, plugins("formats").values())]:
+    for declared in [*_read_declarations(), *map(vars, plugins("formats").values())]:
         files += declared.get("suffixes", ())
         folders += [declared["holds"]] if declared.get("holds") else []
     return f"{', '.join(files)}, or a folder of {', '.join(folders)}"
 
 
-def _declared() -> Iterator[dict[str, Any]]:
-    """What our own formats declare, by their syntax: to import them would take seconds."""
+def _read_declarations() -> Iterator[dict[str, Any]]:
+    """Yield what our own formats declare, by their syntax: to import them would take seconds."""
     for module in pkgutil.iter_modules(__path__, f"{__name__}."):
         spec: Any = module.module_finder.find_spec(module.name, None)
         source = spec.loader.get_source(module.name)

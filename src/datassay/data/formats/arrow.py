@@ -7,14 +7,14 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import feather, ipc
 
-from datassay.data.back.original import Change, with_rows
+from datassay.data.back.original import Change, apply_change
 from datassay.data.format import TableFormat
 from datassay.data.memory.frames import without_views
 from datassay.data.source import check_fits
 
 
 def read_arrow(path: Path, ids: str | None = None) -> pa.Table:
-    """The table in a file, row labels of pandas with it."""
+    """Return the table in a file, row labels of pandas with it."""
     check_fits(2.0 * path.stat().st_size, f"the values in {path}")
     with path.open("rb") as file:  # by a name of any bytes
         reader = ipc.open_file(file) if _is_file(path) else ipc.open_stream(file)
@@ -24,20 +24,20 @@ def read_arrow(path: Path, ids: str | None = None) -> pa.Table:
 
 
 def _is_file(path: Path) -> bool:
-    """Whether it is a file, whose end lists its parts, and no stream."""
+    """Return whether it is a file, whose end lists its parts, and no stream."""
     with path.open("rb") as file:
         return file.read(6) == b"ARROW1"
 
 
 def _give_back(path: Path, target: Path, change: Change) -> None:
     table = read_arrow(path)
-    changed = with_rows(without_views(table), change)
+    changed = apply_change(without_views(table), change)
     table = changed if "_view" not in str(table.schema.types) else changed.cast(table.schema)
     if path.suffix.lower() == ".feather":
         feather.write_feather(table, str(target))
         return
-    new = ipc.new_file if _is_file(path) else ipc.new_stream
-    with pa.OSFile(str(target), "wb") as sink, new(sink, table.schema) as writer:
+    open_writer = ipc.new_file if _is_file(path) else ipc.new_stream
+    with pa.OSFile(str(target), "wb") as sink, open_writer(sink, table.schema) as writer:
         writer.write_table(table)
 
 

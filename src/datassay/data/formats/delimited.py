@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from datassay.data.back.original import Change, rewritten
+from datassay.data.back.original import Change, rewrite_text
 from datassay.data.format import TableFormat
-from datassay.data.source import check_fits, in_blocks
+from datassay.data.source import check_fits, parse_in_blocks
 from datassay.data.tables.numerals import CODE, GROUPED, MARK, NUMBER, numeral
-from datassay.data.tables.read import QUOTE, rows_of, some
+from datassay.data.tables.read import QUOTE, abridge, rows_of
 from datassay.data.tables.sources import DECIMAL, NOTE
 from datassay.errors import DataError
 
@@ -48,10 +48,10 @@ class _Text:
     note: str = ""
 
 
-def _text(path: Path) -> _Text:
-    """A text file's content: UTF-16 by its byte order mark, Windows-1252 where it is no UTF-8."""
+def _read_text(path: Path) -> _Text:
+    """Read a text file: UTF-16 by its byte order mark, Windows-1252 where it is no UTF-8."""
     if path.suffix.lower() == ".gz":
-        content = _unpacked(path)
+        content = _unpack(path)
     else:
         check_fits(size := path.stat().st_size, f"the text in {path}")
         with path.open("rb") as file:  # Arrow opens no name that is not UTF-8
@@ -68,25 +68,25 @@ def _text(path: Path) -> _Text:
     return _Text(content, separator, decimal, note)
 
 
-def _unpacked(path: Path) -> pa.Buffer:
-    parts, size = [], 0
+def _unpack(path: Path) -> pa.Buffer:
+    blocks, size = [], 0
     with gzip.open(path) as file:
-        while part := file.read(BLOCK):
-            size += len(part)
+        while block := file.read(BLOCK):
+            size += len(block)
             check_fits(3.0 * size, f"the text in {path}")
-            parts.append(part)
-    return pa.py_buffer(b"".join(parts))
+            blocks.append(block)
+    return pa.py_buffer(b"".join(blocks))
 
 
 def _utf8(content: pa.Buffer, path: Path) -> tuple[pa.Buffer, str]:
-    """The content as UTF-8, and the encoding that it was in; empty where it was that."""
+    """Return the content as UTF-8, and the encoding that it was in; empty where it was that."""
     head = bytes(memoryview(content)[:2])
     if head in {b"\xff\xfe", b"\xfe\xff"}:
         return pa.py_buffer(bytes(content).decode("utf-16").encode()), "UTF-16"
     ends = pa.py_buffer(np.array([0, content.size], np.int64))  # pa.array would import pandas
     try:
-        whole = pa.Array.from_buffers(pa.large_string(), 1, [None, ends, content])
-        whole.validate(full=True)
+        text = pa.Array.from_buffers(pa.large_string(), 1, [None, ends, content])
+        text.validate(full=True)
         return content, ""
     except pa.ArrowInvalid:
         pass
@@ -108,7 +108,7 @@ def _utf8(content: pa.Buffer, path: Path) -> tuple[pa.Buffer, str]:
 
 
 def _separator(content: pa.Buffer) -> tuple[str, str]:
-    """The separator under which the first lines have equally many columns, a comma if in doubt."""
+    """Return the separator by which the first lines agree, else a comma; and the decimal mark."""
     head = bytes(memoryview(content)[:_SAMPLE]).decode("utf-8-sig", errors="ignore")
     if content.size > _SAMPLE:
         head = head.rpartition("\n")[0]
@@ -133,13 +133,13 @@ def _rows(text: str, separator: str) -> list[list[str]]:
 
 
 def _read(path: Path, ids: str | None) -> pa.Table:
-    """The table in a file, columns typed by what they hold; tabs separate those of .tsv."""
+    """Return the table in a file, columns typed by what they hold; tabs separate those of .tsv."""
     # Columns that hold digits with leading zeros are strings; ids stay strings unless all are
     # plain whole numbers.
-    text = _text(path)
-    table = _typed(text, ids)
+    text = _read_text(path)
+    table = _parse_typed(text, ids)
     _check_header(path, table)
-    table, marks = _with_codes(table, text)
+    table, marks = _restore_codes(table, text)
     _check_quotes(path, text, table)
     pa.default_memory_pool().release_unused()  # the parser held about as much as the table
     if table.column_names.count(ids) == 1:
@@ -147,21 +147,21 @@ def _read(path: Path, ids: str | None) -> pa.Table:
         if pc.all(is_whole, min_count=0).as_py():
             index = table.column_names.index(ids)
             table = table.set_column(index, ids, table[ids].cast(pa.int64()))
-    about = {NOTE: " ".join(filter(None, (text.note, marks)))}
-    about |= {DECIMAL: ","} if text.decimal == "," else {}
-    return table.replace_schema_metadata(about) if about[NOTE] else table
+    metadata = {NOTE: " ".join(filter(None, (text.note, marks)))}
+    metadata |= {DECIMAL: ","} if text.decimal == "," else {}
+    return table.replace_schema_metadata(metadata) if metadata[NOTE] else table
 
 
 def _header(path: Path) -> list[str]:
-    """The column names alone, as its first lines have them; none where they are not plain."""
-    text = _text(path)
+    """Return the column names as the first lines have them; none where they are not plain."""
+    text = _read_text(path)
     head = bytes(memoryview(text.content)[:_SAMPLE]).decode("utf-8-sig", errors="ignore")
     return next(iter(_rows(head, text.separator)), [])
 
 
-def _typed(text: _Text, ids: str | None) -> pa.Table:
+def _parse_typed(text: _Text, ids: str | None) -> pa.Table:
     as_words = {} if ids is None else {ids: pa.string()}  # "00123" would no longer join
-    table = _parsed(text, as_words)
+    table = _parse(text, as_words)
     columns = list(zip(table.column_names, table.schema.types, strict=True))
     if len({name for name, _ in columns}) < len(columns):
         return table  # which is refused for it: no column can be named
@@ -169,18 +169,18 @@ def _typed(text: _Text, ids: str | None) -> pa.Table:
     numbers = [name for name, kind in columns if types.is_integer(kind) or types.is_floating(kind)]
     if not _LEADING_ZERO.search(memoryview(text.content)):
         numbers = [name for name in numbers if name != ids and _may_be_thousands(table[name])]
-    words = _parsed(text, as_words | dict.fromkeys(numbers, pa.string())) if numbers else table
-    kept = [name for name in numbers if _stay_words(words[name])]
-    return _parsed(text, as_words | dict.fromkeys(kept, pa.string())) if kept else table
+    words = _parse(text, as_words | dict.fromkeys(numbers, pa.string())) if numbers else table
+    codes = [name for name in numbers if _stay_words(words[name])]
+    return _parse(text, as_words | dict.fromkeys(codes, pa.string())) if codes else table
 
 
 def _check_header(path: Path, table: pa.Table) -> None:
     """Refuse a file whose first line is a sample, or comes again among the rows."""
-    named = [(n, c) for n, c in zip(table.column_names, table.itercolumns(), strict=True) if n]
+    columns = [(n, c) for n, c in zip(table.column_names, table.itercolumns(), strict=True) if n]
     is_header = np.zeros(len(table), bool)
-    if len(named) > 1 and all(pa.types.is_string(column.type) for _, column in named):
-        equal = [pc.equal(column, name).fill_null(False) for name, column in named]
-        is_header = np.logical_and.reduce([mask.to_numpy() for mask in equal])
+    if len(columns) > 1 and all(pa.types.is_string(column.type) for _, column in columns):
+        masks = [pc.equal(column, name).fill_null(False) for name, column in columns]
+        is_header = np.logical_and.reduce([mask.to_numpy() for mask in masks])
     samples = table.filter(pa.array(~is_header)) if is_header.any() else table
     if samples.num_rows and _header_is_data(samples):
         raise DataError(
@@ -195,64 +195,64 @@ def _check_header(path: Path, table: pa.Table) -> None:
         )
 
 
-def _with_codes(table: pa.Table, text: _Text) -> tuple[pa.Table, str]:
-    """Return the table where a word such as NA is a value if it is a code beside its fellows.
+def _restore_codes(table: pa.Table, text: _Text) -> tuple[pa.Table, str]:
+    """Return the table where a word such as NA is a value if it is a code among codes.
 
-    The sentence says which other words were read as missing in many rows.
+    The text says which other words were read as missing in many rows.
     """
     columns = zip(table.column_names, table.itercolumns(), strict=True)
     names = [n for n, c in columns if pa.types.is_string(c.type) and c.null_count]
     if not names or len({*table.column_names}) < table.num_columns:
         return table, ""
-    lines, words = [], _parsed(text, dict.fromkeys(names, pa.string()), names)
+    lines, words = [], _parse(text, dict.fromkeys(names, pa.string()), names)
     for name in names:
         values, counts = pc.value_counts(words[name].drop_null()).flatten()
         times = dict(zip(values.to_pylist(), counts.to_pylist(), strict=True))
-        lost = times.keys() - set(table[name].unique().to_pylist())
-        alike = sum(1 for word in times.keys() - lost if re.fullmatch("[A-Z]{2}", word))
+        unread = times.keys() - set(table[name].unique().to_pylist())
+        n_codes = sum(1 for word in times.keys() - unread if re.fullmatch("[A-Z]{2}", word))
         if (
-            lost == {"NA"}
+            unread == {"NA"}
             and times["NA"] * len(times) >= OFTEN * len(table)
-            and (2 * alike > len(times) - 1)
+            and (2 * n_codes > len(times) - 1)
         ):
             table = table.set_column(table.column_names.index(name), name, words[name])
-        elif many := [word for word in sorted(lost) if times[word] >= MANY * len(table)]:
-            lines += [f"{word!r} in {times[word]:,} rows of {name!r}" for word in many]
-    return table, f"Read as missing: {some(lines)}. {QUOTE}." * bool(lines)
+        elif frequent := [word for word in sorted(unread) if times[word] >= MANY * len(table)]:
+            lines += [f"{word!r} in {times[word]:,} rows of {name!r}" for word in frequent]
+    return table, f"Read as missing: {abridge(lines)}. {QUOTE}." * bool(lines)
 
 
 def _stay_words(words: pa.ChunkedArray) -> bool:
-    """Whether digits are codes, or may have thousands behind a point, which the table decides."""
+    """Return whether digits are codes, or may have thousands behind a point."""
     is_code, is_grouped = (pc.match_substring_regex(words, p) for p in (CODE, GROUPED))
     has_point = pc.any(pc.match_substring(words, ".")).as_py()
     return pc.any(is_code).as_py() or bool(has_point and pc.all(is_grouped).as_py())
 
 
 def _may_be_thousands(values: pa.ChunkedArray) -> bool:
-    """Whether numbers, read with a decimal point, are all below 1,000 with three decimals."""
-    known = values.drop_null().to_numpy()
-    if known.dtype.kind != "f" or not (np.abs(known) < 1000).all():
+    """Return whether numbers, read with a decimal point, all have three decimals below 1,000."""
+    present = values.drop_null().to_numpy()
+    if present.dtype.kind != "f" or not (np.abs(present) < 1000).all():
         return False
-    return bool((np.abs(1000 * known - np.round(1000 * known)) < 1e-6).all())
+    return bool((np.abs(1000 * present - np.round(1000 * present)) < 1e-6).all())
 
 
-def _parsed(text: _Text, types: dict[str, pa.DataType], only: Sequence[str] = ()) -> pa.Table:
-    """Return the columns of a text; of `only` some, words such as NA are no missing values."""
-    how = arrow_csv.ParseOptions(delimiter=text.separator, newlines_in_values=True)
-    what = arrow_csv.ConvertOptions(
+def _parse(text: _Text, types: dict[str, pa.DataType], names: Sequence[str] = ()) -> pa.Table:
+    """Return the columns of a text; of those named, words such as NA are values."""
+    parsing = arrow_csv.ParseOptions(delimiter=text.separator, newlines_in_values=True)
+    conversion = arrow_csv.ConvertOptions(
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
         column_types=types,
         decimal_point=text.decimal,
-        include_columns=list(only),
-        null_values=[""] if only else None,
+        include_columns=list(names),
+        null_values=[""] if names else None,
     )
 
-    def parsed(block: int) -> pa.Table:
+    def parse(block: int) -> pa.Table:
         blocks = arrow_csv.ReadOptions(block_size=block)
-        return arrow_csv.read_csv(pa.BufferReader(text.content), blocks, how, what)
+        return arrow_csv.read_csv(pa.BufferReader(text.content), blocks, parsing, conversion)
 
-    return in_blocks(parsed, text.content.size)
+    return parse_in_blocks(parse, text.content.size)
 
 
 def _header_is_data(table: pa.Table) -> bool:
@@ -261,16 +261,16 @@ def _header_is_data(table: pa.Table) -> bool:
     numbers = [name for name in names if re.match(NUMBER, name)]
     if len(numbers) > 1 and numbers == [str(i) for i in range(len(numbers))]:
         return False
-    last = table.column(table.num_columns - 1).cast(pa.string())
-    occurs = pc.any(pc.equal(last, names[-1]), min_count=0).as_py()
+    last_column = table.column(table.num_columns - 1).cast(pa.string())
+    occurs = pc.any(pc.equal(last_column, names[-1]), min_count=0).as_py()
     if len(numbers) == len(names):
         return True
-    named = zip(names[:-1], table.itercolumns(), strict=False)
-    return bool(occurs) and not any(_names(name, column) for name, column in named)
+    columns = zip(names[:-1], table.itercolumns(), strict=False)
+    return bool(occurs) and not any(_can_only_name(name, column) for name, column in columns)
 
 
-def _names(name: str, column: pa.ChunkedArray) -> bool:
-    """Whether a name can be no value of its column: a word above numbers, or above other words."""
+def _can_only_name(name: str, column: pa.ChunkedArray) -> bool:
+    """Return whether a name can be no value of its column: a word above numbers or other words."""
     if not any(letter.isalpha() for letter in name) or re.match(MARK, name):
         return False
     if not pa.types.is_string(column.type):
@@ -290,8 +290,8 @@ def _check_quotes(path: Path, text: _Text, table: pa.Table) -> None:
     # Quotes come in pairs, also those inside a quoted value, which are doubled. An odd one that is
     # no more than a mark (5" pipe) does no harm while every value stands in one line.
     view = memoryview(text.content)
-    parts = (bytes(view[start : start + BLOCK]) for start in range(0, len(view), BLOCK))
-    if sum(part.count(b'"') for part in parts) % 2 == 0:
+    blocks = (bytes(view[start : start + BLOCK]) for start in range(0, len(view), BLOCK))
+    if sum(block.count(b'"') for block in blocks) % 2 == 0:
         return
     for name, column in zip(table.column_names, table.itercolumns(), strict=True):
         if not pa.types.is_string(column.type):
@@ -309,9 +309,9 @@ def _check_quotes(path: Path, text: _Text, table: pa.Table) -> None:
 def _give_back(path: Path, target: Path, change: Change) -> None:
     is_zipped = path.suffix.lower() == ".gz"
     raw = gzip.decompress(path.read_bytes()) if is_zipped else path.read_bytes()
-    wide = _WIDE.get(raw[:2], "")  # separators of UTF-16 are no single bytes
-    text, form = raw[2:].decode(wide).encode() if wide else raw, _text(path)
-    separator = form.separator.encode()
+    encoding = _WIDE.get(raw[:2], "")  # separators of UTF-16 are no single bytes
+    text, text_read = raw[2:].decode(encoding).encode() if encoding else raw, _read_text(path)
+    separator = text_read.separator.encode()
     mark, quoted = re.escape(separator), rb'"[^"]*+(?:""[^"]*+)*+"'
     field = re.compile(rb"(?:%b)?+[^%b\r\n]*+" % (quoted, mark))
     line = rb"%b(?:%b%b)*+(?:\r\n|\n|\r|\Z)" % (field.pattern, mark, field.pattern)
@@ -334,12 +334,12 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
 
     def number(word: bytes, value: float | str) -> bytes:
         is_word = isinstance(value, str)
-        new = (value if is_word else numeral(value).replace(".", form.decimal)).encode()
-        return b'"%b"' % new if word.startswith(b'"') else new
+        content = (value if is_word else numeral(value).replace(".", text_read.decimal)).encode()
+        return b'"%b"' % content if word.startswith(b'"') else content
 
-    text = rewritten(text, rows, cell, number, change)
-    if wide:
-        text = "\ufeff".encode(wide) + text.decode().encode(wide)
+    text = rewrite_text(text, rows, cell, number, change)
+    if encoding:
+        text = "\ufeff".encode(encoding) + text.decode().encode(encoding)
     target.write_bytes(gzip.compress(text, mtime=0) if is_zipped else text)
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from datassay.data.back.original import Original, donors, files_in, hand_on, ids_after
+from datassay.data.back.original import Original, files_in, find_donors, hand_on, ids_after
 from datassay.data.format import Format
-from datassay.data.source import Source, SourcePart, Task, check_fits, listed, reading
+from datassay.data.source import Source, SourcePart, Task, check_fits, reading, scan
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
 
@@ -23,12 +23,12 @@ _NAME = re.compile(r"(images|labels)[-._]idx\d", re.IGNORECASE)
 
 
 def _idx_files(folder: Path) -> list[Path]:
-    """The files in the folder whose names say IDX images or labels, sorted."""
-    return [folder / e.name for e in listed(folder) if os.path.isfile(e) and _NAME.search(e.name)]
+    """Return the files in the folder whose names say IDX images or labels, sorted."""
+    return [folder / e.name for e in scan(folder) if os.path.isfile(e) and _NAME.search(e.name)]
 
 
 def read_idx_folder(folder: Path) -> Source:
-    """A source from `train-images-idx3-ubyte`, `train-labels-...` and `t10k-` or `test-` files.
+    """Read a source from `train-images-idx3-ubyte`, `train-labels-...`, `t10k-` or `test-`.
 
     Args:
         folder: holds the files, each with or without .gz (the plain one is read where both are).
@@ -40,25 +40,20 @@ def read_idx_folder(folder: Path) -> Source:
         DataError: the training part is missing.
     """
     files = _idx_files(folder)
-    train = _part(files, r"train")
+    train = _read_part(files, r"train")
     if train is None:
         raise DataError(
             f"{folder} must hold train-images-idx3-ubyte and train-labels-idx1-ubyte, each with or "
             f"without .gz; got {', '.join(p.name for p in files)}. Add or rename them."
         )
-    return Source(
-        name=folder.name,
-        train=train,
-        val=_part(files, r"t10k|test"),
-        task="classification",
-        kind="image",
-    )
+    val = _read_part(files, r"t10k|test")
+    return Source(folder.name, train, val, task="classification", kind="image")
 
 
-def _pair(files: list[Path], part: str) -> tuple[Path, Path] | None:
+def _pair(files: list[Path], pattern: str) -> tuple[Path, Path] | None:
     pair = []
-    for what in ("images", "labels"):
-        fitting = (p for p in reversed(files) if re.search(rf"(?i)({part}).*{what}", p.name))
+    for content in ("images", "labels"):
+        fitting = (p for p in reversed(files) if re.search(rf"(?i)({pattern}).*{content}", p.name))
         matches = {p.name.removesuffix(".gz"): p for p in fitting}
         if len(matches) > 1:
             raise DataError(
@@ -74,8 +69,8 @@ def _pair(files: list[Path], part: str) -> tuple[Path, Path] | None:
     return (pair[0], pair[1]) if pair else None
 
 
-def _part(files: list[Path], part: str) -> SourcePart | None:
-    pair = _pair(files, part)
+def _read_part(files: list[Path], pattern: str) -> SourcePart | None:
+    pair = _pair(files, pattern)
     if pair is None:
         return None
     images, labels = pair
@@ -91,7 +86,7 @@ def _part(files: list[Path], part: str) -> SourcePart | None:
 
 
 def read_idx(path: Path) -> np.ndarray:
-    """The array in one IDX file.
+    """Read the array in one IDX file.
 
     Args:
         path: the file; gzipped if its name ends in .gz.
@@ -117,23 +112,23 @@ def read_idx(path: Path) -> np.ndarray:
         check_fits(expected, f"the array in {path}")
         # One byte more than is stated tells of a longer file, and no more is unpacked: bytes are
         # taken as they come, for the stated number may be far beyond the file's.
-        parts, left = [], expected + 1
-        while left and (part := file.read(min(left, _PIECE))):
-            parts.append(part)
-            left -= len(part)
-    content = b"".join(parts)
+        pieces, n_left = [], expected + 1
+        while n_left and (piece := file.read(min(n_left, _PIECE))):
+            pieces.append(piece)
+            n_left -= len(piece)
+    content = b"".join(pieces)
     if len(sizes) < 4 * start[3] or len(content) != expected:
-        head, more = len(start) + len(sizes), " or more" * (len(content) > expected)
+        head, ending = len(start) + len(sizes), " or more" * (len(content) > expected)
         raise DataError(
             f"{path} must hold {head + expected} bytes for its shape {shape}; got "
-            f"{head + len(content)}{more}. It is truncated or damaged; fetch it again."
+            f"{head + len(content)}{ending}. It is truncated or damaged; fetch it again."
         )
     values = np.frombuffer(content, dtype).reshape(shape)
     return values.astype(dtype.newbyteorder("="), copy=False)
 
 
 def _give_back(folder: Path, task: Task | None, link: bool) -> Original:
-    """The training part as it is stored; the test part is handed on."""
+    """Return the training part as it is stored; the test part is handed on."""
     pair = _pair(_idx_files(folder), "train")
     if pair is None:
         raise DataError(f"{folder} must hold images and labels of train; it holds neither.")
@@ -142,23 +137,23 @@ def _give_back(folder: Path, task: Task | None, link: bool) -> Original:
     y, _, names = encode_targets(stored, None, (), "classification")
     ids = np.arange(len(y))
 
-    def write(target: Path, keep: np.ndarray, new: np.ndarray) -> np.ndarray:
+    def write(target: Path, keep: np.ndarray, labels_after: np.ndarray) -> np.ndarray:
         rows = ids.copy()
-        changed = donors(y, np.where(keep, new, y), names)
+        changed = find_donors(y, np.where(keep, labels_after, y), names)
         rows[list(changed)] = list(changed.values())
-        made = {labels.name: (labels, stored[rows][keep])}
+        arrays = {labels.name: (labels, stored[rows][keep])}
         if not keep.all():
-            made[images.name] = images, read_idx(images)[keep]
+            arrays[images.name] = images, read_idx(images)[keep]
         for file in files_in(folder):
-            if file not in made:
+            if file not in arrays:
                 hand_on(folder / file, target / file, link=link)
-        for file, (like, values) in made.items():
+        for file, (template, values) in arrays.items():
             kind = f"{values.dtype.kind}{values.dtype.itemsize}"
             code = next(code for code, name in _TYPES.items() if name.lstrip(">") == kind)
             sizes = b"".join(size.to_bytes(4, "big") for size in values.shape)
             content = bytes([0, 0, code, values.ndim]) + sizes
             content += values.astype(values.dtype.newbyteorder(">")).tobytes()
-            is_zipped = like.suffix == ".gz"
+            is_zipped = template.suffix == ".gz"
             (target / file).write_bytes(gzip.compress(content, mtime=0) if is_zipped else content)
         return ids_after(ids, keep, is_numbered=True)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.json
 
-from datassay.data.back.original import Change, rewritten
+from datassay.data.back.original import Change, rewrite_text
 from datassay.data.format import TableFormat
-from datassay.data.source import check_fits, in_blocks
+from datassay.data.source import check_fits, parse_in_blocks
 from datassay.data.tables.numerals import numeral
 from datassay.errors import DataError
 
@@ -20,15 +20,15 @@ _DECODER = json.JSONDecoder()
 
 
 def _read(path: Path, ids: str | None) -> pa.Table:
-    """The table in a file; a key is a column, and what a line does not have is missing."""
+    """Return the table in a file; a key is a column, and what a line does not have is missing."""
     size = path.stat().st_size
     check_fits(2.0 * size, f"the text in {path}")
 
-    def parsed(block: int) -> pa.Table:
+    def parse(block: int) -> pa.Table:
         options = pyarrow.json.ReadOptions(block_size=block)
         return pyarrow.json.read_json(path, read_options=options)
 
-    return in_blocks(parsed, size)
+    return parse_in_blocks(parse, size)
 
 
 def _give_back(path: Path, target: Path, change: Change) -> None:
@@ -45,31 +45,31 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
     def cell(row: int) -> tuple[int, int]:
         start, end = rows[row]
         line = text[start:end].decode()
-        first, last = _span(line, change.column)
-        before = start + len(line[:first].encode())
-        return before, before + len(line[first:last].encode())
+        value_start, value_end = _span(line, change.column)
+        cell_start = start + len(line[:value_start].encode())
+        return cell_start, cell_start + len(line[value_start:value_end].encode())
 
-    def number(_: bytes, new: float | str) -> bytes:
-        return (json.dumps(new) if isinstance(new, str) else numeral(new)).encode()
+    def number(_: bytes, target: float | str) -> bytes:
+        return (json.dumps(target) if isinstance(target, str) else numeral(target)).encode()
 
-    target.write_bytes(rewritten(text, rows, cell, number, change))
+    target.write_bytes(rewrite_text(text, rows, cell, number, change))
 
 
 def _span(line: str, key: str) -> tuple[int, int]:
-    """Where the value of a key of the outermost object starts and ends."""
-    place = line.index("{") + 1
+    """Return where the value of a key of the outermost object starts and ends."""
+    position = line.index("{") + 1
 
-    def past(index: int, passed: str) -> int:
-        while line[index] in passed:
+    def skip(index: int, characters: str) -> int:
+        while line[index] in characters:
             index += 1
         return index
 
     while True:
-        name, place = _DECODER.raw_decode(line, past(place, _SPACE + ","))
-        start = past(place, _SPACE + ":")
-        _, place = _DECODER.raw_decode(line, start)
+        name, position = _DECODER.raw_decode(line, skip(position, _SPACE + ","))
+        start = skip(position, _SPACE + ":")
+        _, position = _DECODER.raw_decode(line, start)
         if name == key:
-            return start, place
+            return start, position
 
 
 FORMAT = TableFormat(

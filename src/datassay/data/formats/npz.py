@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Shaped
 from numpy.lib import format as npy
 
-from datassay.data.back.original import Original, exact, ids_after
+from datassay.data.back.original import Original, ids_after, restore_type
 from datassay.data.format import Format
 from datassay.data.source import Source, SourcePart, Task, check_fits, reading, to_numpy
 from datassay.data.synthetic.builtin import BUILTINS
@@ -25,8 +25,8 @@ _KEYS = ("x", "y", "x_val", "y_val", "ids", "class_names", "source", "source_val
 
 
 def _read(path: Path) -> Source:
-    """A source from an .npz file; pickled arrays are refused, never loaded, others not read."""
-    arrays = _arrays(path)
+    """Return the source in an .npz file; refuse pickled arrays, and read none but ours."""
+    arrays = _read_arrays(path)
     needed = {"x", "y"} | ({"x_val", "y_val"} if {"x_val", "y_val"} & arrays.keys() else set())
     missing = sorted(needed - arrays.keys())
     if missing:
@@ -47,8 +47,8 @@ def _read(path: Path) -> Source:
 
 
 def inputs_of(path: Path) -> SourcePart:
-    """Its x and ids alone, targets being 0: of new samples nobody need know them."""
-    arrays = _arrays(path)
+    """Return x and ids alone, with targets of 0: of new samples nobody need know them."""
+    arrays = _read_arrays(path)
     if "x" not in arrays or "x_val" in arrays:
         raise DataError(
             f"{path} must hold the samples to predict as the array x, and no x_val; it holds "
@@ -57,7 +57,7 @@ def inputs_of(path: Path) -> SourcePart:
     return SourcePart(arrays["x"], np.zeros(len(arrays["x"])), arrays.get("ids"))
 
 
-def _arrays(path: Path) -> dict[str, np.ndarray]:
+def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     with reading(path), path.open("rb") as file:  # np.load leaves a path open when it fails
         if file.read(4) not in _ZIP_STARTS:
             raise DataError(
@@ -66,8 +66,8 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
             )
         file.seek(0)
         with zipfile.ZipFile(file) as archive:
-            there = set(archive.namelist())
-            keys = [key for key in _KEYS if f"{key}.npy" in there]
+            members = set(archive.namelist())
+            keys = [key for key in _KEYS if f"{key}.npy" in members]
             sizes = {key: _stated_size(archive, key, path) for key in keys}
             check_fits(sum(sizes.values()), f"the arrays in {path}")
             return {
@@ -77,7 +77,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _stated_size(archive: zipfile.ZipFile, key: str, path: Path) -> int:
-    """Bytes of an array by its header, which must be what the archive holds of it."""
+    """Return the bytes of an array by its header; refuse one that the archive contradicts."""
     with archive.open(f"{key}.npy") as member:
         shape, _, dtype = _header(member)
         start = member.tell()
@@ -86,11 +86,12 @@ def _stated_size(archive: zipfile.ZipFile, key: str, path: Path) -> int:
             f"{key} in {path} is an array of Python objects, and pickled data is refused because "
             "loading it can run code. Save it as numbers or as strings: np.asarray(..., dtype=str)."
         )
-    size, held = prod(shape) * dtype.itemsize, archive.getinfo(f"{key}.npy").file_size - start
-    if size != held or min(shape, default=0) < 0:
+    size = prod(shape) * dtype.itemsize
+    stored_size = archive.getinfo(f"{key}.npy").file_size - start
+    if size != stored_size or min(shape, default=0) < 0:
         raise DataError(
             f"{path} cannot be read: {key} must hold {size:,} bytes for its shape {shape}; it "
-            f"holds {held:,}. It is truncated or damaged; write it again."
+            f"holds {stored_size:,}. It is truncated or damaged; write it again."
         )
     return size
 
@@ -102,50 +103,50 @@ def _header(member: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
 
 
 def _give_back(path: Path, task: Task | None, link: bool) -> Original:
-    """X and y as they are stored, x_val and y_val handed on."""
+    """Return x and y as they are stored, x_val and y_val to be handed on."""
     # Arrays that the archive holds beside those that are read lose the same rows where they have as
     # many as x, and are handed on otherwise.
     source = _read(path)
     val_y = None if source.val is None else source.val.y
     y, _, names = encode_targets(source.train.y, val_y, source.class_names, task)
-    y = exact(source.train.y, y)
+    y = restore_type(source.train.y, y)
     ids = np.arange(len(y)) if source.train.ids is None else source.train.ids
-    is_numbered, others = source.train.ids is None, set()  # others have a row per sample
+    is_numbered, extras = source.train.ids is None, set()  # extras have a row per sample
     with reading(path), zipfile.ZipFile(path) as archive:
         for member in archive.namelist():
             name = member.removesuffix(".npy")
             if name != member and name not in _KEYS:
                 with archive.open(member) as file:
-                    others |= {name} if _header(file)[0][:1] == (len(y),) else set()
+                    extras |= {name} if _header(file)[0][:1] == (len(y),) else set()
 
-    def write(folder: Path, keep: np.ndarray, new: np.ndarray) -> np.ndarray:
-        stays = keep.reshape(-1, *[1] * (new.ndim - 1))
-        changed = _as_stored(source, y, np.where(stays, new, y), names)
+    def write(folder: Path, keep: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        stays = keep.reshape(-1, *[1] * (labels.ndim - 1))
+        changed = _as_stored(source, y, np.where(stays, labels, y), names)
         with reading(path), zipfile.ZipFile(path) as archive, zipfile.ZipFile(
             folder / path.name, "w"
         ) as target:  # fmt: skip
             for info in archive.infolist():
                 content = archive.read(info)
                 name = info.filename.removesuffix(".npy")
-                if name in (*_OF_SAMPLES, *others):
-                    content = _kept(content, name, keep, changed if name == "y" else None)
+                if name in (*_OF_SAMPLES, *extras):
+                    content = _drop_rows(content, name, keep, changed if name == "y" else None)
                 target.writestr(info, content, info.compress_type)
         return ids_after(ids, keep, is_numbered=is_numbered)
 
-    notes = (f"arrays with a row per sample: {', '.join(sorted(others))}",) if others else ()
+    notes = (f"arrays with a row per sample: {', '.join(sorted(extras))}",) if extras else ()
     return Original(ids, y, names, is_numbered, path.name, write, notes)
 
 
 def original_builtin(name: str) -> Original:
-    """A built-in set, which is given as an .npz file with ids."""
+    """Return a built-in set, which is given back as an .npz file with ids."""
     source = BUILTINS[name]()
     y, _, names = encode_targets(source.train.y, None, source.class_names, source.task)
     ids = np.arange(len(y))
 
-    def write(folder: Path, keep: np.ndarray, new: np.ndarray) -> np.ndarray:
-        parts = {"x": source.train.x, "y": _as_stored(source, y, new, names), "ids": ids}
+    def write(folder: Path, keep: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        parts = {"x": source.train.x, "y": _as_stored(source, y, labels, names), "ids": ids}
         parts |= {} if source.train.source is None else {"source": source.train.source.astype(str)}
-        arrays: dict[str, Any] = {part: values[keep] for part, values in parts.items()}
+        arrays: dict[str, Any] = {key: values[keep] for key, values in parts.items()}
         if names:
             arrays["class_names"] = np.array(names)
         np.savez(folder / f"{name}.npz", **arrays)
@@ -157,17 +158,17 @@ def original_builtin(name: str) -> Original:
 def _as_stored(
     source: Source,
     y: Shaped[np.ndarray, " n *k"],
-    new: Shaped[np.ndarray, " n *k"],
+    labels: Shaped[np.ndarray, " n *k"],
     names: tuple[str, ...],
 ) -> np.ndarray:
-    """Labels as the source has them: names or indices of classes, whole numbers or others."""
-    # y are class indices or targets, new what they are to be; a new name may need wider strings.
-    stored, is_new = source.train.y, (new != y).reshape(len(y), -1).any(axis=1)
-    if not is_new.any():
+    """Return labels as the source has them: names or indices of classes, or numbers."""
+    # y are class indices or targets, labels what they are to be; a new name may need wider strings.
+    stored, is_changed = source.train.y, (labels != y).reshape(len(y), -1).any(axis=1)
+    if not is_changed.any():
         return stored
     if not names:
-        values = new[is_new].astype(stored.dtype)
-        if (values != new[is_new]).any() and stored.dtype.kind in "iub":
+        values = labels[is_changed].astype(stored.dtype)
+        if (values != labels[is_changed]).any() and stored.dtype.kind in "iub":
             raise DataError(
                 f"y must hold its new targets as {stored.dtype}; some have a fraction. Decide on "
                 "whole numbers."
@@ -177,17 +178,17 @@ def _as_stored(
         if source.class_names:
             is_named = stored.dtype.kind in "UO"
             classes = np.array(names, object) if is_named else np.arange(len(names))
-        values = classes[new[is_new]]
+        values = classes[labels[is_changed]]
     is_text = stored.dtype.kind == "U"
-    given = np.array(stored, object if is_text else stored.dtype)
-    given[is_new] = values.reshape(given[is_new].shape)
-    return given.astype(np.result_type(stored, given.astype(str))) if is_text else given
+    result = np.array(stored, object if is_text else stored.dtype)
+    result[is_changed] = values.reshape(result[is_changed].shape)
+    return result.astype(np.result_type(stored, result.astype(str))) if is_text else result
 
 
-def _kept(
+def _drop_rows(
     content: bytes, name: str, keep: Bool[np.ndarray, " n"], changed: np.ndarray | None
 ) -> bytes:
-    """The rows of a stored array that stay, as they are stored."""
+    """Return the rows of a stored array that stay, as bytes of the same format."""
     if changed is None and keep.all():
         return content
     try:
@@ -197,8 +198,8 @@ def _kept(
             f"{name} must hold numbers or strings so that its rows can be removed; it is pickled. "
             "Save it as np.asarray(..., dtype=str)."
         ) from error
-    values = values if changed is None else changed.astype(values.dtype) if (
-        changed.dtype.kind != "U") else changed  # fmt: skip
+    if changed is not None:
+        values = changed if changed.dtype.kind == "U" else changed.astype(values.dtype)
     out = io.BytesIO()
     npy.write_array(out, values[keep], allow_pickle=False)
     return out.getvalue()

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from datassay.data.back.original import Change, with_rows
+from datassay.data.back.original import Change, apply_change
 from datassay.data.format import TableFormat
 from datassay.data.source import check_fits
-from datassay.data.tables.columns import decoded
+from datassay.data.tables.columns import decode_column
 
 
 def _read(path: Path, ids: str | None) -> pa.Table:
-    """The table in a file, row labels of pandas with it."""
+    """Return the table in a file, row labels of pandas with it."""
     with path.open("rb") as opened, pq.ParquetFile(opened) as file:  # by a name of any bytes
         fields, metadata = file.schema_arrow, file.metadata
     groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
@@ -26,19 +26,19 @@ def _read(path: Path, ids: str | None) -> pa.Table:
     check_fits(max(8.0 * n_values, unpacked), f"the values in {path}")
     words = [f.name for f in fields if pt.is_string(f.type) or pt.is_large_string(f.type)]
     # What repeats is stored once, and may fill memory when it is taken apart: that is checked.
-    how: dict[str, Any] = {"buffer_size": 2**20, "read_dictionary": words}
-    with path.open("rb") as opened, pq.ParquetFile(opened, **how) as file:
+    options: dict[str, Any] = {"buffer_size": 2**20, "read_dictionary": words}
+    with path.open("rb") as opened, pq.ParquetFile(opened, **options) as file:
         table = file.read()
     for index, field in enumerate(fields):
         if field.name in words and pt.is_dictionary(table.field(index).type):
-            column = decoded(table.column(index), field.name)
+            column = decode_column(table.column(index), field.name)
             table = table.set_column(index, field.name, column.cast(field.type))
     pa.default_memory_pool().release_unused()
     return table
 
 
 def _give_back(path: Path, target: Path, change: Change) -> None:
-    """Compressed, and in groups of rows, as the file is."""
+    """Write the changed table, compressed and in groups of rows as the file is."""
     with path.open("rb") as opened, pq.ParquetFile(opened) as file:
         options: dict[str, Any] = {}
         if file.metadata.num_row_groups and file.metadata.num_columns:
@@ -48,7 +48,7 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
             codecs = {name: "none" if c == "uncompressed" else c for name, c in codecs.items()}
             options = {"compression": codecs, "row_group_size": max(1, group.num_rows)}
         with target.open("wb") as written:
-            pq.write_table(with_rows(file.read(), change), written, **options)
+            pq.write_table(apply_change(file.read(), change), written, **options)
 
 
 FORMAT = TableFormat(name="Parquet", suffixes=(".parquet",), read=_read, give_back=_give_back)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import ipc
 
-from datassay.data.back.original import Change, files_in, hand_on, with_rows
+from datassay.data.back.original import Change, apply_change, files_in, hand_on
 from datassay.data.format import TableFormat
 from datassay.data.formats.arrow import read_arrow
 from datassay.data.memory.frames import named_labels
@@ -23,7 +23,7 @@ STATE, INFO, SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
 
 
 def _read(folder: Path, ids: str | None) -> pa.Table:
-    """The table in a folder, labels of classes by their names; a label of −1, none, is missing."""
+    """Return the table in a folder, classes by their names; a label of −1, none, is missing."""
     table = pa.concat_tables([table for _, table in _data_files(folder)])
     features: dict[str, Any] = {}
     if (folder / INFO).is_file():
@@ -41,7 +41,7 @@ def _read(folder: Path, ids: str | None) -> pa.Table:
 
 
 def _data_files(folder: Path) -> list[tuple[Path, pa.Table]]:
-    """The files of a data set, in order, with the rows that each holds."""
+    """Return the files of a data set, in order, with the rows that each holds."""
     if (folder / SPLITS).is_file():
         with reading(folder / SPLITS):
             splits = json.loads((folder / SPLITS).read_text(encoding="utf-8"))["splits"]
@@ -51,7 +51,7 @@ def _data_files(folder: Path) -> list[tuple[Path, pa.Table]]:
         )
     with reading(folder / STATE):
         state = json.loads((folder / STATE).read_text(encoding="utf-8"))
-        files = [folder / Path(part["filename"]).name for part in state.get("_data_files", ())]
+        files = [folder / Path(entry["filename"]).name for entry in state.get("_data_files", ())]
         if not files or state.get("_indices_data_files"):
             raise ValueError("it names no files of data, or rows that are chosen by indices")
     results = []
@@ -62,26 +62,26 @@ def _data_files(folder: Path) -> list[tuple[Path, pa.Table]]:
 
 
 def _give_back(source: Path, target: Path, change: Change) -> None:
-    """The same files, schema and features."""
+    """Write the changed rows to the same files, of the same schema and features."""
     keep = change.keep
-    files, start, whole = _data_files(source), 0, hashlib.sha256()
-    table = pa.concat_tables([part for _, part in files])
-    table = with_rows(table, replace(change, keep=np.ones_like(keep)))
-    for file, part in files:
-        rows = slice(start, start + part.num_rows)
+    files, start, digest = _data_files(source), 0, hashlib.sha256()
+    table = pa.concat_tables([rows_of_file for _, rows_of_file in files])
+    table = apply_change(table, replace(change, keep=np.ones_like(keep)))
+    for file, rows_of_file in files:
+        rows = slice(start, start + rows_of_file.num_rows)
         start = rows.stop
-        kept = table.slice(rows.start, part.num_rows).filter(pa.array(keep[rows]))
+        remaining = table.slice(rows.start, rows_of_file.num_rows).filter(pa.array(keep[rows]))
         with pa.OSFile(str(target / file.name), "wb") as sink:
-            with ipc.new_stream(sink, part.schema) as writer:
-                writer.write_table(kept)
-        whole.update((target / file.name).read_bytes())
+            with ipc.new_stream(sink, rows_of_file.schema) as writer:
+                writer.write_table(remaining)
+        digest.update((target / file.name).read_bytes())
     state = json.loads((source / STATE).read_text(encoding="utf-8"))
     # Whoever caches what was computed of a data set knows it by its fingerprint.
-    state["_fingerprint"] = whole.hexdigest()[:16]
+    state["_fingerprint"] = digest.hexdigest()[:16]
     (target / STATE).write_text(json.dumps(state, indent=2), encoding="utf-8")
-    made = {file.name for file, _ in files} | {STATE}
+    written = {file.name for file, _ in files} | {STATE}
     for name in files_in(source):
-        if name not in made:
+        if name not in written:
             hand_on(source / name, target / name, link=False)
 
 

@@ -21,7 +21,7 @@ from datassay.errors import DataError, DatassayError
 
 
 def read_in_memory(data: Any, ids: Any = None, source: Any = None) -> Source | None:
-    """A source from (x, y) or (x, y, x_val, y_val), one or two Datasets; None of anything else."""
+    """Return the source of (x, y), (x, y, x_val, y_val) or Datasets; None of anything else."""
     parts = list(data) if isinstance(data, tuple | list) else []
     if isinstance(data, tuple) and len(parts) == 2 and all(is_dataset(p) for p in parts):
         return read_datasets(*parts, ids=ids, source=source)
@@ -38,15 +38,15 @@ def read_in_memory(data: Any, ids: Any = None, source: Any = None) -> Source | N
 def frame_with_targets(
     x: Any, y: Any, ids: Any = None, source: Any = None
 ) -> tuple[pa.Table, str, Choices] | Source | None:
-    """A data frame with its targets, ids and sources as columns of it, its name, and theirs."""
+    """Return a frame with targets, ids and sources as columns, its name, and their roles."""
     # A source of arrays where there are several targets per sample; None where x is no frame.
     table = frame_table(x)
     if table is None:
         return None
     if ids is None:
         check_index(table)
-    theirs: list[Any] = [getattr(part, "index", None) for part in (x, y)]
-    if all(hasattr(index, "nlevels") for index in theirs) and not theirs[0].equals(theirs[1]):
+    indices: list[Any] = [getattr(values, "index", None) for values in (x, y)]
+    if all(hasattr(index, "nlevels") for index in indices) and not indices[0].equals(indices[1]):
         raise DataError(
             "x and y must have the same index, since it says which row is which; theirs differ. "
             "Pass y.loc[x.index], or y.to_numpy() where the order is the same."
@@ -65,20 +65,20 @@ def frame_with_targets(
             names[role] = name if name not in table.column_names else f"{name} ({role})"
             values = values if role == "target" else to_numpy(values, role)
             if len(values) != len(table):
-                what = "y" if role == "target" else role
+                noun = "y" if role == "target" else role
                 raise DataError(
-                    f"{what} must have one entry per sample; got {len(values)} for {len(table)}."
+                    f"{noun} must have one entry per sample; got {len(values)} for {len(table)}."
                 )
             table = table.append_column(names[role], plain_column(values, names[role]))
     return table, "data", Choices(**names)
 
 
 def as_samples(
-    value: Any, name: str, like: SampleSet | None = None, coding: Coding | None = None
+    value: Any, name: str, reference: SampleSet | None = None, coding: Coding | None = None
 ) -> SampleSet | None:
-    """All samples given as one set, a SampleSet as it is; None of what is neither."""
-    # like: the training samples, whose task and classes these follow. coding: of y by a network's
-    # outputs, where like is None.
+    """Return all samples given as one set, a SampleSet unchanged; None of what is neither."""
+    # reference: the training samples, whose task and classes these follow. coding: of y by a
+    # network's outputs, where reference is None.
     if isinstance(value, SampleSet):
         return value
     is_pair = isinstance(value, tuple) and len(value) == 2
@@ -94,10 +94,10 @@ def as_samples(
         )
     if (table := frame_table(value)) is not None:
         check_index(table)
-        name_of = _target_of(like)
-        target = name_of if name_of in table.column_names else None
-        choices = Choices(target=target, keep=_columns(table, like), forms=_forms(like))
-        return one_set(table_source(table, name, choices), like, coding)
+        target_name = _target_of(reference)
+        target = target_name if target_name in table.column_names else None
+        choices = Choices(target=target, keep=_columns(table, reference), forms=_forms(reference))
+        return one_set(table_source(table, name, choices), reference, coding)
     source = read_in_memory(value)
     if source is None:
         return None
@@ -105,50 +105,51 @@ def as_samples(
         raise DataError(
             f"{name} must be one Dataset; got two. Pass each as an argument of its own."
         )
-    return one_set(source, like, coding)
+    return one_set(source, reference, coding)
 
 
-def unlabelled(value: Any, name: str, like: SampleSet | None) -> SampleSet | None:
-    """Inputs alone as a set whose targets are all 0; None where there are targets, or no inputs."""
+def read_unlabelled(value: Any, name: str, reference: SampleSet | None) -> SampleSet | None:
+    """Return inputs alone as a set with targets of 0; None where they have targets, or are none."""
     # value: an array or a tensor, [m, ...], or a frame without the target column of the training's.
     if (table := frame_table(value)) is not None:
-        target = _target_of(like)
+        target = _target_of(reference)
         if target is None or target in table.column_names:
             return None
         table = table.append_column(target, pa.array(np.zeros(len(table))))
-        choices = Choices(target=target, keep=_columns(table, like), forms=_forms(like))
+        choices = Choices(target=target, keep=_columns(table, reference), forms=_forms(reference))
         source = table_source(table, name, choices)
     elif hasattr(value, "dtype") and hasattr(value, "shape") and not hasattr(value, "dtypes"):
         x = to_numpy(value, name)
         source = read_arrays((x, np.zeros(len(x))))
     else:
         return None
-    if like is None:
+    if reference is None:
         return one_set(source, None, Coding(lambda x: (1, 1), is_own=True, is_training=False))
-    true = None if like.true_y is None else np.zeros(len(like))
-    return one_set(source, replace(like, class_names=(), y=np.zeros(len(like)), true_y=true))
+    zeros = np.zeros(len(reference))
+    true_y = None if reference.true_y is None else zeros
+    return one_set(source, replace(reference, class_names=(), y=zeros, true_y=true_y))
 
 
-def _target_of(like: SampleSet | None) -> str | None:
-    """The name of the training's target column, where it was a table."""
-    columns = () if like is None else like.columns
+def _target_of(reference: SampleSet | None) -> str | None:
+    """Return the name of the training's target column, where it was a table."""
+    columns = () if reference is None else reference.columns
     return next((column.name for column in columns if column.read_as == "target"), None)
 
 
-def _forms(like: SampleSet | None) -> dict[str, str]:
-    """How strings of the training's columns were written."""
-    return {} if like is None else {column.name: column.form for column in like.columns}
+def _forms(reference: SampleSet | None) -> dict[str, str]:
+    """Return how strings of the training's columns were written, by column."""
+    return {} if reference is None else {column.name: column.form for column in reference.columns}
 
 
-def _columns(table: pa.Table, like: SampleSet | None) -> tuple[str, ...]:
-    """The columns that the samples before used, whatever our rules would say of these."""
-    fitted = None if like is None else like.preparation
+def _columns(table: pa.Table, reference: SampleSet | None) -> tuple[str, ...]:
+    """Return the columns that the training used, whatever our rules would say of these."""
+    fitted = None if reference is None else reference.preparation
     names = [] if fitted is None else [column.name for column in fitted.columns]
     return tuple(name for name in names if name in table.column_names)
 
 
 def read_arrays(arrays: Sequence[Any], ids: object = None, source: object = None) -> Source:
-    """A source from (x, y) or (x, y, x_val, y_val)."""
+    """Return the source of (x, y) or (x, y, x_val, y_val)."""
     if len(arrays) not in {2, 4}:
         raise DataError(
             f"arrays must be (x, y) or (x, y, x_val, y_val); got {len(arrays)} of them. "
@@ -158,18 +159,18 @@ def read_arrays(arrays: Sequence[Any], ids: object = None, source: object = None
     values = [to_numpy(value, name) for value, name in zip(arrays, names, strict=False)]
     train, *val = (SourcePart(*pair) for pair in zip(values[::2], values[1::2], strict=True))
     columns = tuple(str(column) for column in getattr(arrays[0], "columns", ()))
-    train = with_given(train, ids=ids, source=source)
+    train = add_arrays(train, ids=ids, source=source)
     return Source("data", train, val[0] if val else None, feature_names=columns)
 
 
-def with_given(part: SourcePart, **given: object) -> SourcePart:
-    """Samples with what the user gives of each, such as ids; None: left as it is."""
-    known: dict[str, Any] = {n: to_numpy(v, n) for n, v in given.items() if v is not None}
-    return replace(part, **known)
+def add_arrays(raw: SourcePart, **given: object) -> SourcePart:
+    """Return samples with what the user gives of each, such as ids; None: left unchanged."""
+    arrays: dict[str, Any] = {n: to_numpy(v, n) for n, v in given.items() if v is not None}
+    return replace(raw, **arrays)
 
 
 def is_dataset(value: object) -> bool:
-    """Whether the value is indexed sample by sample, as a torch Dataset is."""
+    """Return whether the value is indexed sample by sample, as a torch Dataset is."""
     if isinstance(value, str | bytes | dict | list | tuple):
         return False
     is_array = hasattr(value, "dtype") or hasattr(value, "dtypes")  # dtypes: a data frame
@@ -177,39 +178,39 @@ def is_dataset(value: object) -> bool:
 
 
 def read_datasets(train: Any, val: Any = None, ids: object = None, source: object = None) -> Source:
-    """A source from one Dataset, or from two; every item is read once, in order."""
-    pairs = [_pairs(part) for part in (train, val) if part is not None]
-    sizes = [shown_size(x.copy()) for some in pairs for x, _ in some if is_picture(x)]
+    """Return the source of one Dataset, or of two; read every item once, in order."""
+    pairs = [_pairs(dataset) for dataset in (train, val) if dataset is not None]
+    sizes = [shown_size(x.copy()) for items in pairs for x, _ in items if is_picture(x)]
     ground = choose_ground(sizes)
-    first, *second = [_part(some, ground) for some in pairs]
-    first = with_given(first, ids=ids, source=source)
-    told = ground_warning(sizes, ground)
-    return Source("data", first, second[0] if second else None, warnings=told)
+    train_part, *val_parts = [_stack_pairs(items, ground) for items in pairs]
+    train_part = add_arrays(train_part, ids=ids, source=source)
+    warnings = ground_warning(sizes, ground)
+    return Source("data", train_part, val_parts[0] if val_parts else None, warnings=warnings)
 
 
 def _pairs(dataset: Any) -> list[tuple[Any, np.ndarray]]:
-    n = _asked(lambda: len(dataset), "its length")
-    pairs = [_pair(_asked(lambda i=i: dataset[i], f"item {i}"), i) for i in range(n)]
+    n = _ask(lambda: len(dataset), "its length")
+    pairs = [_pair(_ask(lambda i=i: dataset[i], f"item {i}"), i) for i in range(n)]
     if not pairs:
         raise DataError("the Dataset must hold at least 2 samples; got none. Check its length.")
     return pairs
 
 
-def _part(pairs: list[tuple[Any, np.ndarray]], ground: str) -> SourcePart:
-    on = GROUNDS[ground or "white"]
-    x = [pixels(x, on) if is_picture(x) else x for x, _ in pairs]
-    return SourcePart(_stacked(x, "x"), _stacked([y for _, y in pairs], "y"))
+def _stack_pairs(pairs: list[tuple[Any, np.ndarray]], ground: str) -> SourcePart:
+    shade = GROUNDS[ground or "white"]
+    x = [pixels(x, shade) if is_picture(x) else x for x, _ in pairs]
+    return SourcePart(_stack(x, "x"), _stack([y for _, y in pairs], "y"))
 
 
-def _asked(ask: Callable[[], Any], what: str) -> Any:
+def _ask(read: Callable[[], Any], subject: str) -> Any:
     try:
-        return ask()
+        return read()
     except DatassayError:
         raise
     except Exception as error:
         message = str(error).splitlines()[0][:200] if str(error) else "no message"
         raise DataError(
-            f"the Dataset must give each of its samples; {what} raised {type(error).__name__}: "
+            f"the Dataset must give each of its samples; {subject} raised {type(error).__name__}: "
             f"{message}. Correct it, or leave that sample out."
         ) from error
 
@@ -229,7 +230,7 @@ def _pair(item: Any, i: int) -> tuple[Any, np.ndarray]:
     return x if is_picture(x) else to_numpy(x, "x"), to_numpy(y, "y")
 
 
-def _stacked(arrays: list[np.ndarray], name: str) -> np.ndarray:
+def _stack(arrays: list[np.ndarray], name: str) -> np.ndarray:
     for i, array in enumerate(arrays):
         if array.shape != arrays[0].shape:
             raise DataError(

@@ -21,7 +21,7 @@ INDEX = "index"  # how a column of nameless row labels is called
 
 
 def frame_table(data: Any) -> pa.Table | None:
-    """A data frame of any library as an Arrow table; None where it is none."""
+    """Return a data frame of any library as an Arrow table; None where it is none."""
     # The index of pandas is a column of it, marked as `row_labels` finds it, unless it only counts
     # the rows from 0.
     # A Dataset of Hugging Face's datasets: its labels, which are codes, by their names.
@@ -40,12 +40,12 @@ def frame_table(data: Any) -> pa.Table | None:
     table, index = without_views(table), getattr(data, "index", None)
     # Of pandas; one that counts from 0 says nothing.
     is_range = [getattr(index, name, None) for name in ("start", "step")] == [0, 1]
-    return _with_index(table, index) if hasattr(index, "nlevels") and not is_range else table
+    return _append_index(table, index) if hasattr(index, "nlevels") and not is_range else table
 
 
 def _read(data: Any) -> pa.Table | None:
     is_pandas = any(c.__module__.partition(".")[0] == "pandas" for c in type(data).__mro__)
-    data = _with_words(data) if is_pandas else data
+    data = _write_as_words(data) if is_pandas else data
     try:
         if is_pandas:
             return pa.Table.from_pandas(data, preserve_index=False)
@@ -62,14 +62,14 @@ def _read(data: Any) -> pa.Table | None:
         raise DataError(f"the data frame cannot be read: {_line(error)}.") from error
 
 
-def _with_words(data: Any) -> Any:
+def _write_as_words(data: Any) -> Any:
     """Return a frame of pandas with its periods and intervals, which no file holds, as words."""
-    for place, kind in enumerate(data.dtypes):
-        of = kind if (categories := getattr(kind, "categories", None)) is None else categories.dtype
-        if str(of).startswith(("period", "interval")):
-            column, data = data.iloc[:, place], data.copy(deep=False)
-            words = column.astype("string") if of is kind else column.cat.rename_categories(str)
-            data.isetitem(place, words)
+    for j, kind in enumerate(data.dtypes):
+        inner_kind = getattr(getattr(kind, "categories", None), "dtype", kind)
+        if str(inner_kind).startswith(("period", "interval")):
+            column, data, is_plain = data.iloc[:, j], data.copy(deep=False), inner_kind is kind
+            words = column.astype("string") if is_plain else column.cat.rename_categories(str)
+            data.isetitem(j, words)
     return data
 
 
@@ -83,26 +83,26 @@ def _column(values: Any, name: str) -> Any:
 
 
 def named_labels(codes: pa.ChunkedArray, names: list[Any]) -> pa.LargeStringArray:
-    """Labels that are codes by their names; −1, none, is missing."""
+    """Return the names of labels that are codes; −1, none, is missing."""
     codes = codes.cast(pa.int64())
-    known = pc.if_else(pc.less(codes, 0), None, codes)
-    if (pc.max(known).as_py() or 0) >= len(names):
+    present = pc.if_else(pc.less(codes, 0), None, codes)
+    if (pc.max(present).as_py() or 0) >= len(names):
         raise ValueError(f"there are labels beyond their {len(names)} names")
     words = pa.array([str(name) for name in names], pa.large_string())
-    return words.take(known.combine_chunks())
+    return words.take(present.combine_chunks())
 
 
 def without_views(table: pa.Table) -> pa.Table:
-    """Return the table with views of strings and bytes, which polars writes, as such."""
-    plain = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
+    """Return the table with views of strings and bytes, as of polars, turned into these."""
+    stored_types = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
     if "_view" not in str(table.schema.types):
         return table
     fields = []
     for field in table.schema:
         kind = field.type
-        if pt.is_dictionary(kind) and str(kind.value_type) in plain:
-            kind = pa.dictionary(kind.index_type, plain[str(kind.value_type)], kind.ordered)
-        fields.append(field.with_type(plain.get(str(kind), kind)))
+        if pt.is_dictionary(kind) and str(kind.value_type) in stored_types:
+            kind = pa.dictionary(kind.index_type, stored_types[str(kind.value_type)], kind.ordered)
+        fields.append(field.with_type(stored_types.get(str(kind), kind)))
     try:
         return table.cast(pa.schema(fields, table.schema.metadata))
     except pa.ArrowNotImplementedError as error:
@@ -112,8 +112,8 @@ def without_views(table: pa.Table) -> pa.Table:
         ) from error
 
 
-def _with_index(table: pa.Table, index: Any) -> pa.Table:
-    """The table with its row labels as one more column: whole numbers, else words."""
+def _append_index(table: pa.Table, index: Any) -> pa.Table:
+    """Return the table with its row labels as one more column: whole numbers, else words."""
     name = index.name if index.nlevels == 1 else None
     if not isinstance(name, str) or not name or name in table.column_names:
         name = INDEX if INDEX not in table.column_names else "__index_level_0__"
@@ -124,31 +124,30 @@ def _with_index(table: pa.Table, index: Any) -> pa.Table:
         values, kind = [str(v) for v in values], pa.large_string()
     elif max(map(int, values), default=0) >= 2**63:
         kind = pa.uint64()
-    return _marked(table.append_column(name, pa.array(values, kind)), name)
+    return _mark_index(table.append_column(name, pa.array(values, kind)), name)
 
 
-def _marked(table: pa.Table, name: str) -> pa.Table:
-    """The table whose column of row labels is marked as pandas marks it."""
+def _mark_index(table: pa.Table, name: str) -> pa.Table:
+    """Return the table whose column of row labels is marked as pandas marks it."""
     marks = {b"pandas": json.dumps({"index_columns": [name]}).encode()}
     return table.replace_schema_metadata({**(table.schema.metadata or {}), **marks})
 
 
 def row_ids(table: pa.Table) -> tuple[pa.Table, str | None]:
-    """The table, and the column of pandas' row labels that names its rows."""
+    """Return the table, and the column of pandas' row labels that names its rows."""
     # None where they are to be numbered: there are no labels, or they are no single column of
     # distinct whole numbers or strings.
     labels, name = described_range(table) or (range(0), None)
     if (labels.start, labels.step) != (0, 1):
         name = INDEX if name is None or name in table.column_names else name
         if name not in table.column_names:
-            table = _marked(table.append_column(name, pa.array(labels, pa.int64())), name)
+            table = _mark_index(table.append_column(name, pa.array(labels, pa.int64())), name)
     names = sorted(row_labels(table))
     if not names and table.column_names.count("") == 1 and INDEX not in table.column_names:
         # Where `to_csv` writes the labels of rows.
-        named = row_ids(
-            _marked(table.rename_columns([n or INDEX for n in table.column_names]), INDEX)
-        )
-        return named if named[1] else (table, None)
+        renamed = table.rename_columns([n or INDEX for n in table.column_names])
+        renamed, name = row_ids(_mark_index(renamed, INDEX))
+        return (renamed, name) if name else (table, None)
     kinds = (pt.is_integer, pt.is_string, pt.is_large_string)
     if len(names) != 1 or not any(is_kind(table[names[0]].type) for is_kind in kinds):
         return table, None
@@ -158,37 +157,37 @@ def row_ids(table: pa.Table) -> tuple[pa.Table, str | None]:
 
 
 def check_index(table: pa.Table) -> None:
-    """Refuse the labels of a frame that repeat: results would join the wrong rows by them."""
+    """Refuse row labels of a frame that repeat: results would join the wrong rows by them."""
     for name in row_labels(table):
         counts = pc.value_counts(table[name]).to_pylist()
-        most = max(counts, key=lambda each: each["counts"], default={"counts": 0})
-        if most["counts"] > 1:
+        commonest = max(counts, key=lambda entry: entry["counts"], default={"counts": 0})
+        if commonest["counts"] > 1:
             raise DataError(
                 "the index of a frame names its rows, so it must not repeat; "
-                f"{most['values']!r} occurs {most['counts']} times. Pass "
+                f"{commonest['values']!r} occurs {commonest['counts']} times. Pass "
                 "frame.reset_index(drop=True), or name a column as ids."
             )
 
 
 def described_range(table: pa.Table) -> tuple[range, str | None] | None:
-    """Row labels that a file of pandas only describes, as those of rows 100 to 199; their name."""
+    """Return row labels that pandas stored as a range, such as 100 to 199, and their name."""
     ranges = [i for i in _pandas_index(table) if isinstance(i, dict) and i.get("kind") == "range"]
     ends = [ranges[0].get(k) for k in ("start", "stop", "step")] if len(ranges) == 1 else []
-    whole = [v for v in ends if isinstance(v, int) and abs(v) < 2**62]
-    if len(whole) != 3 or whole[2] == 0 or len(labels := range(*whole)) != table.num_rows:
+    numbers = [v for v in ends if isinstance(v, int) and abs(v) < 2**62]
+    if len(numbers) != 3 or numbers[2] == 0 or len(labels := range(*numbers)) != table.num_rows:
         return None
     return labels, name if isinstance(name := ranges[0].get("name"), str) else None
 
 
 def row_labels(table: pa.Table) -> set[str]:
-    """The columns that hold pandas' row labels, which pandas writes behind the others."""
+    """Return the columns that hold pandas' row labels, which pandas writes behind the others."""
     labels = {name for name in table.column_names if _PANDAS_INDEX.fullmatch(name)}
     marked = {i for i in _pandas_index(table) if isinstance(i, str)}
     return labels | (marked & set(table.column_names))
 
 
 def _pandas_index(table: pa.Table) -> list[Any]:
-    """What pandas says of the row labels of a table that it wrote."""
+    """Return what pandas says of the row labels of a table that it wrote."""
     try:
         indices = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
     except (ValueError, LookupError, TypeError):
@@ -197,7 +196,7 @@ def _pandas_index(table: pa.Table) -> list[Any]:
 
 
 def plain_column(values: Any, name: str) -> pa.Array:
-    """Values of any kind as a column, of mixed kinds as their text; what is missing is null."""
+    """Return values as a column, of mixed kinds as their text; what is missing is null."""
     objects = np.asarray(values, dtype=object)
     if objects.ndim != 1:
         raise DataError(f"column names must differ; {name!r} occurs more than once. Rename it.")
@@ -206,8 +205,8 @@ def plain_column(values: Any, name: str) -> pa.Array:
         return pa.array(objects)
     except (pa.ArrowException, ValueError, TypeError, OverflowError):
         pass
-    plain = bool | int | float | str | np.number | np.bool_
-    if kinds := sorted({type(v).__name__ for v in objects if not isinstance(v, plain | None)}):
+    scalars = bool | int | float | str | np.number | np.bool_ | None
+    if kinds := sorted({type(v).__name__ for v in objects if not isinstance(v, scalars)}):
         return pa.array([{", ".join(kinds): True}] * len(objects))  # no column of values
     try:
         return pa.array([None if value is None else str(value) for value in objects])

@@ -56,9 +56,9 @@ def _moons() -> Source:
 
 
 def _mixture(samples: SampleSet) -> Source:
-    part = SourcePart(samples.x, samples.y, source=samples.source)
+    train = SourcePart(samples.x, samples.y, source=samples.source)
     names = samples.class_names, "row", samples.feature_names
-    return Source(samples.name, part, None, "classification", *names)
+    return Source(samples.name, train, None, "classification", *names)
 
 
 BUILTINS: dict[str, Callable[[], Source]] = {

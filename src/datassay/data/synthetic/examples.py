@@ -52,14 +52,14 @@ class _Plan:
     fault: Shaped[np.ndarray, " n"]
     original: Int[np.ndarray, " n"]  # position of what it copies; -1: it is no copy
 
-    def free(self, n: int, rng: np.random.Generator, among: Any = True) -> np.ndarray:
-        """Positions of n samples that have no fault and no copy."""
+    def draw_free(self, n: int, rng: np.random.Generator, among: Any = True) -> np.ndarray:
+        """Draw positions of n samples that have no fault and no copy."""
         has_copy = np.isin(np.arange(len(self.row)), self.original)
         return rng.choice(np.flatnonzero((self.fault == "") & ~has_copy & among), n, replace=False)
 
 
 def example(name: str, *, seed: int = Loading.seed) -> Example:
-    """The example of that name, the same bytes for the same seed.
+    """Return the example of that name, the same bytes for the same seed.
 
     Args:
         name: "digits": scikit-learn's images, with a validation part whose labels are right;
@@ -84,23 +84,23 @@ def _digits(rng: np.random.Generator) -> Example:
     bunch: Any = load_digits()
     images, digit = bunch.images, bunch.target  # [n, 8, 8], levels 0..16
     val, train = np.split(rng.permutation(len(digit)), [len(digit) // 5])
-    plan = _plan(rng, len(train), [NEAR] * COPIES)
-    true, x = digit[train][plan.row], images[train][plan.row]
-    given, n = true.copy(), len(true)
-    for old, new in PAIRS.items():
-        chosen = plan.free(round(WRONG * n / 2 / len(PAIRS)), rng, true == old)
-        given[chosen], plan.fault[chosen] = new, f"taken for {new}"
-    chosen = plan.free(round(WRONG * n / 2), rng)
-    given[chosen] = (true[chosen] + rng.integers(1, 10, len(chosen))) % 10
-    plan.fault[chosen] = AT_RANDOM
+    plan = _draw_plan(rng, len(train), [NEAR] * COPIES)
+    true_labels, x = digit[train][plan.row], images[train][plan.row]
+    labels, n = true_labels.copy(), len(true_labels)
+    for source, target in PAIRS.items():
+        rows = plan.draw_free(round(WRONG * n / 2 / len(PAIRS)), rng, true_labels == source)
+        labels[rows], plan.fault[rows] = target, f"taken for {target}"
+    rows = plan.draw_free(round(WRONG * n / 2), rng)
+    labels[rows] = (true_labels[rows] + rng.integers(1, 10, len(rows))) % 10
+    plan.fault[rows] = AT_RANDOM
     # A copy is brighter or darker by one level in some pixels.
     noise = rng.choice([-1, 0, 1], x.shape, p=[0.1, 0.8, 0.1])
     x = np.where((plan.original >= 0)[:, None, None], (x + noise).clip(0, 16), x)
     names = np.arange(10).astype(str)
-    truth = _truth("d", plan, names[true])
-    levels = [(part / 16).astype(np.float32)[:, None] for part in (x, images[val])]  # [n, 1, 8, 8]
+    truth = _truth("d", plan, names[true_labels])
+    levels = [(x / 16).astype(np.float32)[:, None] for x in (x, images[val])]  # [n, 1, 8, 8]
     arrays = {
-        "x": levels[0], "y": given, "ids": np.array(truth["id"].to_pylist()),
+        "x": levels[0], "y": labels, "ids": np.array(truth["id"].to_pylist()),
         "x_val": levels[1], "y_val": digit[val], "class_names": names,
     }  # fmt: skip
     return Example("digits.npz", lambda path: np.savez_compressed(path, **arrays), truth)
@@ -108,15 +108,15 @@ def _digits(rng: np.random.Generator) -> Example:
 
 def _people(rng: np.random.Generator) -> Example:
     n = PEOPLE - 2 * COPIES
-    plan = _plan(rng, n, [EXACT] * COPIES + [NEAR] * COPIES)
+    plan = _draw_plan(rng, n, [EXACT] * COPIES + [NEAR] * COPIES)
     age, city = rng.integers(19, 67, n), rng.integers(len(CITIES), size=n)
     school = rng.choice(len(SCHOOLS), n, p=[0.08, 0.3, 0.22, 0.22, 0.14, 0.04])
     hours, years = rng.normal(37, 8, n).round().clip(8, 70), rng.beta(1, 3, n) * (age - 18)
     wage = 0.9 * school + 0.05 * age + 0.08 * hours + 0.06 * years + 0.4 * (city % 3)
     wage += rng.normal(0, 0.2, n)
-    true = (wage > np.quantile(wage, 0.6)).astype(int)[plan.row]
-    given, chosen = true.copy(), plan.free(round(WRONG * PEOPLE), rng)
-    given[chosen], plan.fault[chosen] = 1 - true[chosen], AT_RANDOM
+    true_labels = (wage > np.quantile(wage, 0.6)).astype(int)[plan.row]
+    labels, rows = true_labels.copy(), plan.draw_free(round(WRONG * PEOPLE), rng)
+    labels[rows], plan.fault[rows] = 1 - true_labels[rows], AT_RANDOM
     joined = np.datetime64("2016-01-04") + rng.integers(0, 3200, n)
     columns = {
         "age": age, "education": np.array(SCHOOLS)[school], "hours": hours.astype(int),
@@ -126,13 +126,13 @@ def _people(rng: np.random.Generator) -> Example:
     columns = {name: column[plan.row] for name, column in columns.items()}
     columns["joined"] = columns["joined"] + (plan.fault == NEAR)  # a day later
     # A code that was given once the income was known.
-    columns["account_code"] = CODES[given, columns["account_code"]]
+    columns["account_code"] = CODES[labels, columns["account_code"]]
     is_missing = {name: (rng.random(n) < share)[plan.row] for name, share in MISSING.items()}
-    truth = _truth("p", plan, np.array(INCOMES)[true])
+    truth = _truth("p", plan, np.array(INCOMES)[true_labels])
     table = pa.table({
         "person": truth["id"],
         **{name: pa.array(c, mask=is_missing.get(name)) for name, c in columns.items()},
-        "income": np.array(INCOMES)[given],
+        "income": np.array(INCOMES)[labels],
     })
     return Example("people.csv", lambda path: csv.write_csv(table, path), truth)
 
@@ -141,21 +141,21 @@ def _texts(rng: np.random.Generator) -> Example:
     words = json.loads(Path(__file__).with_name("sentences.json").read_text(encoding="utf-8"))
     topics, topic_of = list(words["topics"]), {}
     while len(topic_of) < MESSAGES:
-        topic, other = rng.choice(topics, 2)
+        topic, last_topic = rng.choice(topics, 2)
         # Some messages end with another topic, which makes them hard to tell.
-        closing = words["closing"] if rng.random() < CLEAR else words["topics"][other]
-        predicted = words["opening"], words["topics"][topic], words["detail"], closing
-        topic_of.setdefault("{} {} {}. {}".format(*map(rng.choice, predicted)), topic)
-    true = np.array([topics.index(topic) for topic in topic_of.values()])
-    plan = _plan(rng, MESSAGES, [])
-    given, chosen = true.copy(), plan.free(round(WRONG * MESSAGES), rng)
-    given[chosen] = (true[chosen] + rng.integers(1, len(topics), len(chosen))) % len(topics)
-    plan.fault[chosen] = AT_RANDOM
-    truth = _truth("t", plan, np.array(topics)[true])
+        closing = words["closing"] if rng.random() < CLEAR else words["topics"][last_topic]
+        sentence_parts = words["opening"], words["topics"][topic], words["detail"], closing
+        topic_of.setdefault("{} {} {}. {}".format(*map(rng.choice, sentence_parts)), topic)
+    true_labels = np.array([topics.index(topic) for topic in topic_of.values()])
+    plan = _draw_plan(rng, MESSAGES, [])
+    labels, rows = true_labels.copy(), plan.draw_free(round(WRONG * MESSAGES), rng)
+    labels[rows] = (true_labels[rows] + rng.integers(1, len(topics), len(rows))) % len(topics)
+    plan.fault[rows] = AT_RANDOM
+    truth = _truth("t", plan, np.array(topics)[true_labels])
     table = pa.table({
         "id": truth["id"],
         "message": list(topic_of),
-        "topic": np.array(topics)[given],
+        "topic": np.array(topics)[labels],
     })
     return Example("texts.csv", lambda path: csv.write_csv(table, path), truth)
 
@@ -167,17 +167,17 @@ EXAMPLES: dict[str, Callable[[np.random.Generator], Example]] = {
 }
 
 
-def _plan(rng: np.random.Generator, n: int, copies: list[str]) -> _Plan:
-    """The n samples and copies of some of them, in a random order."""
-    of, order = rng.choice(n, len(copies), replace=False), rng.permutation(n + len(copies))
+def _draw_plan(rng: np.random.Generator, n: int, copies: list[str]) -> _Plan:
+    """Return the plan of n samples and copies of some of them, in a random order."""
+    copied, order = rng.choice(n, len(copies), replace=False), rng.permutation(n + len(copies))
     positions = np.argsort(order)
-    original = np.concatenate([np.full(n, -1), positions[of]])[order]
+    original = np.concatenate([np.full(n, -1), positions[copied]])[order]
     fault = np.array([""] * n + copies, object)[order]
-    return _Plan(np.concatenate([np.arange(n), of])[order], fault, original)
+    return _Plan(np.concatenate([np.arange(n), copied])[order], fault, original)
 
 
-def _truth(prefix: str, plan: _Plan, true: np.ndarray) -> pa.Table:
-    ids = [f"{prefix}{i:04d}" for i in range(len(true))]
+def _truth(prefix: str, plan: _Plan, true_labels: np.ndarray) -> pa.Table:
+    ids = [f"{prefix}{i:04d}" for i in range(len(true_labels))]
     original = [ids[i] if i >= 0 else "" for i in plan.original]
-    columns = {"id": ids, "true_label": true, "fault": plan.fault, "original": original}
+    columns = {"id": ids, "true_label": true_labels, "fault": plan.fault, "original": original}
     return pa.table({name: pa.array(column, pa.string()) for name, column in columns.items()})

@@ -46,12 +46,12 @@ class FunctionProblem:
 
 
 def runge(x: Points) -> Values:
-    """1/(1 + 25(x − ½)²): a hill in the middle of [0, 1] (S0 App. A)."""
+    """Return 1/(1 + 25(x − ½)²): a hill in the middle of [0, 1] (S0 App. A)."""
     return 1 / (1 + 25 * (x[..., 0] - 0.5) ** 2)
 
 
 def hyperbolic_tangent(x: Points) -> Values:
-    """tanh(10(x − ½)) + 1: a step in the middle of [0, 1] (S0 App. A)."""
+    """Return tanh(10(x − ½)) + 1: a step in the middle of [0, 1] (S0 App. A)."""
     return torch.tanh(10 * (torch.as_tensor(x)[..., 0] - 0.5)) + 1
 
 
@@ -62,7 +62,7 @@ def bateman(
     sigma: float = SIGMA,
     removal: float = REMOVAL,
 ) -> Values:
-    """The Bateman equations of one material, solved in closed form.
+    """Solve the Bateman equations of one material, in closed form.
 
     u' = v σ η u,  η' = v Σ η u,  u(0) = u₀, η(0) = η₀
 
@@ -88,13 +88,13 @@ def bateman(
     """
     u, eta, t = torch.as_tensor(x).unbind(-1)
     c = removal * u - sigma * eta
-    grown = speed * c * t
-    left = 1 - sigma * eta * speed * t * _growth(grown)  # 1 − σ η₀ φ
-    return torch.stack([u / left, eta * grown.exp() / left], -1)
+    exponent = speed * c * t
+    denominator = 1 - sigma * eta * speed * t * _growth(exponent)  # 1 − σ η₀ φ
+    return torch.stack([u / denominator, eta * exponent.exp() / denominator], -1)
 
 
 def function_problem(name: str) -> FunctionProblem:
-    """The built-in problem of that name.
+    """Return the built-in problem of that name.
 
     Args:
         name: "runge", "tanh", "bateman", or "bateman:M" for M ≥ 2 materials by an ODE solver.
@@ -138,14 +138,14 @@ def function_problem(name: str) -> FunctionProblem:
 
 
 def _growth(z: Tensor) -> Tensor:
-    """(eᶻ − 1)/z, 1 at z = 0, with all its derivatives."""
-    near = z.abs() < NEAR_ZERO
-    small = torch.where(near, z, 0.0)
+    """Return (eᶻ − 1)/z, 1 at z = 0, with all its derivatives."""
+    is_small = z.abs() < NEAR_ZERO
+    small = torch.where(is_small, z, 0.0)
     series = torch.ones_like(z)
     for k in range(TERMS, 1, -1):
         series = 1 + series * small / k
-    away = torch.where(near, 1.0, z)
-    return torch.where(near, series, away.expm1() / away)
+    large = torch.where(is_small, 1.0, z)
+    return torch.where(is_small, series, large.expm1() / large)
 
 
 RELATIVE, ABSOLUTE = 1e-10, 1e-12
@@ -158,7 +158,7 @@ def bateman_system(
     sigma: Float[np.ndarray, " M"],
     removal: Float[np.ndarray, "M M"],
 ) -> Float[np.ndarray, "n q"]:
-    """The solution for any number M of materials: u' = v (σ·η) u,  η' = v (Σ η) u."""
+    """Solve the equations of any number M of materials: u' = v (σ·η) u,  η' = v (Σ η) u."""
     # x: u₀, the M values of η₀, and t. Gives u(t) and the M values of η(t). All points are one
     # system of n (M + 1) equations in the time t/t_i of each, so they share the solver's steps, and
     # differences between near points are as smooth as the solution. Source: S0 App. A, whose own

@@ -31,7 +31,7 @@ _TARGET_NOISE = 0.1
 
 
 def sd_mixture(sizes: Sequence[int] = (700, 300), *, seed: int = 0) -> SampleSet:
-    """Strings of ten letters, labelled by up to three functions: SD-K of S4.
+    """Draw strings of ten letters, labelled by up to three functions: SD-K of S4.
 
     Block l holds sizes[l − 1] inputs, uniform over {B, D, N, R}^10, with the label of function l:
 
@@ -74,7 +74,7 @@ def letter_samples(
     *,
     name: str,
 ) -> SampleSet:
-    """The set of these strings of letters, one-hot coded, as `sd_mixture` makes it.
+    """Return the set of these strings of letters, one-hot coded, as `sd_mixture` makes it.
 
     Args:
         letters: indices in B, D, N, R.
@@ -98,7 +98,7 @@ def letter_samples(
 
 
 def letter_labels(letters: Int[np.ndarray, "n ten"], function: int) -> Int[np.ndarray, " n"]:
-    """The labels that one of the three rules gives.
+    """Return the labels that one of the three rules gives.
 
     Args:
         letters: [n, 10], 0 to 25.
@@ -120,7 +120,7 @@ def routable_mixture(
     task: Task = "classification",
     seed: int = 0,
 ) -> SampleSet:
-    """Blocks with clashing rules in overlapping regions, so that the input tells most blocks.
+    """Draw blocks with clashing rules in overlapping regions: the input tells most blocks.
 
     z = c_k + standard normal,  x = R z with R a rotation that hides the axes and is the same for
     every seed: another seed is a fresh draw from the same distribution. Block k's centre c_k
@@ -180,7 +180,7 @@ def routable_mixture(
 
 
 def clashing(sets: Sequence[SampleSet], *, shift: int = 1, seed: int = 0) -> SampleSet:
-    """Several sets joined, in which a label means another thing in each set.
+    """Join several sets, in which a label means another thing in each set.
 
     Class c of the i-th set, i = 0, 1, ..., becomes (c + i · shift) mod K.
 
@@ -199,25 +199,25 @@ def clashing(sets: Sequence[SampleSet], *, shift: int = 1, seed: int = 0) -> Sam
         DataError: the sets do not fit together, or a shift by which two sets have equal labels.
     """
     _check_sets(sets)
-    first, n_classes = sets[0], sets[0].n_classes
-    moved = [i * shift % n_classes for i in range(len(sets))]
-    if len(set(moved)) < len(sets):
+    reference, n_classes = sets[0], sets[0].n_classes
+    shifts = [i * shift % n_classes for i in range(len(sets))]
+    if len(set(shifts)) < len(sets):
         raise DataError(
             f"shift must move the labels of each set differently; {shift!r} moves those of "
-            f"{len(sets)} sets of {n_classes} classes by {', '.join(map(str, moved))}. Take 1, or "
+            f"{len(sets)} sets of {n_classes} classes by {', '.join(map(str, shifts))}. Take 1, or "
             "fewer sets than classes."
         )
     check_seed(seed)
     truth = [s.y if s.true_y is None else s.true_y for s in sets]
-    pairs = list(zip(sets, moved, strict=True))
+    pairs = list(zip(sets, shifts, strict=True))
     joined = SampleSet(
         x=np.concatenate([s.x for s in sets]),
         y=np.concatenate([(s.y + m) % n_classes for s, m in pairs]),
         ids=np.array([f"{s.name}:{i}" for s in sets for i in s.ids]),
-        class_names=first.class_names,
-        kind=first.kind,
-        feature_names=first.feature_names,
-        true_y=np.concatenate([(t + m) % n_classes for t, m in zip(truth, moved, strict=True)])
+        class_names=reference.class_names,
+        kind=reference.kind,
+        feature_names=reference.feature_names,
+        true_y=np.concatenate([(t + m) % n_classes for t, m in zip(truth, shifts, strict=True)])
         if any(s.true_y is not None for s in sets)
         else None,
         source=np.repeat([s.name for s in sets], [len(s) for s in sets]),
@@ -226,9 +226,9 @@ def clashing(sets: Sequence[SampleSet], *, shift: int = 1, seed: int = 0) -> Sam
     return joined.subset(np.random.default_rng(seed).permutation(len(joined)))
 
 
-def _check_sizes(sizes: Sequence[int], most: int, what: str) -> None:
-    if not 1 <= len(sizes) <= most:
-        raise DataError(f"sizes must name 1 to {most} {what}; got {len(sizes)} sizes.")
+def _check_sizes(sizes: Sequence[int], max_sizes: int, noun: str) -> None:
+    if not 1 <= len(sizes) <= max_sizes:
+        raise DataError(f"sizes must name 1 to {max_sizes} {noun}; got {len(sizes)} sizes.")
     if not all(isinstance(s, int | np.integer) and s >= 0 for s in sizes) or not sum(sizes):
         raise DataError(
             f"sizes must be counts of samples, 0 or more and not all 0; got {list(sizes)}."

@@ -12,10 +12,16 @@ import pyarrow.types as pt
 from datassay.data.samples import Column
 from datassay.data.source import Task, check_fits
 from datassay.data.strings import as_arrow
-from datassay.data.tables.dates import are_dates, of_date_words, of_dates, times_of_day
+from datassay.data.tables.dates import are_dates, read_date_words, read_dates, times_of_day
 from datassay.data.tables.numerals import SHARE, NumberWords, matches, number_words
-from datassay.data.tables.numeric import checked, of_lists, of_numbers, stray_words, with_missing
-from datassay.data.tables.read import Choices, ReadColumn, without_values
+from datassay.data.tables.numeric import (
+    check_numbers,
+    insert_missing,
+    read_lists,
+    read_numbers,
+    stray_words,
+)
+from datassay.data.tables.read import Choices, ReadColumn, report_missing
 from datassay.data.targets import MAX_GUESSED_CLASSES
 from datassay.errors import DataError
 
@@ -42,53 +48,53 @@ QUANTITY = (
 )
 
 
-def read_column(values: pa.ChunkedArray, name: str, chosen: Choices) -> ReadColumn:
-    """Decide what a column is; the user's choices win over our rules."""
-    role = chosen.roles.get(name, "feature")
+def read_column(values: pa.ChunkedArray, name: str, choices: Choices) -> ReadColumn:
+    """Decide what a column holds and read it; the user's choices win over our rules."""
+    role = choices.roles.get(name, "feature")
     column = Column(name, "number" if role == "feature" else role)
     try:
-        if name in chosen.drop:
+        if name in choices.drop:
             column = replace(column, missing=values.null_count)
             read = ReadColumn(column, reason="dropped, as asked")
         elif role == "feature":
-            read = _feature(values, column, chosen)
+            read = _read_feature(values, column, choices)
         else:
-            read = _with_role(values, column, chosen)
+            read = _read_role(values, column, choices)
     except DataError as error:
         problem, _, remedy = str(error).partition(". ")
         return ReadColumn(column, problem=problem, remedy=remedy.rstrip("."))
-    is_kept = name in chosen.keep and not (read.values is None and read.words is None)
+    is_kept = name in choices.keep and not (read.values is None and read.words is None)
     if is_kept or not read.reason:
         return read
     note = "; ".join(filter(None, (read.reason, read.column.note)))
     column = replace(read.column, read_as="left out", n_values=None, note=note)
-    return ReadColumn(column, told=read.told)
+    return ReadColumn(column, warning=read.warning)
 
 
-def _with_role(values: pa.ChunkedArray, column: Column, chosen: Choices) -> ReadColumn:
+def _read_role(values: pa.ChunkedArray, column: Column, choices: Choices) -> ReadColumn:
     kind = values.type.value_type if pt.is_dictionary(values.type) else values.type
     is_time, as_feature = column.read_as == "time", replace(column, read_as="number")
     if is_time and are_dates(kind):
-        return _complete(of_dates(values, as_feature, in_utc=True), column)
+        return _check_times(read_dates(values, as_feature, in_utc=True), column)
     if _is_string(kind):
-        words = as_arrow(decoded(values, column.name), f"column {column.name!r}")
+        words = as_arrow(decode_column(values, column.name), f"column {column.name!r}")
         if is_time and not words.null_count:
-            return _complete(of_date_words(words, as_feature, in_utc=True), column)
+            return _check_times(read_date_words(words, as_feature, in_utc=True), column)
         if column.read_as == "target":
-            return of_words(words, column, chosen)
+            return read_words(words, column, choices)
         if words.null_count:
-            return without_values(column, words.is_null().to_numpy(zero_copy_only=False))
+            return report_missing(column, words.is_null().to_numpy(zero_copy_only=False))
         return ReadColumn(column, words=words)
     if _is_plain(kind):
-        return of_numbers(decoded(values, column.name), column)
+        return read_numbers(decode_column(values, column.name), column)
     raise DataError(
         f"column {column.name!r} must hold numbers, booleans or strings; got {kind}. Turn it into "
         "a number, such as days since a date, or into labels."
     )
 
 
-def _complete(read: ReadColumn | Column, column: Column) -> ReadColumn:
-    """A time without gaps; what is none, refused."""
+def _check_times(read: ReadColumn | Column, column: Column) -> ReadColumn:
+    """Return a column of times; report missing ones, and raise where it holds other words."""
     if not isinstance(read, ReadColumn) or read.values is None:
         raise DataError(
             f"column {column.name!r} must hold dates or numbers to be the time; it holds other "
@@ -96,44 +102,44 @@ def _complete(read: ReadColumn | Column, column: Column) -> ReadColumn:
         )
     is_missing = np.isnat(read.values)
     if is_missing.any():
-        return without_values(column, is_missing)
-    return ReadColumn(column, read.values, told=read.told)
+        return report_missing(column, is_missing)
+    return ReadColumn(column, read.values, warning=read.warning)
 
 
-def _feature(values: pa.ChunkedArray, column: Column, chosen: Choices) -> ReadColumn:
+def _read_feature(values: pa.ChunkedArray, column: Column, choices: Choices) -> ReadColumn:
     name, is_category = column.name, pt.is_dictionary(values.type)
     kind = values.type.value_type if is_category else values.type
-    if problem := _unusable(values, kind):
-        if name in {*chosen.keep, *chosen.categorical, *chosen.text}:
+    if problem := _describe_unusable(values, kind):
+        if name in {*choices.keep, *choices.categorical, *choices.text}:
             raise DataError(
                 f"column {name!r} must hold numbers, booleans, dates or strings; it holds "
                 f"{problem}. Take it apart into columns of its own, or write it as text (UTF-8)."
             )
-        return ReadColumn(column, reason=f"it holds {problem}", told=problem)
+        return ReadColumn(column, reason=f"it holds {problem}", warning=problem)
     if _is_list(kind):
-        return of_lists(values, replace(column, read_as="vector"))
+        return read_lists(values, replace(column, read_as="vector"))
     if values.null_count == len(values):
         return ReadColumn(replace(column, missing=len(values)), reason="all values are missing")
-    if name in chosen.text or name in chosen.categorical or is_category:
-        words = _as_words(decoded(values, name), name)
-        if name in chosen.text:
+    if name in choices.text or name in choices.categorical or is_category:
+        words = _as_words(decode_column(values, name), name)
+        if name in choices.text:
             return as_text(words, column)
-        if name in chosen.categorical:
+        if name in choices.categorical:
             return as_category(words, column)
         return _category_or_text(words, column, is_category=True)
     if _is_string(kind):
-        return _of_strings(as_arrow(values, f"column {name!r}"), column, chosen)
-    if chosen.decimal == "," and pt.is_floating(kind):
+        return _read_strings(as_arrow(values, f"column {name!r}"), column, choices)
+    if choices.decimal == "," and pt.is_floating(kind):
         column = replace(column, form="1.234,5")
-    return of_dates(values, column) if are_dates(kind) else of_numbers(values, column)
+    return read_dates(values, column) if are_dates(kind) else read_numbers(values, column)
 
 
 def _is_list(kind: pa.DataType) -> bool:
     return pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind)
 
 
-def _unusable(values: pa.ChunkedArray, kind: pa.DataType) -> str:
-    """Return what a column holds that no feature can be made of; empty of one that can be used."""
+def _describe_unusable(values: pa.ChunkedArray, kind: pa.DataType) -> str:
+    """Return what a column holds that no feature can be made of; empty where one can."""
     if _is_list(kind) and (pt.is_floating(kind.value_type) or pt.is_integer(kind.value_type)):
         n_lengths = len(pc.list_value_length(values.drop_null()).unique())
         return "lists of unequal lengths" if n_lengths > 1 else ""
@@ -143,89 +149,91 @@ def _unusable(values: pa.ChunkedArray, kind: pa.DataType) -> str:
     return f"values of type {str(getattr(kind, 'extension_name', kind))[:LONGEST_KIND]}"
 
 
-def _of_strings(words: pa.LargeStringArray, column: Column, chosen: Choices) -> ReadColumn:
+def _read_strings(words: pa.LargeStringArray, column: Column, choices: Choices) -> ReadColumn:
     if (times := times_of_day(words)) is not None:
-        return of_numbers(times, column)
-    form = chosen.forms.get(column.name, "")
-    read = of_date_words(words, column, "" if form[:1] == "1" else form)
-    return read if isinstance(read, ReadColumn) else of_words(words, read, chosen)
+        return read_numbers(times, column)
+    form = choices.forms.get(column.name, "")
+    read = read_date_words(words, column, "" if form[:1] == "1" else form)
+    return read if isinstance(read, ReadColumn) else read_words(words, read, choices)
 
 
 def _as_words(values: pa.ChunkedArray, name: str) -> pa.LargeStringArray:
-    """Values as the text that a .csv would have of them; whole numbers without a fraction."""
+    """Return values as a .csv would write them; whole numbers without a fraction."""
     if pt.is_floating(values.type):
-        whole = pc.all(pc.equal(values, pc.floor(values))).as_py()
+        is_whole = pc.all(pc.equal(values, pc.floor(values))).as_py()
         values = pc.if_else(pc.is_nan(values), None, values)
-        values = values.cast(pa.int64(), safe=False) if whole else values
+        values = values.cast(pa.int64(), safe=False) if is_whole else values
     return as_arrow(values.cast(pa.large_string()), f"column {name!r}")
 
 
-def decoded(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """Values that are stored once each, each where it belongs."""
+def decode_column(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """Return a dictionary-encoded column with every value in its row; others unchanged."""
     if not pt.is_dictionary(values.type):
         return values
     if not _is_string(values.type.value_type):
         return values.cast(values.type.value_type)
     parts = [(c.dictionary.cast(pa.large_string()), c.indices) for c in values.chunks]
     lengths = (pc.binary_length(words).take(rows) for words, rows in parts)
-    size = sum(pc.sum(each).as_py() or 0 for each in lengths)
+    size = sum(pc.sum(length).as_py() or 0 for length in lengths)
     check_fits(2.0 * size, f"column {name!r}")
     return pa.chunked_array([words.take(rows) for words, rows in parts], pa.large_string())
 
 
 def _is_plain(kind: pa.DataType) -> bool:
-    plain = pt.is_null(kind) or pt.is_boolean(kind) or pt.is_integer(kind) or pt.is_floating(kind)
-    return plain or pt.is_decimal(kind)
+    is_number = pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind)
+    return is_number or pt.is_null(kind) or pt.is_boolean(kind)
 
 
 def _is_string(kind: pa.DataType) -> bool:
     return pt.is_string(kind) or pt.is_large_string(kind) or str(kind) == "string_view"
 
 
-def of_words(words: pa.LargeStringArray, column: Column, chosen: Choices) -> ReadColumn:
-    """A column of strings that are no dates."""
+def read_words(words: pa.LargeStringArray, column: Column, choices: Choices) -> ReadColumn:
+    """Read a column of strings that are no dates as numbers, categories, texts or labels."""
     # Strings of which 90 % read as numbers are numbers, marks of missing values aside, and the
     # others of them in error; unless one starts with a zero (a code), or it is a target of labels.
     is_target = column.read_as == "target"
-    form = chosen.forms.get(column.name, "")
-    read = number_words(words, form if form[:1] == "1" else "", chosen.decimal)
-    if _are_numbers(words, read, chosen.task) if is_target else read.is_mostly and not read.is_code:
-        return _numbers(words, read, column)
-    note = f"{read.likely:.0%} of the values are numbers" if read.likely >= 0.5 else column.note
+    form, task = choices.forms.get(column.name, ""), choices.task
+    read = number_words(words, form if form[:1] == "1" else "", choices.decimal)
+    if _are_numbers(words, read, task) if is_target else read.is_mostly and not read.is_code:
+        return _read_number_words(words, read, column)
+    share = read.readable_share
+    note = f"{share:.0%} of the values are numbers" if share >= 0.5 else column.note
     note = "digits with leading zeros are a code" if read.is_code else note
     if not note and words.null_count < len(words) and matches(words, QUANTITY).mean() >= SHARE:
         note = "durations, lengths, fractions and numbers with an error are words here"
-    told = note + ", but not by one way of writing" * (read.likely >= SHARE)
+    warning = note + ", but not by one way of writing" * (share >= SHARE)
     column = replace(column, note=note, missing=words.null_count)
     if not is_target:
         result = _category_or_text(words, column)
-        return replace(result, told=told if note and not read.is_code else "")
+        return replace(result, warning=warning if note and not read.is_code else "")
     if words.null_count:
-        return without_values(column, words.is_null().to_numpy(zero_copy_only=False))
+        return report_missing(column, words.is_null().to_numpy(zero_copy_only=False))
     if read.is_mostly and not read.is_code and not read.is_number.all():  # maybe mistakes
-        one = "no number" if (~read.is_number).sum() == 1 else "no numbers"
-        note = f"labels; {stray_words(words, read.is_number, one)}"
-    told = f"{words[0]}, ... name classes; with task regression they are numbers"
-    return ReadColumn(replace(column, note=note), words=words, told=told * bool(read.form))
+        fault = "no number" if (~read.is_number).sum() == 1 else "no numbers"
+        note = f"labels; {stray_words(words, read.is_number, fault)}"
+    warning = f"{words[0]}, ... name classes; with task regression they are numbers"
+    warning *= bool(read.number_format)
+    return ReadColumn(replace(column, note=note), words=words, warning=warning)
 
 
 def _are_numbers(words: pa.LargeStringArray, read: NumberWords, task: Task | None) -> bool:
-    """Whether a target is one of numbers; one of few distinct words names classes."""
+    """Return whether a target is one of numbers; one of few distinct words names classes."""
     if task == "regression" or not read.is_mostly:
         return read.is_mostly
     is_plain = bool(read.is_number.all()) and not read.is_code
     if len(words.unique()) > MAX_GUESSED_CLASSES:
         return is_plain or task is None
     # A few whole ones with a unit or marks of thousands, as 10% and 1,000, name classes as written.
-    is_named = bool(read.form) and bool((read.values[read.is_number] % 1 == 0).all())
+    is_named = bool(read.number_format) and bool((read.values[read.is_number] % 1 == 0).all())
     return is_plain and not is_named
 
 
-def _numbers(words: pa.LargeStringArray, read: NumberWords, column: Column) -> ReadColumn:
+def _read_number_words(words: pa.LargeStringArray, read: NumberWords, column: Column) -> ReadColumn:
     is_known, is_target = read.is_number | read.is_mark, column.read_as == "target"
     strays = stray_words(words, is_known, "no number")
     is_name = ~is_known & matches(words, _NAME)
-    if strays and (is_target or (not read.form and is_name.any())):
+    if strays and (is_target or (not read.number_format and is_name.any())):
         problem = (
             f"column {column.name!r} is one of numbers ({read.is_number.sum()} of {len(words)} "
             f"values are), but {stray_words(words, is_known)}"
@@ -235,20 +243,20 @@ def _numbers(words: pa.LargeStringArray, read: NumberWords, column: Column) -> R
     if read.is_mark.any():
         marks = words.filter(pa.array(read.is_mark)).unique().to_pylist()
         note = f"{', '.join(map(repr, sorted(marks)))} read as missing"
-    told = ""
-    if read.form:
+    warning = ""
+    if read.number_format:
         longest = pc.utf8_length(words.filter(pa.array(read.is_number)))
         row = int(np.flatnonzero(read.is_number)[np.argmax(longest.to_numpy())])
-        told = f"{words[row].as_py()!r} is {read.values[row]:,.15g}"
-    told = "; ".join(filter(str.strip, [told, *read.notes, strays]))
-    note += f", as {read.form}" * bool(read.form)
-    column = replace(column, note=note, form=read.form)
+        warning = f"{words[row].as_py()!r} is {read.values[row]:,.15g}"
+    warning = "; ".join(filter(str.strip, [warning, *read.notes, strays]))
+    note += f", as {read.number_format}" * bool(read.number_format)
+    column = replace(column, note=note, form=read.number_format)
     if is_target and not read.is_number.all():
-        return without_values(column, ~read.is_number)
-    result = checked(read.values[read.is_number], column)
+        return report_missing(column, ~read.is_number)
+    result = check_numbers(read.values[read.is_number], column)
     if not read.is_number.all():
-        result = with_missing(result, ~read.is_number)
-    return replace(result, told=told, decimal=read.decimal, is_open=read.is_open)
+        result = insert_missing(result, ~read.is_number)
+    return replace(result, warning=warning, decimal=read.decimal, is_ambiguous=read.is_ambiguous)
 
 
 def _category_or_text(
@@ -275,13 +283,13 @@ def _category_or_text(
 
 
 def as_category(words: pa.LargeStringArray, column: Column) -> ReadColumn:
-    """A column of categories."""
+    """Return a column of strings, read as categories."""
     k = pc.count_distinct(words, mode="only_valid").as_py()
     column = replace(column, read_as="category", n_values=k, missing=words.null_count)
     return ReadColumn(column, words=words)
 
 
 def as_text(words: pa.LargeStringArray, column: Column) -> ReadColumn:
-    """A column of texts; a missing one is empty."""
+    """Return a column of strings, read as texts; a missing one is empty."""
     column = replace(column, read_as="text", missing=words.null_count)
     return ReadColumn(column, words=words.fill_null("") if words.null_count else words)

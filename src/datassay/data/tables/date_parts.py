@@ -18,21 +18,21 @@ class DateParts(TransformerMixin, BaseEstimator):
     # days; medians_ of those parts; had_missing_, whether dates were missing in `fit`.
 
     def fit(self, X: np.ndarray, y: object = None) -> DateParts:
-        """Learn of [n, m] datetime64[us] the first dates, which parts vary, and their medians."""
+        """Fit on [n, m] datetime64[us] the first dates, which parts vary, and their medians."""
         self.n_features_in_ = X.shape[1]
         self.had_missing_ = [bool(np.isnat(dates).any()) for dates in X.T]
-        known = [dates[~np.isnat(dates)] for dates in X.T]
-        self.first_ = np.array([dates.min() for dates in known])
+        present = [dates[~np.isnat(dates)] for dates in X.T]
+        self.first_ = np.array([dates.min() for dates in present])
         self.parts_, self.medians_ = [], []
-        for dates, first in zip(known, self.first_, strict=True):
-            numbers = _parts(dates, first)
+        for dates, first_date in zip(present, self.first_, strict=True):
+            numbers = _parts(dates, first_date)
             varies = numbers.min(axis=0) < numbers.max(axis=0)
             self.parts_.append(np.flatnonzero(varies | (np.arange(len(PARTS)) == len(PARTS) - 1)))
             self.medians_.append(np.median(numbers[:, self.parts_[-1]], axis=0))
         return self
 
     def transform(self, X: np.ndarray) -> Float[np.ndarray, "n parts"]:
-        """The parts that varied in `fit`, column by column, then whether its date is missing."""
+        """Return the parts that varied in `fit`, column by column, and where dates are missing."""
         blocks = []
         for j, dates in enumerate(X.T):
             is_missing = np.isnat(dates)
@@ -44,23 +44,23 @@ class DateParts(TransformerMixin, BaseEstimator):
         return np.hstack(blocks).astype(np.float64, copy=False)
 
     def get_feature_names_out(self, input_features: Sequence[str]) -> np.ndarray:
-        """One name per column of what `transform` returns, such as "when year"."""
+        """Return one name per column of what `transform` returns, such as "when year"."""
         names = []
         for j, name in enumerate(input_features):
-            names += [f"{name} {PARTS[part]}" for part in self.parts_[j]]
+            names += [f"{name} {PARTS[place]}" for place in self.parts_[j]]
             names += [f"{name} missing"] * int(self.had_missing_[j])
         return np.array(names, dtype=object)
 
 
-def _parts(dates: np.ndarray, first: np.datetime64) -> Float[np.ndarray, "n parts"]:
-    """[n, 5]; NaN of what is missing. Monday is 0; hour and days have fractions."""
+def _parts(dates: np.ndarray, first_date: np.datetime64) -> Float[np.ndarray, "n parts"]:
+    """Return the PARTS of dates, [n, 5], NaN of missing ones; hour and days have fractions."""
     months, days = dates.astype("datetime64[M]"), dates.astype("datetime64[D]")
     numbers = (
         dates.astype("datetime64[Y]").astype(np.int64) + 1970,
         months.astype(np.int64) % 12 + 1,
-        (days.astype(np.int64) + 3) % 7,  # 1970-01-01 was a Thursday
+        (days.astype(np.int64) + 3) % 7,  # Monday is 0; 1970-01-01 was a Thursday
         (dates - days) / np.timedelta64(1, "h"),
-        (dates - first) / np.timedelta64(1, "D"),
+        (dates - first_date) / np.timedelta64(1, "D"),
     )
     parts = np.stack(numbers, axis=1).astype(np.float64)
     parts[np.isnat(dates)] = np.nan

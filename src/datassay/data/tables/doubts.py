@@ -13,39 +13,36 @@ SKEWED = 1.0  # skewness from which the logarithm is offered, where it halves th
 
 
 def skew_warning(y: np.ndarray) -> tuple[str, ...]:
-    """That a target is skewed, where its logarithm is at most half as skewed."""
+    """Return a warning if a target is skewed and its logarithm is at most half as skewed."""
     from scipy.stats import skew
 
-    if y.ndim > 1 or y.min() < 0 or (before := float(skew(y))) <= SKEWED:
+    if y.ndim > 1 or y.min() < 0 or (skewness := float(skew(y))) <= SKEWED:
         return ()
-    after = abs(float(skew(_log(y))))
-    if after > before / 2:
+    log_skewness = abs(float(skew(_log(y))))
+    if log_skewness > skewness / 2:
         return ()
     return (
-        f"The target is skewed (skewness {before:.1f}, of its logarithm {after:.1f}), so its "
-        "largest values decide most of the fit. Consider log_target.",
+        f"The target is skewed (skewness {skewness:.1f}, of its logarithm {log_skewness:.1f}), so "
+        "its largest values decide most of the fit. Consider log_target.",
     )
 
 
 def with_log_target(source: Source) -> Source:
-    """The same source with ln y as its target, ln(1 + y) where some are 0; its column says so."""
-    parts = [part.y for part in (source.train, source.val) if part is not None]
+    """Return a source with ln y as its target, or ln(1 + y) where some are 0."""
+    parts = [subset.y for subset in (source.train, source.val) if subset is not None]
     if any(y.dtype.kind not in "iuf" or y.min() < 0 for y in parts):
         raise DataError(
             "log_target needs targets that are numbers of at least 0; these are not. Leave it out."
         )
     shifted = any(y.min() == 0 for y in parts)
     words = "ln(1 + target)" if shifted else "ln(target)"
+    fields = {"treatment": f"{words} is predicted", "note": words}
+    columns = (replace(c, **fields) if c.read_as == "target" else c for c in source.columns)
     return replace(
         source,
         train=replace(source.train, y=_log(source.train.y, shifted=shifted)),
         val=source.val and replace(source.val, y=_log(source.val.y, shifted=shifted)),
-        columns=tuple(
-            c
-            if c.read_as != "target"
-            else replace(c, treatment=f"{words} is predicted", note=words)
-            for c in source.columns
-        ),
+        columns=tuple(columns),
     )
 
 

@@ -29,25 +29,25 @@ def image_column(table: pa.Table) -> str | None:
 
 
 def source_of_images(table: pa.Table, column: str, read: Callable[[pa.Table], Source]) -> Source:
-    """Return the samples of a table whose inputs are its images; `read` is for its other roles."""
+    """Return a table's source with its images as inputs; `read` reads its other columns."""
     rows = np.random.default_rng(0).permutation(len(table))  # a number each, that tells nothing
-    place = table.column_names.index(column)
-    source = read(table.set_column(place, column, pa.array(rows)))
-    part = source.train
-    assert part.rows is not None
-    positions = np.argsort(rows)[part.rows[column].to_numpy()]
+    column_idx = table.column_names.index(column)
+    source = read(table.set_column(column_idx, column, pa.array(rows)))
+    train = source.train
+    assert train.rows is not None
+    positions = np.argsort(rows)[train.rows[column].to_numpy()]
     images = table[column].take(pa.array(positions)).to_pylist()
     files = [_file(image, row) for image, row in zip(images, positions.tolist(), strict=True)]
     sizes = [image_size(file) for file in files]
     ground = choose_ground(sizes)
-    known = {c.name: c for c in source.columns if c.read_as in {"target", "ids", "left out"}}
-    out = [c.name for c in source.columns if c.name not in {*known, column}]
-    known |= {name: Column(name, "left out", note=ASIDE) for name in out}
-    columns = tuple(known[c.name] for c in source.columns if c.name != column)
+    columns = {c.name: c for c in source.columns if c.read_as in {"target", "ids", "left out"}}
+    unused = [c.name for c in source.columns if c.name not in {*columns, column}]
+    columns |= {name: Column(name, "left out", note=ASIDE) for name in unused}
+    ordered = tuple(columns[c.name] for c in source.columns if c.name != column)
     x = np.zeros((len(files), 0), np.float32)
     return replace(
-        source, kind="image", columns=columns, feature_names=(), preparation=None,
-        train=replace(part, x=x, rows=None, texts=None, images=Pictures(files, sizes, ground)),
+        source, kind="image", columns=ordered, feature_names=(), preparation=None,
+        train=replace(train, x=x, rows=None, texts=None, images=Pictures(files, sizes, ground)),
         warnings=source.warnings + ground_warning(sizes, ground),
     )  # fmt: skip
 

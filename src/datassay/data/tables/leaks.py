@@ -65,8 +65,7 @@ def find_leaks(columns: Sequence[ReadColumn], y: np.ndarray, task: Task | None) 
     of each class that rare ones are told from others.
     Source: ours.
     """
-    is_plain = (c.values is None or c.values.ndim == 1 for c in columns)
-    columns = [c for c, plain in zip(columns, is_plain, strict=True) if plain][:_COLUMNS]
+    columns = [c for c in columns if c.values is None or c.values.ndim == 1][:_COLUMNS]
     if len(y) < FEW_ROWS or y.ndim > 1:
         return []
     if (task or guess_task(y)) == "classification":
@@ -85,7 +84,7 @@ def find_leaks(columns: Sequence[ReadColumn], y: np.ndarray, task: Task | None) 
 
 
 def _numbers(read: ReadColumn, rows: Int[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
-    """Numbers and dates as they are, words as codes; nan where they are missing."""
+    """Return numbers and dates as float64, words as codes; NaN where they are missing."""
     if read.words is not None:
         codes = read.words.take(pa.array(rows)).dictionary_encode().indices
         return codes.to_numpy(zero_copy_only=False).astype(np.float64)
@@ -97,11 +96,11 @@ def _numbers(read: ReadColumn, rows: Int[np.ndarray, " m"]) -> Float[np.ndarray,
 
 
 def _in_order(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"], *, is_code: bool) -> float:
-    """In how many steps from a value to the next all of y rises, or falls; 0: it is no leak."""
-    known = ~np.isnan(x)
-    if known.sum() < max(FEW_ROWS, len(x) / 2):
+    """Return the share of steps to a next value in which all of y rises, or falls; 0: no leak."""
+    is_known = ~np.isnan(x)
+    if is_known.sum() < max(FEW_ROWS, len(x) / 2):
         return 0.0
-    x, y = x[known], y[known]
+    x, y = x[is_known], y[is_known]
     codes, counts = np.unique(x, return_inverse=True, return_counts=True)[1:]
     if is_code:
         if len(counts) > len(y) / 5:
@@ -110,16 +109,16 @@ def _in_order(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"], *, is_code
     ordered = y[np.lexsort((y, codes))]
     start = np.flatnonzero(np.diff(codes[np.lexsort((y, codes))], prepend=-1))
     low, high = ordered[start], ordered[np.append(start[1:], len(y)) - 1]
-    counted = (low[1:] != high[:-1]) | (low[:-1] != high[1:])
-    if counted.sum() < FEWEST_STEPS or np.bincount(codes).max() > len(y) / 2:
+    is_counted = (low[1:] != high[:-1]) | (low[:-1] != high[1:])
+    if is_counted.sum() < FEWEST_STEPS or np.bincount(codes).max() > len(y) / 2:
         return 0.0
     rises, falls = low[1:] >= high[:-1], high[1:] <= low[:-1]
-    share = float(max(rises[counted].mean(), falls[counted].mean()))
+    share = float(max(rises[is_counted].mean(), falls[is_counted].mean()))
     return share if share >= IN_ORDER else 0.0
 
 
 def _sums(numbers: dict[str, Float[np.ndarray, " n"]], y: Float[np.ndarray, " n"]) -> list[Leak]:
-    """Two columns of which the target is a weighted sum, or a product of powers."""
+    """Find two columns of which the target is a weighted sum, or a product of powers."""
     numbers = {n: v for n, v in numbers.items() if not np.isnan(v).any() and v.std() > 0}
     if not FEWEST_COLUMNS <= len(numbers) <= len(y) / 5:
         return []
@@ -150,9 +149,9 @@ class _Classes:
         frequent = frequent[counts[frequent] >= _FOLDS]
         self.names, self.k = [str(name).casefold() for name in names[frequent]], len(frequent)
         self.shares = counts[frequent] / max(1, counts[frequent].sum())
-        random, most = np.random.default_rng(0), max(_OF_CLASS, _ROWS // max(1, self.k))
-        rows = [random.permutation(np.flatnonzero(codes == c))[:most] for c in frequent]
-        self.sizes = sizes = np.array([len(each) for each in rows], np.int64)
+        random, max_rows = np.random.default_rng(0), max(_OF_CLASS, _ROWS // max(1, self.k))
+        rows = [random.permutation(np.flatnonzero(codes == c))[:max_rows] for c in frequent]
+        self.sizes = sizes = np.array([len(idx) for idx in rows], np.int64)
         self.starts = np.cumsum(sizes) - sizes
         self.rows, self.y = np.concatenate([*rows, sizes[:0]]), np.repeat(np.arange(self.k), sizes)
         self.weight = np.repeat(1 / sizes, sizes)
@@ -169,61 +168,61 @@ class _Classes:
             name = read.column.name
             if read.column.read_as != "text":
                 numbers[name] = _numbers(read, self.rows)
-                share = shares[name] = self._told_by(numbers[name])
-                if share >= ALONE and (read.words is not None or self._apart(numbers[name])):
+                share = shares[name] = self._score_column(numbers[name])
+                if share >= ALONE and (read.words is not None or self._are_separate(numbers[name])):
                     sure[name] = share
             if read.words is not None and name not in sure:
                 texts = read.words.take(pa.array(self.rows)).to_pylist()
                 share = self._by_words(texts) if len({*texts}) > len(texts) / 5 else 0.0
                 if share >= WORDS:
                     sure[name] = share
-        others = {name: values for name, values in numbers.items() if name not in sure}
-        for name in others:
-            if shares[name] >= ALONE and self._rest(others, name) < FAR_BETTER:
+        unsure = {name: values for name, values in numbers.items() if name not in sure}
+        for name in unsure:
+            if shares[name] >= ALONE and self._score_others(unsure, name) < FAR_BETTER:
                 sure[name] = shares[name]
         names = (read.column.name for read in columns)
         return [Leak((n,), sure[n]) for n in names if n in sure] or self._pairs(numbers)
 
-    def _apart(self, x: Float[np.ndarray, " m"]) -> bool:
-        """Whether values of the classes lie as far apart as no measurement's would."""
+    def _are_separate(self, x: Float[np.ndarray, " m"]) -> bool:
+        """Return whether the classes' values lie as far apart as no measurement's would."""
         x = np.round(x, 12 - int(np.log10(np.nanmax(np.abs(x), initial=1))))  # exact up to rounding
-        low, high = (each.reduceat(x, self.starts) for each in (np.fmin, np.fmax))
+        low, high = (extreme.reduceat(x, self.starts) for extreme in (np.fmin, np.fmax))
         order = low.argsort()
         gap = (low[order][1:] - high[order][:-1]).min()
         if not gap > 0:
             return False
         # What was added to a code is bounded; a measurement has tails, and counts as wider.
-        parts, width = np.split(x, self.starts[1:]), high - low
-        middle = np.array([np.ptp(np.nanquantile(part, [0.1, 0.9])) for part in parts])
+        classes, width = np.split(x, self.starts[1:]), high - low
+        middle = np.array([np.ptp(np.nanquantile(values, [0.1, 0.9])) for values in classes])
         wider = np.where(width > 0, np.inf, 0.0)
         np.divide(width**2, middle, out=wider, where=middle > 0)
         return bool(gap > GAP * np.where(self.sizes >= MANY, wider, width).max())
 
-    def _rest(self, numbers: dict[str, Float[np.ndarray, " m"]], *names: str) -> float:
-        """F1 of the classes by all columns but some."""
+    def _score_others(self, numbers: dict[str, Float[np.ndarray, " m"]], *names: str) -> float:
+        """Return the F1 of the classes by all columns but those named."""
         from sklearn.ensemble import ExtraTreesClassifier  # slow to import
 
-        others = [np.nan_to_num(_scaled(v)) for name, v in numbers.items() if name not in names]
-        if not others:
+        columns = [np.nan_to_num(_scale(v)) for name, v in numbers.items() if name not in names]
+        if not columns:
             return 0.0
-        return self._held_out(ExtraTreesClassifier(50, random_state=0), np.stack(others, 1))
+        return self._held_out(ExtraTreesClassifier(50, random_state=0), np.stack(columns, 1))
 
-    def _told_by(self, x: Float[np.ndarray, " m"]) -> float:
-        """F1 of the classes by one column, of rows where it is known if these are told."""
-        known = ~np.isnan(x)
+    def _score_column(self, x: Float[np.ndarray, " m"]) -> float:
+        """Return the best F1 of the classes by one column: by its values or by a tree on it."""
+        is_known = ~np.isnan(x)
         shares = [self._by_value(np.unique(x, return_inverse=True)[1])]
-        if known.sum() >= max(FEW_ROWS, len(x) / 2):
-            x = _scaled(x)[:, None]
-            shares.append(self._by_tree(x, known))
-            shares += [] if known.all() else [self._by_tree(x, known | True)]
+        if is_known.sum() >= max(FEW_ROWS, len(x) / 2):
+            x = _scale(x)[:, None]
+            shares.append(self._by_tree(x, is_known))
+            shares += [] if is_known.all() else [self._by_tree(x, is_known | True)]
         return max(shares)
 
     def _by_value(self, codes: Int[np.ndarray, " m"]) -> float:
-        """F1 where each row is of the class that is commonest among others of its value."""
+        """Return the F1 where a row is of the class commonest among others of its value."""
         counts = np.zeros((_FOLDS, codes.max() + 1, self.k))
         np.add.at(counts, (self.fold, codes, self.y), self.weight)
-        others = counts.sum(0) - counts
-        return self._f1(others[self.fold, codes].argmax(1))
+        counts_elsewhere = counts.sum(0) - counts
+        return self._f1(counts_elsewhere[self.fold, codes].argmax(1))
 
     def _by_tree(self, x: Float[np.ndarray, "m d"], among: Bool[np.ndarray, " m"]) -> float:
         from sklearn.tree import DecisionTreeClassifier  # slow to import
@@ -237,19 +236,19 @@ class _Classes:
     def _held_out(self, model: Any, x: Float[np.ndarray, "m d"], among: Any = slice(None)) -> float:
         x, y, weight, fold = x[among], self.y[among], self.weight[among], self.fold[among]
         predicted = np.empty_like(y)
-        for part in (fold == f for f in range(_FOLDS)):
-            predicted[part] = model.fit(x[~part], y[~part], weight[~part]).predict(x[part])
+        for test in (fold == f for f in range(_FOLDS)):
+            predicted[test] = model.fit(x[~test], y[~test], weight[~test]).predict(x[test])
         return self._f1(predicted, among)
 
     def _f1(self, predicted: Int[np.ndarray, " m"], among: Any = slice(None)) -> float:
-        """Mean F1 of the classes, each as frequent as it is in the data."""
+        """Return the mean F1 of the classes, each as frequent as it is in the data."""
         rates = np.zeros((self.k, self.k))
         np.add.at(rates, (self.y[among], predicted), 1.0)
         rates *= (self.shares / np.maximum(rates.sum(1), 1))[:, None]
         return float((2 * np.diag(rates) / np.maximum(rates.sum(0) + rates.sum(1), 1e-12)).mean())
 
     def _by_words(self, texts: list[str | None]) -> float:
-        """F1 where a text is of the class whose word it holds, else of one that has none."""
+        """Return the F1 where a text is of the class whose word it holds, else of one without."""
         from scipy.sparse import csr_array, hstack
         from sklearn.feature_extraction.text import CountVectorizer  # slow to import
 
@@ -257,33 +256,33 @@ class _Classes:
         ends = [f"{t[:_CHARACTERS]} {t[_CHARACTERS:][-_CHARACTERS:]}" for t in folded]
         words = CountVectorizer(token_pattern=_WORD, lowercase=False, binary=True)
         names = csr_array([[float(name in text) for name in self.names] for text in ends])
-        held: Any = csr_array(hstack([words.fit_transform([f"- {end} 0" for end in ends]), names]))
-        first = self.fold % 2 == 0
-        totals = np.bincount(self.y[first], minlength=self.k)
-        counts = held[first].T @ (np.eye(self.k)[self.y[first]] / totals)
+        occurs: Any = csr_array(hstack([words.fit_transform([f"- {e} 0" for e in ends]), names]))
+        is_train = self.fold % 2 == 0
+        totals = np.bincount(self.y[is_train], minlength=self.k)
+        counts = occurs[is_train].T @ (np.eye(self.k)[self.y[is_train]] / totals)
         f1 = 2 * counts / (1 + counts.sum(1, keepdims=True))
         order = f1.max(0).argsort()
         predicted = np.full(len(ends), order[0])
         for c in order[1:]:
-            predicted[held[:, [f1[:, c].argmax()]].toarray()[:, 0] > 0] = c
-        return self._f1(predicted[~first], ~first)
+            predicted[occurs[:, [f1[:, c].argmax()]].toarray()[:, 0] > 0] = c
+        return self._f1(predicted[~is_train], ~is_train)
 
     def _pairs(self, numbers: dict[str, Float[np.ndarray, " m"]]) -> list[Leak]:
-        """The first two columns that tell the classes together, where all the others do not."""
+        """Find the first two columns that tell the classes together, where the others do not."""
         if not FEWEST_COLUMNS <= len(numbers) <= _PAIRED:
             return []
         codes = {name: np.unique(v, return_inverse=True)[1] for name, v in numbers.items()}
-        for one, other in combinations(numbers, 2):
-            a, b, n_values = numbers[one], numbers[other], codes[other].max() + 1
-            share = float(self._apart(a - b) or self._apart(a + b))
-            if (codes[one].max() + 1) * n_values <= len(a) / 5:
-                share = max(share, self._by_value(codes[one] * n_values + codes[other]))
-            if share >= TOGETHER and self._rest(numbers, one, other) < WEAK:
-                return [Leak((one, other), share)]
+        for pair in combinations(numbers, 2):
+            (a, b), (codes_a, codes_b) = ([values[n] for n in pair] for values in (numbers, codes))
+            share = float(self._are_separate(a - b) or self._are_separate(a + b))
+            if (codes_a.max() + 1) * (codes_b.max() + 1) <= len(a) / 5:
+                share = max(share, self._by_value(codes_a * (codes_b.max() + 1) + codes_b))
+            if share >= TOGETHER and self._score_others(numbers, *pair) < WEAK:
+                return [Leak(pair, share)]
         return []
 
 
-def _scaled(x: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
-    """Values in which float32 of a tree keeps their differences."""
+def _scale(x: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
+    """Scale values so that float32, in which trees split, keeps their differences."""
     x = x - np.median(x[~np.isnan(x)]) if not np.isnan(x).all() else x
     return x / np.nanmax(np.abs(x), initial=1e-300)

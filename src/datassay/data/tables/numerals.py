@@ -57,50 +57,51 @@ class NumberWords:
     is_mark: np.ndarray  # [n] bool, words that stand for a missing number
     is_mostly: bool  # at least SHARE of those that are not missing are numbers
     is_code: bool  # one starts with a zero, as "007" does: a name made of digits
-    form: str = ""  # dialect and unit; empty of plain numbers
+    number_format: str = ""  # dialect and unit; empty of plain numbers
     decimal: str = ""  # the decimal mark where the column tells it
-    is_open: bool = False  # whether what are decimals may as well be thousands
-    likely: float = 0.0  # share that some dialect would read
+    is_ambiguous: bool = False  # whether what are decimals may as well be thousands
+    readable_share: float = 0.0  # of the words, by some dialect
     notes: tuple[str, ...] = ()  # of bounds, of values without the unit, of what is ambiguous
 
 
 def number_words(words: pa.LargeStringArray, form: str = "", decimal: str = "") -> NumberWords:
-    """Read strings as numbers; nulls count neither way."""
-    # form: of a column that was read before. decimal: mark of the table, where a column leaves it
-    # open. Strings that are all plain numbers, which Arrow reads, need no dialect.
+    """Read strings as numbers; nulls count neither as read nor as unread."""
+    # form: number_format of a column that was read before. decimal: mark of the table, where a
+    # column leaves it open. Strings that are all plain numbers, which Arrow reads, need no dialect.
     is_number, is_mark = matches(words, NUMBER), are_marks(words)
-    count, known = int(is_number.sum()), len(words) - words.null_count - int(is_mark.sum())
-    is_code = count > 0 and bool(matches(words, CODE).any())
-    is_open = 0 < count == known and bool(matches(words, GROUPED)[is_number].all())
-    is_open = is_open and bool(matches(words, r"\.").any())
-    is_plain = count == known and not (is_open and decimal == ",")
+    n_numbers, n_present = int(is_number.sum()), len(words) - words.null_count - int(is_mark.sum())
+    is_code = n_numbers > 0 and bool(matches(words, CODE).any())
+    is_ambiguous = 0 < n_numbers == n_present and bool(matches(words, GROUPED)[is_number].all())
+    is_ambiguous = is_ambiguous and bool(matches(words, r"\.").any())
+    is_plain = n_numbers == n_present and not (is_ambiguous and decimal == ",")
     if (form or not is_plain) and not is_code:
-        read = _by_dialect(words, is_mark, form, decimal)
-        if read is not None and (form or is_open or int(read.is_number.sum()) > count):
+        read = _read_by_dialect(words, is_mark, form, decimal)
+        is_better = read is not None and int(read.is_number.sum()) > n_numbers
+        if read is not None and (form or is_ambiguous or is_better):
             return read
-    values = _parsed(words) if count == len(words) else np.full(len(words), np.nan)
-    if 0 < count < len(words):
-        values[is_number] = _parsed(words.filter(pa.array(is_number)))
-    is_mostly = count > 0 and count >= SHARE * known
-    notes = (f"{words.drop_null()[0]} is read with a decimal point",) * (is_open and not decimal)
+    values = _parse_plain(words) if n_numbers == len(words) else np.full(len(words), np.nan)
+    if 0 < n_numbers < len(words):
+        values[is_number] = _parse_plain(words.filter(pa.array(is_number)))
+    is_mostly = n_numbers > 0 and n_numbers >= SHARE * n_present
+    note = f"{words.drop_null()[0]} is read with a decimal point" if is_ambiguous else ""
     return NumberWords(
-        values, is_number, is_mark, is_mostly, is_code, is_open=is_open, notes=notes,
-        likely=count / max(known, 1),
+        values, is_number, is_mark, is_mostly, is_code, is_ambiguous=is_ambiguous,
+        readable_share=n_numbers / max(n_present, 1), notes=(note,) * bool(note and not decimal),
     )  # fmt: skip
 
 
 def are_marks(words: pa.LargeStringArray) -> np.ndarray:
-    """Which words stand for a missing number or date, such as "?", "-" and "NA", [n] bool."""
+    """Return which words stand for a missing number or date, such as "?" and "NA", [n] bool."""
     return matches(words, MARK)
 
 
 def matches(words: pa.LargeStringArray, pattern: str) -> np.ndarray:
-    """Which words hold what a regular expression says, [n] bool; a null does not."""
+    """Return which words contain a match of a regular expression, [n] bool; a null does not."""
     outcome = pc.match_substring_regex(words, pattern)
     return outcome.fill_null(False).to_numpy(zero_copy_only=False)
 
 
-def _parsed(words: pa.LargeStringArray) -> np.ndarray:
+def _parse_plain(words: pa.LargeStringArray) -> np.ndarray:
     trimmed = pc.utf8_trim_whitespace(words)
     if matches(words, _WHOLE).all():
         trimmed = pc.utf8_ltrim(trimmed, characters="+")
@@ -109,7 +110,7 @@ def _parsed(words: pa.LargeStringArray) -> np.ndarray:
 
 
 def number_of(value: object) -> float:
-    """A finite number or its numeral, to the last digit: whole ones as int; else ValueError."""
+    """Return a number or its numeral to the last digit, whole ones as int; else ValueError."""
     text = value if isinstance(value, str) else repr(value)  # True is no numeral
     if not re.fullmatch(NUMBER, text, re.ASCII) or not math.isfinite(float(text)):
         raise ValueError(f"{text!r:.40} is no finite number")
@@ -117,15 +118,15 @@ def number_of(value: object) -> float:
 
 
 def numeral(value: float) -> str:
-    """A number in the fewest digits that read as it again; whole ones without a fraction."""
+    """Return a number in the fewest digits that read as it again; whole ones as integers."""
     is_whole = isinstance(value, int | np.integer) or (value % 1 == 0 and abs(value) < 2**53)
     return str(int(value)) if is_whole else repr(float(value))
 
 
-def number_word(value: float, form: str) -> str:
-    """A number as a column of this form has it, without marks of thousands."""
-    key = next(key for key in DIALECTS if form.startswith(key))
-    return numeral(value).replace(".", DIALECTS[key][0]) + form[len(key) :]
+def number_word(value: float, number_format: str) -> str:
+    """Write a number in a column's format, without marks of thousands."""
+    key = next(key for key in DIALECTS if number_format.startswith(key))
+    return numeral(value).replace(".", DIALECTS[key][0]) + number_format[len(key) :]
 
 
 class _Template(NamedTuple):
@@ -133,28 +134,28 @@ class _Template(NamedTuple):
 
     body: str  # digits and marks
     sign: int
-    ten: int  # power of ten by which a word such as Mio scales
+    exponent: int  # power of ten by which a word such as Mio scales
     is_bound: bool
     unit: str
     is_name: bool  # maybe
-    first: int  # row of the first such word
-    n: int
+    first_row: int  # of such a word
+    n: int  # such words
 
     def reads(self, key: str, unit: str) -> bool:
-        """Whether a dialect reads such words, in a column of one unit."""
+        """Return whether a dialect reads such words, in a column of one unit."""
         if self.unit != unit and (self.unit or unit in {"%", "‰"}):
             return False
         d, g = map(re.escape, DIALECTS[key])
         indian = "|9{1,2}(?:,9{2})*,9{3}" if g == "," else ""
-        whole = rf"(?:9{{1,3}}(?:{g}9{{3}})+{indian}|_|9+)"
-        return bool(re.fullmatch(rf"{whole}(?:{d}[9_]9*)?|{d}[9_]9*", self.body))
+        integer = rf"(?:9{{1,3}}(?:{g}9{{3}})+{indian}|_|9+)"
+        return bool(re.fullmatch(rf"{integer}(?:{d}[9_]9*)?|{d}[9_]9*", self.body))
 
     @property
     def has_mark(self) -> bool:
         return bool(set(".,' ") & set(self.body))
 
 
-def _template(word: str, first: int, n: int) -> _Template | None:
+def _parse_template(word: str, first_row: int, n: int) -> _Template | None:
     parts = _WORD.fullmatch(word)
     if parts is None or (parts["scale"] and parts["power"]):
         return None
@@ -162,96 +163,95 @@ def _template(word: str, first: int, n: int) -> _Template | None:
     minus = (before + (parts["end"] or "")).count("-") + before.count("(")
     if minus > 1 or before.count("(") != bool(parts["close"]):
         return None
-    ten = _POWERS[parts["scale"].rstrip(".").lower()] if parts["scale"] else 0
+    exponent = _POWERS[parts["scale"].rstrip(".").lower()] if parts["scale"] else 0
     unit = ((parts["money"] or "") + (parts["unit"] or "")).rstrip(".")
     is_bound = bool(set(before) & set("<>≤≥~≈")) or parts["end"] == "+"
     sign, is_name = -1 if minus else 1, bool(_NAME.fullmatch(word))
-    return _Template(parts["body"], sign, ten, is_bound, unit, is_name, first, n)
+    return _Template(parts["body"], sign, exponent, is_bound, unit, is_name, first_row, n)
 
 
-def _by_dialect(
-    words: pa.LargeStringArray, is_mark: np.ndarray, form: str, decimal: str
+def _read_by_dialect(
+    words: pa.LargeStringArray, is_mark: np.ndarray, number_format: str, decimal: str
 ) -> NumberWords | None:
-    """By the dialect and unit that read most of the words; None where they are no quantities."""
+    """Read words by the dialect and unit that read most; None where they are no quantities."""
     text = words
-    for old, new in _SAME if matches(words, r"[^\x00-\x7F]|\pL[23]\s*$").any() else ():
-        text = pc.replace_substring_regex(text, old, new)
-    is_shaped, known = (
-        matches(text, _SHAPE) & ~is_mark,
-        len(words) - words.null_count - int(is_mark.sum()),
-    )
-    if not known or 2 * is_shaped.sum() < known:
+    for pattern, spelling in _SAME if matches(words, r"[^\x00-\x7F]|\pL[23]\s*$").any() else ():
+        text = pc.replace_substring_regex(text, pattern, spelling)
+    is_shaped = matches(text, _SHAPE) & ~is_mark
+    n_present = len(words) - words.null_count - int(is_mark.sum())
+    if not n_present or 2 * is_shaped.sum() < n_present:
         return None
     text, rows = text.filter(pa.array(is_shaped)), np.flatnonzero(is_shaped)
-    drawn = pc.replace_substring_regex(text, r"^(\D*)0", r"\1_")
-    drawn = pc.replace_substring_regex(drawn, r"\d", "9").dictionary_encode()
-    of = drawn.indices.to_numpy()
-    if len(drawn.dictionary) > _MOST_TEMPLATES:
+    shapes = pc.replace_substring_regex(text, r"^(\D*)0", r"\1_")
+    shapes = pc.replace_substring_regex(shapes, r"\d", "9").dictionary_encode()
+    template_idx = shapes.indices.to_numpy()
+    if len(shapes.dictionary) > _MOST_TEMPLATES:
         return None
-    _, first, n = np.unique(of, return_index=True, return_counts=True)
-    drawn = zip(drawn.dictionary.to_pylist(), rows[first].tolist(), n.tolist(), strict=True)
-    templates = [_template(*each) for each in drawn]
+    _, starts, counts = np.unique(template_idx, return_index=True, return_counts=True)
+    columns = shapes.dictionary.to_pylist(), rows[starts].tolist(), counts.tolist()
+    templates = [_parse_template(*row) for row in zip(*columns, strict=True)]
     understood = [t for t in templates if t]
-    key, unit, is_open = _dialect(understood, form, decimal)
+    key, unit, is_ambiguous = _choose_dialect(understood, number_format, decimal)
     point, group = DIALECTS[key]
-    used = [t for t in understood if t.reads(key, unit)]
-    is_read = np.array([t in used for t in templates])[of]
+    used_templates = [t for t in understood if t.reads(key, unit)]
+    is_read = np.array([t in used_templates for t in templates])[template_idx]
     numbers = words.take(pa.array(rows[is_read]))
-    if not form and _are_names(used, unit, numbers):
+    if not number_format and _are_names(used_templates, unit, numbers):
         return None
     parts = pc.extract_regex(text.filter(pa.array(is_read)), _SHAPE)
     body = pc.replace_substring(parts.field("body"), group, "")
     body = pc.replace_substring(body, point, ".")
-    tens = pa.array([f"e{t.ten}" if t and t.ten else "" for t in templates], body.type)
-    tens = tens.take(pa.array(of[is_read]))
-    body = pc.binary_join_element_wise(body, parts.field("power"), tens, pa.scalar("", body.type))
-    signs = np.array([t.sign if t else 0 for t in templates])[of[is_read]]
+    powers = pa.array([f"e{t.exponent}" if t and t.exponent else "" for t in templates], body.type)
+    powers = powers.take(pa.array(template_idx[is_read]))
+    body = pc.binary_join_element_wise(body, parts.field("power"), powers, pa.scalar("", body.type))
+    signs = np.array([t.sign if t else 0 for t in templates])[template_idx[is_read]]
     values = np.full(len(words), np.nan)
     values[rows[is_read]] = body.cast(pa.float64()).to_numpy() * signs
 
-    def some(chosen: list[_Template], what: str) -> list[str]:
-        one = [(words[chosen[0].first].as_py(), sum(t.n for t in chosen))] if chosen else []
-        return [what.format(*each) for each in one]
+    def describe(group: list[_Template], sentence: str) -> list[str]:
+        n_words = sum(t.n for t in group)
+        return [sentence.format(words[t.first_row].as_py(), n_words) for t in group[:1]]
 
-    marked = [t for t in used if set(".,") & set(t.body)]
-    bounds = [t for t in used if t.is_bound]
-    notes = some(bounds, "limits such as {!r} ({}) are read as their number")
-    bare = [t for t in used if unit and not t.unit]
-    notes += some(bare, f"values such as {{!r}} ({{}}) are without {unit}")
-    notes += some(marked * is_open, "{!r} alone could have another decimal mark")
-    clear = (t for t in understood if t.has_mark or _SURE.fullmatch(t.unit))
-    likely = sum(t.n for t in clear if any(t.reads(each, t.unit) for each in DIALECTS)) / known
+    with_marks = [t for t in used_templates if set(".,") & set(t.body)]
+    with_bounds = [t for t in used_templates if t.is_bound]
+    notes = describe(with_bounds, "limits such as {!r} ({}) are read as their number")
+    without_unit = [t for t in used_templates if unit and not t.unit]
+    notes += describe(without_unit, f"values such as {{!r}} ({{}}) are without {unit}")
+    notes += describe(with_marks * is_ambiguous, "{!r} alone could have another decimal mark")
+    distinctive = (t for t in understood if t.has_mark or _SURE.fullmatch(t.unit))
+    n_readable = sum(t.n for t in distinctive if any(t.reads(d, t.unit) for d in DIALECTS))
     return NumberWords(
-        values, ~np.isnan(values), is_mark, is_code=False, notes=tuple(notes), likely=likely,
-        is_mostly=len(numbers) > 0 and (bool(form) or len(numbers) >= SHARE * known),
-        form=f"{key} {unit}".rstrip(), decimal=point if marked and not is_open else "",
-        is_open=is_open and bool(marked),
+        values, ~np.isnan(values), is_mark, is_code=False, notes=tuple(notes),
+        is_mostly=len(numbers) > 0 and (bool(number_format) or len(numbers) >= SHARE * n_present),
+        number_format=f"{key} {unit}".rstrip(), is_ambiguous=is_ambiguous and bool(with_marks),
+        decimal=point if with_marks and not is_ambiguous else "",
+        readable_share=n_readable / n_present,
     )  # fmt: skip
 
 
-def _dialect(known: list[_Template], form: str, decimal: str) -> tuple[str, str, bool]:
-    """The dialect that reads most, the unit, and whether another decimal mark reads as many."""
+def _choose_dialect(templates: list[_Template], form: str, decimal: str) -> tuple[str, str, bool]:
+    """Return the dialect that reads most, the unit, and whether another mark reads as many."""
     units: Counter[str] = Counter({"": 0})
-    for t in known:
+    for t in templates:
         units[t.unit] += t.n
     key = next((key for key in DIALECTS if form.startswith(key)), "")
-    unit = max(units, key=lambda each: (units[each], bool(each)))
+    unit = max(units, key=lambda name: (units[name], bool(name)))
     unit = form[len(key) :].strip() if form else unit
-    counts = {each: sum(t.n for t in known if t.reads(each, unit)) for each in DIALECTS}
-    key = key or max(counts, key=lambda each: (counts[each], DIALECTS[each][0] == decimal))
-    ties = {DIALECTS[each][0] for each in DIALECTS if counts[each] == counts[key]}
+    counts = {d: sum(t.n for t in templates if t.reads(d, unit)) for d in DIALECTS}
+    key = key or max(counts, key=lambda d: (counts[d], DIALECTS[d][0] == decimal))
+    ties = {DIALECTS[d][0] for d in DIALECTS if counts[d] == counts[key]}
     return key, unit, len(ties) > 1
 
 
-def _are_names(used: list[_Template], unit: str, words: pa.LargeStringArray) -> bool:
-    """Whether such numbers are codes, classes or ranges, and no quantities."""
-    is_sure, is_whole = bool(_SURE.fullmatch(unit)), not any(t.has_mark for t in used)
-    is_scaled = is_sure and not (is_whole and len({t.ten for t in used}) == 1)
+def _are_names(templates: list[_Template], unit: str, words: pa.LargeStringArray) -> bool:
+    """Return whether such numbers are codes, classes or ranges, and no quantities."""
+    is_sure, is_whole = bool(_SURE.fullmatch(unit)), not any(t.has_mark for t in templates)
+    is_scaled = is_sure and not (is_whole and len({t.exponent for t in templates}) == 1)
     is_few = len(words.unique()) <= FEW
     return (
-        any(re.fullmatch("_9+", t.body) for t in used)
-        or all(re.fullmatch(r"999([ '.]999){2,}", t.body) for t in used)
-        or (is_few and 2 * sum(t.n for t in used if t.is_bound) > len(words))
+        any(re.fullmatch("_9+", t.body) for t in templates)
+        or all(re.fullmatch(r"999([ '.]999){2,}", t.body) for t in templates)
+        or (is_few and 2 * sum(t.n for t in templates if t.is_bound) > len(words))
         or (is_few and is_whole and not is_sure)
-        or (not is_scaled and 2 * sum(t.n for t in used if t.is_name) > len(words))
+        or (not is_scaled and 2 * sum(t.n for t in templates if t.is_name) > len(words))
     )

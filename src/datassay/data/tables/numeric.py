@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from datassay.data.samples import Column
-from datassay.data.tables.read import SHOWN, ReadColumn, rows_of, without_values
+from datassay.data.tables.read import SHOWN, ReadColumn, report_missing, rows_of
 from datassay.errors import DataError
 
 # Whole numbers, each once, that fill so much of their range number the rows: a measurement would
@@ -27,29 +27,29 @@ _BLOCK = 2**22  # values at a time
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
-def of_numbers(values: pa.ChunkedArray, column: Column) -> ReadColumn:
-    """A column of numbers, booleans, times of the day or durations; NaN is missing, too."""
+def read_numbers(values: pa.ChunkedArray, column: Column) -> ReadColumn:
+    """Read a column of numbers, booleans, times of the day or durations; NaN is missing, too."""
     if pt.is_time(values.type) or pt.is_duration(values.type):
         unit = _SECONDS[values.type.unit]
-        whole = values.cast(pa.int32() if pt.is_time32(values.type) else pa.int64())
-        values = pc.multiply(whole.cast(pa.float64()), unit)
+        counts = values.cast(pa.int32() if pt.is_time32(values.type) else pa.int64())
+        values = pc.multiply(counts.cast(pa.float64()), unit)
         column = replace(column, note="seconds")
     if pt.is_decimal(values.type):
         values = values.cast(pa.float64())
     is_missing = values.is_null(nan_is_null=True).to_numpy()
     if not is_missing.any():
-        return checked(values.to_numpy(), column)
+        return check_numbers(values.to_numpy(), column)
     if column.read_as != "number":
-        return without_values(column, is_missing)
+        return report_missing(column, is_missing)
     if is_missing.all():
         column = replace(column, missing=len(is_missing))
         return ReadColumn(column, reason="all values are missing")
     present = values.filter(pa.array(~is_missing)).to_numpy()
-    return with_missing(checked(present, column), is_missing)
+    return insert_missing(check_numbers(present, column), is_missing)
 
 
-def with_missing(read: ReadColumn, is_missing: np.ndarray) -> ReadColumn:
-    """A column of which some values are missing: [n] float64 with NaN there."""
+def insert_missing(read: ReadColumn, is_missing: np.ndarray) -> ReadColumn:
+    """Return a column with NaN inserted where values are missing, [n] float64."""
     column = replace(read.column, missing=int(is_missing.sum()))
     if read.values is None:
         return replace(read, column=column)
@@ -59,8 +59,8 @@ def with_missing(read: ReadColumn, is_missing: np.ndarray) -> ReadColumn:
     return replace(read, column=column, values=full, reason="")
 
 
-def checked(numbers: np.ndarray, column: Column) -> ReadColumn:
-    """A column of numbers that are all there, with what is wrong, or why our rules leave it out."""
+def check_numbers(numbers: np.ndarray, column: Column) -> ReadColumn:
+    """Return a column of numbers, none missing, with its problem or why our rules leave it out."""
     name = column.name
     if numbers.dtype.kind == "b" and column.read_as == "number":
         column = replace(column, read_as="boolean")
@@ -106,11 +106,11 @@ def _are_ids(numbers: np.ndarray) -> bool:
     return len(numbers) >= FEW_ROWS and n_values >= MOSTLY * len(numbers)
 
 
-def of_lists(values: pa.ChunkedArray, column: Column) -> ReadColumn:
-    """Vectors, such as embeddings: one list of numbers per row, all of one length."""
+def read_lists(values: pa.ChunkedArray, column: Column) -> ReadColumn:
+    """Read vectors, such as embeddings: one list of numbers per row, all of one length."""
     is_missing = values.is_null().to_numpy()
     if is_missing.any():
-        return without_values(column, is_missing)
+        return report_missing(column, is_missing)
     if not pc.list_value_length(values)[0].as_py():
         problem = f"column {column.name!r} must hold lists of one number or more; they are empty"
         return ReadColumn(column, problem=problem, remedy="Drop it")
@@ -125,43 +125,44 @@ def of_lists(values: pa.ChunkedArray, column: Column) -> ReadColumn:
         return ReadColumn(column, problem=problem, remedy="Fill them in or drop those rows")
     if len(lost := lost_features(vectors)):
         column = replace(column, name=f"{column.name} {lost[0]}", read_as="number")
-        return checked(vectors[:, lost[0]], column)
+        return check_numbers(vectors[:, lost[0]], column)
     return ReadColumn(replace(column, note=f"{vectors.shape[1]:,} numbers per row"), vectors)
 
 
-def stray_words(words: pa.LargeStringArray, fits: np.ndarray, what: str = "none") -> str:
-    """Such as "2 are none: '?' (row 17), '1,5' (row 20)" of words that do not fit, nulls aside."""
+def stray_words(words: pa.LargeStringArray, fits: np.ndarray, fault: str = "none") -> str:
+    """Describe words that do not fit, as in "2 are none: '?' (row 17), '1,5' (row 20)"."""
     strays = np.flatnonzero(~fits & words.is_valid().to_numpy(zero_copy_only=False))
     if not len(strays):
         return ""
-    first = {int(i): words[int(i)].as_py() for i in strays[:SHOWN]}
-    shown = [f"{(w if len(w) <= 24 else w[:23] + '…')!r} (row {i})" for i, w in first.items()]
-    more = ", ..." * (len(strays) > SHOWN)
-    return f"{len(strays)} {'is' if len(strays) == 1 else 'are'} {what}: {', '.join(shown)}{more}"
+    words_of_rows = {int(i): words[int(i)].as_py() for i in strays[:SHOWN]}
+    quoted = (w if len(w) <= 24 else w[:23] + "…" for w in words_of_rows.values())
+    examples = [f"{word!r} (row {i})" for i, word in zip(words_of_rows, quoted, strict=True)]
+    text = ", ".join(examples) + ", ..." * (len(strays) > SHOWN)
+    return f"{len(strays)} {'is' if len(strays) == 1 else 'are'} {fault}: {text}"
 
 
 def rounding_loss(x: np.ndarray) -> np.ndarray:
-    """What float32 changes of each feature beyond a common shift, in standard deviations."""
+    """Return what float32 changes of each feature beyond a shift, in standard deviations."""
     # max_i |(f(x_i) − f(x_0)) − (x_i − x_0) − mean| / std(x),  f rounds to float32. 0 where nothing
     # is lost or the feature is constant or not finite; infinity of values too large for float32.
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = x.astype(np.float32).astype(np.float64)
         # Whole numbers beyond 2^53 differ exactly only as such. Unsigned differences wrap around
         # to what int64 reads as negative.
-        apart = (x - x[:1]).astype(np.int64) if x.dtype.kind in "iu" else x - x[:1]
-        apart = apart.astype(np.float64)
-        change = (rounded - rounded[:1]) - apart
+        differences = (x - x[:1]).astype(np.int64) if x.dtype.kind in "iu" else x - x[:1]
+        differences = differences.astype(np.float64)
+        change = (rounded - rounded[:1]) - differences
         change = np.abs(change - change.mean(axis=0)).max(axis=0)
-        largest = np.abs(apart).max(axis=0)
+        largest = np.abs(differences).max(axis=0)
         # Scaled first: the square of 1e-200 is 0.
-        spread = (apart / np.where(largest > 0, largest, 1)).std(axis=0) * largest
+        spread = (differences / np.where(largest > 0, largest, 1)).std(axis=0) * largest
         loss = np.where(spread > 0, change / np.where(spread > 0, spread, 1), 0.0)
     loss = np.where(np.isfinite(rounded).all(axis=0), np.nan_to_num(loss, nan=np.inf), np.inf)
     return np.where(np.isfinite(x).all(axis=0), loss, 0.0)
 
 
 def lost_features(x: np.ndarray) -> np.ndarray:
-    """Positions of the features, of [n, m] numbers, whose `rounding_loss` is above MAX_LOSS."""
+    """Return the positions of features, of [n, m] numbers, with a loss above MAX_LOSS."""
     if x.dtype.kind not in "iuf" or x.dtype.itemsize < 4 or x.dtype == np.float32:
         return np.arange(0)
     low, high = x.min(axis=0).astype(np.float64), x.max(axis=0).astype(np.float64)
@@ -170,22 +171,22 @@ def lost_features(x: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):
         bound = 2 * (largest * 2.0**-24 + 2.0**-149) * np.sqrt(2 * len(x))
         is_safe = (bound <= MAX_LOSS * (high - low)) & (largest < np.finfo(np.float32).max)
-    near = np.flatnonzero(~is_safe)
+    suspects = np.flatnonzero(~is_safe)
     width = max(1, _BLOCK // len(x))
-    blocks = [near[a : a + width] for a in range(0, len(near), width)]
+    blocks = [suspects[a : a + width] for a in range(0, len(suspects), width)]
     lost = [block[rounding_loss(x[:, block]) > MAX_LOSS] for block in blocks]
-    return np.concatenate(lost) if lost else near
+    return np.concatenate(lost) if lost else suspects
 
 
-def check_differences(x: np.ndarray, names: Sequence[str], what: str = "feature") -> None:
-    """Refuse features that float32 makes other ones: rounding hides what tells samples apart."""
+def check_differences(x: np.ndarray, names: Sequence[str], kind: str = "feature") -> None:
+    """Raise DataError if rounding to float32 changes a feature too much, see `rounding_loss`."""
     lost = lost_features(x.reshape(len(x), -1)) if x.size else np.arange(0)
     if len(lost):
-        shown = [names[j] if j < len(names) else f"x{j}" for j in lost[:SHOWN]]
-        more = f" and {len(lost) - SHOWN} more" * (len(lost) > SHOWN)
+        lost_names = [names[j] if j < len(names) else f"x{j}" for j in lost[:SHOWN]]
+        ending = f" and {len(lost) - SHOWN} more" * (len(lost) > SHOWN)
         raise DataError(
-            f"every {what} must keep its differences in float32, in which networks compute; "
-            f"{', '.join(map(repr, shown))}{more} would not: rounding changes them by more than "
-            f"{MAX_LOSS:.0%} of their standard deviation. Subtract an offset (of a time, the "
+            f"every {kind} must keep its differences in float32, in which networks compute; "
+            f"{', '.join(map(repr, lost_names))}{ending} would not: rounding changes them by more "
+            f"than {MAX_LOSS:.0%} of their standard deviation. Subtract an offset (of a time, the "
             "first), or choose a unit in which values are near 1."
         )

@@ -15,7 +15,7 @@ from datassay.data.samples import Column
 from datassay.data.source import check_fits
 from datassay.data.tables.columns import read_column
 from datassay.data.tables.dates import PARTS
-from datassay.data.tables.read import NAMED, Choices, ReadColumn, some
+from datassay.data.tables.read import NAMED, Choices, ReadColumn, abridge
 from datassay.errors import DataError
 from datassay.results import result
 
@@ -28,8 +28,8 @@ class Grid:
 
     def __init__(self, columns: Sequence[ReadColumn]):
         self.columns = columns
-        first = columns[0].words if columns[0].values is None else columns[0].values
-        self.shape = (len(first), len(columns))  # pyrefly: ignore[bad-argument-type] (one of both)
+        data = columns[0].words if columns[0].values is None else columns[0].values
+        self.shape = (len(data), len(columns))  # pyrefly: ignore[bad-argument-type] (one of both)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -38,20 +38,20 @@ class Grid:
         raise TypeError("columns of many kinds are no one array")
 
     def __getitem__(self, key: tuple[slice, Sequence[int]]) -> np.ndarray:
-        """Columns of one kind as [n, width]: float64, datetime64[us], or objects with None."""
-        chosen = [self.columns[position] for position in key[1]]
-        if chosen[0].words is not None:  # equal strings are one object
-            coded = [c.words.dictionary_encode() for c in chosen if c.words is not None]
+        """Return columns of one kind, [n, width]: float64, datetime64[us], or objects with None."""
+        columns = [self.columns[position] for position in key[1]]
+        if columns[0].words is not None:  # equal strings are one object
+            coded = [c.words.dictionary_encode() for c in columns if c.words is not None]
             names = [np.array([*c.dictionary.to_pylist(), None], dtype=object) for c in coded]
             positions = [c.indices.fill_null(len(c.dictionary)).to_numpy() for c in coded]
             return np.stack([n[i] for n, i in zip(names, positions, strict=True)], axis=1)
-        blocks = [c.values.reshape(len(self), -1) for c in chosen if c.values is not None]
+        blocks = [c.values.reshape(len(self), -1) for c in columns if c.values is not None]
         if blocks[0].dtype.kind == "M" or len(blocks) == 1:
             block = np.hstack(blocks)
             return block if block.dtype.kind in "Mf" else block.astype(np.float64)
-        joined = np.empty((len(self), sum(block.shape[1] for block in blocks)))
-        np.concatenate(blocks, axis=1, out=joined)
-        return joined
+        numbers = np.empty((len(self), sum(block.shape[1] for block in blocks)))
+        np.concatenate(blocks, axis=1, out=numbers)
+        return numbers
 
 
 @result
@@ -70,7 +70,7 @@ class FittedColumns:
     feature_names: tuple[str, ...]
 
     def transform(self, frame: Any, /) -> Float[np.ndarray, "n features"]:
-        """X of new rows, treated as the fitted ones: their medians, categories and first dates.
+        """Return x of new rows by what was fitted: medians, categories and first dates.
 
         A category that was not there counts with the infrequent ones; where there are none, all
         columns of its values are 0.
@@ -93,8 +93,8 @@ class FittedColumns:
             )
         if absent := [c.name for c in self.columns if c.name not in table.column_names]:
             raise DataError(
-                f"frame must have the columns that were used; it has no {some(absent)}. Its "
-                f"columns are {some(table.column_names)}."
+                f"frame must have the columns that were used; it has no {abridge(absent)}. Its "
+                f"columns are {abridge(table.column_names)}."
             )
         read = [self.column_like(table[column.name], column) for column in self.columns]
         refuse(read, "frame")
@@ -110,8 +110,8 @@ class FittedColumns:
         """Read a column of new rows as one that was fitted, or say what is wrong with it."""
         name = column.name
         categorical = (name,) if column.read_as == "category" else ()
-        chosen = Choices(keep=(name,), categorical=categorical, forms={name: column.form})
-        read = read_column(values, name, chosen)
+        choices = Choices(keep=(name,), categorical=categorical, forms={name: column.form})
+        read = read_column(values, name, choices)
         if read.problem:
             return read
         if read.column.read_as == "left out":  # all are missing
@@ -122,25 +122,25 @@ class FittedColumns:
                 is_date = column.read_as == "date"
                 missing = np.datetime64("NaT", "us") if is_date else np.nan
                 read = ReadColumn(lost, np.full(n, missing))
-        outcome = read.column
-        if outcome.read_as != column.read_as and not {outcome.read_as, column.read_as} <= _NUMBERS:
+        result = read.column
+        if result.read_as != column.read_as and not {result.read_as, column.read_as} <= _NUMBERS:
             form = f" as {column.form}" * bool(column.form)
             problem = (
                 f"column {name!r} must hold what it held, {column.read_as}{form}; got "
-                f"{outcome.read_as}"
+                f"{result.read_as}"
             )
             return replace(read, problem=problem, remedy="Convert it, or load the data anew")
-        if outcome.missing and not column.missing and column.read_as != "category":
+        if result.missing and not column.missing and column.read_as != "category":
             problem = (
-                f"column {name!r} must have no missing values, as it had none; {outcome.missing} "
-                f"of {len(values)} are missing" + f" ({read.told})" * bool(read.told)
+                f"column {name!r} must have no missing values, as it had none; {result.missing} "
+                f"of {len(values)} are missing" + f" ({read.warning})" * bool(read.warning)
             )
             return replace(read, problem=problem, remedy="Fill them in or drop those rows")
         return read
 
 
 def fit_columns(columns: Sequence[ReadColumn]) -> tuple[np.ndarray, FittedColumns]:
-    """All feature columns side by side as numbers, and what makes them."""
+    """Fit the treatment of feature columns; return [n, features] numbers, and the treatment."""
     # Vectors, numbers and booleans as they are, then those with missing values (the median or the
     # more frequent one) and one 0/1 column each that says where, dates as their parts, and
     # categories as one 0/1 column a value. float64, or a smaller type that holds all; x is held
@@ -155,38 +155,32 @@ def fit_columns(columns: Sequence[ReadColumn]) -> tuple[np.ndarray, FittedColumn
     positions = {
         kind: [j for j, c in enumerate(columns) if kind_of(c.column) == kind] for kind in _KINDS
     }
-    makers = [(kind, _maker(kind), positions[kind]) for kind in _KINDS if positions[kind]]
-    transformer = ColumnTransformer(makers, sparse_threshold=0, verbose_feature_names_out=False)
+    steps = [(kind, _make_step(kind), positions[kind]) for kind in _KINDS if positions[kind]]
+    transformer = ColumnTransformer(steps, sparse_threshold=0, verbose_feature_names_out=False)
     x = np.asarray(transformer.fit_transform(grid))
     names: list[str] = []
     treated: list[Column] = []
-    for kind, _, chosen in makers:
+    for kind, _, idx in steps:
         fitted = transformer.named_transformers_[kind]
-        names += _names(kind, fitted, [columns[j] for j in chosen])
+        names += _names(kind, fitted, [columns[j] for j in idx])
         treated += [
-            replace(columns[j].column, treatment=_treatment(kind, fitted, index, columns[j]))
-            for index, j in enumerate(chosen)
+            replace(columns[j].column, treatment=_describe_step(kind, fitted, index, columns[j]))
+            for index, j in enumerate(idx)
         ]
     return x, FittedColumns(transformer, tuple(treated), tuple(names))
 
 
 def _category_name(name: str, category: object) -> str:
-    shown: dict[object, object] = {None: "missing", _RARE: "infrequent"}
-    return f"{name}={shown.get(category, category)}"
+    special_names: dict[object, object] = {None: "missing", _RARE: "infrequent"}
+    return f"{name}={special_names.get(category, category)}"
 
 
 _NUMBERS = {"number", "boolean"}
-_KINDS = (
-    "vectors",
-    "numbers",
-    "numbers with missing",
-    "booleans with missing",
-    "dates",
-    "categories",
-)
+_KINDS = ["vectors", "numbers", "numbers with missing", "booleans with missing"]
+_KINDS += ["dates", "categories"]
 
 
-def _maker(kind: str) -> Any:
+def _make_step(kind: str) -> Any:
     from sklearn.impute import SimpleImputer
     from sklearn.preprocessing import OneHotEncoder
 
@@ -209,7 +203,7 @@ def _maker(kind: str) -> Any:
 
 
 def kind_of(column: Column) -> str:
-    """Which of the transformers takes a column."""
+    """Return the name of the fitted step that takes a column."""
     if column.read_as in _NUMBERS:
         return f"{column.read_as}s with missing" if column.missing else "numbers"
     return {"vector": "vectors", "date": "dates", "category": "categories"}[column.read_as]
@@ -233,37 +227,37 @@ def _names(kind: str, fitted: Any, columns: list[ReadColumn]) -> list[str]:
     return names if kind == "numbers" else list(fitted.get_feature_names_out(names))
 
 
-def _treatment(kind: str, fitted: Any, index: int, read: ReadColumn) -> str:
+def _describe_step(kind: str, fitted: Any, index: int, read: ReadColumn) -> str:
     column = read.column
     if kind == "vectors":
         return f"{read.values.shape[1]:,} columns"  # pyrefly: ignore[missing-attribute] (vectors have values)
     if kind == "numbers":
         return "as it is" if column.read_as == "number" else "0 or 1"
     if kind.endswith("with missing"):
-        what = "median" if column.read_as == "number" else "more frequent value"
+        substitute = "median" if column.read_as == "number" else "more frequent value"
         fill = f"{fitted.statistics_[index]:.6g}"
-        return f"where missing the {what}, {fill}, and a column that says where"
+        return f"where missing the {substitute}, {fill}, and a column that says where"
     if kind == "dates":
-        parts = [PARTS[part] for part in fitted.parts_[index][:-1]]
-        first = str(fitted.first_[index]).removesuffix("T00:00:00.000000")
-        also = ["a column that says where it is missing"] * bool(column.missing)
-        return ", ".join([*parts, f"days since {first}", *also])
-    rare, one = fitted.infrequent_categories_[index], "one 0/1 column a value"
+        parts = [PARTS[place] for place in fitted.parts_[index][:-1]]
+        first_date = str(fitted.first_[index]).removesuffix("T00:00:00.000000")
+        indicator = ["a column that says where it is missing"] * bool(column.missing)
+        return ", ".join([*parts, f"days since {first_date}", *indicator])
+    rare, text = fitted.infrequent_categories_[index], "one 0/1 column a value"
     if rare is not None:
-        most = f"one for each of the {MAX_CATEGORIES - 1} most frequent values"
-        rest = f"{len(rare):,} others" if len(rare) > 1 else "other"
-        one = f"0/1 columns: {most}, one for the {rest}"
-    return one + ", one for missing" * bool(column.missing)
+        frequent = f"one for each of the {MAX_CATEGORIES - 1} most frequent values"
+        infrequent = f"{len(rare):,} others" if len(rare) > 1 else "other"
+        text = f"0/1 columns: {frequent}, one for the {infrequent}"
+    return text + ", one for missing" * bool(column.missing)
 
 
 def refuse(columns: Sequence[ReadColumn], name: str) -> None:
-    """Refuse all columns that cannot be used in one error."""
+    """Raise one error on all columns that cannot be used; do nothing where there is none."""
     bad = [c for c in columns if c.problem]
     if not bad:
         return
-    problems = "; ".join(c.problem for c in bad[:NAMED])
-    if len(bad) > NAMED:
-        problems += f"; and {len(bad) - NAMED:,} more: {some([c.column.name for c in bad[NAMED:]])}"
+    problems, unnamed = "; ".join(c.problem for c in bad[:NAMED]), bad[NAMED:]
+    if unnamed:
+        problems += f"; and {len(unnamed):,} more: {abridge([c.column.name for c in unnamed])}"
     remedies = ". ".join(dict.fromkeys(c.remedy for c in bad))
     counted = "" if len(bad) == 1 else f"{len(bad):,} columns of {name} cannot be used: "
     rows = " Rows count from 0." if "(row" in problems else ""

@@ -32,13 +32,13 @@ class ReadColumn:
     problem: str = ""  # so that the table cannot be used
     remedy: str = ""
     reason: str = ""  # why our rules leave it out
-    told: str = ""  # of strings that are dates or numbers, what the reader must know
+    warning: str = ""  # of strings that are dates or numbers, what the reader must know
     decimal: str = ""  # of such numbers, their decimal mark where they tell it
-    is_open: bool = False  # whether their decimals may as well be thousands
+    is_ambiguous: bool = False  # whether their decimals may as well be thousands
 
 
-def without_values(column: Column, is_missing: np.ndarray) -> ReadColumn:
-    """A target, ids or source with missing values: a problem but of a target known somewhere."""
+def report_missing(column: Column, is_missing: np.ndarray) -> ReadColumn:
+    """Return a column with missing values: a problem, but for a target that has some values."""
     column = replace(column, missing=int(is_missing.sum()))
     if column.read_as == "target" and not is_missing.all():
         return ReadColumn(column, is_missing=is_missing)
@@ -50,7 +50,7 @@ def without_values(column: Column, is_missing: np.ndarray) -> ReadColumn:
 
 
 def rows_of(mask: np.ndarray) -> str:
-    """Which rows, for an error."""
+    """Return where a mask is true, as text for an error: the numbers of the first rows."""
     rows = np.flatnonzero(mask)
     word = "row" if len(rows) == 1 else "rows"
     return f"{word} {', '.join(map(str, rows[:SHOWN]))}{', ...' * (len(rows) > SHOWN)}"
@@ -77,8 +77,8 @@ class Choices:
     @property
     def roles(self) -> dict[str, Role]:
         """The columns that are no features, with what they are for."""
-        named: dict[Role, Any] = {role: getattr(self, role) for role in ROLES}
-        return {column: role for role, column in named.items() if isinstance(column, str)}
+        columns: dict[Role, Any] = {role: getattr(self, role) for role in ROLES}
+        return {column: role for role, column in columns.items() if isinstance(column, str)}
 
     @property
     def asides(self) -> set[str]:
@@ -86,7 +86,7 @@ class Choices:
         return {c for c, role in self.roles.items() if role not in {"target", "ids"}}
 
     def targets(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Several targets of a table with these columns; none where one is meant."""
+        """Return several targets of a table with these columns; none where one is meant."""
         if self.target is None or self.target in names or "," not in self.target:
             return ()
         return tuple(self.target.split(","))
@@ -101,8 +101,8 @@ class Choices:
 _OPTIONS = ("drop", "keep", "categorical", "text")
 
 
-def joined(target: Any) -> str | None:
-    """One name, or the names of several targets with commas between, as a command has them."""
+def join_targets(target: Any) -> str | None:
+    """Return one name, or several targets' names joined by commas, as a command has them."""
     if target is None or isinstance(target, str):
         return target
     names = names_of("target", target)
@@ -114,7 +114,7 @@ def joined(target: Any) -> str | None:
 
 
 def names_of(option: str, value: Any) -> tuple[str, ...]:
-    """Columns that the user names, one alone or several; None: no column."""
+    """Return the columns that the user names, one alone or several; None: no column."""
     names = (value,) if isinstance(value, str) else () if value is None else value
     if isinstance(names, Iterable):
         names = tuple(names)
@@ -125,25 +125,25 @@ def names_of(option: str, value: Any) -> tuple[str, ...]:
     )
 
 
-def check_choices(chosen: Choices, names: Sequence[str], table: str) -> None:
-    """Refuse choices that no column of the table can follow."""
-    known, seen = set(names), dict[str, str](chosen.roles)
+def check_choices(choices: Choices, names: Sequence[str], table: str) -> None:
+    """Refuse choices of columns that the table does not have, or that contradict each other."""
+    columns, options = set(names), dict[str, str](choices.roles)
     for option in _OPTIONS:
-        given = tuple(dict.fromkeys(getattr(chosen, option)))
-        if unknown := [name for name in given if name not in known]:
+        chosen_names = tuple(dict.fromkeys(getattr(choices, option)))
+        if unknown := [name for name in chosen_names if name not in columns]:
             raise DataError(
-                f"{option} must name columns of {table}; it has no {some(unknown)}. Its columns "
-                f"are {some(names)}."
+                f"{option} must name columns of {table}; it has no {abridge(unknown)}. Its columns "
+                f"are {abridge(names)}."
             )
-        for name in given:
-            other = seen.get(name)
-            if other and not (other == "keep" and option != "drop"):
+        for name in chosen_names:
+            earlier = options.get(name)
+            if earlier and not (earlier == "keep" and option != "drop"):
                 raise DataError(
-                    f"column {name!r} cannot be {other} and {option} at once. Name it once."
+                    f"column {name!r} cannot be {earlier} and {option} at once. Name it once."
                 )
-            seen[name] = option
+            options[name] = option
 
 
-def some(names: Sequence[str], between: str = ", ") -> str:
-    """Names for an error, the first of them."""
+def abridge(names: Sequence[str], between: str = ", ") -> str:
+    """Return the first of some names, and how many there are, as text for an error."""
     return between.join(names[:NAMED]) + f", ... ({len(names):,} in all)" * (len(names) > NAMED)

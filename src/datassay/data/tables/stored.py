@@ -19,60 +19,59 @@ from datassay.data.tables.preparation import FittedColumns, fit_columns, kind_of
 from datassay.data.tables.read import ReadColumn
 
 
-def described(fitted: FittedColumns) -> dict[str, Any]:
-    """Columns, names of features and what was learned of each column, as JSON values."""
-    named, places = fitted.transformer.named_transformers_, dict[str, int]()
+def describe_treatment(fitted: FittedColumns) -> dict[str, Any]:
+    """Return a treatment as JSON values: its columns, features and what each column taught."""
+    steps, positions = fitted.transformer.named_transformers_, dict[str, int]()
     learned = []
     for column in fitted.columns:
         kind = kind_of(column)
-        place = places[kind] = places.get(kind, -1) + 1
-        learned.append(_learned(kind, named[kind], place, column, fitted.feature_names))
+        position = positions[kind] = positions.get(kind, -1) + 1
+        learned.append(_describe_column(kind, steps[kind], position, column, fitted.feature_names))
     columns = [asdict(column) for column in fitted.columns]
     return {"columns": columns, "features": list(fitted.feature_names), "learned": learned}
 
 
-def _learned(
-    kind: str, maker: Any, place: int, column: Column, features: tuple[str, ...]
+def _describe_column(
+    kind: str, step: Any, position: int, column: Column, features: tuple[str, ...]
 ) -> dict[str, Any]:
     if kind == "vectors":
-        named = (f"{column.name} {i}" in features for i in range(len(features)))
-        return {"width": sum(named)}
+        is_part = (f"{column.name} {i}" in features for i in range(len(features)))
+        return {"width": sum(is_part)}
     if kind.endswith("with missing"):
-        return {"fill": float(maker.statistics_[place])}
+        return {"fill": float(step.statistics_[position])}
     if kind == "categories":
-        rare = maker.infrequent_categories_[place]
+        rare = step.infrequent_categories_[position]
         rare = [] if rare is None else list(rare)
-        often = [one for one in maker.categories_[place] if one not in rare]
-        return {"often": often, "rare": rare}
+        frequent = [category for category in step.categories_[position] if category not in rare]
+        return {"often": frequent, "rare": rare}
     if kind != "dates":
         return {}
     return {
-        "first": int(maker.first_[place].astype("datetime64[us]").astype(np.int64)),
-        "parts": maker.parts_[place].tolist(),
-        "medians": maker.medians_[place].tolist(),
-        "had_missing": maker.had_missing_[place],
+        "first": int(step.first_[position].astype("datetime64[us]").astype(np.int64)),
+        "parts": step.parts_[position].tolist(),
+        "medians": step.medians_[position].tolist(),
+        "had_missing": step.had_missing_[position],
     }
 
 
-def restored(stored: Mapping[str, Any]) -> FittedColumns:
-    """The treatment that was described; ValueError where its parts contradict each other."""
-    columns = tuple(Column(**one) for one in stored["columns"])
-    n = max(2, *(_rows_needed(one) for one in stored["learned"]))
+def restore_treatment(stored: Mapping[str, Any]) -> FittedColumns:
+    """Restore the treatment that was described; raise ValueError where its parts disagree."""
+    columns = tuple(Column(**fields) for fields in stored["columns"])
+    n = max(2, *map(_rows_needed, stored["learned"]))
     pairs = list(zip(columns, stored["learned"], strict=True))
-    made = [_made(column, one, n) for column, one in pairs]
-    _, again = fit_columns(made)
-    dates = [one for column, one in pairs if kind_of(column) == "dates"]
+    _, refitted = fit_columns([_make_rows(column, learned, n) for column, learned in pairs])
+    dates = [learned for column, learned in pairs if kind_of(column) == "dates"]
     if dates:  # medians of dates are not those of the rows made up here
-        maker = again.transformer.named_transformers_["dates"]
-        maker.first_ = np.array([one["first"] for one in dates], "datetime64[us]")
-        maker.parts_ = [np.array(one["parts"], np.int64) for one in dates]
-        maker.medians_ = [np.array(one["medians"], np.float64) for one in dates]
-        maker.had_missing_ = [bool(one["had_missing"]) for one in dates]
+        step = refitted.transformer.named_transformers_["dates"]
+        step.first_ = np.array([d["first"] for d in dates], "datetime64[us]")
+        step.parts_ = [np.array(d["parts"], np.int64) for d in dates]
+        step.medians_ = [np.array(d["medians"], np.float64) for d in dates]
+        step.had_missing_ = [bool(d["had_missing"]) for d in dates]
     names = tuple(map(str, stored["features"]))
-    order = [column.name for column in again.columns]
-    if order != [c.name for c in columns] or (not dates and again.feature_names != names):
+    order = [column.name for column in refitted.columns]
+    if order != [c.name for c in columns] or (not dates and refitted.feature_names != names):
         raise ValueError("its columns contradict each other.")
-    return FittedColumns(again.transformer, columns, names)
+    return FittedColumns(refitted.transformer, columns, names)
 
 
 def _rows_needed(learned: Mapping[str, Any]) -> int:
@@ -80,8 +79,8 @@ def _rows_needed(learned: Mapping[str, Any]) -> int:
     return 2 * len(learned.get("often", ())) + len(learned.get("rare", ())) + 1
 
 
-def _made(column: Column, learned: Mapping[str, Any], n: int) -> ReadColumn:
-    """Rows of which the same is learned."""
+def _make_rows(column: Column, learned: Mapping[str, Any], n: int) -> ReadColumn:
+    """Return made-up rows from which the same is learned."""
     kind = kind_of(column)
     if kind == "categories":
         words = [*learned["often"] * 2, *learned["rare"]]
@@ -98,19 +97,20 @@ def _made(column: Column, learned: Mapping[str, Any], n: int) -> ReadColumn:
     return ReadColumn(column, values)
 
 
-def unseen(fitted: FittedColumns, table: pa.Table) -> list[str]:
-    """What to say of categories that a table has and the fitted rows had not."""
-    lines, chosen = [], [c for c in fitted.columns if kind_of(c) == "categories"]
-    makers = fitted.transformer.named_transformers_
-    for place, column in enumerate(chosen):
+def describe_unseen(fitted: FittedColumns, table: pa.Table) -> list[str]:
+    """Return a line for each column of a table with categories that the fitted rows had not."""
+    lines, columns = [], [c for c in fitted.columns if kind_of(c) == "categories"]
+    steps = fitted.transformer.named_transformers_
+    for position, column in enumerate(columns):
         words = fitted.column_like(table[column.name], column).words
-        known = pa.array(makers["categories"].categories_[place].tolist(), pa.large_string())
-        counts = pc.value_counts(pc.drop_null(words)).flatten()
-        values, times = (each.filter(pc.invert(pc.is_in(counts[0], known))) for each in counts)
+        fitted_values = steps["categories"].categories_[position].tolist()
+        values, counts = pc.value_counts(pc.drop_null(words)).flatten()
+        is_new = pc.invert(pc.is_in(values, pa.array(fitted_values, pa.large_string())))
+        values, rows = values.filter(is_new), pc.sum(counts.filter(is_new)).as_py()
         if len(values):
-            rows, some = pc.sum(times).as_py(), "category" if len(values) == 1 else "categories"
+            noun = "category" if len(values) == 1 else "categories"
             lines.append(
-                f"column {column.name!r} holds {len(values):,} {some} that training did not have, "
+                f"column {column.name!r} holds {len(values):,} {noun} that training did not have, "
                 f"in {rows:,} row{'s' * (rows > 1)}, the first {values[0].as_py()[:40]!r}"
             )
     return lines

@@ -130,7 +130,7 @@ def retrained_halves(
             order = np.random.default_rng((seed, h)).permutation(len(train))
             subsets.append(np.sort(order[: len(train) // 2]))
         fit_subsets = partial(fits.fit, np.stack(subsets[rows.start :]), rows.start)
-        pieces.append(results_store.stored(f"halves-{rows.start}-{rows.stop}", fit_subsets))
+        pieces.append(results_store.get_or_compute(f"halves-{rows.start}-{rows.stop}", fit_subsets))
         progress(STEP, rows.stop, max(rows.stop, total()))
     combined = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
     duration = time.perf_counter() - start_time

@@ -33,7 +33,7 @@ from datassay.score.index.segment import (
     RowWork,
     check_positions,
     check_precision,
-    encode_ids,
+    encode_sample_ids,
     fill,
     note_parts,
     quantise,
@@ -205,7 +205,17 @@ def index(
         bases = load_bases(path, run, network, small, shift, seed, engine_used, progress)
         encoder = encoding(bases, share, width)
         classes = data.class_names if isinstance(data, SampleSet) else ()
-        _fill(path, run, network, encoder, keep, encode_ids(ids), classes, engine_used, progress)
+        _fill(
+            path,
+            run,
+            network,
+            encoder,
+            keep,
+            encode_sample_ids(ids),
+            classes,
+            engine_used,
+            progress,
+        )
         note_parts(path, digest_of_values(run))
         keep_network(path, run, model)
         opened = open_index(path, loss=network.loss.function or Influence.loss)

@@ -180,7 +180,7 @@ def stored_bases(
     stored = manifest["free"]["arrays"]
     run = own_run(manifest) if run is None else run
     store = _open_store(location, run, manifest["free"])
-    if store.unfinished():
+    if store.list_unfinished():
         return None
     results: dict[str, BlockBasis] = {}
     for index, block in enumerate(blocks):

@@ -22,7 +22,7 @@ from datassay.collect.gradients.batches import Batches, map_batch, tensor_conten
 from datassay.collect.gradients.criteria import function_of, of_criterion
 from datassay.collect.gradients.objective import Objective
 from datassay.errors import DataError, ModelError, SettingError
-from datassay.store.location import shown
+from datassay.store.location import redact
 from datassay.store.manifest import CODE, FEW, differences, digest
 
 logger = logging.getLogger(__name__)
@@ -78,14 +78,14 @@ def objective_of(manifest: Mapping[str, Any], loss: Any, location: str) -> Objec
     """Rebuild the loss that an index was made with; raise if the user's function is missing."""
     if manifest["function"] and not callable(loss):
         raise SettingError(
-            f"loss must be given to ask {shown(location)}: it was made with a function of the "
+            f"loss must be given to ask {redact(location)}: it was made with a function of the "
             "user's. Pass it: open_index(..., loss=...)."
         )
     name = of_criterion(loss).name if isinstance(loss, nn.Module) else loss
     if not manifest["function"] and name not in ("auto", manifest["name"]):
         raise SettingError(
             f"loss must be the one that the index was made with, {manifest['name']!r}; "
-            f"{shown(location)} was asked with another. Leave it out."
+            f"{redact(location)} was asked with another. Leave it out."
         )
     weight, settings = manifest["class weight"], {n: manifest[n] for n in FURTHER if n in manifest}
     if settings.get("output_weight") is not None:
@@ -102,7 +102,7 @@ def objective_of(manifest: Mapping[str, Any], loss: Any, location: str) -> Objec
     if describe_loss(result) != manifest:
         raise SettingError(
             f"loss must be the one that the index was made with; the function given to "
-            f"{shown(location)} has other code. Give the first, or make a new index."
+            f"{redact(location)} has other code. Give the first, or make a new index."
         )
     return result
 
@@ -122,11 +122,11 @@ def check_model(manifest: Mapping[str, Any], model: nn.Module, location: str) ->
         reported.append(f"code ({', '.join(code[:FEW])}{', ...' if len(code) > FEW else ''})")
     if reported:
         raise ModelError(
-            f"the model must be the one that {shown(location)} was made with; it differs in: "
+            f"the model must be the one that {redact(location)} was made with; it differs in: "
             f"{', '.join(reported)}. Load that model, or make a new index."
         )
-    if versions:
-        logger.warning("%s was made with other versions: %s.", shown(location), ", ".join(versions))
+    if text := ", ".join(versions):
+        logger.warning("%s was made with other versions: %s.", redact(location), text)
 
 
 def _is_version(text: object) -> bool:

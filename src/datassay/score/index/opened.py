@@ -30,7 +30,7 @@ from datassay.score.index.segment import (
     RowWork,
     Segment,
     check_positions,
-    encode_ids,
+    encode_sample_ids,
     fill,
     note_parts,
     segment_store,
@@ -45,7 +45,7 @@ from datassay.score.influence.trained_network import (
     trained_network,
 )
 from datassay.score.settings import Indexing, Queries, check_top
-from datassay.store.location import shown
+from datassay.store.location import redact
 
 # Share of samples that came after the curvature was fitted, from which on a warning says so.
 OLD = 0.1
@@ -322,11 +322,11 @@ class Index(Tabular):
         number, first_store = len(self.segments), self.segments[0].store
         run = {"of": self.manifest["of"], "number": number, "training samples": digest}
         keep = str(self.manifest["keep"])
-        stored_ids = encode_ids(ids)
+        stored_ids = encode_sample_ids(ids)
         store = segment_store(self.location, number, run, n, self.width, keep, stored_ids, {})
         work = RowWork(replace(network, progress=silent), batches, encoding, keep, stored_ids)
         engine_used = engine_named(engine) if isinstance(engine, str) else engine
-        fill(store, work.arrays, engine_used, progress, f"append to {shown(first_store.location)}")
+        fill(store, work.arrays, engine_used, progress, f"append to {redact(first_store.location)}")
         note_parts(self.location, str(self.manifest["of"]))
         self.segments.append(Segment(store))
         return self
@@ -362,7 +362,7 @@ class Index(Tabular):
         """Return the network, and the samples in batches, labels coded as the index's."""
         if self.model is None:
             raise SettingError(
-                f"model must be given to compute gradients with {shown(self.location)}: "
+                f"model must be given to compute gradients with {redact(self.location)}: "
                 "open_index(location, model)."
             )
         coding = coding_of(self.model, self.loss)
@@ -388,7 +388,7 @@ class Index(Tabular):
             bases = stored_bases(self.location, network.per_sample.blocks)
             if bases is None or set(bases) != set(self.chosen):
                 raise DataError(
-                    f"an index must be whole; the curvature of {shown(self.location)} is not. Run "
+                    f"an index must be whole; the curvature of {redact(self.location)} is not. Run "
                     "index(...) again: what is stored there is used."
                 )
             idx_of = {

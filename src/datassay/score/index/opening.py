@@ -25,7 +25,7 @@ from datassay.score.index.segment import (
 )
 from datassay.score.settings import Influence
 from datassay.store.features import FeatureStore, Layout, features_manifest
-from datassay.store.location import normal, shown
+from datassay.store.location import normal, redact
 from datassay.store.manifest import digest_of_values
 
 FOLDER = "network"
@@ -49,7 +49,7 @@ def keep_network(location: str, run: Mapping[str, object], model: nn.Module) -> 
         "arrays": {name: [list(a.shape), a.dtype.str] for name, a in arrays.items()},
     }
     store = FeatureStore(f"{location}/{FOLDER}", run, layout, meta)
-    if store.unfinished():
+    if store.list_unfinished():
         store.put(0, {name: a[None] for name, a in arrays.items()})
 
 
@@ -65,7 +65,7 @@ def stored_network(location: str) -> nn.Module | None:
     arrays = {n: (tuple(shape), np.dtype(d)) for n, (shape, d) in meta["arrays"].items()}
     layout = Layout({"train": 1}, arrays, 1)
     store = FeatureStore(f"{location}/{FOLDER}", own_run(manifest), layout, meta)
-    if store.unfinished():
+    if store.list_unfinished():
         return None
     state = {
         name: torch.from_numpy(store.get(0, name)[0]).to(getattr(torch, dtype))
@@ -77,7 +77,7 @@ def stored_network(location: str) -> nn.Module | None:
         model.to(floating).load_state_dict(state)
     except (TypeError, RuntimeError, ValueError, AttributeError) as error:
         raise DataError(
-            f"the network of {shown(location)} must fit {meta['class']} of this transformers; "
+            f"the network of {redact(location)} must fit {meta['class']} of this transformers; "
             f"{str(error).splitlines()[0][:200]} Give the model itself: open_index(..., model)."
         ) from None
     return model.eval()
@@ -138,12 +138,12 @@ def open_index(
     manifest = None if rows_manifest is None else rows_manifest["free"].get("index")
     if rows_manifest is None or manifest is None:
         raise DataError(
-            f"location must hold an index; {shown(place)} has none. Make it: index(), or datassay "
+            f"location must hold an index; {redact(place)} has none. Make it: index(), or datassay "
             "index."
         )
     if manifest["version"] != FORMAT:
         raise DataError(
-            f"the index must be of version {FORMAT}; {shown(place)} has version "
+            f"the index must be of version {FORMAT}; {redact(place)} has version "
             f"{manifest['version']}, of another datassay. Make it anew, or update datassay."
         )
     model = stored_network(place) if model is None else model
@@ -172,33 +172,33 @@ def _segments(place: str, index_manifest: Mapping[str, Any]) -> Iterator[Segment
     while (manifest := segment_manifest(place, number)) is not None:
         if manifest["run"].get("of") != index_manifest["of"]:
             raise DataError(
-                f"the rows of an index must be its own; {shown(place)}/rows-{number} is of another "
-                "one. Put its own back."
+                f"the rows of an index must be its own; {redact(place)}/rows-{number} is of "
+                "another one. Put its own back."
             )
         if noted is not None:
             if number >= len(noted):
                 return  # an appending that was interrupted
             if noted[number] != digest_of_values(manifest["run"]):
                 raise DataError(
-                    f"the parts of an index must be in their order; {shown(place)}/rows-{number} "
+                    f"the parts of an index must be in their order; {redact(place)}/rows-{number} "
                     "is another one of them. Put it back."
                 )
         store = stored_segment(place, number, manifest)
         command = "the appending" if number else "index(...)"
-        if n := len(store.unfinished()):
+        if n := len(store.list_unfinished()):
             raise DataError(
-                f"an index must be finished; {shown(place)}/rows-{number} lacks {n:,} of "
+                f"an index must be finished; {redact(place)}/rows-{number} lacks {n:,} of "
                 f"{len(store.chunks):,} chunks. Run {command} again: it goes on."
             )
         if noted is None:
             raise DataError(
-                f"an index must be finished; {shown(place)} does not say which parts it has. Run "
+                f"an index must be finished; {redact(place)} does not say which parts it has. Run "
                 "index(...) again: it goes on."
             )
         yield Segment(store)
         number += 1
     if number < len(noted or ()):
         raise DataError(
-            f"an index must be whole; {shown(place)} lacks rows-{number}, of {len(noted or ())} "
+            f"an index must be whole; {redact(place)} lacks rows-{number}, of {len(noted or ())} "
             "parts. Put it back, or append the same samples anew."
         )

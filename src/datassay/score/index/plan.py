@@ -20,7 +20,12 @@ from datassay.score.index.build import MOST_OPERATIONS, N_QUERIES, N_SAMPLES, ch
 from datassay.score.index.curvature import MOST_FITTED, n_parts
 from datassay.score.index.encoding import GradientEncoding, encoding
 from datassay.score.index.search import has_bfloat16
-from datassay.score.index.segment import PRECISIONS, check_positions, encode_ids, samples_of_chunk
+from datassay.score.index.segment import (
+    PRECISIONS,
+    check_positions,
+    encode_sample_ids,
+    samples_of_chunk,
+)
 from datassay.score.influence.block_basis import (
     LARGEST_SIDE,
     BlockBasis,
@@ -271,6 +276,6 @@ def _row_bytes(network: TrainedNetwork, width: int, keep: str) -> float:
     """Return the bytes of all rows, in whole chunks: numbers, scale, length and id."""
     n, row = network.n, width * np.dtype(PRECISIONS[keep]).itemsize
     ids = network.train.ids
-    id_bytes = 8 if ids is None else encode_ids(ids).nbytes / n
+    id_bytes = 8 if ids is None else encode_sample_ids(ids).nbytes / n
     chunk = samples_of_chunk(n, row)
     return float(ceil(n / chunk) * chunk * (row + 4 + 8 + id_bytes))

@@ -21,14 +21,14 @@ from datassay.machine import thread_count
 from datassay.progress import Progress, silent
 from datassay.score.index.encoding import GradientEncoding
 from datassay.score.influence.trained_network import TrainedNetwork, weights_at
-from datassay.store.chunks import Chunk, decoded, encoded
+from datassay.store.chunks import Chunk, decode_ids, encode_ids
 from datassay.store.features import FeatureStore, Layout, features_manifest
 from datassay.store.location import file_system
 from datassay.store.manifest import (
     digest_of_values,
     read_manifest,
-    sealed,
-    unsealed,
+    seal,
+    unseal,
     write_new,
     writing,
 )
@@ -45,7 +45,7 @@ Work = Callable[[Chunk], dict[str, np.ndarray]]
 
 def fill(store: FeatureStore, work: Work, engine: Engine, progress: Progress, step: str) -> None:
     """Compute and store the missing and the damaged chunks, each written where it is computed."""
-    complete = store.complete()
+    complete = store.list_complete()
     missing = [chunk for chunk in store.chunks if chunk.number not in complete]
     total = sum(map(len, store.chunks))
     done = total - sum(map(len, missing))
@@ -132,7 +132,7 @@ class Segment:
     @property
     def ids(self) -> np.ndarray:
         """[n], integers or texts."""
-        return decoded(self._read_all(IDS))
+        return decode_ids(self._read_all(IDS))
 
     @property
     def lengths(self) -> Float[np.ndarray, " n"]:
@@ -202,18 +202,18 @@ def note_parts(location: str, index_digest: str) -> None:
     runs, noted_runs = [], noted_parts(location) or []
     while (manifest := segment_manifest(location, len(runs))) is not None:
         is_own = manifest["run"].get("of") == index_digest
-        if not is_own or stored_segment(location, len(runs), manifest).unfinished():
+        if not is_own or stored_segment(location, len(runs), manifest).list_unfinished():
             break
         runs.append(digest_of_values(manifest["run"]))
     if len(runs) > len(noted_runs):
-        content = json.dumps(sealed({"run": {"of": index_digest}, PARTS: runs})).encode()
+        content = json.dumps(seal({"run": {"of": index_digest}, PARTS: runs})).encode()
         with writing(location):
             write_new(f"{location}/{PARTS}", PARTS_FILE, content, replace=True)
 
 
 def noted_parts(location: str) -> list[str] | None:
     """Return the digests of what each part belongs to; None where nothing was finished yet."""
-    noted = read_manifest(f"{location}/{PARTS}", PARTS_FILE, unsealed)
+    noted = read_manifest(f"{location}/{PARTS}", PARTS_FILE, unseal)
     return None if noted is None else noted[PARTS]
 
 
@@ -250,9 +250,9 @@ def _place(location: str, number: int) -> str:
     return f"{location}/rows-{number}"
 
 
-def encode_ids(ids: np.ndarray) -> np.ndarray:
+def encode_sample_ids(ids: np.ndarray) -> np.ndarray:
     """Encode ids as a store keeps them: integers or bytes."""
-    return encoded({"train": ids})["train"]
+    return encode_ids({"train": ids})["train"]
 
 
 def own_run(manifest: Mapping[str, Any]) -> dict[str, Any]:

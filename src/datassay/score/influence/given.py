@@ -17,7 +17,7 @@ from datassay.collect.gradients.reading import Read, samples_or_batches
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.data.samples import SampleSet
-from datassay.data.targets import Coding, indexed, named_alike
+from datassay.data.targets import Coding, recode_for_outputs, recode_like
 from datassay.errors import DataError
 from datassay.models.user_code import user_code
 from datassay.score.influence.trained_network import TrainedNetwork
@@ -62,7 +62,7 @@ def query_set(
     if result is not val and result.preparation is not None:
         _check_prepared(result, like, name)
     if like is not None:
-        return named_alike(result, like)
+        return recode_like(result, like)
     return _index_labels(result, coding, beside_loader=True)
 
 
@@ -82,7 +82,7 @@ def _check_prepared(samples: SampleSet, like: SampleSet | None, name: str) -> No
 def _index_labels(samples: SampleSet, coding: Coding, *, beside_loader: bool = False) -> SampleSet:
     if not samples.is_classification or len(shape := coding.shape(samples.x[:1])) != 2:
         return samples
-    return indexed(samples, shape[1], beside_loader=beside_loader, own=coding.is_own)
+    return recode_for_outputs(samples, shape[1], beside_loader=beside_loader, is_own=coding.is_own)
 
 
 def label_doubts(network: TrainedNetwork) -> list[str]:
