@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from datassay.commands.bench.command import TrustSettings
 from datassay.commands.facts import closing_facts, data_facts, model_facts
-from datassay.commands.frame import SampleFindings, composed, table
+from datassay.commands.frame import SampleFindings, compose_page, table
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.models.build import build_model
@@ -166,7 +166,7 @@ def page(findings: TrustFindings) -> Page:
             answers[name] = answer(check, question)
         blocks[name] = _correlation_figure(some, question == PREDICTIONS)
         blocks[f"table_{name}"] = table(title, COLUMNS, map(_row, some), in_terminal=True)
-    return composed("trust", findings, blocks, numbers, FILES)
+    return compose_page("trust", findings, blocks, numbers, FILES)
 
 
 def answer(check: TrustCheck, question: str) -> str:

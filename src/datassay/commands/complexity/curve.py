@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from datassay.commands.complexity.command import CurveSettings
 from datassay.commands.facts import closing_facts, data_facts, model_facts
-from datassay.commands.frame import SampleFindings, composed, table
+from datassay.commands.frame import SampleFindings, compose_page, table
 from datassay.complexity.accuracy_curve import AccuracyCurve, accuracy_curve
 from datassay.complexity.needed_samples import (
     Extrapolation,
@@ -147,7 +147,7 @@ def page(findings: CurveFindings) -> Page:
         "needed": _needed(findings),
         "expected": _ahead(findings),
     }
-    page = composed("curve", findings, blocks, numbers, FILES, urgent_first=True)
+    page = compose_page("curve", findings, blocks, numbers, FILES, urgent_first=True)
     return replace(page, answer=tuple(f"{one.headline}." for one in page.advice))
 
 

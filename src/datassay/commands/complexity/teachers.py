@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from datassay.commands.complexity.command import TeacherSettings
 from datassay.commands.facts import closing_facts
-from datassay.commands.frame import Findings, composed, table
+from datassay.commands.frame import Findings, compose_page, table
 from datassay.complexity.laws import Law, fit_joint_law, fit_laws
 from datassay.complexity.sample_complexity import SampleComplexity, Search
 from datassay.complexity.table import ComplexityTable, complexity_table
@@ -129,7 +129,7 @@ def page(findings: TeacherFindings) -> Page:
         "sizes": shown,
         "laws": table("Laws", columns, laws),
     }
-    return composed("teachers", findings, blocks, numbers, FILES, urgent_first=True)
+    return compose_page("teachers", findings, blocks, numbers, FILES, urgent_first=True)
 
 
 def written(law: Law) -> str:

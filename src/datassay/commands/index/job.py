@@ -13,7 +13,7 @@ from torch import nn
 from datassay.collect.engine.processes import engine_named
 from datassay.collect.jacobian.inputs import check_device
 from datassay.commands.index.command import IndexSettings
-from datassay.commands.terminal import block_table, plain_text, warned
+from datassay.commands.terminal import block_table, plain_text, warning_lines
 from datassay.commands.trained import INITIAL, correlation, loss_of, networks
 from datassay.data.samples import SampleSet
 from datassay.models.names import full_name
@@ -138,4 +138,4 @@ def answer_lines(built: Built) -> list[RenderableType]:
             "--width or --share holds more, in more bytes."
         )
     message = [plain_text(message)] * bool(built.left_out)
-    return [table, *message, *warned([*warnings, *result.warnings]), shown(result.location)]
+    return [table, *message, *warning_lines([*warnings, *result.warnings]), shown(result.location)]

@@ -19,7 +19,7 @@ from datassay.collect.curvature.output_loss import task_loss
 from datassay.commands.facts import closing_facts, data_facts, model_facts
 from datassay.commands.frame import (
     SampleFindings,
-    composed,
+    compose_page,
     sample_gallery,
     sample_table,
     table,
@@ -161,7 +161,7 @@ def page(findings: PartitionFindings) -> Page:
         "has_sources": has_sources,
         "explained": round(explained, 2),
     }
-    return composed("partition", findings, blocks, numbers, FILES)
+    return compose_page("partition", findings, blocks, numbers, FILES)
 
 
 def _listed(parts: list[str]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
 
-from datassay.commands.frame import change_cells, composed, table
+from datassay.commands.frame import change_cells, compose_page, table
 from datassay.commands.polynomial.job import PolynomialFindings
 from datassay.polynomial.batched import BatchCurve
 from datassay.polynomial.exact import RidgePath
@@ -72,7 +72,7 @@ def page(findings: PolynomialFindings) -> Page:
         blocks["ridge"] = _ridge_figure(fit.path)
     elif fit is not None and fit.curve is not None:
         blocks["batches"] = _batch_figure(fit.curve)
-    page, facts = composed("polynomial", findings, blocks, numbers, FILES), findings.facts
+    page, facts = compose_page("polynomial", findings, blocks, numbers, FILES), findings.facts
     headlines = (f"{piece.headline}." for piece in page.advice)
     return replace(page, answer=(f"{facts['Features']}; {facts['Fit']}.", *headlines))
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from datassay.act.purify.loop import Purification
 from datassay.act.purify.stopping import SMOOTHED
-from datassay.commands.frame import composed, sample_gallery, sample_table, table
+from datassay.commands.frame import compose_page, sample_gallery, sample_table, table
 from datassay.commands.purify.job import Foreign, PurifyFindings, before_and_after, foreign
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.drawing import MAX_CARDS
@@ -81,7 +81,7 @@ def page(findings: PurifyFindings) -> Page:
     if samples.is_classification:
         blocks["classes"], numbers["worst"] = _classes(findings)
     ids = tuple(str(i) for i in ours.ids[ours.removed[:N_CHECK_FIRST]])
-    return composed("purify", findings, blocks, numbers, FILES, ids={"foreign samples": ids})
+    return compose_page("purify", findings, blocks, numbers, FILES, ids={"foreign samples": ids})
 
 
 def _standard_error(findings: PurifyFindings, score: float) -> float:

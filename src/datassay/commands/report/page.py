@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from datassay.commands.frame import composed
+from datassay.commands.frame import compose_page
 from datassay.commands.report.job import ConsensusFindings
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.page import Page, Row, Table
@@ -52,7 +52,7 @@ def page(findings: ConsensusFindings) -> Page:
         **_of_agreement(f),
     }
     ids = {"label errors": tuple(str(i) for i in ours.ids[first[:N_CHECK_FIRST]])}
-    return composed("report", f, blocks, numbers, FILES, ids=ids)
+    return compose_page("report", f, blocks, numbers, FILES, ids=ids)
 
 
 def _of_labels(findings: ConsensusFindings) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from datassay.act.sample.comparison import SamplingComparison
-from datassay.commands.frame import composed, table
+from datassay.commands.frame import compose_page, table
 from datassay.commands.sample.job import SamplingFindings
 from datassay.report.page import Page
 from datassay.report.plots import chart, line, marks
@@ -52,7 +52,7 @@ def page(findings: SamplingFindings) -> Page:
         rows = [_error_row(one) for one in (largest, mean)]
         columns = ("error", "uniform", "Taylor-based", "change")
         blocks["errors"] = table("Errors", columns, rows, in_terminal=True)
-    return composed("sample", findings, blocks, numbers, FILES, urgent_first=True)
+    return compose_page("sample", findings, blocks, numbers, FILES, urgent_first=True)
 
 
 def verdicts(comparison: SamplingComparison) -> list[dict[str, Any]]:

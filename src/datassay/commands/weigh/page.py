@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from datassay.act.weigh.doubt import FAR, NeighborTargets
 from datassay.act.weigh.gain import WeightGain
-from datassay.commands.frame import change_cells, composed, sample_gallery, sample_table, table
+from datassay.commands.frame import change_cells, compose_page, sample_gallery, sample_table, table
 from datassay.commands.weigh.job import WeighFindings
 from datassay.data.samples import SampleSet, wrong_labels
 from datassay.report.advice import N_CHECK_FIRST
@@ -80,7 +80,7 @@ def page(findings: WeighFindings) -> Page:
     first = tuple(str(i) for i in samples.ids[order[bad[order]][:N_CHECK_FIRST]])
     ids = {"labels": first if doubts["is_notable"] else ()}
     files = FILES if findings.fitted is not None else NO_NETWORK
-    page = composed("weigh", findings, blocks, numbers, files, ids=ids)
+    page = compose_page("weigh", findings, blocks, numbers, files, ids=ids)
     answer = tuple(f"{one.headline}." for one in page.advice if one.kind != "contest")
     return replace(page, answer=answer)
 
