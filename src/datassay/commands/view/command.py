@@ -38,9 +38,9 @@ class _View(Command):
 
         settings = read(ViewSettings, given)
         check_run(Path(settings.folder))
-        from datassay.commands.view.open import opened  # slow to import
+        from datassay.commands.view.open import open_review  # slow to import
 
-        with opened(Path(settings.folder), settings.data, settings.port) as server:
+        with open_review(Path(settings.folder), settings.data, settings.port) as server:
             session = server.session
             out_console.print(*_beginning(session), server.url, sep="\n", soft_wrap=True)
             # Without a screen a browser would take the terminal.

@@ -26,7 +26,7 @@ from datassay.report.review.labels import Reviewed, near_duplicates_of
 COLUMNS = ("id", "suggested_label", "worth_a_look", "label_issue_score", "wrong_probability")
 
 
-def opened(folder: Path, data: str | None = None, port: int = 0) -> ReviewServer:
+def open_review(folder: Path, data: str | None = None, port: int = 0) -> ReviewServer:
     """The server of a run's review, its data now at `data`; it does not serve yet."""
     run = finished_run(folder)
     path = run.folder / PAGE

@@ -147,7 +147,7 @@ def group_totals(context: Context) -> dict[str, Aggregate]:
     return {by: aggregate(information, names, seed=context.seed) for by, names in groups}
 
 
-def jointly(context: Context) -> dict[str, Any]:
+def joint_information(context: Context) -> dict[str, Any]:
     """What samples inform together: the findings' `whole_groups` and `pairs`.
 
     Returns:
