@@ -52,10 +52,10 @@ class ApplySettings:
 
 
 class _Apply(Command):
-    """Writes data, and no page."""
+    """A command that writes data, and no page."""
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
-        """Check, read, write, print."""
+        """Check the options, read the data, write them as decided, and print what was done."""
         lines = self.part("job").run(read(ApplySettings, given), out, overwrite=given["overwrite"])
         out_console.print(*lines, sep="\n", soft_wrap=True)
 

@@ -41,7 +41,7 @@ from datassay.commands.run.steps.budget import (
     forward_work,
 )
 from datassay.commands.run.steps.plan import lines, plan, slowness
-from datassay.commands.run.steps.projection import APPROXIMATED, chosen_projection
+from datassay.commands.run.steps.projection import APPROXIMATED, choose_projection
 from datassay.commands.run.steps.removal import RetrainedNetworks, retrained_networks
 from datassay.commands.run.steps.scores import (
     LEFT_OUT,
@@ -114,7 +114,7 @@ def run(
     check_run(settings, len(train))
     user, settings = settings, with_network(settings, train)
     model = starting_network(train, settings)
-    choice = chosen_projection(model, train, val, settings, progress)
+    choice = choose_projection(model, train, val, settings, progress)
     settings = choice.settings
     early_checks = checked_ahead(train, val)
     release_memory()
