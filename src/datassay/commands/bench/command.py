@@ -53,7 +53,7 @@ class TrustSettings:
     command: str = ""
 
     def refuse(self, *, only_plan: bool) -> None:
-        """Refuse, before anything heavy is imported, what the values alone tell."""
+        """Check the values by themselves, before anything heavy is imported."""
         check_seed(self.seed)
         within("minutes", self.minutes, 0, 1e6, "(]")
         within("steps", self.steps, 1, 1_000_000)
@@ -73,10 +73,10 @@ class TrustSettings:
 
 
 class _Bench(Command):
-    """Says, where no DATA are given, what else has its name."""
+    """A command whose error, where no DATA are given, names the suite `python -m bench`."""
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
-        """Refuse first that no DATA are given."""
+        """Raise first if no DATA are given."""
         if given.get("data") is None and given.get("data_option") is None:
             raise SettingError(
                 "DATA must be given once, as an argument or as --data; see --help. In a clone of "
