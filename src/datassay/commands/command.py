@@ -144,8 +144,8 @@ class Command:
             train = with_noise(train, read(NoiseInputs, given), given["seed"])
         return {"train": train, "val": val}
 
-    def further_arguments(self, here: Path, out: Path, *, overwrite: bool) -> dict[str, Any]:
-        """Return further arguments of the job; `out` may be relative to the folder `here`."""
+    def further_arguments(self, base: Path, out: Path, *, overwrite: bool) -> dict[str, Any]:
+        """Return further arguments of the job; `out` may be relative to the folder `base`."""
         return {}
 
     def loaded(self, given: Mapping[str, Any], store: str | None = None) -> tuple[Any, Any]:

@@ -208,7 +208,7 @@ def open_standard_streams() -> None:
 
 
 def close_quietly() -> None:
-    """Flush the streams; replace one that fails, so that Python does not complain at exit."""
+    """Write out the streams; replace one that fails, so that Python does not complain at exit."""
     for name in ("stdout", "stderr"):
         try:
             getattr(sys, name).flush()

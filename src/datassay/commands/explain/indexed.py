@@ -117,7 +117,7 @@ def open_with_samples(
             f"{count(len(extra), 'sample')} of the index {_is_or_are(len(extra))} not in DATA and "
             "shown by id alone."
         )
-    warnings += _compare_samples(index, samples, positions)
+    warnings += _recheck(index, samples, positions)
     return Opened(index, samples, np.concatenate([positions, extra]), tuple(warnings))
 
 
@@ -125,10 +125,8 @@ def _is_or_are(n: int) -> str:
     return "is" if n == 1 else "are"
 
 
-def _compare_samples(
-    index: Index, samples: SampleSet, positions: Int[np.ndarray, " s"]
-) -> list[str]:
-    """Recompute some gradients; warn, or raise, if samples changed since the index was made."""
+def _recheck(index: Index, samples: SampleSet, positions: Int[np.ndarray, " s"]) -> list[str]:
+    """Compare some gradients with stored ones; warn, or raise, if samples have changed since."""
     stored = index.self_influence()[positions]
     # Of samples that are learned well hardly anything is left to compare.
     candidates = np.argsort(-stored, kind="stable")[: max(N_COMPARED, len(stored) // 2)]

@@ -80,31 +80,31 @@ class _Run(Command):
             arguments["adversarial"] = fooled
         return arguments
 
-    def further_arguments(self, here: Path, out: Path, *, overwrite: bool) -> dict[str, Any]:
+    def further_arguments(self, base: Path, out: Path, *, overwrite: bool) -> dict[str, Any]:
         """Return the callback that writes the scores' page before anything is retrained."""
         from datassay.store.folders import written
 
         def write_scores(findings: Findings) -> None:
-            if PAGE in written(here / out):  # a reader keeps it, also where this run is stopped
+            if PAGE in written(base / out):  # a reader keeps it, also where this run is stopped
                 message = f"{out / PAGE} shows the run before until this one ends"
                 return err_console.print(f"{message}; comparing actions …", soft_wrap=True)
-            self.write(findings, here / out, overwrite=overwrite)
+            self.write(findings, base / out, overwrite=overwrite)
             err_console.print(f"Scores: {out / PAGE}; comparing actions …", soft_wrap=True)
 
         return {"first": write_scores}
 
     def _load_after_review(
-        self, given: Mapping[str, Any], typed: DataInputs
+        self, options: Mapping[str, Any], typed: DataInputs
     ) -> tuple[dict[str, Any], DataInputs]:
         """Load the samples after a review, holding out those that the run before it held out."""
         from datassay.commands.run.steps.before import earlier_run, inputs_like
         from datassay.commands.terminal import ProgressDisplay
 
         with ProgressDisplay(err_console) as progress:
-            encode = asked_backbone(given, given.get("store"), progress)
-            earlier = earlier_run(given["before"], typed.named, encode)
+            encode = asked_backbone(options, options.get("store"), progress)
+            earlier = earlier_run(options["before"], typed.named, encode)
             inputs = inputs_like(earlier, typed)
-            train, val = load_sets(inputs, encode, given.get("queries"))
+            train, val = load_sets(inputs, encode, options.get("queries"))
         return {"train": train, "val": val, "earlier": earlier}, inputs
 
 

@@ -61,10 +61,10 @@ def _summary(findings: Findings, page: Page) -> str:
         "before": f.before and asdict(f.before),
         "data_issues": data_issues
         and {"issues": [asdict(issue) for issue in data_issues.issues], "near_duplicates": near},
-        "groups": {by: totals.to_table().to_pylist() for by, totals in f.groups.items()},
-        "whole_groups": {by: g.to_table().to_pylist() for by, g in f.whole_groups.items()},
+        "groups": {kind: totals.to_table().to_pylist() for kind, totals in f.groups.items()},
+        "whole_groups": {kind: g.to_table().to_pylist() for kind, g in f.whole_groups.items()},
         "pairs": pairs or [],
-        "group_p_values": {by: totals.p_value for by, totals in f.groups.items()},
+        "group_p_values": {kind: totals.p_value for kind, totals in f.groups.items()},
         "removal_curve": _removal_curve(f.removal_curve),
         "check": f.check and {name: getattr(f.check, name) for name in CHECKED},
         "average_information": f.average

@@ -125,9 +125,9 @@ def times_median(information: float, findings: Findings) -> str:
 def _note(findings: Findings, n_shown: int) -> str:
     n, n_suspects = len(findings.samples), min(N_ISSUES, len(to_check(findings)))
     scope = "of each class" if findings.samples.is_classification else "of all"
-    likely = f", and the {count(n_suspects, 'label')} most likely wrong" if n_suspects else ""
+    suspects = f", and the {count(n_suspects, 'label')} most likely wrong" if n_suspects else ""
     drawn = f"{n_shown} of {count(n, 'sample')} are drawn here"
-    return f"{drawn}: the most and least informative {scope}{likely}."
+    return f"{drawn}: the most and least informative {scope}{suspects}."
 
 
 def pair_cards(findings: Findings) -> tuple[tuple[CardPair, ...], tuple[CardPair, ...]]:
@@ -153,10 +153,10 @@ def _pair(findings: Findings, q: int, drawings: Sequence[Drawing]) -> CardPair:
             id=str(samples.ids[i]),
             label=label_text(samples.class_names, samples.y[i]),
             drawing=drawing,
-            figures=((f"{number(single)} nats", ""),),
+            figures=((f"{number(information)} nats", ""),),
             verdict="suspect label" if findings.issues.is_issue[i] else "",
         )
-        for i, single, drawing in zip(pairs.pairs[q], pairs.single[q], drawings, strict=True)
+        for i, information, drawing in zip(pairs.pairs[q], pairs.single[q], drawings, strict=True)
     )
     joint, total = pairs.joint[q], pairs.single[q].sum()
     ratio = f"{joint / total:.1f}" if total > 0 else "∞"

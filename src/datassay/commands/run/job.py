@@ -227,8 +227,8 @@ def _list_cuts(networks: RetrainedNetworks, acts: object, settings: RunSettings)
     cuts += ["the actions"] * (acts is None and settings.curve_seeds > 1 and is_short)
     if not (settings.budget and settings.curve_seeds and is_short):
         return {}
-    what = f"{' and '.join(cuts)} left out" if cuts else networks.facts[BUDGET].partition(":")[0]
-    return {BUDGET: f"{what}: the {settings.budget:g} s of --budget, since the start, were over"}
+    text = f"{' and '.join(cuts)} left out" if cuts else networks.facts[BUDGET].partition(":")[0]
+    return {BUDGET: f"{text}: the {settings.budget:g} s of --budget, since the start, were over"}
 
 
 def plan_lines(

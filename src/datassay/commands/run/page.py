@@ -86,7 +86,7 @@ def _blocks(findings: Findings, positions: np.ndarray) -> dict[str, Any]:
         "data_issues": lambda: tables.issues_table(f.data_issues),
         "near_duplicates": lambda: tables.near_table(f.data_issues),
         "information": figures.information_figure(f),
-        **{f"totals_{by}": tables.group_table(f, by) for by in f.groups},
+        **{f"totals_{kind}": tables.group_table(f, kind) for kind in f.groups},
         "gallery": cards,
         "alike": redundant,
         "contrary": contrary,

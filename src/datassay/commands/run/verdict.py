@@ -156,32 +156,32 @@ def clause(action: ActionGain, metric: str, n_flagged: int) -> str:
     """Return what an action gains as a clause, worded no more surely than it is known."""
     phrases = [DOING.get(kind, "") for kind in action.kind.split("+")]
     them = "them" if n_flagged else f"the {action.changed:,} most suspect"
-    what = " and then ".join(phrases).format(them=them) if all(phrases) else f"“{action.words}”"
-    what = f"leaving out {count(action.cost, 'sample')}" if action.kind == DROP else what
-    return _state_change(what, action, metric, NOW)
+    phrase = " and then ".join(phrases).format(them=them) if all(phrases) else f"“{action.words}”"
+    phrase = f"leaving out {count(action.cost, 'sample')}" if action.kind == DROP else phrase
+    return _state_change(phrase, action, metric, NOW)
 
 
-def _state_change(what: str, row: Any, metric: str, verbs: Any) -> str:
+def _state_change(subject: str, row: Any, metric: str, verbs: Any) -> str:
     """Return a change with its interval by the rule of `stats.advice`, in words if that is wide."""
     helps, may_help, unshown, costs = verbs
     if row.high < 0:
         row = SimpleNamespace(gain=-row.gain, low=-row.high, high=-row.low)  # a cost is positive
-        return f"{what} {costs} {gain_text(row, metric)}"
+        return f"{subject} {costs} {gain_text(row, metric)}"
     if (advised := advice(row.gain, row.low, row.high)) == DO:
-        return f"{what} {helps} {gain_text(row, metric)}"
+        return f"{subject} {helps} {gain_text(row, metric)}"
     verb = may_help if advised == TRY else unshown
     figures = "" if is_vague(row.low, row.high) else f": {gain_text(row, metric)}"
-    return f"{what} {verb}{figures}"
+    return f"{subject} {verb}{figures}"
 
 
 def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ...]) -> str:
     if (before := findings.before) is not None:
         parts = [f"correcting {count(before.n_relabelled, 'label')}"] * bool(before.n_relabelled)
         parts += [f"removing {count(before.n_removed, 'sample')}"] * bool(before.n_removed)
-        what = _capital(" and ".join(parts) or "changing nothing")
+        subject = _capital(" and ".join(parts) or "changing nothing")
         if (gain := before.gain) is None:
-            return f"{what}: what that gained was not measured, {before.why_none}."
-        return f"{_state_change(what, gain.rows[0], gain.metric, THEN)}."
+            return f"{subject}: what that gained was not measured, {before.why_none}."
+        return f"{_state_change(subject, gain.rows[0], gain.metric, THEN)}."
     # What helps, else the correction, else what may help.
     leading = [action for action in measured if action.advice == DO]
     leading += [action for action in measured if action.kind == RELABEL and labels.n_flagged]
@@ -193,9 +193,9 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
     elif measured:
         ending = f"; of {count(len(measured), 'action')} tried none is shown to help"
     elif labels.n_flagged:
-        how = "is being measured" if findings.pending else "was not measured"
-        how += f", of fewer than {FEWEST_COMPARED} samples" * (labels.n < FEWEST_COMPARED)
-        ending = f"; what correcting them gains {how}"
+        reason = "is being measured" if findings.pending else "was not measured"
+        reason += f", of fewer than {FEWEST_COMPARED} samples" * (labels.n < FEWEST_COMPARED)
+        ending = f"; what correcting them gains {reason}"
     return f"{labels.sentence}{ending}."
 
 
@@ -216,8 +216,8 @@ def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
     sequence = next((a for a in measured if a.kind.startswith(f"{RELABEL}+")), relabel)
     steps += [clause(sequence, actions.metric, n_flagged)] * (sequence.gain > relabel.gain)
     if (drop := _find_drop(measured)) is not None:
-        what = f"leaving out {count(drop.cost, 'sample')} shows no loss"
-        steps += [f"by itself, {what}: {gain_text(drop, actions.metric)}"]
+        subject = f"leaving out {count(drop.cost, 'sample')} shows no loss"
+        steps += [f"by itself, {subject}: {gain_text(drop, actions.metric)}"]
     return f"{'; '.join(steps)}."
 
 

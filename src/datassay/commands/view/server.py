@@ -75,7 +75,7 @@ class ReviewServer(ThreadingHTTPServer):
         self.hosts = {f"{name}:{self.server_port}" for name in (HOME, "localhost")}
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a new thread; close the connection if there are too many already."""
+        """Handle a request in a new thread; close the connection if there are too many already."""
         if threading.active_count() > MOST_OPEN:
             return self.shutdown_request(request)
         super().process_request(request, client_address)
@@ -100,7 +100,7 @@ class Handler(BaseHTTPRequestHandler):
     server: ReviewServer  # pyrefly: ignore[bad-override-mutable-attribute] (serves no other)
 
     def do_GET(self) -> None:
-        """Answer with the page, samples, or what is left to review."""
+        """Send the page, samples, or what is left to review."""
         session = self.server.session
         self._answer({
             "/": lambda: self.server.page,

@@ -109,8 +109,8 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
         result = issues_of(sub, samples, replace(settings, label_noise=kind), context.progress)
         return result, _penalty(sub, result)
 
-    def learner(samples: SampleSet, part: int) -> Learner:
-        return learner_of(samples, settings, plan.seeds, part)
+    def learner(samples: SampleSet, index: int) -> Learner:
+        return learner_of(samples, settings, plan.seeds, index)
 
     if val is not None and not val.split_off:
         new_rows = np.flatnonzero(~context.results["data_issues"].repeated)
@@ -132,14 +132,14 @@ def _penalty(lin: Linearization, issues: LabelIssues) -> float:
     return ridge_fit(lin, silent).penalty if isnan(issues.ridge) else issues.ridge
 
 
-def learner_of(train: SampleSet, settings: RunSettings, seeds: int, part: int) -> Learner:
+def learner_of(train: SampleSet, settings: RunSettings, seeds: int, index: int) -> Learner:
     """Return what is trained anew: a table's model, the user's estimator, or networks."""
-    seed = settings.seed + seeds * part
+    seed = settings.seed + seeds * index
     if settings.table_model:
         return table_learner(settings.table_model, train, repeats=seeds, seed=seed)
     if settings.own is not None:
         return Estimators(settings.own, seeds, seed)
-    models = [starting_network(train, settings, seeds * part + s) for s in range(seeds)]
+    models = [starting_network(train, settings, seeds * index + s) for s in range(seeds)]
     return Networks(models, seed=seed)
 
 

@@ -160,25 +160,25 @@ def _training_steps(
     net, _ = retrained_network(model, train, settings)
     n, work = len(train), forward_work(net, train)
     weights = 16.0 * sum(p.numel() for p in net.parameters())
-    seeds, own = affordable_networks(work, train, val, settings), settings.own
-    own_fit = _fit_seconds(own, train) if own is not None and seeds else 0.0
+    seeds, estimator = affordable_networks(work, train, val, settings), settings.own
+    estimator_fit = _fit_seconds(estimator, train) if estimator is not None and seeds else 0.0
     if seeds:
         cost, recipe, at_once = retraining(work, train, val, seeds), task_recipe(train), RANKINGS
         batch = min(recipe.batch_size or n, n)
         detail = f"{cost.networks} networks, {cost.updates} updates of {batch} samples each"
-        if own is None:
+        if estimator is None:
             seconds_each = cost.updates * _update_seconds(net, train, recipe, at_once * seeds)
             seconds = cost.networks / (at_once * seeds) * seconds_each
         else:
-            detail, seconds = f"{cost.networks} fits of your model", cost.networks * own_fit
+            detail, seconds = f"{cost.networks} fits of your model", cost.networks * estimator_fit
         peak = weights * at_once * seeds
         yield PlanStep("retrain", detail, peak, pilot=seconds, counted=cost.flops)
     if act := act_plan(work, train, val, settings):
         networks, at_once = likely_fits() * act.networks + ON_CURVE, Networks([net]).at_once
         at_once = min(at_once, STACK)
         detail = f"about {networks} networks, {count(act.parts, 'held-out part')}"
-        fit = own_fit
-        if own is None:
+        fit = estimator_fit
+        if estimator is None:
             update = _update_seconds(net, train, network_recipe(n), at_once)
             fit = act.updates * update / at_once
         seconds = min(seconds_of(settings, train), networks * fit)

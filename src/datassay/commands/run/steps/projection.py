@@ -113,11 +113,11 @@ def projection_step(
     collected, is_exact = collection_step(model, pilot, n + m, exact), form.projection is None
     draws = 0 if is_exact and not form.landmarks else DRAWS * len(N_FEATURES)
     # Rows per output are decomposed anew each time; one row per sample costs its collection.
-    scored = added(*(part.work for part in parts), times=1 + draws * (form.outputs == "joint"))
+    scored = added(*(step.work for step in parts), times=1 + draws * (form.outputs == "joint"))
     collections = added(collected.work, times=1 + draws)
     return PlanStep(
         "compare projections",
         f"{n} samples scored exactly and projected; the form may then differ from this plan's",
-        max(part.bytes for part in (*parts, collected)), added(scored, collections),
+        max(step.bytes for step in (*parts, collected)), added(scored, collections),
         pilot=(1 + draws) * collected.pilot, counted=(1 + draws) * collected.counted,
     )  # fmt: skip
