@@ -56,19 +56,19 @@ class Assay(Plotted):
 
     @property
     def actions(self) -> ActionTable | None:
-        """What each action gains on held-out samples, best first; None: nothing was retrained."""
+        """The gain of each action on held-out samples, best first; None if nothing was retrained."""
         return self.findings.acts
 
     acts = actions  # its earlier name
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What to know before trusting a figure; the same lines stand on the page."""
+        """The warnings to know before trusting a figure; the same lines stand on the page."""
         return self.findings.warnings
 
     @property
     def scores(self) -> Any:
-        """One row per training sample, in their order: the columns of scores.parquet.
+        """The columns of scores.parquet, a row per training sample, in their order.
 
         `frame.join(found.scores)` joins them to the user's own pandas frame: a name that the frame
         has already stands with " (scores)" behind it.

@@ -22,7 +22,7 @@ from datassay.stats import Interval
 
 @result
 class Findings:
-    """What a job found out.
+    """The findings of a job.
 
     Attributes:
         facts: what was run and on what, name to value, in the order to show.
@@ -35,7 +35,7 @@ class Findings:
 
 @result
 class SampleFindings(Findings):
-    """What a job found out about training samples, in their order.
+    """The findings of a job about training samples, in their order.
 
     Attributes:
         samples: the n training samples.
@@ -47,7 +47,7 @@ class SampleFindings(Findings):
 
     @property
     def metric(self) -> str:
-        """What scores are: "accuracy" or "R²"."""
+        """The name of the score: "accuracy" or "R²"."""
         return "accuracy" if self.samples.is_classification else "R²"
 
 

@@ -99,7 +99,7 @@ class DataInputs:
 
     @property
     def trusted_file(self) -> Path | None:
-        """The file that names whose labels are right; None where a column says so, or nothing."""
+        """The file of ids with trusted labels; None where a column names them, or nothing."""
         path = None if self.trusted is None else Path(self.trusted).expanduser()
         return path if path is not None and path.is_file() else None
 
@@ -116,7 +116,7 @@ class DataInputs:
 
 @dataclass(frozen=True)
 class TrainedInputs:
-    """A trained network, and which of its weights effects are by."""
+    """Options of a trained network, and of the weights that effects are computed by."""
 
     model: str = setting(MODEL, MODEL_HELP)
     loss: str = setting(
@@ -155,7 +155,7 @@ def check_weights(weights: tuple[Path, ...]) -> None:
 
 @dataclass(frozen=True)
 class NoiseInputs:
-    """Labels flipped on purpose."""
+    """Options of labels that are flipped on purpose."""
 
     noise: float = setting(
         0.0,

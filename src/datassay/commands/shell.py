@@ -31,7 +31,7 @@ SAME_STOP = 0.5  # seconds within which two signals are one wish
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal asks to stop; its argument says which."""
+    """The interruption by a signal, whose number is its argument."""
 
     latest: ClassVar[Stopped | None] = None  # the last; what it cuts short may raise another error
 

@@ -17,7 +17,7 @@ AS_RUN = "as the run had it"
 
 @dataclass(frozen=True)
 class ApplySettings:
-    """Which data, which decisions, and how the data are read."""
+    """The data, the decisions, and how the data are read."""
 
     data: str = setting(
         MISSING, "The data that were reviewed: a path, or a built-in name.", argument=True

@@ -66,7 +66,7 @@ class TrustSettings:
 
     @property
     def recipe(self) -> Recipe:
-        """How the networks are trained."""
+        """The recipe by which the networks are trained."""
         return Recipe(
             self.optimizer, self.lr, self.steps, self.batch_size, weight_decay=self.weight_decay
         )

@@ -72,7 +72,7 @@ class CurveFindings(SampleFindings):
 
     @property
     def interval(self) -> str:
-        """What the intervals are called: "90 % interval"."""
+        """The name of the intervals: "90 % interval"."""
         return f"{100 * self.extrapolation.level:.0f} % interval"
 
     @property

@@ -48,7 +48,7 @@ class TeacherFindings(Findings):
 
     @property
     def x(self) -> np.ndarray:
-        """What varies, one value per size."""
+        """The values of what varies, one per size."""
         d, m = self.table.n_inputs, self.table.width
         return {"d": d, "m": m, "d·log m": d * np.log(m)}[self.varied].astype(np.float64)
 

@@ -37,7 +37,7 @@ class Opened:
 
     @property
     def facts(self) -> dict[str, str]:
-        """What the page says of the index."""
+        """The fact that the page shows of the index."""
         index, reported = self.index, self.index.rank_correlation
         text = (
             f"{shown(index.location)}: {count(len(index), 'sample')}, {index.width:,} numbers "

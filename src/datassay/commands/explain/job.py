@@ -73,29 +73,29 @@ class ExplainFindings(Findings):
 
     @property
     def ids(self) -> np.ndarray:
-        """[n], of the training samples, those of an index included that DATA does not show."""
+        """[n] ids of the training samples, with those of an index that DATA lacks."""
         return self.attribution.ids
 
     @property
     def self_influence(self) -> Float[np.ndarray, " n"]:
-        """How much each sample's presence lowers its own loss; NaN where that is not known."""
+        """The decrease of each sample's own loss by its presence; NaN where it is not known."""
         outcome = self.attribution.self_influence
         return np.full(len(self.ids), np.nan) if outcome is None else outcome
 
     @property
     def first(self) -> Int[np.ndarray, " n"]:
-        """All samples, those of largest self-influence first."""
+        """Positions of all samples, largest self-influence first."""
         return np.argsort(-self.self_influence, kind="stable")
 
     @property
     def harm(self) -> Float[np.ndarray, " n"] | None:
-        """How much each sample lowers all margins or raises all losses; None of other measures."""
+        """The decrease of all margins, or increase of all losses, by each sample; else None."""
         sign = {"margin": -1.0, "loss": 1.0}.get(self.attribution.measure)
         return None if sign is None else sign * self.attribution.total
 
     @property
     def n_wrong(self) -> int | None:
-        """Queries of which another class is predicted; None of what is no class."""
+        """The number of queries whose predicted class is wrong; None without classes."""
         if self.predicted is None or not self.queries.is_classification:
             return None
         return int((predicted_class(self.predicted) != self.queries.y).sum())

@@ -17,7 +17,7 @@ FILE = "predictions.parquet"
 
 @dataclass(frozen=True)
 class PredictSettings:
-    """Which rows, which model, and how blocks are weighed."""
+    """The rows, the model, and how blocks are weighed."""
 
     data: str = setting(
         MISSING, "The new rows: a path, or a built-in name. No target is needed.", argument=True

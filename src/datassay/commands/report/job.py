@@ -57,17 +57,17 @@ class ConsensusFindings(Findings):
 
     @property
     def votes(self) -> Int[np.ndarray, " c"]:
-        """How many runs suspect each label; 0 where its label is not the same in all."""
+        """The number of runs that suspect each label; 0 where labels differ between runs."""
         return np.where(self.relabelled, 0, self.consensus.votes)
 
     @property
     def voted(self) -> list[Bool[np.ndarray, " c"]]:
-        """[r + 1], the samples that so many runs suspect, of those with one label in all."""
+        """[r + 1] masks of the samples that so many runs suspect, where labels do not differ."""
         return [(self.votes == k) & ~self.relabelled for k in range(len(self.runs) + 1)]
 
     @property
     def unlike(self) -> list[str]:
-        """In what the runs differ: names among RUN_FACTS."""
+        """The names among RUN_FACTS in which the runs differ."""
         return [name for name in RUN_FACTS if len({r.facts.get(name) for r in self.runs}) > 1]
 
 

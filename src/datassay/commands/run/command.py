@@ -109,7 +109,7 @@ class _Run(Command):
 
 
 class _Summarize(Command):
-    """Two files and no page: `keep.py` holds its job and its files."""
+    """A command that writes two files and no page; `keep.py` holds its job and its files."""
 
     def part(self, name: str) -> Any:
         """Return its one module, whatever part is asked for."""

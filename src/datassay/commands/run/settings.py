@@ -264,7 +264,7 @@ class KeepSettings:
 
 @dataclass(frozen=True)
 class AdversarialInputs:
-    """Inputs replaced on purpose."""
+    """Options of inputs that are replaced on purpose."""
 
     adversarial: float = setting(
         0.0,

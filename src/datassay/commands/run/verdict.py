@@ -46,7 +46,7 @@ THEN = ("gained", "may have helped", "is not shown to have helped", "cost")
 
 @result
 class Labels:
-    """What is known of wrong labels; at least `low` and at most `high` are wrong."""
+    """The estimates of wrong labels; at least `low` and at most `high` are wrong."""
 
     n: int
     n_flagged: int  # probably wrong
@@ -92,7 +92,7 @@ class Labels:
 
 @result
 class Verdict:
-    """What a run says first."""
+    """The verdict of a run, which is said first."""
 
     sentence: str  # what is wrong, and what doing something gains
     labels: Labels

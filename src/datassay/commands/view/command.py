@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ViewSettings:
-    """Which run, and where it is served."""
+    """The run, and where it is served."""
 
     folder: str = setting("report", "What --out of datassay run named.", argument=True)
     data: str | None = setting(None, "Where the run's data are now (default: where they were).")

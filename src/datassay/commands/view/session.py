@@ -44,7 +44,7 @@ WIDE, LEAST_SAMPLES = 0.05, 4 * BATCH
 
 
 class Refused(Exception):
-    """A request that cannot be done."""
+    """The refusal of a request, with its HTTP status."""
 
     def __init__(self, status: int, why: str):
         super().__init__(why)

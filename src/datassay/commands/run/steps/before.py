@@ -48,7 +48,7 @@ class Earlier:
 
     @property
     def held_out(self) -> tuple[str, ...] | None:
-        """Ids, as they are now, of what that run had split off; None where it split nothing off."""
+        """The present ids of what that run had split off; None where it split nothing off."""
         if self.val is None or not self.val.split_off:
             return None
         return tuple(name for name in self.log.new_ids(self.val.ids) if name)

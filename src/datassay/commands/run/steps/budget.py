@@ -49,7 +49,7 @@ def seconds_of(settings: RunSettings, train: SampleSet) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ForwardWork:
-    """Additions and multiplications of one sample's way through the network."""
+    """The additions and multiplications of one sample's forward pass."""
 
     convolutions: int  # in convolutions
     products: int  # in everything else that torch counts, matrix products mostly
@@ -101,7 +101,7 @@ def retraining(
 
 @dataclass(frozen=True, slots=True)
 class ActPlan:
-    """How the table of actions is measured within the budget."""
+    """The sizes by which the table of actions is measured within the budget."""
 
     parts: int  # held-out parts: 1, or fifths of the training samples
     seeds: int  # models per action in each part

@@ -83,12 +83,12 @@ class Plan:
 
     @property
     def peak_bytes(self) -> float:
-        """Most memory the process will hold at once."""
+        """The most memory that the process will hold at once."""
         return self.program_bytes + max(step.bytes for step in self.steps)
 
     @property
     def fits(self) -> bool:
-        """Whether what is yet to be taken is free."""
+        """Whether the memory that is yet to be taken is free."""
         return LOADED_BYTES + max(step.bytes for step in self.steps) <= self.available_bytes
 
 

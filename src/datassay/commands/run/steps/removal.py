@@ -35,7 +35,7 @@ FIFTHS = (
 
 @result
 class RetrainedNetworks:
-    """What retraining real networks gave; empty when it was switched off."""
+    """The results of retraining real networks; empty if that was switched off."""
 
     baselines: Baselines | None = None  # loss and margin of the networks trained on all samples
     curve: RemovalCurve | None = None  # what removing samples costs
