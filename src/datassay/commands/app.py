@@ -25,14 +25,14 @@ from datassay.commands.shell import (
     BAD_INPUT,
     check_printed,
     close_quietly,
+    describe_error,
     err_console,
+    handle_stops,
     ignore_stops,
     open_standard_streams,
     out_console,
     out_stream,
-    outcome,
     say,
-    stops_clearly,
 )
 from datassay.errors import UNWEIGHTED, SettingError
 from datassay.plugins import plugins
@@ -206,7 +206,7 @@ def main() -> None:
 
     open_standard_streams()
     try:
-        stops_clearly()
+        handle_stops()
         threading.excepthook = report_thread_error
         for stream in (sys.stdout, sys.stderr):
             # A label that the encoding of a terminal or pipe lacks must not end a finished run.
@@ -217,7 +217,7 @@ def main() -> None:
         app()
     except KeyboardInterrupt as stop:  # before a command began
         ignore_stops()
-        status, line = outcome(stop)
+        status, line = describe_error(stop)
         say(line)
         sys.exit(status)
     finally:

@@ -56,7 +56,7 @@ class Assay(Plotted):
 
     @property
     def actions(self) -> ActionTable | None:
-        """The gain of each action on held-out samples, best first; None if nothing was retrained."""
+        """The gain of each action on held-out samples, best first; None: nothing was retrained."""
         return self.findings.acts
 
     acts = actions  # its earlier name
@@ -194,8 +194,8 @@ class Assay(Plotted):
 
     @property
     def _where(self) -> str:
-        look = f"See .suspects ({len(self.suspects):,}, worst first), .scores, .actions, .plot(); "
-        return f"{look}.save('{OUT}') writes the page, .view() opens the review."
+        hints = f"See .suspects ({len(self.suspects):,}, worst first), .scores, .actions, .plot(); "
+        return f"{hints}.save('{OUT}') writes the page, .view() opens the review."
 
 
 class Review:

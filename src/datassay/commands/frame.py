@@ -76,10 +76,10 @@ def compose_page(
     return replace(page, advice=most_urgent_first(page.advice)) if urgent_first else page
 
 
-def table(name: str, columns: Sequence[str], rows: Iterable[Sequence[str]], **look: Any) -> Table:
+def table(name: str, columns: Sequence[str], rows: Iterable[Sequence[str]], **opts: Any) -> Table:
     """Return a table of a page; the first cell of each row is its heading."""
     lines = tuple(Row(heading, tuple(cells)) for heading, *cells in rows)
-    return Table(name, tuple(columns), lines, **look)
+    return Table(name, tuple(columns), lines, **opts)
 
 
 def change_cells(change: Interval, metric: str) -> tuple[str, str]:
@@ -108,7 +108,7 @@ def sample_table(
 
 
 def sample_gallery(
-    samples: SampleSet, positions: np.ndarray, card_fields: Iterable[Mapping[str, Any]], **look: Any
+    samples: SampleSet, positions: np.ndarray, card_fields: Iterable[Mapping[str, Any]], **opts: Any
 ) -> Gallery:
     """Return a gallery with a card per position; `card_fields` has further fields of each card."""
     source = [""] * len(samples) if samples.source is None else samples.source
@@ -116,4 +116,4 @@ def sample_gallery(
         Card(**sample_texts(samples, i), drawing=drawing, source=str(source[i]), **fields)
         for i, drawing, fields in zip(positions, draw(samples, positions), card_fields, strict=True)
     )
-    return Gallery(cards=tuple(cards), class_names=samples.class_names, **look)
+    return Gallery(cards=tuple(cards), class_names=samples.class_names, **opts)

@@ -97,7 +97,7 @@ def add_command(app: typer.Typer, command: Command) -> None:
 
     def function(**options: Any) -> None:
         options.pop("help_all", None)
-        with clear_exit(partial(as_typed, declared)):
+        with clear_exit(partial(use_flags, declared)):
             out = options.pop("out", command.out)
             if not out.strip() or "://" in out:  # Path("") is the current folder
                 raise SettingError(
@@ -124,7 +124,7 @@ def declared_of(command: Command) -> Declared:
     }
 
 
-def as_typed(declared: Declared, text: str) -> str:
+def use_flags(declared: Declared, text: str) -> str:
     """Replace Python's arguments in an error's text by the options as they are typed."""
     flags = {name: spec.flag(name) for name, (_, spec) in declared.items()}
     flags |= {name: f"--{name}" for name in OUTPUTS if name not in flags}

@@ -37,7 +37,7 @@ class Stopped(KeyboardInterrupt):
 
 
 class _Stream:
-    """Standard output or error: a failure to print is noted, and ends no run."""
+    """Standard output or error, where a failure to print is noted and ends no run."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -89,9 +89,9 @@ def say(text: str, style: str = "") -> None:
 
 
 @contextmanager
-def clear_exit(as_typed: Callable[[str], str] = str) -> Iterator[None]:
+def clear_exit(use_flags: Callable[[str], str] = str) -> Iterator[None]:
     """Turn errors into one line and status 2 (bad input) or 128 + number (signal), no traceback."""
-    # `as_typed` puts options into an error's text where it has Python's arguments.
+    # `use_flags` puts options into an error's text where it has Python's arguments.
     try:
         yield
     except (typer.Exit, typer.Abort):
@@ -101,7 +101,7 @@ def clear_exit(as_typed: Callable[[str], str] = str) -> Iterator[None]:
             raise
         ignore_stops()
         error = Stopped.latest or error
-        status, line = outcome(error, as_typed)
+        status, line = describe_error(error, use_flags)
         say(line, "" if isinstance(error, KeyboardInterrupt) else "red")
         raise typer.Exit(status) from None
 
@@ -115,10 +115,10 @@ def check_printed() -> bool:
     return False
 
 
-def outcome(error: BaseException, as_typed: Callable[[str], str] = str) -> tuple[int, str]:
+def describe_error(error: BaseException, use_flags: Callable[[str], str] = str) -> tuple[int, str]:
     """Return the exit status and the line to print for the error that ended a command."""
     if isinstance(error, DatassayError):
-        return BAD_INPUT, f"Error: {as_typed(str(error))}"
+        return BAD_INPUT, f"Error: {use_flags(str(error))}"
     if isinstance(error, KeyboardInterrupt):
         number = error.args[0] if isinstance(error, Stopped) else signal.SIGINT
         verb = "Interrupted" if number == signal.SIGINT else "Terminated"
@@ -162,7 +162,7 @@ def _frames(error: BaseException, *, is_user: bool) -> list[traceback.FrameSumma
     return [f for f in in_files if not f.filename.startswith(libraries)]
 
 
-def stops_clearly() -> None:
+def handle_stops() -> None:
     """Let SIGTERM and SIGHUP end the command as Ctrl-C does, unless they are ignored already.
 
     A terminal and a wrapper may both pass on one Ctrl-C: the second is no wish of its own. Where

@@ -221,8 +221,8 @@ def _score_figure(findings: CurveFindings) -> Figure:
     marks(figure, curve.sizes, means, "mean of the fits", INK, hover, size=8, symbol="diamond")
     for i, needed in enumerate(findings.needed):
         ends, height = [curve.sizes[0], n[-1]], [needed.score] * 2
-        look = {"width": 1.5, "dash": "dash", "showlegend": i == 0}
-        line(figure, ends, height, "wanted", VERMILION, **look)
+        style = {"width": 1.5, "dash": "dash", "showlegend": i == 0}
+        line(figure, ends, height, "wanted", VERMILION, **style)
         _mark_needed(figure, needed, float(n[-1]))
     floor = float(min(low[0], curve.score.min()))
     top = float(max(high.max(), curve.score.max(), *(x.score for x in findings.needed)))
@@ -259,9 +259,9 @@ def _mark_needed(figure: Figure, needed: NeededSamples, end: float) -> None:
     hidden: Any = {"showlegend": False}
     line(figure, ends, [needed.score] * 2, "", VERMILION, width=5, opacity=0.55, **hidden)
     if needed.median < end:
-        look = {"color": VERMILION, "size": 11, "line": {"color": "white", "width": 1.5}}
+        style = {"color": VERMILION, "size": 11, "line": {"color": "white", "width": 1.5}}
         hover = "%{y}: %{x:,.0f} samples"
-        marks(figure, [needed.median], [needed.score], "", VERMILION, hover, marker=look, **hidden)
+        marks(figure, [needed.median], [needed.score], "", VERMILION, hover, marker=style, **hidden)
 
 
 def files(findings: CurveFindings, page: Page) -> dict[str, pa.Table | str]:

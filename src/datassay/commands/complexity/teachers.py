@@ -75,10 +75,10 @@ def run(settings: TeacherSettings, progress: Progress = silent) -> TeacherFindin
         seed=settings.seed,
     )
     sizes = product(settings.inputs, settings.width)
-    outcome = complexity_table(sizes, search, store=settings.store, progress=progress)
+    trials = complexity_table(sizes, search, store=settings.store, progress=progress)
     varies_both = len(settings.inputs) > 1 and len(settings.width) > 1
     varied = "d·log m" if varies_both else "m" if len(settings.width) > 1 else "d"
-    laws = _laws(outcome, varied, settings.seed)
+    laws = _laws(trials, varied, settings.seed)
     facts = {
         "Inputs d": ", ".join(map(str, settings.inputs)),
         "Width m": ", ".join(map(str, settings.width)),
@@ -89,19 +89,19 @@ def run(settings: TeacherSettings, progress: Progress = silent) -> TeacherFindin
         "Recovered": "R² of at least 0.95 on fresh samples, by half of the students",
         **closing_facts(started, settings.seed, settings.command),
     }
-    return TeacherFindings(outcome, varied, laws, facts=facts)
+    return TeacherFindings(trials, varied, laws, facts=facts)
 
 
-def _laws(outcome: ComplexityTable, varied: str, seed: int) -> tuple[Law, ...]:
-    usable = np.isfinite([s.median for s in outcome.sizes])
-    smallest = {"d": outcome.n_inputs, "m": outcome.width, "d·log m": outcome.width}[varied].min()
+def _laws(trials: ComplexityTable, varied: str, seed: int) -> tuple[Law, ...]:
+    usable = np.isfinite([s.median for s in trials.sizes])
+    smallest = {"d": trials.n_inputs, "m": trials.width, "d·log m": trials.width}[varied].min()
     if usable.sum() < FEWEST_SIZES or smallest < 2:
         return ()
-    d, m = outcome.n_inputs.astype(np.float64), outcome.width.astype(np.float64)
+    d, m = trials.n_inputs.astype(np.float64), trials.width.astype(np.float64)
     if varied == "d·log m":
-        return (fit_joint_law(d, m, outcome.n_opt, seed=seed),)
+        return (fit_joint_law(d, m, trials.n_opt, seed=seed),)
     x = d if varied == "d" else m
-    return fit_laws(x, outcome.n_opt, name=varied, seed=seed)
+    return fit_laws(x, trials.n_opt, name=varied, seed=seed)
 
 
 def page(findings: TeacherFindings) -> Page:
@@ -158,8 +158,8 @@ def _complexity_figure(findings: TeacherFindings) -> Figure:
         "%{text}: %{y:,} samples<extra></extra>",
         np.repeat(names[:, None], n_opt.shape[1], 1)[recovered],
     )
-    look = {"size": 6, "opacity": 0.5, "text": texts}
-    marks(figure, across, n_opt[recovered], "one teacher", GREY, hover, **look)
+    style = {"size": 6, "opacity": 0.5, "text": texts}
+    marks(figure, across, n_opt[recovered], "one teacher", GREY, hover, **style)
     rows = order[np.isfinite(medians[order])]
     line(
         figure, x[rows], medians[rows], "median", BLUE, hover.replace(": %", ": median %", 1),

@@ -38,12 +38,12 @@ class Opened:
     @property
     def facts(self) -> dict[str, str]:
         """The fact that the page shows of the index."""
-        index, reported = self.index, self.index.rank_correlation
+        index, interval = self.index, self.index.rank_correlation
         text = (
             f"{shown(index.location)}: {count(len(index), 'sample')}, {index.width:,} numbers "
             f"each, which hold {percent(round(index.share, 3))} of the effects"
         )
-        if reported is not None:
+        if interval is not None:
             text += f"; rank correlation {correlation(index)} with the effects of all coordinates"
         return {"Index": text}
 

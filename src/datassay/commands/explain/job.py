@@ -79,8 +79,8 @@ class ExplainFindings(Findings):
     @property
     def self_influence(self) -> Float[np.ndarray, " n"]:
         """The decrease of each sample's own loss by its presence; NaN where it is not known."""
-        outcome = self.attribution.self_influence
-        return np.full(len(self.ids), np.nan) if outcome is None else outcome
+        values = self.attribution.self_influence
+        return np.full(len(self.ids), np.nan) if values is None else values
 
     @property
     def first(self) -> Int[np.ndarray, " n"]:
@@ -241,13 +241,13 @@ def _outputs(model: nn.Module, samples: SampleSet) -> Float[Tensor, "n k"]:
         x = network_inputs(samples.x[start : start + BATCH], model, dtype, integers=integers)
         with user_code(refused.format), torch.no_grad():
             parts.append(outputs_of(model, x))
-    outcome = torch.cat(parts).double().cpu()
-    if outcome.ndim != 2:
+    outputs = torch.cat(parts).double().cpu()
+    if outputs.ndim != 2:
         raise ModelError(
-            f"the model must give [n, k], one row per sample; got {list(outcome.shape)}. Of tokens "
+            f"the model must give [n, k], one row per sample; got {list(outputs.shape)}. Of tokens "
             "only --loss next_token is explained."
         )
-    return outcome
+    return outputs
 
 
 def _tell_long(

@@ -105,8 +105,8 @@ def check_settings(settings: IndexSettings) -> None:
 
 def _network(settings: IndexSettings, train: SampleSet) -> nn.Module:
     files = () if settings.weights is None else (settings.weights,)
-    (result,) = networks(full_name(settings.model, train), files, train, settings.seed)
-    return result
+    (network,) = networks(full_name(settings.model, train), files, train, settings.seed)
+    return network
 
 
 def answer_lines(built: Built) -> list[RenderableType]:

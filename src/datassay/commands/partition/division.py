@@ -89,9 +89,9 @@ def source_counts(findings: PartitionFindings) -> tuple[list[str], np.ndarray]:
     source, partition = findings.samples.source, findings.partition
     if source is None:
         return [], np.zeros((partition.n_blocks, 0), int)
-    names, position = np.unique(source, return_inverse=True)
+    names, source_index = np.unique(source, return_inverse=True)
     counts = np.zeros((partition.n_blocks, len(names)), int)
-    np.add.at(counts, (partition.block, position), 1)
+    np.add.at(counts, (partition.block, source_index), 1)
     return [str(name) for name in names], counts
 
 
@@ -259,8 +259,8 @@ def _map_figure(
     drawn = np.unique(np.linspace(0, n - 1, min(n, MAX_POINTS)).round().astype(int))
     title = f"first principal component ({100 * explained:.0f} % of the variance in both)"
     figure = chart(title, "second component", showlegend=True, height=420)
-    looks = zip(names, cycle(BLOCK_COLOURS), cycle(SYMBOLS), strict=False)
-    for g, (name, colour, symbol) in enumerate(looks):
+    styles = zip(names, cycle(BLOCK_COLOURS), cycle(SYMBOLS), strict=False)
+    for g, (name, colour, symbol) in enumerate(styles):
         x, y = positions[drawn[group[drawn] == g]].round(3).T
         marks(figure, x, y, name, colour, size=5.5, symbol=symbol, opacity=0.65, hoverinfo="name")
     return figure

@@ -243,8 +243,8 @@ def _batch_figure(curve: BatchCurve) -> Figure:
         if is_finite.any():
             x = np.arange(1, len(values) + 1)[is_finite]
             mode = "lines+markers" if is_finite.sum() < 3 else "lines"
-            look: Any = {"width": 2.5, "dash": dash, "mode": mode}
-            line(figure, x, values[is_finite], name, colour, "%{x} batches: %{y:.3f}", **look)
+            style: Any = {"width": 2.5, "dash": dash, "mode": mode}
+            line(figure, x, values[is_finite], name, colour, "%{x} batches: %{y:.3f}", **style)
     if curve.is_accuracy:
         figure.update_yaxes(tickformat=".0%")
     return figure

@@ -121,13 +121,13 @@ def run(
         def report(step: str, done: int, total: int) -> None:
             progress(name if step == STEP else f"{name}, {step}", done, total)
 
-        outcome = remove(
+        purification = remove(
             model, train, val, test=test_set, order=order, stop=stop, progress=report, **arguments
         )
-        n_removed = int(outcome.trace.removed[-1])
+        n_removed = int(purification.trace.removed[-1])
         if n_removed:
             progress(name, n_removed, n_removed)  # the bar is full where removal stopped early, too
-        return outcome
+        return purification
 
     ours = remove_by(settings.order, settings.rule, STEP)
     with_baseline = settings.baseline and ours.order != "loss"

@@ -272,9 +272,9 @@ def files(findings: PurifyFindings, page: Page) -> dict[str, pa.Table | str]:
 
 def purified_table(findings: PurifyFindings) -> pa.Table:
     """Return every sample's verdict: one row per sample; step 0 is kept."""
-    reported = findings.purification.to_table()
+    verdicts = findings.purification.to_table()
     suggested = labels(findings.samples, findings.predicted)
-    columns = {name: reported[name] for name in ("removed", "step")}
+    columns = {name: verdicts[name] for name in ("removed", "step")}
     return sample_table(findings.samples, columns, {"suggested_label": suggested})
 
 

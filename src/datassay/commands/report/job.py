@@ -104,7 +104,7 @@ def run(settings: ReportSettings, progress: Progress = silent) -> ConsensusFindi
         f"{percent(round(share, 3))} of the shared samples have different labels in different "
         "runs: their ids may name different samples."
     )
-    outcome = ConsensusFindings(
+    findings = ConsensusFindings(
         consensus=joined,
         runs=tuple(
             ComparedRun(name, len(s.ids), int(s.is_issue.sum()), _facts(folder))
@@ -116,11 +116,11 @@ def run(settings: ReportSettings, progress: Progress = silent) -> ConsensusFindi
         wrong=None if is_wrong is None else is_wrong[joined.positions[0]],
         warnings=(warning,) if share > UNLIKE else (),
     )
-    facts = outcome.runs[0].facts
-    shared = {n: facts[n] for n in RUN_FACTS if n in facts and n not in outcome.unlike}
+    facts = findings.runs[0].facts
+    shared = {n: facts[n] for n in RUN_FACTS if n in facts and n not in findings.unlike}
     closing = {"Version": version("datassay"), "Command": settings.command}
     return replace(
-        outcome, facts={"Samples": f"{len(joined.ids):,} in common", **shared, **closing}
+        findings, facts={"Samples": f"{len(joined.ids):,} in common", **shared, **closing}
     )
 
 

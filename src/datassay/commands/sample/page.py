@@ -151,8 +151,8 @@ def _function_figure(findings: SamplingFindings) -> Figure:
         points = sample.x[inside, 0], sample.y[inside, 0]
         marks(figure, *points, name, colour, values, symbol=symbol, opacity=0.8)
     strokes = np.full(int(is_new.sum()), floor)
-    look = {"symbol": "line-ns-open", "size": 11, "showlegend": False}
-    marks(figure, sample.x[is_new, 0], strokes, "", VERMILION, **look)
+    style = {"symbol": "line-ns-open", "size": 11, "showlegend": False}
+    marks(figure, sample.x[is_new, 0], strokes, "", VERMILION, **style)
     figure.update_yaxes(range=[floor - 0.05 * span, float(outputs.max()) + 0.07 * span])
     axis = {
         "overlaying": "y", "side": "right", "title": {"text": "Df", "standoff": 8},

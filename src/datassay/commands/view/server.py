@@ -153,10 +153,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def _query(self, name: str) -> str:
         try:
-            result = parse_qs(self._address.query, max_num_fields=10).get(name, [""])
+            values = parse_qs(self._address.query, max_num_fields=10).get(name, [""])
         except ValueError:
             return ""
-        return result[0] if len(result) == 1 else ""
+        return values[0] if len(values) == 1 else ""
 
     def _rows(self) -> list[int]:
         text = self._query("at")

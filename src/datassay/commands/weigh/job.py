@@ -105,8 +105,8 @@ def run(
     check_against_samples(settings, train)
     settings = replace(settings, model=full_name(settings.model, train))
     space = _space(train, val, settings, progress)
-    if (outcome := space.search) is not None:
-        settings = replace(settings, n_neighbors=outcome.n_neighbors, max_ratio=outcome.max_ratio)
+    if (search := space.search) is not None:
+        settings = replace(settings, n_neighbors=search.n_neighbors, max_ratio=search.max_ratio)
     progress("find neighbours", 0, 1)
     local = local_variance(space.features, train.y, settings.n_neighbors, search=settings.search)
     progress("find neighbours", 1, 1)
@@ -133,7 +133,7 @@ def run(
         in_last_layer=space.problem is not None,
         gain=gain,
         method=METHODS[settings.method],
-        search=outcome,
+        search=search,
         fitted=fitted,
         warnings=() if weights is None else weights_choice(weights, _model(train, settings)),
     )
