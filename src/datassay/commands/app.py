@@ -198,7 +198,7 @@ for _command in COMMANDS:
 
 
 def main() -> None:
-    """Run the command line; hide warnings of libraries unless Python was told to show them."""
+    """Run the command line; hide warnings of libraries unless Python's options ask for them."""
 
     def report_thread_error(failed: threading.ExceptHookArgs) -> None:
         kind = failed.exc_type.__name__

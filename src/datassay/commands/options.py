@@ -149,17 +149,13 @@ def check_needs(options: Mapping[str, Any], declared: Declared) -> None:
         if values[name] == default_of(cls, name):
             continue
         for need in spec.needs.split():
-            partner, _, allowed = need.lstrip("!").partition("=")
-            if partner not in declared:  # this command always, or never, has it so
+            peer, _, allowed = need.lstrip("!").partition("=")
+            if peer not in declared:  # this command always, or never, has it so
                 continue
-            theirs, is_out, flag = (
-                values[partner],
-                need[0] == "!",
-                declared[partner][1].flag(partner),
-            )
+            theirs, is_out, flag = values[peer], need[0] == "!", declared[peer][1].flag(peer)
             holds = str(theirs) in allowed.split("|") if allowed else bool(theirs)
             rule = f"{'not ' * is_out}come with {flag} {' or '.join(allowed.split('|'))}".rstrip()
-            is_unsaid = theirs == default_of(declared[partner][0], partner) and not allowed
+            is_unsaid = theirs == default_of(declared[peer][0], peer) and not allowed
             got = f"{values[name]} {'without it' if is_unsaid else f'with {theirs}'}"
             own_flag = spec.flag(name)
             require(holds is not is_out, own_flag, rule, got, remedy=f"Leave {own_flag} out.")

@@ -12,7 +12,7 @@ from datassay.commands.finished import (
     FinishedRun,
     check_columns,
     finished_run,
-    number_inputs,
+    number_rows,
     sets_of,
 )
 from datassay.commands.view.server import ReviewServer, ServedPage
@@ -40,7 +40,7 @@ def reviewed_run(run: FinishedRun, data: str | None) -> tuple[Reviewed, Judged]:
     """Return the samples of a run, now at `data`, with what it predicted of their labels."""
     check_columns(run.folder, run.scores, COLUMNS)
     judged = read_judged(run.folder / FILE)
-    samples, _ = sets_of(run, data, encode=number_inputs)
+    samples, _ = sets_of(run, data, encode=number_rows)
     if run.scores["id"].to_pylist() != samples.ids.tolist() or len(judged) != len(samples):
         raise DataError(
             f"{run.folder} must hold the scores of its data, one row per sample; the ids differ. "
