@@ -159,7 +159,7 @@ def _configure(ctx: typer.Context, version: Annotated[bool, VERSION] = False) ->
 
 
 def own_commands() -> list[Command]:
-    """Return the COMMAND, or COMMANDS, of every folder beside this file, sorted by order."""
+    """Return the COMMAND, or COMMANDS, of every folder next to this file, sorted by order."""
     package = __name__.rpartition(".")[0]
     folders = [m.name for m in pkgutil.iter_modules(sys.modules[package].__path__) if m.ispkg]
     modules = [import_module(f"{package}.{folder}.command") for folder in folders]

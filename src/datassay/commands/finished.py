@@ -123,7 +123,7 @@ def sets_of(
     return with_noise(train, run.noise, inputs.seed), val
 
 
-def number_rows(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
+def index_rows(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
     """Replace images and texts by row numbers: an `encode` for commands that need no features."""
 
     def with_numbers(samples: SampleSet) -> SampleSet:

@@ -91,7 +91,7 @@ def value_name(name: str, kind: Any) -> str:
 
 
 def _lines(name: str, text: str, narrow: int) -> Iterator[str]:
-    """Yield the lines of a name and, beside it, what it means."""
+    """Yield the lines of a name with its meaning to the right."""
     label = f"  {name}"
     if len(label) > narrow - 2:
         yield label

@@ -122,7 +122,7 @@ def read_any(path: Path) -> Decisions:
 
 
 def with_origin(decisions: Decisions, settings: ApplySettings) -> Decisions:
-    """Return decisions that say how their data were read, by the run beside them if need be."""
+    """Return decisions that say how their data were read, if need be by the run in their folder."""
     run = run_of(settings)
     if decisions.inputs or not (run / SUMMARY).is_file():
         return decisions

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from datassay.commands.finished import FinishedRun, check_columns, number_rows, sets_of
+from datassay.commands.finished import FinishedRun, check_columns, index_rows, sets_of
 from datassay.data.pictures import Pictures
 from datassay.errors import DataError
 from datassay.models.names import asked_encoder
@@ -95,7 +95,7 @@ class Material:
     @cached_property
     def samples(self) -> SampleSet:
         """The training samples as they are shown, in the order of the scores."""
-        return self._in_order(*sets_of(self.run, self.data, number_rows))[0]
+        return self._in_order(*sets_of(self.run, self.data, index_rows))[0]
 
     @cached_property
     def embedded(self) -> tuple[SampleSet, SampleSet | None]:

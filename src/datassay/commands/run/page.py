@@ -99,7 +99,7 @@ def _blocks(findings: Findings, positions: np.ndarray) -> dict[str, Any]:
 
 
 def _numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
-    """Return what the template names beside the findings themselves."""
+    """Return what the template names in addition to the findings."""
     f, curve, samples = findings, findings.removal_curve, findings.samples
     explained = None if f.attribution is None else gallery.predictions(f)
     fact_names = (*PROJECTION_FACTS, BUDGET)

@@ -8,13 +8,7 @@ import numpy as np
 
 from datassay.act.review.judged import FILE, Judged, read_judged
 from datassay.commands.command import PAGE
-from datassay.commands.finished import (
-    FinishedRun,
-    check_columns,
-    finished_run,
-    number_rows,
-    sets_of,
-)
+from datassay.commands.finished import FinishedRun, check_columns, finished_run, index_rows, sets_of
 from datassay.commands.view.server import ReviewServer, ServedPage
 from datassay.commands.view.session import Session
 from datassay.data.samples import SampleSet
@@ -40,7 +34,7 @@ def reviewed_run(run: FinishedRun, data: str | None) -> tuple[Reviewed, Judged]:
     """Return the samples of a run, now at `data`, with what it predicted of their labels."""
     check_columns(run.folder, run.scores, COLUMNS)
     judged = read_judged(run.folder / FILE)
-    samples, _ = sets_of(run, data, encode=number_rows)
+    samples, _ = sets_of(run, data, encode=index_rows)
     if run.scores["id"].to_pylist() != samples.ids.tolist() or len(judged) != len(samples):
         raise DataError(
             f"{run.folder} must hold the scores of its data, one row per sample; the ids differ. "

@@ -41,7 +41,7 @@ MANY_CLASSES, MANY_SECONDS = 100, 10.0  # of more classes: few members each, dea
 
 
 def seconds_of(settings: RunSettings, train: SampleSet) -> float:
-    """Return the seconds that the removal curve may take, and the actions as many again."""
+    """Return the seconds that the removal curve may take; the actions may take the same."""
     if settings.budget is None:
         return MANY_SECONDS if train.n_classes > MANY_CLASSES else SECONDS
     return settings.budget
