@@ -76,7 +76,7 @@ class _Bench(Command):
     """A command whose error, where no DATA are given, names the suite `python -m bench`."""
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
-        """Raise first if no DATA are given."""
+        """Run the check; raise first if no DATA are given."""
         if given.get("data") is None and given.get("data_option") is None:
             raise SettingError(
                 "DATA must be given once, as an argument or as --data; see --help. In a clone of "

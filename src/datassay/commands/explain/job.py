@@ -234,12 +234,12 @@ def _outputs(model: nn.Module, samples: SampleSet) -> Float[Tensor, "n k"]:
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     integers, parts = takes_integers(model, samples.x[:1]), []
     shape = ", ".join(["n", *map(str, samples.input_shape)])
-    refused = (
+    message = (
         f"the model must run on samples [{shape}]; that raised {{}} Check --model against DATA."
     )
     for start in range(0, len(samples), BATCH):
         x = network_inputs(samples.x[start : start + BATCH], model, dtype, integers=integers)
-        with user_code(refused.format), torch.no_grad():
+        with user_code(message.format), torch.no_grad():
             parts.append(outputs_of(model, x))
     outputs = torch.cat(parts).double().cpu()
     if outputs.ndim != 2:

@@ -313,7 +313,7 @@ def _bars(names: list[str], values: np.ndarray) -> list[dict[str, Any]]:
 
 
 def _outputs_shown(findings: PolynomialFindings, i: int) -> list[tuple[int, str]]:
-    """Return positions and titles of the outputs that a sample is explained by."""
+    """Return positions and titles of the outputs whose parts are shown for a sample."""
     names, outputs = findings.surrogate.output_names, findings.outputs[i]
     if not findings.samples.is_classification:
         k = int(np.abs(outputs - findings.validation.y[i]).argmax())

@@ -85,7 +85,7 @@ def page(findings: PurifyFindings) -> Page:
 
 
 def _standard_error(findings: PurifyFindings, score: float) -> float:
-    """Return the error of an accuracy on the validation samples; inf for R², whose is unknown."""
+    """Return the standard error of a validation accuracy; inf for R², whose error is unknown."""
     if not findings.samples.is_classification:
         return math.inf
     return math.sqrt(score * (1 - score) / len(findings.validation))

@@ -206,7 +206,7 @@ def _try_weights(
     weightings: dict[str, np.ndarray],
     progress: Progress,
 ) -> tuple[WeightGain, FittedNetwork]:
-    """Score networks with and without weights, and with a baseline's; return one under ours."""
+    """Score networks with and without weights, and a baseline's; return scores and our network."""
     seeds, seed, ours = settings.seeds, settings.seed, METHODS[settings.method]
     if problem is not None:
         gain = head_gain(problem, val, weightings, n_seeds=seeds, seed=seed, progress=progress)
