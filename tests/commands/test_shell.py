@@ -192,13 +192,13 @@ def test_a_closed_stream_is_noted_and_not_raised(monkeypatch):
 
 ENDED = """
 import os, signal, time
-from datassay.commands.shell import Stopped, stops_clearly
+from datassay.commands.shell import Stopped, handle_stops
 
 class Object:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGTERM)
 
-stops_clearly()
+handle_stops()
 try:
     {what}
     time.sleep(60)
@@ -217,9 +217,9 @@ def test_a_signal_stops_once_and_is_not_lost_in_a_finalizer(what):
 
 CUT_SHORT = """
 import os, signal, warnings
-from datassay.commands.shell import Stopped, stops_clearly
+from datassay.commands.shell import Stopped, handle_stops
 
-stops_clearly()
+handle_stops()
 try:
     os.kill(os.getpid(), signal.SIGTERM)
 except Stopped:
@@ -235,10 +235,10 @@ def test_what_a_signal_cuts_short_warns_of_nothing():
 
 CONVERTED = """
 import os, signal, sys, typer
-from datassay.commands.shell import clear_exit, stops_clearly
+from datassay.commands.shell import clear_exit, handle_stops
 from datassay.errors import ModelError
 
-stops_clearly()
+handle_stops()
 try:
     with clear_exit():
         try:

@@ -14,7 +14,7 @@ from datassay.commands.run.job import run
 from datassay.commands.run.page import page as run_page
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps import projection
-from datassay.commands.run.steps.projection import CHOICE, REACHED, chosen_projection
+from datassay.commands.run.steps.projection import CHOICE, REACHED, choose_projection
 from datassay.commands.run.steps.settings import check_settings
 from datassay.commands.terminal import page_lines
 from datassay.errors import SettingError
@@ -132,7 +132,7 @@ def test_a_run_takes_the_smallest_and_says_so(monkeypatch, too_many_samples):
     monkeypatch.setattr(projection, "N_FEATURES", (8, 131))
     settings = replace(SETTINGS, rank_correlation=0.5)
     result = run(TRAIN, VAL, settings)
-    chosen = chosen_projection(MODEL, TRAIN, VAL, settings, lambda *_: None)
+    chosen = choose_projection(MODEL, TRAIN, VAL, settings, lambda *_: None)
     assert isinstance(chosen.settings.projection, int) and not chosen.warnings
     assert f"(≤ {chosen.settings.projection} a tensor)" in result.facts["Jacobian"]
     assert "for 0.5 of information" in result.facts[CHOICE]
@@ -145,7 +145,7 @@ def test_a_run_takes_the_smallest_and_says_so(monkeypatch, too_many_samples):
 
 def test_a_target_out_of_reach_is_told(monkeypatch, too_many_samples):
     monkeypatch.setattr(projection, "N_FEATURES", (8,))
-    chosen = chosen_projection(
+    chosen = choose_projection(
         MODEL, TRAIN, VAL, replace(SETTINGS, rank_correlation=1.0), lambda *_: None
     )
     (warning,) = chosen.warnings
@@ -153,10 +153,10 @@ def test_a_target_out_of_reach_is_told(monkeypatch, too_many_samples):
 
 
 def test_where_nothing_is_projected_nothing_is_chosen():
-    chosen = chosen_projection(
+    chosen = choose_projection(
         MODEL, TRAIN, VAL, replace(SETTINGS, rank_correlation=0.9), lambda *_: None
     )
     assert chosen.settings.projection == "auto" and not chosen.warnings
     assert chosen.facts[CHOICE] == "none, joint outputs"
     assert chosen.facts[REACHED].startswith("information 1.000, ")
-    assert chosen_projection(MODEL, TRAIN, VAL, SETTINGS, lambda *_: None).facts == {}
+    assert choose_projection(MODEL, TRAIN, VAL, SETTINGS, lambda *_: None).facts == {}

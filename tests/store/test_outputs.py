@@ -213,7 +213,7 @@ WRITER = """if True:
     from itertools import cycle
     from pathlib import Path
     import typer
-    from datassay.commands.shell import clear_exit, stops_clearly
+    from datassay.commands.shell import clear_exit, handle_stops
     from datassay.store.outputs import write_pages
 
     @clear_exit()
@@ -222,7 +222,7 @@ WRITER = """if True:
         for text in cycle(("one ", "two ")):
             write_pages({name: text * 50_000 for name in "abcd"}, Path(sys.argv[1]))
 
-    stops_clearly()
+    handle_stops()
     try:
         write()
     except typer.Exit as end:

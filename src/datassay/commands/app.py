@@ -23,16 +23,16 @@ from datassay.commands.help import GROUPS, help_text
 from datassay.commands.options import add_command
 from datassay.commands.shell import (
     BAD_INPUT,
+    check_printed,
     close_quietly,
+    describe_error,
     err_console,
+    handle_stops,
     ignore_stops,
     open_standard_streams,
     out_console,
     out_stream,
-    outcome,
-    printed,
     say,
-    stops_clearly,
 )
 from datassay.errors import UNWEIGHTED, SettingError
 from datassay.plugins import plugins
@@ -50,9 +50,9 @@ ELSEWHERE = {
 
 
 class CommandGroup(TyperGroup):
-    """Our commands, and those of other distributions, which are looked for where none of ours fits.
+    """The commands of datassay, and of plugins, which are searched only for an unknown name.
 
-    Reading what is installed takes longer than all else before a command starts.
+    Reading the entry points of installed packages is the slowest part of starting a command.
     """
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -60,15 +60,15 @@ class CommandGroup(TyperGroup):
         panels: dict[str, list[tuple[str, str]]] = {group: [] for group in GROUPS}
         for name in self.list_commands(ctx):
             command: Any = self.get_command(ctx, name)
-            first = re.split(r"(?<=\.)\s", command.help.strip())[0]
-            panels[command.rich_help_panel].append((name, first))
+            summary = re.split(r"(?<=\.)\s", command.help.strip())[0]
+            panels[command.rich_help_panel].append((name, summary))
         panels["Options"] = [("--version", "Show the version."), ("--help", "Show this.")]
-        more = f"{ctx.command_path} COMMAND --help says what a command takes."
+        epilog = f"{ctx.command_path} COMMAND --help says what a command takes."
         usage = f"{ctx.command_path} COMMAND [DATA] [OPTIONS]"
-        formatter.write(help_text(usage, str(self.help), panels, more, narrow=14))
+        formatter.write(help_text(usage, str(self.help), panels, epilog, narrow=14))
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """All names, in their order."""
+        """Return the names of all commands in their order; without plugins if one is broken."""
         try:
             return [command.name for command in commands()]
         except SettingError as error:
@@ -76,25 +76,25 @@ class CommandGroup(TyperGroup):
             return [command.name for command in COMMANDS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Command by name, or None."""
-        if (own := super().get_command(ctx, cmd_name)) is not None:
-            return own
+        """Return a command by name; end with an error if no command has that name."""
+        if (command := super().get_command(ctx, cmd_name)) is not None:
+            return command
         try:
             added = [c for c in added_commands() if c.name == cmd_name]
         except SettingError as error:
             return ctx.fail(str(error).rstrip("."))
         if not added:
             names = [*self.commands, *(c.name for c in added_commands()), *ELSEWHERE]
-            near = get_close_matches(cmd_name, names, 1, 0.5)
-            hint = f" Did you mean {near[0]}?" if near else ""
+            similar = get_close_matches(cmd_name, names, 1, 0.5)
+            hint = f" Did you mean {similar[0]}?" if similar else ""
             self.suggest_commands = False  # newer versions of typer add a hint of their own
             ctx.fail(ELSEWHERE.get(cmd_name) or f"No such command {cmd_name!r}.{hint}")
-        alone = typer.Typer(callback=lambda: None)
-        add_command(alone, added[0])
-        return typer.main.get_group(alone).get_command(ctx, cmd_name)
+        plugin_app = typer.Typer(callback=lambda: None)
+        add_command(plugin_app, added[0])
+        return typer.main.get_group(plugin_app).get_command(ctx, cmd_name)
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
-        """Run it; wrong usage costs one line, not a box. Ends the process unless not wanted."""
+        """Run the command line and exit the process; print a usage error as one line, not a box."""
         if not standalone_mode:
             return super().main(*args, standalone_mode=False, **extra)
         out_stream.problem = None
@@ -111,16 +111,16 @@ class CommandGroup(TyperGroup):
             # Older versions of typer take click's exceptions, newer ones their own.
             if not hasattr(error, "format_message"):
                 raise
-            wrong: Any = error
+            usage_error: Any = error
             path = getattr(getattr(error, "ctx", None), "command_path", "datassay")
-            line = wrong.format_message()
+            line = usage_error.format_message()
             if "--sample-weight" in line:
                 line = f"--sample-weight must be left out: {UNWEIGHTED}"
             line = line if line.endswith("?") else f"{line.rstrip('.')}."
             say(f"Error: {line} See {path} --help.", "red")
-            sys.exit(wrong.exit_code)
-        whole = printed()
-        sys.exit(status if isinstance(status, int) and status else 0 if whole else 1)
+            sys.exit(usage_error.exit_code)
+        is_printed = check_printed()
+        sys.exit(status if isinstance(status, int) and status else 0 if is_printed else 1)
 
 
 app = typer.Typer(
@@ -134,11 +134,11 @@ app = typer.Typer(
 )
 
 
-def _show_version(wanted: bool) -> bool:
-    if wanted:
+def _show_version(is_requested: bool) -> bool:
+    if is_requested:
         out_console.print(f"datassay {datassay.__version__}")
         raise typer.Exit
-    return wanted
+    return is_requested
 
 
 VERSION = typer.Option(
@@ -159,17 +159,17 @@ def _configure(ctx: typer.Context, version: Annotated[bool, VERSION] = False) ->
 
 
 def own_commands() -> list[Command]:
-    """The COMMAND, or COMMANDS, of every folder beside this file, in their order."""
+    """Return the COMMAND, or COMMANDS, of every folder next to this file, sorted by order."""
     package = __name__.rpartition(".")[0]
     folders = [m.name for m in pkgutil.iter_modules(sys.modules[package].__path__) if m.ispkg]
     modules = [import_module(f"{package}.{folder}.command") for folder in folders]
-    several = [c for module in modules for c in getattr(module, "COMMANDS", ())]
-    single = [module.COMMAND for module in modules if hasattr(module, "COMMAND")]
-    return sorted([*several, *single], key=lambda command: command.order)
+    lists = [c for module in modules for c in getattr(module, "COMMANDS", ())]
+    singles = [module.COMMAND for module in modules if hasattr(module, "COMMAND")]
+    return sorted([*lists, *singles], key=lambda command: command.order)
 
 
 def added_commands() -> list[Command]:
-    """The commands of other distributions: their entry points in the group `datassay.commands`."""
+    """Return the commands of other distributions: entry points of the group `datassay.commands`."""
     added = plugins("commands")
     names = [c.name for c in COMMANDS]
     for entry, command in added.items():
@@ -188,7 +188,7 @@ def added_commands() -> list[Command]:
 
 
 def commands() -> list[Command]:
-    """All commands, those of other distributions too, in their order."""
+    """Return all commands, those of other distributions too, sorted by order."""
     return sorted([*COMMANDS, *added_commands()], key=lambda command: command.order)
 
 
@@ -198,16 +198,16 @@ for _command in COMMANDS:
 
 
 def main() -> None:
-    """Run the command line: what libraries warn about is theirs to see, unless asked for."""
+    """Run the command line; hide warnings of libraries unless Python's options ask for them."""
 
-    def told(failed: threading.ExceptHookArgs) -> None:
+    def report_thread_error(failed: threading.ExceptHookArgs) -> None:
         kind = failed.exc_type.__name__
         say(f"Error in a thread of its own: {kind}: {failed.exc_value}", "red")
 
     open_standard_streams()
     try:
-        stops_clearly()
-        threading.excepthook = told
+        handle_stops()
+        threading.excepthook = report_thread_error
         for stream in (sys.stdout, sys.stderr):
             # A label that the encoding of a terminal or pipe lacks must not end a finished run.
             if isinstance(stream, io.TextIOWrapper):
@@ -217,7 +217,7 @@ def main() -> None:
         app()
     except KeyboardInterrupt as stop:  # before a command began
         ignore_stops()
-        status, line = outcome(stop)
+        status, line = describe_error(stop)
         say(line)
         sys.exit(status)
     finally:

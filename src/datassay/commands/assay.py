@@ -56,27 +56,27 @@ class Assay(Plotted):
 
     @property
     def actions(self) -> ActionTable | None:
-        """What each action gains on held-out samples, best first; None: nothing was retrained."""
+        """The gain of each action on held-out samples, best first; None: nothing was retrained."""
         return self.findings.acts
 
     acts = actions  # its earlier name
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What to know before trusting a figure; the same lines stand on the page."""
+        """The warnings to know before trusting a figure; the same lines stand on the page."""
         return self.findings.warnings
 
     @property
     def scores(self) -> Any:
-        """One row per training sample, in their order: the columns of scores.parquet.
+        """The columns of scores.parquet, a row per training sample, in their order.
 
         `frame.join(found.scores)` joins them to the user's own pandas frame: a name that the frame
         has already stands with " (scores)" behind it.
         """
         from datassay.commands.run.table import score_table
 
-        table, taken = score_table(self.findings), {*self.given.frame_columns}
-        names = [f"{n} (scores)" if n in taken else n for n in table.column_names]
+        table, frame_columns = score_table(self.findings), {*self.given.frame_columns}
+        names = [f"{n} (scores)" if n in frame_columns else n for n in table.column_names]
         return self._frame(table.rename_columns(names), table["id"])
 
     @property
@@ -88,20 +88,20 @@ class Assay(Plotted):
         return self._frame(table, table["id"])
 
     def _frame(self, table: pa.Table, ids: pa.ChunkedArray) -> Any:
-        """Return a table as pandas has it where that is installed."""
+        """Return a table as a pandas frame where pandas is installed, else unchanged."""
         if find_spec("pandas") is None:
             return table
         frame, index = table.to_pandas(), self.given.frame_index(ids.to_pylist())
         return frame.set_index("id") if index is None else frame.set_axis(index)
 
     def page(self) -> str:
-        """The page that `datassay run` writes, as HTML."""
+        """Return the page that `datassay run` writes, as HTML."""
         from datassay.report.html import render
 
         return render(self._page)
 
     def save(self, path: str | Path = OUT) -> Path:
-        """Write what `datassay run` writes.
+        """Write the page and files that `datassay run` writes.
 
         Data that came from memory are written with it, to data.parquet or data.npz, so that
         `datassay view`, `apply` and `export` find them; not so samples that `load` gave.
@@ -121,12 +121,12 @@ class Assay(Plotted):
         if self.given.is_named or self.given.is_loaded:
             return write_results(self.findings, out)
         with tempfile.TemporaryDirectory() as folder:
-            file, origin = self.given.kept(Path(folder), out)
-            further = {file.name: partial(shutil.copyfile, file)}
-            return write_results(replace(self.findings, origin=origin), out, further)
+            file, origin = self.given.write_data(Path(folder), out)
+            extra_files = {file.name: partial(shutil.copyfile, file)}
+            return write_results(replace(self.findings, origin=origin), out, extra_files)
 
     def view(self, path: str | Path = OUT, *, port: int = 0) -> Review:
-        """Save, and serve the page for a review of the suspected labels, as `datassay view` does.
+        """Save the results, and serve the page for a review as `datassay view` does.
 
         Args:
             path: of a folder; decisions that are saved there go on.
@@ -140,7 +140,7 @@ class Assay(Plotted):
             DataError: the samples are those that `load` gave: nobody knows where they are.
             SettingError: the folder cannot be written, or the port is taken.
         """
-        from datassay.commands.view.open import opened
+        from datassay.commands.view.open import open_review
 
         if self.given.is_loaded:
             raise DataError(
@@ -148,7 +148,7 @@ class Assay(Plotted):
                 "these came as SampleSets. Give assay what load was given."
             )
         self.save(path)
-        return Review(opened(Path(path), port=port))
+        return Review(open_review(Path(path), port=port))
 
     @property
     def _page(self) -> Page:
@@ -165,16 +165,16 @@ class Assay(Plotted):
         return (self.findings.issues if self.actions is None else self.actions).plot()
 
     def __repr__(self) -> str:
-        samples, best = self.findings.samples, self.actions and self.actions.best
+        samples, action = self.findings.samples, self.actions and self.actions.best
         n_suspects = int(self.findings.issues.is_issue.sum())
         text = f"{count(len(samples), 'sample')}, {count(n_suspects, 'suspected label')}"
-        return f"Assay({samples.name}: {text}, best action: {best.words if best else 'none'})"
+        return f"Assay({samples.name}: {text}, best action: {action.words if action else 'none'})"
 
     def __str__(self) -> str:
         table, lines = self.actions, []
         if table is not None:
-            measured = [one for one in table.actions if one.is_measured]
-            lines = [f"  {one.words}: {gain_text(one, table.metric)}" for one in measured[:3]]
+            measured = [action for action in table.actions if action.is_measured]
+            lines = [f"  {a.words}: {gain_text(a, table.metric)}" for a in measured[:3]]
         warnings = [f"Warning: {warning}" for warning in self.warnings]
         return "\n".join([self._verdict, *warnings, *lines, self._where])
 
@@ -194,8 +194,8 @@ class Assay(Plotted):
 
     @property
     def _where(self) -> str:
-        look = f"See .suspects ({len(self.suspects):,}, worst first), .scores, .actions, .plot(); "
-        return f"{look}.save('{OUT}') writes the page, .view() opens the review."
+        hints = f"See .suspects ({len(self.suspects):,}, worst first), .scores, .actions, .plot(); "
+        return f"{hints}.save('{OUT}') writes the page, .view() opens the review."
 
 
 class Review:
@@ -211,19 +211,19 @@ class Review:
 
     @property
     def url(self) -> str:
-        """Where the page is; whoever knows it can read and decide."""
+        """The address of the page; whoever knows it can read the samples and decide."""
         return self._server.url
 
     @property
     def decisions(self) -> Decisions:
-        """Those so far."""
+        """The decisions so far."""
         from datassay.act.review.decisions import Decisions, read_decisions
 
         path = self._server.session.path
         return read_decisions(path) if path.exists() else Decisions(())
 
     def stop(self) -> None:
-        """End the server; what was decided is saved."""
+        """Stop the server; all decisions are saved."""
         self._server.shutdown()
         self._server.server_close()
         self._server.session.finish()
@@ -249,7 +249,7 @@ def assay(
     progress: Progress = silent,
     **reading: Any,
 ) -> Assay:
-    """What a data set holds, and what would help it most: the job of `datassay run`.
+    """Score the samples and compare actions on them, as `datassay run` does.
 
     Args:
         data: what `load` takes: a built-in name, a path, a data frame of any library, (x, y)
@@ -283,19 +283,19 @@ def assay(
     reading |= {"target": target, "ids": ids, "seed": seed}
     if not isinstance(data, str | Path) and reading.get("val_fraction") is None:
         reading["val_fraction"] = 0.0
-    given = Given(data, val, reading)
+    samples = Given(data, val, reading)
     backbone = asked_backbone({"model": settings.model}, None, progress)
-    train, held_out = given.sets(backbone)
+    train, held_out = samples.sets(backbone)
     if reading.get("val_fraction") is None:
         train = with_unscored(train, held_out)
     findings = run(train, held_out, settings, progress)
-    if given.is_named:
-        findings = replace(findings, origin=given.origin())
-    return Assay(findings, given)
+    if samples.is_named:
+        findings = replace(findings, origin=samples.origin())
+    return Assay(findings, samples)
 
 
 def _model_settings(model: Any) -> dict[str, Any]:
-    """What the settings of a run say of a model: its name, or the name and itself."""
+    """Return the fields of RunSettings that hold the model: its name, and an object if given."""
     if isinstance(model, str):
         return {"model": model}
     is_class = isinstance(model, type) and all(hasattr(model, name) for name in NEEDED)

@@ -76,7 +76,7 @@ class Command:
     has_page: bool = True
 
     def epilog(self) -> str:
-        """What its help says last; asked when the help is shown."""
+        """Return the last paragraph of its help; called when the help is shown."""
         return ""
 
     @property
@@ -85,7 +85,7 @@ class Command:
         return (self.settings, *self.inputs)
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
-        """Check, load, compute, write all files or none, print; of a plan print only.
+        """Run the command: check, load, compute, write all files or none, print; or print its plan.
 
         Args:
             given: field name → value, of all groups, and `overwrite`.
@@ -98,8 +98,8 @@ class Command:
         from datassay.store.outputs import check_outputs, check_writable
 
         values = [value for name in READ if (value := given.get(name))]
-        several = [value if isinstance(value, tuple) else (value,) for value in values]
-        reads = [one for some in several for one in some]
+        path_tuples = [value if isinstance(value, tuple) else (value,) for value in values]
+        reads = [path for paths in path_tuples for path in paths]
         if not plans:  # the names of its files are slow to import, as is what follows
             check_outputs(out, (PAGE,), given.values(), reads)
             check_writable(out, (PAGE,), overwrite=given["overwrite"])
@@ -113,19 +113,19 @@ class Command:
             names = (*self.part("files").FILES, PAGE)
             check_outputs(out, names, given.values(), reads)
             check_writable(out, names, overwrite=given["overwrite"])
-        here, arguments = Path.cwd(), self.arguments(given)
+        start_folder, arguments = Path.cwd(), self.arguments(given)
         if plans:
             train, val = arguments["train"], arguments["val"]
             return out_console.print(*job.plan_lines(train, val, settings), sep="\n")
         with ProgressDisplay(err_console) as progress:
-            more = self.further_arguments(here, out, overwrite=given["overwrite"])
-            results = job.run(**arguments, **more, settings=settings, progress=progress)
-            os.chdir(here)  # a model's code may have gone elsewhere, and `out` can be relative
+            job_inputs = self.further_arguments(start_folder, out, overwrite=given["overwrite"])
+            results = job.run(**arguments, **job_inputs, settings=settings, progress=progress)
+            os.chdir(start_folder)  # a model's code may change it, and `out` can be relative
             page, path = self.write(results, out, overwrite=given["overwrite"])
         self.show(results, settings, page, path, verbose=bool(given.get("verbose")))
 
     def check_first(self, given: Mapping[str, Any]) -> None:
-        """Refuse what can be told before anything heavy is imported."""
+        """Check what can be checked before anything heavy is imported."""
         for group in self.groups:
             for name, spec in settings_of(group).items():
                 if spec.rule is not None and given.get(name) is not None:
@@ -136,7 +136,7 @@ class Command:
             check_inputs(given, read(DataInputs, given), read(NoiseInputs, given))
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What the job is about: training and validation samples where the inputs name any."""
+        """Return training and validation samples as the job's arguments; {} if it reads none."""
         if DataInputs not in self.inputs:
             return {}
         train, val = self.loaded(given)
@@ -144,12 +144,12 @@ class Command:
             train = with_noise(train, read(NoiseInputs, given), given["seed"])
         return {"train": train, "val": val}
 
-    def further_arguments(self, here: Path, out: Path, *, overwrite: bool) -> dict[str, Any]:
-        """What else its job takes; `out`, the folder of results, may be relative to `here`."""
+    def further_arguments(self, base: Path, out: Path, *, overwrite: bool) -> dict[str, Any]:
+        """Return further arguments of the job; `out` may be relative to the folder `base`."""
         return {}
 
     def loaded(self, given: Mapping[str, Any], store: str | None = None) -> tuple[Any, Any]:
-        """The samples as the inputs name them.
+        """Load the samples that the inputs name.
 
         Args:
             given: field name → value, of all groups.
@@ -176,7 +176,7 @@ class Command:
             return load_sets(inputs, backbone, given.get("queries"))
 
     def part(self, name: str) -> Any:
-        """Where its "job", "page" or "files" are: modules of its package, or one module for all."""
+        """Return the module with its "job", "page" or "files": of its package, or one for all."""
         home = import_module(self.home)
         if not hasattr(home, "__path__"):
             return home
@@ -185,7 +185,7 @@ class Command:
         return import_module(f"{self.home}.{name}")
 
     def write(self, results: Any, out: Path, *, overwrite: bool = False) -> tuple[Page, Path]:
-        """Write all files or none.
+        """Write the page and all other files of the results, or none of them.
 
         Args:
             results: of the job.
@@ -216,19 +216,19 @@ class Command:
         out_console.print(*next_lines(page, path), sep="\n", soft_wrap=True)
 
 
-def read(cls: type, given: Mapping[str, Any]) -> Any:
-    """A settings dataclass from options; a field `command` takes the command line itself."""
+def read(cls: type, options: Mapping[str, Any]) -> Any:
+    """Return a settings dataclass filled from options; a field `command` gets the command line."""
     names = {f.name for f in fields(cls)}
     # Quoted for a shell, no credentials in it.
     words = ["datassay", *(redacted(word, is_url=True) for word in sys.argv[1:])]
-    own = {"command": shlex.join(words)} if "command" in names else {}
-    return cls(**{name: value for name, value in given.items() if name in names}, **own)
+    command_line = {"command": shlex.join(words)} if "command" in names else {}
+    return cls(**{name: value for name, value in options.items() if name in names}, **command_line)
 
 
-def refuse_others(given: Mapping[str, Any], cls: type, mode: tuple[type, ...], why: str) -> None:
-    """Refuse options of a class that the mode does not have, where they differ from the default."""
-    known = {name for group in mode for name in settings_of(group)}
+def refuse_others(options: Mapping[str, Any], cls: type, mode: tuple[type, ...], why: str) -> None:
+    """Raise if an option of `cls` that no class of `mode` has differs from its default."""
+    mode_names = {name for group in mode for name in settings_of(group)}
     for name, spec in settings_of(cls).items():
         default = default_of(cls, name)
-        if name not in known and given.get(name, default) != default:
-            raise SettingError(f"{spec.flag(name)} {why}; got {given[name]}. See --help.")
+        if name not in mode_names and options.get(name, default) != default:
+            raise SettingError(f"{spec.flag(name)} {why}; got {options[name]}. See --help.")

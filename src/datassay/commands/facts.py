@@ -18,12 +18,12 @@ DIGITS = 16  # of a digest, as pages show it
 
 
 def data_facts(train: SampleSet, val: SampleSet | None) -> dict[str, str]:
-    """Which samples, where the validation part is from, and digests of inputs, targets and ids."""
+    """Return the facts of the samples: sizes, origin of the validation part, encoder, digests."""
     digests = f"training {samples_fingerprint(train)[:DIGITS]}"
     sizes = f"{len(train):,} samples, all for training; none is held out"
     if val is not None:
-        part = "split off" if val.split_off else "given"
-        sizes = f"{len(train):,} training, {len(val):,} validation samples ({part})"
+        origin = "split off" if val.split_off else "given"
+        sizes = f"{len(train):,} training, {len(val):,} validation samples ({origin})"
         digests += f", validation {samples_fingerprint(val)[:DIGITS]}"
     if train.groups is not None:
         sizes += f"; {len(set(train.groups.tolist())):,} groups are held out whole"
@@ -42,35 +42,35 @@ def data_facts(train: SampleSet, val: SampleSet | None) -> dict[str, str]:
 
 
 def weights_facts(model: nn.Module) -> dict[str, str]:
-    """Which weights and buffers a network starts from."""
+    """Return the digest of the weights and buffers that a network starts from."""
     return {"Weights SHA-256": weights_digest(model)[:DIGITS]}
 
 
 def file_digest(path: Path) -> str:
-    """Which content a file has, ready to show."""
+    """Return the digest of a file's content, ready to show."""
     return f"SHA-256 {sha256(path)[:DIGITS]}"
 
 
 def model_facts(model: str, text: str) -> dict[str, str]:
-    """What was fitted, told by `text`; of the user's own module also the file it is from."""
+    """Return `text` as the fact of the model; of the user's own module also its file."""
     file = {"Model file": reference_file(model)} if is_reference(model) else {}
     return {"Model": text, **file}
 
 
 def noise_facts(train: SampleSet) -> dict[str, str]:
-    """How many labels are wrong; nothing where no truth is known."""
-    wrong = wrong_labels(train)
-    if wrong is None:
+    """Return how many labels were flipped on purpose; {} where the truth is not known."""
+    is_wrong = wrong_labels(train)
+    if is_wrong is None:
         return {}
-    return {"Label noise": f"{count(int(wrong.sum()), 'label')} flipped on purpose"}
+    return {"Label noise": f"{count(int(is_wrong.sum()), 'label')} flipped on purpose"}
 
 
 def seed_facts(seed: int | str) -> dict[str, str]:
-    """What the same numbers need besides the same settings."""
+    """Return the seed and version, which with the same settings repeat the numbers."""
     return {"Seed": str(seed), "Version": version("datassay")}
 
 
 def closing_facts(started: float, seed: int, command: str) -> dict[str, str]:
-    """The last facts of a job: seed, version, seconds since `started`, and what repeats it."""
+    """Return the last facts of a job: seed, version, seconds since `started`, command line."""
     facts = seed_facts(seed) | {"Seconds": f"{time.perf_counter() - started:.1f}"}
     return facts | ({"Command": command} if command else {})

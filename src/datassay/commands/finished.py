@@ -34,7 +34,7 @@ SCORES, SUMMARY = "scores.parquet", "summary.json"
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """What `datassay run` or `datassay score` left."""
+    """The files that `datassay run` or `datassay score` wrote to a folder."""
 
     folder: Path  # of its files
     summary: dict[str, Any]  # of summary.json
@@ -45,17 +45,17 @@ class FinishedRun:
 
 
 def origin_of(inputs: DataInputs, noise: NoiseInputs) -> Origin:
-    """Where a run's samples come from, to be written with its results."""
+    """Return where a run's samples come from, to be written with its results."""
     data = str(inputs.data if inputs.data_option is None else inputs.data_option)
-    where = data if data in BUILTINS else str(Path(data).expanduser().resolve())
+    source = data if data in BUILTINS else str(Path(data).expanduser().resolve())
     # A file of trusted ids changes no sample.
     trusted = None if inputs.trusted_file else inputs.trusted
-    read = asdict(replace(inputs, data=where, data_option=None, trusted=trusted))
-    return Origin({**read, **asdict(noise)}, source_digest(where), noise.noise)
+    fields = asdict(replace(inputs, data=source, data_option=None, trusted=trusted))
+    return Origin({**fields, **asdict(noise)}, source_digest(source), noise.noise)
 
 
 def read_scores(folder: Path) -> pa.Table:
-    """The table of scores that a run left in its folder."""
+    """Read the table of scores that a run wrote to its folder."""
     check_run(folder, SCORES)
     heal(folder)  # a killed run may have left new tables beside older ones
     with reading(folder / SCORES), (folder / SCORES).open("rb") as file:
@@ -63,13 +63,13 @@ def read_scores(folder: Path) -> pa.Table:
 
 
 def read_summary(folder: Path) -> Any:
-    """What a run's summary.json holds, whatever that is."""
+    """Read a run's summary.json, whatever it holds."""
     with reading(folder / SUMMARY):
         return json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
 
 
 def check_run(folder: Path, name: str = SCORES) -> None:
-    """Refuse a folder that holds no run."""
+    """Raise if a folder holds no file of a run."""
     if not (folder / name).is_file():
         raise DataError(
             f"{folder} must hold {name}, which datassay run and datassay score write; it does not. "
@@ -78,7 +78,7 @@ def check_run(folder: Path, name: str = SCORES) -> None:
 
 
 def finished_run(folder: str | Path) -> FinishedRun:
-    """What the folder of a run holds that `--out` named."""
+    """Read a finished run from the folder that `--out` named."""
     folder = Path(folder)
     for name in (SCORES, SUMMARY):
         check_run(folder, name)
@@ -86,14 +86,14 @@ def finished_run(folder: str | Path) -> FinishedRun:
     origin = summary.get("origin") if isinstance(summary, dict) else None
     if not isinstance(origin, dict):
         return FinishedRun(folder, summary, scores, None, NoiseInputs(), "")
-    own = origin["inputs"].items()
-    given = {name: tuple(value) if isinstance(value, list) else value for name, value in own}
-    inputs, noise = read(DataInputs, given), read(NoiseInputs, given)
+    saved = origin["inputs"].items()
+    options = {name: tuple(value) if isinstance(value, list) else value for name, value in saved}
+    inputs, noise = read(DataInputs, options), read(NoiseInputs, options)
     return FinishedRun(folder, summary, scores, inputs, noise, origin["digest"])
 
 
 def check_columns(folder: Path, scores: pa.Table, names: Sequence[str], purpose: str = "") -> None:
-    """Refuse scores that lack some columns."""
+    """Raise if a table of scores lacks some columns."""
     if missing := [name for name in names if name not in scores.column_names]:
         raise DataError(
             f"{folder / SCORES} must have the columns {', '.join(names)}{purpose}; it lacks "
@@ -104,39 +104,39 @@ def check_columns(folder: Path, scores: pa.Table, names: Sequence[str], purpose:
 def sets_of(
     run: FinishedRun, data: str | None = None, encode: Any = None
 ) -> tuple[SampleSet, SampleSet | None]:
-    """The samples of a run, read again as it read them."""
+    """Load the samples of a run as it read them; raise if they changed since."""
     if run.inputs is None:
         raise DataError(
             f"{run.folder} must say where its samples are; they came from memory as SampleSets. "
             "Give datassay run, or assay, what load was given."
         )
     inputs = run.inputs if data is None else replace(run.inputs, data=data)
-    where = str(inputs.data)
-    if where not in BUILTINS and not os.path.exists(os.path.expanduser(where)):
-        raise DataError(f"{where}, the data of {run.folder}, is not there. Name it with --data.")
-    if source_digest(where) != run.digest:
+    source = str(inputs.data)
+    if source not in BUILTINS and not os.path.exists(os.path.expanduser(source)):
+        raise DataError(f"{source}, the data of {run.folder}, is not there. Name it with --data.")
+    if source_digest(source) != run.digest:
         raise DataError(
-            f"{where} must be the data that {run.folder} is about; it was changed since, or is "
+            f"{source} must be the data that {run.folder} is about; it was changed since, or is "
             "another. Name the right data with --data, or run again."
         )
     train, val = load_sets(inputs, encode)
     return with_noise(train, run.noise, inputs.seed), val
 
 
-def unread(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
-    """The `encode` of who only looks: texts and images of files get a number each as x."""
+def index_rows(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
+    """Replace images and texts by row numbers: an `encode` for commands that need no features."""
 
-    def numbered(samples: SampleSet) -> SampleSet:
+    def with_numbers(samples: SampleSet) -> SampleSet:
         if samples.images is None and samples.texts is None:
             return samples
         x = np.arange(len(samples), dtype=np.float32)[:, None]
         return replace(samples, x=x, feature_names=())
 
-    return numbered(train), None if val is None else numbered(val)
+    return with_numbers(train), None if val is None else with_numbers(val)
 
 
 def with_unscored(train: SampleSet, val: SampleSet | None) -> SampleSet:
-    """Return the training samples with a warning of those that nobody asked to hold out."""
+    """Return the training samples with a warning about samples held out by default."""
     if val is None or not val.split_off:
         return train
     warning = (
@@ -148,7 +148,7 @@ def with_unscored(train: SampleSet, val: SampleSet | None) -> SampleSet:
 
 @dataclass(frozen=True)
 class Given:
-    """Samples as they were given."""
+    """The samples as the caller gave them."""
 
     data: Any  # what `load` takes, or (train, val) as it gives them
     val: Any  # held-out samples of their own; None: none
@@ -156,36 +156,36 @@ class Given:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether it is what `load` gives."""
+        """Whether the data are the (train, val) that `load` returns."""
         is_pair = isinstance(self.data, tuple) and len(self.data) == 2
         return is_pair and isinstance(self.data[0], SampleSet)
 
     @property
     def is_named(self) -> bool:
-        """Whether it is a built-in name or a path."""
+        """Whether the data are a built-in name or a path."""
         return isinstance(self.data, str | Path)
 
     def sets(self, encode: Any) -> tuple[SampleSet, SampleSet | None]:
-        """Training samples, and held-out ones or None; raises what `load` raises."""
+        """Return training samples, and held-out ones or None; raises what `load` raises."""
         if self.is_loaded:
             return self.data
         return load(self.data, val=self.val, encode=encode, **self.reading)
 
     @property
     def _frame(self) -> Any:
-        """The user's own frame of pandas; None of other data."""
+        """The user's pandas frame; None for other data."""
         data = self.data[0] if isinstance(self.data, tuple) and self.data else self.data
         return data if hasattr(getattr(data, "index", None), "nlevels") else None
 
     @property
     def frame_columns(self) -> Sequence[Any]:
-        """The columns of the user's own frame of pandas; none of other data."""
+        """The columns of the user's pandas frame; () for other data."""
         return () if self._frame is None else tuple(self._frame.columns)
 
     def frame_index(self, ids: list[Any]) -> Any:
-        """Return labels of the rows with these ids in the user's own frame, of their own type.
+        """Return index labels of the rows with these ids in the user's pandas frame.
 
-        None of other data, and where ids are none of that frame's.
+        None for other data, and where an id is not in that frame.
         """
         if (frame := self._frame) is None or (table := frame_table(frame)) is None:
             return None
@@ -195,28 +195,28 @@ class Given:
             names = np.arange(len(frame))
         elif isinstance(names, str):
             names = plain_values(read_column(table[names], names, Choices(ids=names)))
-        place = {str(each): row for row, each in enumerate(to_numpy(names, "ids").tolist())}
-        rows = [place.get(str(each), -1) for each in ids]
+        row_of_id = {str(name): row for row, name in enumerate(to_numpy(names, "ids").tolist())}
+        rows = [row_of_id.get(str(name), -1) for name in ids]
         return None if -1 in rows else frame.index.take(rows)
 
     def origin(self) -> Origin:
-        """How samples of a name or path are read again."""
+        """Return how samples of a name or path are read again."""
         return _origin(self.data, self.val, self.reading)
 
-    def kept(self, folder: Path, out: Path) -> tuple[Path, Origin]:
-        """Write data from memory to a file."""
+    def write_data(self, folder: Path, out: Path) -> tuple[Path, Origin]:
+        """Write data from memory to a file; return its path and how it is read again from `out`."""
         roles = {name: self.reading.get(name) for name in ROLES}
         data, val = self.data, self.val
-        if all(isinstance(part, tuple) and len(part) == 2 for part in (data, val)):
+        if all(isinstance(pair, tuple) and len(pair) == 2 for pair in (data, val)):
             data, val = (*data, *val), None
-        file, result = keep(data, folder, **roles)
-        origin = _origin(file, val, {**self.reading, **dict.fromkeys(ROLES), **result})
+        file, file_roles = keep(data, folder, **roles)
+        origin = _origin(file, val, {**self.reading, **dict.fromkeys(ROLES), **file_roles})
         inputs = {**origin.inputs, "data": str(out.resolve() / file.name)}
         return file, replace(origin, inputs=inputs)
 
 
 def _origin(data: Any, val: Any, reading: dict[str, Any]) -> Origin:
-    """As the command line would read it; held-out samples of their own are not read again."""
+    """Return how the command line would read the data; `val` given apart is not read again."""
     columns: dict[str, Any] = {} if val is None else {"val_fraction": 0.0}
     for name in COLUMNS:  # names between commas, quoted where they hold one
         if (names := reading.get(name)) is not None:

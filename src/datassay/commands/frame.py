@@ -1,4 +1,4 @@
-"""What commands about one thing share: their findings, and the page, table and cards of samples."""
+"""Base classes and page parts of commands that report on training samples."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from datassay.stats import Interval
 
 @result
 class Findings:
-    """What a job found out.
+    """The findings of a job.
 
     Attributes:
         facts: what was run and on what, name to value, in the order to show.
@@ -35,7 +35,7 @@ class Findings:
 
 @result
 class SampleFindings(Findings):
-    """What a job found out about training samples, in their order.
+    """The findings of a job about training samples, in their order.
 
     Attributes:
         samples: the n training samples.
@@ -47,11 +47,11 @@ class SampleFindings(Findings):
 
     @property
     def metric(self) -> str:
-        """What scores are: "accuracy" or "R²"."""
+        """The name of the score: "accuracy" or "R²"."""
         return "accuracy" if self.samples.is_classification else "R²"
 
 
-def composed(
+def compose_page(
     template: str,
     findings: Findings,
     blocks: Mapping[str, Any],
@@ -61,7 +61,7 @@ def composed(
     ids: Mapping[str, tuple[str, ...]] | None = None,
     urgent_first: bool = False,
 ) -> Page:
-    """The page of findings: what its template says, under the facts and warnings of all pages."""
+    """Return the page of findings: its filled template under the facts and warnings."""
     samples = findings.samples if isinstance(findings, SampleFindings) else None
     page = compose(
         template,
@@ -76,30 +76,30 @@ def composed(
     return replace(page, advice=most_urgent_first(page.advice)) if urgent_first else page
 
 
-def table(name: str, columns: Sequence[str], rows: Iterable[Sequence[str]], **look: Any) -> Table:
-    """A table of a page; each row begins with its heading."""
-    lines = tuple(Row(first, tuple(cells)) for first, *cells in rows)
-    return Table(name, tuple(columns), lines, **look)
+def table(name: str, columns: Sequence[str], rows: Iterable[Sequence[str]], **opts: Any) -> Table:
+    """Return a table of a page; the first cell of each row is its heading."""
+    lines = tuple(Row(heading, tuple(cells)) for heading, *cells in rows)
+    return Table(name, tuple(columns), lines, **opts)
 
 
 def change_cells(change: Interval, metric: str) -> tuple[str, str]:
-    """The interval of a change of score, and the change, as tables show them."""
+    """Return the interval of a change of score, and the change, as tables show them."""
     gain, low, high = gain_numbers(change.gain, change.low, change.high, metric)
     return f"{low} to {high}", gain
 
 
 def sample_table(
     samples: SampleSet,
-    first: Mapping[str, Any],
-    more: Mapping[str, Any] | None = None,
+    scores: Mapping[str, Any],
+    further_columns: Mapping[str, Any] | None = None,
     *,
     truth: bool = True,
 ) -> pa.Table:
-    """One row a sample: id, `first`, label and class, `more`, then truth and source where known."""
-    columns = {"id": column(samples.ids), **first, "label": column(samples.y)}
+    """Return a table with a row per sample, its label between `scores` and `further_columns`."""
+    columns = {"id": column(samples.ids), **scores, "label": column(samples.y)}
     if samples.is_classification:
         columns["class_name"] = labels(samples, samples.y)
-    columns |= more or {}
+    columns |= further_columns or {}
     if truth and samples.true_y is not None:
         columns["true_label"] = labels(samples, samples.true_y)
     if samples.source is not None:
@@ -108,12 +108,12 @@ def sample_table(
 
 
 def sample_gallery(
-    samples: SampleSet, positions: np.ndarray, more: Iterable[Mapping[str, Any]], **look: Any
+    samples: SampleSet, positions: np.ndarray, card_fields: Iterable[Mapping[str, Any]], **opts: Any
 ) -> Gallery:
-    """A gallery with a card per position, each with further fields of its own."""
+    """Return a gallery with a card per position; `card_fields` has further fields of each card."""
     source = [""] * len(samples) if samples.source is None else samples.source
     cards = (
-        Card(**sample_texts(samples, i), drawing=drawing, source=str(source[i]), **own)
-        for i, drawing, own in zip(positions, draw(samples, positions), more, strict=True)
+        Card(**sample_texts(samples, i), drawing=drawing, source=str(source[i]), **fields)
+        for i, drawing, fields in zip(positions, draw(samples, positions), card_fields, strict=True)
     )
-    return Gallery(cards=tuple(cards), class_names=samples.class_names, **look)
+    return Gallery(cards=tuple(cards), class_names=samples.class_names, **opts)

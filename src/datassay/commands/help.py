@@ -1,4 +1,4 @@
-"""What `--help` prints: plain lines of whole words, the few common options or all of them."""
+"""The text that `--help` prints: plain lines of whole words, with the common options or all."""
 
 from __future__ import annotations
 
@@ -42,66 +42,66 @@ GROUPS = {
 
 
 def panel_of(name: str, panels: dict[str, str], otherwise: str) -> str:
-    """The heading under which an option or a command stands."""
+    """Return the heading under which an option or a command stands."""
     return next((panel for panel, names in panels.items() if name in names.split()), otherwise)
 
 
 def help_text(
-    usage: str, about: str, panels: Mapping[str, Rows], last: str = "", *,
+    usage: str, purpose: str, panels: Mapping[str, Rows], epilog: str = "", *,
     narrow: int = NARROW, examples_shown: int = 3,
 ) -> str:  # fmt: skip
-    """The whole help: usage, what the command does, examples, names and meanings a panel."""
-    about, _, examples = inspect.cleandoc(about).partition("Examples:")
-    parts = [f"Usage: {usage}", *("\n".join(_wrapped(p)) for p in about.strip().split("\n\n"))]
+    """Return the whole help: usage, description, examples, and panels of names and meanings."""
+    purpose, _, examples = inspect.cleandoc(purpose).partition("Examples:")
+    parts = [f"Usage: {usage}", *("\n".join(_wrap(p)) for p in purpose.strip().split("\n\n"))]
     typed = re.split(r"\n\s*(?=datassay )", examples.replace("\b", "").strip())
-    lines = [" \\\n      ".join(_wrapped(line, WIDTH - 4)) for line in typed[:examples_shown]]
+    lines = [" \\\n      ".join(_wrap(line, WIDTH - 4)) for line in typed[:examples_shown]]
     if examples:
         parts.append("\n  ".join(["Examples:", *filter(None, lines)]))
     for panel, rows in panels.items():
         lines = [line for row in rows for line in _lines(*row, narrow)]
         parts += ["\n".join([panel, *lines])] * bool(lines)
-    parts += ["\n".join(_wrapped(p)) for p in last.split("\n\n") if p]
+    parts += ["\n".join(_wrap(p)) for p in epilog.split("\n\n") if p]
     return "\n\n".join(parts) + "\n"
 
 
 def position_of(option: Any) -> int:
-    """Where an option stands in its panel."""
+    """Return where an option stands in its panel."""
     return [*" ".join(PANELS.values()).split(), option.name].index(option.name)
 
 
 def option_row(option: Any, *, in_short: bool) -> tuple[str, str]:
-    """An option as it is typed, and what it means with its default; in short, one sentence."""
+    """Return an option as it is typed, and its meaning and default; in short, one sentence."""
     text = re.split(r"(?<=\.) (?=[A-Z(])", option.help)[0] if in_short else str(option.help)
     if option.param_type_name == "argument":
         return str(option.metavar), text
     default = option.show_default
-    shown = default if isinstance(default, str) else str(option.default) if default else ""
-    is_stated = option.is_flag or shown in {"", "None"} or "(default" in text
+    default_text = default if isinstance(default, str) else str(option.default) if default else ""
+    is_stated = option.is_flag or default_text in {"", "None"} or "(default" in text
     flags = "/".join((*option.opts, *option.secondary_opts))
     return (
         flags if option.is_flag else f"{flags} {option.metavar}",
-        text if is_stated else f"{text} [default: {shown}]",
+        text if is_stated else f"{text} [default: {default_text}]",
     )
 
 
 def value_name(name: str, kind: Any) -> str:
-    """What `--help` writes for an option's value: what it is, or its type."""
-    own = next((value for value, names in VALUES.items() if name in names.split()), "")
-    return own or {int: "N", float: "NUMBER", Path: "PATH"}.get(kind, "TEXT")
+    """Return what `--help` writes for an option's value: what it is, or its type."""
+    value_word = next((value for value, names in VALUES.items() if name in names.split()), "")
+    return value_word or {int: "N", float: "NUMBER", Path: "PATH"}.get(kind, "TEXT")
 
 
 def _lines(name: str, text: str, narrow: int) -> Iterator[str]:
-    """A name, and beside it what it means."""
-    first = f"  {name}"
-    if len(first) > narrow - 2:
-        yield first
-        first = ""
-    for line in _wrapped(text, WIDTH - narrow) or [""]:
-        yield f"{first:<{narrow}}{line}".rstrip()
-        first = ""
+    """Yield the lines of a name with its meaning to the right."""
+    label = f"  {name}"
+    if len(label) > narrow - 2:
+        yield label
+        label = ""
+    for line in _wrap(text, WIDTH - narrow) or [""]:
+        yield f"{label:<{narrow}}{line}".rstrip()
+        label = ""
 
 
-def _wrapped(text: str, width: int = WIDTH) -> list[str]:
-    """Lines of whole words, also where a word holds hyphens."""
+def _wrap(text: str, width: int = WIDTH) -> list[str]:
+    """Split a text into lines of whole words; words with hyphens stay whole."""
     words = re.sub(r"\s+", " ", text)
     return textwrap.wrap(words, width, break_long_words=False, break_on_hyphens=False)

@@ -48,7 +48,7 @@ COLUMNS = ("drop", "keep", "categorical", "text")  # options that name several
 
 @dataclass(frozen=True)
 class DataInputs:
-    """Which samples."""
+    """Options that say which samples are read, and how."""
 
     data: str | None = setting(
         None,
@@ -89,23 +89,23 @@ class DataInputs:
 
     @property
     def options(self) -> dict[str, Any]:
-        """How `load` reads the data."""
-        given = {f.name: getattr(self, f.name) for f in fields(self) if not f.name[:4] == "data"}
+        """The keyword arguments of `load`."""
+        settings = {f.name: getattr(self, f.name) for f in fields(self) if not f.name[:4] == "data"}
         for name in COLUMNS:  # between commas; one that holds a comma stands in quotes, as in .csv
-            line = next(csv.reader([given[name] or ""], skipinitialspace=True), [])
-            given[name] = [column.strip() for column in line]
-        given["trusted"] = None if self.trusted_file else self.trusted
-        return given
+            line = next(csv.reader([settings[name] or ""], skipinitialspace=True), [])
+            settings[name] = [column.strip() for column in line]
+        settings["trusted"] = None if self.trusted_file else self.trusted
+        return settings
 
     @property
     def trusted_file(self) -> Path | None:
-        """The file that names whose labels are right; None where a column says so, or nothing."""
+        """The file of ids with trusted labels; None where a column names them, or nothing."""
         path = None if self.trusted is None else Path(self.trusted).expanduser()
         return path if path is not None and path.is_file() else None
 
     @property
     def named(self) -> str:
-        """The data, named once."""
+        """The data's name or path; raises unless exactly one of DATA and --data is given."""
         if (self.data is None) == (self.data_option is None):
             raise SettingError(
                 "DATA must be given once, as an argument or as --data: a file or a built-in name, "
@@ -116,7 +116,7 @@ class DataInputs:
 
 @dataclass(frozen=True)
 class TrainedInputs:
-    """A trained network, and which of its weights effects are by."""
+    """Options of a trained network, and of the weights that effects are computed by."""
 
     model: str = setting(MODEL, MODEL_HELP)
     loss: str = setting(
@@ -136,13 +136,13 @@ class TrainedInputs:
 
 
 def check_file(name: str, path: Path) -> None:
-    """Refuse the path of a file that is not there; one of several in it stands behind ::."""
+    """Raise if a file does not exist; a name behind :: is a part of the file."""
     if not Path(str(path).partition("::")[0]).expanduser().exists():
         raise SettingError(f"{name} must name an existing file; got {path}. Check the spelling.")
 
 
 def check_weights(weights: tuple[Path, ...]) -> None:
-    """Refuse a network without weights."""
+    """Raise if no file of weights is named, or one does not exist."""
     for path in weights:
         check_file("weights", path)
     if not weights:
@@ -155,7 +155,7 @@ def check_weights(weights: tuple[Path, ...]) -> None:
 
 @dataclass(frozen=True)
 class NoiseInputs:
-    """Labels flipped on purpose."""
+    """Options of labels that are flipped on purpose."""
 
     noise: float = setting(
         0.0,
@@ -172,7 +172,7 @@ class NoiseInputs:
 
 @dataclass(frozen=True)
 class PlanInputs:
-    """Whether to run at all."""
+    """The option that prints a plan instead of running."""
 
     plan: bool = setting(
         False, "Print the expected sizes, memory and seconds, and stop.", needs="!index !append"
@@ -180,67 +180,67 @@ class PlanInputs:
 
 
 def asked_backbone(
-    given: Mapping[str, Any], store: str | None, progress: Progress
+    options: Mapping[str, Any], store: str | None, progress: Progress
 ) -> Backbone | None:
-    """The frozen encoder that the network's name asks for."""
+    """Return the frozen encoder that the model's name asks for, or None."""
     from datassay.models.names import asked_encoder
 
-    model = given.get("model")  # a fitted polynomial's is a path
+    model = options.get("model")  # a fitted polynomial's is a path
     if not isinstance(model, str) or not (name := asked_encoder(model)):
         return None
     from datassay.collect.backbone import Backbone
 
-    device = given.get("device", Backbone.device)
-    return Backbone(name, store, device, progress, only_plan=bool(given.get("plan")))
+    device = options.get("device", Backbone.device)
+    return Backbone(name, store, device, progress, only_plan=bool(options.get("plan")))
 
 
 def load_sets(
     inputs: DataInputs, encode: Backbone | None = None, val: str | None = None
 ) -> tuple[SampleSet, SampleSet | None]:
-    """(train, val) as the inputs name them, or val from a file; raises what `load` raises."""
+    """Load (train, val) as the inputs name them, val perhaps from a file."""
     from datassay.data.load import load
 
     train, held_out = load(inputs.named, encode=encode, val=val, **inputs.options)
     if (path := inputs.trusted_file) is not None:
-        train = replace(train, trusted=_trusted(path, train.ids))
+        train = replace(train, trusted=_read_trusted(path, train.ids))
     return train, held_out
 
 
-def _trusted(path: Path, ids: np.ndarray) -> np.ndarray:
-    """Which samples a file names: ids, one a line, in .csv the first column."""
+def _read_trusted(path: Path, ids: np.ndarray) -> np.ndarray:
+    """Return [n] bool, True where a file names the id: one a line, in .csv the first column."""
     import numpy as np  # slow to import
 
     from datassay.data.source import reading
 
     with reading(path), path.open(newline="", encoding="utf-8-sig") as file:
-        named = {line[0].strip() for line in csv.reader(file) if line} - {"", "id"}
-    known = np.isin(ids.astype(str), list(named))
-    if known.sum() < len(named) or known.all() or not named:
+        trusted_ids = {line[0].strip() for line in csv.reader(file) if line} - {"", "id"}
+    is_named = np.isin(ids.astype(str), list(trusted_ids))
+    if is_named.sum() < len(trusted_ids) or is_named.all() or not trusted_ids:
         raise SettingError(
             f"trusted must name some of the samples by their ids, one a line, and leave others; "
-            f"{path} names {len(named):,}, of which {known.sum():,} of the {len(known):,} samples "
-            "are. Name the id column with --ids."
+            f"{path} names {len(trusted_ids):,}, of which {is_named.sum():,} of the "
+            f"{len(is_named):,} samples are. Name the id column with --ids."
         )
-    return known
+    return is_named
 
 
-def check_inputs(given: Mapping[str, Any], inputs: DataInputs, noise: NoiseInputs) -> None:
-    """Refuse what can be told before anything heavy is imported: paths, names and settings."""
+def check_inputs(options: Mapping[str, Any], inputs: DataInputs, noise: NoiseInputs) -> None:
+    """Check paths, names and settings, before anything heavy is imported."""
     from datassay.data.load import BUILTINS, check_named, existing_format
     from datassay.models.known import check_known
 
     one_of("noise_kind", noise.noise_kind, ("uniform", "pair"))
     within("noise", noise.noise, 0, 1)
-    if isinstance(model := given.get("model"), str):
+    if isinstance(model := options.get("model"), str):
         check_known(model)
-    if not given.get("before"):
+    if not options.get("before"):
         check_named(inputs.named, **inputs.options)
-    if (queries := given.get("queries")) and queries not in BUILTINS:
+    if (queries := options.get("queries")) and queries not in BUILTINS:
         existing_format(queries)
 
 
 def with_noise(train: SampleSet, inputs: NoiseInputs, seed: int) -> SampleSet:
-    """The samples with labels flipped where that is asked for; else the same set."""
+    """Return the samples with labels flipped as the inputs ask; the same set without noise."""
     from datassay.data.corrupt.label_noise import add_label_noise
 
     one_of("noise_kind", inputs.noise_kind, ("uniform", "pair"))
@@ -250,7 +250,7 @@ def with_noise(train: SampleSet, inputs: NoiseInputs, seed: int) -> SampleSet:
 
 
 def number_or(text: str, word: str, name: str) -> float | str:
-    """A number, or the one word that is allowed; anything else is a SettingError."""
+    """Return a text as a number, or unchanged if it is `word`; else raise SettingError."""
     if text == word:
         return word
     try:
@@ -262,7 +262,7 @@ def number_or(text: str, word: str, name: str) -> float | str:
 def whole_auto_or_none(
     text: str, name: str, kind: str = "a whole number", *, auto: bool = True
 ) -> Any:
-    """A whole number, "auto" where it may be, or None for "none"; else a SettingError."""
+    """Return a text as a whole number, "auto" where allowed, or None for "none"."""
     if text == "none" or (auto and text == "auto"):
         return None if text == "none" else "auto"
     if not text.isdecimal() or len(text) > 15:
@@ -272,7 +272,7 @@ def whole_auto_or_none(
 
 
 def gigabytes(text: str) -> float:
-    """Bytes from gigabytes; a SettingError where the text is no number."""
+    """Return bytes from a text in gigabytes; raise SettingError if it is no number."""
     try:
         return 1e9 * float(text)
     except ValueError as error:

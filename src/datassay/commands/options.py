@@ -1,4 +1,4 @@
-"""From a command's settings to the options that typer shows and reads."""
+"""Options that typer shows and reads, made from a command's settings."""
 
 # Not postponed: typer reads these annotations when it builds the commands.
 import dataclasses
@@ -44,17 +44,17 @@ OUTPUTS = {
 }
 
 
-class _Shown(TyperCommand):
-    """A command whose help reads when it is shown what costs time: docstrings, and plugins."""
+class _HelpCommand(TyperCommand):
+    """A command that reads docstrings and plugins, which are slow, only when its help is shown."""
 
-    about: Command
+    details: Command
     declared: Declared
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help: the common options, or all; FORMATS are those of data that are known."""
+        """Print the help: the common options, or all; FORMATS becomes the known data formats."""
         from datassay.data.formats import in_words
 
-        common = (*self.about.common.split(), *COMMON) if self.about.common else ()
+        common = (*self.details.common.split(), *COMMON) if self.details.common else ()
         common = () if ALL in ctx.meta else common
         panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
         for option in sorted(self.get_params(ctx), key=position_of):
@@ -67,14 +67,14 @@ class _Shown(TyperCommand):
             vars(option).update(help=text, rich_help_panel=panel)
             if not common or option.name in common:
                 panels[panel].append(option_row(option, in_short=bool(common)))
-        self.epilog = self.about.epilog() or None
+        self.epilog = self.details.epilog() or None
         usage = re.sub("[{}]", "", " ".join([ctx.command_path, *self.collect_usage_pieces(ctx)]))
-        last, most = self.epilog or "", 3 if common else 99
-        formatter.write(help_text(usage, self.about.help, panels, last, examples_shown=most))
+        epilog, limit = self.epilog or "", 3 if common else 99
+        formatter.write(help_text(usage, self.details.help, panels, epilog, examples_shown=limit))
 
 
-def _show_all(ctx: typer.Context, wanted: bool) -> None:
-    if wanted:
+def _show_all(ctx: typer.Context, is_requested: bool) -> None:
+    if is_requested:
         ctx.meta[ALL] = True
         typer.echo(ctx.get_help())
         raise typer.Exit
@@ -92,77 +92,77 @@ def add_command(app: typer.Typer, command: Command) -> None:
         parameters.append(_keyword(name, Annotated[kind, option], default))
     if command.common:
         text = f"Show all {len(parameters) + 2} options, and all about each."
-        every = typer.Option("--help-all", is_eager=True, callback=_show_all, help=text)
-        parameters.append(_keyword("help_all", Annotated[bool, every], False))
+        option = typer.Option("--help-all", is_eager=True, callback=_show_all, help=text)
+        parameters.append(_keyword("help_all", Annotated[bool, option], False))
 
     def function(**options: Any) -> None:
         options.pop("help_all", None)
-        with clear_exit(partial(as_typed, declared)):
+        with clear_exit(partial(use_flags, declared)):
             out = options.pop("out", command.out)
             if not out.strip() or "://" in out:  # Path("") is the current folder
                 raise SettingError(
                     f"out must name a folder, no URL; got {out!r}. Write . for the current one."
                 )
-            given: dict[str, Any] = {n: options.pop(n, False) for n in ("overwrite", "verbose")}
+            values: dict[str, Any] = {n: options.pop(n, False) for n in ("overwrite", "verbose")}
             for name, value in options.items():
-                given |= _given(name, value, *declared[name])
-            check_needs(given, declared)
-            command.start(given, Path(out))
+                values |= _field_value(name, value, *declared[name])
+            check_needs(values, declared)
+            command.start(values, Path(out))
 
     function.__name__ = command.name
     function.__signature__ = inspect.Signature(parameters)  # pyrefly: ignore[missing-attribute] (which inspect reads)
     function.__annotations__ = {p.name: p.annotation for p in parameters}
-    cls = type("_Command", (_Shown,), {"about": command, "declared": declared})
+    cls = type("_Command", (_HelpCommand,), {"details": command, "declared": declared})
     panel = panel_of(command.name, GROUPS, "More")
     app.command(command.name, cls=cls, help=command.help, rich_help_panel=panel)(function)
 
 
 def declared_of(command: Command) -> Declared:
-    """The options of a command by their names in Python; the first of its classes counts."""
+    """Return the options of a command by their names in Python; its first class with one counts."""
     return {
         name: (cls, spec) for cls in command.groups[::-1] for name, spec in settings_of(cls).items()
     }
 
 
-def as_typed(declared: Declared, text: str) -> str:
-    """An error's text with the options as they are typed, not as Python's arguments."""
+def use_flags(declared: Declared, text: str) -> str:
+    """Replace Python's arguments in an error's text by the options as they are typed."""
     flags = {name: spec.flag(name) for name, (_, spec) in declared.items()}
     flags |= {name: f"--{name}" for name in OUTPUTS if name not in flags}
     python = {spec.python: flags[name] for name, (_, spec) in declared.items() if spec.python}
     flags = {**python, **flags}
     dashed = {name.replace("_", "-"): flag for name, flag in flags.items()}
-    every = {**dashed, **flags}
-    names = "|".join(sorted(map(re.escape, every), key=len, reverse=True))
-    long = "|".join(name for name in every if "_" in name or "-" in name) or "(?!)"
-    given = rf"(?<![\w:,.-])({names})='?([\w.-]+)'?"
-    text = re.sub(given, lambda m: f"{every[m[1]]} {m[2]}", text)
-    first = rf"^({names})(?= (?:must|belongs|needs|takes|does|has|of)\b)"
+    flag_of = {**dashed, **flags}
+    names = "|".join(sorted(map(re.escape, flag_of), key=len, reverse=True))
+    long = "|".join(name for name in flag_of if "_" in name or "-" in name) or "(?!)"
+    assignment = rf"(?<![\w:,.-])({names})='?([\w.-]+)'?"
+    text = re.sub(assignment, lambda m: f"{flag_of[m[1]]} {m[2]}", text)
+    subject = rf"^({names})(?= (?:must|belongs|needs|takes|does|has|of)\b)"
     return re.sub(
-        rf"{first}|(?<![\w./-])({long})(?![\w/-]|\.\w)", lambda m: every[m[1] or m[2]], text
+        rf"{subject}|(?<![\w./-])({long})(?![\w/-]|\.\w)", lambda m: flag_of[m[1] or m[2]], text
     )
 
 
-def check_needs(given: Mapping[str, Any], declared: Declared) -> None:
-    """Refuse an option that would not be read, since another that it goes with is not as needed."""
-    values = {name: given.get(name, default_of(cls, name)) for name, (cls, _) in declared.items()}
+def check_needs(options: Mapping[str, Any], declared: Declared) -> None:
+    """Raise if an option would have no effect, as another option that it needs is not set so."""
+    values = {name: options.get(name, default_of(cls, name)) for name, (cls, _) in declared.items()}
     for name, (cls, spec) in declared.items():
         if values[name] == default_of(cls, name):
             continue
         for need in spec.needs.split():
-            other, _, allowed = need.lstrip("!").partition("=")
-            if other not in declared:  # this command always, or never, has it so
+            peer, _, allowed = need.lstrip("!").partition("=")
+            if peer not in declared:  # this command always, or never, has it so
                 continue
-            theirs, is_out, flag = values[other], need[0] == "!", declared[other][1].flag(other)
+            theirs, is_out, flag = values[peer], need[0] == "!", declared[peer][1].flag(peer)
             holds = str(theirs) in allowed.split("|") if allowed else bool(theirs)
             rule = f"{'not ' * is_out}come with {flag} {' or '.join(allowed.split('|'))}".rstrip()
-            is_unsaid = theirs == default_of(declared[other][0], other) and not allowed
+            is_unsaid = theirs == default_of(declared[peer][0], peer) and not allowed
             got = f"{values[name]} {'without it' if is_unsaid else f'with {theirs}'}"
-            own = spec.flag(name)
-            require(holds is not is_out, own, rule, got, remedy=f"Leave {own} out.")
+            own_flag = spec.flag(name)
+            require(holds is not is_out, own_flag, rule, got, remedy=f"Leave {own_flag} out.")
 
 
-def _given(name: str, value: Any, cls: type, spec: Setting) -> dict[str, Any]:
-    """The field's value from what typer read; nothing where its own default stands."""
+def _field_value(name: str, value: Any, cls: type, spec: Setting) -> dict[str, Any]:
+    """Return {name: value} of a field as typer read it; {} where the field's default stands."""
     if spec.read is None:
         value = default_of(cls, name) if value in (None, []) else value
         value = tuple(value) if isinstance(value, list) else value
@@ -185,28 +185,28 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 def _parameter(name: str, cls: type, spec: Setting) -> inspect.Parameter:
     default, hint = default_of(cls, name), _hints(cls)[name]
-    typed = _typed(hint, spec)
+    typed = _typer_type(hint, spec)
     kinds = [kind for kind in get_args(typed) or (typed,) if kind is not NoneType]
     value = value_name(name, kinds[0] if spec.read is None else str)
     as_text = spec.read is not None and not isinstance(default, str)
     if spec.argument:
-        shown: Any = typer.Argument(help=spec.help, metavar=name.upper(), show_default=False)
+        option: Any = typer.Argument(help=spec.help, metavar=name.upper(), show_default=False)
     else:
         text = spec.show
         if text is None and default is not None and default is not False:
             # Typer knows no default that is read from a text, unless it is that text.
-            several = default if isinstance(default, tuple) else (default,)
-            text = ",".join(map(str, several)) if as_text else True
+            values = default if isinstance(default, tuple) else (default,)
+            text = ",".join(map(str, values)) if as_text else True
         flag = spec.flag(name)
         if hint is bool and default:
             flag = f"{flag}/--no-{flag[2:]}"
-        shown = typer.Option(
+        option = typer.Option(
             flag,
             help=spec.help,
             metavar=None if hint is bool else value,
             show_default=text or False,
         )
-    annotation = Annotated[typed, shown]
+    annotation = Annotated[typed, option]
     # Typer takes no such default: it is left to the field where the option is not given.
     return _keyword(name, annotation, None if isinstance(default, tuple) or as_text else default)
 
@@ -216,10 +216,10 @@ def _hints(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
-def _typed(hint: Any, spec: Setting) -> Any:
-    """The type that typer is to read: text where the setting reads text, else the field's own."""
+def _typer_type(hint: Any, spec: Setting) -> Any:
+    """Return the type that typer reads: text where the setting parses text, else the field's."""
     if spec.read is not None:
         return str | None
     members = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
     kinds = [GenericAlias(list, get_args(m)[:1]) if get_origin(m) is tuple else m for m in members]
-    return functools.reduce(lambda one, other: one | other, kinds)
+    return functools.reduce(lambda union, kind: union | kind, kinds)

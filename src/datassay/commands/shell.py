@@ -1,4 +1,4 @@
-"""What every command shares: where it prints and how it fails."""
+"""What every command shares: the streams it prints to, and how it fails."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ SAME_STOP = 0.5  # seconds within which two signals are one wish
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal asks to stop; its argument says which."""
+    """The interruption by a signal, whose number is its argument."""
 
-    asked: ClassVar[Stopped | None] = None  # the last; what it cuts short may raise another error
+    latest: ClassVar[Stopped | None] = None  # the last; what it cuts short may raise another error
 
 
 class _Stream:
-    """Standard output or error: a failure to print is noted, and ends no run."""
+    """Standard output or error, where a failure to print is noted and ends no run."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -52,9 +52,9 @@ class _Stream:
     def __getattr__(self, name: str) -> Any:
         return getattr(getattr(sys, self.name) or sys.__stdin__, name)
 
-    def _try(self, what: str, *args: str) -> Any:
+    def _try(self, method: str, *args: str) -> Any:
         try:
-            return getattr(getattr(sys, self.name), what)(*args)
+            return getattr(getattr(sys, self.name), method)(*args)
         except AttributeError:  # there is none: it was closed before Python started
             self.problem = self.problem or OSError("it is closed")
         except (OSError, ValueError) as error:  # full, gone, or closed by a model's code
@@ -62,12 +62,12 @@ class _Stream:
 
 
 class _PlainConsole(Console):
-    """A console to which no text can give commands: what is not printable is replaced."""
+    """A console that replaces unprintable characters, so that no text can control the terminal."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Every line to the terminal passes here, in the end."""
+        """Yield the segments of a renderable with unprintable characters replaced."""
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else printable(text, keep="\n"), style, control)
 
@@ -81,7 +81,7 @@ out_console, err_console = (
 
 
 def say(text: str, style: str = "") -> None:
-    """Print one line on standard error: credentials hidden, not longer than a message may be."""
+    """Print one line on standard error, credentials hidden, at most LONGEST characters long."""
     line = printable(" ".join(redacted(text).split()))
     if len(line) > LONGEST:
         line = f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 :]}"
@@ -89,9 +89,9 @@ def say(text: str, style: str = "") -> None:
 
 
 @contextmanager
-def clear_exit(as_typed: Callable[[str], str] = str) -> Iterator[None]:
-    """Bad input: one line and status 2. A signal: one line and 128 + its number. No traceback."""
-    # `as_typed` puts options into an error's text where it has Python's arguments.
+def clear_exit(use_flags: Callable[[str], str] = str) -> Iterator[None]:
+    """Turn errors into one line and status 2 (bad input) or 128 + number (signal), no traceback."""
+    # `use_flags` puts options into an error's text where it has Python's arguments.
     try:
         yield
     except (typer.Exit, typer.Abort):
@@ -100,14 +100,14 @@ def clear_exit(as_typed: Callable[[str], str] = str) -> Iterator[None]:
         if isinstance(error, Exception) and sys.flags.dev_mode:
             raise
         ignore_stops()
-        error = Stopped.asked or error
-        status, line = outcome(error, as_typed)
+        error = Stopped.latest or error
+        status, line = describe_error(error, use_flags)
         say(line, "" if isinstance(error, KeyboardInterrupt) else "red")
         raise typer.Exit(status) from None
 
 
-def printed() -> bool:
-    """Whether all could be printed, or its reader had enough, as `head` has; says so if not."""
+def check_printed() -> bool:
+    """Return whether all was printed or its reader stopped early, as `head` does; else say why."""
     if isinstance(out_stream.problem, BrokenPipeError) or out_stream.problem is None:
         return True
     say(f"Error: what was done is stored, but it could not be printed: "
@@ -115,14 +115,14 @@ def printed() -> bool:
     return False
 
 
-def outcome(error: BaseException, as_typed: Callable[[str], str] = str) -> tuple[int, str]:
-    """Exit status and line of what ended a command."""
+def describe_error(error: BaseException, use_flags: Callable[[str], str] = str) -> tuple[int, str]:
+    """Return the exit status and the line to print for the error that ended a command."""
     if isinstance(error, DatassayError):
-        return BAD_INPUT, f"Error: {as_typed(str(error))}"
+        return BAD_INPUT, f"Error: {use_flags(str(error))}"
     if isinstance(error, KeyboardInterrupt):
         number = error.args[0] if isinstance(error, Stopped) else signal.SIGINT
-        what = "Interrupted" if number == signal.SIGINT else "Terminated"
-        return 128 + number, f"{what}. Earlier results are as they were."
+        verb = "Interrupted" if number == signal.SIGINT else "Terminated"
+        return 128 + number, f"{verb}. Earlier results are as they were."
     if out_of_memory(error):
         return BAD_INPUT, (
             f"Error: memory ran out{_place(error)}: {_reason(error)}. Give fewer samples or "
@@ -131,7 +131,7 @@ def outcome(error: BaseException, as_typed: Callable[[str], str] = str) -> tuple
     if isinstance(error, FileNotFoundError) and error.filename is None:  # of os.getcwd
         return BAD_INPUT, "Error: the current folder must exist; it was deleted. Go to another one."
     reason = f"{type(error).__name__}: {_reason(error)}{_place(error)}"
-    if _frames(error, own=True):
+    if _frames(error, is_user=True):
         return BAD_INPUT, f"Error: code that is not datassay's must not fail; it raised {reason}."
     return BUG, (
         f"Error: a bug of datassay: {reason}. Please report it; with PYTHONDEVMODE=1 the same "
@@ -144,55 +144,55 @@ def _reason(error: BaseException) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """Where an error came from: the user's own code if any took part, else ours."""
-    frames = _frames(error, own=True) or _frames(error, own=False)
+    """Return where an error came from: the user's own code if any took part, else ours."""
+    frames = _frames(error, is_user=True) or _frames(error, is_user=False)
     return "".join(f" ({f.filename}, line {f.lineno}, in {f.name})" for f in frames[-1:])
 
 
-def _frames(error: BaseException, *, own: bool) -> list[traceback.FrameSummary]:
-    """The frames of an error in a user's own code, or those in datassay."""
+def _frames(error: BaseException, *, is_user: bool) -> list[traceback.FrameSummary]:
+    """Return the frames of an error that are in the user's own code, or those in datassay."""
     ours = str(Path(__file__).parents[1])
     frames = traceback.extract_tb(error.__traceback__)
-    if not own:
+    if not is_user:
         return [f for f in frames if f.filename.startswith(ours)]
-    positions = ("stdlib", "platstdlib", "purelib", "platlib")
-    libraries = (ours, *map(sysconfig.get_path, positions))
+    path_names = ("stdlib", "platstdlib", "purelib", "platlib")
+    libraries = (ours, *map(sysconfig.get_path, path_names))
     # Compiled libraries name their files without a folder.
-    named = [f for f in frames if os.path.isabs(f.filename)]
-    return [f for f in named if not f.filename.startswith(libraries)]
+    in_files = [f for f in frames if os.path.isabs(f.filename)]
+    return [f for f in in_files if not f.filename.startswith(libraries)]
 
 
-def stops_clearly() -> None:
+def handle_stops() -> None:
     """Let SIGTERM and SIGHUP end the command as Ctrl-C does, unless they are ignored already.
 
     A terminal and a wrapper may both pass on one Ctrl-C: the second is no wish of its own. Where
     Python can raise nothing, as in a finalizer, the signal is sent once more.
     """
-    last = -math.inf
+    last_time = -math.inf
 
     def stop(number: int, frame: object) -> None:
-        nonlocal last
-        earlier, last = last, time.monotonic()
-        if last - earlier > SAME_STOP:
+        nonlocal last_time
+        earlier, last_time = last_time, time.monotonic()
+        if last_time - earlier > SAME_STOP:
             warnings.simplefilter("ignore")  # of what the exception cuts short, as an import
-            Stopped.asked = Stopped(number)
-            raise Stopped.asked
+            Stopped.latest = Stopped(number)
+            raise Stopped.latest
 
-    def unraised(what: sys.UnraisableHookArgs) -> None:
-        nonlocal last
-        if not isinstance(what.exc_value, Stopped):
-            return sys.__unraisablehook__(what)
-        last = -math.inf
-        threading.Timer(0.01, os.kill, (os.getpid(), *what.exc_value.args)).start()
+    def resend_stop(failure: sys.UnraisableHookArgs) -> None:
+        nonlocal last_time
+        if not isinstance(failure.exc_value, Stopped):
+            return sys.__unraisablehook__(failure)
+        last_time = -math.inf
+        threading.Timer(0.01, os.kill, (os.getpid(), *failure.exc_value.args)).start()
 
-    sys.unraisablehook = unraised
+    sys.unraisablehook = resend_stop
     for number in _STOPS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup asks for
             signal.signal(number, stop)
 
 
 def ignore_stops() -> None:
-    """While a stopped command cleans up, a second signal must not stop that; not without `main`."""
+    """Ignore further signals while a stopped command cleans up; does nothing without `main`."""
     if callable(signal.getsignal(signal.SIGTERM)):
         for number in _STOPS:
             signal.signal(number, signal.SIG_IGN)
@@ -208,7 +208,7 @@ def open_standard_streams() -> None:
 
 
 def close_quietly() -> None:
-    """Let Python's own end not complain of what could not be printed."""
+    """Write out the streams; replace one that fails, so that Python does not complain at exit."""
     for name in ("stdout", "stderr"):
         try:
             getattr(sys, name).flush()

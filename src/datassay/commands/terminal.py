@@ -1,4 +1,4 @@
-"""What the command line shows: progress while it works, a short table when it is done."""
+"""Output of the command line: progress while it works, a short table when it is done."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ class ProgressDisplay:
 
     def __call__(self, step: str, done: int, total: int) -> None:
         """Note that `done` of `total` units of a step are done."""
-        stage, part = self._placed(step, done / total if total else 0.0)
+        stage, share = self._find_stage(step, done / total if total else 0.0)
         is_new, self._stage = stage not in self._done, stage
-        self._done[stage] = max(part, self._done.get(stage, 0.0))
+        self._done[stage] = max(share, self._done.get(stage, 0.0))
         if self._console.is_interactive:
             if is_new:  # at once: it may be over before the next drawing
                 self._live.start()
@@ -77,18 +77,18 @@ class ProgressDisplay:
             self._pause *= 2
             self._next = seconds + self._pause
 
-    def _placed(self, step: str, part: float) -> tuple[str, float]:
-        """The stage to show, and how much of it is done."""
+    def _find_stage(self, step: str, step_share: float) -> tuple[str, float]:
+        """Return the stage to show for a step, and the share of it that is done."""
         stage = next((name for name, steps in STAGES.items() if step in steps), "")
         if not stage:
-            return f"{step[:1].upper()}{step[1:]}", part
+            return f"{step[:1].upper()}{step[1:]}", step_share
         now = max((k for k, name in enumerate(self._names) if name in self._done), default=0)
         if self._names.index(stage) < now:
             is_last, is_whole = now == len(self._names) - 1, self._done[self._names[now]] >= 1
             return self._names[now + (is_whole and not is_last)], 0.0
         shares = STAGES[stage]
         before = sum(list(shares.values())[: list(shares).index(step)])
-        return stage, (before + part * shares[step]) / sum(shares.values())
+        return stage, (before + step_share * shares[step]) / sum(shares.values())
 
     def _line(self) -> Text:
         seconds = time.monotonic() - self._started
@@ -99,31 +99,31 @@ class ProgressDisplay:
 
 
 def plain_text(text: str) -> Text:
-    """The user's own text; characters that a terminal would take as commands are replaced."""
+    """Return a text with characters replaced that a terminal would take as commands."""
     return Text(printable(text))
 
 
 def page_lines(page: Page, *, verbose: bool = False) -> list[RenderableType]:
-    """A page in short: what is found, and its warnings; or with the tables marked for it."""
+    """Return a page in short: the verdict and first warnings; verbose: tables and all warnings."""
     answer = (page.verdict,) if page.verdict else page.answer or (page.lead,)
     if verbose:
         answer = tuple(dict.fromkeys((*page.answer, *answer)))
-    shown: list[RenderableType] = []
+    lines: list[RenderableType] = []
     if verbose:
         tables = (b for b in page.blocks if isinstance(b, page_parts.Table) and b.in_terminal)
-        shown += [rows_table(table.columns, table.rows) for table in tables]
+        lines += [rows_table(table.columns, table.rows) for table in tables]
     columns = [f"Data: {line}." for line in (columns_line(page.columns),) if line]
-    shown += map(plain_text, (*columns, *answer))
-    shown += warned(page.warnings if verbose else page.warnings[:MOST_WARNINGS])
-    more = 0 if verbose else len(page.warnings) - MOST_WARNINGS
-    return shown + [Text(f"{count(more, 'more warning')}: --verbose shows all.")] * (more > 0)
+    lines += map(plain_text, (*columns, *answer))
+    lines += warning_lines(page.warnings if verbose else page.warnings[:MOST_WARNINGS])
+    extra = 0 if verbose else len(page.warnings) - MOST_WARNINGS
+    return lines + [Text(f"{count(extra, 'more warning')}: --verbose shows all.")] * (extra > 0)
 
 
 def next_lines(page: Page, path: Path) -> list[str]:
-    """Where the page is, and what to type next."""
-    where = f"Page: {path}" if path.suffix == ".html" else str(path)
+    """Return lines that say where the page is, and what to type next."""
+    page_line = f"Page: {path}" if path.suffix == ".html" else str(path)
     heads = ["Next: ", *["      "] * len(page.commands)]
-    return [where, *(head + line for head, line in zip(heads, page.commands, strict=False))]
+    return [page_line, *(head + line for head, line in zip(heads, page.commands, strict=False))]
 
 
 class _Table(Table):
@@ -136,13 +136,13 @@ class _Table(Table):
             return
         names = [str(column.header) for column in self.columns]
         for row in zip(*(column.cells for column in self.columns), strict=True):
-            first, *cells = (str(cell) for cell in row)
+            heading, *cells = (str(cell) for cell in row)
             pairs = zip(names[1:], cells, strict=True)
-            yield Text(f"{first}: " + "; ".join(f"{name} {cell}" for name, cell in pairs if cell))
+            yield Text(f"{heading}: " + "; ".join(f"{name} {cell}" for name, cell in pairs if cell))
 
 
 def rows_table(columns: Sequence[str], rows: Iterable[Row]) -> Table:
-    """A table as the terminal shows it: names to the left, figures to the right."""
+    """Return a table for the terminal: names to the left, figures to the right."""
     table = _Table()
     for index, name in enumerate(columns):
         table.add_column(name, justify="right" if index else "left")
@@ -151,15 +151,15 @@ def rows_table(columns: Sequence[str], rows: Iterable[Row]) -> Table:
     return table
 
 
-def warned(warnings: Iterable[str]) -> list[Text]:
-    """Warnings as lines."""
+def warning_lines(warnings: Iterable[str]) -> list[Text]:
+    """Return warnings as yellow lines."""
     return [Text(f"Warning: {w}", style="yellow") for w in warnings]
 
 
 def block_table(
     names: np.ndarray, sizes: np.ndarray, columns: Mapping[str, Sequence[str]]
 ) -> list[RenderableType]:
-    """A network's blocks of weights, the largest of many, and how many are left out."""
+    """Return a table of a network's largest blocks of weights, and how many are left out."""
     table = _Table("block", title="Blocks of weights", title_justify="left")
     for name in ("weights", *columns):
         table.add_column(name, justify="right")
@@ -167,5 +167,5 @@ def block_table(
     for i in np.sort(largest).tolist():
         cells = [column[int(i)] for column in columns.values()]
         table.add_row(plain_text(str(names[i])), f"{sizes[i]:,}", *cells)
-    more = len(names) - len(largest)
-    return [table, *[f"{count(more, 'smaller block')} beside these."] * (more > 0)]
+    n_hidden = len(names) - len(largest)
+    return [table, *[f"{count(n_hidden, 'smaller block')} beside these."] * (n_hidden > 0)]

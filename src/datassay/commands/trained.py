@@ -18,7 +18,7 @@ INITIAL = "Counted at the weights as initialised, since sizes do not depend on t
 
 
 def networks(model: str, weights: tuple[Path, ...], train: SampleSet, seed: int) -> list[nn.Module]:
-    """One network per file of weights, or as initialised; a factory may give the same one."""
+    """Return one network per file of weights, or one as initialised, each a copy of its own."""
     return [
         copy.deepcopy(build_model(model, train, weights=path, seed=seed)).eval()
         for path in weights or (None,)
@@ -26,7 +26,7 @@ def networks(model: str, weights: tuple[Path, ...], train: SampleSet, seed: int)
 
 
 def loss_of(loss: str, train: SampleSet) -> str:
-    """What "auto" stands for; others stay if they suit y."""
+    """Return the name of the loss: of "auto" by the task; raise if it does not suit y."""
     if loss == "auto" and train.has_several_labels:
         return "bce"
     if loss == "next_token" and train.y.ndim < 2:
@@ -35,8 +35,8 @@ def loss_of(loss: str, train: SampleSet) -> str:
 
 
 def correlation(index: Index) -> str:
-    """How far its effects follow those of all coordinates, with the interval."""
-    reported = index.rank_correlation
-    if reported is None:
+    """Return as text how well the index's effects rank as those of all coordinates do."""
+    interval = index.rank_correlation
+    if interval is None:
         return "too few samples to tell"
-    return f"{reported['mean']:.3f} ({reported['low']:.3f} to {reported['high']:.3f})"
+    return f"{interval['mean']:.3f} ({interval['low']:.3f} to {interval['high']:.3f})"

@@ -13,7 +13,7 @@ from datassay.commands.complexity.curve import samples, span
 from datassay.commands.complexity.teachers import FILES as TEACHER_FILES
 from datassay.commands.complexity.teachers import page as teacher_page
 from datassay.commands.complexity.teachers import run as run_teachers
-from datassay.commands.complexity.teachers import written
+from datassay.commands.complexity.teachers import write_law
 from datassay.complexity.laws import Law
 from datassay.data.load import load
 from datassay.errors import SettingError
@@ -84,7 +84,7 @@ def test_laws_are_named_by_what_varies():
     page = render(teacher_page(replace(base, laws=(law,))))
     assert "N = −5.0 + 2.0·d with R² 0.950" in page
     assert "grow linearly with the inputs" in page
-    assert written(law) == "N = −5.0 + 2.0·d"
+    assert write_law(law) == "N = −5.0 + 2.0·d"
     both = run_teachers(TeacherSettings((2, 3), (2, 3), **tiny))
     assert both.varied == "d·log m"
     assert both.x == pytest.approx([2 * np.log(2), 2 * np.log(3), 3 * np.log(2), 3 * np.log(3)])

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from datassay.commands.polynomial.job import chosen_samples
+from datassay.commands.polynomial.job import choose_samples
 from datassay.commands.polynomial.page import FILES, explained_cards, files
 from datassay.commands.polynomial.page import page as page_of
 from datassay.data.load import load
@@ -235,11 +235,11 @@ def test_cards_take_the_predicted_and_the_given_class_apart():
 def test_wrong_samples_come_first_then_each_class_in_turn():
     margin = np.array([0.5, -0.1, 0.2, -0.9, 0.3, 0.4, 0.8])
     y = np.array([0, 1, 2, 0, 0, 1, 2])
-    chosen = chosen_samples(margin, True, y, 12)
+    chosen = choose_samples(margin, True, y, 12)
     assert chosen[:2].tolist() == [3, 1]
     assert set(y[chosen[2:5]]) == {0, 1, 2}
-    assert len(chosen_samples(margin, True, y, 3)) == 3
-    assert chosen_samples(margin, False, y, 4)[:2].tolist() == [3, 1]
+    assert len(choose_samples(margin, True, y, 3)) == 3
+    assert choose_samples(margin, False, y, 4)[:2].tolist() == [3, 1]
 
 
 def test_the_end_of_the_path_is_told():

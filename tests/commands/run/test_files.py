@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from datassay.commands import write_results
-from datassay.commands.run.gallery import reviewed
+from datassay.commands.run.gallery import build_review
 from datassay.commands.run.suspects import suspects_file, suspects_shown
 from datassay.data.samples import SampleSet
 from helpers.findings import (
@@ -177,4 +177,4 @@ def test_suspects_are_a_spreadsheet_that_computes_nothing():
     assert [row[4] == "" for row in table[1:]] == [False, True, False]
     shown = suspects_shown(unsure)
     assert [row.cells[2] for row in shown.rows][1] == "not clear" and "other groups" in shown.note
-    assert np.isnan(reviewed(unsure).probability).sum() == 1
+    assert np.isnan(build_review(unsure).probability).sum() == 1

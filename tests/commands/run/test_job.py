@@ -118,7 +118,7 @@ def test_groups_of_which_more_is_wanted_are_told_by_columns_of_their_samples(mon
     some = train.subset(np.arange(30, 3, -2))  # a part, in another order
     monkeypatch.setattr(acts, "screen", Mock())
     monkeypatch.setattr(acts, "told_groups", told)
-    acts._wanted(Mock(train=some), data_issues(train), SETTINGS)
+    acts._name_wanted(Mock(train=some), data_issues(train), SETTINGS)
     assert told.call_args.args[2].equals(telling_columns(some, image_properties(some)))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import datassay as da
-from datassay.commands.run.gallery import chosen, gallery
+from datassay.commands.run.gallery import gallery, pick_samples
 from datassay.commands.run.job import run
 from datassay.commands.run.labels import confusions, label_facts
 from datassay.commands.run.page import page as run_page
@@ -72,7 +72,7 @@ def test_where_none_is_sure_those_that_may_be_wrong_are_told_and_those_worth_a_l
     assert reported.headline == f"Check {n} likeliest labels" and reported.severity == "look"
     assert f"Between 0 and {n} of 200 are wrong; these are" in reported.sentence
     assert reported.ids == tuple(str(i) for i in range(199, 189, -1))
-    assert {i for i, seen in chosen(result).items() if "issues" in seen} == set(range(200 - n, 200))
+    assert {i for i, v in pick_samples(result).items() if "issues" in v} == set(range(200 - n, 200))
     said = run_page(result).verdict
     assert said.startswith(
         f"No label is surely wrong, but up to {n} of 200 (about {n / 2:.0f} %) may be"

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from datassay.commands.run.figures import information_figure
-from datassay.commands.run.gallery import chosen, gallery
+from datassay.commands.run.gallery import gallery, pick_samples
 from datassay.commands.run.page import page as run_page
 from datassay.data.samples import SampleSet
 from datassay.report.drawing import draw
@@ -85,7 +85,7 @@ def crowd(n_classes, n):
 
 def test_gallery_holds_twelve_a_class_each_way_and_the_top_suspects():
     result = crowd(3, 600)
-    views = chosen(result)
+    views = pick_samples(result)
     of = {v: [i for i, seen in views.items() if v in seen] for v in ("most", "least", "issues")}
     assert sorted(of["issues"]) == list(range(40, 100))  # the 60 highest of 100 suspects
     assert sorted(of["most"]) == list(range(600 - 36, 600))
@@ -95,7 +95,7 @@ def test_gallery_holds_twelve_a_class_each_way_and_the_top_suspects():
 
 @pytest.mark.parametrize("n_classes", [40, 500])
 def test_gallery_is_capped_and_fair_to_every_class(n_classes):
-    views = chosen(crowd(n_classes, 1500))
+    views = pick_samples(crowd(n_classes, 1500))
     assert len(views) == 400
     per_class = np.bincount([i % n_classes for i in views], minlength=n_classes)
     assert per_class.max() - per_class.min() <= 4

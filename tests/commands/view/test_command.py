@@ -9,7 +9,7 @@ import pytest
 from datassay.commands.run import job
 from datassay.commands.run.findings import PENDING
 from datassay.commands.view import session as module
-from datassay.commands.view.command import _beginning
+from datassay.commands.view.command import _opening_lines
 from helpers.command_line import assert_one_error_line, invoke
 from helpers.reviews import blobs, scored, session_of, viewing
 
@@ -69,7 +69,7 @@ def test_a_read_only_folder_leaves_decisions_to_the_browser(run, monkeypatch):
     monkeypatch.setattr(module, "_unwritable", lambda folder: "Read-only file system")
     session = session_of(run)
     assert not session.samples()["writable"]
-    message = " ".join(_beginning(session))
+    message = " ".join(_opening_lines(session))
     assert "cannot be written (Read-only file system): the browser keeps the decisions" in message
 
 

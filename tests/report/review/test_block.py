@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from datassay.commands.run.gallery import reviewed
+from datassay.commands.run.gallery import build_review
 from datassay.commands.run.page import page as run_page
 from datassay.report.html import render
 from datassay.report.review.labels import listing, near_duplicates_of
@@ -54,7 +54,7 @@ def test_a_page_without_suspects_says_so():
 def test_every_kind_is_listed_as_plain_values(make):
     samples = make()
     result = make_findings(samples)
-    shown = reviewed(result)
+    shown = build_review(result)
     rows = shown.order[:7]
     listed = listing(shown, rows)
     assert json.loads(json.dumps(listed, allow_nan=False)) == listed
@@ -72,7 +72,7 @@ def test_every_kind_is_listed_as_plain_values(make):
 
 def test_sources_are_named_once():
     samples = with_sources(digit_samples(30))
-    shown = reviewed(make_findings(samples))
+    shown = build_review(make_findings(samples))
     listed = listing(shown, np.arange(30))
     assert [listed["sources"][k] for k in listed["source"]] == samples.source.tolist()
     assert len(listed["sources"]) == 2
@@ -93,7 +93,7 @@ def test_many_equal_samples_are_not_all_shown():
 
 def test_what_a_browser_keeps_is_of_these_labels_only():
     result = make_findings(digit_samples(40))
-    shown = reviewed(result)
+    shown = build_review(result)
     keys = {listing(shown, np.arange(3))["key"], listing(shown, np.arange(40))["key"]}
     assert len(keys) == 1
     y = shown.samples.y.copy()

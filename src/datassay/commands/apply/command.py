@@ -17,7 +17,7 @@ AS_RUN = "as the run had it"
 
 @dataclass(frozen=True)
 class ApplySettings:
-    """Which data, which decisions, and how the data are read."""
+    """The data, the decisions, and how the data are read."""
 
     data: str = setting(
         MISSING, "The data that were reviewed: a path, or a built-in name.", argument=True
@@ -52,10 +52,10 @@ class ApplySettings:
 
 
 class _Apply(Command):
-    """Writes data, and no page."""
+    """A command that writes data, and no page."""
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
-        """Check, read, write, print."""
+        """Check the options, read the data, write them as decided, and print what was done."""
         lines = self.part("job").run(read(ApplySettings, given), out, overwrite=given["overwrite"])
         out_console.print(*lines, sep="\n", soft_wrap=True)
 

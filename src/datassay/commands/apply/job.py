@@ -49,8 +49,8 @@ MOST_PAIRS = 20
 
 
 def run(settings: ApplySettings, out: Path, *, overwrite: bool = False) -> list[str]:
-    """Write the data as decided, and say in lines what was done."""
-    decisions = decided(settings)
+    """Write the data as decided; return lines that say what was done."""
+    decisions = gather_decisions(settings)
     check_target(out, settings.data, settings.decisions, overwrite=overwrite)
     decisions = with_origin(decisions, settings)
     digest = source_digest(settings.data)
@@ -60,50 +60,50 @@ def run(settings: ApplySettings, out: Path, *, overwrite: bool = False) -> list[
     }
     target, ids, source, task = (inputs.get(name) for name in READ_BY)
     asides: dict[str, Any] = {name: inputs.get(name) for name in OF_SAMPLES}
-    chosen = Choices(target, ids, source, task=task, **asides)
-    given = original(settings.data, chosen, link=not settings.copy)
+    choices = Choices(target, ids, source, task=task, **asides)
+    data = original(settings.data, choices, link=not settings.copy)
     if inputs.get("log_target"):
         decisions = without_targets(decisions)
-    changes = corrections(decisions.decisions, given.ids, given.y, given.class_names)
+    changes = corrections(decisions.decisions, data.ids, data.y, data.class_names)
     if not changes.keep.any():
         raise DataError("decisions must leave some samples; these remove all of them.")
-    with placed(out) as folder:
-        after = given.write(folder, changes.keep, changes.y)
-        check_written(folder, given, changes, after, chosen)
-        log = changelog(decisions, given, changes, after, (digest, source_digest(folder)))
+    with fill_folder(out) as folder:
+        new_ids = data.write(folder, changes.keep, changes.y)
+        check_written(folder, data, changes, new_ids, choices)
+        log = changelog(decisions, data, changes, new_ids, (digest, source_digest(folder)))
         for name, text in log.texts().items():
             (folder / name).write_text(text, encoding="utf-8")
-    return summary(given, changes, out, settings)
+    return summary(data, changes, out, settings)
 
 
-def decided(settings: ApplySettings) -> Decisions:
-    """What a file or a run's folder holds, with the suggestions and removals that are asked for."""
-    given, least = settings.decisions, settings.accept_suggested
-    file = given / FILE if given.is_dir() else given
-    if least is None and not settings.drop_copies:
+def gather_decisions(settings: ApplySettings) -> Decisions:
+    """Read the decisions; add suggestions and removals of copies where that is asked for."""
+    path, limit = settings.decisions, settings.accept_suggested
+    file = path / FILE if path.is_dir() else path
+    if limit is None and not settings.drop_copies:
         return read_any(file)
-    fraction("accept-suggested", least or 0.0, "[]")
-    made = read_any(file) if file.exists() else Decisions(())
+    fraction("accept-suggested", limit or 0.0, "[]")
+    decisions = read_any(file) if file.exists() else Decisions(())
     run = finished_run(run_of(settings))
     scores = run.scores
-    seen = "class_name" if "class_name" in scores.column_names else "label"
-    names = ["id", "wrong_probability", seen, "suggested_label"]
+    label_column = "class_name" if "class_name" in scores.column_names else "label"
+    names = ["id", "wrong_probability", label_column, "suggested_label"]
     names += ["is_copy"] * settings.drop_copies
     check_columns(run.folder, scores, names)
-    known, now, further = {one.id for one in made.decisions}, datetime.now(UTC), []
-    for name, p, y, new, *is_copy in map(dict.values, scores.select(names).to_pylist()):
-        if name not in known and any(is_copy):
-            further.append(Decision(name, REMOVE, _word(y), "", now, p))
-        elif name not in known and least is not None and p >= least and y != new:
-            further.append(Decision(name, RELABEL, _word(y), _word(new), now, p))
-    return replace(made, decisions=(*made.decisions, *further))
+    decided_ids, now, additions = {d.id for d in decisions.decisions}, datetime.now(UTC), []
+    for name, p, y, suggestion, *is_copy in map(dict.values, scores.select(names).to_pylist()):
+        if name not in decided_ids and any(is_copy):
+            additions.append(Decision(name, REMOVE, _word(y), "", now, p))
+        elif name not in decided_ids and limit is not None and p >= limit and y != suggestion:
+            additions.append(Decision(name, RELABEL, _word(y), _word(suggestion), now, p))
+    return replace(decisions, decisions=(*decisions.decisions, *additions))
 
 
-def _unsuggested(settings: ApplySettings) -> list[str]:
-    """Return a line on targets that are as wrong as accepted ones, and have no other value."""
+def _count_unsuggested(settings: ApplySettings) -> list[str]:
+    """Return a line on suspected targets that have no other suggestion; [] if there are none."""
     columns = ("wrong_probability", "label", "suggested_label")
-    p, label, new = (finished_run(run_of(settings)).scores[c].to_numpy() for c in columns)
-    n = int(((p >= max(0.5, settings.accept_suggested or 0.0)) & (label == new)).sum())
+    p, label, suggestion = (finished_run(run_of(settings)).scores[c].to_numpy() for c in columns)
+    n = int(((p >= max(0.5, settings.accept_suggested or 0.0)) & (label == suggestion)).sum())
     words = f"{count(n, 'suspected target')} as before: an input looks wrong instead; "
     return [f"{words}suspects.csv says which"] * bool(n)
 
@@ -113,7 +113,7 @@ def _word(label: Any) -> str:
 
 
 def read_any(path: Path) -> Decisions:
-    """Decisions of ours or of Label Studio, which exports a list of tasks."""
+    """Read decisions of datassay, or of Label Studio, which exports a list of tasks."""
     if path.suffix.lower() == ".json" and path.is_file():
         with reading(path), path.open("rb") as file:
             if file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
@@ -122,24 +122,24 @@ def read_any(path: Path) -> Decisions:
 
 
 def with_origin(decisions: Decisions, settings: ApplySettings) -> Decisions:
-    """Decisions that know how their data were read: as they say, or by the run beside them."""
+    """Return decisions that say how their data were read, if need be by the run in their folder."""
     run = run_of(settings)
     if decisions.inputs or not (run / SUMMARY).is_file():
         return decisions
-    whole = read_summary(run)
-    origin = whole.get("origin") if isinstance(whole, dict) else None
+    content = read_summary(run)
+    origin = content.get("origin") if isinstance(content, dict) else None
     if not isinstance(origin, dict) or decisions.digest not in {"", origin.get("digest")}:
         return decisions
     return replace(decisions, digest=origin["digest"], inputs=dict(origin["inputs"]))
 
 
 def run_of(settings: ApplySettings) -> Path:
-    """The folder that may hold the run that was reviewed."""
+    """Return the folder that may hold the run that was reviewed."""
     return settings.decisions if settings.decisions.is_dir() else settings.decisions.parent
 
 
 def check_digest(decisions: Decisions, digest: str, settings: ApplySettings) -> None:
-    """Refuse decisions about other data, and about labels that no file has."""
+    """Raise if decisions are about other data, or about labels that no file has."""
     if decisions.digest not in {"", digest}:
         raise DataError(
             f"{settings.decisions} must hold decisions about {settings.data}; they are about other "
@@ -155,7 +155,7 @@ def check_digest(decisions: Decisions, digest: str, settings: ApplySettings) -> 
 
 
 def without_targets(decisions: Decisions) -> Decisions:
-    """Decisions about logarithms of targets: none can be given another."""
+    """Return decisions on log-targets without `given`; raise if one gives a new target."""
     if any(d.decision == RELABEL for d in decisions.decisions):
         raise DataError(
             "decisions of a run with --log-target must give no new targets, which would be "
@@ -165,84 +165,84 @@ def without_targets(decisions: Decisions) -> Decisions:
 
 
 def check_written(
-    folder: Path, given: Original, changes: Corrections, ids: np.ndarray, chosen: Choices
+    folder: Path, data: Original, changes: Corrections, ids: np.ndarray, choices: Choices
 ) -> None:
-    """Read what was written again: it must be what was decided."""
-    task = "classification" if given.class_names else "regression"
+    """Read what was written again; raise if it is not what was decided."""
+    task = "classification" if data.class_names else "regression"
     try:
-        again = original(folder / given.file if given.file else folder, replace(chosen, task=task))
+        reread = original(folder / data.file if data.file else folder, replace(choices, task=task))
     except DataError as error:
         raise DataError(f"what the decisions leave must be readable again; {error}") from error
-    before = dict(zip(map(str, ids.tolist()), words(changes.y[changes.keep], given), strict=True))
-    after = dict(zip(map(str, again.ids.tolist()), words(again.y, again), strict=True))
-    wrong: Any = sorted(before.items() ^ after.items())[:3]
-    if not wrong and given.other_columns is not None and again.other_columns is not None:
-        everything = np.ones(len(again.ids), dtype=bool)
-        wrong = find_changed_column(
-            given.other_columns(changes.keep), again.other_columns(everything)
+    before = dict(zip(map(str, ids.tolist()), to_words(changes.y[changes.keep], data), strict=True))
+    result = dict(zip(map(str, reread.ids.tolist()), to_words(reread.y, reread), strict=True))
+    diff: Any = sorted(before.items() ^ result.items())[:3]
+    if not diff and data.other_columns is not None and reread.other_columns is not None:
+        everything = np.ones(len(reread.ids), dtype=bool)
+        diff = find_changed_column(
+            data.other_columns(changes.keep), reread.other_columns(everything)
         )
-    if wrong:
+    if diff:
         raise DataError(
-            f"data that are given back must read as decided; these do not ({wrong}). Nothing was "
+            f"data that are given back must read as decided; these do not ({diff}). Nothing was "
             "written; please report it."
         )
 
 
-def words(y: np.ndarray, of: Original) -> list[str]:
-    """Labels as decisions have them; of several targets their numbers."""
+def to_words(y: np.ndarray, data: Original) -> list[str]:
+    """Return labels as decisions have them; of several targets their numbers."""
     if y.ndim > 1:
-        return [str(one) for one in y.tolist()]
-    return [label_word(of.class_names, one) for one in y.tolist()]
+        return [str(values) for values in y.tolist()]
+    return [label_word(data.class_names, label) for label in y.tolist()]
 
 
 def changelog(
     decisions: Decisions,
-    given: Original,
+    data: Original,
     changes: Corrections,
     ids: np.ndarray,
     digests: tuple[str, str],
 ) -> Changelog:
-    """What was decided, with the ids before and after."""
-    after = np.full(len(given.ids), "", dtype=object)
-    after[changes.keep] = [str(name) for name in ids.tolist()]
+    """Return what was decided, with the ids before and after."""
+    new_ids = np.full(len(data.ids), "", dtype=object)
+    new_ids[changes.keep] = [str(name) for name in ids.tolist()]
     rows = tuple(
         {
-            "id": str(given.ids[index]),
+            "id": str(data.ids[index]),
             "decision": d.decision,
-            "given": d.given or words(given.y[[index]], given)[0],
+            "given": d.given or to_words(data.y[[index]], data)[0],
             "label": d.label,
             "when": d.when.isoformat(),
-            "new_id": after[index],
+            "new_id": new_ids[index],
         }
         for index, d in zip(changes.index.tolist(), decisions.decisions, strict=True)
     )
-    return Changelog(rows, *digests, given.is_numbered)
+    return Changelog(rows, *digests, data.is_numbered)
 
 
-def summary(given: Original, changes: Corrections, out: Path, settings: ApplySettings) -> list[str]:
-    """What was done, in lines."""
+def summary(data: Original, changes: Corrections, out: Path, settings: ApplySettings) -> list[str]:
+    """Return what was done, in lines."""
     changed, n_removed = np.flatnonzero(changes.is_new & changes.keep), int((~changes.keep).sum())
     lines = [f"{count(len(changed), 'label')} changed"]
-    if given.class_names:
-        old, new = words(given.y[changed], given), words(changes.y[changed], given)
-        pairs = Counter(zip(old, new, strict=True)).most_common()
+    if data.class_names:
+        labels, new_labels = to_words(data.y[changed], data), to_words(changes.y[changed], data)
+        pairs = Counter(zip(labels, new_labels, strict=True)).most_common()
         lines += [f"  {n:,}  {shortened(a)} → {shortened(b)}" for (a, b), n in pairs[:MOST_PAIRS]]
         lines += [f"  and {len(pairs) - MOST_PAIRS:,} more pairs"] * (len(pairs) > MOST_PAIRS)
     stay = int(changes.keep.sum())
-    if settings.accept_suggested is not None and not given.class_names and given.y.ndim == 1:
-        lines += _unsuggested(settings)
+    if settings.accept_suggested is not None and not data.class_names and data.y.ndim == 1:
+        lines += _count_unsuggested(settings)
     lines += [f"{count(n_removed, 'sample')} removed, {stay:,} of {len(changes.keep):,} stay"]
-    if given.is_numbered and n_removed:
+    if data.is_numbered and n_removed:
         lines += [f"rows behind a removed one have new numbers; {FILES[0]} says which were removed"]
-    lines += [f"with the same rows: {note}" for note in given.notes if n_removed]
-    where = out / given.file if given.file else out
+    lines += [f"with the same rows: {note}" for note in data.notes if n_removed]
+    path = out / data.file if data.file else out
     run = run_of(settings)
-    again = f"datassay run {out} --before {run}" if (run / SUMMARY).is_file() else ""
-    return [*lines, str(where), *([f"what that gains: {again}"] if again else [])]
+    command = f"datassay run {out} --before {run}" if (run / SUMMARY).is_file() else ""
+    return [*lines, str(path), *([f"what that gains: {command}"] if command else [])]
 
 
 def check_target(out: Path, data: str, decisions: Path, *, overwrite: bool) -> None:
-    """Refuse, before any work is done, a folder that the data could not go to."""
+    """Raise, before any work is done, if the data could not go to the folder `out`."""
     if out.name.lower().endswith(suffixes()) and not out.is_dir():
         raise SettingError(
             f"out must name a folder, in which the data have their own name; got {out}. Give "
@@ -274,8 +274,8 @@ def check_target(out: Path, data: str, decisions: Path, *, overwrite: bool) -> N
 
 
 @contextmanager
-def placed(out: Path) -> Iterator[Path]:
-    """A folder to fill, which becomes `out` once it is whole."""
+def fill_folder(out: Path) -> Iterator[Path]:
+    """Yield a folder to fill, which becomes `out` once it is whole."""
     try:
         with whole_folder(Path(os.path.abspath(out))) as folder:
             yield folder

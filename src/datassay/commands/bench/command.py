@@ -53,7 +53,7 @@ class TrustSettings:
     command: str = ""
 
     def refuse(self, *, only_plan: bool) -> None:
-        """Refuse, before anything heavy is imported, what the values alone tell."""
+        """Check the values by themselves, before anything heavy is imported."""
         check_seed(self.seed)
         within("minutes", self.minutes, 0, 1e6, "(]")
         within("steps", self.steps, 1, 1_000_000)
@@ -66,17 +66,17 @@ class TrustSettings:
 
     @property
     def recipe(self) -> Recipe:
-        """How the networks are trained."""
+        """The recipe by which the networks are trained."""
         return Recipe(
             self.optimizer, self.lr, self.steps, self.batch_size, weight_decay=self.weight_decay
         )
 
 
 class _Bench(Command):
-    """Says, where no DATA are given, what else has its name."""
+    """A command whose error, where no DATA are given, names the suite `python -m bench`."""
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
-        """Refuse first that no DATA are given."""
+        """Run the check; raise first if no DATA are given."""
         if given.get("data") is None and given.get("data_option") is None:
             raise SettingError(
                 "DATA must be given once, as an argument or as --data; see --help. In a clone of "

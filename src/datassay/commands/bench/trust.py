@@ -1,4 +1,4 @@
-"""`datassay bench DATA`: score, retrain on halves, compare; `text/trust.md.j2` says the rest."""
+"""The job and page of `datassay bench DATA`; its text stands in `text/trust.md.j2`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from datassay.commands.bench.command import TrustSettings
 from datassay.commands.facts import closing_facts, data_facts, model_facts
-from datassay.commands.frame import SampleFindings, composed, table
+from datassay.commands.frame import SampleFindings, compose_page, table
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.models.build import build_model
@@ -62,7 +62,7 @@ Rows = list[dict[str, Any]]  # one a score, as `TrustCheck.to_table` has it
 
 @result
 class TrustFindings(SampleFindings):
-    """A trust check; `validation` are the queries, held out, whose predictions were asked about."""
+    """A trust check; `validation` are the held-out queries whose predictions are scored."""
 
     model: str  # as the user named it
     check: TrustCheck
@@ -73,11 +73,11 @@ class TrustFindings(SampleFindings):
 def run(
     train: SampleSet, val: SampleSet, settings: TrustSettings, progress: Progress = silent
 ) -> TrustFindings:
-    """Everything `datassay bench DATA` computes, without writing anything."""
+    """Compute everything that `datassay bench DATA` shows, without writing anything."""
     started = time.perf_counter()
     check_settings(settings)
     settings = replace(settings, model=full_name(settings.model, train))
-    make, queries = model_of(train, settings), some_of(val, settings)
+    make, queries = model_of(train, settings), draw_queries(val, settings)
     scores = standard_scores(
         make, train, queries, recipe=settings.recipe, seed=settings.seed, progress=progress
     )
@@ -101,16 +101,16 @@ def run(
 
 
 def check_settings(settings: TrustSettings) -> None:
-    """Refuse, before anything is loaded, what cannot be."""
+    """Check the settings before anything is loaded."""
     if settings.halves is not None:
         why = ", so that intervals mean something"
         within("halves", settings.halves, FEWEST, MOST_HALVES, why=why)
 
 
 def model_of(train: SampleSet, settings: TrustSettings) -> Any:
-    """From a seed to the user's network at its first weights; or their estimator."""
-    own = named_estimator(settings.model) if is_reference(settings.model) else None
-    if own is None:
+    """Return a function from a seed to the user's network at its first weights, or an estimator."""
+    estimator = named_estimator(settings.model) if is_reference(settings.model) else None
+    if estimator is None:
         return lambda seed: build_model(settings.model, train, weights=settings.weights, seed=seed)
     for name in ("weights", "optimizer", "lr", "steps", "batch_size", "weight_decay"):
         if getattr(settings, name) != default_of(TrustSettings, name):
@@ -118,11 +118,11 @@ def model_of(train: SampleSet, settings: TrustSettings) -> Any:
                 f"{name.replace('_', '-')} is of networks; {settings.model} is a scikit-learn "
                 "estimator. Leave it out."
             )
-    return checked_estimator(own, is_classification=train.is_classification)
+    return checked_estimator(estimator, is_classification=train.is_classification)
 
 
-def some_of(val: SampleSet, settings: TrustSettings) -> SampleSet:
-    """The queries: held-out samples, drawn where there are more than are asked about."""
+def draw_queries(val: SampleSet, settings: TrustSettings) -> SampleSet:
+    """Return the queries: the held-out samples, or as many as are asked about, drawn."""
     if len(val) <= settings.n_queries:
         return val
     drawn = np.random.default_rng(settings.seed).permutation(len(val))[: settings.n_queries]
@@ -145,7 +145,7 @@ def _model_facts(make: Any, settings: TrustSettings) -> dict[str, str]:
 
 
 def page(findings: TrustFindings) -> Page:
-    """The answer, the scores of both questions, and how they were judged."""
+    """Return the page: the answer, the scores of both questions, and how they were judged."""
     check, rows = findings.check, findings.check.to_table().to_pylist()
     ours = [row for row in rows if not row["trivial"]]
     refused = (r for r in ours if r["verdict"] == DISTRUST and r["question"] == PREDICTIONS)
@@ -153,46 +153,46 @@ def page(findings: TrustFindings) -> Page:
     numbers = {
         "answers": answers,
         "questions": dict(ASKED.values()),
-        "refused": _listed(refused),
-        "beaten": _listed(row for row in ours if row["ahead_high"] < 0),
+        "refused": _quote_names(refused),
+        "beaten": _quote_names(row for row in ours if row["ahead_high"] < 0),
         "enough": ENOUGH,
         "little": LITTLE,
         "lowest_ceiling": LOWEST_CEILING,
     }
     blocks: dict[str, object] = {}
     for question, (name, title) in ASKED.items():
-        some = [row for row in rows if row["question"] == question]
-        if some:
+        group = [row for row in rows if row["question"] == question]
+        if group:
             answers[name] = answer(check, question)
-        blocks[name] = _correlation_figure(some, question == PREDICTIONS)
-        blocks[f"table_{name}"] = table(title, COLUMNS, map(_row, some), in_terminal=True)
-    return composed("trust", findings, blocks, numbers, FILES)
+        blocks[name] = _correlation_figure(group, question == PREDICTIONS)
+        blocks[f"table_{name}"] = table(title, COLUMNS, map(_row, group), in_terminal=True)
+    return compose_page("trust", findings, blocks, numbers, FILES)
 
 
 def answer(check: TrustCheck, question: str) -> str:
-    """The best score of a question, with free scores and the ceiling, in a sentence."""
+    """Return the best score of a question, with free scores and the ceiling, in a sentence."""
     rows = [row for row in check.to_table().to_pylist() if row["question"] == question]
-    best = max((row for row in rows if not row["trivial"]), key=lambda row: row["correlation"])
-    free = sorted((row for row in rows if row["trivial"]), key=lambda row: -row["correlation"])
-    further = ", ".join(f"{row['score']} {_interval(row)}" for row in free)
+    ours = max((row for row in rows if not row["trivial"]), key=lambda row: row["correlation"])
+    trivial = sorted((row for row in rows if row["trivial"]), key=lambda row: -row["correlation"])
+    baselines = ", ".join(f"{row['score']} {_interval(row)}" for row in trivial)
     text = (
-        f"{ASKED[question][1]}: {best['verdict']}. {best['score'].capitalize()} predicts "
-        f"retraining with correlation {_interval(best)}; free scores: {further}"
+        f"{ASKED[question][1]}: {ours['verdict']}. {ours['score'].capitalize()} predicts "
+        f"retraining with correlation {_interval(ours)}; free scores: {baselines}"
     )
     if question == PREDICTIONS:
         ceiling = check.ceiling
         text += f"; the ceiling is {ceiling.value:.2f} ({ceiling.low:.2f} to {ceiling.high:.2f})"
-    if free and not best["ahead_low"] > 0:
-        better = "better" if best["ahead_high"] < 0 else "as well"
-        text += f". {free[0]['score'].capitalize()} does {better}"
+    if trivial and not ours["ahead_low"] > 0:
+        better = "better" if ours["ahead_high"] < 0 else "as well"
+        text += f". {trivial[0]['score'].capitalize()} does {better}"
     return f"{text}."
 
 
 def _row(row: dict[str, Any]) -> tuple[str, ...]:
     share = row["correlation"] / row["ceiling"] if row["ceiling"] else np.nan
-    ahead = "{ahead:+.2f} ({ahead_low:+.2f} to {ahead_high:+.2f})".format(**row).replace("-", "−")
-    own = "free itself" if row["trivial"] else ahead
-    return row["score"], _interval(row), number(share), own, row["verdict"]
+    lead = "{ahead:+.2f} ({ahead_low:+.2f} to {ahead_high:+.2f})".format(**row).replace("-", "−")
+    advantage = "free itself" if row["trivial"] else lead
+    return row["score"], _interval(row), number(share), advantage, row["verdict"]
 
 
 def _interval(row: dict[str, Any]) -> str:
@@ -201,35 +201,35 @@ def _interval(row: dict[str, Any]) -> str:
     return f"{value:.2f} ± {half:.2f}".replace("-", "−")
 
 
-def _listed(rows: Iterable[dict[str, Any]]) -> str:
-    """The scores' names, which may hold commas, in quotes where there are several."""
+def _quote_names(rows: Iterable[dict[str, Any]]) -> str:
+    """Join the scores' names, in quotes where there are several, as they may hold commas."""
     names = [row["score"] for row in rows]
     return ", ".join(f"“{name}”" for name in names) if len(names) > 1 else "".join(names)
 
 
 def _correlation_figure(rows: Rows, has_ceiling: bool) -> Figure:
-    """One mark per score of a question; the ceiling as a line."""
+    """Plot one mark per score of a question; the ceiling as a line."""
     rows = rows[::-1]
     figure = chart("correlation with retraining", height=130 + 34 * len(rows), showlegend=True)
     for group, colour in (*COLOURS.items(), (FREE, GREY)):
-        here = [r for r in rows if group == (FREE if r["trivial"] else r["verdict"])]
-        if not here:
+        items = [r for r in rows if group == (FREE if r["trivial"] else r["verdict"])]
+        if not items:
             continue
-        value, low, high = (np.array([r[k] for r in here]) for k in ("correlation", "low", "high"))
+        value, low, high = (np.array([r[k] for r in items]) for k in ("correlation", "low", "high"))
         bar = {"type": "data", "symmetric": False, "color": colour, "thickness": 2}
         bar |= {"array": high - value, "arrayminus": value - low}
-        hover, which = "%{y}: %{x:.3f}<extra></extra>", [r["score"] for r in here]
-        marks(figure, value, which, group, colour, hover, size=11, error_x=bar)
+        hover, names = "%{y}: %{x:.3f}<extra></extra>", [r["score"] for r in items]
+        marks(figure, value, names, group, colour, hover, size=11, error_x=bar)
     if has_ceiling and rows:
         level(figure, x=rows[0]["ceiling"], text="ceiling", position="top")
     figure.update_yaxes(categoryorder="array", categoryarray=[row["score"] for row in rows])
-    least = min(0.0, float(np.nanmin([row["low"] for row in rows])))
-    figure.update_xaxes(range=[least - 0.03, 1.03], showgrid=True)
+    lowest = min(0.0, float(np.nanmin([row["low"] for row in rows])))
+    figure.update_xaxes(range=[lowest - 0.03, 1.03], showgrid=True)
     return figure
 
 
 def files(findings: TrustFindings, page: Page) -> dict[str, pa.Table | str]:
-    """The files written with the page."""
+    """Return the files written with the page, by name."""
     check, table = findings.check, findings.check.to_table()
     smooth = check.smoothness
     summary = standard_json({

@@ -19,15 +19,15 @@ DIGITS, MOST_NUMBERS, MOST_REPEATS = 15, 1000, 10_000
 STORE_HELP = "Folder that keeps finished sizes, so that a second call goes on."
 
 
-def whole_numbers(text: str, name: str, most: int = 8) -> tuple[int, ...]:
-    """Ascending numbers from "5,10,20", "5:40:5", or "5:40": at most `most`, evenly spaced."""
+def whole_numbers(text: str, name: str, limit: int = 8) -> tuple[int, ...]:
+    """Parse numbers as "5,10,20", "5:40:5", or "5:40": at most `limit`, evenly spaced, sorted."""
     rule = f"{name} must be whole numbers from 1, as 5,10,20 or 5:40 or 5:40:5; got {text[:60]!r}."
     ends = text.split(":")
-    parts = text.split(",") if len(ends) == 1 else ends
-    whole = (len(part) <= DIGITS and part.strip().isdecimal() and int(part) > 0 for part in parts)
-    if not all(whole) or len(ends) > 3:
+    words = text.split(",") if len(ends) == 1 else ends
+    checks = (len(word) <= DIGITS and word.strip().isdecimal() and int(word) > 0 for word in words)
+    if not all(checks) or len(ends) > 3:
         raise SettingError(rule)
-    numbers = [int(part) for part in parts]
+    numbers = [int(word) for word in words]
     if len(ends) == 1:
         return tuple(sorted(set(numbers)))
     low, high = numbers[:2]
@@ -37,7 +37,7 @@ def whole_numbers(text: str, name: str, most: int = 8) -> tuple[int, ...]:
         raise SettingError(f"{name} must be at most {MOST_NUMBERS:,} numbers; got {text}.")
     if len(ends) == 3:
         return tuple(range(low, high + 1, numbers[2]))
-    intervals = max(1, min(most - 1, high - low))
+    intervals = max(1, min(limit - 1, high - low))
     return tuple(sorted({round(low + k * (high - low) / intervals) for k in range(intervals + 1)}))
 
 
@@ -61,7 +61,7 @@ class CurveSettings:
     command: str = ""
 
     def refuse(self, *, only_plan: bool = False) -> None:
-        """Refuse, before anything heavy is imported, what the values alone tell."""
+        """Check the values by themselves, before anything heavy is imported."""
         for score in self.accuracy:
             within("accuracy", score, 0, 1, "()", why=", as 0.95 for 95 %")
         within("repeats", self.repeats, 2, MOST_REPEATS, why=", so that the noise is known")
@@ -91,17 +91,17 @@ class TeacherSettings:
     command: str = ""
 
     def refuse(self, *, only_plan: bool = False) -> None:
-        """Refuse, before anything heavy is imported, what the values alone tell."""
+        """Check the values by themselves, before anything heavy is imported."""
         for name in ("teachers", "students", "max_samples"):
             at_least(name.replace("_", "-"), getattr(self, name), 1)
         at_least("depth", self.depth, 0)
 
 
 class Complexity(Command):
-    """--inputs or --width ask about teacher networks; without them it is about data."""
+    """A command about teacher networks with --inputs or --width, else about data."""
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
-        """Choose by the options, and refuse those of the other mode."""
+        """Choose the job by the options, and raise if one is of the other job."""
         if "inputs" in given or "width" in given:
             refuse_others(
                 given, DataInputs, (TeacherSettings,), "does not go with --inputs or --width"

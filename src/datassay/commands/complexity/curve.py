@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from datassay.commands.complexity.command import CurveSettings
 from datassay.commands.facts import closing_facts, data_facts, model_facts
-from datassay.commands.frame import SampleFindings, composed, table
+from datassay.commands.frame import SampleFindings, compose_page, table
 from datassay.complexity.accuracy_curve import AccuracyCurve, accuracy_curve
 from datassay.complexity.needed_samples import (
     Extrapolation,
@@ -67,12 +67,12 @@ class CurveFindings(SampleFindings):
 
     @property
     def repeats(self) -> int:
-        """Fits a size."""
+        """The number of fits of each size."""
         return self.extrapolation.curve.errors.shape[1]
 
     @property
     def interval(self) -> str:
-        """What the intervals are called: "90 % interval"."""
+        """The name of the intervals: "90 % interval"."""
         return f"{100 * self.extrapolation.level:.0f} % interval"
 
     @property
@@ -82,16 +82,16 @@ class CurveFindings(SampleFindings):
 
     @property
     def validation_share(self) -> float:
-        """Of the interval's width at the largest size, what the validation samples account for."""
+        """The share of the interval's width at the largest size that validation samples cause."""
         n = np.array([float(self.n)])
-        whole, blind = (np.ptp(e.score(n)[[0, 2], 0]) for e in (self.extrapolation, self.blind))
-        return float(1 - blind / whole) if whole > 0 else 0.0
+        full, blind = (np.ptp(e.score(n)[[0, 2], 0]) for e in (self.extrapolation, self.blind))
+        return float(1 - blind / full) if full > 0 else 0.0
 
 
 def run(
     train: SampleSet, val: SampleSet, settings: CurveSettings, progress: Progress = silent
 ) -> CurveFindings:
-    """Everything `datassay complexity DATA` computes, without writing anything."""
+    """Compute everything that `datassay complexity DATA` shows, without writing anything."""
     started = time.perf_counter()
     settings.refuse()
     settings = replace(settings, model=full_name(settings.model, train))
@@ -106,11 +106,11 @@ def run(
     progress(step, 1, 3)
     blind = extrapolate(curve, resample_validation=False, seed=settings.seed)
     progress(step, 2, 3)
-    checked = forecast(curve, seed=settings.seed)
+    prediction = forecast(curve, seed=settings.seed)
     progress(step, 3, 3)
-    wanted = settings.accuracy or _default_scores(curve)
-    needed = tuple(extrapolation.needed(score) for score in sorted(set(wanted)))
-    findings = CurveFindings(train, val, settings.model, extrapolation, blind, needed, checked)
+    targets = settings.accuracy or _default_scores(curve)
+    needed = tuple(extrapolation.needed(score) for score in sorted(set(targets)))
+    findings = CurveFindings(train, val, settings.model, extrapolation, blind, needed, prediction)
     sizes = ", ".join(f"{n:,}" for n in curve.sizes)
     facts = {
         **data_facts(train, val),
@@ -124,7 +124,7 @@ def run(
 
 
 def _default_scores(curve: AccuracyCurve) -> tuple[float, ...]:
-    """Half of the present error, in two leading digits; all right already: one error in 1000."""
+    """Return the score at half the present error, to two digits; 0.999 without any error."""
     error = float(curve.errors[-1].mean()) / 2
     if not 0 < error < 1:
         return (0.999,) if error <= 0 else (0.5,)
@@ -133,26 +133,26 @@ def _default_scores(curve: AccuracyCurve) -> tuple[float, ...]:
 
 
 def page(findings: CurveFindings) -> Page:
-    """Everything on the page of a learning curve."""
+    """Return the page of a learning curve."""
     numbers = {
         "samples": samples,
         "span": span,
         # No upper end, and a median beyond what intervals were checked to: it says too much.
-        "vague": lambda one: math.isinf(one.high) and one.median > CHECKED * findings.n,
+        "vague": lambda n: math.isinf(n.high) and n.median > CHECKED * findings.n,
         "twice": _twice(findings),
         "checked": CHECKED,
     }
     blocks = {
         "score": _score_figure(findings),
-        "needed": _needed(findings),
-        "expected": _ahead(findings),
+        "needed": _needed_table(findings),
+        "expected": _expected_table(findings),
     }
-    page = composed("curve", findings, blocks, numbers, FILES, urgent_first=True)
-    return replace(page, answer=tuple(f"{one.headline}." for one in page.advice))
+    page = compose_page("curve", findings, blocks, numbers, FILES, urgent_first=True)
+    return replace(page, answer=tuple(f"{advice.headline}." for advice in page.advice))
 
 
 def samples(n: float) -> str:
-    """A number of samples that is no more exact than it can be: "2,300", for infinity "never"."""
+    """Format a number of samples to two digits: "2,300", and "never" for infinity."""
     if not math.isfinite(n):
         return "never"
     if n >= 1e9:
@@ -161,17 +161,17 @@ def samples(n: float) -> str:
     return f"{max(1, round(n / 10**digits)) * 10**digits:,}"
 
 
-def span(one: NeededSamples) -> str:
-    """The interval in words: "1,500 to 8,000", or without an upper end "at least 1,500"."""
-    if not math.isfinite(one.low):
+def span(needed: NeededSamples) -> str:
+    """Format the interval: "1,500 to 8,000", or without an upper end "at least 1,500"."""
+    if not math.isfinite(needed.low):
         return "no number of samples"
-    if not math.isfinite(one.high):
-        return f"at least {samples(one.low)}"
-    return f"{samples(one.low)} to {samples(one.high)}"
+    if not math.isfinite(needed.high):
+        return f"at least {samples(needed.low)}"
+    return f"{samples(needed.low)} to {samples(needed.high)}"
 
 
 def _twice(findings: CurveFindings) -> dict[str, Any]:
-    """What twice the samples bring: the interval, in points or in R², and whether it is little."""
+    """Return the gain of twice the samples: interval, unit, and whether it is small."""
     n = np.array([1.0, 2.0]) * findings.n
     errors = findings.extrapolation.draws.errors(n)
     gain = np.quantile(errors[:, 0] - errors[:, 1], [0.05, 0.5, 0.95])
@@ -183,18 +183,18 @@ def _twice(findings: CurveFindings) -> dict[str, Any]:
     }
 
 
-def _needed(findings: CurveFindings) -> Table:
-    """What each wanted score needs: median, interval, share of draws that never reach it."""
+def _needed_table(findings: CurveFindings) -> Table:
+    """Return what each wanted score needs: median, interval, share of draws that never reach it."""
     rows = []
-    for one in findings.needed:
-        median = samples(one.median) if math.isfinite(one.median) else "not in most draws"
-        rows.append((f"{one.score:g}", median, span(one), f"{share(1 - one.reached_by)} of draws"))
+    for n in findings.needed:
+        median = samples(n.median) if math.isfinite(n.median) else "not in most draws"
+        rows.append((f"{n.score:g}", median, span(n), f"{share(1 - n.reached_by)} of draws"))
     columns = (findings.metric, "samples needed", findings.interval, "never reached in")
     return table("Samples needed", columns, rows, in_terminal=True)
 
 
-def _ahead(findings: CurveFindings) -> Table:
-    """The score expected of once to eight times the samples, and of infinitely many."""
+def _expected_table(findings: CurveFindings) -> Table:
+    """Return the scores expected of one to eight times the samples, and of infinitely many."""
     n = np.array(AHEAD, np.float64) * findings.n
     scores = [*findings.extrapolation.score(n).T, findings.extrapolation.ceiling]
     names = [*(f"{x:,.0f}" for x in n), "as many as you like"]
@@ -207,36 +207,36 @@ def _ahead(findings: CurveFindings) -> Table:
 
 
 def _score_figure(findings: CurveFindings) -> Figure:
-    """Score of every fit, the median law with its interval, the scores wanted."""
+    """Plot the score of every fit, the median law with its interval, and the scores wanted."""
     curve, metric = findings.extrapolation.curve, findings.metric
     figure, n = _chart(findings, metric)
     low, median, high = findings.extrapolation.score(n)
     _band(figure, n, low, high, findings.interval)
     hover = f"%{{x:,.0f}} samples: {metric} %{{y:.3f}}<extra></extra>"
     line(figure, n, median, "law, median", BLUE, hover, width=2.5)
-    every = np.repeat(curve.sizes, curve.score.shape[1])
-    marks(figure, every, curve.score.ravel(), "one fit", GREY, size=5, opacity=0.5)
+    fit_sizes = np.repeat(curve.sizes, curve.score.shape[1])
+    marks(figure, fit_sizes, curve.score.ravel(), "one fit", GREY, size=5, opacity=0.5)
     hover = hover.replace(",.0f", ",")
     means = curve.score.mean(1)
     marks(figure, curve.sizes, means, "mean of the fits", INK, hover, size=8, symbol="diamond")
-    for i, one in enumerate(findings.needed):
-        ends, height = [curve.sizes[0], n[-1]], [one.score] * 2
-        look = {"width": 1.5, "dash": "dash", "showlegend": i == 0}
-        line(figure, ends, height, "wanted", VERMILION, **look)
-        _mark_needed(figure, one, float(n[-1]))
+    for i, needed in enumerate(findings.needed):
+        ends, height = [curve.sizes[0], n[-1]], [needed.score] * 2
+        style = {"width": 1.5, "dash": "dash", "showlegend": i == 0}
+        line(figure, ends, height, "wanted", VERMILION, **style)
+        _mark_needed(figure, needed, float(n[-1]))
     floor = float(min(low[0], curve.score.min()))
-    top = float(max(high.max(), curve.score.max(), *(one.score for one in findings.needed)))
+    top = float(max(high.max(), curve.score.max(), *(x.score for x in findings.needed)))
     room = 0.04 * (top - floor)
     figure.update_yaxes(range=[max(floor - room, -0.5), min(top + room, 1.005)])
     return figure
 
 
 def _chart(findings: CurveFindings, y_title: str) -> tuple[Figure, np.ndarray]:
-    """An empty chart over sizes, the largest measured one marked; and where laws are drawn."""
+    """Return an empty chart over sizes, the largest measured one marked, and where to draw laws."""
     # As far as the wanted scores need, 8 to 64 times the samples there are.
-    far = [v for one in findings.needed for v in (one.median, one.high) if np.isfinite(v)]
-    least, most = AHEAD[-1] * findings.n, FARTHEST * findings.n
-    reach = float(np.clip(1.3 * max(far, default=0), least, most))
+    far = [v for x in findings.needed for v in (x.median, x.high) if np.isfinite(v)]
+    low, high = AHEAD[-1] * findings.n, FARTHEST * findings.n
+    reach = float(np.clip(1.3 * max(far, default=0), low, high))
     n = np.geomspace(findings.extrapolation.covers, reach, POINTS)
     ends = np.array([0.9 * float(findings.extrapolation.curve.sizes[0]), float(n[-1])])
     figure = chart("training samples (log scale)", y_title, log_x=ends, height=420)
@@ -251,22 +251,22 @@ def _band(figure: Figure, n: np.ndarray, low: np.ndarray, high: np.ndarray, name
     line(figure, x, y, name, BLUE, **area)
 
 
-def _mark_needed(figure: Figure, one: NeededSamples, end: float) -> None:
-    """The interval of the number needed, as a bar on the line of the score wanted."""
-    if not np.isfinite(one.low) or one.low >= end:
+def _mark_needed(figure: Figure, needed: NeededSamples, end: float) -> None:
+    """Draw the interval of the number needed, as a bar on the line of the score wanted."""
+    if not np.isfinite(needed.low) or needed.low >= end:
         return
-    ends: list[float] = [one.low, min(one.high, end)]
+    ends: list[float] = [needed.low, min(needed.high, end)]
     hidden: Any = {"showlegend": False}
-    line(figure, ends, [one.score] * 2, "", VERMILION, width=5, opacity=0.55, **hidden)
-    if one.median < end:
-        look = {"color": VERMILION, "size": 11, "line": {"color": "white", "width": 1.5}}
+    line(figure, ends, [needed.score] * 2, "", VERMILION, width=5, opacity=0.55, **hidden)
+    if needed.median < end:
+        style = {"color": VERMILION, "size": 11, "line": {"color": "white", "width": 1.5}}
         hover = "%{y}: %{x:,.0f} samples"
-        marks(figure, [one.median], [one.score], "", VERMILION, hover, marker=look, **hidden)
+        marks(figure, [needed.median], [needed.score], "", VERMILION, hover, marker=style, **hidden)
 
 
 def files(findings: CurveFindings, page: Page) -> dict[str, pa.Table | str]:
-    """Every fit as a table; the summary, where infinite numbers of samples are null."""
-    ahead = np.array(AHEAD, np.float64) * findings.n
+    """Return every fit as a table, and the summary, where infinite numbers are null."""
+    sizes = np.array(AHEAD, np.float64) * findings.n
     names = ("low", "median", "high")
     extrapolation, forecast = findings.extrapolation, findings.forecast
     curve, law = extrapolation.curve, extrapolation.law
@@ -274,10 +274,10 @@ def files(findings: CurveFindings, page: Page) -> dict[str, pa.Table | str]:
         **page.head,
         "metric": findings.metric,
         "level": extrapolation.level,
-        "needed": [asdict(one) for one in findings.needed],
+        "needed": [asdict(needed) for needed in findings.needed],
         "expected": [
-            {"samples": n, **dict(zip(names, one, strict=True))}
-            for n, one in zip(ahead, extrapolation.score(ahead).T, strict=True)
+            {"samples": n, **dict(zip(names, scores, strict=True))}
+            for n, scores in zip(sizes, extrapolation.score(sizes).T, strict=True)
         ],
         "ceiling": dict(zip(names, extrapolation.ceiling, strict=True)),
         "law": {

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from datassay.commands.complexity.command import TeacherSettings
 from datassay.commands.facts import closing_facts
-from datassay.commands.frame import Findings, composed, table
+from datassay.commands.frame import Findings, compose_page, table
 from datassay.complexity.laws import Law, fit_joint_law, fit_laws
 from datassay.complexity.sample_complexity import SampleComplexity, Search
 from datassay.complexity.table import ComplexityTable, complexity_table
@@ -48,7 +48,7 @@ class TeacherFindings(Findings):
 
     @property
     def x(self) -> np.ndarray:
-        """What varies, one value per size."""
+        """The values of what varies, one per size."""
         d, m = self.table.n_inputs, self.table.width
         return {"d": d, "m": m, "d·log m": d * np.log(m)}[self.varied].astype(np.float64)
 
@@ -59,12 +59,12 @@ class TeacherFindings(Findings):
 
     @property
     def law(self) -> Law | None:
-        """The one of S3's form; None without laws."""
+        """The law of the form that S3 gives; None without laws."""
         return next((law for law in self.laws if law.kind == S3_LAW[self.varied]), None)
 
 
 def run(settings: TeacherSettings, progress: Progress = silent) -> TeacherFindings:
-    """Everything `datassay complexity --inputs` computes, without writing anything."""
+    """Compute everything that `datassay complexity --inputs` shows, without writing anything."""
     started = time.perf_counter()
     settings.refuse()
     search = Search(
@@ -75,10 +75,10 @@ def run(settings: TeacherSettings, progress: Progress = silent) -> TeacherFindin
         seed=settings.seed,
     )
     sizes = product(settings.inputs, settings.width)
-    outcome = complexity_table(sizes, search, store=settings.store, progress=progress)
-    both = len(settings.inputs) > 1 and len(settings.width) > 1
-    varied = "d·log m" if both else "m" if len(settings.width) > 1 else "d"
-    laws = _laws(outcome, varied, settings.seed)
+    trials = complexity_table(sizes, search, store=settings.store, progress=progress)
+    varies_both = len(settings.inputs) > 1 and len(settings.width) > 1
+    varied = "d·log m" if varies_both else "m" if len(settings.width) > 1 else "d"
+    laws = _laws(trials, varied, settings.seed)
     facts = {
         "Inputs d": ", ".join(map(str, settings.inputs)),
         "Width m": ", ".join(map(str, settings.width)),
@@ -89,51 +89,51 @@ def run(settings: TeacherSettings, progress: Progress = silent) -> TeacherFindin
         "Recovered": "R² of at least 0.95 on fresh samples, by half of the students",
         **closing_facts(started, settings.seed, settings.command),
     }
-    return TeacherFindings(outcome, varied, laws, facts=facts)
+    return TeacherFindings(trials, varied, laws, facts=facts)
 
 
-def _laws(outcome: ComplexityTable, varied: str, seed: int) -> tuple[Law, ...]:
-    usable = np.isfinite([s.median for s in outcome.sizes])
-    least = {"d": outcome.n_inputs, "m": outcome.width, "d·log m": outcome.width}[varied].min()
-    if usable.sum() < FEWEST_SIZES or least < 2:
+def _laws(trials: ComplexityTable, varied: str, seed: int) -> tuple[Law, ...]:
+    usable = np.isfinite([s.median for s in trials.sizes])
+    smallest = {"d": trials.n_inputs, "m": trials.width, "d·log m": trials.width}[varied].min()
+    if usable.sum() < FEWEST_SIZES or smallest < 2:
         return ()
-    d, m = outcome.n_inputs.astype(np.float64), outcome.width.astype(np.float64)
+    d, m = trials.n_inputs.astype(np.float64), trials.width.astype(np.float64)
     if varied == "d·log m":
-        return (fit_joint_law(d, m, outcome.n_opt, seed=seed),)
+        return (fit_joint_law(d, m, trials.n_opt, seed=seed),)
     x = d if varied == "d" else m
-    return fit_laws(x, outcome.n_opt, name=varied, seed=seed)
+    return fit_laws(x, trials.n_opt, name=varied, seed=seed)
 
 
 def page(findings: TeacherFindings) -> Page:
-    """Everything on the page of teacher networks."""
+    """Return the page of teacher networks."""
     sizes = findings.table.sizes
     n_opt = findings.table.n_opt
     rows = n_opt[np.isfinite(n_opt).all(1)]
     is_compared = len(rows) > 0 and n_opt.shape[1] > 1
     numbers = {
-        "written": written,
+        "written": write_law,
         "lost": [s for s in sizes if not np.isfinite(s.median)],
         "n_lost": sum(s.n_not_recovered for s in sizes),
         "fewest_sizes": FEWEST_SIZES,
         "ratio": float(np.median(rows.max(1) / rows.min(1))) if is_compared else None,
     }
     laws = [
-        (written(law), f"{law.r_squared:.3f}", "{:.3f} to {:.3f}".format(*law.r_squared_interval))
+        (write_law(law), f"{law.r_squared:.3f}", "{:.3f} to {:.3f}".format(*law.r_squared_interval))
         for law in findings.laws
     ]
     columns = ("inputs d", "width m", "median N", "range over teachers", "not recovered")
-    shown = table("Sample complexity by size", columns, map(_size_row, sizes), in_terminal=True)
+    by_size = table("Sample complexity by size", columns, map(_size_row, sizes), in_terminal=True)
     columns = ("law", "R² of the medians", "with teachers resampled")
     blocks = {
         "complexity": _complexity_figure(findings),
-        "sizes": shown,
+        "sizes": by_size,
         "laws": table("Laws", columns, laws),
     }
-    return composed("teachers", findings, blocks, numbers, FILES, urgent_first=True)
+    return compose_page("teachers", findings, blocks, numbers, FILES, urgent_first=True)
 
 
-def written(law: Law) -> str:
-    """The law as people write it: "N = −56.3 + 25.3·d"."""
+def write_law(law: Law) -> str:
+    """Format a law as people write it: "N = −56.3 + 25.3·d"."""
     return law.formula.replace("-", "−")
 
 
@@ -146,7 +146,7 @@ def _size_row(size: SampleComplexity) -> tuple[str, ...]:
 
 
 def _complexity_figure(findings: TeacherFindings) -> Figure:
-    """N of each teacher, their medians and the fitted law (S3 Figs 2.8 to 2.10)."""
+    """Plot N of each teacher, the medians and the fitted law (S3 Figs 2.8 to 2.10)."""
     x, n_opt, medians = findings.x, findings.table.n_opt, findings.medians
     order = np.argsort(x, kind="stable")
     names = np.array([f"d = {s.n_inputs}, m = {s.width}" for s in findings.table.sizes])
@@ -158,14 +158,14 @@ def _complexity_figure(findings: TeacherFindings) -> Figure:
         "%{text}: %{y:,} samples<extra></extra>",
         np.repeat(names[:, None], n_opt.shape[1], 1)[recovered],
     )
-    look = {"size": 6, "opacity": 0.5, "text": texts}
-    marks(figure, across, n_opt[recovered], "one teacher", GREY, hover, **look)
-    shown = order[np.isfinite(medians[order])]
+    style = {"size": 6, "opacity": 0.5, "text": texts}
+    marks(figure, across, n_opt[recovered], "one teacher", GREY, hover, **style)
+    rows = order[np.isfinite(medians[order])]
     line(
-        figure, x[shown], medians[shown], "median", BLUE, hover.replace(": %", ": median %", 1),
+        figure, x[rows], medians[rows], "median", BLUE, hover.replace(": %", ": median %", 1),
         width=1.5, mode="markers" if findings.varied == "d·log m" else "lines+markers",
         marker={"color": BLUE, "size": 9, "symbol": "diamond"},
-        text=names[shown],
+        text=names[rows],
     )  # fmt: skip
     if findings.law is not None:
         grid = np.geomspace(*findings.law.size_range, 100)
@@ -180,7 +180,7 @@ def _complexity_figure(findings: TeacherFindings) -> Figure:
 
 
 def files(findings: TeacherFindings, page: Page) -> dict[str, pa.Table | str]:
-    """Every teacher as a table; the summary, where a median that is not there is null."""
+    """Return every teacher as a table, and the summary, where a missing median is null."""
     summary = standard_json({
         **page.head,
         "search": findings.table.search.manifest(),

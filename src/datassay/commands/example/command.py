@@ -20,17 +20,17 @@ TRUTH, README = "truth.csv", "README.txt"
 
 @dataclass(frozen=True)
 class ExampleSettings:
-    """Which example."""
+    """The example and its seed."""
 
     name: str = setting("digits", "digits (images), people (a table) or texts.", argument=True)
     seed: int = setting(Loading.seed, "Of everything that is drawn.")
 
 
 class _Example(Command):
-    """Writes data, and no page."""
+    """A command that writes data, and no page."""
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
-        """Make, write all files or none, say where the data are and what to type next."""
+        """Write the example, all files or none; say where the data are and what to type next."""
         from pyarrow import csv
 
         from datassay.data.synthetic.examples import example
@@ -38,20 +38,20 @@ class _Example(Command):
         from datassay.store.outputs import check_writable, write_pages
 
         settings: ExampleSettings = read(self.settings, given)
-        made = example(settings.name, seed=settings.seed)
-        check_writable(out, (made.file, TRUTH, README), overwrite=given["overwrite"])
-        if TRUTH in (names := read_digests(out)) and made.file not in names:
+        dataset = example(settings.name, seed=settings.seed)
+        check_writable(out, (dataset.file, TRUTH, README), overwrite=given["overwrite"])
+        if TRUTH in (names := read_digests(out)) and dataset.file not in names:
             raise SettingError(
                 f"out must be a folder of its own, whose {TRUTH} is that of {settings.name}; {out} "
                 "holds another example. Choose another folder."
             )
-        data = shlex.quote(str(out / made.file))
+        data = shlex.quote(str(out / dataset.file))
         text = Path(__file__).with_name(f"{settings.name}.txt").read_text(encoding="utf-8")
-        text, truth = text.format(data=data), partial(csv.write_csv, made.truth)
-        parts = {made.file: made.write, TRUTH: truth, README: text}
+        text, truth = text.format(data=data), partial(csv.write_csv, dataset.truth)
+        parts = {dataset.file: dataset.write, TRUTH: truth, README: text}
         write_pages(parts, out, overwrite=given["overwrite"])
         command = next(line.strip() for line in text.splitlines() if line.startswith("  datassay"))
-        out_console.print(str(out / made.file), f"Next: {command}", sep="\n", soft_wrap=True)
+        out_console.print(str(out / dataset.file), f"Next: {command}", sep="\n", soft_wrap=True)
 
 
 COMMAND = _Example(

@@ -61,7 +61,7 @@ class ExplainSettings(TrainedInputs):
     command: str = ""
 
     def refuse(self, *, only_plan: bool) -> None:
-        """Refuse, before anything heavy is imported, what the values alone tell."""
+        """Check the values by themselves, before anything heavy is imported."""
         if not only_plan:
             check_weights(self.weights)
         check_device_name(self.device)

@@ -1,4 +1,4 @@
-"""Effects from an index that `datassay index` made, for the samples that DATA shows."""
+"""Effects from an index that `datassay index` made, for the samples that DATA holds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ N_COMPARED, SAME = 64, 0.01
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An index with the samples of DATA."""
+    """An open index with the samples of DATA."""
 
     index: Index  # of n samples
     samples: SampleSet  # those of DATA that are in the index, in DATA's order
@@ -37,26 +37,26 @@ class Opened:
 
     @property
     def facts(self) -> dict[str, str]:
-        """What the page says of the index."""
-        index, reported = self.index, self.index.rank_correlation
+        """The fact that the page shows of the index."""
+        index, interval = self.index, self.index.rank_correlation
         text = (
             f"{redact(index.location)}: {count(len(index), 'sample')}, {index.width:,} numbers "
             f"each, which hold {percent(round(index.share, 3))} of the effects"
         )
-        if reported is not None:
+        if interval is not None:
             text += f"; rank correlation {correlation(index)} with the effects of all coordinates"
         return {"Index": text}
 
     def answer(
         self, queries: SampleSet | None, measure: str, top: int, progress: Progress
     ) -> Attribution:
-        """Effects on queries, in this order."""
-        wanted = self.samples if queries is None else queries
-        most = top + (queries is None)
-        effects = self.index.query(wanted, top=most, measure=measure, progress=progress)
+        """Return effects on queries, or on the samples, in the order of `self.order`."""
+        samples = self.samples if queries is None else queries
+        n_top = top + (queries is None)
+        effects = self.index.query(samples, top=n_top, measure=measure, progress=progress)
         position = np.empty(len(self.order), int)
         position[self.order] = np.arange(len(self.order))
-        best = TopEffects(
+        top_effects = TopEffects(
             position[effects.top.raising], effects.top.raising_effect,
             position[effects.top.lowering], effects.top.lowering_effect,
         )  # fmt: skip
@@ -64,32 +64,32 @@ class Opened:
         return replace(
             effects,
             effect=None if effects.effect is None else effects.effect[self.order],
-            top=best if queries is not None else _of_others(best, top),
+            top=top_effects if queries is not None else _drop_own(top_effects, top),
             total=effects.total[self.order],
             self_influence=effects.self_influence[self.order],
             ids=effects.ids[self.order],
         )
 
 
-def _of_others(best: TopEffects, top: int) -> TopEffects:
-    """The same where query j is sample j, which does not explain itself."""
-    sides, raising = [], (best.raising, best.raising_effect)
-    for who, effect in (raising, (best.lowering, best.lowering_effect)):
-        is_own = who == np.arange(len(who))[:, None]
-        others = np.argsort(is_own, axis=1, kind="stable")[:, :top]
+def _drop_own(effects: TopEffects, top: int) -> TopEffects:
+    """Return top effects without those of sample j on query j, which is the same sample."""
+    sides, raising = [], (effects.raising, effects.raising_effect)
+    for rows, effect in (raising, (effects.lowering, effects.lowering_effect)):
+        is_own = rows == np.arange(len(rows))[:, None]
+        columns = np.argsort(is_own, axis=1, kind="stable")[:, :top]
         effect = np.where(is_own, 0.0, effect)
-        sides += [np.take_along_axis(each, others, 1) for each in (who, effect)]
+        sides += [np.take_along_axis(values, columns, 1) for values in (rows, effect)]
     return TopEffects(*sides)
 
 
-def opened(
+def open_with_samples(
     settings: ExplainSettings, model: nn.Module, train: SampleSet, val: SampleSet | None
 ) -> Opened:
     """Open the index that the settings name, and find the samples of DATA in it, by id."""
     index = open_index(settings.index or "", model, device=settings.device)
     ids = index.ids
-    known = {str(one): i for i, one in enumerate(ids.tolist())}
-    positions = np.array([known.get(str(one), -1) for one in train.ids.tolist()])
+    row_of_id = {str(name): i for i, name in enumerate(ids.tolist())}
+    positions = np.array([row_of_id.get(str(name), -1) for name in train.ids.tolist()])
     is_here = positions >= 0
     require(
         is_here.any(), "DATA", "hold samples of the index",
@@ -98,10 +98,10 @@ def opened(
     )  # fmt: skip
     samples = train if is_here.all() else train.subset(np.flatnonzero(is_here))
     positions = positions[is_here]
-    rest = np.setdiff1d(np.arange(len(ids)), positions)
+    extra = np.setdiff1d(np.arange(len(ids)), positions)
     warnings = []
     split = val.ids.tolist() if val is not None and val.split_off else []
-    if n_seen := sum(str(one) in known for one in split):
+    if n_seen := sum(str(name) in row_of_id for name in split):
         warnings.append(
             f"{n_seen:,} of {count(len(split), 'query', 'queries')} {_is_or_are(n_seen)} in the "
             "index and explained by what they are themselves: it was made with another --seed or "
@@ -112,37 +112,37 @@ def opened(
             f"{count(lost, 'sample')} of DATA {_is_or_are(lost)} not in the index and left out; "
             "datassay index --append adds samples."
         )
-    if len(rest):
+    if len(extra):
         warnings.append(
-            f"{count(len(rest), 'sample')} of the index {_is_or_are(len(rest))} not in DATA and "
+            f"{count(len(extra), 'sample')} of the index {_is_or_are(len(extra))} not in DATA and "
             "shown by id alone."
         )
-    warnings += _changed(index, samples, positions)
-    return Opened(index, samples, np.concatenate([positions, rest]), tuple(warnings))
+    warnings += _recheck(index, samples, positions)
+    return Opened(index, samples, np.concatenate([positions, extra]), tuple(warnings))
 
 
 def _is_or_are(n: int) -> str:
     return "is" if n == 1 else "are"
 
 
-def _changed(index: Index, samples: SampleSet, positions: Int[np.ndarray, " s"]) -> list[str]:
-    """Whether samples are those that the index knows by their ids, checked by some gradients."""
-    own = index.self_influence()[positions]
+def _recheck(index: Index, samples: SampleSet, positions: Int[np.ndarray, " s"]) -> list[str]:
+    """Compare some gradients with stored ones; warn, or raise, if samples have changed since."""
+    stored = index.self_influence()[positions]
     # Of samples that are learned well hardly anything is left to compare.
-    most = np.argsort(-own, kind="stable")[: max(N_COMPARED, len(own) // 2)]
-    some = np.sort(np.random.default_rng(0).permutation(most)[:N_COMPARED])
-    now = index.self_influence(samples.subset(some))
-    n_other = int((np.abs(now - own[some]) > SAME * own[some]).sum())
-    if 2 * n_other > len(some):
+    candidates = np.argsort(-stored, kind="stable")[: max(N_COMPARED, len(stored) // 2)]
+    rows = np.sort(np.random.default_rng(0).permutation(candidates)[:N_COMPARED])
+    computed = index.self_influence(samples.subset(rows))
+    n_other = int((np.abs(computed - stored[rows]) > SAME * stored[rows]).sum())
+    if 2 * n_other > len(rows):
         raise DataError(
-            f"DATA must be what the index was made of; of {len(some)} samples with the same ids "
+            f"DATA must be what the index was made of; of {len(rows)} samples with the same ids "
             f"{n_other} have other gradients than in {redact(index.location)}. Name the data that "
             "it was made of, and read them as then, or make the index anew."
         )
     if not n_other:
         return []
     return [
-        f"{n_other} of {len(some)} samples that were compared {'has' if n_other == 1 else 'have'} "
+        f"{n_other} of {len(rows)} samples that were compared {'has' if n_other == 1 else 'have'} "
         "other inputs or labels than when the index was made: effects are of those it was made of. "
         "Make the index anew to ask about these."
     ]

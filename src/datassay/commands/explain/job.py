@@ -17,7 +17,7 @@ from datassay.collect.curvature.output_loss import check_n_outputs, predicted_cl
 from datassay.collect.gradients.batches import outputs_of
 from datassay.collect.jacobian.inputs import check_device, network_inputs, takes_integers
 from datassay.commands.explain.command import ExplainSettings
-from datassay.commands.explain.indexed import opened
+from datassay.commands.explain.indexed import open_with_samples
 from datassay.commands.facts import closing_facts, data_facts, model_facts
 from datassay.commands.frame import Findings
 from datassay.commands.terminal import block_table
@@ -64,7 +64,7 @@ class ExplainFindings(Findings):
 
     @property
     def predictions(self) -> Predictions:
-        """For the picker."""
+        """The predictions of the queries and the effects on them, for the picker."""
         classes = self.samples.is_classification
         is_logit = classes and self.loss == "cross_entropy"
         return Predictions(
@@ -73,29 +73,29 @@ class ExplainFindings(Findings):
 
     @property
     def ids(self) -> np.ndarray:
-        """[n], of the training samples, those of an index included that DATA does not show."""
+        """[n] ids of the training samples, with those of an index that DATA lacks."""
         return self.attribution.ids
 
     @property
     def self_influence(self) -> Float[np.ndarray, " n"]:
-        """How much each sample's presence lowers its own loss; NaN where that is not known."""
-        outcome = self.attribution.self_influence
-        return np.full(len(self.ids), np.nan) if outcome is None else outcome
+        """The decrease of each sample's own loss by its presence; NaN where it is not known."""
+        values = self.attribution.self_influence
+        return np.full(len(self.ids), np.nan) if values is None else values
 
     @property
     def first(self) -> Int[np.ndarray, " n"]:
-        """All samples, those of largest self-influence first."""
+        """Positions of all samples, largest self-influence first."""
         return np.argsort(-self.self_influence, kind="stable")
 
     @property
     def harm(self) -> Float[np.ndarray, " n"] | None:
-        """How much each sample lowers all margins or raises all losses; None of other measures."""
+        """The decrease of all margins, or increase of all losses, by each sample; else None."""
         sign = {"margin": -1.0, "loss": 1.0}.get(self.attribution.measure)
         return None if sign is None else sign * self.attribution.total
 
     @property
     def n_wrong(self) -> int | None:
-        """Queries of which another class is predicted; None of what is no class."""
+        """The number of queries whose predicted class is wrong; None without classes."""
         if self.predicted is None or not self.queries.is_classification:
             return None
         return int((predicted_class(self.predicted) != self.queries.y).sum())
@@ -107,48 +107,48 @@ def run(
     settings: ExplainSettings,
     progress: Progress = silent,
 ) -> ExplainFindings:
-    """Everything `datassay explain` computes, without writing anything."""
+    """Compute everything that `datassay explain` shows, without writing anything."""
     started = time.perf_counter()
     check_settings(settings)
     settings = replace(settings, model=full_name(settings.model, train))
     facts = data_facts(train, val) | ({"Queries": settings.queries} if settings.queries else {})
     models = networks(settings.model, settings.weights, train, settings.seed)
-    kept = None if settings.index is None else opened(settings, models[0], train, val)
-    train = train if kept is None else kept.samples
+    opened = None if settings.index is None else open_with_samples(settings, models[0], train, val)
+    train = train if opened is None else opened.samples
     # Labels as the network's outputs have them.
     train, val = given_sets(models[0], train, val, settings.loss)  # pyrefly: ignore[bad-assignment] (samples stay samples)
-    loss = loss_of(settings.loss, train) if kept is None else kept.index.loss.name
+    loss = loss_of(settings.loss, train) if opened is None else opened.index.loss.name
     measure = measure_of(settings.measure, train)
     fitted = None if loss == "next_token" else predictions(models, train, loss)
     predicted = fitted
     if val is not None and loss != "next_token":
         predicted = predictions(models, val, loss)
-    if kept is None:
+    if opened is None:
         _tell_long(models, train, val, settings)
         attribution = influence(
             models, train, val, loss=loss, measure=measure, damping=settings.damping,
             progress=progress, **_options(settings),
         )  # fmt: skip
     else:
-        attribution = kept.answer(val, measure, settings.top, progress)
+        attribution = opened.answer(val, measure, settings.top, progress)
     sizes = sum(p.numel() for p in models[0].parameters())
-    some = f", those with {settings.parameters} explained" if settings.parameters else ""
+    subset = f", those with {settings.parameters} explained" if settings.parameters else ""
     files = "; ".join(weights_source(path, models[0]) for path in settings.weights)
-    facts |= model_facts(settings.model, f"{settings.model}, {sizes:,} weights{some}")
-    facts |= {"Weights": files} | ({} if kept is None else kept.facts)
+    facts |= model_facts(settings.model, f"{settings.model}, {sizes:,} weights{subset}")
+    facts |= {"Weights": files} | ({} if opened is None else opened.facts)
     facts |= {"Loss": loss.replace("_", " "), "Measure": measure, "Method": attribution.method}
     if fitted is not None:
         fit = _fit(fitted, train)
-        right = f"{percent(round(fit, 3))} of the training samples right"
-        message = right if train.is_classification else f"R² {number(fit)} on the training samples"
+        score = f"{percent(round(fit, 3))} of the training samples right"
+        message = score if train.is_classification else f"R² {number(fit)} on the training samples"
         facts["Fit"] = message
     facts |= closing_facts(started, settings.seed, settings.command)
-    further = () if kept is None else kept.warnings
-    own = _warnings(fitted, train, val)
+    index_warnings = () if opened is None else opened.warnings
+    fit_warnings = _warnings(fitted, train, val)
     # The page says of all samples what that warning says of a few.
-    doubted = any(BELONG in reported for reported in own)
-    heard = [w for w in attribution.warnings if not (doubted and w.startswith(DOUBT))]
-    choices = [told for path in settings.weights for told in weights_choice(path, models[0])]
+    doubted = any(BELONG in warning for warning in fit_warnings)
+    method_warnings = [w for w in attribution.warnings if not (doubted and w.startswith(DOUBT))]
+    choices = [w for path in settings.weights for w in weights_choice(path, models[0])]
     return ExplainFindings(
         samples=train,
         queries=train if val is None else val,
@@ -158,12 +158,12 @@ def run(
         fitted=fitted,
         predicted=predicted,
         facts=facts,
-        warnings=(*choices, *further, *heard, *own),
+        warnings=(*choices, *index_warnings, *method_warnings, *fit_warnings),
     )
 
 
 def _options(settings: ExplainSettings) -> dict[str, Any]:
-    """The arguments that `influence` and its plan share, but for the loss."""
+    """Return the arguments that `influence` and its plan share, but for the loss."""
     names = ("curvature", "parameters", "top", "precision", "device", "seed")
     return {name: getattr(settings, name) for name in names}
 
@@ -171,7 +171,7 @@ def _options(settings: ExplainSettings) -> dict[str, Any]:
 def plan_lines(
     train: SampleSet, val: SampleSet | None, settings: ExplainSettings
 ) -> list[RenderableType]:
-    """What `run` would compute: a table, the largest blocks of many, and sentences."""
+    """Return what `run` would compute: a table, the largest blocks of many, and sentences."""
     settings = replace(settings, model=full_name(settings.model, train))
     models = networks(settings.model, settings.weights, train, settings.seed)
     loss = loss_of(settings.loss, train)
@@ -194,7 +194,7 @@ def plan_lines(
 
 
 def check_settings(settings: ExplainSettings) -> None:
-    """Refuse, before anything is loaded, what cannot be; a plan does without weights."""
+    """Check the settings before anything is loaded; a plan needs no weights."""
     if settings.index is not None and len(settings.weights) > 1:
         raise SettingError(
             "index answers for the one network that it was made with; got "
@@ -204,18 +204,18 @@ def check_settings(settings: ExplainSettings) -> None:
 
 
 def measure_of(measure: str, train: SampleSet) -> str:
-    """What "auto" stands for; others stay if they suit the task."""
-    classes, one = train.is_classification, train.y[:1].size == 1
+    """Return the measure, for "auto" by the task; raise if it does not suit the task."""
+    classes, is_single = train.is_classification, train.y[:1].size == 1
     if measure == "auto":
-        return "margin" if classes else "output" if one else "loss"
-    if not classes and (measure == "margin" or (measure == "output" and not one)):
+        return "margin" if classes else "output" if is_single else "loss"
+    if not classes and (measure == "margin" or (measure == "output" and not is_single)):
         rule = "margin needs classes" if measure == "margin" else "output needs one target"
         raise SettingError(f"measure {rule}; y is {list(train.y.shape)} numbers. Take loss.")
     return measure
 
 
 def predictions(models: list[nn.Module], samples: SampleSet, loss: str) -> Float[np.ndarray, "n k"]:
-    """What the networks say of samples, by their mean outputs."""
+    """Return [n, k] probabilities or targets of samples, by the mean outputs of the networks."""
     outputs = torch.stack([_outputs(model, samples) for model in models]).mean(0)
     check_n_outputs(samples, outputs.shape[1])
     if not outputs.isfinite().all():
@@ -234,26 +234,26 @@ def _outputs(model: nn.Module, samples: SampleSet) -> Float[Tensor, "n k"]:
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     integers, parts = takes_integers(model, samples.x[:1]), []
     shape = ", ".join(["n", *map(str, samples.input_shape)])
-    refused = (
+    message = (
         f"the model must run on samples [{shape}]; that raised {{}} Check --model against DATA."
     )
     for start in range(0, len(samples), BATCH):
         x = network_inputs(samples.x[start : start + BATCH], model, dtype, integers=integers)
-        with user_code(refused.format), torch.no_grad():
+        with user_code(message.format), torch.no_grad():
             parts.append(outputs_of(model, x))
-    outcome = torch.cat(parts).double().cpu()
-    if outcome.ndim != 2:
+    outputs = torch.cat(parts).double().cpu()
+    if outputs.ndim != 2:
         raise ModelError(
-            f"the model must give [n, k], one row per sample; got {list(outcome.shape)}. Of tokens "
+            f"the model must give [n, k], one row per sample; got {list(outputs.shape)}. Of tokens "
             "only --loss next_token is explained."
         )
-    return outcome
+    return outputs
 
 
 def _tell_long(
     models: list[nn.Module], train: SampleSet, val: SampleSet | None, settings: ExplainSettings
 ) -> None:
-    """Say first where this takes a minute or more."""
+    """Log a warning before work that takes a minute or more."""
     size = sum(p.numel() for p in models[0].parameters())
     if len(train) * size < MANY_VALUES or settings.curvature not in PLANNED:
         return
@@ -268,7 +268,7 @@ def _tell_long(
 
 
 def _fit(fitted: np.ndarray, samples: SampleSet) -> float:
-    """How well the networks fit their training samples as named: share, or R²."""
+    """Return how well the networks fit their training samples: accuracy, or R²."""
     if samples.is_classification:
         return float((predicted_class(fitted) == samples.y).mean())
     y = samples.y.reshape(fitted.shape)
@@ -278,23 +278,23 @@ def _fit(fitted: np.ndarray, samples: SampleSet) -> float:
 def _warnings(
     fitted: np.ndarray | None, train: SampleSet, val: SampleSet | None
 ) -> tuple[str, ...]:
-    reported = []
+    warnings = []
     fit = None if fitted is None else _fit(fitted, train)
     if fit is not None and train.is_classification:
-        most = float(np.bincount(train.y).max() / len(train))
-        if fit <= most + 2 * (most * (1 - most) / len(train)) ** 0.5:
-            reported.append(
+        majority = float(np.bincount(train.y).max() / len(train))
+        if fit <= majority + 2 * (majority * (1 - majority) / len(train)) ** 0.5:
+            warnings.append(
                 f"the network gets {percent(round(fit, 3))} of its training samples right, hardly "
-                f"more than the most frequent class alone ({percent(round(most, 3))}). {BELONG}"
+                f"more than the most frequent class alone ({percent(round(majority, 3))}). {BELONG}"
             )
     elif fit is not None and fit <= 0:
-        reported.append(
+        warnings.append(
             f"the network predicts its training samples no better than their mean (R² "
             f"{number(fit)}). {BELONG}"
         )
     if val is not None and val.split_off:
-        reported.append(
+        warnings.append(
             f"{count(len(val), 'sample')} were split off DATA as queries. If the network was "
             "trained on them too, give --val-fraction 0, or queries of their own by --queries."
         )
-    return tuple(reported)
+    return tuple(warnings)

@@ -1,4 +1,4 @@
-"""The page of an explanation, whose texts are in `report/text/`, and the files written with it."""
+"""The page of an explanation and its files; its text stands in `report/text/`."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ FILES = {
 
 
 def page(findings: ExplainFindings) -> Page:
-    """Everything on the page."""
-    f, own, cards = findings, findings.self_influence, gallery(findings)
-    harm, first = harmful(f), f.first[:N_CHECK_FIRST]
-    n_rows, middle = min(N_ROWS, len(own)), float(np.median(own))
-    is_ranked = bool(np.isfinite(own).all())
+    """Return the page of `datassay explain`."""
+    f, influence, cards = findings, findings.self_influence, gallery(findings)
+    harm, strongest = harmful(f), f.first[:N_CHECK_FIRST]
+    n_rows, middle = min(N_ROWS, len(influence)), float(np.median(influence))
+    is_ranked = bool(np.isfinite(influence).all())
     ids = {"harm": tuple(str(i) for i in f.ids[harm[:N_CHECK_FIRST]])}
-    ids["labels"] = tuple(str(i) for i in f.ids[first])
+    ids["labels"] = tuple(str(i) for i in f.ids[strongest])
     numbers = {
         "f": f,
         "is_ranked": is_ranked,
         "first": ids["labels"],
-        "times": float(own[first[-1]]) / middle if is_ranked and middle else 0.0,
+        "times": float(influence[strongest[-1]]) / middle if is_ranked and middle else 0.0,
         "harm": ids["harm"],
         "n_harm": len(harm),
         "most_harm": abs(float(f.attribution.total[harm[0]])) if len(harm) else 0.0,
@@ -59,15 +59,15 @@ def page(findings: ExplainFindings) -> Page:
 
 
 def _table(findings: ExplainFindings, n_rows: int) -> Table:
-    samples, own, total = findings.samples, findings.self_influence, findings.attribution.total
-    middle, rows = float(np.median(own)), []
+    samples, effect, total = findings.samples, findings.self_influence, findings.attribution.total
+    middle, rows = float(np.median(effect)), []
     for i in findings.first[:n_rows].tolist():
         is_shown = i < len(samples)
         cells = (
             label_text(samples.class_names, samples.y[i]) if is_shown else "not in DATA",
             predicted_text(findings, i) if is_shown else "",
-            number(float(own[i])),
-            number(float(own[i]) / middle) if middle > 0 else "–",
+            number(float(effect[i])),
+            number(float(effect[i]) / middle) if middle > 0 else "–",
             number(float(total[i])).replace("-", "−"),
         )
         rows.append(Row(str(findings.ids[i]), cells))
@@ -76,39 +76,39 @@ def _table(findings: ExplainFindings, n_rows: int) -> Table:
 
 
 def gallery(findings: ExplainFindings) -> Gallery:
-    """The first sixty of each view."""
+    """Return the first sixty samples of each view."""
     f, n = findings, len(findings.samples)  # of an index: those that can be drawn
-    first, harm = (result[result < n][:N_CARDS].tolist() for result in (f.first, harmful(f)))
-    views = {i: ["labels"] for i in first}
-    shown, sorts = [FIRST], [("own", "self-influence"), ("id", "id")]
+    strongest, harm = (rows[rows < n][:N_CARDS].tolist() for rows in (f.first, harmful(f)))
+    views = {i: ["labels"] for i in strongest}
+    view_list, sorts = [FIRST], [("own", "self-influence"), ("id", "id")]
     if f.harm is not None:
         word = HARMS[f.attribution.measure]
-        shown.append(View("harm", f"{word} most", sort="harm", descending=True))
+        view_list.append(View("harm", f"{word} most", sort="harm", descending=True))
         sorts.insert(1, ("harm", "harm to all queries"))
         for i in harm:
             views.setdefault(i, []).append("harm")
     cards = []
     for i, drawing in zip(views, draw(f.samples, np.array([*views], int)), strict=True):
-        own, total = float(f.self_influence[i]), float(f.attribution.total[i])
+        influence, total = float(f.self_influence[i]), float(f.attribution.total[i])
         texts, predicted = sample_texts(f.samples, i), predicted_text(f, i)
-        keys = {"own": float(np.nan_to_num(own))}
+        keys = {"own": float(np.nan_to_num(influence))}
         if f.harm is not None:
             keys["harm"] = float(f.harm[i])
         figures = (
-            (f"self {number(own)}", "self-influence"),
+            (f"self {number(influence)}", "self-influence"),
             (f"total {number(total).replace('-', '−')}", "effect on all queries together"),
         )
         suggested = predicted if predicted != texts["label"] else ""
         cards.append(Card(**texts, drawing=drawing, suggested=suggested, figures=figures,
                           views=tuple(views[i]), keys=keys))  # fmt: skip
     return Gallery(
-        cards=tuple(cards), views=tuple(shown), sorts=tuple(sorts), descending=True,
+        cards=tuple(cards), views=tuple(view_list), sorts=tuple(sorts), descending=True,
         class_names=f.samples.class_names, advice_view="labels",
     )  # fmt: skip
 
 
 def harmful(findings: ExplainFindings) -> np.ndarray:
-    """Positions of the samples that lower margins, or raise losses, the worst first."""
+    """Return positions of the samples that lower margins, or raise losses, the worst first."""
     harm = findings.harm
     if harm is None:
         return np.empty(0, int)
@@ -117,7 +117,7 @@ def harmful(findings: ExplainFindings) -> np.ndarray:
 
 
 def predicted_text(findings: ExplainFindings, i: int) -> str:
-    """What is predicted of a training sample; empty where that is not shown."""
+    """Return what is predicted of a training sample; "" where that is not shown."""
     if findings.fitted is None:
         return ""
     names, row = findings.samples.class_names, findings.fitted[i : i + 1]
@@ -125,7 +125,7 @@ def predicted_text(findings: ExplainFindings, i: int) -> str:
 
 
 def files(findings: ExplainFindings, page: Page) -> dict[str, pa.Table | str]:
-    """The files written with the page."""
+    """Return the files written with the page, by name."""
     f, attribution = findings, findings.attribution
     counts = {
         "train": len(f.ids),

@@ -42,24 +42,24 @@ class ExportSettings:
 
 
 def exports() -> dict[str, Export]:
-    """The tools by name: a module of this folder each, then those of other packages."""
+    """Return the tools by name: a module of this folder each, then those of other packages."""
     from datassay.commands.export.material import Export
 
     modules = (import_module(f"{__package__}.{name}") for name in OWN)
-    own = {module.EXPORT.name: module.EXPORT for module in modules}
-    return own | {export.name: export for export in checked_plugins("exports", Export, own)}
+    ours = {module.EXPORT.name: module.EXPORT for module in modules}
+    return ours | {export.name: export for export in checked_plugins("exports", Export, ours)}
 
 
 class _Export(Command):
-    """Files and no page; a module for each tool."""
+    """A command that writes files and no page, by a module for each tool."""
 
     def epilog(self) -> str:
-        """The tools that other packages add."""
+        """Return a line of the tools that other packages add."""
         names = plugin_names("exports")
         return f"From other packages: {', '.join(names)}." if names else ""
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
-        """Check, read the run, write, say how the tool opens it."""
+        """Read the run, write the files, and say how the tool opens them."""
         from datassay.commands.finished import check_run, finished_run
         from datassay.store.outputs import check_outputs, check_writable, write_pages
 
@@ -76,10 +76,10 @@ class _Export(Command):
                 f"to must be {', '.join(tools)}; got {settings.to[:60]!r}. {ELSEWHERE}."
             )
         run = finished_run(settings.run)
-        made = tools[settings.to].export(Material(run, out, settings.data, settings.top))
-        write_pages(made.parts, out, overwrite=given["overwrite"])
-        out_console.print(made.opening, soft_wrap=True)
-        out_console.print(str(out / next(iter(made.parts))), soft_wrap=True)
+        exported = tools[settings.to].export(Material(run, out, settings.data, settings.top))
+        write_pages(exported.parts, out, overwrite=given["overwrite"])
+        out_console.print(exported.opening, soft_wrap=True)
+        out_console.print(str(out / next(iter(exported.parts))), soft_wrap=True)
 
 
 COMMAND = _Export(

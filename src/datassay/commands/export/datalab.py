@@ -46,7 +46,7 @@ OPENING = (
 
 
 def export(material: Material) -> Exported:
-    """The table of issues; what the run did not check for is left out."""
+    """Return the table of issues, without those that the run did not check for."""
     single_labels(material, "datalab")
     scores = material.scores
     columns: dict[str, pa.Array | pa.ChunkedArray] = {
@@ -62,27 +62,27 @@ def export(material: Material) -> Exported:
 
 
 def _outliers(scores: pa.Table) -> dict[str, pa.Array]:
-    far = scores["outlier_score"].to_numpy()  # nan where it was not looked for
-    score = np.where(np.isnan(far), 1.0, 1 / (1 + np.exp(np.minimum(far, 700))))
-    return {"is_outlier_issue": pa.array(far > 0), "outlier_score": pa.array(score)}
+    outlierness = scores["outlier_score"].to_numpy()  # nan where it was not looked for
+    score = np.where(np.isnan(outlierness), 1.0, 1 / (1 + np.exp(np.minimum(outlierness, 700))))
+    return {"is_outlier_issue": pa.array(outlierness > 0), "outlier_score": pa.array(score)}
 
 
 def _near_duplicates(scores: pa.Table) -> dict[str, pa.Array]:
     groups: dict[int, list[int]] = {}
-    of = scores["duplicate_group"].to_pylist()
-    for row, group in enumerate(of):
+    row_groups = scores["duplicate_group"].to_pylist()
+    for row, group in enumerate(row_groups):
         if group is not None:
             groups.setdefault(group, []).append(row)
-    same = [[r for r in groups.get(g, ()) if r != row] for row, g in enumerate(of)]
-    result = scores["nearest_distance"].to_numpy()  # nan where it was not looked for
-    distance = np.where([bool(rows) for rows in same], 0.0, result)
-    equal = distance == 0  # also to a validation sample
-    usual = np.median(distance[distance > 0]) if (distance > 0).any() else 1.0
-    score = np.where(np.isnan(distance), 1.0, 1 - np.exp(-distance / usual))
+    duplicates = [[r for r in groups.get(g, ()) if r != row] for row, g in enumerate(row_groups)]
+    nearest = scores["nearest_distance"].to_numpy()  # nan where it was not looked for
+    distance = np.where([bool(rows) for rows in duplicates], 0.0, nearest)
+    is_equal = distance == 0  # also to a validation sample
+    scale = np.median(distance[distance > 0]) if (distance > 0).any() else 1.0
+    score = np.where(np.isnan(distance), 1.0, 1 - np.exp(-distance / scale))
     return {
-        "is_near_duplicate_issue": pa.array(equal),
+        "is_near_duplicate_issue": pa.array(is_equal),
         "near_duplicate_score": pa.array(score),
-        "near_duplicate_sets": pa.array(same, pa.list_(pa.int64())),
+        "near_duplicate_sets": pa.array(duplicates, pa.list_(pa.int64())),
         "distance_to_nearest_neighbor": pa.array(distance, mask=np.isnan(distance)),
     }
 

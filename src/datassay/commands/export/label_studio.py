@@ -1,4 +1,4 @@
-"""Label Studio: tasks with our suggestion as a prediction, and the labelling interface for them.
+"""Label Studio: tasks with our suggestions as predictions, and the labelling interface for them.
 
 Its export as JSON is read back by `datassay apply`.
 """
@@ -38,68 +38,68 @@ SERVED = "/data/local-files/?d="
 
 
 def export(material: Material) -> Exported:
-    """Tasks, most suspect first, the interface, and images where the data hold arrays."""
+    """Return tasks, most suspect first, the interface, and images where the data hold arrays."""
     single_labels(material, "label-studio")
-    rows = _chosen(material)
-    key, shown, files, root = _shown(material, rows)
+    rows = _choose_rows(material)
+    key, contents, files, root = _show_samples(material, rows)
     samples, scores = material.samples, material.scores
     origin = material.run.summary.get("origin") or {}
     inputs = {n: v for n, v in origin.get("inputs", {}).items() if v and not n.startswith("data")}
     typed = labels(samples, np.arange(samples.n_classes)).to_pylist()
     words = dict(zip(typed, samples.class_names, strict=True))
     tasks = []
-    for row, sample in zip(rows, shown, strict=True):
+    for row, sample in zip(rows, contents, strict=True):
         score = {name: scores[name][row].as_py() for name in ("id", *OF_LABELS)}
-        wrong, is_issue = score["wrong_probability"], score["is_issue"]
+        p_wrong, is_issue = score["wrong_probability"], score["is_issue"]
         label = score["suggested_label"]
         is_other = label != typed[samples.y[row]] if words else is_issue
         label = words[label] if words else label
         kind = "choices" if samples.is_classification else "number"
         value = {kind: [label] if kind == "choices" else label}
         # Which sample, and which data it is of and how they were read; not where they are.
-        reported = {
+        fields = {
             ID: score["id"],
             GIVEN: label_word(samples.class_names, samples.y[row]),
-            SEEN: wrong,
+            SEEN: p_wrong,
             "is_issue": is_issue,
             DIGEST: material.run.digest,
             INPUTS: inputs,
         }
         prediction = {
             "model_version": material.made_by,
-            "score": wrong if is_other else 1 - wrong,  # that the suggested label is right
+            "score": p_wrong if is_other else 1 - p_wrong,  # that the suggested label is right
             "result": [{"from_name": LABEL, "to_name": SAMPLE, "type": kind, "value": value}],
         }
-        tasks.append({"data": {key: sample, **reported}, "predictions": [prediction]})
+        tasks.append({"data": {key: sample, **fields}, "predictions": [prediction]})
     parts: Parts = {TASKS: standard_json(tasks), CONFIG: _config(key, samples.class_names)}
     return Exported({**parts, **files}, _opening(root))
 
 
-def _chosen(material: Material) -> list[int]:
-    """Rows of the tasks, the most suspect first."""
+def _choose_rows(material: Material) -> list[int]:
+    """Return rows of the tasks, the most suspect first."""
     score, top = material.scores["label_issue_score"].to_numpy(), material.top
     order = np.argsort(-score, kind="stable")
     if top is None:
         lists = (material.scores[name] for name in ("is_issue", "worth_a_look"))
-        look = np.logical_or(*(one.to_numpy(zero_copy_only=False) for one in lists))
-        if not look.any():
+        is_listed = np.logical_or(*(flags.to_numpy(zero_copy_only=False) for flags in lists))
+        if not is_listed.any():
             raise DataError(
                 f"{material.run.folder} has no label that is worth a look, so that there are no "
                 "tasks. Give --top, how many of the most suspect samples to export."
             )
-        return order[look[order]].tolist()
+        return order[is_listed[order]].tolist()
     if not 1 <= top <= len(score):
         raise SettingError(f"top must lie in 1 to {len(score):,}, the samples; got {top}.")
     return order[:top].tolist()
 
 
-def _shown(material: Material, rows: list[int]) -> tuple[str, list[Any], Parts, Path | None]:
-    """The key that tasks hold a sample by, the samples, files of images, and their folder."""
+def _show_samples(material: Material, rows: list[int]) -> tuple[str, list[Any], Parts, Path | None]:
+    """Return the key of samples in tasks, the samples, files of images, and their folder."""
     samples = material.samples
     if samples.kind == "image" and (paths := image_paths(samples)) is not None:
         inputs = material.run.inputs  # links stay as they are named
-        where = inputs.data if material.data is None and inputs is not None else material.data
-        root = Path(os.path.abspath(Path(str(where)).expanduser()))
+        folder = inputs.data if material.data is None and inputs is not None else material.data
+        root = Path(os.path.abspath(Path(str(folder)).expanduser()))
         return "image", [_url(paths[row], root) for row in rows], {}, root
     if samples.kind == "image":
         names, files = image_files(samples, rows)
@@ -109,29 +109,29 @@ def _shown(material: Material, rows: list[int]) -> tuple[str, list[Any], Parts, 
     if (texts := shown_texts(samples)) is not None:
         return "text", [str(texts[row]) for row in rows], {}, None
     if (table := samples.used_rows) is not None:
-        taken = table.take(pa.array(rows)).to_pylist()
-        words = [{n: "" if v is None else str(v) for n, v in row.items()} for row in taken]
+        table_rows = table.take(pa.array(rows)).to_pylist()
+        words = [{n: "" if v is None else str(v) for n, v in row.items()} for row in table_rows]
         return "row", words, {}, None
-    own = plain_columns(samples).items()
-    return "row", [{n: f"{values[row]:.6g}" for n, values in own} for row in rows], {}, None
+    columns = plain_columns(samples).items()
+    return "row", [{n: f"{values[row]:.6g}" for n, values in columns} for row in rows], {}, None
 
 
 def _url(path: Path, folder: Path) -> str:
-    """Where Label Studio serves a file, its root one above the folder."""
-    position = Path(os.path.abspath(path)).relative_to(folder.parent)
-    return SERVED + quote(position.as_posix(), errors="surrogateescape")
+    """Return where Label Studio serves a file, its root one above the folder."""
+    relative = Path(os.path.abspath(path)).relative_to(folder.parent)
+    return SERVED + quote(relative.as_posix(), errors="surrogateescape")
 
 
 _OBJECTS = {"image": "Image", "text": "Text", "row": "Table"}
 
 
 def _config(key: str, names: Sequence[str]) -> str:
-    """The labelling interface; labels are texts in it, whatever they hold."""
+    """Return the labelling interface as XML; labels are escaped."""
     choices = "\n".join(f"    <Choice value={quoteattr(name)}/>" for name in names)
-    one = f'name="{LABEL}" toName="{SAMPLE}"'
-    label = f'  <Choices {one} choice="single" showInline="true">\n{choices}\n  </Choices>'
+    attributes = f'name="{LABEL}" toName="{SAMPLE}"'
+    label = f'  <Choices {attributes} choice="single" showInline="true">\n{choices}\n  </Choices>'
     if not names:
-        label = f'  <Number {one} step="any"/>'
+        label = f'  <Number {attributes} step="any"/>'
     fates = "\n".join(f'    <Choice value="{fate}"/>' for fate in (REMOVE, UNSURE))
     # Above the sample, which may be higher than the screen.
     return (

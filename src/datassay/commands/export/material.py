@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from datassay.commands.finished import FinishedRun, check_columns, sets_of, unread
+from datassay.commands.finished import FinishedRun, check_columns, index_rows, sets_of
 from datassay.data.pictures import Pictures
 from datassay.errors import DataError
 from datassay.models.names import asked_encoder
@@ -78,24 +78,24 @@ class Material:
 
     @property
     def name(self) -> str:
-        """Of the data."""
+        """The name of the data."""
         return str(self._facts.get("Data", "data")).partition(":")[0]
 
     @property
     def made_by(self) -> str:
-        """The version that scored."""
+        """The version of datassay that scored the samples."""
         return f"datassay {self._facts.get('Version', '')}".strip()
 
     @property
     def given(self) -> pa.ChunkedArray:
         """[n], the given labels: names of classes, or targets."""
-        named = "class_name" in self.scores.column_names
-        return self.scores["class_name" if named else "label"]
+        has_names = "class_name" in self.scores.column_names
+        return self.scores["class_name" if has_names else "label"]
 
     @cached_property
     def samples(self) -> SampleSet:
         """The training samples as they are shown, in the order of the scores."""
-        return self._in_order(*sets_of(self.run, self.data, unread))[0]
+        return self._in_order(*sets_of(self.run, self.data, index_rows))[0]
 
     @cached_property
     def embedded(self) -> tuple[SampleSet, SampleSet | None]:
@@ -124,23 +124,23 @@ class Material:
 
 
 def image_paths(samples: SampleSet) -> list[Path] | None:
-    """The files of images; None where images are arrays, in a table, or are none."""
+    """Return the files of images; None where images are arrays, in a table, or missing."""
     files = samples.images.files if isinstance(samples.images, Pictures) else []
     paths = [file for file in files if isinstance(file, Path)]
     return paths if paths and len(paths) == len(files) else None
 
 
 def images(samples: SampleSet, positions: Sequence[int]) -> list[bytes]:
-    """Images as PNG; empty where the samples are no images."""
+    """Return images as PNG; [] where the samples are no images."""
     drawn = draw(samples, np.asarray(positions, int), LARGEST_SIDE)
-    encoded = [one.image.partition(",")[2] for one in drawn]
-    return [base64.b64decode(one) for one in encoded] if all(encoded) else []
+    encoded = [drawing.image.partition(",")[2] for drawing in drawn]
+    return [base64.b64decode(text) for text in encoded] if all(encoded) else []
 
 
 def image_files(
     samples: SampleSet, positions: Sequence[int]
 ) -> tuple[list[str], dict[str, Callable[[Path], object]]]:
-    """Names of images to write, and what writes each.
+    """Return names of images to write, and what writes each.
 
     Args:
         samples: the whole set; of arrays.
@@ -154,12 +154,12 @@ def image_files(
         return lambda path: path.write_bytes(png)
 
     names = [f"image-{position}.png" for position in positions]
-    made = images(samples, positions)
-    return names, dict(zip(names, map(writer, made), strict=True))
+    contents = images(samples, positions)
+    return names, dict(zip(names, map(writer, contents), strict=True))
 
 
 def own_columns(samples: SampleSet) -> dict[str, Any]:
-    """What a viewer shows of each sample: image (PNG), text, or the columns of the table.
+    """Return what a viewer shows of a sample: image (PNG), text, or the columns of the table.
 
     Args:
         samples: [n].
@@ -167,8 +167,8 @@ def own_columns(samples: SampleSet) -> dict[str, Any]:
     Returns:
         Column name → [n] values.
     """
-    if samples.kind == "image" and (made := images(samples, range(len(samples)))):
-        return {"image": pa.array([{"bytes": png} for png in made])}
+    if samples.kind == "image" and (contents := images(samples, range(len(samples)))):
+        return {"image": pa.array([{"bytes": png} for png in contents])}
     if (texts := shown_texts(samples)) is not None:
         return {"text": pa.array([str(text) for text in texts])}
     if (rows := samples.used_rows) is not None:
@@ -177,14 +177,14 @@ def own_columns(samples: SampleSet) -> dict[str, Any]:
 
 
 def plain_columns(samples: SampleSet) -> dict[str, np.ndarray]:
-    """The inputs by their names."""
+    """Return the inputs by their names."""
     flat = samples.x.reshape(len(samples), -1)
     names = samples.feature_names or [f"x{j}" for j in range(flat.shape[1])]
     return dict(zip(names, flat.T, strict=True))
 
 
 def single_labels(material: Material, tool: str) -> None:
-    """Refuse several labels or targets per sample, and scores that say nothing of labels.
+    """Raise if samples have several labels or targets, or scores say nothing of labels.
 
     Raises:
         DataError: the run has such.

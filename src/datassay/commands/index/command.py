@@ -71,7 +71,7 @@ class IndexSettings(TrainedInputs):
     )
 
     def refuse(self, *, only_plan: bool) -> None:
-        """Refuse, before anything heavy is imported, what the values alone tell."""
+        """Check the values by themselves, before anything heavy is imported."""
         if not only_plan:
             check_weights(() if self.weights is None else (self.weights,))
         check_device_name(self.device)
@@ -79,21 +79,21 @@ class IndexSettings(TrainedInputs):
 
 
 class _Index(Command):
-    """Writes an index, and no page; `--out` may be a URL."""
+    """A command that writes an index, and no page; `--out` may be a URL."""
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
-        """Check, load, compute, print; of a plan print only."""
+        """Load the samples, compute the index and print its figures; or print the plan."""
         self.check_first({**given, "queries": given["append"]})
         from datassay.commands.terminal import ProgressDisplay  # slow to import, as the job is
 
         settings, job = read(self.settings, given), self.part("job")
         job.check_settings(settings)
-        train, other = self.loaded({**given, "queries": settings.append})
+        train, val = self.loaded({**given, "queries": settings.append})
         if given["plan"]:
             out_console.print(*job.plan_lines(train, settings), sep="\n")
             return
         with ProgressDisplay(err_console) as progress:
-            built = job.run(train, other, settings, progress)
+            built = job.run(train, val, settings, progress)
         out_console.print(*job.answer_lines(built), sep="\n", soft_wrap=True)
 
 

@@ -1,4 +1,4 @@
-"""The job of `datassay index`: the network, its index, and what was added to it."""
+"""The job of `datassay index`: the network, its index, and samples that are appended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import nn
 from datassay.collect.engine.processes import engine_named
 from datassay.collect.jacobian.inputs import check_device
 from datassay.commands.index.command import IndexSettings
-from datassay.commands.terminal import block_table, plain_text, warned
+from datassay.commands.terminal import block_table, plain_text, warning_lines
 from datassay.commands.trained import INITIAL, correlation, loss_of, networks
 from datassay.data.samples import SampleSet
 from datassay.models.names import full_name
@@ -37,7 +37,7 @@ SETTLED = (
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """An index that is whole, and how it came about."""
+    """A finished index, and how it was made."""
 
     index: Index  # open
     added: int  # samples that this call appended
@@ -48,37 +48,37 @@ class Built:
 
 def run(
     train: SampleSet,
-    other: SampleSet | None,
+    val: SampleSet | None,
     settings: IndexSettings,
     progress: Progress = silent,
 ) -> Built:
-    """The index of `train`; `other` is appended where the settings say so, else not looked at."""
+    """Make the index of `train`, or append `val` to it where the settings say so."""
     started = time.perf_counter()
     check_settings(settings)
     assert settings.weights is not None, "checked"
     model = _network(settings, train)
     choice = weights_choice(settings.weights, model)
-    by = engine_named(settings.engine, workers=settings.workers, address=settings.address)
+    engine = engine_named(settings.engine, workers=settings.workers, address=settings.address)
     if settings.append is not None:
-        assert other is not None, "what is to be appended was read"
+        assert val is not None, "what is to be appended was read"
         result = open_index(settings.location, model, device=settings.device)
-        result.append(other, engine=by, progress=progress)
-        return Built(result, len(other), time.perf_counter() - started, 0, choice)
+        result.append(val, engine=engine, progress=progress)
+        return Built(result, len(val), time.perf_counter() - started, 0, choice)
     options = _options(settings, train)
-    result = index(model, train, settings.location, engine=by, progress=progress, **options)
-    left_out = len(other) if other is not None and other.split_off else 0
+    result = index(model, train, settings.location, engine=engine, progress=progress, **options)
+    left_out = len(val) if val is not None and val.split_off else 0
     return Built(result, 0, time.perf_counter() - started, left_out, choice)
 
 
 def _options(settings: IndexSettings, train: SampleSet) -> dict[str, Any]:
-    """The arguments that `index` and its plan share."""
+    """Return the arguments that `index` and its plan share."""
     names = [name for name in (*SETTLED, "device", "seed") if name not in {"loss", "keep_as"}]
-    own = {"loss": loss_of(settings.loss, train), "keep": settings.keep_as}
-    return own | {name: getattr(settings, name) for name in names}
+    renamed = {"loss": loss_of(settings.loss, train), "keep": settings.keep_as}
+    return renamed | {name: getattr(settings, name) for name in names}
 
 
 def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType]:
-    """What `run` would compute and keep: a table, the largest blocks of many, and sentences."""
+    """Return what `run` would compute and keep: a table, the largest blocks, and sentences."""
     plan = index_plan(_network(settings, train), train, **_options(settings, train))
     on_disk = [f"{size / 1e6:,.1f} MB" for size in plan.bytes]
     columns = {"curvature": plan.kind.tolist(), "on disk": on_disk}
@@ -99,19 +99,19 @@ def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType
 
 
 def check_settings(settings: IndexSettings) -> None:
-    """Refuse, before anything is loaded, what cannot be; a plan does without weights."""
+    """Check the settings before anything is loaded; a plan needs no weights."""
     check_device(settings.device)
 
 
 def _network(settings: IndexSettings, train: SampleSet) -> nn.Module:
     files = () if settings.weights is None else (settings.weights,)
-    (result,) = networks(full_name(settings.model, train), files, train, settings.seed)
-    return result
+    (network,) = networks(full_name(settings.model, train), files, train, settings.seed)
+    return network
 
 
 def answer_lines(built: Built) -> list[RenderableType]:
-    """The index as a table of two columns, and sentences, for the terminal."""
-    result, reported = built.index, built.index.rank_correlation
+    """Return the index as a table of two columns, and sentences, for the terminal."""
+    result, interval = built.index, built.index.rank_correlation
     rows = {"samples": f"{len(result):,}"}
     if built.added:
         rows["appended now"] = f"{built.added:,}"
@@ -125,17 +125,17 @@ def answer_lines(built: Built) -> list[RenderableType]:
         "seconds": f"{built.seconds:.1f}",
     }
     table = Table("what", Column("how much", justify="right"), show_header=False)
-    for what, figure in rows.items():
-        table.add_row(what, figure)
+    for name, figure in rows.items():
+        table.add_row(name, figure)
     message = (
         f"Without {count(built.left_out, 'sample')} split off DATA, which datassay explain asks "
         "about; --val-fraction 0 keeps them in."
     )
     warnings = list(built.warnings)
-    if reported is not None and reported["high"] < GOOD:
+    if interval is not None and interval["high"] < GOOD:
         warnings.append(
-            f"its effects follow those of all coordinates at {reported['mean']:.2f} only; a larger "
+            f"its effects follow those of all coordinates at {interval['mean']:.2f} only; a larger "
             "--width or --share holds more, in more bytes."
         )
     message = [plain_text(message)] * bool(built.left_out)
-    return [table, *message, *warned([*warnings, *result.warnings]), redact(result.location)]
+    return [table, *message, *warning_lines([*warnings, *result.warnings]), redact(result.location)]

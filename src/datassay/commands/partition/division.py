@@ -1,4 +1,4 @@
-"""`datassay partition`: divide, ask whether inputs tell; `text/partition.md.j2` says the rest."""
+"""The job and page of `datassay partition`; its text stands in `text/partition.md.j2`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from datassay.collect.curvature.output_loss import task_loss
 from datassay.commands.facts import closing_facts, data_facts, model_facts
 from datassay.commands.frame import (
     SampleFindings,
-    composed,
+    compose_page,
     sample_gallery,
     sample_table,
     table,
@@ -62,7 +62,7 @@ AS_GIVEN = ("max_blocks", "ridge", "damping", "gate", "seed", "restarts")
 
 @result
 class PartitionFindings(SampleFindings):
-    """One partition."""
+    """A partition of the samples into blocks, and its checks."""
 
     partition: Partition
     model: BlockModel
@@ -85,20 +85,20 @@ class PartitionFindings(SampleFindings):
 
 
 def source_counts(findings: PartitionFindings) -> tuple[list[str], np.ndarray]:
-    """Names of the sources, and [K, sources] samples of each; no names where none is known."""
+    """Return names of the sources, and [K, sources] samples of each; no names if unknown."""
     source, partition = findings.samples.source, findings.partition
     if source is None:
         return [], np.zeros((partition.n_blocks, 0), int)
-    names, position = np.unique(source, return_inverse=True)
+    names, source_index = np.unique(source, return_inverse=True)
     counts = np.zeros((partition.n_blocks, len(names)), int)
-    np.add.at(counts, (partition.block, position), 1)
+    np.add.at(counts, (partition.block, source_index), 1)
     return [str(name) for name in names], counts
 
 
 def run(
     train: SampleSet, val: SampleSet, settings: PartitionSettings, progress: Progress = silent
 ) -> PartitionFindings:
-    """Everything `datassay partition` computes, without writing anything."""
+    """Compute everything that `datassay partition` shows, without writing anything."""
     started, seed = time.perf_counter(), settings.seed
     settings = replace(settings, model=full_name(settings.model, train, BLOCK_HEAD))
     model, loss = linear_or_named(settings.model, train, seed), task_loss(train)
@@ -134,9 +134,9 @@ def run(
 
 
 def page(findings: PartitionFindings) -> Page:
-    """Everything on the page."""
+    """Return the page of `datassay partition`."""
     samples, partition, names = findings.samples, findings.partition, findings.block_names
-    positions, explained = _places(findings)
+    positions, explained = _project_inputs(findings)
     blocks = {
         "table": _block_table(findings),
         "map": _map_figure(positions, partition.block, names, explained),
@@ -144,15 +144,15 @@ def page(findings: PartitionFindings) -> Page:
         "figures": _figures(findings),
         "gallery": gallery(findings),
     }
-    known, of_source = np.array([]), np.zeros(len(samples), int)
+    sources, of_source = np.array([]), np.zeros(len(samples), int)
     if samples.source is not None:
-        known, of_source = np.unique(samples.source, return_inverse=True)
-    if has_sources := 1 < len(known) <= len(BLOCK_COLOURS):
-        blocks["sources"] = _map_figure(positions, of_source, list(map(str, known)), explained)
+        sources, of_source = np.unique(samples.source, return_inverse=True)
+    if has_sources := 1 < len(sources) <= len(BLOCK_COLOURS):
+        blocks["sources"] = _map_figure(positions, of_source, list(map(str, sources)), explained)
     numbers = {
         "tried": max(partition.held_out, default=1),
-        "sizes": _listed([f"{size:,}" for size in partition.sizes]),
-        "variances": _listed([number(float(v)) for v in partition.variance]),
+        "sizes": _join_words([f"{size:,}" for size in partition.sizes]),
+        "variances": _join_words([number(float(v)) for v in partition.variance]),
         "is_scored": math.isfinite(findings.router["routed"]),
         "unsure": float(np.mean(findings.own_responsibility < SURE)),
         "sure": SURE,
@@ -161,37 +161,37 @@ def page(findings: PartitionFindings) -> Page:
         "has_sources": has_sources,
         "explained": round(explained, 2),
     }
-    return composed("partition", findings, blocks, numbers, FILES)
+    return compose_page("partition", findings, blocks, numbers, FILES)
 
 
-def _listed(parts: list[str]) -> str:
+def _join_words(parts: list[str]) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def _block_table(findings: PartitionFindings) -> Table:
-    """Each block, then all samples under one model."""
+    """Return a table with a row per block, then all samples under one model."""
     partition, n = findings.partition, len(findings.samples)
     names, counts = source_counts(findings)
     rows = []
     for k, (name, size) in enumerate(zip(findings.block_names, partition.sizes, strict=True)):
-        own = findings.own_responsibility[partition.block == k]
-        sure = number(float(own.mean())) if size else "–"
-        row = [name, f"{size:,}", share(size / n), number(float(partition.variance[k])), sure]
+        responsibility = findings.own_responsibility[partition.block == k]
+        mean = number(float(responsibility.mean())) if size else "–"
+        row = [name, f"{size:,}", share(size / n), number(float(partition.variance[k])), mean]
         if names:
-            best = int(counts[k].argmax())
-            row.append(f"{names[best]} ({100 * counts[k, best] / max(1, size):.0f} %)")
+            largest = int(counts[k].argmax())
+            row.append(f"{names[largest]} ({100 * counts[k, largest] / max(1, size):.0f} %)")
         rows.append(row)
-    together = number(partition.variance_together)
-    rows.append(["together", f"{n:,}", "100 %", together, *["–"] * (1 + bool(names))])
+    variance = number(partition.variance_together)
+    rows.append(["together", f"{n:,}", "100 %", variance, *["–"] * (1 + bool(names))])
     columns = ("block", "samples", "share", "V", "mean responsibility", "largest source")
     return table("Blocks", columns[: 5 + bool(names)], rows, in_terminal=True)
 
 
 def _figures(findings: PartitionFindings) -> Pair:
-    """The figures of the whole partition, and the samples of each source in each block."""
+    """Return the figures of the whole partition, and the samples of each source in each block."""
     partition, router, metric = findings.partition, findings.router, findings.metric
-    entropy, most = number(partition.entropy), number(math.log(partition.n_blocks))
-    rows = [("entropy of the blocks, nats", f"{entropy} of log K = {most}")]
+    entropy, limit = number(partition.entropy), number(math.log(partition.n_blocks))
+    rows = [("entropy of the blocks, nats", f"{entropy} of log K = {limit}")]
     for k, value in sorted(partition.held_out.items()):
         text = f"{value:.3f}".replace("-", "−") + " (chosen)" * (k == partition.n_blocks)
         rows.append((f"held-out log-likelihood, K = {k}", text))
@@ -209,28 +209,28 @@ def _figures(findings: PartitionFindings) -> Pair:
     tables = [table("The partition in figures", ("", "value"), rows, in_terminal=True)]
     names, counts = source_counts(findings)
     if 1 < len(names) <= MAX_SOURCES:
-        title, each = "Samples of each source", zip(findings.block_names, counts, strict=True)
-        rows = [(name, *map("{:,}".format, row)) for name, row in each]
+        title, by_block = "Samples of each source", zip(findings.block_names, counts, strict=True)
+        rows = [(name, *map("{:,}".format, row)) for name, row in by_block]
         tables.append(table(title, ("block", *names), rows, caption=title, wraps=False))
     return Pair(tuple(tables))
 
 
 def gallery(findings: PartitionFindings) -> Gallery:
-    """The twelve surest samples of each block; among equals earlier ones first."""
-    block, own, names = findings.partition.block, findings.own_responsibility, findings.block_names
-    order = np.lexsort((-own, block))  # by block, the surest first
-    first = np.searchsorted(block[order], block[order])  # where each one's block begins
-    shown = order[np.arange(len(order)) - first < PER_CLASS]
-    more = (
+    """Return the twelve surest samples of each block; among equals earlier ones first."""
+    block, prob, names = findings.partition.block, findings.own_responsibility, findings.block_names
+    order = np.lexsort((-prob, block))  # by block, the surest first
+    starts = np.searchsorted(block[order], block[order])  # where a sample's block begins
+    rows = order[np.arange(len(order)) - starts < PER_CLASS]
+    card_fields = (
         {
-            "figures": ((f"{names[block[i]]}, {own[i]:.3f}", ""),),
+            "figures": ((f"{names[block[i]]}, {prob[i]:.3f}", ""),),
             "views": (str(block[i]),),
-            "keys": {"rank": index, "responsibility": float(own[i])},
+            "keys": {"rank": index, "responsibility": float(prob[i])},
         }
-        for index, i in enumerate(shown, 1)
+        for index, i in enumerate(rows, 1)
     )
     return sample_gallery(
-        findings.samples, shown, more,
+        findings.samples, rows, card_fields,
         views=(View("", "all blocks"), *(View(str(k), name) for k, name in enumerate(names))),
         views_name="Block",
         sorts=(
@@ -240,8 +240,8 @@ def gallery(findings: PartitionFindings) -> Gallery:
     )  # fmt: skip
 
 
-def _places(findings: PartitionFindings) -> tuple[np.ndarray, float]:
-    """[n, 2] principal components of the standardised inputs, and the variance that they hold."""
+def _project_inputs(findings: PartitionFindings) -> tuple[np.ndarray, float]:
+    """Return [n, 2] principal components of the inputs, and their share of the variance."""
     from sklearn.decomposition import PCA
 
     x = standardized_inputs(findings.samples)
@@ -254,20 +254,20 @@ def _places(findings: PartitionFindings) -> tuple[np.ndarray, float]:
 def _map_figure(
     positions: np.ndarray, group: np.ndarray, names: list[str], explained: float
 ) -> Figure:
-    """Samples in a plane, coloured by group; of more than 2000 evenly spaced ones."""
+    """Plot samples in a plane, coloured by group; of more than 2000 evenly spaced ones."""
     n = len(positions)
     drawn = np.unique(np.linspace(0, n - 1, min(n, MAX_POINTS)).round().astype(int))
     title = f"first principal component ({100 * explained:.0f} % of the variance in both)"
     figure = chart(title, "second component", showlegend=True, height=420)
-    looks = zip(names, cycle(BLOCK_COLOURS), cycle(SYMBOLS), strict=False)
-    for g, (name, colour, symbol) in enumerate(looks):
+    styles = zip(names, cycle(BLOCK_COLOURS), cycle(SYMBOLS), strict=False)
+    for g, (name, colour, symbol) in enumerate(styles):
         x, y = positions[drawn[group[drawn] == g]].round(3).T
         marks(figure, x, y, name, colour, size=5.5, symbol=symbol, opacity=0.65, hoverinfo="name")
     return figure
 
 
 def _target_figure(findings: PartitionFindings) -> Figure:
-    """Shares of the classes in each block, the rarest merged; or a box of the first target."""
+    """Plot shares of classes in each block, the rarest merged; or boxes of the first target."""
     samples, partition, names = findings.samples, findings.partition, findings.block_names
     if not samples.is_classification:
         figure = chart("", "target", showlegend=False)
@@ -279,14 +279,14 @@ def _target_figure(findings: PartitionFindings) -> Figure:
         "share of the block, %", barmode="stack", bargap=0.35, showlegend=True,
         height=180 + 48 * partition.n_blocks,
     )  # fmt: skip
-    n_classes, most = samples.n_classes, len(CLASS_COLOURS)
-    chosen = np.arange(n_classes)
-    if n_classes > most:
-        often = np.bincount(samples.y, minlength=n_classes)
-        chosen = np.sort(np.argsort(-often, kind="stable")[: most - 1])
-    groups = [(samples.class_names[c], samples.y == c) for c in chosen]
-    if n_rare := n_classes - len(chosen):
-        groups.append((f"{n_rare} other classes", ~np.isin(samples.y, chosen)))
+    n_classes, n_colours = samples.n_classes, len(CLASS_COLOURS)
+    classes = np.arange(n_classes)
+    if n_classes > n_colours:
+        frequency = np.bincount(samples.y, minlength=n_classes)
+        classes = np.sort(np.argsort(-frequency, kind="stable")[: n_colours - 1])
+    groups = [(samples.class_names[c], samples.y == c) for c in classes]
+    if n_rare := n_classes - len(classes):
+        groups.append((f"{n_rare} other classes", ~np.isin(samples.y, classes)))
     sizes, hover = np.maximum(partition.sizes, 1), "%{customdata} samples, %{x:.1f} %"
     for colour, (name, inside) in zip(CLASS_COLOURS, groups, strict=False):
         counts = np.bincount(partition.block[inside], minlength=partition.n_blocks)
@@ -300,7 +300,7 @@ def _target_figure(findings: PartitionFindings) -> Figure:
 
 
 def files(findings: PartitionFindings, page: Page) -> dict[str, Part]:
-    """The files written with the page: file name → table, text or what writes it."""
+    """Return the files written with the page: file name → table, text or what writes it."""
     partition = findings.partition
     names, counts = source_counts(findings)
     rows = [dict(zip(names, row, strict=True)) for row in counts]
@@ -319,6 +319,6 @@ def files(findings: PartitionFindings, page: Page) -> dict[str, Part]:
 
 
 def block_table(findings: PartitionFindings) -> pa.Table:
-    """Every sample's block, and how probable that is."""
-    block, own = findings.partition.block, findings.own_responsibility
-    return sample_table(findings.samples, {"block": block, "responsibility": own}, truth=False)
+    """Return every sample's block, and how probable that is."""
+    block, prob = findings.partition.block, findings.own_responsibility
+    return sample_table(findings.samples, {"block": block, "responsibility": prob}, truth=False)

@@ -43,7 +43,7 @@ LINEAR_STEP = "linear model to compare with"
 
 @result
 class PolynomialFindings(SampleFindings):
-    """One surrogate; what is not of the training samples is in the order of the m validation ones.
+    """A polynomial surrogate; arrays of m values are in the order of the validation samples.
 
     Its predictions have no say in the fit.
     """
@@ -80,10 +80,10 @@ class PolynomialFindings(SampleFindings):
 def run(
     train: SampleSet, val: SampleSet, settings: PolynomialSettings, progress: Progress = silent
 ) -> PolynomialFindings:
-    """Everything `datassay polynomial` computes, without writing anything."""
+    """Compute everything that `datassay polynomial` shows, without writing anything."""
     started, seed = time.perf_counter(), settings.seed
     check_against_samples(settings, train)
-    surrogate, fit = _fitted(train, val, settings, progress)
+    surrogate, fit = _make_surrogate(train, val, settings, progress)
     polynomial, models = surrogate.polynomial, {OURS: surrogate}
     if polynomial.monomials.degree.max() > 1:  # the ridge fit of degree 1 tells what products add
         linear = empty_surrogate(train, 1, None)
@@ -92,17 +92,17 @@ def run(
         simple = fit_polynomial(x, y, linear.polynomial.monomials, seed=seed)
         progress(LINEAR_STEP, 1, 1)
         models = {LINEAR: replace(linear, polynomial=simple.polynomial), OURS: surrogate}
-    reported = {name: model.outputs(val.x) for name, model in models.items()}
-    most = min(N_WRONG + N_RIGHT, max(1, MOST_PARTS // polynomial.coef.size))
-    margin, classes = margins(reported[OURS], val), val.is_classification
-    explained = chosen_samples(margin, classes, val.y, most, seed)
+    outputs = {name: model.outputs(val.x) for name, model in models.items()}
+    n_shown = min(N_WRONG + N_RIGHT, max(1, MOST_PARTS // polynomial.coef.size))
+    margin, classes = margins(outputs[OURS], val), val.is_classification
+    explained = choose_samples(margin, classes, val.y, n_shown, seed)
     findings = PolynomialFindings(
         samples=train,
         validation=val,
         surrogate=surrogate,
-        outputs=reported[OURS],
+        outputs=outputs[OURS],
         degree_spread=surrogate.degree_spread(val.x[:MOST_FOR_SPREAD]),
-        scores=surrogate_scores(models, reported, train, val, seed=seed),
+        scores=surrogate_scores(models, outputs, train, val, seed=seed),
         explained=explained,
         parts=contributions(polynomial, surrogate.inputs(val.x[explained])),
         fit=fit,
@@ -113,7 +113,7 @@ def run(
 
 
 def check_against_samples(settings: PolynomialSettings, train: SampleSet) -> None:
-    """Refuse, before any work is done, what cannot be."""
+    """Check the settings against the loaded samples."""
     ridge = settings.ridge
     if ridge != "auto" and (isinstance(ridge, str) or not 0 <= ridge < float("inf")):
         raise SettingError(f"ridge must be 'auto' or a number of at least 0; got {ridge!r}.")
@@ -126,10 +126,10 @@ def check_against_samples(settings: PolynomialSettings, train: SampleSet) -> Non
         )
 
 
-def _fitted(
+def _make_surrogate(
     train: SampleSet, val: SampleSet, settings: PolynomialSettings, progress: Progress
 ) -> tuple[Surrogate, PolynomialFit | None]:
-    """The polynomial that the settings ask for, or that of a file."""
+    """Fit the polynomial that the settings ask for, or read that of a file."""
     if settings.model is not None:
         return _read(settings.model, train), None
     window = settings.window
@@ -137,28 +137,28 @@ def _fitted(
         shape = grey_shape(train)
         window = None if shape is None else min(WINDOW, (min(shape) - 1) // 2 * 2 + 1)
     assert not isinstance(window, str)
-    empty = empty_surrogate(train, settings.degree, window)
-    how: dict[str, Any] = {"ridge": settings.ridge, "store": settings.store}
+    surrogate = empty_surrogate(train, settings.degree, window)
+    options: dict[str, Any] = {"ridge": settings.ridge, "store": settings.store}
     if settings.solver == "batched":
-        how = {"n_batches": settings.n_batches, "batch_size": settings.batch_size}
-        how["val"] = (empty.inputs(val.x), output_targets(val))
+        options = {"n_batches": settings.n_batches, "batch_size": settings.batch_size}
+        options["val"] = (surrogate.inputs(val.x), output_targets(val))
     fit = fit_polynomial(
-        empty.inputs(train.x), output_targets(train), empty.polynomial.monomials,
+        surrogate.inputs(train.x), output_targets(train), surrogate.polynomial.monomials,
         solver=settings.solver, precision=settings.precision, seed=settings.seed,
-        progress=progress, **how,
+        progress=progress, **options,
     )  # fmt: skip
-    return replace(empty, polynomial=fit.polynomial), fit
+    return replace(surrogate, polynomial=fit.polynomial), fit
 
 
 def _read(path: Path, train: SampleSet) -> Surrogate:
-    """The polynomial of a file, if it is one of these samples."""
+    """Read the polynomial of a file; raise if it does not fit these samples."""
     surrogate = load_surrogate(path)
     n_inputs = surrogate.polynomial.monomials.n_inputs
     names, d = output_names(train), int(np.prod(train.input_shape))
     if surrogate.output_names != names or n_inputs != d:
         theirs, ours = (
-            ", ".join(one[:3]) + (f" and {len(one) - 3} more" if len(one) > 3 else "")
-            for one in (surrogate.output_names, names)
+            ", ".join(words[:3]) + (f" and {len(words) - 3} more" if len(words) > 3 else "")
+            for words in (surrogate.output_names, names)
         )
         raise DataError(
             f"the polynomial in {path} takes {n_inputs} values and says {theirs}; the data have "
@@ -167,10 +167,10 @@ def _read(path: Path, train: SampleSet) -> Surrogate:
     return surrogate
 
 
-def chosen_samples(
-    margin: np.ndarray, is_classification: bool, y: np.ndarray, most: int, seed: int = 0
+def choose_samples(
+    margin: np.ndarray, is_classification: bool, y: np.ndarray, limit: int, seed: int = 0
 ) -> Int[np.ndarray, " e"]:
-    """Which validation samples to explain, `most` at most.
+    """Choose the validation samples to explain, at most `limit`.
 
     Returns:
         Up to 6 that are wrong, furthest off first (of targets: of largest error), then up to 6
@@ -178,27 +178,27 @@ def chosen_samples(
     """
     order = np.argsort(margin, kind="stable")
     n_wrong = int((margin < 0).sum()) if is_classification else len(order)
-    first = order[: min(n_wrong, N_WRONG, (most + 1) // 2)]
-    rest = np.random.default_rng(seed).permutation(
-        order[n_wrong if is_classification else len(first) :]
+    worst = order[: min(n_wrong, N_WRONG, (limit + 1) // 2)]
+    sampled = np.random.default_rng(seed).permutation(
+        order[n_wrong if is_classification else len(worst) :]
     )
     if is_classification:  # one of each class, then a second of each, ...
-        turn = np.zeros(len(rest), int)
-        for c in np.unique(y[rest]):
-            turn[y[rest] == c] = np.arange(int((y[rest] == c).sum()))
-        rest = rest[np.argsort(turn, kind="stable")]
-    return np.concatenate([first, rest[: min(N_RIGHT, most - len(first))]]).astype(np.int64)
+        turn = np.zeros(len(sampled), int)
+        for c in np.unique(y[sampled]):
+            turn[y[sampled] == c] = np.arange(int((y[sampled] == c).sum()))
+        sampled = sampled[np.argsort(turn, kind="stable")]
+    return np.concatenate([worst, sampled[: min(N_RIGHT, limit - len(worst))]]).astype(np.int64)
 
 
 def _facts(findings: PolynomialFindings, settings: PolynomialSettings) -> dict[str, str]:
     monomials, fit = findings.surrogate.polynomial.monomials, findings.fit
-    what = f"all products to degree {monomials.degree.max()}"
+    features = f"all products to degree {monomials.degree.max()}"
     if monomials.window is not None:
         size = f"{monomials.window} x {monomials.window}"
-        what = f"products of up to {monomials.degree.max()} pixels in a {size} window"
+        features = f"products of up to {monomials.degree.max()} pixels in a {size} window"
     facts = {
         **data_facts(findings.samples, findings.validation),
-        "Features": f"{monomials.n_features:,}: {what}",
+        "Features": f"{monomials.n_features:,}: {features}",
         "Inputs": "columns minus their mean, over their standard deviation"
         if findings.samples.kind == "row"
         else "as they are",
@@ -207,8 +207,8 @@ def _facts(findings: PolynomialFindings, settings: PolynomialSettings) -> dict[s
         assert settings.model is not None
         facts["Fit"] = f"read from {settings.model.name}, {file_digest(settings.model)}"
     elif fit.solver == "exact":
-        how = "by leave-one-out" if settings.ridge == "auto" else "given"
-        facts["Fit"] = f"exact least squares, ridge {fit.ridge:.3g} ({how})"
+        choice = "by leave-one-out" if settings.ridge == "auto" else "given"
+        facts["Fit"] = f"exact least squares, ridge {fit.ridge:.3g} ({choice})"
     else:
         sizes = f"{count(settings.n_batches, 'batch', 'batches')} of {settings.batch_size:,}"
         facts["Fit"] = f"average over {sizes}"

@@ -17,7 +17,7 @@ FILE = "predictions.parquet"
 
 @dataclass(frozen=True)
 class PredictSettings:
-    """Which rows, which model, and how blocks are weighed."""
+    """The rows, the model, and how blocks are weighed."""
 
     data: str = setting(
         MISSING, "The new rows: a path, or a built-in name. No target is needed.", argument=True
@@ -46,10 +46,10 @@ class PredictSettings:
 
 
 class _Predict(Command):
-    """Writes a table, and no page."""
+    """A command that writes a table, and no page."""
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
-        """Check, read, predict, write, print."""
+        """Read the rows and the model, predict, write the table, and print its columns."""
         from datassay.store.outputs import check_outputs, check_writable, write_pages
 
         settings: PredictSettings = read(PredictSettings, given)

@@ -1,4 +1,4 @@
-"""The job of `datassay purify`: remove, compare with plain loss, gather the findings."""
+"""The job of `datassay purify`: remove samples, compare with plain loss, gather the findings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ AS_GIVEN = ("ridge", "damping", "step", "max_fraction", "min_per_class", "beyond
 
 @result
 class PurifyFindings(SampleFindings):
-    """One purification and its baseline."""
+    """A purification and its baseline."""
 
     purification: Purification
     baseline: Purification | None  # the highest training losses removed under the same rule
@@ -46,23 +46,23 @@ class PurifyFindings(SampleFindings):
 
 @result
 class Foreign:
-    """Which samples should have been removed, and what they are, such as "wrong labels"."""
+    """The samples that should have been removed, and their name, such as "wrong labels"."""
 
     mask: Bool[np.ndarray, " n"]
     name: str
 
     def precision(self, removed: Int[np.ndarray, " removed"]) -> float:
-        """Share of these positions that are foreign; NaN for none."""
+        """Return the share of these positions that are foreign; NaN for none."""
         return float(self.mask[removed].mean()) if len(removed) else math.nan
 
     def recall(self, removed: Int[np.ndarray, " removed"]) -> float:
-        """Share of the foreign samples among these positions; NaN for none or nothing foreign."""
+        """Return the share of foreign samples that these positions hold; NaN where undefined."""
         total = int(self.mask.sum())
         return float(self.mask[removed].sum() / total) if total and len(removed) else math.nan
 
 
 def majority_source(samples: SampleSet) -> str:
-    """The source of more than half of the samples; empty where there is none, or only one."""
+    """Return the source of more than half of the samples; "" if none, or only one."""
     if samples.source is None:
         return ""
     names, counts = np.unique(samples.source, return_counts=True)
@@ -71,18 +71,18 @@ def majority_source(samples: SampleSet) -> str:
 
 
 def foreign(findings: PurifyFindings) -> Foreign | None:
-    """What should be removed: wrong labels, or other sources than the majority's; None: unknown."""
+    """Return what should be removed: wrong labels, or minority sources; None if unknown."""
     samples, majority = findings.samples, findings.majority
-    wrong = wrong_labels(samples)
-    if wrong is not None:
-        return Foreign(wrong, "wrong labels")
+    is_wrong = wrong_labels(samples)
+    if is_wrong is not None:
+        return Foreign(is_wrong, "wrong labels")
     if not majority:
         return None
     return Foreign(np.asarray(samples.source != majority), f"samples not from {majority}")
 
 
 def before_and_after(findings: PurifyFindings) -> list[dict[str, float]]:
-    """The figures at the start, at our stop and at the baseline's; NaN where one is not known."""
+    """Return the figures at the start, at our stop and at the baseline's; NaN if unknown."""
     truth, ours, baseline = foreign(findings), findings.purification, findings.baseline
     stops = [
         (ours, 0),
@@ -90,16 +90,16 @@ def before_and_after(findings: PurifyFindings) -> list[dict[str, float]]:
         *([] if baseline is None else [(baseline, baseline.steps)]),
     ]
     columns = []
-    for one, point in stops:
-        trace, n = one.trace, int(one.trace.removed[point])
+    for purification, point in stops:
+        trace, n = purification.trace, int(purification.trace.removed[point])
         columns.append({
             "removed": n,
             "variance": float(trace.variance[point]),
             "loss": float(trace.loss[point]),
             "validation": float(trace.validation[point]),
             "majority": float(trace.test[point]),  # validation samples of its source alone
-            "precision": math.nan if truth is None else truth.precision(one.removed[:n]),
-            "recall": math.nan if truth is None else truth.recall(one.removed[:n]),
+            "precision": math.nan if truth is None else truth.precision(purification.removed[:n]),
+            "recall": math.nan if truth is None else truth.recall(purification.removed[:n]),
         })
     return columns
 
@@ -107,32 +107,32 @@ def before_and_after(findings: PurifyFindings) -> list[dict[str, float]]:
 def run(
     train: SampleSet, val: SampleSet, settings: PurifySettings, progress: Progress = silent
 ) -> PurifyFindings:
-    """Everything `datassay purify` computes, without writing anything."""
+    """Compute everything that `datassay purify` shows, without writing anything."""
     started = time.perf_counter()
     settings = replace(settings, model=full_name(settings.model, train, BLOCK_HEAD))
     model = linear_or_named(settings.model, train, settings.seed)
-    majority, alone = majority_source(train), None
+    majority, test_set = majority_source(train), None
     if majority and wrong_labels(train) is None and val.source is not None:
         inside = val.source == majority
-        alone = val.subset(inside) if inside.any() else None
+        test_set = val.subset(inside) if inside.any() else None
     arguments = {name: getattr(settings, name) for name in AS_GIVEN}
 
-    def purified(order: str, stop: str, name: str) -> Purification:
+    def remove_by(order: str, stop: str, name: str) -> Purification:
         def report(step: str, done: int, total: int) -> None:
             progress(name if step == STEP else f"{name}, {step}", done, total)
 
-        outcome = remove(
-            model, train, val, test=alone, order=order, stop=stop, progress=report, **arguments
+        purification = remove(
+            model, train, val, test=test_set, order=order, stop=stop, progress=report, **arguments
         )
-        n_removed = int(outcome.trace.removed[-1])
+        n_removed = int(purification.trace.removed[-1])
         if n_removed:
             progress(name, n_removed, n_removed)  # the bar is full where removal stopped early, too
-        return outcome
+        return purification
 
-    ours = purified(settings.order, settings.rule, STEP)
+    ours = remove_by(settings.order, settings.rule, STEP)
     with_baseline = settings.baseline and ours.order != "loss"
     stop = "auto" if ours.rule == "suspects" else settings.rule
-    predicted, chance = _predicted(ours.model, train)
+    predicted, chance = _predict(ours.model, train)
     model_text = f"{settings.model}, ridge {ours.ridge:g}, damping {settings.damping:g}"
     facts = {
         **data_facts(train, val),
@@ -147,21 +147,21 @@ def run(
         samples=train,
         validation=val,
         purification=ours,
-        baseline=purified("loss", stop, BASELINE_STEP) if with_baseline else None,
+        baseline=remove_by("loss", stop, BASELINE_STEP) if with_baseline else None,
         predicted=predicted,
         chance=chance,
-        majority=majority if alone is not None else "",
+        majority=majority if test_set is not None else "",
         facts=facts | closing_facts(started, settings.seed, settings.command),
         warnings=ours.warnings,
     )
 
 
-def _predicted(model: nn.Module, train: SampleSet) -> tuple[np.ndarray, np.ndarray]:
-    """Label or target by the model, and the probability that it gives the given label."""
+def _predict(model: nn.Module, train: SampleSet) -> tuple[np.ndarray, np.ndarray]:
+    """Return the labels or targets by the model, and its probabilities of the given labels."""
     weight = next(model.parameters())
     with torch.no_grad():
         x = network_inputs(train.x, model, weight.dtype)
-        outputs = torch.cat([model(part) for part in x.split(1024)]).double()
+        outputs = torch.cat([model(batch) for batch in x.split(1024)]).double()
     if not train.is_classification:
         return outputs.numpy().reshape(train.y.shape), np.full(len(train), np.nan)
     if outputs.shape[1] == 1:

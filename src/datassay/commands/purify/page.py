@@ -1,4 +1,4 @@
-"""The page and files of a purification; `text/purify.md.j2` says the rest."""
+"""The page and files of a purification; its text stands in `text/purify.md.j2`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from datassay.act.purify.loop import Purification
 from datassay.act.purify.stopping import SMOOTHED
-from datassay.commands.frame import composed, sample_gallery, sample_table, table
+from datassay.commands.frame import compose_page, sample_gallery, sample_table, table
 from datassay.commands.purify.job import Foreign, PurifyFindings, before_and_after, foreign
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.drawing import MAX_CARDS
@@ -41,7 +41,7 @@ Line = tuple[Purification, np.ndarray, str, str]  # values at each point, name, 
 
 
 def page(findings: PurifyFindings) -> Page:
-    """Everything on the page."""
+    """Return the page of `datassay purify`."""
     samples, ours, truth = findings.samples, findings.purification, foreign(findings)
     start, stop, *_ = before_and_after(findings)
     edges, error = ours.trace.removed, _standard_error(findings, start["validation"])
@@ -60,18 +60,18 @@ def page(findings: PurifyFindings) -> Page:
         "batch": int(edges[1]) if len(edges) > 1 else max(1, len(samples) // 100),
         "times": 2 if ours.threshold < math.log(3 * max(1, samples.n_classes)) else 4,
     }
-    lines = [(one, one.trace.variance, name, colour) for one, name, colour in _rankings(findings)]
+    lines = [(p, p.trace.variance, name, colour) for p, name, colour in _rankings(findings)]
     values = np.concatenate([line[1] for line in lines])
     variance = chart(X_TITLE, "variance of influence V (log scale)", log_y=values)
     _draw_curves(variance, findings, lines, "V = %{y:.3g}")
-    lines = [(one, one.trace.validation, name, colour) for one, name, colour in _rankings(findings)]
+    lines = [(p, p.trace.validation, name, colour) for p, name, colour in _rankings(findings)]
     if findings.majority:
         name = f"{lines[0][2]}, {findings.majority} alone"
         lines.append((ours, ours.trace.test, name, SKY))
     score = chart(X_TITLE, f"validation {findings.metric}")
     _draw_curves(score, findings, lines, "%{y:.3f}")
     blocks: dict[str, Any] = {
-        "before": _compared(findings),
+        "before": _stops_table(findings),
         "variance": variance,
         "score": score,
         "surprise": _surprise_figure(findings),
@@ -81,43 +81,43 @@ def page(findings: PurifyFindings) -> Page:
     if samples.is_classification:
         blocks["classes"], numbers["worst"] = _classes(findings)
     ids = tuple(str(i) for i in ours.ids[ours.removed[:N_CHECK_FIRST]])
-    return composed("purify", findings, blocks, numbers, FILES, ids={"foreign samples": ids})
+    return compose_page("purify", findings, blocks, numbers, FILES, ids={"foreign samples": ids})
 
 
 def _standard_error(findings: PurifyFindings, score: float) -> float:
-    """Of an accuracy on the validation samples; infinite for R², whose error is not known."""
+    """Return the standard error of a validation accuracy; inf for R², whose error is unknown."""
     if not findings.samples.is_classification:
         return math.inf
     return math.sqrt(score * (1 - score) / len(findings.validation))
 
 
 def _contest(findings: PurifyFindings, truth: Foreign | None) -> dict[str, object] | None:
-    """Our order compared with plain loss, at their stops."""
+    """Compare our order of removal with plain loss, at their stops; None without a baseline."""
     ours, baseline, val = findings.purification, findings.baseline, findings.validation
     if baseline is None:
         return None
-    which = "test" if findings.majority else "validation"
-    score, theirs = (float(getattr(one.trace, which)[one.steps]) for one in (ours, baseline))
+    curve = "test" if findings.majority else "validation"
+    score, theirs = (float(getattr(p.trace, curve)[p.steps]) for p in (ours, baseline))
     error = _standard_error(findings, theirs)
     if findings.majority:
         assert val.source is not None
         error *= math.sqrt(len(val) / int((val.source == findings.majority).sum()))
-    known = truth is not None and len(ours.removed) and len(baseline.removed)
+    has_both = truth is not None and len(ours.removed) and len(baseline.removed)
     return {
         "ours": score,
         "theirs": theirs,
         "removed": len(baseline.removed),
         "verdict": interval(score - theirs, error).verdict,
-        "precision": truth.precision(baseline.removed) if truth is not None and known else None,
+        "precision": truth.precision(baseline.removed) if truth is not None and has_both else None,
     }
 
 
-def _compared(findings: PurifyFindings) -> Table:
-    """Start, our stop and the baseline's: one row a figure that is known."""
+def _stops_table(findings: PurifyFindings) -> Table:
+    """Return a table of the start, our stop and the baseline's: a row per known figure."""
     stops = before_and_after(findings)
     rows = [
-        (name, *("–" if math.isnan(stop[key]) else written(stop[key]) for stop in stops))
-        for key, name, written in (
+        (name, *("–" if math.isnan(stop[key]) else to_text(stop[key]) for stop in stops))
+        for key, name, to_text in (
             ("removed", "samples removed", "{:,}".format),
             ("variance", "V", number),
             ("loss", "mean training loss", number),
@@ -134,24 +134,24 @@ def _compared(findings: PurifyFindings) -> Table:
 
 
 def _classes(findings: PurifyFindings) -> tuple[Table, dict[str, object] | None]:
-    """Each class that occurs, before and after; the one that gives up far more than its share."""
+    """Return a table of the classes, and the class that gives up far more than its share."""
     samples, removed = findings.samples, findings.purification.removed
     names, n = samples.class_names, samples.n_classes
     before, lost = np.bincount(samples.y, minlength=n), np.bincount(samples.y[removed], minlength=n)
-    part = lost / np.maximum(before, 1)
+    shares = lost / np.maximum(before, 1)
     rows = [
-        (names[c], f"{before[c]:,}", f"{lost[c]:,}", f"{before[c] - lost[c]:,}", share(part[c]))
+        (names[c], f"{before[c]:,}", f"{lost[c]:,}", f"{before[c] - lost[c]:,}", share(shares[c]))
         for c in np.flatnonzero(before)
     ]
     columns = ("class", "before", "removed", "after", "share removed")
-    shown, c = table("Classes before and after", columns, rows, wraps=False), int(part.argmax())
-    if part[c] < UNEVEN * len(removed) / len(samples) or lost[c] < N_CHECK_FIRST:
-        return shown, None
-    return shown, {"name": names[c], "lost": lost[c], "before": before[c], "share": part[c]}
+    classes, c = table("Classes before and after", columns, rows, wraps=False), int(shares.argmax())
+    if shares[c] < UNEVEN * len(removed) / len(samples) or lost[c] < N_CHECK_FIRST:
+        return classes, None
+    return classes, {"name": names[c], "lost": lost[c], "before": before[c], "share": shares[c]}
 
 
 def gallery(findings: PurifyFindings) -> Gallery:
-    """The first 400 removed at most, in the order of removal."""
+    """Return the first 400 removed samples at most, in the order of removal."""
     n, classes = len(findings.purification.removed), findings.samples.is_classification
     if not n:
         return Gallery((), note="No sample was removed.")
@@ -163,13 +163,13 @@ def gallery(findings: PurifyFindings) -> Gallery:
     chance = ", and p the chance that it gives the label as it stands" * classes
     removed = ours.removed[:MAX_CARDS]
     steps = np.searchsorted(ours.trace.removed, np.arange(len(removed)), side="right")
-    own = (
-        _card(findings, truth, *one) for one in zip(range(1, n + 1), removed, steps, strict=False)
+    card_fields = (
+        _card(findings, truth, *row) for row in zip(range(1, n + 1), removed, steps, strict=False)
     )
     return sample_gallery(
         findings.samples,
         removed,
-        own,
+        card_fields,
         views=views,
         sorts=(
             ("rank", "order of removal"),
@@ -205,12 +205,12 @@ def _card(
 
 def _rankings(findings: PurifyFindings) -> list[tuple[Purification, str, str]]:
     ours, baseline = findings.purification, findings.baseline
-    shown = [(ours, OURS.get(ours.order, "by influence"), BLUE)]
-    return shown if baseline is None else [*shown, (baseline, "by loss, same rule", VERMILION)]
+    curves = [(ours, OURS.get(ours.order, "by influence"), BLUE)]
+    return curves if baseline is None else [*curves, (baseline, "by loss, same rule", VERMILION)]
 
 
 def _draw_curves(figure: Figure, findings: PurifyFindings, lines: list[Line], value: str) -> None:
-    """Lines up to the stop, dotted beyond it, where nothing was removed for good."""
+    """Draw lines up to the stop, dotted beyond it, where nothing was removed for good."""
     for purification, y, name, colour in lines:
         x, stop = purification.trace.removed, purification.steps
         mode = "lines" if stop else "lines+markers"
@@ -227,7 +227,7 @@ def _draw_curves(figure: Figure, findings: PurifyFindings, lines: list[Line], va
 
 
 def _surprise_figure(findings: PurifyFindings) -> Figure:
-    """Each batch's labels under the model refitted without it; the threshold where it decided."""
+    """Plot each batch's labels under a model refitted without it, with the threshold."""
     ours = findings.purification
     x, y, hover = ours.trace.removed[1:], ours.trace.surprise[1:], "%{y:.2f} nats<extra></extra>"
     figure = chart(X_TITLE, "surprise of the batch, nats")
@@ -260,7 +260,7 @@ def _add_level(
 
 
 def files(findings: PurifyFindings, page: Page) -> dict[str, pa.Table | str]:
-    """The files written with the page: file name → table or text."""
+    """Return the files written with the page: file name → table or text."""
     ours = findings.purification
     return {
         "purified.parquet": purified_table(findings),
@@ -271,23 +271,23 @@ def files(findings: PurifyFindings, page: Page) -> dict[str, pa.Table | str]:
 
 
 def purified_table(findings: PurifyFindings) -> pa.Table:
-    """Every sample's verdict: one row per sample; step 0 is kept."""
-    reported = findings.purification.to_table()
+    """Return every sample's verdict: one row per sample; step 0 is kept."""
+    verdicts = findings.purification.to_table()
     suggested = labels(findings.samples, findings.predicted)
-    first = {name: reported[name] for name in ("removed", "step")}
-    return sample_table(findings.samples, first, {"suggested_label": suggested})
+    columns = {name: verdicts[name] for name in ("removed", "step")}
+    return sample_table(findings.samples, columns, {"suggested_label": suggested})
 
 
 def trace_table(findings: PurifyFindings) -> pa.Table:
-    """One row per point: ranking, step, is_kept (up to the stop), then the trace."""
+    """Return a row per point: ranking, step, is_kept (up to the stop), then the trace."""
     tables = []
-    for one, _, _ in _rankings(findings):
-        trace = one.trace.to_table()
+    for purification, _, _ in _rankings(findings):
+        trace = purification.trace.to_table()
         steps = np.arange(trace.num_rows)
-        own = {"ranking": pa.array([one.order] * len(steps)), "step": pa.array(steps)}
-        own["is_kept"] = pa.array(steps <= one.steps)
+        columns = {"ranking": pa.array([purification.order] * len(steps)), "step": pa.array(steps)}
+        columns["is_kept"] = pa.array(steps <= purification.steps)
         tables.append(
-            pa.table({**own, **dict(zip(trace.column_names, trace.columns, strict=True))})
+            pa.table({**columns, **dict(zip(trace.column_names, trace.columns, strict=True))})
         )
     return pa.concat_tables(tables)
 

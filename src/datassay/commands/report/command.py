@@ -20,7 +20,7 @@ class ReportSettings:
     command: str = ""
 
     def refuse(self, *, only_plan: bool) -> None:
-        """Refuse folders that are no two runs."""
+        """Raise unless the folders are two or more different runs."""
         from datassay.commands.finished import check_run
 
         if len({folder.resolve() for folder in self.folders}) < max(2, len(self.folders)):

@@ -1,4 +1,4 @@
-"""The job of `datassay report`: read what several runs left, and compare it sample by sample."""
+"""The job of `datassay report`: read what several runs wrote, and compare it sample by sample."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RUN_FACTS = (
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """One run as its folder tells of it."""
+    """A run, as its folder describes it."""
 
     name: str  # of the run: its folder
     n_samples: int  # that it scored
@@ -57,22 +57,22 @@ class ConsensusFindings(Findings):
 
     @property
     def votes(self) -> Int[np.ndarray, " c"]:
-        """How many runs suspect each label; 0 where its label is not the same in all."""
+        """The number of runs that suspect each label; 0 where labels differ between runs."""
         return np.where(self.relabelled, 0, self.consensus.votes)
 
     @property
     def voted(self) -> list[Bool[np.ndarray, " c"]]:
-        """[r + 1], the samples that so many runs suspect, of those with one label in all."""
+        """[r + 1] masks of the samples that so many runs suspect, where labels do not differ."""
         return [(self.votes == k) & ~self.relabelled for k in range(len(self.runs) + 1)]
 
     @property
     def unlike(self) -> list[str]:
-        """In what the runs differ: names among RUN_FACTS."""
+        """The names among RUN_FACTS in which the runs differ."""
         return [name for name in RUN_FACTS if len({r.facts.get(name) for r in self.runs}) > 1]
 
 
 def run(settings: ReportSettings, progress: Progress = silent) -> ConsensusFindings:
-    """Everything `datassay report` finds, without writing anything."""
+    """Compute everything that `datassay report` shows, without writing anything."""
     settings.refuse(only_plan=False)
     folders = settings.folders
     names = [folder.resolve().name for folder in folders]
@@ -89,38 +89,38 @@ def run(settings: ReportSettings, progress: Progress = silent) -> ConsensusFindi
         for table in tables
     ]
     joined = consensus(dict(zip(names, scores, strict=True)))
-    placed = list(zip(tables, joined.positions, strict=True))
-    labels = np.stack([_labels(table)[positions] for table, positions in placed])
-    suggested = np.stack([_shown(table["suggested_label"])[indices] for table, indices in placed])
+    pairs = list(zip(tables, joined.positions, strict=True))
+    labels = np.stack([_labels(table)[positions] for table, positions in pairs])
+    suggested = np.stack([_format_labels(table["suggested_label"])[rows] for table, rows in pairs])
     # What most of the runs that suspect a label suggest instead, the first of several.
-    each = (suggested[joined.is_issue[:, c], c].tolist() for c in range(len(joined.ids)))
-    most = [Counter(predicted).most_common(1)[0][0] if predicted else "" for predicted in each]
-    first, wrong = tables[0], None
-    if {"true_label", "class_name"} <= set(first.column_names):
-        wrong = np.array(first["true_label"].to_pylist()) != _labels(first)
+    suggestions = (suggested[joined.is_issue[:, c], c].tolist() for c in range(len(joined.ids)))
+    majority = [Counter(s).most_common(1)[0][0] if s else "" for s in suggestions]
+    table, is_wrong = tables[0], None
+    if {"true_label", "class_name"} <= set(table.column_names):
+        is_wrong = np.array(table["true_label"].to_pylist()) != _labels(table)
     relabelled = (labels != labels[0]).any(0)
     share = float(relabelled.mean())
-    unlike = (
+    warning = (
         f"{percent(round(share, 3))} of the shared samples have different labels in different "
         "runs: their ids may name different samples."
     )
-    outcome = ConsensusFindings(
+    findings = ConsensusFindings(
         consensus=joined,
         runs=tuple(
-            ComparedRun(name, len(one.ids), int(one.is_issue.sum()), _facts(folder))
-            for name, one, folder in zip(names, scores, folders, strict=True)
+            ComparedRun(name, len(s.ids), int(s.is_issue.sum()), _facts(folder))
+            for name, s, folder in zip(names, scores, folders, strict=True)
         ),
         label=labels[0],
         relabelled=relabelled,
-        suggested=np.array(most),
-        wrong=None if wrong is None else wrong[joined.positions[0]],
-        warnings=(unlike,) if share > UNLIKE else (),
+        suggested=np.array(majority),
+        wrong=None if is_wrong is None else is_wrong[joined.positions[0]],
+        warnings=(warning,) if share > UNLIKE else (),
     )
-    facts = outcome.runs[0].facts
-    shared = {n: facts[n] for n in RUN_FACTS if n in facts and n not in outcome.unlike}
+    facts = findings.runs[0].facts
+    shared = {n: facts[n] for n in RUN_FACTS if n in facts and n not in findings.unlike}
     closing = {"Version": version("datassay"), "Command": settings.command}
     return replace(
-        outcome, facts={"Samples": f"{len(joined.ids):,} in common", **shared, **closing}
+        findings, facts={"Samples": f"{len(joined.ids):,} in common", **shared, **closing}
     )
 
 
@@ -129,22 +129,22 @@ def _scores(folder: Path) -> pa.Table:
     check_columns(folder, table, NEEDED)
     for name in NEEDED:
         column, kind = table[name], NUMBERS.get(name)
-        right = not column.null_count and kind in {None, column.type}
-        if not right or (kind is not None and not np.isfinite(column.to_numpy()).all()):
-            what = "value" if kind is None else f"finite {kind}"
+        is_valid = not column.null_count and kind in {None, column.type}
+        if not is_valid or (kind is not None and not np.isfinite(column.to_numpy()).all()):
+            value = "value" if kind is None else f"finite {kind}"
             raise DataError(
-                f"column {name} of {path} must hold a {what} in every row; it does not. Run again."
+                f"column {name} of {path} must hold a {value} in every row; it does not. Run again."
             )
     return table
 
 
 def _labels(table: pa.Table) -> np.ndarray:
-    """Class names, or targets as text."""
-    return _shown(table["class_name" if "class_name" in table.column_names else "label"])
+    """Return class names, or targets as text."""
+    return _format_labels(table["class_name" if "class_name" in table.column_names else "label"])
 
 
-def _shown(values: pa.ChunkedArray) -> np.ndarray:
-    """A class's name as it is, targets as numbers."""
+def _format_labels(values: pa.ChunkedArray) -> np.ndarray:
+    """Return names of classes unchanged, and targets as text."""
 
     def text(value: object) -> str:
         if isinstance(value, str):
@@ -155,7 +155,7 @@ def _shown(values: pa.ChunkedArray) -> np.ndarray:
 
 
 def _facts(folder: Path) -> dict[str, str]:
-    """What the run says of itself; nothing where it has no summary."""
+    """Return the facts of a run by its summary; {} where it has no summary."""
     path = folder / SUMMARY
     if not path.is_file():
         return {}

@@ -1,4 +1,4 @@
-"""The page of a comparison of runs, whose texts are in `report/text/`, and its files."""
+"""The page and files of a comparison of runs; its text stands in `report/text/`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from datassay.commands.frame import composed
+from datassay.commands.frame import compose_page
 from datassay.commands.report.job import ConsensusFindings
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.page import Page, Row, Table
@@ -30,61 +30,61 @@ FILES = {"consensus.parquet": "every shared sample", "summary.json": "the figure
 
 
 def page(findings: ConsensusFindings) -> Page:
-    """Everything on the page."""
-    f, ours, first = findings, findings.consensus, first_to_check(findings)
+    """Return the page of `datassay report`."""
+    f, ours, suspects = findings, findings.consensus, first_to_check(findings)
     maps = {"information": ours.information_agreement, "issues": ours.issue_agreement}
-    apart = np.argsort(-ours.rank_range, kind="stable")[:N_CHANGED]
-    apart = apart[ours.rank_range[apart] > 0]
+    changed = np.argsort(-ours.rank_range, kind="stable")[:N_CHANGED]
+    changed = changed[ours.rank_range[changed] > 0]
     shares = np.array([f"{100 * a:.0f} %" for a in ours.rank_range])
     suggested = {"suggested": f.suggested, "votes": f.votes}
     blocks: dict[str, Any] = {
         "runs": _runs(f),
         "votes": lambda: _votes(f),
-        "suspects": lambda: _sample_table("Suspects", f, first[:N_SUSPECTS], suggested),
-        "changed": _sample_table("Changed most", f, apart, {"apart": shares}),
-        **{name: one and agreement_figure(one) for name, one in maps.items()},
+        "suspects": lambda: _sample_table("Suspects", f, suspects[:N_SUSPECTS], suggested),
+        "changed": _sample_table("Changed most", f, changed, {"apart": shares}),
+        **{name: stability and agreement_figure(stability) for name, stability in maps.items()},
     }
     numbers = {
         "f": f,
         "ours": ours,
-        "n_listed": min(N_SUSPECTS, len(first)),
-        **_of_labels(f),
-        **_of_agreement(f),
+        "n_listed": min(N_SUSPECTS, len(suspects)),
+        **_label_numbers(f),
+        **_agreement_numbers(f),
     }
-    ids = {"label errors": tuple(str(i) for i in ours.ids[first[:N_CHECK_FIRST]])}
-    return composed("report", f, blocks, numbers, FILES, ids=ids)
+    ids = {"label errors": tuple(str(i) for i in ours.ids[suspects[:N_CHECK_FIRST]])}
+    return compose_page("report", f, blocks, numbers, FILES, ids=ids)
 
 
-def _of_labels(findings: ConsensusFindings) -> dict[str, Any]:
-    """How many labels runs suspect, how right that is, and how many changed."""
-    wrong, changed = findings.wrong, findings.relabelled
+def _label_numbers(findings: ConsensusFindings) -> dict[str, Any]:
+    """Return how many labels runs suspect, how right that is, and how many changed."""
+    is_wrong, changed = findings.wrong, findings.relabelled
     by_all, by_some = findings.votes == len(findings.runs), findings.votes > 0
-    is_told = wrong is not None and bool(by_all.any())
-    first, last = findings.consensus.is_issue[[0, -1]]
+    is_told = is_wrong is not None and bool(by_all.any())
+    before, after = findings.consensus.is_issue[[0, -1]]
     return {
         "n_all": int(by_all.sum()),
         "n_some": int(by_some.sum()),
         "n_same": int((~changed).sum()),
         "n_changed": int(changed.sum()),
-        "wrong_of_all": wrong[by_all].mean() if is_told and wrong is not None else None,
-        "wrong_of_some": wrong[by_some].mean() if is_told and wrong is not None else None,
-        "before": int(first[changed].sum()),
-        "after": int(last[changed].sum()),
-        "stayed_before": int(first[~changed].sum()),
-        "stayed_after": int(last[~changed].sum()),
+        "wrong_of_all": is_wrong[by_all].mean() if is_told and is_wrong is not None else None,
+        "wrong_of_some": is_wrong[by_some].mean() if is_told and is_wrong is not None else None,
+        "before": int(before[changed].sum()),
+        "after": int(after[changed].sum()),
+        "stayed_before": int(before[~changed].sum()),
+        "stayed_after": int(after[~changed].sum()),
     }
 
 
-def _of_agreement(findings: ConsensusFindings) -> dict[str, Any]:
-    """How far the runs agree on information, and which two agree least."""
+def _agreement_numbers(findings: ConsensusFindings) -> dict[str, Any]:
+    """Return how far the runs agree on information, and which two agree least."""
     agreement, names = findings.consensus.information_agreement, findings.consensus.names
     if agreement is None:
         return {"mean": None}
     correlations = agreement.spearman
-    above = np.where(np.triu(np.ones_like(correlations, bool), 1), correlations, np.inf)
-    i, j = (int(k) for k in np.unravel_index(above.argmin(), above.shape))
-    known = all("Seed" in run.facts for run in findings.runs)
-    by_chance = known and set(findings.unlike) <= {"Seed"} and not findings.relabelled.any()
+    upper = np.where(np.triu(np.ones_like(correlations, bool), 1), correlations, np.inf)
+    i, j = (int(k) for k in np.unravel_index(upper.argmin(), upper.shape))
+    has_seeds = all("Seed" in run.facts for run in findings.runs)
+    by_chance = has_seeds and set(findings.unlike) <= {"Seed"} and not findings.relabelled.any()
     return {
         "mean": mean_pair(correlations),
         "lowest": float(correlations[i, j]),
@@ -94,7 +94,7 @@ def _of_agreement(findings: ConsensusFindings) -> dict[str, Any]:
 
 
 def first_to_check(findings: ConsensusFindings) -> np.ndarray:
-    """Positions of suspects, most votes first, then by mean rank of the label issue score."""
+    """Return positions of suspects, most votes first, then by mean rank of the issue score."""
     score, voted = findings.consensus.issue_score, findings.votes
     ranks = score.argsort(1, kind="stable").argsort(1, kind="stable").mean(0)
     order = np.lexsort((-ranks, -voted))
@@ -102,7 +102,7 @@ def first_to_check(findings: ConsensusFindings) -> np.ndarray:
 
 
 def _runs(findings: ConsensusFindings) -> Table:
-    """One line per run: besides counts only what differs."""
+    """Return a table with a row per run: counts, and the facts that differ."""
     unlike = findings.unlike
     rows = tuple(
         Row(r.name, (f"{r.n_samples:,}", f"{r.n_suspects:,}",
@@ -113,26 +113,26 @@ def _runs(findings: ConsensusFindings) -> Table:
 
 
 def _votes(findings: ConsensusFindings) -> Table:
-    """How many labels so many runs suspect, most votes first, and how many of those are wrong."""
-    wrong, rows = findings.wrong, []
+    """Return how many labels so many runs suspect, most votes first, and how many are wrong."""
+    is_wrong, rows = findings.wrong, []
     for k, inside in reversed(list(enumerate(findings.voted))):
         cells = (f"{int(inside.sum()):,}",)
-        if wrong is not None:
-            part = f" ({share(wrong[inside].mean())})" if inside.any() else ""
-            cells += (f"{int(wrong[inside].sum()):,}{part}",)
+        if is_wrong is not None:
+            percentage = f" ({share(is_wrong[inside].mean())})" if inside.any() else ""
+            cells += (f"{int(is_wrong[inside].sum()):,}{percentage}",)
         rows.append(Row(count(k, "run") if k else "no run", cells))
-    columns = ("suspected by", "samples", *["really wrong"] * (wrong is not None))
+    columns = ("suspected by", "samples", *["really wrong"] * (is_wrong is not None))
     return Table("Votes", columns, tuple(rows), in_terminal=True)
 
 
 def _sample_table(
-    name: str, findings: ConsensusFindings, chosen: np.ndarray, figures: Mapping[str, np.ndarray]
+    name: str, findings: ConsensusFindings, positions: np.ndarray, figures: Mapping[str, np.ndarray]
 ) -> Table:
-    """Single samples: id, label, the figures by their headings, and the rank in each run."""
+    """Return a table of samples: id, label, the figures by their headings, ranks in each run."""
     consensus = findings.consensus
     ranks = (f"rank in {run}" for run in consensus.names)
     rows = []
-    for c in chosen:
+    for c in positions:
         cells = (str(v[c]) for v in (findings.label, *figures.values()))
         shares = (f"{100 * share:.0f} %" for share in consensus.rank[:, c])
         rows.append(Row(str(consensus.ids[c]), (*cells, *shares)))
@@ -140,24 +140,24 @@ def _sample_table(
 
 
 def agreement_figure(agreement: Stability) -> Figure:
-    """Rank correlations of r runs as a map (S1 Fig. 5): blue agrees, orange contradicts."""
+    """Plot rank correlations of r runs as a map (S1 Fig. 5): blue agrees, orange contradicts."""
     names, positions = agreement.names, list(range(len(agreement.names)))
     figure = chart(height=160 + 36 * len(names), showlegend=False)
-    shown = [plain(name, 22) for name in names]
+    labels = [plain(name, 22) for name in names]
     figure.add_heatmap(
         x=positions, y=positions, z=agreement.spearman, zmin=-1, zmax=1, xgap=2, ygap=2,
         colorscale=AGREEMENT_COLOURS,
         texttemplate="%{z:.2f}" if len(names) <= MOST_NUMBERS else None,
-        customdata=[[f"{a}, {b}" for b in shown] for a in shown],
+        customdata=[[f"{a}, {b}" for b in labels] for a in labels],
         hovertemplate="%{customdata}: %{z:.3f}<extra></extra>",
         colorbar={"thickness": 10, "outlinewidth": 0, "tickvals": [-1, 0, 1]},
     )  # fmt: skip
-    label_cells(figure, shown)
+    label_cells(figure, labels)
     return figure
 
 
 def files(findings: ConsensusFindings, page: Page) -> dict[str, pa.Table | str]:
-    """The files of the page; the table has the shared samples in the first run's order."""
+    """Return the files of the page; the table has the shared samples in the first run's order."""
     consensus = findings.consensus
     table = consensus.to_table()
     table = table.add_column(1, "label", column(findings.label))
@@ -174,8 +174,8 @@ def files(findings: ConsensusFindings, page: Page) -> dict[str, pa.Table | str]:
         "relabelled": int(findings.relabelled.sum()),
         "suspected_by": [int(inside.sum()) for inside in findings.voted],
         **{
-            name: one and {"spearman": one.spearman, "pearson": one.pearson}
-            for name, one in maps.items()
+            name: stability and {"spearman": stability.spearman, "pearson": stability.pearson}
+            for name, stability in maps.items()
         },
         "reliability": consensus.reliability,
     }

@@ -34,31 +34,31 @@ if TYPE_CHECKING:
 
 
 class _Run(Command):
-    """A run: inputs can be adversarial, and it may be compared with the run before a review."""
+    """A run; inputs can be adversarial, and it can be compared with a run before a review."""
 
     def epilog(self) -> str:
-        """The scores, with their columns, and the actions that other packages add."""
+        """Return the scores, with their columns, and the actions that other packages add."""
         from datassay.plugins import plugins
 
         lines = []  # nothing heavy is imported for help where nothing is added
         if plugins("scores"):
             from datassay.score.registry import further_scores
 
-            added = [f"{one.name}: {one.help} {one.columns}".strip() for one in further_scores()]
+            added = [f"{s.name}: {s.help} {s.columns}".strip() for s in further_scores()]
             lines += ["Scores that installed packages add:", *added]
         if added := plugins("actions"):
             lines += ["Actions that installed packages add:"]
-            lines += [f"{one.name}: {one.help}" for one in added.values()]
+            lines += [f"{action.name}: {action.help}" for action in added.values()]
         return "\n\n".join(lines)
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Samples, the run before, how they were read, and which inputs are adversarial."""
+        """Return samples, origin, and where asked for the earlier run and adversarial inputs."""
         from datassay.commands.finished import origin_of, with_unscored
         from datassay.commands.terminal import ProgressDisplay
 
         inputs, noise = read(DataInputs, given), read(NoiseInputs, given)
         if given.get("before"):
-            arguments, inputs = self._beside(given, inputs)
+            arguments, inputs = self._load_after_review(given, inputs)
         else:
             train, val = self.loaded(given, given.get("store"))
             train = with_unscored(train, val) if given["val_fraction"] is None else train
@@ -80,47 +80,47 @@ class _Run(Command):
             arguments["adversarial"] = fooled
         return arguments
 
-    def further_arguments(self, here: Path, out: Path, *, overwrite: bool) -> dict[str, Any]:
-        """What writes the scores' page before anything is retrained, and says where it is."""
+    def further_arguments(self, base: Path, out: Path, *, overwrite: bool) -> dict[str, Any]:
+        """Return the callback that writes the scores' page before anything is retrained."""
         from datassay.store.folders import read_digests
 
-        def first(findings: Findings) -> None:
-            if PAGE in read_digests(here / out):  # kept by a reader, also where this run stops
-                told = f"{out / PAGE} shows the run before until this one ends"
-                return err_console.print(f"{told}; comparing actions …", soft_wrap=True)
-            self.write(findings, here / out, overwrite=overwrite)
+        def write_scores(findings: Findings) -> None:
+            if PAGE in read_digests(base / out):  # kept by a reader, also where this run stops
+                message = f"{out / PAGE} shows the run before until this one ends"
+                return err_console.print(f"{message}; comparing actions …", soft_wrap=True)
+            self.write(findings, base / out, overwrite=overwrite)
             err_console.print(f"Scores: {out / PAGE}; comparing actions …", soft_wrap=True)
 
-        return {"first": first}
+        return {"first": write_scores}
 
-    def _beside(
-        self, given: Mapping[str, Any], wanted: DataInputs
+    def _load_after_review(
+        self, options: Mapping[str, Any], typed: DataInputs
     ) -> tuple[dict[str, Any], DataInputs]:
-        """The samples after a review, those held out that the run before it had held out."""
+        """Load the samples after a review, holding out those that the run before it held out."""
         from datassay.commands.run.steps.before import earlier_run, inputs_like
         from datassay.commands.terminal import ProgressDisplay
 
         with ProgressDisplay(err_console) as progress:
-            encode = asked_backbone(given, given.get("store"), progress)
-            earlier = earlier_run(given["before"], wanted.named, encode)
-            inputs = inputs_like(earlier, wanted)
-            train, val = load_sets(inputs, encode, given.get("queries"))
+            encode = asked_backbone(options, options.get("store"), progress)
+            earlier = earlier_run(options["before"], typed.named, encode)
+            inputs = inputs_like(earlier, typed)
+            train, val = load_sets(inputs, encode, options.get("queries"))
         return {"train": train, "val": val, "earlier": earlier}, inputs
 
 
 class _Summarize(Command):
-    """Two files and no page: `keep.py` holds its job and its files."""
+    """A command that writes two files and no page; `keep.py` holds its job and its files."""
 
     def part(self, name: str) -> Any:
-        """Its one module."""
+        """Return its one module, whatever part is asked for."""
         return import_module(f"{self.home}.keep")
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The samples, and how the network is trained."""
+        """Return the samples, and the settings by which the network is trained."""
         return {**super().arguments(given), "training": read(RunSettings, given)}
 
     def write(self, results: Any, out: Path, *, overwrite: bool = False) -> tuple[Page, Path]:
-        """Write both files; the page is printed only."""
+        """Write both files; return the page, which is only printed, and the first file's path."""
         from datassay.store.outputs import write_pages
 
         keep = self.part("files")

@@ -21,7 +21,7 @@ FACTOR = 3.0
 
 
 def information_figure(findings: Findings) -> Figure:
-    """Histogram of information; below 1e-12 of the largest it counts in the first bin."""
+    """Return a histogram of information; below 1e-12 of the largest it is in the first bin."""
     values, n = findings.information.information, len(findings.samples)
     groups = [("all samples", np.ones(n, bool), CLASS_COLOURS[0])]
     figure = chart("information, nats", "samples", showlegend=False)
@@ -29,16 +29,16 @@ def information_figure(findings: Findings) -> Figure:
 
 
 def stand_ins(findings: Findings) -> tuple[float, Int[np.ndarray, " s"]]:
-    """Which samples inform little only because others stand in for them.
+    """Find the samples that inform little only because others stand in for them.
 
     Returns:
         The rank correlation of both informations, and positions of those samples, the largest gain
         first.
     """
     assert findings.average is not None
-    alone, average = findings.information.information, findings.average.information
-    known = (alone > 0) & (average > 0)
-    gain = np.where(known, average, 1.0) / np.where(known, alone, 1.0)
-    limit = FACTOR * np.median(gain[known]) if known.any() else np.inf
+    information, average = findings.information.information, findings.average.information
+    mask = (information > 0) & (average > 0)
+    gain = np.where(mask, average, 1.0) / np.where(mask, information, 1.0)
+    limit = FACTOR * np.median(gain[mask]) if mask.any() else np.inf
     order = np.argsort(-gain, kind="stable")
-    return float(rank_correlation(alone, average)), order[(known & (gain > limit))[order]]
+    return float(rank_correlation(information, average)), order[(mask & (gain > limit))[order]]

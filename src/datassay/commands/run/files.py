@@ -32,11 +32,11 @@ CHECKED = ("ids", "linearised", "retrained", "pearson", "interval", "rank", "wei
 
 
 def files(findings: Findings, page: Page) -> dict[str, Part]:
-    """The files written with the page."""
+    """Return the files written with the page, by name."""
     judged = findings.judged
-    kept = {} if judged is None else {REVIEW: judged.write}
+    review_file = {} if judged is None else {REVIEW: judged.write}
     return {
-        **kept,
+        **review_file,
         FILE: suspects_file(findings),
         "scores.parquet": score_table(findings),
         "attribution.parquet": attribution_table(findings),
@@ -45,9 +45,9 @@ def files(findings: Findings, page: Page) -> dict[str, Part]:
 
 
 def _summary(findings: Findings, page: Page) -> str:
-    f, result, pairs = findings, findings.data_issues, findings.pairs
-    further = {name: score_summary(one) for name, one in f.scores.items() if one is not None}
-    near = [] if result is None else [asdict(pair) for pair in result.pairs[:MOST_PAIRS]]
+    f, data_issues, pairs = findings, findings.data_issues, findings.pairs
+    summaries = {name: score_summary(s) for name, s in f.scores.items() if s is not None}
+    near = [] if data_issues is None else [asdict(pair) for pair in data_issues.pairs[:MOST_PAIRS]]
     if pairs is not None:  # the largest interactions either way
         order = np.argsort(-np.abs(pairs.interaction), kind="stable")[:MOST_PAIRS]
         pairs = pairs.to_table().take(order).to_pylist()
@@ -59,12 +59,12 @@ def _summary(findings: Findings, page: Page) -> str:
         "labels": label_facts(f),
         "actions": f.acts and asdict(f.acts),
         "before": f.before and asdict(f.before),
-        "data_issues": result
-        and {"issues": [asdict(one) for one in result.issues], "near_duplicates": near},
-        "groups": {by: totals.to_table().to_pylist() for by, totals in f.groups.items()},
-        "whole_groups": {by: g.to_table().to_pylist() for by, g in f.whole_groups.items()},
+        "data_issues": data_issues
+        and {"issues": [asdict(issue) for issue in data_issues.issues], "near_duplicates": near},
+        "groups": {kind: totals.to_table().to_pylist() for kind, totals in f.groups.items()},
+        "whole_groups": {kind: g.to_table().to_pylist() for kind, g in f.whole_groups.items()},
         "pairs": pairs or [],
-        "group_p_values": {by: totals.p_value for by, totals in f.groups.items()},
+        "group_p_values": {kind: totals.p_value for kind, totals in f.groups.items()},
         "removal_curve": _removal_curve(f.removal_curve),
         "check": f.check and {name: getattr(f.check, name) for name in CHECKED},
         "average_information": f.average
@@ -73,25 +73,25 @@ def _summary(findings: Findings, page: Page) -> str:
             "most_draws_a_sample": int(f.average.n_draws.max()),
             "rank_correlation": stand_ins(f)[0],
         },
-        **({"scores": further} if further else {}),
+        **({"scores": summaries} if summaries else {}),
     })
 
 
 def _counts(findings: Findings) -> dict[str, object]:
-    wrong, n = wrong_labels(findings.samples), len(findings.samples)
+    is_wrong, n = wrong_labels(findings.samples), len(findings.samples)
     adversarial = findings.adversarial
-    predicted = verdict(findings)
+    run_verdict = verdict(findings)
     return {
         "train": n,
         "validation": 0 if findings.validation is None else len(findings.validation),
         "classes": findings.samples.n_classes,
-        "suspected_label_errors": predicted.labels.n_flagged,
-        "to_review": predicted.labels.n_review,
-        "wrong_at_least": predicted.labels.low,
-        "wrong_at_most": predicted.labels.high,
-        "known_label_errors": None if wrong is None else int(wrong.sum()),
+        "suspected_label_errors": run_verdict.labels.n_flagged,
+        "to_review": run_verdict.labels.n_review,
+        "wrong_at_least": run_verdict.labels.low,
+        "wrong_at_most": run_verdict.labels.high,
+        "known_label_errors": None if is_wrong is None else int(is_wrong.sum()),
         "adversarial": None if adversarial is None else int(adversarial.sum()),
-        "redundant": predicted.n_droppable,
+        "redundant": run_verdict.n_droppable,
     }
 
 
@@ -102,5 +102,5 @@ def _removal_curve(curve: RemovalCurve | None) -> dict[str, object] | None:
     spread = curve.score.std(axis=2, ddof=1) if n_seeds > 1 else np.full_like(mean, np.nan)
     rows = zip(curve.rankings, mean, spread, strict=True)
     rankings = [{"name": name, "mean": m, "std": s} for name, m, s in rows]
-    about = {"metric": curve.metric, "seeds": n_seeds, "fractions": curve.fractions}
-    return {**about, "rankings": rankings}
+    header = {"metric": curve.metric, "seeds": n_seeds, "fractions": curve.fractions}
+    return {**header, "rankings": rankings}

@@ -110,9 +110,9 @@ class Findings:
     pending: str = ""
 
     def __post_init__(self) -> None:
-        """Results belong to these samples, in their order."""
+        """Check that results are of these samples, in their order."""
         results = (getattr(self, name) for name in ALIGNED)
-        assert all(one is None or np.array_equal(one.ids, self.samples.ids) for one in results)
+        assert all(r is None or np.array_equal(r.ids, self.samples.ids) for r in results)
 
     @property
     def queries(self) -> SampleSet:

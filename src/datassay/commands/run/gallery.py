@@ -30,8 +30,8 @@ VIEWS = (
 
 
 def gallery(findings: Findings) -> Gallery:
-    """The chosen samples, most informative first."""
-    views = chosen(findings)
+    """Return the gallery of chosen samples, most informative first."""
+    views = pick_samples(findings)
     drawings = draw(findings.samples, np.fromiter(views, int, len(views)))
     return Gallery(
         cards=tuple(
@@ -47,21 +47,21 @@ def gallery(findings: Findings) -> Gallery:
     )
 
 
-def first_samples(findings: Findings, first: np.ndarray) -> Gallery:
-    """Six of the samples to review, drawn: how each is labelled and what it looks like."""
-    shown, cards = first[:N_FIRST], []
+def first_samples(findings: Findings, positions: np.ndarray) -> Gallery:
+    """Draw the first six samples to review, each with its label and what it looks like."""
+    top, cards = positions[:N_FIRST], []
     words = ("labelled", "looks like")
     words = words if findings.issues.posterior is not None else ("given", "expected")
-    for i, drawing in zip(shown, draw(findings.samples, shown), strict=True):
+    for i, drawing in zip(top, draw(findings.samples, top), strict=True):
         card = _card(findings, int(i), (), drawing)
-        other = f", {words[1]} {shortened(card.suggested, 40)}" if card.suggested else ""
-        label = f"{words[0]} {shortened(card.label, 40)}{other}"
+        suggestion = f", {words[1]} {shortened(card.suggested, 40)}" if card.suggested else ""
+        label = f"{words[0]} {shortened(card.label, 40)}{suggestion}"
         cards += [Card(card.id, label, drawing)]
     return Gallery(tuple(cards))
 
 
-def chosen(findings: Findings) -> dict[int, tuple[str, ...]]:
-    """Positions of the samples to show, at most 400, each with the views that show it.
+def pick_samples(findings: Findings) -> dict[int, tuple[str, ...]]:
+    """Choose at most 400 samples to show; return position → names of the views that show it.
 
     Returns:
         The suspected label errors of highest score (see `to_check`) come first, then each class's
@@ -74,11 +74,11 @@ def chosen(findings: Findings) -> dict[int, tuple[str, ...]]:
     ranked = []
     for index in np.unique(classes):
         inside = np.flatnonzero(classes == index)
-        order = inside[np.argsort(-information[inside], kind="stable")]
-        most = order[: min(per_class, (len(order) + 1) // 2)]
-        least = order[::-1][: min(per_class, len(order) // 2)]
-        ranked += [(rank, index, int(i), "most") for rank, i in enumerate(most)]
-        ranked += [(rank, index, int(i), "least") for rank, i in enumerate(least)]
+        ranking = inside[np.argsort(-information[inside], kind="stable")]
+        informative = ranking[: min(per_class, (len(ranking) + 1) // 2)]
+        uninformative = ranking[::-1][: min(per_class, len(ranking) // 2)]
+        ranked += [(rank, index, int(i), "most") for rank, i in enumerate(informative)]
+        ranked += [(rank, index, int(i), "least") for rank, i in enumerate(uninformative)]
     ranked.sort(key=lambda entry: entry[:2])  # stable: "most" stays before "least"
     views = {int(i): ["issues"] for i in to_check(findings)[:N_ISSUES]}
     for _, _, position, view in ranked:
@@ -90,8 +90,8 @@ def chosen(findings: Findings) -> dict[int, tuple[str, ...]]:
 def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) -> Card:
     samples, issues = findings.samples, findings.issues
     information, score = float(findings.information.information[i]), float(issues.score[i])
-    wrong = float(issues.known_probability[i])
-    chance = f"{rough_percent(wrong).removeprefix('about ')} likely wrong"
+    p_wrong = float(issues.known_probability[i])
+    chance = f"{rough_percent(p_wrong).removeprefix('about ')} likely wrong"
     texts, suspect = sample_texts(samples, i), bool(issues.is_issue[i])
     if findings.has_several_labels:
         texts |= {"label": labels_given(samples.y[i], samples.target_names), "truth": ""}
@@ -107,7 +107,7 @@ def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) 
         suggested=suggested if differs else "",
         figures=(
             (times_median(information, findings), "information, compared with the median sample"),
-            ("wrong, or its group differs" if wrong != wrong else chance, "label issue"),
+            ("wrong, or its group differs" if p_wrong != p_wrong else chance, "label issue"),
             *fit,
         ),
         verdict="suspect label" if suspect else "",
@@ -117,54 +117,54 @@ def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) 
 
 
 def times_median(information: float, findings: Findings) -> str:
-    """Information as a multiple of the median sample's; nats where that is zero."""
+    """Return information as a multiple of the median sample's; in nats where that is zero."""
     median = float(np.median(findings.information.information))
     return f"{number(information / median)} × median" if median else f"{number(information)} nats"
 
 
 def _note(findings: Findings, n_shown: int) -> str:
-    n, first = len(findings.samples), min(N_ISSUES, len(to_check(findings)))
+    n, n_suspects = len(findings.samples), min(N_ISSUES, len(to_check(findings)))
     scope = "of each class" if findings.samples.is_classification else "of all"
-    likely = f", and the {count(first, 'label')} most likely wrong" if first else ""
+    suspects = f", and the {count(n_suspects, 'label')} most likely wrong" if n_suspects else ""
     drawn = f"{n_shown} of {count(n, 'sample')} are drawn here"
-    return f"{drawn}: the most and least informative {scope}{likely}."
+    return f"{drawn}: the most and least informative {scope}{suspects}."
 
 
 def pair_cards(findings: Findings) -> tuple[tuple[CardPair, ...], tuple[CardPair, ...]]:
-    """At most eight pairs that carry less together than their sum, and eight that carry more."""
+    """Draw up to eight pairs that carry less together than their sum, and up to eight with more."""
     pairs = findings.pairs
     if pairs is None:
         return (), ()
     order = np.argsort(pairs.interaction, kind="stable").tolist()
     redundant = [q for q in order[:N_PAIRS] if pairs.interaction[q] < 0]
     contrary = [q for q in order[::-1][:N_PAIRS] if pairs.interaction[q] > 0]
-    chosen = redundant + contrary
-    drawings = draw(findings.samples, pairs.pairs[chosen].ravel())  # once: it reads all samples
-    both = zip(drawings[::2], drawings[1::2], strict=True)
-    cards = tuple(_pair(findings, q, two) for q, two in zip(chosen, both, strict=True))
+    rows = redundant + contrary
+    drawings = draw(findings.samples, pairs.pairs[rows].ravel())  # once: it reads all samples
+    by_pair = zip(drawings[::2], drawings[1::2], strict=True)
+    cards = tuple(_pair(findings, q, pair) for q, pair in zip(rows, by_pair, strict=True))
     return cards[: len(redundant)], cards[len(redundant) :]
 
 
 def _pair(findings: Findings, q: int, drawings: Sequence[Drawing]) -> CardPair:
     pairs, samples = findings.pairs, findings.samples
     assert pairs is not None
-    first, second = (
+    card_a, card_b = (
         Card(
             id=str(samples.ids[i]),
             label=label_text(samples.class_names, samples.y[i]),
             drawing=drawing,
-            figures=((f"{number(alone)} nats", ""),),
+            figures=((f"{number(information)} nats", ""),),
             verdict="suspect label" if findings.issues.is_issue[i] else "",
         )
-        for i, alone, drawing in zip(pairs.pairs[q], pairs.single[q], drawings, strict=True)
+        for i, information, drawing in zip(pairs.pairs[q], pairs.single[q], drawings, strict=True)
     )
-    joint, alone = pairs.joint[q], pairs.single[q].sum()
-    ratio = f"{joint / alone:.1f}" if alone > 0 else "∞"
-    return CardPair((first, second), f"together {number(joint)} nats, {ratio} times their sum")
+    joint, total = pairs.joint[q], pairs.single[q].sum()
+    ratio = f"{joint / total:.1f}" if total > 0 else "∞"
+    return CardPair((card_a, card_b), f"together {number(joint)} nats, {ratio} times their sum")
 
 
 def predictions(findings: Findings) -> Predictions:
-    """What the network says of the queries, and the effects on it."""
+    """Return the network's predictions of the queries, and the effects on them."""
     attribution, outputs = findings.attribution, findings.query_outputs
     assert attribution is not None and outputs is not None
     return Predictions(
@@ -178,8 +178,8 @@ def predictions(findings: Findings) -> Predictions:
     )
 
 
-def reviewed(findings: Findings) -> Reviewed:
-    """The labels as they are reviewed."""
+def build_review(findings: Findings) -> Reviewed:
+    """Return what a review of the labels shows: samples, suggestions, scores, near-duplicates."""
     samples, issues, origin = findings.samples, findings.issues, findings.origin
     result, near_duplicates = findings.data_issues, {}
     if result is not None:

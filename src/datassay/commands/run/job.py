@@ -41,7 +41,7 @@ from datassay.commands.run.steps.budget import (
     forward_work,
 )
 from datassay.commands.run.steps.plan import lines, plan, slowness
-from datassay.commands.run.steps.projection import APPROXIMATED, chosen_projection
+from datassay.commands.run.steps.projection import APPROXIMATED, choose_projection
 from datassay.commands.run.steps.removal import RetrainedNetworks, retrained_networks
 from datassay.commands.run.steps.scores import (
     LEFT_OUT,
@@ -50,7 +50,7 @@ from datassay.commands.run.steps.scores import (
     check_warning,
     context_of,
     group_totals,
-    jointly,
+    joint_information,
     score_facts,
     trained_effects,
 )
@@ -90,7 +90,7 @@ def run(
     origin: Origin | None = None,
     first: Callable[[Findings], object] | None = None,
 ) -> Findings:
-    """Everything `datassay run` computes, without writing anything.
+    """Compute everything that `datassay run` shows, without writing anything.
 
     Args:
         train: the training samples; true_y set where label noise was added.
@@ -112,33 +112,33 @@ def run(
     """
     started = time.perf_counter()
     check_run(settings, len(train))
-    given, settings = settings, with_network(settings, train)
+    user, settings = settings, with_network(settings, train)
     model = starting_network(train, settings)
-    chosen = chosen_projection(model, train, val, settings, progress)
-    settings = chosen.settings
-    checked = checked_ahead(train, val)
+    choice = choose_projection(model, train, val, settings, progress)
+    settings = choice.settings
+    early_checks = checked_ahead(train, val)
     release_memory()
     with nullcontext() if settings.own else judged_ahead(train, settings.seed) as judges:
-        lin = collected(model, train, val, settings, progress)
+        lin = collect_run(model, train, val, settings, progress)
         check_n_outputs(train, lin.form.n_outputs)
         n, m = len(train), len(train if val is None else val)
         attributed = attribution_of(settings, lin.form, n, m, train.is_classification)
         context = context_of(lin, train, val, replace(settings, attribution=attributed), progress)
-        options = {**context.options, "judges": judges, "checked": checked}
-        ahead = replace(context, options=options)
+        options = {**context.options, "judges": judges, "checked": early_checks}
+        early_context = replace(context, options=options)
         with within_memory(lin.form):
-            results = compute_scores(scores(), ahead)
+            results = compute_scores(scores(), early_context)
     context = replace(context, results=results)
-    removed, issues = results["removals"], results["label_issues"]
+    removals, issues = results["removals"], results["label_issues"]
     replaced = None if adversarial is None else adversarial.replaced
-    facts = _facts(train, val, settings, lin, removed.leave_one_out, model)
+    facts = _facts(train, val, settings, lin, removals.leave_one_out, model)
     facts |= noise_facts(train)
     if adversarial is not None:
         facts["Adversarial samples"] = (
             f"{adversarial.replaced.sum():,} inputs were replaced on purpose; the step fools a "
             f"trained network on {percent(round(adversarial.success, 3))} of what it got right"
         )
-    facts |= chosen.facts | score_facts(issues, results["influence"])
+    facts |= choice.facts | score_facts(issues, results["influence"])
     if settings.attribution != attributed == "none":
         facts["Left out"] = LEFT_OUT
     weights = settings.weights
@@ -146,100 +146,100 @@ def run(
     warnings = train.warnings + warnings + lin.warnings
     warnings += (results["data_issues"].unsearched,) * bool(results["data_issues"].unsearched)
     if settings.own is None:
-        warnings += tuple(one.warning for one in held_together(lin, train, issues))
+        warnings += tuple(group.warning for group in held_together(lin, train, issues))
         is_log = origin is not None and bool(origin.inputs.get("log_target"))
-        told = "" if train.is_classification else unit_warning(lin, issues, is_log=is_log)
-        warnings += (told,) * bool(told)
+        message = "" if train.is_classification else unit_warning(lin, issues, is_log=is_log)
+        warnings += (message,) * bool(message)
     findings = Findings(
         samples=train,
         validation=val,
         information=results["information"],
-        leave_one_out=removed.leave_one_out,
+        leave_one_out=removals.leave_one_out,
         issues=issues,
-        learning_curve=learning_curve(lin, removed.leave_one_out.run),
+        learning_curve=learning_curve(lin, removals.leave_one_out.run),
         attribution_at=settings.attribution_at,
-        attribution=removed.attribution,
-        query_outputs=removed.query_outputs,
+        attribution=removals.attribution,
+        query_outputs=removals.query_outputs,
         influence=results["influence"],
         data_issues=results["data_issues"],
         average=results["average_information"],
         groups=group_totals(context),
         adversarial=replaced,
-        projection_quality=chosen.quality,
+        projection_quality=choice.quality,
         facts=facts | {"Seconds": f"{time.perf_counter() - started:.1f}"},
-        warnings=warnings + chosen.warnings,
+        warnings=warnings + choice.warnings,
         judged=judged(lin, issues),
-        scores={one.name: results[one.name] for one in further_scores()},
+        scores={score.name: results[score.name] for score in further_scores()},
         origin=origin,
     )
     if first is not None and (settings.curve_seeds or settings.check or earlier):
         first(replace(findings, pending=PENDING))
-    findings = replace(findings, **jointly(context))
-    again, asked = retrained_network(model, train, settings)
+    findings = replace(findings, **joint_information(context))
+    net, config = retrained_network(model, train, settings)
     at_trained = settings.attribution_at == "trained" and attributed != "none"
-    is_timed = given.budget is not None and not at_trained  # whose effects need networks
-    end = started + (given.budget or 0.0) if is_timed else math.inf
-    late = replace(context, progress=in_time(progress))
+    is_timed = user.budget is not None and not at_trained  # whose effects need networks
+    end = started + (user.budget or 0.0) if is_timed else math.inf
+    timed = replace(context, progress=in_time(progress))
     with until(end):
-        pace = slowness(again, train) if is_timed and given.budget and asked.curve_seeds else 1.0
-        left = CURVE_SHARE * (end - time.perf_counter()) / pace
-        networks = _retrained(again, late, _left(asked, left))
-        acts = _acts(again, late, _left(asked, (end - time.perf_counter()) / pace))
-    effects = removed.attribution, removed.query_outputs
+        pace = slowness(net, train) if is_timed and user.budget and config.curve_seeds else 1.0
+        seconds = CURVE_SHARE * (end - time.perf_counter()) / pace
+        networks = _retrain(net, timed, _with_budget(config, seconds))
+        acts = _acts(net, timed, _with_budget(config, (end - time.perf_counter()) / pace))
+    effects = removals.attribution, removals.query_outputs
     if at_trained and networks.networks is not None:
         effects = trained_effects(model, networks.networks, context)
-    checked = check_of(model, context)
-    before = None if earlier is None else before_after(earlier, train, val, issues, given, progress)
+    check = check_of(model, context)
+    before = None if earlier is None else before_after(earlier, train, val, issues, user, progress)
     return replace(
         findings,
         attribution=effects[0],
         query_outputs=effects[1],
-        check=checked,
+        check=check,
         baselines=networks.baselines,
         removal_curve=networks.curve,
         acts=acts,
         before=before,
         facts=facts
         | networks.facts
-        | (_ended(networks, acts, given) if is_timed else {})
+        | (_list_cuts(networks, acts, user) if is_timed else {})
         | {"Seconds": f"{time.perf_counter() - started:.1f}"},
-        warnings=findings.warnings + check_warning(checked),
+        warnings=findings.warnings + check_warning(check),
     )
 
 
-def _left(settings: RunSettings, seconds: float) -> RunSettings:
-    """The settings with so many nominal seconds as their budget."""
+def _with_budget(settings: RunSettings, seconds: float) -> RunSettings:
+    """Return the settings with a budget of so many nominal seconds; unchanged if infinite."""
     return settings if seconds == math.inf else replace(settings, budget=max(0.0, seconds))
 
 
 def _acts(model: nn.Module, context: Context, settings: RunSettings) -> ActionTable | None:
-    """The table of actions; None where nothing is compared, or the clock ends it at once."""
+    """Return the table of actions; None where none are compared or the time is over."""
     try:
         return act_table(model, context, settings)
     except OutOfTime:
         return None
 
 
-def _ended(networks: RetrainedNetworks, acts: object, settings: RunSettings) -> dict[str, str]:
-    """What a budget by the clock left out."""
+def _list_cuts(networks: RetrainedNetworks, acts: object, settings: RunSettings) -> dict[str, str]:
+    """Return the fact that says what a budget by the clock left out; {} where nothing."""
     is_short = BUDGET in networks.facts or not networks.facts
-    out = ["the removal curve"] * (networks.curve is None and is_short)
-    out += ["the actions"] * (acts is None and settings.curve_seeds > 1 and is_short)
+    cuts = ["the removal curve"] * (networks.curve is None and is_short)
+    cuts += ["the actions"] * (acts is None and settings.curve_seeds > 1 and is_short)
     if not (settings.budget and settings.curve_seeds and is_short):
         return {}
-    what = f"{' and '.join(out)} left out" if out else networks.facts[BUDGET].partition(":")[0]
-    return {BUDGET: f"{what}: the {settings.budget:g} s of --budget, since the start, were over"}
+    text = f"{' and '.join(cuts)} left out" if cuts else networks.facts[BUDGET].partition(":")[0]
+    return {BUDGET: f"{text}: the {settings.budget:g} s of --budget, since the start, were over"}
 
 
 def plan_lines(
     train: SampleSet, val: SampleSet | None, settings: RunSettings
 ) -> list[RenderableType]:
-    """What `run` would compute, for the terminal."""
+    """Return what `run` would compute, as lines for the terminal."""
     return lines(plan(train, val, settings))
 
 
-def _retrained(model: nn.Module, context: Context, settings: RunSettings) -> RetrainedNetworks:
-    """The networks that the budget pays for, and what removal costs by them."""
+def _retrain(model: nn.Module, context: Context, settings: RunSettings) -> RetrainedNetworks:
+    """Train the networks that the budget pays for; return them and the removal curve."""
     if not settings.curve_seeds:
         return RetrainedNetworks()
     train, work = context.train, forward_work(model, context.train)
@@ -247,9 +247,9 @@ def _retrained(model: nn.Module, context: Context, settings: RunSettings) -> Ret
     left_out = budget_fact(work, train, context.val, settings, seeds)
     if not seeds:
         return RetrainedNetworks(facts=left_out)
-    position, store = settings.store, None
-    if position is not None and is_local(position):  # beside the features, on a local path only
-        store = ResultStore(inside(position, RETRAINED), {"holds": "retrained networks"})
+    location, store = settings.store, None
+    if location is not None and is_local(location):  # beside the features, on a local path only
+        store = ResultStore(inside(location, RETRAINED), {"holds": "retrained networks"})
     models = [model, *(starting_network(train, settings, index) for index in range(1, seeds))]
     try:
         result = retrained_networks(models, context, store, settings.own, settings.model)
@@ -273,10 +273,10 @@ def with_adversarial(
     return add_adversarial(train, model, fraction, epsilon=epsilon, seed=settings.seed)
 
 
-def collected(
+def collect_run(
     model, train: SampleSet, val: SampleSet | None, settings: RunSettings, progress: Progress
 ) -> Linearization:
-    """The linearisation that the settings of a run ask for."""
+    """Collect the linearisation that the settings of a run ask for."""
     return collect(
         model,
         train,

@@ -1,4 +1,4 @@
-"""`datassay summarize`: which samples to keep, its files, and what it prints."""
+"""The job of `datassay summarize`, which chooses the samples to keep, its files, and its page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from datassay.act.remove.summarize import LEAST_SHARE, KeepSet, summarize
 from datassay.commands.facts import data_facts, weights_facts
-from datassay.commands.run.job import collected
+from datassay.commands.run.job import collect_run
 from datassay.commands.run.labels import suspected_classes
 from datassay.commands.run.settings import KeepSettings, RunSettings
 from datassay.commands.run.steps.scores import issues_of
@@ -45,11 +45,11 @@ def run(
     settings: KeepSettings,
     progress: Progress = silent,
 ) -> Kept:
-    """Everything `datassay summarize` computes, without writing anything."""
+    """Compute everything that `datassay summarize` shows, without writing anything."""
     check_run(training, len(train))
     training = with_network(training, train)
     model = build_model(training.model, train, weights=training.weights, seed=training.seed)
-    lin = collected(model, train, val, training, progress)
+    lin = collect_run(model, train, val, training, progress)
     issues = issues_of(lin, train, training, progress) if settings.drop_suspects else None
     keep = summarize(
         lin, settings.fraction, rule=settings.rule, iterative=settings.iterative, issues=issues,
@@ -72,19 +72,19 @@ def run(
             "suspects_dropped": 0 if issues is None else int(issues.to_try[keep.removed].sum()),
             "seed": training.seed,
             "version": version("datassay"),
-            "warnings": [*lin.warnings, *_suspected(train, issues, keep)],
+            "warnings": [*lin.warnings, *_warn_of_classes(train, issues, keep)],
         },
     )
 
 
-def _suspected(train: SampleSet, issues: LabelIssues | None, keep: KeepSet) -> list[str]:
-    """A warning for each class of which more than a third is suspected."""
+def _warn_of_classes(train: SampleSet, issues: LabelIssues | None, keep: KeepSet) -> list[str]:
+    """Return a warning for each class of which more than a third is suspected."""
     if issues is None or not train.is_classification:
         return []
     warnings = []
     for c in suspected_classes(train.y, issues):
-        here = issues.to_try & (train.y == c)
-        n, suspects, stay = int((train.y == c).sum()), int(here.sum()), int(here[keep.keep].sum())
+        mask = issues.to_try & (train.y == c)
+        n, suspects, stay = int((train.y == c).sum()), int(mask.sum()), int(mask[keep.keep].sum())
         warnings.append(
             f"of class {shortened(train.class_names[c])} {suspects:,} of {n:,} labels are "
             f"suspected, more than a third; {stay:,} of them are kept so that the class keeps at "
@@ -93,19 +93,19 @@ def _suspected(train: SampleSet, issues: LabelIssues | None, keep: KeepSet) -> l
     return warnings
 
 
-def files(kept: Kept, page: Page) -> dict[str, pa.Table | str]:
-    """The table of the samples to keep, and what was run."""
-    return {"keep.parquet": kept.keep.to_table(), "keep.json": standard_json(kept.facts)}
+def files(results: Kept, page: Page) -> dict[str, pa.Table | str]:
+    """Return the table of the samples to keep, and what was run, by file name."""
+    return {"keep.parquet": results.keep.to_table(), "keep.json": standard_json(results.facts)}
 
 
-def page(kept: Kept) -> Page:
-    """How many samples to keep, in all and of each class; printed, not written."""
-    keep, train, tables = kept.keep, kept.train, []
+def page(results: Kept) -> Page:
+    """Return a page with how many samples to keep, in all and of each class; it is only printed."""
+    keep, train, tables = results.keep, results.train, []
     answer = f"Keep {len(keep.keep):,} of {len(train):,} samples."
     if keep.tried:  # what each rule reached on held-out samples, the chosen one first
-        best = sorted(zip(keep.held_out, keep.tried, strict=True), reverse=True)
-        best.sort(key=lambda one: one[1] != keep.rule)
-        rows = tuple(Row(n, (f"{value:.3f}", "chosen" * (n == keep.rule))) for value, n in best)
+        scores = sorted(zip(keep.held_out, keep.tried, strict=True), reverse=True)
+        scores.sort(key=lambda pair: pair[1] != keep.rule)
+        rows = tuple(Row(n, (f"{value:.3f}", "chosen" * (n == keep.rule))) for value, n in scores)
         columns = ("rule", f"held-out {'accuracy' if train.is_classification else 'R²'}", "")
         tables += [Table("Which samples stay", columns, rows, in_terminal=True)]
     if train.is_classification:
@@ -122,7 +122,7 @@ def page(kept: Kept) -> Page:
         title=train.name,
         lead=answer,
         facts={},
-        warnings=tuple(kept.facts["warnings"]),
+        warnings=tuple(results.facts["warnings"]),
         sections=(Section("kept", "Kept", "Samples to keep", tuple(tables)),),
         answer=(answer,),
     )

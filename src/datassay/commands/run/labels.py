@@ -1,4 +1,4 @@
-"""What a run finds in its labels: which to look at first, by which noise they are wrong."""
+"""What a run finds in its labels: which to look at first, and by which noise they are wrong."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ class Confusion:
 
 
 def suspected_classes(classes: np.ndarray, issues: LabelIssues) -> list[int]:
-    """Classes of which more than a third of the labels is suspected, and no fewer than FEWEST."""
+    """Return the classes with over a third of their labels suspected, at least FEWEST."""
     counts, suspects = np.bincount(classes), np.bincount(classes[issues.is_issue])
     suspects = np.pad(suspects, (0, len(counts) - len(suspects)))
     return np.flatnonzero((3 * suspects > counts) & (suspects >= FEWEST)).tolist()
 
 
 def to_check(findings: Findings) -> np.ndarray:
-    """Positions of the labels that are worth a look, the most suspect first."""
-    look = np.flatnonzero(findings.issues.worth_a_look | findings.issues.is_issue)
-    return look[np.argsort(-findings.issues.score[look], kind="stable")]
+    """Return positions of the labels that are worth a look, the most suspect first."""
+    positions = np.flatnonzero(findings.issues.worth_a_look | findings.issues.is_issue)
+    return positions[np.argsort(-findings.issues.score[positions], kind="stable")]
 
 
 def confusions(findings: Findings) -> list[Confusion]:
-    """Which labels are given wrongly, where that depends on the class; the most frequent first."""
+    """Return which labels are given wrongly, where that depends on the class, by frequency."""
     confused = []
     names = findings.samples.class_names
     for j, noise in enumerate(findings.issues.noise):
@@ -47,26 +47,26 @@ def confusions(findings: Findings) -> list[Confusion]:
         if noise.kind != "class":
             continue
         if findings.has_several_labels:
-            what = ("given where it should not be", "missing")
-            confused += [(f"label {j}", w, share[c, 1 - c]) for c, w in enumerate(what)]
+            kinds = ("given where it should not be", "missing")
+            confused += [(f"label {j}", w, share[c, 1 - c]) for c, w in enumerate(kinds)]
         else:
             pairs = np.argwhere(~np.eye(len(names), dtype=bool))
             confused += [(names[c], names[g], share[c, g]) for c, g in pairs]
-    reported = [Confusion(a, b, float(share)) for a, b, share in confused if share >= LEAST_SHARE]
-    return sorted(reported, key=lambda c: -c.share)
+    results = [Confusion(a, b, float(share)) for a, b, share in confused if share >= LEAST_SHARE]
+    return sorted(results, key=lambda c: -c.share)
 
 
 def noise_share(findings: Findings) -> float:
-    """Which share of labels is wrong, by the noise that explains them best."""
-    rates = [1 - np.diagonal(one.transition).mean() for one in findings.issues.noise]
+    """Return the share of wrong labels by the noise model that explains them best."""
+    rates = [1 - np.diagonal(noise.transition).mean() for noise in findings.issues.noise]
     return float(np.mean(rates)) if rates else 0.0
 
 
 def label_facts(findings: Findings) -> dict[str, object]:
-    """The same for summary.json."""
+    """Return what is known of wrong labels, for summary.json."""
     issues, names = findings.issues, findings.samples.class_names or ("0", "1")
 
-    def whole(noise: LabelNoise) -> dict[str, object]:
+    def transition_facts(noise: LabelNoise) -> dict[str, object]:
         return {"classes": names, "transition": noise.transition}
 
     return {
@@ -75,7 +75,7 @@ def label_facts(findings: Findings) -> dict[str, object]:
         "share_wrong": issues.share_wrong,
         "noise": [
             {"kind": noise.kind, "gain": noise.gain}
-            | (whole(noise) if len(noise.transition) <= MOST_CLASSES else {})
+            | (transition_facts(noise) if len(noise.transition) <= MOST_CLASSES else {})
             for noise in issues.noise
         ],
         "confusions": [asdict(c) for c in confusions(findings)[:MOST_KEPT]],

@@ -1,4 +1,4 @@
-"""The page of a run: what it says stands in `report/text/run.md.j2`."""
+"""The page of a run; its text stands in `report/text/run.md.j2`."""
 
 from __future__ import annotations
 
@@ -42,97 +42,97 @@ MAX_P = 0.01  # from which groups do not differ in information
 
 
 def page(findings: Findings, out: str = "") -> Page:
-    """Everything that `datassay run` and `datassay score` say; `out` is the folder of its files."""
-    samples, first, predicted = findings.samples, to_check(findings), verdict(findings, out)
+    """Return the page of `datassay run` and `datassay score`; `out` is the folder of its files."""
+    samples, positions, run_verdict = findings.samples, to_check(findings), verdict(findings, out)
     page = compose(
         "run",
-        _blocks(findings, first),
-        _numbers(findings, predicted),
+        _blocks(findings, positions),
+        _numbers(findings, run_verdict),
         facts=findings.facts,
         warnings=findings.warnings,
         files=FILES if findings.attribution is not None else FILES | NO_EFFECTS,
         columns=samples.columns,
     )
-    further = [one for one in further_scores() if findings.scores.get(one.name) is not None]
+    extra_scores = [s for s in further_scores() if findings.scores.get(s.name) is not None]
     sections = [
-        replace(score_section(one, samples, findings.scores[one.name]), line=one.help)
-        for one in further
+        replace(score_section(s, samples, findings.scores[s.name]), line=s.help)
+        for s in extra_scores
     ]
     return replace(
         page,
         sections=(*page.sections, *sections),
-        verdict=predicted.sentence,
-        advice=predicted.cards,
-        commands=predicted.commands,
-        note=predicted.note,
-        button=f"Review {predicted.labels.named}" if predicted.labels.n_review else "",
-        samples=gallery.first_samples(findings, first) if predicted.labels.n_review else None,
+        verdict=run_verdict.sentence,
+        advice=run_verdict.cards,
+        commands=run_verdict.commands,
+        note=run_verdict.note,
+        button=f"Review {run_verdict.labels.named}" if run_verdict.labels.n_review else "",
+        samples=gallery.first_samples(findings, positions) if run_verdict.labels.n_review else None,
     )
 
 
-def _blocks(findings: Findings, first: np.ndarray) -> dict[str, Any]:
-    """Figures, tables and cards, by the name that the template has for them, made where it has."""
+def _blocks(findings: Findings, positions: np.ndarray) -> dict[str, Any]:
+    """Return figures, tables and cards by their names in the template; some are made on demand."""
     f: Any = findings  # what a block shows is there where the template names it
-    cards, confused, several = gallery.gallery(f), confusions(f), f.has_several_labels
-    alike, contrary = map(Gallery, gallery.pair_cards(f))
+    cards, confused, is_multi = gallery.gallery(f), confusions(f), f.has_several_labels
+    redundant, contrary = map(Gallery, gallery.pair_cards(f))
     return {
         "before": lambda: tables.before_table(f.before),
         "relabelled": lambda: tables.relabelled_table(f.before),
         "acts": lambda: figure_of(f.acts),
         "acts_table": lambda: tables.acts_table(f.acts),
         "acts_details": lambda: tables.acts_details(f.acts),
-        "review": review_block(gallery.reviewed(f), first),
+        "review": review_block(gallery.build_review(f), positions),
         "suspects": suspects_shown(f),
         "data_issues": lambda: tables.issues_table(f.data_issues),
         "near_duplicates": lambda: tables.near_table(f.data_issues),
         "information": figures.information_figure(f),
-        **{f"totals_{by}": tables.group_table(f, by) for by in f.groups},
+        **{f"totals_{kind}": tables.group_table(f, kind) for kind in f.groups},
         "gallery": cards,
-        "alike": alike,
+        "alike": redundant,
         "contrary": contrary,
         "why": lambda: picker(gallery.predictions(f), cards.kind),
         "issues": issue_figure(f.issues, wrong_labels(f.samples)),
-        "confusions": tables.confusion_table(confused, several=several) if confused else None,
+        "confusions": tables.confusion_table(confused, is_multi=is_multi) if confused else None,
         "modes": figure_of(f.learning_curve),
         "removal": lambda: figure_of(f.removal_curve),
     }
 
 
-def _numbers(findings: Findings, predicted: Verdict) -> dict[str, Any]:
-    """What the template names beside the findings themselves."""
+def _numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
+    """Return what the template names in addition to the findings."""
     f, curve, samples = findings, findings.removal_curve, findings.samples
     explained = None if f.attribution is None else gallery.predictions(f)
-    shown = (*PROJECTION_FACTS, BUDGET)
-    subset_rank, stood = (None, ()) if f.average is None else figures.stand_ins(f)
-    suspect, n_top = f.issues.is_issue, min(100, max(5, len(samples) // 10))
+    fact_names = (*PROJECTION_FACTS, BUDGET)
+    subset_rank, stand_ins = (None, ()) if f.average is None else figures.stand_ins(f)
+    is_suspect, n_top = f.issues.is_issue, min(100, max(5, len(samples) // 10))
     top = np.argsort(-f.information.information, kind="stable")[:n_top]
-    noise, wrong = f.issues.noise, wrong_labels(samples)
+    noise, is_wrong = f.issues.noise, wrong_labels(samples)
     left_out = () if f.acts is None else f.acts.left_out
-    is_corrected = any(action.kind == RELABEL for action in predicted.tried)
+    is_corrected = any(action.kind == RELABEL for action in run_verdict.tried)
     return {
         "f": f,
-        "v": predicted,
+        "v": run_verdict,
         "n": len(samples),
         "metric": curve.metric if curve else "accuracy" if samples.is_classification else "R²",
         "curve": curve,
-        "told_facts": {name: f.facts[name] for name in shown if name in f.facts},
+        "told_facts": {name: f.facts[name] for name in fact_names if name in f.facts},
         "reached": "" if f.acts is None else score_text(f.acts.score, f.acts.metric),
-        "plan": plan_sentence(f, predicted),
+        "plan": plan_sentence(f, run_verdict),
         "is_chosen": f.acts is not None and f.acts.model in TABLE_MODELS,
         # What one part did not propose, another may have.
-        "left_out": [one for one in left_out if one != TOO_FEW or not is_corrected],
+        "left_out": [note for note in left_out if note != TOO_FEW or not is_corrected],
         "n_top": len(top),
-        "n_top_suspects": int(suspect[top].sum()),
+        "n_top_suspects": int(is_suspect[top].sum()),
         "confused": confusions(f),
         "noise_share": noise_share(f),
-        "wrong": wrong,
-        "hits": 0 if wrong is None else int((wrong & suspect).sum()),
+        "wrong": is_wrong,
+        "hits": 0 if is_wrong is None else int((is_wrong & is_suspect).sum()),
         "noise_gain": noise[0].gain if len(noise) == 1 and np.isfinite(noise[0].gain) else None,
         "max_p": MAX_P,
         "alike": f.pairs is not None and bool((f.pairs.interaction < 0).any()),
         "contrary": f.pairs is not None and bool((f.pairs.interaction > 0).any()),
         "subset_rank": subset_rank,
-        "stood": stood,
+        "stood": stand_ins,
         "factor": f"{figures.FACTOR:g}",
         "queried": explained and explained.queried,
         "effect_on": explained and effect_words(explained)[0],
@@ -144,7 +144,7 @@ def _numbers(findings: Findings, predicted: Verdict) -> dict[str, Any]:
 
 
 def _bounds(info: SampleInformation, *, classes: bool) -> dict[str, Any]:
-    """What the information bounds: who can tell a sample was trained on, and overfitting."""
+    """Return what the information bounds: membership inference, and overfitting."""
     accuracy = membership(info)
     leaks = accuracy.max() > ENOUGH
     privacy = {

@@ -104,7 +104,7 @@ class TrainingSettings:
         return {name: getattr(self, name) for name in names}
 
     def refuse(self, *, only_plan: bool) -> None:
-        """Refuse, before anything heavy is imported, what the values alone tell."""
+        """Check the values by themselves, before anything heavy is imported."""
         check_training(**self.dynamics_settings)
 
 
@@ -186,14 +186,14 @@ class RunSettings(TrainingSettings):
         return {name: getattr(self, name) for name in names}
 
     def refuse(self, *, only_plan: bool) -> None:
-        """Refuse, before anything heavy is imported, what the values alone tell."""
+        """Check the values by themselves, before anything heavy is imported."""
         super().refuse(only_plan=only_plan)
         check_noise(self.smoothing, self.sigma, self.batch_size)
         if self.check:
             at_least("check", self.check, FEWEST_CHECKED, why=" samples, or 0 for none")
         if self.subsets:
-            each = " a size, so that every sample is drawn twice, or 0 for none"
-            at_least("subsets", self.subsets, FEWEST_DRAWS, why=each)
+            purpose = " a size, so that every sample is drawn twice, or 0 for none"
+            at_least("subsets", self.subsets, FEWEST_DRAWS, why=purpose)
         one_of("outputs", self.outputs, OUTPUTS)
         one_of("products", self.products, PRODUCTS)
         if self.rank_correlation is not None:
@@ -228,8 +228,8 @@ class RunSettings(TrainingSettings):
         require(is_auto, name, "then be auto", self.projection, remedy="Leave one of them out.")
         memory = 1.0 if self.memory is None else self.memory
         rule = "be a positive, finite number of gigabytes"
-        free = "Leave it out to use what is free."
-        require(0 < memory < math.inf, "memory", rule, f"{memory / 1e9:g}", remedy=free)
+        remedy = "Leave it out to use what is free."
+        require(0 < memory < math.inf, "memory", rule, f"{memory / 1e9:g}", remedy=remedy)
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ class KeepSettings:
 
 @dataclass(frozen=True)
 class AdversarialInputs:
-    """Inputs replaced on purpose."""
+    """Options of inputs that are replaced on purpose."""
 
     adversarial: float = setting(
         0.0,

@@ -1,4 +1,4 @@
-"""The suspects of a table: beside their scores the user's own columns, most telling first."""
+"""The suspects of a table: their scores, and the user's own columns, most telling first."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ CELL = "input_looks_wrong"
 
 
 def suspects_shown(findings: Findings) -> Table | None:
-    """The suspects of a table, at most 200, the most suspect first; None where there are none."""
+    """Return the 200 most suspect rows as a table of the page; None if there are none."""
     all_suspects = to_check(findings)
     if findings.samples.rows is None or not len(all_suspects):
         return None
-    own, n = columns_first(findings.samples), len(all_suspects)
-    information, shown = findings.information.information, all_suspects[:MOST_ROWS]
+    names, n = columns_first(findings.samples), len(all_suspects)
+    information, order = findings.information.information, all_suspects[:MOST_ROWS]
     table = suspects_table(findings).slice(0, MOST_ROWS)
-    cells = [findings.issues.cells.get(int(i), "") for i in shown]
+    cells = [findings.issues.cells.get(int(i), "") for i in order]
     if any(cells):
         table = table.drop_columns(CELL)
-    ids, given, suggested, _, wrong, _, *values = (one.to_pylist() for one in table.columns)
+    ids, labels, suggestions, _, probabilities, _, *values = (c.to_pylist() for c in table.columns)
     rank = np.argsort(np.argsort(information, kind="stable")) / max(1, len(information) - 1)
     columns = {
-        "given": given,
-        "suggested": suggested,
-        "wrong": ["not clear" if one is None else percent(round(one, 2)) for one in wrong],
-        "percentile": [f"{100 * rank[i]:.0f}" for i in shown],
+        "given": labels,
+        "suggested": suggestions,
+        "wrong": ["not clear" if p is None else percent(round(p, 2)) for p in probabilities],
+        "percentile": [f"{100 * rank[i]:.0f}" for i in order],
         **({"input": cells} if any(cells) else {}),
-        **{name: map(value_text, one) for name, one in zip(own, values, strict=True)},
+        **{name: map(value_text, cells) for name, cells in zip(names, values, strict=True)},
     }
     columns = dict(list(columns.items())[: 4 + any(cells) + MOST_COLUMNS])
     note = (
         "Wrong: how likely the given label is wrong. Percentile: of the information, among all "
         "rows. Click a heading to sort."
     )
-    if None in wrong:
+    if None in probabilities:
         note += " Not clear: other groups contradict the label, its own does not."
     if any(cells):
         note += " Input: what looks wrong there, so that the target may be right."
     note += f" The {MOST_ROWS} most suspect of {n:,}." if n > MOST_ROWS else ""
-    if len(own) > MOST_COLUMNS:
-        note += f" The {MOST_COLUMNS} of {len(own)} columns that tell most of the target."
+    if len(names) > MOST_COLUMNS:
+        note += f" The {MOST_COLUMNS} of {len(names)} columns that tell most of the target."
     rows = zip(ids, zip(*columns.values(), strict=True), strict=True)
     return Table(
         "Suspects", ("id", *columns), tuple(Row(str(name), cells) for name, cells in rows),
@@ -61,19 +61,19 @@ def suspects_shown(findings: Findings) -> Table | None:
     )  # fmt: skip
 
 
-def _words(findings: Findings, shown: np.ndarray) -> tuple[np.ndarray, list[str], list[str]]:
-    """Ids, and the given and the suggested label in words."""
+def _label_words(findings: Findings, order: np.ndarray) -> tuple[np.ndarray, list[str], list[str]]:
+    """Return ids, labels and suggestions in words; no suggestion where an input is suspected."""
     samples, suggested = findings.samples, findings.issues.suggested_label
     names = samples.target_names if findings.has_several_labels else samples.class_names
-    text = labels_given if findings.has_several_labels else lambda y, of: label_text(of, y)
-    given, proposed = ([text(y[i], names) for i in shown] for y in (samples.y, suggested))
+    text = labels_given if findings.has_several_labels else lambda y, n: label_text(n, y)
+    labels, proposed = ([text(y[i], names) for i in order] for y in (samples.y, suggested))
     cells = findings.issues.cells  # whose targets stay as they are
-    proposed = ["" if i in cells else word for i, word in zip(shown, proposed, strict=True)]
-    return samples.ids[shown], given, proposed
+    proposed = ["" if i in cells else word for i, word in zip(order, proposed, strict=True)]
+    return samples.ids[order], labels, proposed
 
 
 def suspects_table(findings: Findings) -> pa.Table:
-    """All suspects with their scores and own columns, the most suspect first.
+    """Return all suspects with their scores and the user's columns, the most suspect first.
 
     Args:
         findings: of the run.
@@ -83,29 +83,29 @@ def suspects_table(findings: Findings) -> pa.Table:
         (empty where only other groups contradict the label) and `information`; CELL, where one has
         an input that looks wrong; then the user's columns, "(data)" behind a name that is taken.
     """
-    samples, shown = findings.samples, to_check(findings)
-    ids, given, suggested = _words(findings, shown)
+    samples, order = findings.samples, to_check(findings)
+    ids, labels, suggested = _label_words(findings, order)
     columns: dict[str, Any] = {
         "id": column(ids),
-        "given": pa.array(given),
+        "given": pa.array(labels),
         "suggested": pa.array(suggested),
-        "list": pa.array(np.where(findings.issues.is_issue[shown], PROBABLY, LOOK)),
-        "wrong_probability": pa.array(findings.issues.known_probability[shown], from_pandas=True),
-        "information": pa.array(findings.information.information[shown]),
+        "list": pa.array(np.where(findings.issues.is_issue[order], PROBABLY, LOOK)),
+        "wrong_probability": pa.array(findings.issues.known_probability[order], from_pandas=True),
+        "information": pa.array(findings.information.information[order]),
     }
-    if any(i in findings.issues.cells for i in shown):
-        columns[CELL] = pa.array([findings.issues.cells.get(int(i)) for i in shown], pa.string())
+    if any(i in findings.issues.cells for i in order):
+        columns[CELL] = pa.array([findings.issues.cells.get(int(i)) for i in order], pa.string())
     if samples.rows is not None:
-        taken = samples.rows.select(columns_first(samples)).take(pa.array(shown, pa.int64()))
-        for name, values in zip(taken.column_names, taken.columns, strict=True):
+        data = samples.rows.select(columns_first(samples)).take(pa.array(order, pa.int64()))
+        for name, values in zip(data.column_names, data.columns, strict=True):
             columns[f"{name} (data)" if name in columns else name] = values
     return pa.table(columns)
 
 
 def suspects_file(findings: Findings) -> str:
-    """The suspects as CSV; an apostrophe stands before what a spreadsheet would compute."""
+    """Return the suspects as CSV; an apostrophe precedes what a spreadsheet would compute."""
     table = suspects_table(findings)
-    columns = zip(*(one.to_pylist() for one in table.columns), strict=True)
+    columns = zip(*(c.to_pylist() for c in table.columns), strict=True)
     return format_spreadsheet((table.column_names, *(map(_as_cell, row) for row in columns)))
 
 

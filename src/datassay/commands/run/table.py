@@ -1,4 +1,4 @@
-"""Scores as tables, one row a sample, to join to the user's data by id; and any score's section."""
+"""Scores as tables with a row per sample, to join to the user's data by id; and their sections."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ QUARTILES = {"least": 0, "lower_quartile": 0.25, "median": 0.5, "upper_quartile"
 
 
 def score_table(findings: Findings) -> pa.Table:
-    """Every sample's labels and scores.
+    """Return every sample's labels and scores.
 
     Returns:
         One row per sample, in the samples' order: `id`, `label` (index of the class, or target) and
@@ -45,52 +45,52 @@ def score_table(findings: Findings) -> pa.Table:
     """
     f, samples = findings, findings.samples
     names = {"class_name": labels(samples, samples.y)} if samples.is_classification else {}
-    own = {"id": column(samples.ids), "label": column(samples.y), **names}
+    identity = {"id": column(samples.ids), "label": column(samples.y), **names}
     scores = (f.issues, f.information, f.leave_one_out, f.average, f.influence)
     scores += (f.information.steady_state, f.information.divergence, f.data_issues)
-    known = {} if samples.source is None else {"source": column(samples.source)}
+    provenance = {} if samples.source is None else {"source": column(samples.source)}
     if f.adversarial is not None:
-        known["is_adversarial"] = pa.array(f.adversarial)
+        provenance["is_adversarial"] = pa.array(f.adversarial)
     truth = {} if samples.true_y is None else {"true_label": labels(samples, samples.true_y)}
-    whole, *others = (
-        with_meanings(pa.table(own), GIVEN),
+    result, *tables = (
+        with_meanings(pa.table(identity), GIVEN),
         table_of(*scores, joint=True),
-        with_meanings(pa.table(known), GIVEN),
+        with_meanings(pa.table(provenance), GIVEN),
         table_of(f.baselines, joint=True),
         with_meanings(pa.table(truth), GIVEN),
-        *(table_of(one, joint=True) for one in f.scores.values()),
+        *(table_of(score, joint=True) for score in f.scores.values()),
     )
-    for table in others:
-        for field, values in zip(table.schema, table.columns, strict=True):
-            if field.name != "id" and field.name in whole.column_names:
+    for part in tables:
+        for field, values in zip(part.schema, part.columns, strict=True):
+            if field.name != "id" and field.name in result.column_names:
                 raise SettingError(
                     f"a column must have one name in scores.parquet; two scores name theirs "
                     f"{field.name}. Update or uninstall the package that adds one of them."
                 )
-            whole = whole if field.name == "id" else whole.append_column(field, values)
-    return whole
+            result = result if field.name == "id" else result.append_column(field, values)
+    return result
 
 
 def attribution_table(findings: Findings) -> pa.Table:
-    """The largest effects on each query; no rows where no attribution was asked for."""
+    """Return the largest effects on each query; no rows where no attribution was asked for."""
     if findings.attribution is not None:
         return effect_table(findings.attribution, findings.queries)
     names = ("query", "query_id", "direction", "rank", "id", "effect", "of")
     types = (pa.int64(), column(findings.samples.ids).type, pa.string(), pa.int64())
     types += (types[1], pa.float64(), pa.string())
-    none = pa.schema(list(zip(names, types, strict=True))).empty_table()
-    return with_meanings(none, EFFECTS)
+    empty_table = pa.schema(list(zip(names, types, strict=True))).empty_table()
+    return with_meanings(empty_table, EFFECTS)
 
 
 def score_section(score: Score, samples: SampleSet, result: Any) -> Section:
-    """The section of a score: its own, or else histograms and the samples at both ends."""
+    """Return the section of a score: its own, or histograms and the samples at both ends."""
     if score.section is not None:
         return score.section(samples, result)
-    about = columns_of(result, joint=True)
-    rows = [Row(name, (one.meaning, one.unit, one.sign)) for name, one in about.items()]
+    meanings = columns_of(result, joint=True)
+    rows = [Row(name, (m.meaning, m.unit, m.sign)) for name, m in meanings.items()]
     parts: list[Any] = [Text(score.help)]
     for name, values in _numbers(result).items():
-        title = f"{name}, {about[name].unit}" if about[name].unit else name
+        title = f"{name}, {meanings[name].unit}" if meanings[name].unit else name
         figure = plots.chart(title, "samples", showlegend=False)
         finite = values[np.isfinite(values)]
         if len(finite):
@@ -98,11 +98,11 @@ def score_section(score: Score, samples: SampleSet, result: Any) -> Section:
         order = np.argsort(-values, kind="stable")
         order = order[np.isfinite(values[order])]
         ends = order if len(order) <= 2 * ENDS else np.r_[order[:ENDS], order[-ENDS:]]
-        digits = about[name].digits
-        shown = tuple(Row(str(samples.ids[i]), (f"{values[i]:.{digits}g}",)) for i in ends)
+        digits = meanings[name].digits
+        table_rows = tuple(Row(str(samples.ids[i]), (f"{values[i]:.{digits}g}",)) for i in ends)
         parts += [
             Figure(f"{score.name}-{name}", figure, f"Histogram of {name}", title=name),
-            Table(f"Samples with the highest and the lowest {name}", ("id", name), shown),
+            Table(f"Samples with the highest and the lowest {name}", ("id", name), table_rows),
         ]
     columns = ("column", "what it holds", "unit", "sign")
     parts.append(Table(f"Columns of {score.name} in scores.parquet", columns, tuple(rows)))
@@ -111,10 +111,10 @@ def score_section(score: Score, samples: SampleSet, result: Any) -> Section:
 
 
 def score_summary(result: Any) -> dict[str, dict[str, Any]]:
-    """Column → what it holds and, of numbers, the quartiles of what is finite; for summary.json."""
+    """Return column → meaning and, of numbers, quartiles of finite values, for summary.json."""
     summary: dict[str, dict[str, Any]] = {
-        name: {"meaning": one.meaning, "unit": one.unit, "sign": one.sign}
-        for name, one in columns_of(result, joint=True).items()
+        name: {"meaning": m.meaning, "unit": m.unit, "sign": m.sign}
+        for name, m in columns_of(result, joint=True).items()
     }
     for name, values in _numbers(result).items():
         finite = values[np.isfinite(values)]
@@ -125,7 +125,7 @@ def score_summary(result: Any) -> dict[str, dict[str, Any]]:
 
 
 def _numbers(result: Any) -> dict[str, np.ndarray]:
-    """The columns of numbers, without the ids; null is nan."""
+    """Return the columns of numbers as floats, without the ids; null becomes nan."""
     table = table_of(result, joint=True)
     kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
     names = [f.name for f in table.schema if f.name != "id" and any(is_(f.type) for is_ in kinds)]

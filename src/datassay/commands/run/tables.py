@@ -30,7 +30,7 @@ JOINTLY = (
 
 
 def acts_table(table: ActionTable) -> Table:
-    """Per action its interval, gain and what to do, best first."""
+    """Return the table of actions with their intervals, gains and advice, best first."""
     unit = "points" if in_points(table.metric) else table.metric
     columns = ("action", "95 % interval", f"gain, {unit}", "advice")
     rows = tuple(_action_row(action, table) for action in table.actions)
@@ -52,9 +52,9 @@ def _action_row(action: ActionGain, table: ActionTable) -> Row:
 
 
 def acts_details(table: ActionTable) -> Details:
-    """What else is known of each action: samples, controls, other held-out labels, seconds."""
+    """Return a table of each action's samples, controls, other held-out labels and seconds."""
 
-    def told(gain: float) -> str:
+    def format_gain(gain: float) -> str:
         return "" if np.isnan(gain) else gain_numbers(gain, gain, gain, table.metric)[0]
 
     rows = []
@@ -65,9 +65,9 @@ def acts_details(table: ActionTable) -> Details:
         cells = (
             action.verdict,
             samples,
-            told(action.control),
-            told(action.given),
-            told(action.unsuspected),
+            format_gain(action.control),
+            format_gain(action.given),
+            format_gain(action.unsuspected),
             seconds,
         )
         rows += [Row(action.words, (*cells, action.note))]
@@ -80,25 +80,25 @@ def acts_details(table: ActionTable) -> Details:
         "Control: as many samples at random, the same weights shuffled, blocks at random. Left out "
         "are suspects first, then the least informative samples."
     )
-    shown = Table("Details of the actions", columns, tuple(rows), prose=True, note=note)
-    return Details("Controls, samples and seconds of each action", (shown,))
+    details = Table("Details of the actions", columns, tuple(rows), prose=True, note=note)
+    return Details("Controls, samples and seconds of each action", (details,))
 
 
 def before_table(before: BeforeAfter) -> Table:
-    """Scores, samples and labels of the run before and of this one."""
-    gain, (n, n_now), (suspects, now) = before.gain, before.n, before.suspects
+    """Return a table of scores, samples and labels of the run before and of this one."""
+    gain = before.gain
     metric, measured = ("", ()) if gain is None else (gain.metric, gain.rows)
     rows: list[Row] = []
     is_share = in_points(metric)
-    for one in measured:
-        change, low, high = gain_numbers(one.gain, one.low, one.high, metric)
+    for row in measured:
+        change, low, high = gain_numbers(row.gain, row.low, row.high, metric)
         change += " points" * is_share
-        scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}" for v in (one.before, one.after))
-        name = f"{metric}, {one.by}" if len(measured) > 1 else metric
-        rows += [Row(name, (f"{one.n:,}", *scores, change, f"{low} to {high}"))]
-    for name, then, today in (("training samples", n, n_now), ("suspected labels", suspects, now)):
-        difference = f"{today - then:+,}".replace("-", "−") if today != then else "0"
-        rows += [Row(name, ("", f"{then:,}", f"{today:,}", difference, ""))]
+        scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}" for v in (row.before, row.after))
+        name = f"{metric}, {row.by}" if len(measured) > 1 else metric
+        rows += [Row(name, (f"{row.n:,}", *scores, change, f"{low} to {high}"))]
+    for name, n, n_now in (("training samples", *before.n), ("suspected labels", *before.suspects)):
+        difference = f"{n_now - n:+,}".replace("-", "−") if n_now != n else "0"
+        rows += [Row(name, ("", f"{n:,}", f"{n_now:,}", difference, ""))]
     if before.confirmed:
         rows += [Row("of these reviewed and kept", ("", "", f"{before.confirmed:,}", "", ""))]
     columns = ("", "held-out samples", "before", "now", "change", "95 % interval")
@@ -106,13 +106,13 @@ def before_table(before: BeforeAfter) -> Table:
 
 
 def relabelled_table(before: BeforeAfter) -> Details | None:
-    """Which labels were changed to which, the most frequent first; None where none was."""
-    shown = before.relabelled[:MOST_PAIRS]
-    if not shown:
+    """Return which labels were changed to which, most frequent first; None if none were."""
+    pairs = before.relabelled[:MOST_PAIRS]
+    if not pairs:
         return None
-    rows = tuple(Row(shortened(a, 60), (shortened(b, 60), f"{n:,}")) for a, b, n in shown)
-    more = len(before.relabelled) - len(shown)
-    note = f"And {count(more, 'more pair')} of classes." if more else ""
+    rows = tuple(Row(shortened(a, 60), (shortened(b, 60), f"{n:,}")) for a, b, n in pairs)
+    n_hidden = len(before.relabelled) - len(pairs)
+    note = f"And {count(n_hidden, 'more pair')} of classes." if n_hidden else ""
     columns = ("label before", "label now", "samples")
     return Details(
         "Which labels were changed", (Table("Changed labels", columns, rows, note=note),)
@@ -120,36 +120,36 @@ def relabelled_table(before: BeforeAfter) -> Details | None:
 
 
 def issues_table(issues: DataIssues) -> Table:
-    """What is wrong with the data apart from their labels, worst first."""
+    """Return a table of what is wrong with the data apart from labels, worst first."""
     rows = []
-    for one in issues.issues:
-        rows.append(Row(one.kind, (one.counted, one.sentence)))
+    for issue in issues.issues:
+        rows.append(Row(issue.kind, (issue.counted, issue.sentence)))
     columns = ("issue", "count", "what")
     return Table("Issues of the data", columns, tuple(rows), prose=True, in_terminal=True)
 
 
 def near_table(issues: DataIssues) -> Table | None:
-    """Near duplicates with the columns that differ; None where there are none."""
-    shown = issues.pairs[:MOST_NEAR]
-    if not shown:
+    """Return a table of near-duplicates with the columns that differ; None if there are none."""
+    pairs = issues.pairs[:MOST_NEAR]
+    if not pairs:
         return None
-    note = f"The first {len(shown)} of {count(len(issues.pairs), 'pair')}."
+    note = f"The first {len(pairs)} of {count(len(issues.pairs), 'pair')}."
     rows = []
-    for pair in shown:
-        both = zip(pair.ids, pair.in_validation, strict=True)
-        names = " and ".join(name + " (validation)" * held_out for name, held_out in both)
+    for pair in pairs:
+        members = zip(pair.ids, pair.in_validation, strict=True)
+        names = " and ".join(name + " (validation)" * held_out for name, held_out in members)
         differ = [f"{c}: {shortened(a)} / {shortened(b)}" for c, a, b in pair.columns]
-        more = [f"{len(differ) - MOST_COLUMNS} more"] * (len(differ) > MOST_COLUMNS)
-        rows += [Row(names, (", ".join([*differ[:MOST_COLUMNS], *more]),))]
+        hidden = [f"{len(differ) - MOST_COLUMNS} more"] * (len(differ) > MOST_COLUMNS)
+        rows += [Row(names, (", ".join([*differ[:MOST_COLUMNS], *hidden]),))]
     return Table(
         "Near duplicates", ("near duplicates", "columns that differ"), tuple(rows),
-        caption="Near duplicates", prose=True, note=note if len(shown) < len(issues.pairs) else "",
+        caption="Near duplicates", prose=True, note=note if len(pairs) < len(issues.pairs) else "",
     )  # fmt: skip
 
 
 def group_table(findings: Findings, by: str) -> Table:
-    """A row per group: classes in their order, sources by name."""
-    samples, totals, whole = findings.samples, findings.groups[by], findings.whole_groups.get(by)
+    """Return a table with a row per group: classes in their order, sources by name."""
+    samples, totals, joint = findings.samples, findings.groups[by], findings.whole_groups.get(by)
     labels = samples.source if by == "source" else np.array(samples.class_names)[samples.y]
     assert labels is not None
     order = list(range(len(totals.names)))
@@ -162,19 +162,19 @@ def group_table(findings: Findings, by: str) -> Table:
             times_median(float(totals.median[g]), findings),
             number(totals.total[g]),
             f"{100 * totals.share[g]:.1f} %",
-            "–" if whole is None else number(whole.information[g]),
+            "–" if joint is None else number(joint.information[g]),
             f"{findings.issues.is_issue[labels == totals.names[g]].sum():,}",
         )
         rows.append(Row(str(totals.names[g]), cells))
-    note = JOINTLY.format(by) if whole is not None else ""
+    note = JOINTLY.format(by) if joint is not None else ""
     columns = (by, *GROUP_COLUMNS)
     return Table(f"Totals by {by}", columns, tuple(rows), note=note, wraps=False)
 
 
-def confusion_table(confused: list[Confusion], *, several: bool) -> Table:
-    """Which labels are given wrongly, the most frequent first."""
+def confusion_table(confused: list[Confusion], *, is_multi: bool) -> Table:
+    """Return a table of which labels are given wrongly, the most frequent first."""
     columns = ("true class", "given label", "share of the class")
-    columns = ("label", "what is wrong", "share") if several else columns
-    shown = confused[:MOST_CONFUSIONS]
-    rows = tuple(Row(c.true, (c.given, percent(round(c.share, 3)))) for c in shown)
+    columns = ("label", "what is wrong", "share") if is_multi else columns
+    listed = confused[:MOST_CONFUSIONS]
+    rows = tuple(Row(c.true, (c.given, percent(round(c.share, 3)))) for c in listed)
     return Table("Label noise found", columns, rows)

@@ -26,9 +26,9 @@ class Typed:
 
     def __init__(self, findings: Findings, out: str = ""):
         origin, words = findings.origin, shlex.split(findings.facts.get("Command", ""))
-        words = [part for w in words for part in (w.split("=", 1) if w[:2] == "--" else [w])]
-        own = OUT.get(words[1], "report") if len(words) > 1 else "report"
-        self.out = out or (words[words.index("--out") + 1] if "--out" in words else own)
+        words = [word for w in words for word in (w.split("=", 1) if w[:2] == "--" else [w])]
+        default_out = OUT.get(words[1], "report") if len(words) > 1 else "report"
+        self.out = out or (words[words.index("--out") + 1] if "--out" in words else default_out)
         model = words[words.index("--model") + 1] if "--model" in words else ""
         self._model = ["--model", model] if model and model != MODEL else []
         self.is_known = origin is not None and findings.adversarial is None
@@ -38,14 +38,14 @@ class Typed:
         self._data = str(self._inputs.get("data")).removeprefix(os.getcwd() + os.sep)
 
     def line(self, command: str, **options: str) -> str:
-        """A command on the run's data with these options; of `view` on the run's folder."""
+        """Return a command on the run's data with these options; `view` is on the run's folder."""
         if not self.is_known or (self._noise and command not in {*FLIPS, "view"}):
             return ""
         if command == "view":
             return shlex.join(["datassay", "view", self.out])
         words, skipped = ["datassay", command, self._data], {*options, "data"}
-        if "drop" in options and (already := self._inputs.get("drop")):
-            options["drop"] = f"{already},{options['drop']}"
+        if "drop" in options and (dropped := self._inputs.get("drop")):
+            options["drop"] = f"{dropped},{options['drop']}"
         is_none = self._inputs.get("val_fraction") == 0  # held out, which only these three take
         if self._inputs.get("held_out") or (is_none and command not in {*OUT, "summarize"}):
             skipped |= {"val_fraction"}
@@ -60,7 +60,7 @@ class Typed:
         return shlex.join([*words, *(w for k, v in options.items() for w in (f"--{k}", v))])
 
     def apply(self, *options: str) -> str:
-        """Return the command that gives the data back as decided, where that can be typed.
+        """Return the command that gives the data back as decided; "" where it cannot be typed.
 
         Labels that were flipped on purpose are in no file; before a review there are no decisions.
         """

@@ -1,4 +1,4 @@
-"""What a run says first: which labels are wrong, what doing something gains, what to type next.
+"""What a run says first: which labels are wrong, what actions gain, and what to type next.
 
 findings → Verdict: the sentence, at most three cards, commands; and the numbers that they share.
 Page, summary.json, terminal and Python read them here, so that no two of them can differ.
@@ -46,7 +46,7 @@ THEN = ("gained", "may have helped", "is not shown to have helped", "cost")
 
 @result
 class Labels:
-    """What is known of wrong labels; at least `low` and at most `high` are wrong."""
+    """The estimates of wrong labels; at least `low` and at most `high` are wrong."""
 
     n: int
     n_flagged: int  # probably wrong
@@ -59,40 +59,40 @@ class Labels:
 
     @property
     def expected(self) -> str:
-        """How many are wrong."""
+        """How many are wrong, in words: a number or a range."""
         between = f"between {self.low:,} and {self.high:,}"
         return f"{self.low:,}" if self.low == self.high else between
 
     @property
     def named(self) -> str:
-        """Those to review, counted."""
+        """The labels to review, with their number."""
         return count(self.n_review, self.noun if self.n_flagged else f"likeliest {self.noun}")
 
     @property
     def sentence(self) -> str:
-        """Without its full stop, for what correcting them gains to follow."""
+        """What is known of wrong labels, without a full stop: the gain of correcting follows."""
         if self.n < FEWEST:
             return f"{count(self.n, self.noun)} are too few to tell which are wrong"
         if self.leaks:
-            told = f"{', '.join(self.leaks)} tell{'s' * (len(self.leaks) == 1)} the {self.noun}"
+            cause = f"{', '.join(self.leaks)} tell{'s' * (len(self.leaks) == 1)} the {self.noun}"
             remedy = f"run again with --drop {','.join(self.leaks)}"
-            return f"Wrong {self.noun}s may be hidden: {told} almost alone; {remedy}"
+            return f"Wrong {self.noun}s may be hidden: {cause} almost alone; {remedy}"
         if not self.is_predicted:
             return f"The inputs do not predict the {self.noun}s, so none can be called wrong"
         share = rough_percent(self.high / self.n)
         if self.n_flagged:
             verb = "is" if self.n_flagged == 1 else "are"
-            more = "" if self.low == self.high else f" ({self.expected} are wrong)"
-            return f"{self.n_flagged:,} of {self.n:,} {self.noun}s {verb} probably wrong{more}"
+            interval = "" if self.low == self.high else f" ({self.expected} are wrong)"
+            return f"{self.n_flagged:,} of {self.n:,} {self.noun}s {verb} probably wrong{interval}"
         if self.noun == "label" and (self.n_review or self.high > FEW * self.n):
-            may = f"up to {self.high:,} of {self.n:,} ({share}) may be"
-            return f"No {self.noun} is surely wrong, but {may}"
+            maximum = f"up to {self.high:,} of {self.n:,} ({share}) may be"
+            return f"No {self.noun} is surely wrong, but {maximum}"
         return f"No {self.noun} stands out as wrong"
 
 
 @result
 class Verdict:
-    """What is said first."""
+    """The verdict of a run, which is said first."""
 
     sentence: str  # what is wrong, and what doing something gains
     labels: Labels
@@ -105,17 +105,17 @@ class Verdict:
 
 
 def verdict(findings: Findings, out: str = "") -> Verdict:
-    """What to say first of a run; `out` is the folder of its files, else as the command has it."""
+    """Return what to say first of a run; `out` is its files' folder, else as the command has it."""
     labels, typed, actions = label_verdict(findings), Typed(findings, out), findings.acts
-    tried = (
+    measured = (
         ()
         if actions is None
         else tuple(action for action in actions.actions if action.how == RETRAINED)
     )
-    cards = _cards(findings, labels, typed, tried)
+    cards = _cards(findings, labels, typed, measured)
     is_unmeasured = actions is None and findings.before is None
     # That nothing is lost is no reason to do what is not shown to help.
-    is_free = (drop := _drop(tried)) is not None and drop.advice == FREE
+    is_free = (drop := _find_drop(measured)) is not None and drop.advice == FREE
     commands = [card.command for card in cards if card.kind != "drop" or not is_free]
     if labels.n_review:
         commands = [typed.line("view"), "" if is_unmeasured else typed.apply()]
@@ -124,18 +124,18 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
     note = why if is_unmeasured else ""
     commands += [typed.line("run", out="report")] * (note == NOT_COMPARED)
     return Verdict(
-        sentence=_sentence(findings, labels, tried),
+        sentence=_sentence(findings, labels, measured),
         labels=labels,
         cards=cards,
         commands=tuple(dict.fromkeys(filter(None, commands)))[:MOST_COMMANDS],
         note=note,
-        n_droppable=drop.cost if drop else 0 if any(a.kind == DROP for a in tried) else None,
-        tried=tried,
+        n_droppable=drop.cost if drop else 0 if any(a.kind == DROP for a in measured) else None,
+        tried=measured,
     )
 
 
 def label_verdict(findings: Findings) -> Labels:
-    """What is known of wrong labels."""
+    """Count the suspected labels, and bound how many are wrong."""
     issues, samples = findings.issues, findings.samples
     is_label = samples.is_classification or findings.has_several_labels
     low, high = issues.share_wrong
@@ -153,95 +153,95 @@ def label_verdict(findings: Findings) -> Labels:
 
 
 def clause(action: ActionGain, metric: str, n_flagged: int) -> str:
-    """What an action gains, said no more surely than it is known."""
-    each = [DOING.get(kind, "") for kind in action.kind.split("+")]
+    """Return what an action gains as a clause, worded no more surely than it is known."""
+    phrases = [DOING.get(kind, "") for kind in action.kind.split("+")]
     them = "them" if n_flagged else f"the {action.changed:,} most suspect"
-    what = " and then ".join(each).format(them=them) if all(each) else f"“{action.words}”"
-    what = f"leaving out {count(action.cost, 'sample')}" if action.kind == DROP else what
-    return _stated(what, action, metric, NOW)
+    phrase = " and then ".join(phrases).format(them=them) if all(phrases) else f"“{action.words}”"
+    phrase = f"leaving out {count(action.cost, 'sample')}" if action.kind == DROP else phrase
+    return _state_change(phrase, action, metric, NOW)
 
 
-def _stated(what: str, row: Any, metric: str, verbs: Any) -> str:
+def _state_change(subject: str, row: Any, metric: str, verbs: Any) -> str:
     """Return a change with its interval by the rule of `stats.advice`, in words if that is wide."""
     helps, may_help, unshown, costs = verbs
     if row.high < 0:
         row = SimpleNamespace(gain=-row.gain, low=-row.high, high=-row.low)  # a cost is positive
-        return f"{what} {costs} {gain_text(row, metric)}"
-    if (told := advice(row.gain, row.low, row.high)) == DO:
-        return f"{what} {helps} {gain_text(row, metric)}"
-    verb = may_help if told == TRY else unshown
+        return f"{subject} {costs} {gain_text(row, metric)}"
+    if (advised := advice(row.gain, row.low, row.high)) == DO:
+        return f"{subject} {helps} {gain_text(row, metric)}"
+    verb = may_help if advised == TRY else unshown
     figures = "" if is_vague(row.low, row.high) else f": {gain_text(row, metric)}"
-    return f"{what} {verb}{figures}"
+    return f"{subject} {verb}{figures}"
 
 
-def _sentence(findings: Findings, labels: Labels, tried: tuple[ActionGain, ...]) -> str:
+def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ...]) -> str:
     if (before := findings.before) is not None:
         parts = [f"correcting {count(before.n_relabelled, 'label')}"] * bool(before.n_relabelled)
         parts += [f"removing {count(before.n_removed, 'sample')}"] * bool(before.n_removed)
-        what = _capital(" and ".join(parts) or "changing nothing")
+        subject = _capital(" and ".join(parts) or "changing nothing")
         if (gain := before.gain) is None:
-            return f"{what}: what that gained was not measured, {before.why_none}."
-        return f"{_stated(what, gain.rows[0], gain.metric, THEN)}."
+            return f"{subject}: what that gained was not measured, {before.why_none}."
+        return f"{_state_change(subject, gain.rows[0], gain.metric, THEN)}."
     # What helps, else the correction, else what may help.
-    led = [action for action in tried if action.advice == DO]
-    led += [action for action in tried if action.kind == RELABEL and labels.n_flagged]
-    led += [action for action in tried if action.advice == TRY]
-    more = ""
-    if led and findings.acts is not None:
-        more = f"; {clause(led[0], findings.acts.metric, labels.n_flagged)}"
-        more += f" for {findings.acts.model}" * (findings.acts.model in TABLE_MODELS)
-    elif tried:
-        more = f"; of {count(len(tried), 'action')} tried none is shown to help"
+    leading = [action for action in measured if action.advice == DO]
+    leading += [action for action in measured if action.kind == RELABEL and labels.n_flagged]
+    leading += [action for action in measured if action.advice == TRY]
+    ending = ""
+    if leading and findings.acts is not None:
+        ending = f"; {clause(leading[0], findings.acts.metric, labels.n_flagged)}"
+        ending += f" for {findings.acts.model}" * (findings.acts.model in TABLE_MODELS)
+    elif measured:
+        ending = f"; of {count(len(measured), 'action')} tried none is shown to help"
     elif labels.n_flagged:
-        how = "is being measured" if findings.pending else "was not measured"
-        how += f", of fewer than {FEWEST_COMPARED} samples" * (labels.n < FEWEST_COMPARED)
-        more = f"; what correcting them gains {how}"
-    return f"{labels.sentence}{more}."
+        reason = "is being measured" if findings.pending else "was not measured"
+        reason += f", of fewer than {FEWEST_COMPARED} samples" * (labels.n < FEWEST_COMPARED)
+        ending = f"; what correcting them gains {reason}"
+    return f"{labels.sentence}{ending}."
 
 
-def plan_sentence(findings: Findings, predicted: Verdict) -> str:
-    """What reviews, corrections and what can follow them gain; empty where that is not measured."""
-    tried, issues, actions = predicted.tried, findings.issues, findings.acts
-    n_flagged = predicted.labels.n_flagged
-    first = next((a for a in tried if a.kind == RELABEL and a.advice in {DO, TRY}), None)
-    if first is None or actions is None or not n_flagged:
+def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
+    """Return what reviews and actions after them gain, in a sentence; "" if not measured."""
+    measured, issues, actions = run_verdict.tried, findings.issues, findings.acts
+    n_flagged = run_verdict.labels.n_flagged
+    relabel = next((a for a in measured if a.kind == RELABEL and a.advice in {DO, TRY}), None)
+    if relabel is None or actions is None or not n_flagged:
         return ""
     n = min(REVIEWS, n_flagged)
-    found, every = n * issues.expected_precision(n), n_flagged * issues.expected_precision()
+    n_corrected, n_wrong = n * issues.expected_precision(n), n_flagged * issues.expected_precision()
     steps = [
-        f"A plan: {count(n, 'review')} correct about {found:.0f} of the {every:.0f} wrong "
-        f"{predicted.labels.noun}s that are suspected",
-        f"with suggestions for the others {clause(first, actions.metric, n_flagged)}",
+        f"A plan: {count(n, 'review')} correct about {n_corrected:.0f} of the {n_wrong:.0f} wrong "
+        f"{run_verdict.labels.noun}s that are suspected",
+        f"with suggestions for the others {clause(relabel, actions.metric, n_flagged)}",
     ]
-    more = next((a for a in tried if a.kind.startswith(f"{RELABEL}+")), first)
-    steps += [clause(more, actions.metric, n_flagged)] * (more.gain > first.gain)
-    if (drop := _drop(tried)) is not None:
-        what = f"leaving out {count(drop.cost, 'sample')} shows no loss"
-        steps += [f"by itself, {what}: {gain_text(drop, actions.metric)}"]
+    sequence = next((a for a in measured if a.kind.startswith(f"{RELABEL}+")), relabel)
+    steps += [clause(sequence, actions.metric, n_flagged)] * (sequence.gain > relabel.gain)
+    if (drop := _find_drop(measured)) is not None:
+        subject = f"leaving out {count(drop.cost, 'sample')} shows no loss"
+        steps += [f"by itself, {subject}: {gain_text(drop, actions.metric)}"]
     return f"{'; '.join(steps)}."
 
 
-def _drop(tried: tuple[ActionGain, ...]) -> ActionGain | None:
-    """The largest drop that costs nothing measurable, or gains."""
-    return next((a for a in tried if a.kind == DROP and a.advice in {DO, TRY, FREE}), None)
+def _find_drop(measured: tuple[ActionGain, ...]) -> ActionGain | None:
+    """Return the largest drop that costs nothing measurable, or gains; None without one."""
+    return next((a for a in measured if a.kind == DROP and a.advice in {DO, TRY, FREE}), None)
 
 
 def _cards(
-    findings: Findings, labels: Labels, typed: Typed, tried: tuple[ActionGain, ...]
+    findings: Findings, labels: Labels, typed: Typed, measured: tuple[ActionGain, ...]
 ) -> tuple[Advice, ...]:
-    """What to do, best first."""
+    """Return cards that say what to do, best first, at most MOST_CARDS."""
     actions, metric = (
         ((), "") if findings.acts is None else (findings.acts.actions, findings.acts.metric)
     )
-    others = [action for action in tried if action.kind not in {RELABEL, REMOVE, DROP}]
-    data_cards = _data_cards(findings, typed, tried)
+    extra = [action for action in measured if action.kind not in {RELABEL, REMOVE, DROP}]
+    data_cards = _data_cards(findings, typed, measured)
     cards = data_cards[: len(labels.leaks) > 0]  # leaks, before labels can be judged
-    cards += [_label_card(findings, labels, typed, tried, metric)] if labels.n_review else []
-    of = metric, labels.n_flagged, typed
-    cards += [_action(action, *of) for action in others if action.advice == DO]
+    cards += [_label_card(findings, labels, typed, measured, metric)] if labels.n_review else []
+    arguments = metric, labels.n_flagged, typed
+    cards += [_action_card(action, *arguments) for action in extra if action.advice == DO]
     cards += data_cards[len(labels.leaks) > 0 :]
-    cards += [_action(action, *of) for action in others if action.advice == TRY]
-    if (drop := _drop(tried)) is not None:
+    cards += [_action_card(action, *arguments) for action in extra if action.advice == TRY]
+    if (drop := _find_drop(measured)) is not None:
         text = f"No loss is shown when they are left out: {gain_text(drop, metric)}"
         text = f"{_capital(clause(drop, metric, 0))}" if drop.advice != FREE else text
         text = f"{text}. Suspected labels go first, then the samples that tell least."
@@ -257,7 +257,7 @@ def _cards(
     return tuple(cards[:MOST_CARDS])
 
 
-def _action(action: ActionGain, metric: str, n_flagged: int, typed: Typed) -> Advice:
+def _action_card(action: ActionGain, metric: str, n_flagged: int, typed: Typed) -> Advice:
     text = f"{_capital(clause(action, metric, n_flagged))} on held-out samples."
     is_done = action.advice == DO
     if action.verdict != BETTER and action.low > 0:
@@ -269,33 +269,33 @@ def _action(action: ActionGain, metric: str, n_flagged: int, typed: Typed) -> Ad
 
 
 def _label_card(
-    findings: Findings, labels: Labels, typed: Typed, tried: tuple[ActionGain, ...], metric: str
+    findings: Findings, labels: Labels, typed: Typed, measured: tuple[ActionGain, ...], metric: str
 ) -> Advice:
-    """Which labels to look at, why, and what that is worth."""
+    """Return the card that says which labels to look at, why, and what that is worth."""
     samples, issues, is_sure = findings.samples, findings.issues, bool(labels.n_flagged)
 
-    reported = [a for a in tried if a.kind in {RELABEL, REMOVE} and a.advice in {DO, TRY}]
-    first = (
+    label_actions = [a for a in measured if a.kind in {RELABEL, REMOVE} and a.advice in {DO, TRY}]
+    reason = (
         f"{_capital(labels.expected)} of {labels.n:,} are wrong; these are the likeliest, and a "
         "review of some tells how many."
     )
     if labels.n_flagged:
-        which = "Of these" if labels.n_flagged > 1 else "Of such labels"
+        subject = "Of these" if labels.n_flagged > 1 else "Of such labels"
         if 1 < labels.n_flagged < labels.n_review:  # the others are only worth a look
-            which = f"Of the {labels.n_flagged:,} suspected"
-        first = f"{which} {rough_percent(issues.expected_precision())} are expected to be wrong"
+            subject = f"Of the {labels.n_flagged:,} suspected"
+        reason = f"{subject} {rough_percent(issues.expected_precision())} are expected to be wrong"
         if labels.n_flagged > 50:
-            first += f", of the 50 most suspect {rough_percent(issues.expected_precision(50))}"
-        first += "."
+            reason += f", of the 50 most suspect {rough_percent(issues.expected_precision(50))}"
+        reason += "."
         # Correcting them first; removing them only where that helps.
-        removing = [action for action in reported if action.kind == REMOVE]
-        reported = [*(action for action in tried if action.kind == RELABEL), *removing]
-        is_sure = not any(action.advice == LEAVE for action in reported[:1])
-    text = [first, *(f"{_capital(clause(a, metric, labels.n_flagged))}." for a in reported)]
+        removing = [action for action in label_actions if action.kind == REMOVE]
+        label_actions = [*(action for action in measured if action.kind == RELABEL), *removing]
+        is_sure = not any(action.advice == LEAVE for action in label_actions[:1])
+    text = [reason, *(f"{_capital(clause(a, metric, labels.n_flagged))}." for a in label_actions)]
     classes = suspected_classes(samples.y, issues) if samples.is_classification else []
     for c in classes[:3]:
-        own, is_sure = samples.y == c, False
-        share = f"more than a third ({issues.is_issue[own].sum():,} of {own.sum():,}) stand out"
+        mask, is_sure = samples.y == c, False
+        share = f"more than a third ({issues.is_issue[mask].sum():,} of {mask.sum():,}) stand out"
         text += [f"Of class “{shortened(samples.class_names[c])}” {share}: it is rather hard than "
                  "wrong, so do not remove them all."]  # fmt: skip
     if cells := [(i, issues.cells[i]) for i in to_check(findings).tolist() if i in issues.cells]:
@@ -310,18 +310,18 @@ def _label_card(
                   command=typed.line("view"))  # fmt: skip
 
 
-def _data_cards(findings: Findings, typed: Typed, tried: tuple[ActionGain, ...]) -> list[Advice]:
-    """What is wrong with the data apart from their labels and must be seen to first."""
+def _data_cards(findings: Findings, typed: Typed, measured: tuple[ActionGain, ...]) -> list[Advice]:
+    """Return cards of what is wrong with the data apart from labels and must be seen to first."""
     issues = () if findings.data_issues is None else findings.data_issues.issues
     leaking, cards = ",".join(leaking_columns(findings.samples)), []
     commands = {"leaking columns": typed.line("run", drop=leaking, out="without")}
-    if any(action.kind == COPIES and action.advice != LEAVE for action in tried):
+    if any(action.kind == COPIES and action.advice != LEAVE for action in measured):
         commands["near duplicates"] = typed.apply("--drop-copies")
     issues = sorted(issues, key=lambda issue: issue.kind != "leaking columns")
-    for one in (one for one in issues if one.severity == "act"):
-        command = commands.get(one.kind, "")
-        headline = f"{_capital(one.kind)}: {one.counted}"
-        cards += [Advice("data", "act", headline, one.sentence, command=command)]
+    for issue in (issue for issue in issues if issue.severity == "act"):
+        command = commands.get(issue.kind, "")
+        headline = f"{_capital(issue.kind)}: {issue.counted}"
+        cards += [Advice("data", "act", headline, issue.sentence, command=command)]
     return cards
 
 

@@ -11,7 +11,7 @@ from datassay.setting import setting
 
 
 def check_function(name: str, value: str) -> None:
-    """Refuse a word that names no function, and nothing that could be a user's."""
+    """Raise if a word names no built-in function and could name no function of the user."""
     rule = "be runge, tanh, bateman, bateman:M (M = 1 to 99 materials) or package.module:function"
     is_known = ":" in value or value in {"runge", "tanh", "bateman"}
     require(is_known, f"the {name}", rule, repr(value))

@@ -45,7 +45,7 @@ MOST = {
 
 @result
 class SamplingFindings(Findings):
-    """One sampling, and whether it helps."""
+    """A sampling of a function, and whether it helps."""
 
     name: str
     inputs: tuple[str, ...]
@@ -57,21 +57,21 @@ class SamplingFindings(Findings):
 
     @property
     def n_new(self) -> int:
-        """How many points were added."""
+        """The number of points that were added."""
         return int(self.sample.is_new.sum())
 
 
 def run(settings: SampleSettings, progress: Progress = silent) -> SamplingFindings:
-    """Everything `datassay sample` computes, without writing anything."""
+    """Compute everything that `datassay sample` shows, without writing anything."""
     started = time.perf_counter()
     at_least("compare", settings.compare, 0)
-    for name, most in MOST.items():
-        if getattr(settings, name) > most:
-            raise SettingError(f"{name} must be at most {most:,}; got {getattr(settings, name):,}.")
+    for name, cap in MOST.items():
+        if getattr(settings, name) > cap:
+            raise SettingError(f"{name} must be at most {cap:,}; got {getattr(settings, name):,}.")
     problem = _problem(settings.function, settings.domain)
-    how = _design(settings)
+    options = _design(settings)
     sample = taylor_sample(
-        problem.function, problem.domain, seed=settings.seed, progress=progress, **how
+        problem.function, problem.domain, seed=settings.seed, progress=progress, **options
     )
     f = point_function(problem.function, sample.x[:1])
     q = f.n_outputs
@@ -81,7 +81,7 @@ def run(settings: SampleSettings, progress: Progress = silent) -> SamplingFindin
         inputs=problem.inputs,
         outputs=problem.outputs or (("f",) if q == 1 else tuple(f"f{j}" for j in range(q))),
         sample=sample,
-        comparison=_compared(f, sample, settings, progress) if settings.compare else None,
+        comparison=_compare(f, sample, settings, progress) if settings.compare else None,
         curve=_curve(f, sample) if settings.compare and len(sample.domain) == 1 else None,
         facts=facts | closing_facts(started, settings.seed, settings.command),
         warnings=sample.notes,
@@ -89,7 +89,7 @@ def run(settings: SampleSettings, progress: Progress = silent) -> SamplingFindin
 
 
 def _problem(name: str, domain: str | None) -> FunctionProblem:
-    """A built-in function, or the user's own, whose outputs are named later."""
+    """Return a built-in function, or the user's own, whose outputs are named later."""
     box = None if domain is None else check_domain(_pairs(domain))
     if ":" not in name or name.startswith("bateman:"):
         problem = function_problem(name)
@@ -125,22 +125,22 @@ def _design(settings: SampleSettings) -> dict[str, Any]:
     return {"n_components": settings.components, **{n: getattr(settings, n) for n in names}}
 
 
-def _compared(
+def _compare(
     f: PointFunction, sample: TaylorSample, settings: SampleSettings, progress: Progress
 ) -> SamplingComparison:
-    """Both designs have the same initial points, run by run."""
+    """Compare both designs, which have the same initial points in each run."""
     taylor, uniform = [], []
-    how: dict[str, Any] = {**_design(settings), "derivatives": sample.derivatives}
+    options: dict[str, Any] = {**_design(settings), "derivatives": sample.derivatives}
     for s in range(settings.compare):
         seed = settings.seed + s
-        again = taylor_sample(f.function, sample.domain, seed=seed, **how) if s else sample
+        redrawn = taylor_sample(f.function, sample.domain, seed=seed, **options) if s else sample
         progress("sample again with other seeds", s + 1, settings.compare)
-        more = _uniform(sample.domain, settings.n_new, seed, 3)
-        first = ~again.is_new
-        taylor.append((again.x, again.y))
+        new_x = _uniform(sample.domain, settings.n_new, seed, 3)
+        is_initial = ~redrawn.is_new
+        taylor.append((redrawn.x, redrawn.y))
         uniform.append((
-            np.concatenate([again.x[first], more]),
-            np.concatenate([again.y[first], f(more)]),
+            np.concatenate([redrawn.x[is_initial], new_x]),
+            np.concatenate([redrawn.y[is_initial], f(new_x)]),
         ))
     test = _uniform(sample.domain, N_TEST, settings.seed, 4)
     if len(sample.domain) == 1:
@@ -161,7 +161,7 @@ def _uniform(box: np.ndarray, n: int, seed: int, stream: int) -> np.ndarray:
 
 
 def _networks(sample: TaylorSample, settings: SampleSettings) -> list[nn.Module]:
-    """Inputs scaled by the domain, so that both designs start from the same networks."""
+    """Return networks with inputs scaled by the domain, the same ones for both designs."""
     ends = sample.domain.T
     y = np.zeros((2, sample.y.shape[1]))
     scaled = SampleSet(ends, y[:, 0] if y.shape[1] == 1 else y, np.arange(2))
@@ -187,13 +187,13 @@ def _facts(
         for name, (low, high) in zip(problem.inputs, sample.domain, strict=True)
     )
     k = len(sample.density.weight)
-    how = sample.derivatives + " (auto)" * (settings.derivatives == "auto")
+    method = sample.derivatives + " (auto)" * (settings.derivatives == "auto")
     return {
         "Function": f"{problem.name}: {count(len(problem.inputs), 'input')}, "
         f"{count(sample.y.shape[1], 'output')}",
         "Domain": ends,
         "Points": f"{settings.n_initial:,} initial ({settings.initial}), {settings.n_new:,} new",
-        "Derivatives": f"to order {sample.order}, {how}",
+        "Derivatives": f"to order {sample.order}, {method}",
         "ε": f"{settings.epsilon:g}",
         "Mixture": f"{count(k, 'component')}, {settings.components} asked for",
         "Acceptance": f"{sample.acceptance:.3f} ({sample.tries:,} draws)",

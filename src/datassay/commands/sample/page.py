@@ -1,4 +1,4 @@
-"""The page and files of a sampling; `text/sample.md.j2` says the rest."""
+"""The page and files of a sampling; its text stands in `text/sample.md.j2`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from datassay.act.sample.comparison import SamplingComparison
-from datassay.commands.frame import composed, table
+from datassay.commands.frame import compose_page, table
 from datassay.commands.sample.job import SamplingFindings
 from datassay.report.page import Page
 from datassay.report.plots import chart, line, marks
@@ -35,7 +35,7 @@ OUTPUT_COLOURS = (INK, SKY, "#009e73")
 
 
 def page(findings: SamplingFindings) -> Page:
-    """Everything on the page."""
+    """Return the page of `datassay sample`."""
     sample, comparison = findings.sample, findings.comparison
     numbers: dict[str, object] = {
         "n_components": len(sample.density.weight),
@@ -49,14 +49,14 @@ def page(findings: SamplingFindings) -> Page:
     if comparison is not None:
         mean, largest = verdicts(comparison)
         numbers |= {"mean": mean, "largest": largest, "n_runs": comparison.largest.shape[1]}
-        rows = [_error_row(one) for one in (largest, mean)]
+        rows = [_error_row(verdict) for verdict in (largest, mean)]
         columns = ("error", "uniform", "Taylor-based", "change")
         blocks["errors"] = table("Errors", columns, rows, in_terminal=True)
-    return composed("sample", findings, blocks, numbers, FILES, urgent_first=True)
+    return compose_page("sample", findings, blocks, numbers, FILES, urgent_first=True)
 
 
 def verdicts(comparison: SamplingComparison) -> list[dict[str, Any]]:
-    """Root mean square, then largest error, under both designs.
+    """Compare the root mean square, then the largest error, of both designs.
 
     Returns:
         Mean and half interval of each, and of the `difference`, Taylor-based minus uniform run by
@@ -67,11 +67,11 @@ def verdicts(comparison: SamplingComparison) -> list[dict[str, Any]]:
         uniform, taylor = getattr(comparison, name)
         change = (taylor - uniform) / (uniform.mean() or 1.0)
         means = {"uniform": uniform, "taylor": taylor, "difference": change}
-        one: dict[str, Any] = {"error": name.replace("_", " ")}
+        row: dict[str, Any] = {"error": name.replace("_", " ")}
         for key, interval in ((key, mean_interval(values)) for key, values in means.items()):
-            one[key] = (interval.gain, interval.half)
+            row[key] = (interval.gain, interval.half)
         verdict = mean_interval(-change).verdict
-        results.append(one | {"verdict": verdict, "outcome": OUTCOMES[verdict]})
+        results.append(row | {"verdict": verdict, "outcome": OUTCOMES[verdict]})
     return results
 
 
@@ -80,14 +80,14 @@ def _interval(pair: tuple[float, float]) -> str:
 
 
 def _error_row(verdict: dict[str, Any]) -> tuple[str, ...]:
-    """An error under both designs, and the change run by run."""
+    """Return an error under both designs, and the change run by run, as a row of a table."""
     change, half = (100 * value for value in verdict["difference"])
     text = f"{change:+.1f} ± {half:.1f} %".replace("-", "−")
     return verdict["error"], _interval(verdict["uniform"]), _interval(verdict["taylor"]), text
 
 
 def files(findings: SamplingFindings, page: Page) -> dict[str, Part]:
-    """A row per point: inputs and outputs by name, is_new, taylor_index (null for new points)."""
+    """Return the files; samples.parquet has a row per point, taylor_index null for new points."""
     sample, density, comparison = findings.sample, findings.sample.density, findings.comparison
     samples: Any = sample.to_samples(findings.name)
     compared = None
@@ -126,14 +126,14 @@ def files(findings: SamplingFindings, page: Page) -> dict[str, Part]:
 
 
 def _function_figure(findings: SamplingFindings) -> Figure:
-    """F and Df, the new points on the axis and on f (S0 Fig. 4)."""
+    """Plot f and Df, and the new points on the axis and on f (S0 Fig. 4)."""
     sample, curve = findings.sample, findings.curve
-    first, new = ~sample.is_new, sample.is_new
+    is_old, is_new = ~sample.is_new, sample.is_new
     if curve is not None:
         x, y, index = curve
     else:  # lines through the initial points
-        order = np.argsort(sample.x[first, 0])
-        x, y, index = sample.x[first, 0][order], sample.y[first][order], sample.index[order]
+        order = np.argsort(sample.x[is_old, 0])
+        x, y, index = sample.x[is_old, 0][order], sample.y[is_old][order], sample.index[order]
     figure = chart(plain(findings.inputs[0]), plain(", ".join(findings.outputs), 40))
     line(
         figure, x, index, "Df, right axis", BLUE, "x = %{x:.4g}: Df = %{y:.3g}<extra></extra>",
@@ -142,30 +142,30 @@ def _function_figure(findings: SamplingFindings) -> Figure:
     values = "x = %{x:.4g}: %{y:.4g}<extra></extra>"
     for k, name in enumerate(findings.outputs[: len(OUTPUT_COLOURS)]):
         line(figure, x, y[:, k], name, OUTPUT_COLOURS[k], values, limit=28)
-    shown = y[:, : len(OUTPUT_COLOURS)]
-    span = float(shown.max() - shown.min()) or 1.0
-    floor = float(shown.min()) - 0.09 * span
+    outputs = y[:, : len(OUTPUT_COLOURS)]
+    span = float(outputs.max() - outputs.min()) or 1.0
+    floor = float(outputs.min()) - 0.09 * span
     for inside, name, colour, symbol in (
-        (first, "initial points", GREY, "circle"), (new, "new points", VERMILION, "diamond"),
+        (is_old, "initial points", GREY, "circle"), (is_new, "new points", VERMILION, "diamond"),
     ):  # fmt: skip
-        position = sample.x[inside, 0], sample.y[inside, 0]
-        marks(figure, *position, name, colour, values, symbol=symbol, opacity=0.8)
-    strokes = np.full(int(new.sum()), floor)
-    look = {"symbol": "line-ns-open", "size": 11, "showlegend": False}
-    marks(figure, sample.x[new, 0], strokes, "", VERMILION, **look)
-    figure.update_yaxes(range=[floor - 0.05 * span, float(shown.max()) + 0.07 * span])
-    right = {
+        points = sample.x[inside, 0], sample.y[inside, 0]
+        marks(figure, *points, name, colour, values, symbol=symbol, opacity=0.8)
+    strokes = np.full(int(is_new.sum()), floor)
+    style = {"symbol": "line-ns-open", "size": 11, "showlegend": False}
+    marks(figure, sample.x[is_new, 0], strokes, "", VERMILION, **style)
+    figure.update_yaxes(range=[floor - 0.05 * span, float(outputs.max()) + 0.07 * span])
+    axis = {
         "overlaying": "y", "side": "right", "title": {"text": "Df", "standoff": 8},
         "tickmode": "auto", "showgrid": False, "zeroline": False, "nticks": 5,
         "range": [0, 1.1 * float(index.max())], "tickcolor": QUIET, "ticks": "outside",
         "exponentformat": "power", "automargin": True,
     }  # fmt: skip
-    figure.update_layout(margin_r=64, yaxis2=right)
+    figure.update_layout(margin_r=64, yaxis2=axis)
     return figure
 
 
 def _maps(findings: SamplingFindings) -> dict[str, Figure]:
-    """Cells over two inputs: largest Df (S0 Fig. 5, 2a), and how many new points; or blank."""
+    """Plot cells over two inputs: largest Df (S0 Fig. 5, 2a), and how many new points; or blank."""
     sample = findings.sample
     x, box = sample.x[~sample.is_new, :2], sample.domain[:2]
     side = int(np.clip(np.sqrt(len(x) / POINTS_A_CELL), 2, MOST_CELLS))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ViewSettings:
-    """Which run, and where it is served."""
+    """The run, and where it is served."""
 
     folder: str = setting("report", "What --out of datassay run named.", argument=True)
     data: str | None = setting(None, "Where the run's data are now (default: where they were).")
@@ -30,7 +30,7 @@ class ViewSettings:
 
 
 class _View(Command):
-    """Writes no results: it serves until it is stopped."""
+    """A command that writes no results: it serves until it is stopped."""
 
     def start(self, given: Mapping[str, Any], out: Path) -> None:
         """Read the run and its data, serve, and say at the end where the decisions are."""
@@ -38,11 +38,11 @@ class _View(Command):
 
         settings = read(ViewSettings, given)
         check_run(Path(settings.folder))
-        from datassay.commands.view.open import opened  # slow to import
+        from datassay.commands.view.open import open_review  # slow to import
 
-        with opened(Path(settings.folder), settings.data, settings.port) as server:
+        with open_review(Path(settings.folder), settings.data, settings.port) as server:
             session = server.session
-            out_console.print(*_beginning(session), server.url, sep="\n", soft_wrap=True)
+            out_console.print(*_opening_lines(session), server.url, sep="\n", soft_wrap=True)
             # Without a screen a browser would take the terminal.
             screens = ("DISPLAY", "WAYLAND_DISPLAY")
             has_screen = sys.platform in {"darwin", "win32"} or any(map(os.environ.get, screens))
@@ -59,19 +59,19 @@ class _View(Command):
                                   soft_wrap=True)  # fmt: skip
 
 
-def _beginning(session: Session) -> list[str]:
+def _opening_lines(session: Session) -> list[str]:
     reviewed = session.reviewed
     n, n_look = len(reviewed.samples), int(reviewed.worth_a_look.sum())
-    what = f"{reviewed.samples.name}: of {n:,} labels {n_look:,} are worth a look."
+    message = f"{reviewed.samples.name}: of {n:,} labels {n_look:,} are worth a look."
     if session.probe:
-        what += f" Review {len(session.probe)} first to learn how many are wrong."
+        message += f" Review {len(session.probe)} first to learn how many are wrong."
     saved = f"Decisions are saved in {session.path}; {len(session):,} are there. Ctrl-C ends."
     if session.unwritable:
         saved = (
             f"{session.path.parent} cannot be written ({session.unwritable}): the browser keeps "
             "the decisions, and the page downloads them. Ctrl-C ends."
         )
-    return [what, saved]
+    return [message, saved]
 
 
 COMMAND = _View(

@@ -1,4 +1,4 @@
-"""A run's review, ready to be served."""
+"""The review of a finished run, ready to be served."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from datassay.act.review.judged import FILE, Judged, read_judged
 from datassay.commands.command import PAGE
-from datassay.commands.finished import FinishedRun, check_columns, finished_run, sets_of, unread
+from datassay.commands.finished import FinishedRun, check_columns, finished_run, index_rows, sets_of
 from datassay.commands.view.server import ReviewServer, ServedPage
 from datassay.commands.view.session import Session
 from datassay.data.samples import SampleSet
@@ -20,8 +20,8 @@ from datassay.report.review.labels import Reviewed, near_duplicates_of
 COLUMNS = ("id", "suggested_label", "worth_a_look", "label_issue_score", "wrong_probability")
 
 
-def opened(folder: Path, data: str | None = None, port: int = 0) -> ReviewServer:
-    """The server of a run's review, its data now at `data`; it does not serve yet."""
+def open_review(folder: Path, data: str | None = None, port: int = 0) -> ReviewServer:
+    """Return the server of a run's review, its data now at `data`; it does not serve yet."""
     run = finished_run(folder)
     path = run.folder / PAGE
     with reading(path):
@@ -31,24 +31,24 @@ def opened(folder: Path, data: str | None = None, port: int = 0) -> ReviewServer
 
 
 def reviewed_run(run: FinishedRun, data: str | None) -> tuple[Reviewed, Judged]:
-    """The samples of a run, now at `data`, with what it predicted of their labels."""
+    """Return the samples of a run, now at `data`, with what it predicted of their labels."""
     check_columns(run.folder, run.scores, COLUMNS)
     judged = read_judged(run.folder / FILE)
-    samples, _ = sets_of(run, data, encode=unread)
+    samples, _ = sets_of(run, data, encode=index_rows)
     if run.scores["id"].to_pylist() != samples.ids.tolist() or len(judged) != len(samples):
         raise DataError(
             f"{run.folder} must hold the scores of its data, one row per sample; the ids differ. "
             "Run again."
         )
     issues = run.summary.get("data_issues") or {}
-    near = [p for p in issues.get("near_duplicates", ()) if not any(p["in_validation"])]
-    pairs = [(str(p["ids"][0]), str(p["ids"][1])) for p in near]
+    near_duplicates = [p for p in issues.get("near_duplicates", ()) if not any(p["in_validation"])]
+    pairs = [(str(p["ids"][0]), str(p["ids"][1])) for p in near_duplicates]
     group = np.full(len(samples), -1)
     if "duplicate_group" in run.scores.column_names:
         group = run.scores["duplicate_group"].fill_null(-1).to_numpy()
     return Reviewed(
         samples=samples,
-        suggested=_suggested(samples, run.scores["suggested_label"].to_pylist()),
+        suggested=_decode_suggestions(samples, run.scores["suggested_label"].to_pylist()),
         probability=run.scores["wrong_probability"].to_numpy(),
         score=run.scores["label_issue_score"].to_numpy(),
         worth_a_look=np.array(run.scores["worth_a_look"].to_pylist(), bool),
@@ -59,8 +59,8 @@ def reviewed_run(run: FinishedRun, data: str | None) -> tuple[Reviewed, Judged]:
     ), judged
 
 
-def _suggested(samples: SampleSet, values: list) -> np.ndarray:
-    """Suggested labels as y has them."""
+def _decode_suggestions(samples: SampleSet, values: list) -> np.ndarray:
+    """Return suggested labels as y has them: targets, or indices of classes."""
     if not samples.is_classification:
         return np.array(values, float)
     names = as_given(np.arange(samples.n_classes), samples.class_names, samples.label_type)

@@ -48,15 +48,15 @@ class ServedPage:
         match = POLICY.search(text)
         if match is None or text.count(MODE) != 1:
             raise DataError(f"{name} must be a page with a review; it has none. Run again.")
-        own = f"{html.unescape(match[2])}; connect-src 'self'"
-        self.policy = f"{own}; frame-ancestors 'none'"
+        policy = f"{html.unescape(match[2])}; connect-src 'self'"
+        self.policy = f"{policy}; frame-ancestors 'none'"
         text = text.replace(MODE, MODE.replace("page", "server"))
-        head = f"{match[1]}{html.escape(own)}{match[3]}"
+        head = f"{match[1]}{html.escape(policy)}{match[3]}"
         self.body = text.replace(match[0], head, 1).encode()
 
 
 class ReviewServer(ThreadingHTTPServer):
-    """Serves one review until it is closed."""
+    """A server of one review, until it is closed."""
 
     daemon_threads = True
     allow_reuse_address = hasattr(socket, "AF_UNIX")  # elsewhere it lets two servers share a port
@@ -75,24 +75,24 @@ class ReviewServer(ThreadingHTTPServer):
         self.hosts = {f"{name}:{self.server_port}" for name in (HOME, "localhost")}
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread of its own, where there are not too many already."""
+        """Handle a request in a new thread; close the connection if there are too many already."""
         if threading.active_count() > MOST_OPEN:
             return self.shutdown_request(request)
         super().process_request(request, client_address)
 
     @property
     def url(self) -> str:
-        """Where the page is; whoever knows it can read and decide."""
+        """The address of the page; whoever knows it can read the samples and decide."""
         return f"http://{HOME}:{self.server_port}/?token={self.token}#review"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away in the middle of an answer is none."""
+        """Ignore a browser that goes away in the middle of an answer."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One connection."""
+    """The handler of the requests of one connection."""
 
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "datassay", ""
@@ -100,7 +100,7 @@ class Handler(BaseHTTPRequestHandler):
     server: ReviewServer  # pyrefly: ignore[bad-override-mutable-attribute] (serves no other)
 
     def do_GET(self) -> None:
-        """The page, samples, or what is left."""
+        """Send the page, samples, or what is left to review."""
         session = self.server.session
         self._answer({
             "/": lambda: self.server.page,
@@ -111,7 +111,7 @@ class Handler(BaseHTTPRequestHandler):
         })  # fmt: skip
 
     def do_POST(self) -> None:
-        """Decisions."""
+        """Store decisions."""
         self._answer({"/api/decisions": lambda: self.server.session.change(self._changes())})
 
     def _answer(self, routes: dict[str, Callable[[], Any]]) -> None:
@@ -129,7 +129,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send_json(200, result)
 
     def _check_sender(self) -> None:
-        """Whether the request is for us, from our page, from who knows the token."""
+        """Raise unless the request is for us, from our page, and holds the token."""
         heads = self.headers
         is_host = heads.get_all("Host", []) in [[host] for host in self.server.hosts]
         require(is_host, 403, "Host must be the one that datassay view printed.")
@@ -138,10 +138,10 @@ class Handler(BaseHTTPRequestHandler):
         if self.command == "POST":
             is_own &= heads.get("Sec-Fetch-Site", "same-origin") == "same-origin"
         require(is_own, 403, "Requests must come from the page itself.")
-        given = heads.get(TOKEN, "")
+        token = heads.get(TOKEN, "")
         if self._address.path == "/" and self.command == "GET":
-            given = self._query("token")
-        is_token = hmac.compare_digest(given.encode(), self.server.token.encode())
+            token = self._query("token")
+        is_token = hmac.compare_digest(token.encode(), self.server.token.encode())
         require(is_token, 403, "Open the whole address that datassay view printed.")
 
     @property
@@ -153,15 +153,15 @@ class Handler(BaseHTTPRequestHandler):
 
     def _query(self, name: str) -> str:
         try:
-            result = parse_qs(self._address.query, max_num_fields=10).get(name, [""])
+            values = parse_qs(self._address.query, max_num_fields=10).get(name, [""])
         except ValueError:
             return ""
-        return result[0] if len(result) == 1 else ""
+        return values[0] if len(values) == 1 else ""
 
     def _rows(self) -> list[int]:
         text = self._query("at")
         require(re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", text), 404, "at must hold row numbers.")
-        rows = [int(part) for part in text.split(",")]
+        rows = [int(number) for number in text.split(",")]
         require(len(rows) <= MOST_AT_ONCE, 400, f"at may hold {MOST_AT_ONCE} positions.")
         return rows
 
@@ -173,10 +173,10 @@ class Handler(BaseHTTPRequestHandler):
         is_small = int(length) <= LARGEST_POST
         require(is_small, 413, f"A message may have {LARGEST_POST:,} bytes.")
         try:
-            whole = json.loads(self.rfile.read(int(length)))
+            message = json.loads(self.rfile.read(int(length)))
         except (ValueError, RecursionError) as error:
             raise Refused(400, "The message must be JSON.") from error
-        return whole.get("changes") if isinstance(whole, dict) else None
+        return message.get("changes") if isinstance(message, dict) else None
 
     def _refuse(self, status: int, why: str) -> None:
         self.close_connection = True  # what was sent with the request may not have been read
@@ -188,17 +188,17 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: int, body: bytes, kind: str, policy: str) -> None:
         self.send_response(status)
-        own = {"Content-Type": kind, "Content-Length": str(len(body))}
+        headers = {"Content-Type": kind, "Content-Length": str(len(body))}
         if self.close_connection:
-            own["Connection"] = "close"
-        for name, value in {**HEADERS, **own, "Content-Security-Policy": policy}.items():
+            headers["Connection"] = "close"
+        for name, value in {**HEADERS, **headers, "Content-Security-Policy": policy}.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the base class refuses, such as another method, in our words and headers."""
+        """Send what the base class refuses, such as another method, in our words and headers."""
         self._refuse(code, message or "This cannot be answered.")
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Requests are nobody's business; the terminal stays quiet."""
+        """Log nothing: requests are nobody's business, and the terminal stays quiet."""

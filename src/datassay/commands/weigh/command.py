@@ -57,7 +57,7 @@ class WeighSettings:
     command: str = ""
 
     def refuse(self, *, only_plan: bool) -> None:
-        """Refuse, before anything heavy is imported, what the values alone tell."""
+        """Check the values by themselves, before anything heavy is imported."""
         one_of("method", self.method, METHODS)
         one_of("search", self.search, SEARCHES)
         one_of("features", self.features, ("auto", "inputs", "model"))

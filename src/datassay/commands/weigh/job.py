@@ -53,7 +53,7 @@ HEAVIEST = 0.1
 
 @result
 class WeighFindings(SampleFindings):
-    """One weighting."""
+    """A weighting of the training samples, and what it gains."""
 
     weights: SampleWeights
     local: LocalVariance
@@ -82,13 +82,13 @@ class WeighFindings(SampleFindings):
 
     @property
     def near(self) -> NeighborTargets:
-        """What the neighbours say of each sample."""
+        """The targets of each sample's neighbours."""
         return neighbor_targets(self.samples, self.local.neighbors.index)
 
 
 @result
 class _Space:
-    """Where neighbours are searched, in words, and the network where one is needed."""
+    """The features in which neighbours are searched, and the network where one is needed."""
 
     features: np.ndarray
     words: str
@@ -100,29 +100,29 @@ class _Space:
 def run(
     train: SampleSet, val: SampleSet, settings: WeighSettings, progress: Progress = silent
 ) -> WeighFindings:
-    """Everything `datassay weigh` computes, without writing anything."""
+    """Compute everything that `datassay weigh` shows, without writing anything."""
     started = time.perf_counter()
     check_against_samples(settings, train)
     settings = replace(settings, model=full_name(settings.model, train))
     space = _space(train, val, settings, progress)
-    if (outcome := space.search) is not None:
-        settings = replace(settings, n_neighbors=outcome.n_neighbors, max_ratio=outcome.max_ratio)
+    if (search := space.search) is not None:
+        settings = replace(settings, n_neighbors=search.n_neighbors, max_ratio=search.max_ratio)
     progress("find neighbours", 0, 1)
     local = local_variance(space.features, train.y, settings.n_neighbors, search=settings.search)
     progress("find neighbours", 1, 1)
 
-    def weighed(method: str) -> SampleWeights:
+    def compute_weights(method: str) -> SampleWeights:
         return weigh(
             method, train, local, space.watched, n_columns=space.features.shape[1],
             max_ratio=settings.max_ratio, density=settings.density,
         )  # fmt: skip
 
-    ours, gain, fitted = weighed(settings.method), None, None
+    ours, gain, fitted = compute_weights(settings.method), None, None
     if settings.seeds:
         weightings = {METHODS[settings.method]: ours.weight}
         if (baseline := baseline_of(settings.method, train)) is not None:
-            weightings[METHODS[baseline]] = weighed(baseline).weight
-        gain, fitted = _tried(train, val, settings, space.problem, weightings, progress)
+            weightings[METHODS[baseline]] = compute_weights(baseline).weight
+        gain, fitted = _try_weights(train, val, settings, space.problem, weightings, progress)
     weights = settings.weights
     findings = WeighFindings(
         samples=train,
@@ -133,7 +133,7 @@ def run(
         in_last_layer=space.problem is not None,
         gain=gain,
         method=METHODS[settings.method],
-        search=outcome,
+        search=search,
         fitted=fitted,
         warnings=() if weights is None else weights_choice(weights, _model(train, settings)),
     )
@@ -142,7 +142,7 @@ def run(
 
 
 def check_against_samples(settings: WeighSettings, train: SampleSet) -> None:
-    """Refuse, before any work is done, what cannot be."""
+    """Check the settings against the loaded samples."""
     check_n_neighbors(settings.n_neighbors, len(train))
     check_ratios(settings.max_ratio)
     if settings.method in NEEDS_CLASSES and not train.is_classification:
@@ -161,7 +161,7 @@ def _model(train: SampleSet, settings: WeighSettings, offset: int = 0) -> nn.Mod
 
 
 def _on_inputs(settings: WeighSettings, train: SampleSet) -> bool:
-    """Whether neighbours are searched among the inputs, not in a network's features."""
+    """Return whether neighbours are searched among the inputs, not in a network's features."""
     is_free = settings.features == "auto" and not settings.tune and settings.weights is None
     return settings.features == "inputs" or (is_free and suits_inputs(train))
 
@@ -169,7 +169,7 @@ def _on_inputs(settings: WeighSettings, train: SampleSet) -> bool:
 def _space(train: SampleSet, val: SampleSet, settings: WeighSettings, progress: Progress) -> _Space:
     on_inputs, watched = _on_inputs(settings, train), Watched()
     if not on_inputs or settings.method in NEEDS_NETWORK:
-        watched = _watched(train, settings, progress)
+        watched = _train_watched(train, settings, progress)
     if on_inputs:
         features = standardized_inputs(train)
         width = count(features.shape[1], "column")
@@ -177,9 +177,9 @@ def _space(train: SampleSet, val: SampleSet, settings: WeighSettings, progress: 
     assert watched.model is not None
     problem, search = head_problem(watched.model, train, val, progress=progress), None
     if settings.tune:
-        most = min(MOST_K, len(train) // 2)
+        max_k = min(MOST_K, len(train) // 2)
         search = search_weights(
-            watched.model, train, n_trials=settings.tune, n_neighbors=(min(FEWEST_K, most), most),
+            watched.model, train, n_trials=settings.tune, n_neighbors=(min(FEWEST_K, max_k), max_k),
             seeds=TUNE_SEEDS, search=settings.search, seed=settings.seed, progress=progress,
         )  # fmt: skip
     width = count(problem.features.shape[1], "feature")
@@ -187,8 +187,8 @@ def _space(train: SampleSet, val: SampleSet, settings: WeighSettings, progress: 
     return _Space(problem.features.double().numpy(), words, watched, problem, search)
 
 
-def _watched(train: SampleSet, settings: WeighSettings, progress: Progress) -> Watched:
-    """The trained network, and what was seen while it was trained."""
+def _train_watched(train: SampleSet, settings: WeighSettings, progress: Progress) -> Watched:
+    """Train the network, recording what the method needs; only build it if weights are given."""
     model = _model(train, settings)
     if settings.weights is not None:
         return Watched(model)
@@ -198,7 +198,7 @@ def _watched(train: SampleSet, settings: WeighSettings, progress: Progress) -> W
     return Watched(network, history)
 
 
-def _tried(
+def _try_weights(
     train: SampleSet,
     val: SampleSet,
     settings: WeighSettings,
@@ -206,7 +206,7 @@ def _tried(
     weightings: dict[str, np.ndarray],
     progress: Progress,
 ) -> tuple[WeightGain, FittedNetwork]:
-    """Scores with and without the weights, and with the usual baseline's; the network of ours."""
+    """Score networks with and without weights, and a baseline's; return scores and our network."""
     seeds, seed, ours = settings.seeds, settings.seed, METHODS[settings.method]
     if problem is not None:
         gain = head_gain(problem, val, weightings, n_seeds=seeds, seed=seed, progress=progress)
@@ -222,12 +222,12 @@ def _tried(
 
 
 def _facts(findings: WeighFindings, settings: WeighSettings) -> dict[str, str]:
-    near, details = findings.local.neighbors, findings.weights.details
-    recall = f", recall {near.recall:.3f}" if near.search == "approximate" else ""
+    neighbors, details = findings.local.neighbors, findings.weights.details
+    recall = f", recall {neighbors.recall:.3f}" if neighbors.search == "approximate" else ""
     facts = {
         **data_facts(findings.samples, findings.validation),
         "Weights": findings.method,
-        "Neighbours": f"k = {settings.n_neighbors} in {findings.space} ({near.search} search"
+        "Neighbours": f"k = {settings.n_neighbors} in {findings.space} ({neighbors.search} search"
         f"{recall})",
     }
     if settings.method == "local_variance":
@@ -237,8 +237,8 @@ def _facts(findings: WeighFindings, settings: WeighSettings) -> dict[str, str]:
     if findings.search is not None:
         facts["Search"] = f"{count(settings.tune, 'trial')} of k and m"
     if settings.seeds or findings.in_last_layer:
-        came = ""
+        source = ""
         if (file := settings.weights) is not None:
-            came = f", weights of {file.name}, {file_digest(file_and_place(file)[0])}"
-        facts |= model_facts(settings.model, f"{settings.model}{came}")
+            source = f", weights of {file.name}, {file_digest(file_and_place(file)[0])}"
+        facts |= model_facts(settings.model, f"{settings.model}{source}")
     return facts

@@ -1,4 +1,4 @@
-"""The page and files of a weighting; `text/weigh.md.j2` says the rest."""
+"""The page and files of a weighting; its text stands in `text/weigh.md.j2`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from datassay.act.weigh.doubt import FAR, NeighborTargets
 from datassay.act.weigh.gain import WeightGain
-from datassay.commands.frame import change_cells, composed, sample_gallery, sample_table, table
+from datassay.commands.frame import change_cells, compose_page, sample_gallery, sample_table, table
 from datassay.commands.weigh.job import WeighFindings
 from datassay.data.samples import SampleSet, wrong_labels
 from datassay.report.advice import N_CHECK_FIRST
@@ -39,34 +39,34 @@ NOTABLE_HEAVY, NOTABLE = 0.05, 0.03
 
 
 def page(findings: WeighFindings) -> Page:
-    """Everything on the page."""
+    """Return the page of `datassay weigh`."""
     samples, gain, weight = findings.samples, findings.gain, findings.sample_weight
-    heavy, order, bad = findings.heaviest, findings.order, findings.near.is_doubtful
-    wrong, uneven = wrong_labels(samples), concentration(findings)
-    overall, among = float(bad.mean()), float(bad[heavy].mean())
+    heavy, order, in_doubt = findings.heaviest, findings.order, findings.near.is_doubtful
+    is_wrong, spread = wrong_labels(samples), concentration(findings)
+    overall, among = float(in_doubt.mean()), float(in_doubt[heavy].mean())
     doubts = {
-        "n": int(bad.sum()),
+        "n": int(in_doubt.sum()),
         "overall": overall,
         "among": among,
-        "heavy": int(bad[heavy].sum()),
-        "weight": float(weight[bad].mean()) if bad.any() else 0.0,
+        "heavy": int(in_doubt[heavy].sum()),
+        "weight": float(weight[in_doubt].mean()) if in_doubt.any() else 0.0,
         "is_notable": overall >= NOTABLE or (among >= NOTABLE_HEAVY and among > overall),
         "is_urgent": among >= 2 * NOTABLE_HEAVY or overall >= 2 * NOTABLE,
     }
-    known = None
-    if wrong is not None:
-        known = {"n": int(wrong.sum()), "heavy": wrong[heavy].mean(), "all": wrong.mean()}
-        known["weight"] = float(weight[wrong].mean()) if wrong.any() else 0.0
+    truth = None
+    if is_wrong is not None:
+        truth = {"n": int(is_wrong.sum()), "heavy": is_wrong[heavy].mean(), "all": is_wrong.mean()}
+        truth["weight"] = float(weight[is_wrong].mean()) if is_wrong.any() else 0.0
     numbers = {
-        "uneven": uneven,
+        "uneven": spread,
         "all_equal": np.ptp(findings.weights.weight) == 0,
         "tenth": len(heavy),
         "k": findings.local.neighbors.index.shape[1],
-        "scores": [] if gain is None else [float(one.mean()) for one in gain.score.T],
+        "scores": [] if gain is None else [float(scores.mean()) for scores in gain.score.T],
         "n_seeds": 0 if gain is None else gain.score.shape[0],
         "n_val": 0 if gain is None else gain.each.shape[1],
         "doubts": doubts,
-        "known": known,
+        "known": truth,
         "far": FAR,
         "named": {findings.method, *(() if gain is None else gain.names)},
     }
@@ -77,16 +77,16 @@ def page(findings: WeighFindings) -> Page:
     }
     if gain is not None:
         blocks |= {"table": _gain_table(gain), "gain": _gain_figure(gain)}
-    first = tuple(str(i) for i in samples.ids[order[bad[order]][:N_CHECK_FIRST]])
-    ids = {"labels": first if doubts["is_notable"] else ()}
+    doubtful_ids = tuple(str(i) for i in samples.ids[order[in_doubt[order]][:N_CHECK_FIRST]])
+    ids = {"labels": doubtful_ids if doubts["is_notable"] else ()}
     files = FILES if findings.fitted is not None else NO_NETWORK
-    page = composed("weigh", findings, blocks, numbers, files, ids=ids)
-    answer = tuple(f"{one.headline}." for one in page.advice if one.kind != "contest")
+    page = compose_page("weigh", findings, blocks, numbers, files, ids=ids)
+    answer = tuple(f"{a.headline}." for a in page.advice if a.kind != "contest")
     return replace(page, answer=answer)
 
 
 def concentration(findings: WeighFindings) -> dict[str, float]:
-    """How uneven weights are.
+    """Measure how uneven the weights are.
 
     Returns:
         `heaviest_share` of the weight, on the heaviest tenth of the samples; `effective`
@@ -94,17 +94,17 @@ def concentration(findings: WeighFindings) -> dict[str, float]:
         are 0; `constant`: samples whose neighbours all share their target.
     """
     weight = findings.weights.weight
-    least = float(weight.min())
+    smallest = float(weight.min())
     return {
         "heaviest_share": float(weight[findings.heaviest].sum() / weight.sum()),
         "effective": float(weight.sum() ** 2 / np.square(weight).sum()),
-        "ratio": float(weight.max()) / least if least else float("inf"),
+        "ratio": float(weight.max()) / smallest if smallest else float("inf"),
         "constant": int((findings.local.variance == 0).sum()),
     }
 
 
 def _gain_table(gain: WeightGain) -> Table:
-    """Scores with and without weights, a row per weighting."""
+    """Return scores with and without weights, a row per weighting."""
     unit, rows = ", points" if gain.metric == "accuracy" else "", []
     for i, name in enumerate(gain.names):
         cells = (*change_cells(gain.interval(i), gain.metric), gain.verdict(i))
@@ -114,19 +114,19 @@ def _gain_table(gain: WeightGain) -> Table:
 
 
 def _class_table(findings: WeighFindings) -> Table:
-    """What each class that occurs holds of samples and of weight."""
-    samples, weight, bad = findings.samples, findings.sample_weight, findings.near.is_doubtful
+    """Return the share of samples and of weight of each class that occurs."""
+    samples, weight, in_doubt = findings.samples, findings.sample_weight, findings.near.is_doubtful
     constant, rows = findings.local.variance == 0, []
     for c in np.unique(samples.y):
-        own = samples.y == c
+        in_class = samples.y == c
         rows.append((
             samples.class_names[c],
-            f"{own.sum():,}",
-            share(own.mean()),
-            share(weight[own].sum() / weight.sum()),
-            number(float(weight[own].mean())),
-            share(constant[own].mean()),
-            f"{(bad & own).sum():,}",
+            f"{in_class.sum():,}",
+            share(in_class.mean()),
+            share(weight[in_class].sum() / weight.sum()),
+            number(float(weight[in_class].mean())),
+            share(constant[in_class].mean()),
+            f"{(in_doubt & in_class).sum():,}",
         ))
     columns = (
         "class", "samples", "share of samples", "share of weight", "mean weight", "variance 0",
@@ -136,32 +136,32 @@ def _class_table(findings: WeighFindings) -> Table:
 
 
 def gallery(findings: WeighFindings) -> Gallery:
-    """144 of the heaviest samples, 48 of the lightest, 96 of the doubtful; heaviest first."""
-    samples, order, near = findings.samples, findings.order, findings.near
-    bad, weight = near.is_doubtful, findings.sample_weight
+    """Return 144 of the heaviest samples, 48 of the lightest, 96 doubtful ones; heaviest first."""
+    samples, order, targets = findings.samples, findings.order, findings.near
+    in_doubt, weight = targets.is_doubtful, findings.sample_weight
     views = {
         "heaviest": order[: min(N_HEAVIEST, (len(order) + 1) // 2)],
         "lightest": order[::-1][: min(N_LIGHTEST, len(order) // 2)],
-        "doubtful": order[bad[order]][:N_DOUBTFUL],
+        "doubtful": order[in_doubt[order]][:N_DOUBTFUL],
     }
-    shown = order[np.isin(order, np.concatenate(list(views.values())))]
-    more = (
+    rows = order[np.isin(order, np.concatenate(list(views.values())))]
+    card_fields = (
         {
             "figures": (
                 (f"w {number(float(weight[i]))}", "sample weight, mean 1"),
-                (f"neighbours {_neighbors(samples, near, i)}", ""),
+                (f"neighbours {_neighbors(samples, targets, i)}", ""),
             ),
-            "verdict": "doubtful" if bad[i] else "",
+            "verdict": "doubtful" if in_doubt[i] else "",
             "views": tuple(name for name, positions in views.items() if i in positions),
-            "keys": {"weight": float(weight[i]), "agreement": float(near.agreement[i])},
+            "keys": {"weight": float(weight[i]), "agreement": float(targets.agreement[i])},
         }
-        for i in shown
+        for i in rows
     )
     agree = (("agreement", "neighbours of its label"),) if samples.is_classification else ()
     return sample_gallery(
         samples,
-        shown,
-        more,
+        rows,
+        card_fields,
         views=tuple(
             View(name, name, sort="weight", descending=name != "lightest")
             for name, positions in views.items()
@@ -174,18 +174,18 @@ def gallery(findings: WeighFindings) -> Gallery:
     )
 
 
-def _neighbors(samples: SampleSet, near: NeighborTargets, i: int) -> str:
-    """The neighbours of a sample in words."""
+def _neighbors(samples: SampleSet, targets: NeighborTargets, i: int) -> str:
+    """Return a text on the targets of a sample's neighbours."""
     if not samples.is_classification:
-        mean, spread = near.mean[i], near.spread[i]
+        mean, spread = targets.mean[i], targets.spread[i]
         if len(mean) > 1:
             return label_text((), mean)
         return f"{number(float(mean[0]))} ± {number(float(spread[0]))}"
-    row = near.counts[i]
+    row = targets.counts[i]
     top = [c for c in np.argsort(-row, kind="stable")[:CLASSES_SHOWN] if row[c]]
-    more = int((row > 0).sum()) - len(top)
-    named = ", ".join(f"{samples.class_names[c]} (×{row[c]})" for c in top)
-    return f"{named}{f', {more} more' if more else ''}"
+    n_hidden = int((row > 0).sum()) - len(top)
+    names = ", ".join(f"{samples.class_names[c]} (×{row[c]})" for c in top)
+    return f"{names}{f', {n_hidden} more' if n_hidden else ''}"
 
 
 def _note(findings: WeighFindings) -> str:
@@ -202,31 +202,31 @@ def _note(findings: WeighFindings) -> str:
 
 
 def files(findings: WeighFindings, page: Page) -> dict[str, Part]:
-    """The files written with the page."""
+    """Return the files written with the page, by name."""
     network = {} if findings.fitted is None else {NAME: findings.fitted.save}
     table, summary = weight_table(findings), _summary(findings, page)
     return {"weights.parquet": table, **network, "summary.json": summary}
 
 
 def weight_table(findings: WeighFindings) -> pa.Table:
-    """Every sample's weight (mean 1) and local variance, and what its neighbours say."""
-    samples, near = findings.samples, findings.near
-    first = {
+    """Return every sample's weight (mean 1), local variance, and its neighbours' targets."""
+    samples, targets = findings.samples, findings.near
+    scores = {
         "sample_weight": findings.sample_weight,
         "local_variance": findings.local.variance,
     }
     if samples.is_classification:
-        more = {"neighbor_label": labels(samples, near.counts.argmax(1))}
-        more["neighbor_agreement"] = pa.array(near.agreement)
+        columns = {"neighbor_label": labels(samples, targets.counts.argmax(1))}
+        columns["neighbor_agreement"] = pa.array(targets.agreement)
     else:
-        more = {"neighbor_mean": column(near.mean.reshape(samples.y.shape))}
-    return sample_table(samples, first, {**more, "is_doubtful": pa.array(near.is_doubtful)})
+        columns = {"neighbor_mean": column(targets.mean.reshape(samples.y.shape))}
+    return sample_table(samples, scores, {**columns, "is_doubtful": pa.array(targets.is_doubtful)})
 
 
 def _summary(findings: WeighFindings, page: Page) -> str:
-    samples, bad, heavy = findings.samples, findings.near.is_doubtful, findings.heaviest
-    gain, search, wrong = findings.gain, findings.search, wrong_labels(findings.samples)
-    near = findings.local.neighbors
+    samples, mask, heavy = findings.samples, findings.near.is_doubtful, findings.heaviest
+    gain, search, is_wrong = findings.gain, findings.search, wrong_labels(findings.samples)
+    neighbors = findings.local.neighbors
     tuned = None
     if search is not None:
         tuned = {name: getattr(search, name) for name in ("n_neighbors", "max_ratio", "score")}
@@ -238,20 +238,20 @@ def _summary(findings: WeighFindings, page: Page) -> str:
             "train": len(samples),
             "validation": len(findings.validation),
             "heaviest": len(heavy),
-            "doubtful": int(bad.sum()),
-            "known_label_errors": None if wrong is None else int(wrong.sum()),
+            "doubtful": int(mask.sum()),
+            "known_label_errors": None if is_wrong is None else int(is_wrong.sum()),
         },
         "method": findings.weights.method,
         "sample_weight_mean": 1.0,
         "settings": dict(findings.weights.details),
         "neighbors": {
-            "k": near.index.shape[1],
+            "k": neighbors.index.shape[1],
             "space": findings.space,
-            "search": near.search,
-            "recall": near.recall,
+            "search": neighbors.search,
+            "recall": neighbors.recall,
         },
         "concentration": concentration(findings),
-        "doubtful_share": {"heaviest": float(bad[heavy].mean()), "all": float(bad.mean())},
+        "doubtful_share": {"heaviest": float(mask[heavy].mean()), "all": float(mask.mean())},
         "metric": None if gain is None else gain.metric,
         "seeds": 0 if gain is None else gain.score.shape[0],
         "gain": None if gain is None else gain.to_table().to_pylist(),
@@ -260,20 +260,20 @@ def _summary(findings: WeighFindings, page: Page) -> str:
 
 
 def _weight_figure(findings: WeighFindings) -> Figure:
-    """Histogram of the weights with doubtful samples apart; counts on a logarithmic axis."""
-    weight, bad = findings.sample_weight, findings.near.is_doubtful
+    """Plot a histogram of the weights, doubtful samples apart; counts are on a log axis."""
+    weight, in_doubt = findings.sample_weight, findings.near.is_doubtful
     low, high = float(weight.min()), float(weight.max())
     if high - low <= 1e-9 * high:
         low, high = low - 0.5, high + 0.5
     edges = np.linspace(low, high, N_BINS + 1)
     figure = chart(
-        "sample weight", "samples (log scale)", barmode="overlay", showlegend=bool(bad.any())
+        "sample weight", "samples (log scale)", barmode="overlay", showlegend=bool(in_doubt.any())
     )
     hover = "weight about %{x:.3g}: %{y:,}"
     histogram(figure, weight, edges, "all samples", BLUE, hover)
-    if bad.any():
+    if in_doubt.any():
         name = "contradicted by their neighbours"
-        histogram(figure, weight[bad], edges, name, VERMILION, hover)
+        histogram(figure, weight[in_doubt], edges, name, VERMILION, hover)
     level(figure, x=1)
     figure.add_annotation(
         x=1, y=1, yref="paper", yanchor="bottom", xanchor="left", text="mean 1", showarrow=False
@@ -283,7 +283,7 @@ def _weight_figure(findings: WeighFindings) -> Figure:
 
 
 def _gain_figure(gain: WeightGain) -> Figure:
-    """The change of score under each weighting: a dot per seed, the mean with its interval."""
+    """Plot the change of score per weighting: a dot per seed, the mean with its interval."""
     points = gain.metric == "accuracy"
     unit, n = 100 if points else 1, len(gain.names) - 1
     title = "change of accuracy, points" if points else f"change of {gain.metric}"

@@ -1,4 +1,4 @@
-"""The table of actions of a run: what could be done with these samples, each measured on others."""
+"""The table of actions of a run: what could be done with its samples, each measured on others."""
 
 from __future__ import annotations
 
@@ -54,97 +54,97 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
         return None
     # Whose time is known beforehand; else comparing begins by measuring it.
     base = [] if plan.per_fit is None else base_predictions(parts)
-    chosen = Chosen("", parts, base, plan.per_fit)
+    choice = Chosen("", parts, base, plan.per_fit)
     if settings.is_open:
-        chosen = best_learner(chosen, budget=budget)
-    parts, base = chosen.parts, chosen.base
+        choice = best_learner(choice, budget=budget)
+    parts, base = choice.parts, choice.base
     table = compare_actions(
-        parts, budget=budget, per_fit=chosen.per_fit, base=base, seed=settings.seed,
+        parts, budget=budget, per_fit=choice.per_fit, base=base, seed=settings.seed,
         progress=context.progress,
     )  # fmt: skip
-    settings, first = replace(settings, table_model=chosen.name), parts[0]
-    learner = learner_of(first.train, settings, CURVE_MODELS, 0)
+    settings, part = replace(settings, table_model=choice.name), parts[0]
+    learner = learner_of(part.train, settings, CURVE_MODELS, 0)
     whole = base[0] if base else None
     try:
-        more = gain_of_more(learner, first.train, first.yardstick, whole=whole, seed=settings.seed)
+        growth = gain_of_more(learner, part.train, part.yardstick, whole=whole, seed=settings.seed)
     except OutOfTime:
-        more = None
+        growth = None
     issues = context.results["data_issues"]
-    wanted = () if more is None else (replace(more, note=_wanted(parts[0], issues, settings)),)
-    of_all = len(train) / len(parts[0].train)
+    rows = () if growth is None else (replace(growth, note=_name_wanted(part, issues, settings)),)
+    scale = len(train) / len(part.train)
     suspects = int(context.results["label_issues"].to_try.sum())
-    known = {RELABEL: suspects, REMOVE: suspects, COPIES: int(issues.is_copy.sum())}
-    actions = tuple(_of_whole(row, of_all, known) for row in (*table.actions, *wanted))
-    named = chosen.name or (type(settings.own).__name__ if settings.own else settings.model)
-    left_out = (*table.left_out, *[chosen.note] * bool(chosen.note))
-    return replace(table, actions=actions, left_out=left_out, model=named)
+    counts = {RELABEL: suspects, REMOVE: suspects, COPIES: int(issues.is_copy.sum())}
+    actions = tuple(_scale_to_all(row, scale, counts) for row in (*table.actions, *rows))
+    model_name = choice.name or (type(settings.own).__name__ if settings.own else settings.model)
+    left_out = (*table.left_out, *[choice.note] * bool(choice.note))
+    return replace(table, actions=actions, left_out=left_out, model=model_name)
 
 
-def _of_whole(row: ActionGain, of_all: float, known: dict[str, int]) -> ActionGain:
-    """A row whose numbers of samples are those of the whole set, not of four fifths of it."""
-    changed = known.get(row.kind.split("+")[0], round(row.changed * of_all))
-    cost = changed if row.cost == row.changed else round(row.cost * of_all)
+def _scale_to_all(row: ActionGain, scale: float, counts: dict[str, int]) -> ActionGain:
+    """Return a row with numbers of samples of the whole set, not of the part it was measured on."""
+    changed = counts.get(row.kind.split("+")[0], round(row.changed * scale))
+    cost = changed if row.cost == row.changed else round(row.cost * scale)
     if not changed and row.changed:
         row = replace(row, note="only parts of the samples have suspects")
     return replace(row, changed=changed, cost=cost)
 
 
 def _is_judged(part: Part) -> bool:
-    """Whether predictions of the held-out samples can be distinguished, and learnt at all."""
+    """Return whether held-out and training targets differ, so that gains can be measured."""
     held_out, train = part.held_out, part.train
     varied = train.is_classification or bool((held_out.y != held_out.y[:1]).any())
     return len(held_out) > 1 and varied and len(np.unique(train.y, axis=0)) > 1
 
 
 def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]:
-    """The user's own validation part, whose labels count as right; else fifths of the samples."""
+    """Return the user's validation part, whose labels count as right, or fifths of the samples."""
     lin, train, val = context.lin, context.train, context.val
     issues, information = (context.results[name] for name in ("label_issues", "information"))
     copies = context.results["data_issues"].copies
     # The kind of noise is that of all labels: four fifths tell it less well, and search for long.
-    known = issues.noise if train.is_classification else None
-    kind = known[0].kind if known else settings.label_noise
+    noise_models = issues.noise if train.is_classification else None
+    kind = noise_models[0].kind if noise_models else settings.label_noise
 
-    def judge(sub: Linearization, some: SampleSet) -> tuple[LabelIssues, float]:
-        result = issues_of(sub, some, replace(settings, label_noise=kind), context.progress)
+    def rescore(sub: Linearization, samples: SampleSet) -> tuple[LabelIssues, float]:
+        result = issues_of(sub, samples, replace(settings, label_noise=kind), context.progress)
         return result, _penalty(sub, result)
 
-    def learner(some: SampleSet, part: int) -> Learner:
-        return learner_of(some, settings, plan.seeds, part)
+    def learner(samples: SampleSet, index: int) -> Learner:
+        return learner_of(samples, settings, plan.seeds, index)
 
     if val is not None and not val.split_off:
-        new = np.flatnonzero(~context.results["data_issues"].repeated)
+        new_rows = np.flatnonzero(~context.results["data_issues"].repeated)
         # Samples that a model has seen judge nothing; where no others are left, they have to.
-        if LEAST_NEW <= len(new) < len(val):
-            lin, val = lin.judged_on(new), val.subset(new)
-        own = train, val, lin, issues, information.information, _penalty(lin, issues), None
-        return [Part(*own, learner(train, 0), copies=copies)]
-    noise = known[0].transition if known else None
+        if LEAST_NEW <= len(new_rows) < len(val):
+            lin, val = lin.judged_on(new_rows), val.subset(new_rows)
+        fields = train, val, lin, issues, information.information, _penalty(lin, issues), None
+        return [Part(*fields, learner(train, 0), copies=copies)]
+    noise = noise_models[0].transition if noise_models else None
     return fifths(
         lin, train, information.information, plan.parts, noise=noise,
-        share=issues.share_wrong, copies=copies, judge=judge, learner=learner, seed=settings.seed,
+        share=issues.share_wrong, copies=copies, judge=rescore, learner=learner, seed=settings.seed,
         doubt=None if issues.noise else issues.probability,
     )  # fmt: skip
 
 
 def _penalty(lin: Linearization, issues: LabelIssues) -> float:
-    """Of the ridge fit of the label scores; the user's model has none, then another fit's."""
+    """Return the ridge of the label scores; of a ridge fit where the user's model scored labels."""
     return ridge_fit(lin, silent).penalty if isnan(issues.ridge) else issues.ridge
 
 
-def learner_of(train: SampleSet, settings: RunSettings, seeds: int, part: int) -> Learner:
-    """What is trained anew: a table's model, the user's, or networks; seeds of each part."""
-    seed = settings.seed + seeds * part
+def learner_of(train: SampleSet, settings: RunSettings, seeds: int, index: int) -> Learner:
+    """Return what is trained anew: a table's model, the user's estimator, or networks."""
+    seed = settings.seed + seeds * index
     if settings.table_model:
         return table_learner(settings.table_model, train, repeats=seeds, seed=seed)
     if settings.own is not None:
         return Estimators(settings.own, seeds, seed)
-    models = [starting_network(train, settings, seeds * part + s) for s in range(seeds)]
+    models = [starting_network(train, settings, seeds * index + s) for s in range(seeds)]
     return Networks(models, seed=seed)
 
 
-def _wanted(part: Part, issues: DataIssues, settings: RunSettings) -> str:
-    """Of which class, source or weak group more samples would help most, and examples."""
+def _name_wanted(part: Part, issues: DataIssues, settings: RunSettings) -> str:
+    """Return a note on the class, source or weak group of which more samples would help most."""
     if part.lin is None:
         return ""
     try:
@@ -152,11 +152,11 @@ def _wanted(part: Part, issues: DataIssues, settings: RunSettings) -> str:
         order = np.argsort(issues.ids)
         rows = order[np.searchsorted(issues.ids, part.train.ids, sorter=order)]
         weak, _ = told_groups(part.train, part.issues.held_out, issues.telling.take(rows))
-        wanted = most_wanted(closed, part.train, settings.seed, weak)
+        group = most_wanted(closed, part.train, settings.seed, weak)
     except DataError:
         return ""
-    if wanted is None:
+    if group is None:
         return ""
-    name, cost, ids = wanted
-    which = f"most of {name} (such as {', '.join(map(str, ids[:3]))})"
-    return f"{which}: half of these less costs {100 * cost:.1f} points in closed form"
+    name, cost, ids = group
+    phrase = f"most of {name} (such as {', '.join(map(str, ids[:3]))})"
+    return f"{phrase}: half of these less costs {100 * cost:.1f} points in closed form"

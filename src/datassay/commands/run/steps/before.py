@@ -1,4 +1,4 @@
-"""A run beside the run before a review: the same samples held out, the same model, both labels."""
+"""A run compared with the run before a review: the same samples held out, the same model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from datassay.commands.inputs import DataInputs
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.acts import learner_of
 from datassay.commands.run.steps.budget import act_plan, forward_work
-from datassay.commands.run.steps.settings import retrained, starting_network, with_network
+from datassay.commands.run.steps.settings import starting_network, with_network, with_width
 from datassay.data.back.original import Changelog, read_changelog
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
@@ -39,7 +39,7 @@ FEW = "fewer than two held-out samples have a label that both agree on"
 
 @result
 class Earlier:
-    """The run before, and its samples."""
+    """The run before a review, and its samples."""
 
     run: FinishedRun  # finished
     log: Changelog  # what was changed since
@@ -48,14 +48,14 @@ class Earlier:
 
     @property
     def held_out(self) -> tuple[str, ...] | None:
-        """Ids, as they are now, of what that run had split off; None where it split nothing off."""
+        """The present ids of what that run had split off; None where it split nothing off."""
         if self.val is None or not self.val.split_off:
             return None
         return tuple(name for name in self.log.new_ids(self.val.ids) if name)
 
 
 def earlier_run(folder: Path, data: str, encode: Any = None) -> Earlier:
-    """The run before a review, read again: what was changed since, and its samples."""
+    """Read the run before a review again: what was changed since, and its samples."""
     run, log = finished_run(folder), read_changelog(Path(data).expanduser())
     if log is None:
         raise DataError(
@@ -75,17 +75,16 @@ def earlier_run(folder: Path, data: str, encode: Any = None) -> Earlier:
     return Earlier(run, log, *sets_of(run, encode=encode))
 
 
-def inputs_like(earlier: Earlier, wanted: DataInputs) -> DataInputs:
-    """How the samples are read: as the run before read its own, unless options say otherwise."""
-    theirs = earlier.run.inputs
-    assert theirs is not None
-    unsaid = {
-        field.name: getattr(theirs, field.name)
+def inputs_like(earlier: Earlier, typed: DataInputs) -> DataInputs:
+    """Return how to read the samples: as the earlier run did, unless options say otherwise."""
+    inputs = earlier.run.inputs
+    assert inputs is not None
+    inherited = {
+        field.name: getattr(inputs, field.name)
         for field in fields(DataInputs)
-        if getattr(wanted, field.name) == field.default
-        and field.name not in {"data", "data_option"}
+        if getattr(typed, field.name) == field.default and field.name not in {"data", "data_option"}
     }
-    return replace(wanted, **unsaid | {"held_out": earlier.held_out, "val_fraction": 0.0})
+    return replace(typed, **inherited | {"held_out": earlier.held_out, "val_fraction": 0.0})
 
 
 def before_after(
@@ -96,28 +95,28 @@ def before_after(
     settings: RunSettings,
     progress: Progress,
 ) -> BeforeAfter:
-    """What the review gained: numbers before and after, and the gain on held-out samples."""
-    now, run, log = _labels_now(train, val), earlier.run, earlier.log
+    """Return what a review gained: numbers before and after, and the gain on held-out samples."""
+    labels, run, log = _map_labels(train, val), earlier.run, earlier.log
     # Of numbers: one that is ten times too large would outweigh what the review gained.
     is_suspect = (issues.probability > SUSPECTED) & (not issues.noise)
     suspects = set(train.ids[is_suspect].astype(str).tolist())
-    before, held_out, theirs = _corrected(earlier.train, log, now, suspects), None, earlier.val
-    if theirs is not None:
-        is_same = not theirs.split_off and theirs.ids.dtype.kind not in "UO"
-        unchanged = Corrected(theirs, theirs.y, np.ones(len(theirs), dtype=bool))
-        held_out = unchanged if is_same else _corrected(theirs, log, now, suspects)
+    before, held_out, old_val = _relabel(earlier.train, log, labels, suspects), None, earlier.val
+    if old_val is not None:
+        is_same = not old_val.split_off and old_val.ids.dtype.kind not in "UO"
+        unchanged = Corrected(old_val, old_val.y, np.ones(len(old_val), dtype=bool))
+        held_out = unchanged if is_same else _relabel(old_val, log, labels, suspects)
     parts = [before] if held_out is None else [before, held_out]
-    known = {name for part in parts for name in log.new_ids(part.samples.ids)}
-    if new := sorted(now.keys() - known):
+    earlier_names = {name for part in parts for name in log.new_ids(part.samples.ids)}
+    if ids := sorted(labels.keys() - earlier_names):
         raise DataError(
             f"data must hold no samples that {run.folder} lacks, to be compared with it; it holds "
-            f"{len(new):,}, the first {new[0][:80]}. Run without --before, or set both runs side "
+            f"{len(ids):,}, the first {ids[0][:80]}. Run without --before, or set both runs side "
             "by side with datassay report."
         )
     settings = with_network(settings, earlier.train)
-    acted = (run.summary.get("actions") or {}).get("model")
-    if settings.is_open and acted in TABLE_MODELS:
-        settings = replace(settings, table_model=acted)
+    model_name = (run.summary.get("actions") or {}).get("model")
+    if settings.is_open and model_name in TABLE_MODELS:
+        settings = replace(settings, table_model=model_name)
     trials, gain, why = _trials(before, held_out, settings), None, LEFT_OUT
     if trials:
         gain, why = review_gain(trials, progress), FEW
@@ -128,7 +127,7 @@ def before_after(
             pairs[label_word(names, part.samples.y[i]), label_word(names, part.y[i])] += 1
     n, summary = len(before.keep), run.summary
     looked_at = {row["new_id"] for row in log.rows if row["decision"] == KEEP}
-    wrong = float(summary["labels"]["expected_wrong"]) / n
+    wrong_share = float(summary["labels"]["expected_wrong"]) / n
     return BeforeAfter(
         relabelled=tuple((a, b, count) for (a, b), count in pairs.most_common()),
         n_relabelled=sum(int((part.is_new & part.keep).sum()) for part in parts),
@@ -136,7 +135,7 @@ def before_after(
         n=(n, len(train)),
         suspects=(int(summary["counts"]["suspected_label_errors"]), int(issues.is_issue.sum())),
         confirmed=sum(str(train.ids[i]) in looked_at for i in np.flatnonzero(issues.is_issue)),
-        expected_wrong=(wrong, float(issues.probability.sum()) / len(train)),
+        expected_wrong=(wrong_share, float(issues.probability.sum()) / len(train)),
         gain=gain,
         why_none="" if gain is not None else why,
         other_model=_other_model(run, settings),
@@ -144,17 +143,17 @@ def before_after(
 
 
 def _other_model(run: FinishedRun, settings: RunSettings) -> str:
-    """What the run before took, where this run takes another model."""
+    """Return the model of the earlier run where this run takes another; else ""."""
     facts = run.summary.get("facts", {})
-    own, reported = facts.get("Your model", ""), facts.get("Model", "")
-    if settings.own is not None or own:
-        now = "" if settings.own is None else type(settings.own).__name__
-        return "" if now and own.startswith(f"{now}:") else own.partition(":")[0] or reported
-    return "" if reported.startswith(f"{settings.model},") else reported
+    fact, model = facts.get("Your model", ""), facts.get("Model", "")
+    if settings.own is not None or fact:
+        name = "" if settings.own is None else type(settings.own).__name__
+        return "" if name and fact.startswith(f"{name}:") else fact.partition(":")[0] or model
+    return "" if model.startswith(f"{settings.model},") else model
 
 
-def _labels_now(train: SampleSet, val: SampleSet | None) -> dict[str, Any]:
-    """Id → label as a word, or target; not of a validation part whose ids are its own numbers."""
+def _map_labels(train: SampleSet, val: SampleSet | None) -> dict[str, Any]:
+    """Map ids to labels as words, or targets; a val part's own row numbers are no ids."""
     sets = [train]
     if val is not None and (val.split_off or val.ids.dtype.kind in "UO"):
         sets.append(val)
@@ -165,17 +164,17 @@ def _labels_now(train: SampleSet, val: SampleSet | None) -> dict[str, Any]:
     }
 
 
-def _corrected(
-    samples: SampleSet, log: Changelog, now: Mapping[str, Any], suspects: Collection[str]
+def _relabel(
+    samples: SampleSet, log: Changelog, labels: Mapping[str, Any], suspects: Collection[str]
 ) -> Corrected:
-    """Samples of the run before with the labels that they have now."""
+    """Return samples of the earlier run with the labels that they have now."""
     index = {name: i for i, name in enumerate(samples.class_names)}
     y, keep = samples.y.copy(), np.zeros(len(samples), dtype=bool)
     suspected = keep.copy()
     for i, name in enumerate(log.new_ids(samples.ids)):
-        if name not in now:
+        if name not in labels:
             continue
-        label, keep[i], suspected[i] = now[name], True, name in suspects
+        label, keep[i], suspected[i] = labels[name], True, name in suspects
         if samples.is_classification and label not in index:
             raise DataError(
                 f"labels must be classes of the run before; {name} has {label!r}, which is none. "
@@ -186,8 +185,8 @@ def _corrected(
 
 
 def _trials(before: Corrected, held_out: Corrected | None, settings: RunSettings) -> list[Trial]:
-    """The part that was held out; else fifths of the samples, each judged by the others."""
-    samples, settings = before.samples, retrained(settings)
+    """Return one trial on the held-out part; without one a trial for each fifth of the samples."""
+    samples, settings = before.samples, with_width(settings)
     model = starting_network(samples, settings)
     val = None if held_out is None else held_out.samples
     plan = act_plan(forward_work(model, samples), samples, val, settings, FEWEST)
@@ -196,8 +195,8 @@ def _trials(before: Corrected, held_out: Corrected | None, settings: RunSettings
     if held_out is not None:
         return [Trial(before, held_out, learner_of(samples, settings, plan.seeds, 0))]
     trials = []
-    for f, held in enumerate(make_splits(samples, None, plan.parts, settings.seed).test_idx):
-        part = before.subset(np.setdiff1d(np.arange(len(samples)), held))
-        learner = learner_of(part.samples, settings, plan.seeds, f)
-        trials.append(Trial(part, before.subset(held), learner))
+    for fold, test_idx in enumerate(make_splits(samples, None, plan.parts, settings.seed).test_idx):
+        part = before.subset(np.setdiff1d(np.arange(len(samples)), test_idx))
+        learner = learner_of(part.samples, settings, plan.seeds, fold)
+        trials.append(Trial(part, before.subset(test_idx), learner))
     return trials

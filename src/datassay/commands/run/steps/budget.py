@@ -41,7 +41,7 @@ MANY_CLASSES, MANY_SECONDS = 100, 10.0  # of more classes: few members each, dea
 
 
 def seconds_of(settings: RunSettings, train: SampleSet) -> float:
-    """The budget that the removal curve has, and the actions once more."""
+    """Return the seconds that the removal curve may take; the actions may take the same."""
     if settings.budget is None:
         return MANY_SECONDS if train.n_classes > MANY_CLASSES else SECONDS
     return settings.budget
@@ -49,23 +49,23 @@ def seconds_of(settings: RunSettings, train: SampleSet) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ForwardWork:
-    """Additions and multiplications of one sample's way through the network."""
+    """The additions and multiplications of one sample's forward pass."""
 
     convolutions: int  # in convolutions
     products: int  # in everything else that torch counts, matrix products mostly
 
     @property
     def flops(self) -> int:
-        """All of them."""
+        """All additions and multiplications."""
         return self.products + self.convolutions
 
     def seconds(self, share: float) -> float:
-        """Nominal ones, of one way through; products reach a share of the rate."""
+        """Return nominal seconds of one forward pass, products at a `share` of the rate."""
         return self.products / (share * RATE) + self.convolutions / (CONVOLUTION_SHARE * RATE)
 
 
 def forward_work(model: nn.Module, samples: SampleSet) -> ForwardWork:
-    """Count the first sample's way through the network, which is left untouched."""
+    """Count the operations of the first sample's forward pass; the network is left untouched."""
     frozen = frozen_copy(model, torch.float32)
     x = network_inputs(samples.x[:1], frozen, torch.float32)
     with OperationCounter() as counter, torch.no_grad():
@@ -76,7 +76,7 @@ def forward_work(model: nn.Module, samples: SampleSet) -> ForwardWork:
 
 @dataclass(frozen=True, slots=True)
 class Retraining:
-    """What the removal curve takes."""
+    """The cost of the removal curve."""
 
     networks: int  # trained in all
     updates: int  # of one network
@@ -87,21 +87,21 @@ class Retraining:
 def retraining(
     work: ForwardWork, train: SampleSet, val: SampleSet | None, seeds: int
 ) -> Retraining:
-    """The cost of `seeds` networks per point."""
+    """Return the cost of a removal curve with `seeds` networks per point."""
     recipe, n_rest = task_recipe(train), make_splits(train, val, 1).train_idx.shape[1]
     batch = min(recipe.batch_size or len(train), len(train))
     points = len(usable_fractions(n_rest)) - 1
     # On all samples; without a validation part also on all but the fifth that each is judged on.
-    whole = 1 + (val is None)
-    networks = seeds * (whole + RANKINGS * points)
+    n_full = 1 + (val is None)
+    networks = seeds * (n_full + RANKINGS * points)
     passes = 3.0 * batch * recipe.steps * networks  # forward, and backward twice that
-    seconds = passes * work.seconds(CURVE_SHARE) + (whole + points) * recipe.steps * CURVE_UPDATE
+    seconds = passes * work.seconds(CURVE_SHARE) + (n_full + points) * recipe.steps * CURVE_UPDATE
     return Retraining(networks, recipe.steps, passes * work.flops, seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class ActPlan:
-    """How the table of actions is measured within the budget."""
+    """The sizes by which the table of actions is measured within the budget."""
 
     parts: int  # held-out parts: 1, or fifths of the training samples
     seeds: int  # models per action in each part
@@ -112,7 +112,7 @@ class ActPlan:
 
     @property
     def networks(self) -> int:
-        """Of one action."""
+        """Networks that are trained for one action."""
         return self.seeds * self.parts
 
 
@@ -123,7 +123,7 @@ def act_plan(
     settings: RunSettings,
     fewest: int = FEWEST,
 ) -> ActPlan | None:
-    """How many parts and seeds the budget pays for; None where it pays for no comparison.
+    """Plan the parts and seeds that the budget pays for; None where it pays for no comparison.
 
     Args:
         work: of one sample's way through the network.
@@ -136,21 +136,21 @@ def act_plan(
         The most parts and seeds with which all actions are likely to be retrained; else one part
         and two seeds, and actions are left out.
     """
-    most = ceil(MODELS * settings.curve_seeds)
+    max_seeds = ceil(MODELS * settings.curve_seeds)
     if settings.curve_seeds < 2 or len(train) < fewest or not seconds_of(settings, train) > 0:
         return None
     own_part = val is not None and not val.split_off
     parts = 1 if own_part else min(FIFTHS, max(1, ceil(WANTED * FIFTHS / len(train))))
     learners = len(train) if own_part else len(train) * (FIFTHS - 1) // FIFTHS
-    updates, one = network_updates(learners), work.seconds(ACT_SHARE)
-    each = updates * (3.0 * min(BATCH, learners) * one + ACT_UPDATE / most)
+    updates, pass_seconds = network_updates(learners), work.seconds(ACT_SHARE)
+    fit_seconds = updates * (3.0 * min(BATCH, learners) * pass_seconds + ACT_UPDATE / max_seeds)
     # Twice as many models in all as one part would have: held-out samples vary more than models.
-    shared = most if parts == 1 else max(2, ceil(2 * most / parts))
+    n_seeds = max_seeds if parts == 1 else max(2, ceil(2 * max_seeds / parts))
     if settings.own is not None:
-        return ActPlan(parts, shared, updates, None)
-    for tried, seeds in ((parts, shared), (parts, 2), (1, most), (1, 2)):
-        per_fit = each * seeds * tried
-        plan = ActPlan(tried, seeds, updates, per_fit)
+        return ActPlan(parts, n_seeds, updates, None)
+    for n_parts, seeds in ((parts, n_seeds), (parts, 2), (1, max_seeds), (1, 2)):
+        per_fit = fit_seconds * seeds * n_parts
+        plan = ActPlan(n_parts, seeds, updates, per_fit)
         if most_fits() * per_fit <= seconds_of(settings, train):
             return plan
     return plan if 3 * per_fit <= seconds_of(settings, train) else None
@@ -159,7 +159,7 @@ def act_plan(
 def affordable_networks(
     work: ForwardWork, train: SampleSet, val: SampleSet | None, settings: RunSettings
 ) -> int:
-    """Networks a point that the budget pays for: the same on every machine.
+    """Return how many networks per point the budget pays for, the same on every machine.
 
     Returns:
         At most `curve_seeds`. Effects at trained networks need one, whatever it takes; an own
@@ -167,9 +167,9 @@ def affordable_networks(
     """
     if settings.own is not None:
         return settings.curve_seeds if seconds_of(settings, train) > 0 else 0
-    seeds, least = settings.curve_seeds, int(settings.attribution_at == "trained")
+    seeds, fewest = settings.curve_seeds, int(settings.attribution_at == "trained")
     budget = seconds_of(settings, train)
-    while seeds > least and retraining(work, train, val, seeds).seconds > budget:
+    while seeds > fewest and retraining(work, train, val, seeds).seconds > budget:
         seeds -= 1
     return seeds
 
@@ -181,14 +181,14 @@ def budget_fact(
     settings: RunSettings,
     seeds: int,
 ) -> dict[str, str]:
-    """What the budget left out and how to get it; empty where it left out nothing."""
+    """Return the fact that says what the budget left out and how to get it; {} if nothing."""
     if seeds == settings.curve_seeds:
         return {}
     if settings.own is not None:
         return {BUDGET: "left out: your model is retrained where --budget is above 0"}
     seconds = retraining(work, train, val, settings.curve_seeds).seconds
-    made = f"{seeds} of {settings.curve_seeds} networks per point" if seeds else "left out"
+    outcome = f"{seeds} of {settings.curve_seeds} networks per point" if seeds else "left out"
     return {
-        BUDGET: f"{made}: all would take about {seconds:,.0f} s on two cores, more "
+        BUDGET: f"{outcome}: all would take about {seconds:,.0f} s on two cores, more "
         f"than {seconds_of(settings, train):g} s; --budget {1.01 * seconds:.0f} trains them"
     }

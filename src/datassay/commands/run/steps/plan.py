@@ -1,4 +1,4 @@
-"""The plan, `datassay run --plan`: sizes, bytes, operations and seconds before anything runs."""
+"""The plan of `datassay run --plan`: sizes, bytes, operations and seconds before anything runs."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ ON_CURVE = CURVE_MODELS * len(SHARES)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All steps of a run, and whether they fit."""
+    """All steps of a run, and whether they fit into memory."""
 
     steps: tuple[PlanStep, ...]  # in order
     program_bytes: float  # what the process holds besides: libraries and samples
@@ -83,28 +83,28 @@ class Plan:
 
     @property
     def peak_bytes(self) -> float:
-        """Most memory the process will hold at once."""
+        """The most memory that the process will hold at once."""
         return self.program_bytes + max(step.bytes for step in self.steps)
 
     @property
     def fits(self) -> bool:
-        """Whether what is yet to be taken is free."""
+        """Whether the memory that is yet to be taken is free."""
         return LOADED_BYTES + max(step.bytes for step in self.steps) <= self.available_bytes
 
 
 def plan(train: SampleSet, val: SampleSet | None, settings: RunSettings) -> Plan:
-    """What a run would do: its steps, memory, and seconds good to a factor of about two."""
+    """Plan a run: its steps, memory, and seconds good to a factor of about two."""
     check_settings(settings, len(train))
     program = resident_bytes() + LOADED_BYTES
     settings = with_network(settings, train)
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
-    kept = None if settings.store is None else inside(settings.store, FEATURES)
-    form = plan_collection(model, train, val, store=kept, **settings.collection_settings)
+    store = None if settings.store is None else inside(settings.store, FEATURES)
+    form = plan_collection(model, train, val, store=store, **settings.collection_settings)
     n_queries = len(train if val is None else val)
     attributed = attribution_of(settings, form, len(train), n_queries, train.is_classification)
     settings = replace(settings, attribution=attributed)
     n, m = len(train), 0 if val is None else len(val)
-    options = {one.name: getattr(settings, one.name) for one in fields(settings)}
+    options = {f.name: getattr(settings, f.name) for f in fields(settings)}
     sizes = Sizes(form=form, train=n, val=m, classes=train.n_classes, options=options)
     steps = [
         *_embedding_step(train, n + m),
@@ -112,7 +112,7 @@ def plan(train: SampleSet, val: SampleSet | None, settings: RunSettings) -> Plan
         collection_step(model, train, n + m, form),
         *_computing_steps(form, settings),
         *score_steps(sizes),
-        *_several_step(form, train, m),
+        *_group_step(form, train, m),
         *_training_steps(model, train, val, form, settings),
         PlanStep("page", "HTML, Parquet, JSON", 1e8, {"calls": PAGE_CALLS + n * PAGE_SAMPLE_CALLS}),
     ]
@@ -120,7 +120,7 @@ def plan(train: SampleSet, val: SampleSet | None, settings: RunSettings) -> Plan
 
 
 def _embedding_step(train: SampleSet, n: int) -> list[PlanStep]:
-    """What a frozen encoder takes, measured on a first batch."""
+    """Return the step of a frozen encoder, measured on a first batch; [] without one."""
     encoding = train.encoding
     if encoding is None or not encoding.name:
         return []
@@ -130,7 +130,7 @@ def _embedding_step(train: SampleSet, n: int) -> list[PlanStep]:
 
 
 def _computing_steps(form: Form, settings: RunSettings) -> Iterator[PlanStep]:
-    """The store and the engine."""
+    """Yield the steps of the store and the engine, where the settings name them."""
     if settings.store is not None:
         size = form.jacobian_bytes
         detail = f"{size / 1e9:.2f} GB in {settings.store}; "
@@ -143,96 +143,98 @@ def _computing_steps(form: Form, settings: RunSettings) -> Iterator[PlanStep]:
         yield PlanStep("engine", f"{detail}cores alone", 0.0, {"starts": starts})
 
 
-def _several_step(form: Form, train: SampleSet, m: int) -> list[PlanStep]:
+def _group_step(form: Form, train: SampleSet, m: int) -> list[PlanStep]:
     works = [*group_work(train, form).values(), pair_work(len(train), m, form)]
     flops = sum(work for work in works if work <= MOST_GROUP_WORK)
     if not flops:
         return []
     detail = "each class or source as one, each sample with its likest"
-    held = step_bytes(form)["leave one out"]
-    return [PlanStep("groups and pairs", detail, held, {"thin": flops})]
+    peak = step_bytes(form)["leave one out"]
+    return [PlanStep("groups and pairs", detail, peak, {"thin": flops})]
 
 
 def _training_steps(
     model: nn.Module, train: SampleSet, val: SampleSet | None, form: Form, settings: RunSettings
 ) -> Iterator[PlanStep]:
-    """Networks, or the user's own model, trained for the removal curve, the acts and the checks."""
-    again, _ = retrained_network(model, train, settings)
-    n, work = len(train), forward_work(again, train)
-    weights = 16.0 * sum(p.numel() for p in again.parameters())
-    seeds, own = affordable_networks(work, train, val, settings), settings.own
-    own_fit = _fit_seconds(own, train) if own is not None and seeds else 0.0
+    """Yield steps that train networks or the user's model: curve, actions, effects, check."""
+    net, _ = retrained_network(model, train, settings)
+    n, work = len(train), forward_work(net, train)
+    weights = 16.0 * sum(p.numel() for p in net.parameters())
+    seeds, estimator = affordable_networks(work, train, val, settings), settings.own
+    estimator_fit = _fit_seconds(estimator, train) if estimator is not None and seeds else 0.0
     if seeds:
         cost, recipe, at_once = retraining(work, train, val, seeds), task_recipe(train), RANKINGS
         batch = min(recipe.batch_size or n, n)
         detail = f"{cost.networks} networks, {cost.updates} updates of {batch} samples each"
-        if own is None:
-            each = cost.updates * _update_seconds(again, train, recipe, at_once * seeds)
-            seconds = cost.networks / (at_once * seeds) * each
+        if estimator is None:
+            seconds_each = cost.updates * _update_seconds(net, train, recipe, at_once * seeds)
+            seconds = cost.networks / (at_once * seeds) * seconds_each
         else:
-            detail, seconds = f"{cost.networks} fits of your model", cost.networks * own_fit
-        held = weights * at_once * seeds
-        yield PlanStep("retrain", detail, held, pilot=seconds, counted=cost.flops)
-    if chosen := act_plan(work, train, val, settings):
-        networks, at_once = likely_fits() * chosen.networks + ON_CURVE, Networks([again]).at_once
+            detail, seconds = f"{cost.networks} fits of your model", cost.networks * estimator_fit
+        peak = weights * at_once * seeds
+        yield PlanStep("retrain", detail, peak, pilot=seconds, counted=cost.flops)
+    if act := act_plan(work, train, val, settings):
+        networks, at_once = likely_fits() * act.networks + ON_CURVE, Networks([net]).at_once
         at_once = min(at_once, STACK)
-        detail = f"about {networks} networks, {count(chosen.parts, 'held-out part')}"
-        one = own_fit
-        if own is None:
-            update = _update_seconds(again, train, network_recipe(n), at_once)
-            one = chosen.updates * update / at_once
-        seconds = min(seconds_of(settings, train), networks * one)
-        if settings.is_open and (tried := trial_seconds(train, chosen.networks)):
+        detail = f"about {networks} networks, {count(act.parts, 'held-out part')}"
+        fit = estimator_fit
+        if estimator is None:
+            update = _update_seconds(net, train, network_recipe(n), at_once)
+            fit = act.updates * update / at_once
+        seconds = min(seconds_of(settings, train), networks * fit)
+        if settings.is_open and (trials := trial_seconds(train, act.networks)):
             detail += ", or fits of boosted trees or a linear model, whichever predicts better"
-            seconds += min(seconds_of(settings, train), tried)
+            seconds += min(seconds_of(settings, train), trials)
         yield PlanStep("compare actions", detail, weights * at_once, pilot=seconds)
     if settings.attribution_at == "trained" and settings.attribution != "none":
         of_one = influence_plan(
             model, train, val, loss=task_loss(train), top=settings.top, seed=settings.seed
         )
-        detail, held = f"{count(seeds, 'network')}, curvature by layers", seeds * of_one.peak_bytes
+        detail, peak = f"{count(seeds, 'network')}, curvature by layers", seeds * of_one.peak_bytes
         flops = seeds * float(of_one.flops.sum())
-        yield PlanStep("trained effects", detail, held, pilot=seeds * of_one.seconds, counted=flops)
+        yield PlanStep("trained effects", detail, peak, pilot=seeds * of_one.seconds, counted=flops)
     if settings.check:
         networks, recipe = settings.check + 1, Recipe("sgd", 1e-9, batch_size=None)
-        each = settings.steps * _update_seconds(model, train, recipe, 1)
+        seconds_each = settings.steps * _update_seconds(model, train, recipe, 1)
         detail = f"{networks} networks, {settings.steps} updates of all {n} samples each"
         passes = 3.0 * n * settings.steps * networks  # forward, and backward twice that
         flops = passes * forward_work(model, train).flops
-        held = BATCH_BYTES + 16.0 * form.n_parameters
-        yield PlanStep("check", detail, held, pilot=networks * each, counted=flops)
+        peak = BATCH_BYTES + 16.0 * form.n_parameters
+        yield PlanStep("check", detail, peak, pilot=networks * seconds_each, counted=flops)
 
 
 def _update_seconds(model: nn.Module, train: SampleSet, recipe: Recipe, networks: int) -> float:
-    """Seconds of an update of networks side by side: of a few, those that follow the first."""
+    """Time one update of networks side by side, by the few that follow the first."""
     everything = torch.arange(len(train)).expand(networks, -1)
-    few, times = replace(recipe, steps=PILOT_UPDATES), []
+    pilot, times = replace(recipe, steps=PILOT_UPDATES), []
     train_networks(
-        [model] * networks, train, everything, few,
+        [model] * networks, train, everything, pilot,
         progress=lambda *_: times.append(time.perf_counter()),
     )  # fmt: skip
     return (times[-1] - times[0]) / (PILOT_UPDATES - 1)
 
 
 def slowness(model: nn.Module, train: SampleSet) -> float:
-    """Seconds by the clock that a nominal second of retraining takes here and now, at least 1."""
+    """Return clock seconds per nominal second of retraining, here and now, at least 1."""
     at_once = min(Networks([model]).at_once, STACK)
     recipe = network_recipe(len(train))
-    one = _update_seconds(model, train, recipe, at_once) / at_once
+    seconds = _update_seconds(model, train, recipe, at_once) / at_once
     passes = 3.0 * min(recipe.batch_size or len(train), len(train))
     nominal = passes * forward_work(model, train).seconds(ACT_SHARE) + ACT_UPDATE / at_once
-    return max(1.0, one / nominal)
+    return max(1.0, seconds / nominal)
 
 
-def _fit_seconds(own: object, train: SampleSet) -> float:
-    """Seconds of fitting the user's model, by a fit to some rows."""
+def _fit_seconds(estimator: object, train: SampleSet) -> float:
+    """Estimate the seconds of fitting the user's model, by a fit to some rows."""
     rows = np.random.default_rng(0).permutation(len(train))[:PILOT_ROWS]
-    taken, _ = time_call(lambda: list(Estimators(own, 1, dtype=None).fits(train, rows[None])))
-    return taken * len(train) / len(rows)
+    seconds, _ = time_call(
+        lambda: list(Estimators(estimator, 1, dtype=None).fits(train, rows[None]))
+    )
+    return seconds * len(train) / len(rows)
 
 
 def long_wait(train: SampleSet, val: SampleSet | None, settings: RunSettings) -> str:
-    """How long a run will take and what shortens it; empty of what takes no minute."""
+    """Return how long a run will take and what shortens it; "" where it takes no minute."""
     if len(train) * max(1, train.n_classes) < MANY_OUTPUTS:  # planning takes a second itself
         return ""
     steps = [step for step in plan(train, val, settings).steps if step.name != EMBED]  # done by now
@@ -247,7 +249,7 @@ def long_wait(train: SampleSet, val: SampleSet | None, settings: RunSettings) ->
 
 
 def lines(plan: Plan) -> list[RenderableType]:
-    """The plan as a table and a sentence, for the terminal."""
+    """Return the plan as a table and a sentence, for the terminal."""
     table = Table(title="Plan", title_justify="left")
     for name in ("step", "what"):
         table.add_column(name)

@@ -1,4 +1,4 @@
-"""The projection of a run where a rank correlation is asked for."""
+"""The choice of a projection that reaches a rank correlation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CHOICE, REACHED, APPROXIMATED = PROJECTION_FACTS = (
 
 @dataclass(frozen=True, slots=True)
 class ChosenProjection:
-    """What to run with, and why."""
+    """The settings to run with, and why."""
 
     settings: RunSettings  # of the run, its projection chosen
     # For the page and the terminal; empty where nothing was asked for.
@@ -45,14 +45,14 @@ class ChosenProjection:
     quality: ProjectionQuality | None = None  # what was measured; None where nothing was asked for
 
 
-def chosen_projection(
+def choose_projection(
     model: nn.Module,
     train: SampleSet,
     val: SampleSet | None,
     settings: RunSettings,
     progress: Progress,
 ) -> ChosenProjection:
-    """The smallest projection that reaches settings.rank_correlation, by measuring it."""
+    """Measure and choose the smallest projection that reaches settings.rank_correlation."""
     target = settings.rank_correlation
     if target is None:
         return ChosenProjection(settings)
@@ -70,31 +70,31 @@ def chosen_projection(
         **settings.dynamics_settings,
     )
     if is_exact:
-        taken, reached = None, quality.unprojected["information"]
-        choice, what = f"none, {form.outputs} outputs", "unprojected scores reach"
+        index, reached = None, quality.unprojected["information"]
+        choice, subject = f"none, {form.outputs} outputs", "unprojected scores reach"
     else:
-        position = quality.smallest(target)
-        taken = len(quality.projection) - 1 if position is None else position
-        p, limit = int(quality.n_features[taken]), quality.projection[taken]
-        reached = quality.correlation["information"].mean(1)[taken]
+        smallest = quality.smallest(target)
+        index = len(quality.projection) - 1 if smallest is None else smallest
+        p, limit = int(quality.n_features[index]), quality.projection[index]
+        reached = quality.correlation["information"].mean(1)[index]
         choice = f"{p:,} features, at most {limit:,} a tensor, for {target:g} of information"
-        what = f"the most features tried, {p:,}, reach"
+        subject = f"the most features tried, {p:,}, reach"
         settings = replace(settings, projection=limit, outputs=form.outputs)
-    missed = f"a rank correlation of {target:g} with exact information was asked for; {what} "
+    missed = f"a rank correlation of {target:g} with exact information was asked for; {subject} "
     warnings = () if reached >= target else (f"{missed}{reached:.3f}.",)
-    facts = {CHOICE: choice, REACHED: _correlations(quality, taken)}
+    facts = {CHOICE: choice, REACHED: _correlations(quality, index)}
     return ChosenProjection(settings, facts, warnings, quality)
 
 
-def _correlations(quality: ProjectionQuality, position: int | None) -> str:
-    """Every score's correlation at one of the projections, or without any."""
+def _correlations(quality: ProjectionQuality, index: int | None) -> str:
+    """Return every score's correlation at one of the projections, or without any, as text."""
     parts = []
     for score in SCORES:
-        if position is None:
+        if index is None:
             value = f"{quality.unprojected[score]:.3f}"
         else:
-            low, high = quality.low[score][position], quality.high[score][position]
-            value = f"{quality.correlation[score].mean(1)[position]:.3f} [{low:.3f}, {high:.3f}]"
+            low, high = quality.low[score][index], quality.high[score][index]
+            value = f"{quality.correlation[score].mean(1)[index]:.3f} [{low:.3f}, {high:.3f}]"
         parts.append(f"{score.replace('_', ' ')} {value}")
     return f"{', '.join(parts)}; on {quality.n_samples} samples"
 
@@ -102,22 +102,22 @@ def _correlations(quality: ProjectionQuality, position: int | None) -> str:
 def projection_step(
     model: nn.Module, train: SampleSet, val: SampleSet | None, form: Form
 ) -> PlanStep:
-    """What choosing takes: exact scores of some samples, and those from each projection tried."""
+    """Return the step of choosing: exact scores of some samples, and each projection tried."""
     n = min(N_SAMPLES, len(train), MOST_ROWS // form.n_outputs)
-    few = train.subset(np.arange(n))
-    few_val = None if val is None else val.subset(np.arange(min(n, len(val))))
-    m = 0 if few_val is None else len(few_val)
-    exact = plan_collection(model, few, few_val, outputs="joint", projection=None)
+    pilot = train.subset(np.arange(n))
+    pilot_val = None if val is None else val.subset(np.arange(min(n, len(val))))
+    m = 0 if pilot_val is None else len(pilot_val)
+    exact = plan_collection(model, pilot, pilot_val, outputs="joint", projection=None)
     sizes = Sizes(form=exact, train=n, val=m, classes=train.n_classes)
     parts = [*removal_steps(sizes), *judge_steps(sizes), *influence_steps(sizes)]
-    collected, is_exact = collection_step(model, few, n + m, exact), form.projection is None
+    collected, is_exact = collection_step(model, pilot, n + m, exact), form.projection is None
     draws = 0 if is_exact and not form.landmarks else DRAWS * len(N_FEATURES)
     # Rows per output are decomposed anew each time; one row per sample costs its collection.
-    scored = add_work(*(part.work for part in parts), times=1 + draws * (form.outputs == "joint"))
+    scored = add_work(*(step.work for step in parts), times=1 + draws * (form.outputs == "joint"))
     collections = add_work(collected.work, times=1 + draws)
     return PlanStep(
         "compare projections",
         f"{n} samples scored exactly and projected; the form may then differ from this plan's",
-        max(part.bytes for part in (*parts, collected)), add_work(scored, collections),
+        max(step.bytes for step in (*parts, collected)), add_work(scored, collections),
         pilot=(1 + draws) * collected.pilot, counted=(1 + draws) * collected.counted,
     )  # fmt: skip

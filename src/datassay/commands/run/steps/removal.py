@@ -35,7 +35,7 @@ FIFTHS = (
 
 @result
 class RetrainedNetworks:
-    """What retraining real networks gave; empty when it was switched off."""
+    """The results of retraining real networks; empty if that was switched off."""
 
     baselines: Baselines | None = None  # loss and margin of the networks trained on all samples
     curve: RemovalCurve | None = None  # what removing samples costs
@@ -47,7 +47,7 @@ def retrained_networks(
     models: list,
     context: Context,
     store: ResultStore | None = None,
-    own: Any = None,
+    estimator: Any = None,
     name: str = "networks",
 ) -> RetrainedNetworks:
     """Train networks on all samples and on what each ranking keeps.
@@ -69,7 +69,7 @@ def retrained_networks(
     trained = train_all(models, train, recipe, seed, progress, store)
     outputs = trained.outputs(train.x)
     losses = sample_losses(outputs, train, recipe)
-    others = baselines(
+    network_baselines = baselines(
         outputs.numpy(), losses.double().numpy(), train.y, train.ids,
         is_classification=train.is_classification,
     )  # fmt: skip
@@ -79,17 +79,18 @@ def retrained_networks(
     }
     if issues.is_issue.any():
         rankings[SUSPECTS_FIRST] = suspects_first(info, issues)
-    whole = trained
-    if val is None and own is None:
-        whole = train_all(models, train, recipe, seed, progress, store, parts.train_idx)
-    learners, more = models, dict[str, Any](trained=whole, store=store)
-    if own is not None:
-        learners, more = Estimators(own, len(models), seed, dtype=None), {}
+    curve_start = trained
+    if val is None and estimator is None:
+        curve_start = train_all(models, train, recipe, seed, progress, store, parts.train_idx)
+    learners, options = models, dict[str, Any](trained=curve_start, store=store)
+    if estimator is not None:
+        learners, options = Estimators(estimator, len(models), seed, dtype=None), {}
     curve = removal_curve(
         learners, train, val, rankings, fractions=usable_fractions(parts.train_idx.shape[1]),
-        seed=seed, progress=progress, **more,
+        seed=seed, progress=progress, **options,
     )  # fmt: skip
-    updates = f"{recipe.optimizer}, {recipe.steps} updates of {recipe.batch_size}"
-    updates = f"{name}, {updates}" if own is None else f"{type(own).__name__}, fitted anew"
+    updates = f"{name}, {recipe.optimizer}, {recipe.steps} updates of {recipe.batch_size}"
+    if estimator is not None:
+        updates = f"{type(estimator).__name__}, fitted anew"
     facts = {"Retraining": updates + ("" if val is not None else f"; {FIFTHS}")}
-    return RetrainedNetworks(others, curve, trained, facts)
+    return RetrainedNetworks(network_baselines, curve, trained, facts)

@@ -57,8 +57,8 @@ def context_of(
     settings: RunSettings,
     progress: Progress,
 ) -> Context:
-    """What the scores are computed from; settings.attribution as `attribution_of` gives it."""
-    options = {one.name: getattr(settings, one.name) for one in fields(settings)}
+    """Return what scores are computed from; settings.attribution must not be "auto" any more."""
+    options = {f.name: getattr(settings, f.name) for f in fields(settings)}
     return Context(
         lin=lin, train=train, val=val, seed=settings.seed, options=options, progress=progress
     )
@@ -67,14 +67,14 @@ def context_of(
 def issues_of(
     lin: Linearization, train: SampleSet, settings: RunSettings, progress: Progress
 ) -> LabelIssues:
-    """Label issues as a run finds them."""
+    """Return the label issues as a run finds them."""
     return ISSUES.compute(context_of(lin, train, None, settings, progress))
 
 
 def attribution_of(
     settings: RunSettings, form: Form, n: int, m: int, is_classification: bool
 ) -> str:
-    """What the setting "auto" stands for, of n training and m validation samples; others stay.
+    """Return settings.attribution; for "auto" what n training and m validation samples allow.
 
     Returns:
         "output", of several targets "loss", or "none" where n m effects are many. At
@@ -93,16 +93,16 @@ def attribution_of(
 def trained_effects(
     model: nn.Module, networks: TrainedNetworks, context: Context
 ) -> tuple[Attribution, Float[np.ndarray, "m k"]]:
-    """Effects on single predictions of networks trained on all samples, averaged over them.
+    """Return effects on single predictions, averaged over networks trained on all samples.
 
     Returns:
         The effects, and what the networks say of the queries: probabilities of classes by their
         mean outputs, or those of targets.
     """
     train, val, options = context.train, context.val, context.options
-    each = networks.outputs((train if val is None else val).x).double()
-    trained = [taken_network(model, networks, s) for s in range(len(each))]
-    outputs, loss = each.mean(0), task_loss(train)
+    by_network = networks.outputs((train if val is None else val).x).double()
+    trained = [taken_network(model, networks, s) for s in range(len(by_network))]
+    outputs, loss = by_network.mean(0), task_loss(train)
     attribution = influence(
         trained, train, val, loss=loss, measure=options["attribution"], top=options["top"],
         seed=context.seed, progress=context.progress,
@@ -113,24 +113,24 @@ def trained_effects(
 
 
 def check_of(model: nn.Module, context: Context) -> RetrainingCheck | None:
-    """The real network trained without some samples drawn at random, beside the linearised one."""
+    """Retrain without samples drawn at random, and compare with their scores; None if not asked."""
     options, loo = context.options, context.results["removals"].leave_one_out
     if not options["check"]:
         return None
-    n, place = len(context.train), options["store"]
+    n, store = len(context.train), options["store"]
     retrained = retrain(
         model, context.train, context.val,
         lr=loo.run.step * (n if options["reduction"] == "mean" else 1), steps=loo.run.steps,
         weight_decay=options["weight_decay"], reduction=options["reduction"], loss="mse",
         removed=np.sort(np.random.default_rng(context.seed).permutation(n)[: options["check"]]),
-        store=inside(place, WITHOUT_ONE) if place is not None and is_local(place) else None,
+        store=inside(store, WITHOUT_ONE) if store is not None and is_local(store) else None,
         progress=context.progress,
     )  # fmt: skip
     return retraining_check(loo, retrained, seed=context.seed)
 
 
 def check_warning(check: RetrainingCheck | None) -> tuple[str, ...]:
-    """One warning where the real network does not follow the linearised one."""
+    """Return a warning if the real network does not follow the linearised one; else ()."""
     if check is None or check.rank >= FOLLOWS:
         return ()
     return (
@@ -141,14 +141,14 @@ def check_warning(check: RetrainingCheck | None) -> tuple[str, ...]:
 
 
 def group_totals(context: Context) -> dict[str, Aggregate]:
-    """Information by class and by source, where the samples have several: sums over samples."""
+    """Sum the information of samples by class and by source, where there are several."""
     information = context.results["information"].information
     groups = _group_labels(context.train).items()
-    return {by: aggregate(information, names, seed=context.seed) for by, names in groups}
+    return {kind: aggregate(information, names, seed=context.seed) for kind, names in groups}
 
 
-def jointly(context: Context) -> dict[str, Any]:
-    """What samples inform together: the findings' `whole_groups` and `pairs`.
+def joint_information(context: Context) -> dict[str, Any]:
+    """Return what samples inform together: the findings' `whole_groups` and `pairs`.
 
     Returns:
         What is lost when all of a class or source is left out, and each sample with the one most
@@ -163,9 +163,9 @@ def jointly(context: Context) -> dict[str, Any]:
     settings["progress"] = context.progress
     work = group_work(context.train, lin.form)
     results["whole_groups"] = {
-        by: group_information(lin, g, **settings)
-        for by, g in labels.items()
-        if work[by] <= MOST_GROUP_WORK
+        kind: group_information(lin, names, **settings)
+        for kind, names in labels.items()
+        if work[kind] <= MOST_GROUP_WORK
     }
     m = n if lin.val_outputs is None else len(lin.val_outputs)
     if n >= FEWEST_FOR_PAIRS and pair_work(n, m, lin.form) <= MOST_GROUP_WORK:
@@ -175,17 +175,17 @@ def jointly(context: Context) -> dict[str, Any]:
 
 
 def group_work(train: SampleSet, form: Form) -> dict[str, float]:
-    """Additions and multiplications that leaving out whole groups takes, by class and source."""
+    """Count the operations that leaving out whole groups takes, by class and source."""
     n, b = len(train), form.n_rows // len(train)
     sizes = {
-        by: np.unique(names, return_counts=True)[1].tolist()
-        for by, names in _group_labels(train).items()
+        kind: np.unique(names, return_counts=True)[1].tolist()
+        for kind, names in _group_labels(train).items()
     }
-    return {by: removal_work(n, b, form.eigenproblem, s, N_NODES // 2) for by, s in sizes.items()}
+    return {k: removal_work(n, b, form.eigenproblem, s, N_NODES // 2) for k, s in sizes.items()}
 
 
 def pair_work(n: int, m: int, form: Form) -> float:
-    """Additions and multiplications that finding and leaving out n pairs takes, of m queries."""
+    """Count the operations that finding and leaving out n pairs takes, of m queries."""
     p, b = form.eigenproblem, form.n_rows // n
     return 4.0 * n * p * (m + 60) * form.n_outputs + 2.0 * n * n * b * p
 
@@ -194,17 +194,17 @@ def _group_labels(train: SampleSet) -> dict[str, np.ndarray]:
     labels = {} if train.source is None else {"source": train.source}
     if train.is_classification:
         labels = {"class": np.array(train.class_names)[train.y], **labels}
-    return {by: names for by, names in labels.items() if len(np.unique(names)) > 1}
+    return {kind: names for kind, names in labels.items() if len(np.unique(names)) > 1}
 
 
 def score_facts(issues: LabelIssues, influence: SampleInfluence | None) -> dict[str, str]:
-    """Who judged the labels, where not the fit alone; influence over all pairs."""
+    """Return the facts of influence over pairs, and of who judged labels if not the fit alone."""
     facts = {}
     if isnan(issues.ridge):
         facts["Labels judged by"] = "; ".join((issues.judge, *issues.warnings))
     elif issues.weights:
-        heard = ", ".join(f"{weight:.2g}" for weight in issues.weights)
-        facts["Labels judged by"] = f"{issues.judge}; heard with weights {heard}"
+        weights = ", ".join(f"{weight:.2g}" for weight in issues.weights)
+        facts["Labels judged by"] = f"{issues.judge}; heard with weights {weights}"
     if influence is not None:
         error = influence.total_variance_error
         facts["Influence"] = (

@@ -1,4 +1,4 @@
-"""Settings before any work: what is refused, and which network stands with the user's model."""
+"""Checks of the settings before any work, and the network that goes with the user's model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WIDTH = 256
 
 
 def check_settings(settings: RunSettings, n_samples: int) -> None:
-    """Refuse, before any work is done, what can be judged by the number of samples."""
+    """Check the settings that can be checked by the number of samples alone."""
     s = settings
     s.refuse(only_plan=False)
     if s.store is not None:
@@ -36,23 +36,23 @@ def check_settings(settings: RunSettings, n_samples: int) -> None:
 
 
 def with_network(settings: S, train: SampleSet) -> S:
-    """Settings whose model is a network by its full name; a named estimator becomes `own`."""
+    """Return settings with the full name of a network; a named estimator becomes `own`."""
     if settings.given is not None:
         return settings
-    own = settings.own
-    if own is None and is_reference(settings.model):
-        own = named_estimator(settings.model)
-    if own is None:
+    estimator = settings.own
+    if estimator is None and is_reference(settings.model):
+        estimator = named_estimator(settings.model)
+    if estimator is None:
         is_open = settings.model == AUTO and settings.weights is None
         return replace(settings, model=full_name(settings.model, train), is_open=is_open)
     if settings.weights is not None:
         raise SettingError(f"weights are of a network; the model is {settings.model}. Leave out.")
-    own = checked_estimator(own, is_classification=train.is_classification)
-    return replace(settings, model=full_name(AUTO, train), own=own)
+    estimator = checked_estimator(estimator, is_classification=train.is_classification)
+    return replace(settings, model=full_name(AUTO, train), own=estimator)
 
 
-def retrained(settings: RunSettings) -> RunSettings:
-    """Settings whose model is the network that the removal curve and the actions train again."""
+def with_width(settings: RunSettings) -> RunSettings:
+    """Return settings whose network, if its width is open, has the width of retrained ones."""
     name = settings.model
     is_open = name == HEAD or (name.startswith(FEATURES) and name.endswith(f"+{HEAD}"))
     if not is_open or settings.weights is not None or settings.attribution_at == "trained":
@@ -63,13 +63,13 @@ def retrained(settings: RunSettings) -> RunSettings:
 def retrained_network(
     model: nn.Module, train: SampleSet, settings: RunSettings
 ) -> tuple[nn.Module, RunSettings]:
-    """The network that is trained again, and the settings with its name, beside the first's."""
-    asked = retrained(settings)
-    return (model if asked.model == settings.model else starting_network(train, asked)), asked
+    """Return the network that is trained again, and the settings with its name."""
+    config = with_width(settings)
+    return (model if config.model == settings.model else starting_network(train, config)), config
 
 
 def starting_network(train: SampleSet, settings: RunSettings, index: int = 0) -> nn.Module:
-    """One of the networks of a run, which differ in their seed; the first is linearised."""
+    """Build one of the networks of a run, which differ in their seed; 0 is linearised."""
     seed = settings.seed + index
     if settings.given is not None:  # from its own weights, where it is no function that makes one
         return copy_or_build(settings.given, seed)
