@@ -16,9 +16,8 @@ def by_autograd(model, batch, values, n, names):
     results = []
     for i in range(n):
         value = values(model, rows(batch, slice(i, i + 1))).sum()
-        results.append(
-            torch.autograd.grad(value, tensors, allow_unused=True, materialize_grads=True)
-        )
+        slopes = torch.autograd.grad(value, tensors, allow_unused=True, materialize_grads=True)
+        results.append([slope.to_dense() for slope in slopes])
     columns = zip(*results, strict=True)
     return {name: torch.stack(list(each)) for name, each in zip(names, columns, strict=True)}
 

@@ -91,6 +91,16 @@ def matrix(uses: list[Use], rows: int) -> Float[Tensor, "b rows columns"]:
     return total
 
 
+def unfold(use: Use, size: int) -> Use:
+    """Return a use by samples where a network folds their parts, such as frames, into one axis."""
+    if isinstance(use, Factors):
+        if len(use.right) == size:
+            return use
+        pair = (t.unflatten(0, (size, -1)).flatten(1, 2) for t in (use.left, use.right))
+        return Factors(*pair)
+    return use if len(use) == size else use.unflatten(0, (size, -1)).sum(1)
+
+
 def weighted_sum(
     uses: list[Use], weights: Float[Tensor, " b"], rows: int
 ) -> Float[Tensor, "rows columns"]:
@@ -249,7 +259,8 @@ def _transposed_dense(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
 def _convolution(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
     """Return the map to factors, patches as a dense layer's inputs; with groups, to gradients."""
     assert isinstance(layer, nn.Conv2d | nn.Conv1d)
-    windows = patches(layer, x)  # [b, channels · kernel, places]
+    windows = patches(layer, x)  # [b, channels · kernel, places], of frames [b · frames, ...]
+    b = len(windows)
     if layer.groups == 1:
         inputs = _append_bias(windows.mT, bias)
         return lambda gradient: Factors(gradient.reshape(b, gradient.shape[1], -1).mT, inputs)
@@ -320,21 +331,21 @@ def _root_mean_square(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
 def _batch_norm(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
     assert isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d)
     normalised = functional.batch_norm(x, layer.running_mean, layer.running_var, eps=layer.eps)
-    return _scale_channels(normalised, b, bias)
+    return _scale_channels(normalised, bias)
 
 
 def _group_norm(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
     assert isinstance(layer, nn.GroupNorm)
-    return _scale_channels(functional.group_norm(x, layer.num_groups, eps=layer.eps), b, bias)
+    return _scale_channels(functional.group_norm(x, layer.num_groups, eps=layer.eps), bias)
 
 
-def _scale_channels(normalised: Tensor, b: int, bias: bool) -> Given:
-    normalised = _channels_last(normalised, b)
-    return lambda gradient: _scale(normalised, _channels_last(gradient, b), bias)
+def _scale_channels(normalised: Tensor, bias: bool) -> Given:
+    normalised = _channels_last(normalised)
+    return lambda gradient: _scale(normalised, _channels_last(gradient), bias)
 
 
-def _channels_last(values: Tensor, b: int) -> Tensor:
-    return values.reshape(b, values.shape[1], -1).mT
+def _channels_last(values: Tensor) -> Tensor:
+    return values.flatten(2).mT if values.ndim > 2 else values[:, None]
 
 
 def _scale(normalised: Tensor, gradient: Tensor, bias: bool) -> Use:

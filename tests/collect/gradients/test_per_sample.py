@@ -8,12 +8,22 @@ from datassay.collect.gradients.batches import rows
 from datassay.collect.gradients.blocks import chosen_parameters
 from datassay.collect.gradients.criteria import objective
 from datassay.collect.gradients.per_sample import PerSample
+from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.collect.layers import matrix
 from datassay.errors import ModelError
 from helpers.jacobians import Tied as Decoder
 from helpers.jacobians import Twice
 from helpers.made_of import MadeOf
-from helpers.per_sample import Adapter, Attention, Recurrent, Tied, check, direct
+from helpers.per_sample import (
+    Adapter,
+    Attention,
+    Recurrent,
+    Tied,
+    by_autograd,
+    by_parameter,
+    check,
+    direct,
+)
 
 N = 5
 
@@ -273,3 +283,71 @@ def test_a_use_of_weights_that_the_first_samples_do_not_show_is_refused():
     batch[0][3, 0, 0] = 1.0
     with pytest.raises(ModelError, match="gradients by head cannot be told: the network uses its"):
         check(SecondUse(), batch, 4)
+
+
+class Frames(nn.Module):
+    """A convolution sees the two frames of all samples in one axis."""
+
+    def __init__(self):
+        super().__init__()
+        self.frames, self.head = nn.Conv2d(1, 3, 3), nn.Linear(3, 3)
+
+    def forward(self, x):
+        seen = self.frames(x.flatten(0, 1)).relu().mean((2, 3))
+        return self.head(seen.unflatten(0, (len(x), -1)).mean(1))
+
+
+class Experts(nn.Module):
+    """Each sample goes to the two likeliest of three experts, some to none."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Linear(6, 3)
+        self.experts = nn.ModuleList(nn.Linear(6, 3) for _ in range(3))
+
+    def forward(self, x):
+        share, chosen = self.gate(x).softmax(1).topk(2, 1)
+        total = x.new_zeros(len(x), 3)
+        for number, expert in enumerate(self.experts):
+            row, rank = (chosen == number).nonzero(as_tuple=True)
+            total = total.index_add(0, row, expert(x[row]) * share[row, rank][:, None])
+        return total
+
+
+class Keeping(nn.Module):
+    """It keeps its last activation, which torch does not copy."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(7, 4, sparse=True)
+        self.head, self.last = nn.Linear(4, 3), None
+
+    def forward(self, x):
+        self.last = torch.tanh(self.words(x).mean(1))
+        return self.head(self.last)
+
+
+@pytest.mark.parametrize(
+    ("model", "batch"),
+    [(Frames(), pairs(2, 1, 5, 5)), (Experts(), pairs(6)), (Keeping(), words(3))],
+)
+def test_networks_that_torch_differentiates_though_no_layer_is_plain(model, batch):
+    model(batch[0])
+    check(frozen_copy(model, torch.float64), batch, N)
+
+
+class Rounding(nn.Sequential):
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return super().forward(x).float()
+
+
+def test_a_network_that_rounds_is_differentiated_as_autograd_does_and_says_so():
+    model, batch = Rounding(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3)), pairs(6)
+    own = objective("auto", model, batch).losses
+    engine = PerSample(model, chosen_parameters(model, None), rows(batch, slice(0, 2)), own)
+    truth = by_autograd(model, batch, own, N, list(chosen_parameters(model, None)))
+    ours = by_parameter(model, engine.blocks, next(engine.gradients(own, batch)))
+    for name, theirs in truth.items():
+        torch.testing.assert_close(ours[name].float(), theirs.float(), atol=0.02, rtol=0.05)
+    assert any("computes in less than float32" in warning for warning in engine.warnings)

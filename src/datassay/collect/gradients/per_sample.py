@@ -28,6 +28,7 @@ from datassay.collect.layers import (
     kind_of,
     matrix,
     tensors_of,
+    unfold,
     weighted_sum,
 )
 from datassay.errors import ModelError
@@ -38,8 +39,9 @@ Values = Callable[[nn.Module, Any], Tensor]
 Gradients = dict[str, list[Use]]
 # From the values to what each is multiplied by, once a pass.
 Cotangents = Callable[[Tensor], Iterable[Tensor]]
-# A sample's gradients in a batch and alone differ by less than this share.
-APART = 1e-3
+# A sample's gradients in a batch and alone differ by less than this share; by that of a network
+# that computes in bfloat16.
+APART, ROUGH = 1e-3, 0.03
 # Beside the largest layer's gradients those of a layer below this share are rounding.
 NEGLIGIBLE = 1e-5
 # Losses below this are rounding, in float64 too: the square of what float32 rounds at 1.
@@ -66,6 +68,7 @@ class PerSample:
         self.blocks = blocks_of(model, parameters)
         self._vectorised = True
         self._is_alone = False  # samples are differentiated one at a time
+        self._apart = APART  # share by which gradients may differ from autograd's
         self._check_apart(probe, values if separable is None else separable)
         # Numbers that a pass holds for each sample, about.
         self.values_held = max(block.size for block in self.blocks)
@@ -89,7 +92,7 @@ class PerSample:
         except _UnfitError as error:
             if is_single:
                 raise
-            wrong = error.block.name
+            wrong = error.block.name, 1.0
             with user_code(failure_message), torch.no_grad():
                 result = values(self.model, batch)
             weights, recorded = [w.to(result) for w in cotangents(result)], []
@@ -99,7 +102,7 @@ class PerSample:
         if wrong and not self._is_alone:
             self._is_alone = True
             self.warnings.append(
-                f"samples are differentiated one at a time, since {wrong} gets tensors whose "
+                f"samples are differentiated one at a time, since {wrong[0]} gets tensors whose "
                 "first axis does not count them. Give it [samples, ...] to be faster."
             )
         if self._is_alone and not is_single:
@@ -131,21 +134,22 @@ class PerSample:
 
     def _find_wrong(
         self, values: Values, batch: Any, weight: Tensor, gradients: Gradients
-    ) -> str | None:
+    ) -> tuple[str, float] | None:
         """Return the block whose gradients, summed by random weights, are not autograd's."""
         # Weights that differ tell apart whose gradient is whose.
         draws = torch.rand(batch_size(batch), 2, generator=torch.Generator().manual_seed(0))
         drawn = ((draws[:, 0] < 0.5).double() * 2 - 1) * (0.5 + draws[:, 1])
         shaped = drawn.to(weight).view(-1, *[1] * (weight.ndim - 1))
         truth = self._by_autograd(self.blocks, batch, values, weight * shaped)
-        largest = max(slope.norm() for slope in truth.values())
+        largest = max(float(slope.norm()) for slope in truth.values())
         for block in self.blocks:
             theirs = truth[block.name]
             ours = torch.zeros_like(theirs)
             if block.name in gradients:
                 ours = weighted_sum(gradients[block.name], drawn, block.shape[0])
-            if (ours - theirs).norm() > APART * theirs.norm() + NEGLIGIBLE * largest:
-                return block.name
+            apart = float((ours - theirs).norm())
+            if apart > self._apart * float(theirs.norm()) + NEGLIGIBLE * largest:
+                return block.name, apart / max(1e-30, float(theirs.norm()))
         return None
 
     def _one_at_a_time(
@@ -171,10 +175,17 @@ class PerSample:
                 b.name: join_samples([g.get(b.name, []) for g in each], b.shape[0]) for b in used
             }
             wrong = None if index else self._find_wrong(values, batch, weight, joined)
-            if wrong:
+            if wrong and wrong[1] > ROUGH:
                 raise ModelError(
-                    f"gradients by {wrong} cannot be told: the network uses its weights elsewhere, "
-                    "in ways that the first samples did not show. Leave it out (parameters=)."
+                    f"gradients by {wrong[0]} cannot be told: the network uses its weights "
+                    "elsewhere, in ways that the first samples did not show. Leave it out "
+                    "(parameters=)."
+                )
+            if wrong:  # of single samples as well: the network rounds, and batches do
+                self._apart, self._is_alone = ROUGH, False
+                self.warnings[-1] = (
+                    f"gradients by {wrong[0]} and autograd's differ by {wrong[1]:.1%}: the network "
+                    "computes in less than float32, by autocast say."
                 )
             yield joined
 
@@ -228,12 +239,7 @@ class PerSample:
         for tensor in tensors:
             tensor.requires_grad_()
         with torch.enable_grad():
-            total = (values(self.model, batch) * weight).sum()
-            slopes = [torch.zeros_like(tensor) for tensor in tensors]
-            if total.requires_grad:
-                slopes = torch.autograd.grad(
-                    total, tensors, allow_unused=True, materialize_grads=True
-                )
+            slopes = _slopes((values(self.model, batch) * weight).sum(), tensors)
         for tensor, was in zip(tensors, before, strict=True):
             tensor.requires_grad_(was)
         by_tensor = iter(slopes)
@@ -351,6 +357,8 @@ class _Recording:
             x, output = (t.expand(self._size, *t.shape[1:]) for t in (x, output))
         # A copy: the network may go on to change this tensor in place.
         x = x.detach().clone()
+        if x.is_floating_point():  # which autocast has made bfloat16
+            x = x.to(next(layer.parameters()).dtype)
         self._calls.append((block, _call_layer(block, kind, layer, x, self._size, block.has_bias)))
         if not output.requires_grad:  # nothing before it is differentiated: start here
             leaf = output.detach().requires_grad_()
@@ -369,8 +377,10 @@ class _Recording:
         results: Gradients = {}
         for index, (block, to_use) in enumerate(self._calls):
             if index in self._gradients:
-                use = _call_layer(block, to_use, self._gradients[index])
-                results.setdefault(block.name, []).append(use)
+                use = _call_layer(block, to_use, self._gradients[index].to(values.dtype))
+                results.setdefault(block.name, []).append(
+                    _call_layer(block, unfold, use, self._size)
+                )
         return results
 
 
@@ -411,11 +421,17 @@ def _loop_slopes(model: nn.Module, tensors: dict[str, Tensor], batch: Any, weigh
         leaves = {name: t.clone().requires_grad_() for name, t in tensors.items()}
         with torch.enable_grad():
             value = functional_call(model, leaves, (_sample(batch, i), weight[i : i + 1]))
-        slopes = torch.autograd.grad(
-            value, list(leaves.values()), allow_unused=True, materialize_grads=True
-        )
+        slopes = _slopes(value, list(leaves.values()))
         results.append(dict(zip(leaves, slopes, strict=True)))
     return {name: torch.stack([slopes_of[name] for slopes_of in results]) for name in tensors}
+
+
+def _slopes(value: Tensor, tensors: list[Tensor]) -> list[Tensor]:
+    """Differentiate a number by tensors, some of which it may not depend on."""
+    if not value.requires_grad:
+        return [torch.zeros_like(tensor) for tensor in tensors]
+    slopes = torch.autograd.grad(value, tensors, allow_unused=True, materialize_grads=True)
+    return [slope.to_dense() if slope.is_sparse else slope for slope in slopes]
 
 
 def _sample(batch: Any, i: int) -> Any:

@@ -44,7 +44,10 @@ def frozen_copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
     """
     model = unwrap(model)
     with user_code(lambda error: f"the model must be one that can be copied; that raised {error}"):
-        return copy.deepcopy(model).to(dtype).eval()
+        # Activations that a network keeps are no leaves, which torch copies alone.
+        attributes = [value for module in model.modules() for value in vars(module).values()]
+        memo = {id(t): t.detach() for t in attributes if isinstance(t, Tensor) and not t.is_leaf}
+        return copy.deepcopy(model, memo).to(dtype).eval()
 
 
 def inspect_layers(model: nn.Module, x: Num[Tensor, "1 ..."]) -> Layers:
