@@ -9,7 +9,12 @@ from torch import nn
 from torch.nn import functional
 
 from datassay.collect.gradients.batches import IGNORED, outputs_of, targets_of
-from datassay.collect.gradients.criteria import check_classes, check_logits, objective
+from datassay.collect.gradients.criteria import (
+    check_classes,
+    check_logits,
+    objective,
+    several_outputs,
+)
 from datassay.collect.gradients.objective import DRAWS, MOST_SUMMED, Objective
 from datassay.errors import DataError, ModelError, SettingError
 from helpers.made_of import MadeOf
@@ -318,3 +323,19 @@ def logits(given):
 def test_what_is_refused(call, message):
     with pytest.raises((SettingError, ModelError), match=message):
         call()
+
+
+class Several(nn.Module):
+    def __init__(self, *widths):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(4, width) for width in widths)
+
+    def forward(self, x):
+        return tuple(layer(x) for layer in self.layers)
+
+
+@pytest.mark.parametrize(("widths", "n_warnings"), [((5, 3), 1), ((3,), 0), ((3, 3), 0)])
+def test_a_network_with_several_outputs_is_told_of(widths, n_warnings):
+    warnings = several_outputs(Several(*widths), (torch.zeros(2, 4), torch.zeros(2).long()))
+    assert len(warnings) == n_warnings
+    assert all("[5] and [3] a sample: the first is taken" in warning for warning in warnings)

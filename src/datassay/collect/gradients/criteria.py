@@ -199,6 +199,26 @@ def check_logits(loss: Any, bound: Objective, model: nn.Module, batch: Any) -> l
     ]
 
 
+def several_outputs(model: nn.Module, batch: Any) -> list[str]:
+    """Return a warning where a network gives several outputs, the first of which is taken."""
+    raw: list[Any] = []
+    handle = model.register_forward_hook(lambda *call: raw.append(call[2]))
+    try:
+        _outputs(model, batch)
+    finally:
+        handle.remove()
+    is_plain = bool(raw) and type(raw[-1]) in {tuple, list}
+    tensors = [t for t in raw[-1] if isinstance(t, Tensor) and t.ndim > 1] if is_plain else []
+    shapes = [str(list(t.shape[1:])) for t in tensors if t.is_floating_point()]
+    if len(set(shapes)) < 2:
+        return []
+    return [
+        f"the network gives several outputs, {' and '.join(shapes)} a sample: the first is taken. "
+        "Where that is not what was trained, pass loss= and measure= as functions of the model and "
+        "a batch."
+    ]
+
+
 def check_classes(loss: Objective, targets: Tensor | None, n_outputs: int | None) -> None:
     """Raise DataError for labels that are none of the network's k outputs (None: no classes)."""
     if n_outputs is None or targets is None:

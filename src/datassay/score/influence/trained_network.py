@@ -18,7 +18,12 @@ from datassay.collect.gradients.batches import (
     weights_of,
 )
 from datassay.collect.gradients.blocks import chosen_parameters
-from datassay.collect.gradients.criteria import check_classes, check_logits, objective
+from datassay.collect.gradients.criteria import (
+    check_classes,
+    check_logits,
+    objective,
+    several_outputs,
+)
 from datassay.collect.gradients.objective import OF_CLASSES, OF_VALUES, Objective, is_one_hot
 from datassay.collect.gradients.per_sample import Gradients, PerSample
 from datassay.collect.gradients.reading import batches
@@ -159,6 +164,7 @@ def trained_network(
     k = outputs_of_classes(bound, copied, example)
     check_classes(bound, targets, k)
     messages = check_logits(loss, bound, copied, example)
+    messages += [] if bound.name == "custom" else several_outputs(copied, example)
     outputs = None if bound.name == "custom" else lambda model, batch: outputs_of(model, batch)
     values = _sums if outputs and targets is None and bound.name != "next_token" else bound.losses
     per_sample = PerSample(copied, selected, example, values, outputs)
