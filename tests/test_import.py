@@ -45,6 +45,7 @@ from datassay.score import leave_one_out
 from datassay.act import purify
 import datassay as da
 assert callable(leave_one_out) and callable(purify) and callable(da.collect)
+assert da.models.build_model is da.build_model  # a step is there without an import of its own
 train, val = da.load("digits")
 lin = da.collect(da.build_model("mlp:width=4", train), train.subset(range(20)))
 print("torch._dynamo" in sys.modules, len(lin))"""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -27,6 +28,9 @@ class PublicModule(ModuleType):
 
             return version(self.__name__)
         if name not in self._homes:
+            step = None if name.startswith("_") else find_spec(f"{self.__name__}.{name}")
+            if step is not None and step.submodule_search_locations:  # a step: datassay.models
+                return import_module(step.name)
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         if self._homes[name] == self.__name__:  # a step under its own name
             return import_module(f"{self.__name__}.{name}")

@@ -175,6 +175,8 @@ def check_logits(loss: Any, bound: Objective, model: nn.Module, batch: Any) -> l
     outputs = _outputs(model, batch)
     if outputs.ndim != 2 or outputs.shape[1] < 2:
         return []
+    if not torch.isfinite(outputs).all():
+        return []  # which the first pass refuses
     total = outputs.double().logsumexp(1)
     if isinstance(loss, nn.NLLLoss) or loss is functional.nll_loss:
         if bool((total.abs() > SUMS_TO_ONE).any()):
