@@ -6,10 +6,8 @@ import numpy as np
 
 from datassay.collect.linearization import Linearization
 from datassay.score.labels.issues import LabelIssues
+from datassay.score.labels.units import FACTORS
 
-# Factors between units that are mixed up: decimal places, months and years, hours, minutes, weeks.
-# Smaller ones, as of inches and pounds, cannot be told from targets that are just large.
-FACTORS = (10.0, 100.0, 1000.0, 1e6, 12.0, 24.0, 60.0, 7.0)
 # A factor is named where it is within this of so many suspects and such a share of them, and of
 # more than there are samples in as wide a range nearer 1, where what strays by chance is denser.
 NEAR, FEWEST, SHARE = 0.3, 5, 0.5
