@@ -45,14 +45,18 @@ SKILL, NEAR_SCORE = 2.0, -1.0
 # None is where less than this part of what the mixture takes for wrong strays so far: it describes
 # how right ones differ from Student's t then.
 FAR_SCORE, FACTOR, FAR_PART = 3.5, 6.0, 0.2
-# Less likely wrong by a factor is no more than 1/2: it may lie among the right ones.
-LEAST_OF_UNIT = 0.8
+# A factor is looked for where targets vary so many times as much as their residuals: of what
+# nothing predicts it says that some are large. What is less likely wrong by it than so may lie
+# among the right ones: 1/2 at most.
+PREDICTED, LEAST_OF_UNIT = 1.2, 0.8
 # What is sure counts as that: of what the mixture is surer of, 93 % was wrong.
 SURE = 0.9
 # Shares of wrong targets that are tried, each with degrees of freedom and scales of the right ones,
-# by so many targets at most. Those may be that lose no more of the log-likelihood than so much.
+# by so many targets at most. Those may be that lose no more than so much of the log-likelihood,
+# where wrong targets are rare: a share is less likely by e for every 5 %.
 SHARES = torch.cat([torch.zeros(1), torch.logspace(-2.7, log10(0.5), 28)]).double()
-WIDTHS, MOST_TARGETS, LOST = torch.logspace(-0.6, 0.4, 40, dtype=torch.float64), 1000, 1.0
+WIDTHS, MOST_TARGETS = torch.logspace(-0.6, 0.4, 40, dtype=torch.float64), 1000
+LOST, RARE = 2.0, 0.05
 TINY = torch.finfo(torch.float64).tiny
 # Fits in which suspects count as what is expected of them, and penalties tried there: wrong targets
 # ask for a larger one than right ones do.
@@ -197,7 +201,9 @@ def outliers(
     for j, far in enumerate(strays):
         y, u, at = targets[:, j].double(), unit[:, j], middle[:, j]
 
-        def of_unit(t, explained, y=y, u=u, at=at):
+        def of_unit(t, explained, y=y, u=u, at=at, j=j):
+            if skill[j] < PREDICTED:
+                return torch.zeros_like(y), 0.0
             return by_factor(y, lambda v: t.log_prob((v - at) / u), explained, is_bent=is_bent)
 
         e, o = extent[j] / u, opposite[:, j].double()
@@ -277,7 +283,7 @@ def _most(z: Float[Tensor, " n"], targets: Float[Tensor, " n"], unit: Float[Tens
     right = t.log_prob(z).exp().flatten(0, 1)  # [fits, n]
     for wrong in (like * unit, unit / extent):
         fits = (torch.lerp(right, wrong, s).clamp_min(TINY).log().sum(1).max() for s in SHARES)
-        best = torch.stack(list(fits))
+        best = torch.stack(list(fits)) - SHARES / RARE
         most = max(most, float(SHARES[best >= best.max() - LOST].max()))
     return most
 
