@@ -276,7 +276,7 @@ def _most(z: Float[Tensor, " n"], targets: Float[Tensor, " n"], unit: Float[Tens
     step = -(-len(z) // MOST_TARGETS)
     z, y, unit, extent = z[::step], targets[::step], unit[::step], targets.max() - targets.min()
     width = 0.9 * float(_deviation(y[:, None]) or y.std()) * len(y) ** -0.2
-    if not width > 0:
+    if not (width > 0 and extent > 0):
         return 0.0
     like = (-(((y[:, None] - y) / width) ** 2) / 2).exp().mean(1) / (width * (2 * pi) ** 0.5)
     t, most = StudentT(torch.tensor(DEGREES)[:, None, None], 0.0, WIDTHS[:, None]), 0.0
