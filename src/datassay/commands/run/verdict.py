@@ -87,7 +87,7 @@ class Labels:
         if self.noun == "label" and (self.n_review or self.high > FEW * self.n):
             may = f"up to {self.high:,} of {self.n:,} ({share}) may be"
             return f"No {self.noun} is surely wrong, but {may}"
-        hidden = f", but up to {self.high:,} of {self.n:,} ({share}) may be, and hide"
+        hidden = f", but up to {self.high:,} wrong ones of {self.n:,} ({share}) would not show"
         return f"No {self.noun} stands out as wrong{hidden * (self.high > FEW * self.n)}"
 
 

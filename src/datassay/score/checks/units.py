@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Float
 
 from datassay.collect.linearization import Linearization
 from datassay.score.labels.issues import LabelIssues
@@ -11,6 +12,8 @@ from datassay.score.labels.units import FACTORS
 # A factor is named where it is within this of so many suspects and such a share of them, and of
 # more than there are samples in as wide a range nearer 1, where what strays by chance is denser.
 NEAR, FEWEST, SHARE = 0.3, 5, 0.5
+# A limit is shared by this part of all targets, and by so many times more than a large other value.
+LIMITED, TIMES = 0.01, 4
 
 
 def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = False) -> str:
@@ -22,14 +25,17 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
         is_log: whether the targets are logarithms.
 
     Returns:
-        A sentence; empty where they share neither a value, a factor nor the other sign.
+        A sentence; empty where they share neither a value, a factor nor the other sign. Where
+        hardly any are suspected, it names a limit at which targets are cut.
     """
     suspect = issues.is_issue
     n = int(suspect.sum())
-    if n < FEWEST or lin.targets.shape[1] > 1 or np.isnan(issues.ridge):
+    if lin.targets.shape[1] > 1 or np.isnan(issues.ridge):
         return ""
     given, right = lin.targets.double()[:, 0].numpy(), issues.suggested_label
     given, right = (np.exp(given), np.exp(right)) if is_log else (given, right)
+    if n < FEWEST:
+        return _limit(given)
     values, counts = np.unique(given[suspect], return_counts=True)
     if counts.max() >= max(FEWEST, SHARE * n):
         value = values[counts.argmax()]
@@ -53,3 +59,15 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
     factor = FACTORS[at % len(FACTORS)]
     words = f"{factor:,g} times" if at < len(FACTORS) else f"1/{factor:,g} of"
     return f"{count} of {n} suspected targets are about {words} what is expected: check their unit."
+
+
+def _limit(targets: Float[np.ndarray, " n"]) -> str:
+    """Return a sentence on a largest target that many share, as none of the large others."""
+    values, counts = np.unique(targets, return_counts=True)
+    large, top = counts[len(counts) // 2 : -1], int(counts[-1])
+    if not len(large) or top < max(FEWEST, LIMITED * len(targets), TIMES * large.max()):
+        return ""
+    return (
+        f"{top} of {len(targets):,} targets are {values[-1]:g}, the largest: if that is a limit, "
+        "they were cut there, and their true values are not known."
+    )
