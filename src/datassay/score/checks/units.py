@@ -64,10 +64,9 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
 def _limit(targets: Float[np.ndarray, " n"]) -> str:
     """Return a sentence on a largest target that many share, as none of the large others."""
     values, counts = np.unique(targets, return_counts=True)
-    large, top = counts[len(counts) // 2 : -1], int(counts[-1])
-    if not len(large) or top < max(FEWEST, LIMITED * len(targets), TIMES * large.max()):
-        return ""
-    return (
+    top, others = counts[-1], counts[len(counts) // 2 : -1].max(initial=1)
+    told = (
         f"{top} of {len(targets):,} targets are {values[-1]:g}, the largest: if that is a limit, "
-        "they were cut there, and their true values are not known."
     )
+    told += "they were cut there, and their true values are not known."
+    return told * (top >= max(FEWEST, LIMITED * len(targets), TIMES * others) and len(counts) > 1)

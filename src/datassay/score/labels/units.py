@@ -21,36 +21,25 @@ MOST_TARGETS = 20_000  # by which a factor is chosen
 
 
 def by_factor(
-    targets: Float[Tensor, " n"],
-    right: Callable[[Float[Tensor, " n"]], Float[Tensor, " n"]],
-    explained: Float[Tensor, " n"],
-    *,
-    is_bent: bool,
-) -> tuple[Float[Tensor, " n"], float]:
-    """Return how likely each target is the right one times a factor, the same of all.
+    targets: Float[Tensor, " n"], right: Callable[[Tensor], Tensor],
+    explained: Float[Tensor, " n"], *, is_bent: bool,
+) -> tuple[Float[Tensor, " n"], float]:  # fmt: skip
+    """Return how likely each target is the right one times one factor of all, and how many may be.
 
-    Args:
-        targets: as given.
-        right: log density of right targets, at other values of each.
-        explained: log density of the targets by what is known already.
-        is_bent: whether targets are asinh(y / c).
-
-    Returns:
-        The probability that each is wrong so, 0 of all where no factor explains them, and the
-        share that may be.
+    `right` gives the log density of right targets at other values; the targets', as far as they are
+    `explained` already, is known. `is_bent`: they are asinh(y / c).
     """
-    some = torch.zeros_like(targets, dtype=torch.bool)
-    some[:: -(-len(targets) // MOST_TARGETS)] = True
+    step = -(-len(targets) // MOST_TARGETS)
 
     def likelier(factor: float) -> Float[Tensor, " n"]:  # the target if so, than as explained
         if not is_bent:
             return (right(targets / factor) - explained).exp() / abs(factor)
-        y = torch.sinh(targets.double())
+        y = torch.sinh(targets)
         slope = ((1 + y**2) / (factor**2 + y**2)).log() / 2
         return (right(torch.asinh(y / factor)) + slope - explained).exp()
 
     def gains(factor: float) -> Float[Tensor, " shares"]:
-        return (SHARES[:, None] * (likelier(factor)[some] - 1)).log1p().sum(1)
+        return (SHARES[:, None] * (likelier(factor)[::step] - 1)).log1p().sum(1)
 
     tried = {f: gains(f) for f in (-1.0, *FACTORS, *(1 / one for one in FACTORS))}
     factor = max(tried, key=lambda one: float(tried[one].max()))
