@@ -327,7 +327,7 @@ def _find_target_issues(
         suggested_label=plausible(outcome.expected, targets[p <= 0.5]).squeeze(1).numpy(),
         is_issue=_flag(p > 0.5),
         worth_a_look=is_far.numpy() & (len(p) >= FEWEST),
-        share_wrong=(least_share(p), float(is_far.double().mean())),
+        share_wrong=(least_share(p), outcome.most * float((~trusted).double().mean())),
         posterior=None,
         noise=(),
         held_out=held_out.numpy(),

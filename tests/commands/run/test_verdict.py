@@ -230,6 +230,12 @@ def test_the_template_has_the_shared_numbers_from_the_verdict_alone():
          "Wrong labels may be hidden: code, paid tell the label almost alone; run again with "
          "--drop code,paid", "0 likeliest labels"),
         (Labels(442, 0, 0, 0, 0, "target"), "No target stands out as wrong", "0 likeliest targets"),
+        (
+            Labels(442, 0, 0, 0, 60, "target"),
+            "No target stands out as wrong, but up to 60 wrong ones of 442 (about 14 %) would not "
+            "show",
+            "0 likeliest targets",
+        ),
     ],
 )  # fmt: skip
 def test_what_is_said_of_labels(labels, sentence, review):

@@ -56,3 +56,16 @@ def test_one_value_that_most_suspects_have_is_named():
 
 def test_nothing_is_said_where_no_factor_is_shared():
     assert told(1.0) == "" and told(2.2, is_log=True) == ""
+
+
+@pytest.mark.parametrize(("cut", "is_told"), [(1.6, True), (np.inf, False)])
+def test_a_limit_at_which_targets_are_cut_is_named(cut, is_told):
+    rng = np.random.default_rng(0)
+    y = np.minimum(rng.normal(size=400), cut)
+    sentence = of_suspects(y, y, np.zeros(400, bool))
+    assert (f"{(y == 1.6).sum()} of 400 targets are 1.6, the largest" in sentence) == is_told
+
+
+def test_ratings_of_which_the_best_is_common_name_no_limit():
+    y = np.random.default_rng(0).integers(1, 6, 400).astype(float)
+    assert not of_suspects(y, y, np.zeros(400, bool))

@@ -89,7 +89,7 @@ def test_the_mixture_is_fitted_by_its_greatest_likelihood(nu, share):
     rng = np.random.default_rng(0)
     z = np.r_[1.7 * rng.standard_t(4, 400), rng.uniform(-60, 60, 30)]
     anywhere = torch.full((430,), -np.log(120.0), dtype=torch.float64)
-    likelihood, wrong = _mixture(torch.from_numpy(z), anywhere, nu, share, anywhere < 0)
+    likelihood, wrong, *_ = _mixture(torch.from_numpy(z), anywhere, nu, share, anywhere < 0)
 
     def lost(parameters):
         scale, lot = np.exp(parameters[0]), expit(parameters[1]) if share else 0.0

@@ -87,7 +87,8 @@ class Labels:
         if self.noun == "label" and (self.n_review or self.high > FEW * self.n):
             maximum = f"up to {self.high:,} of {self.n:,} ({share}) may be"
             return f"No {self.noun} is surely wrong, but {maximum}"
-        return f"No {self.noun} stands out as wrong"
+        hidden = f", but up to {self.high:,} wrong ones of {self.n:,} ({share}) would not show"
+        return f"No {self.noun} stands out as wrong{hidden * (self.high > FEW * self.n)}"
 
 
 @result

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import log
+from math import log, log10, pi
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from scipy.stats import rankdata
 from torch import Tensor
+from torch.distributions import StudentT
 
 from datassay.results import result
 from datassay.score.labels.ridge import RidgeFit
+from datassay.score.labels.units import by_factor
 
 # A modified z-score beyond this marks an outlier (Iglewicz and Hoaglin, 1993).
 OUTLIER_SCORE = 3.5
@@ -43,6 +45,19 @@ SKILL, NEAR_SCORE = 2.0, -1.0
 # None is where less than this part of what the mixture takes for wrong strays so far: it describes
 # how right ones differ from Student's t then.
 FAR_SCORE, FACTOR, FAR_PART = 3.5, 6.0, 0.2
+# A factor is looked for where targets vary so many times as much as their residuals: of what
+# nothing predicts it says that some are large. What is less likely wrong by it than so may lie
+# among the right ones: 1/2 at most.
+PREDICTED, LEAST_OF_UNIT = 1.2, 0.8
+# What is sure counts as that: of what the mixture is surer of, 93 % was wrong.
+SURE = 0.9
+# Shares of wrong targets that are tried, each with degrees of freedom and scales of the right ones,
+# by so many targets at most. Those may be that lose no more than so much of the log-likelihood,
+# where wrong targets are rare: a share is less likely by e for every 5 %.
+SHARES = torch.cat([torch.zeros(1), torch.logspace(-2.7, log10(0.5), 28)]).double()
+WIDTHS, MOST_TARGETS = torch.logspace(-0.6, 0.4, 40, dtype=torch.float64), 1000
+LOST, RARE = 2.0, 0.05
+TINY = torch.finfo(torch.float64).tiny
 # Fits in which suspects count as what is expected of them, and penalties tried there: wrong targets
 # ask for a larger one than right ones do.
 ROUNDS, PENALTIES = 3, (0.1, 1.0, 10.0)
@@ -58,12 +73,26 @@ class Outliers:
         probability: that the target is wrong, [n].
         log_likelihood: of the targets, wrong ones among them, nats.
         expected: held-out outputs in the unit of the targets, [n, k].
+        targets: on the scale on which they are judged, [n, k].
+        residual: of the same, in units of those of right ones, [n, k].
+        unit: that unit at each, [n, k].
+        by_unit: share that is wrong by a factor at most.
     """
 
     score: Float[Tensor, " n"]
     probability: Float[Tensor, " n"]
     log_likelihood: float
     expected: Float[Tensor, "n k"]
+    targets: Float[Tensor, "n k"]
+    residual: Float[Tensor, "n k"]
+    unit: Float[Tensor, "n k"]
+    by_unit: float
+
+    @property
+    def most(self) -> float:
+        """Largest share of the targets that may be wrong."""
+        each = zip(self.residual.T, self.targets.T, self.unit.T, strict=True)
+        return max(self.by_unit, *(_most(*one) for one in each))
 
 
 def best_scale(
@@ -127,7 +156,8 @@ def outliers(
     Right targets deviate from the held-out output as Student's t, of a scale and degrees of freedom
     that are fitted; wrong ones lie anywhere in the range of the targets, half of those with a sign
     that few have where they would be right with the other. Their share is 0 unless it raises the
-    log-likelihood by more than 1 (Akaike's criterion). Above 1/2 are those alone that stray, beyond
+    log-likelihood by more than 1 (Akaike's criterion). First those are taken that one factor of all
+    explains, such as of a unit. Above 1/2 are those alone that stray, beyond
     the modified z-score, to such a sign, or as far as a bent scale asks, and are at no limit of the
     range: nearer, wrong ones cannot be told from right ones that are no t.
 
@@ -166,16 +196,27 @@ def outliers(
         stray = (ratio <= 1 / FACTOR) | (ratio >= FACTOR)
         stray = (score >= FAR_SCORE) | (stray & (score > NEAR_SCORE))
     strays = [stray & ~_at_limit(y) for y in targets.T]
-    each = zip(residual.T, spread, extent / scales.T, opposite.T.double(), strays, strict=True)
-    found = [_probability(r, float(s), e, o, far, is_bent=is_bent) for r, s, e, o, far in each]
-    probability = torch.stack([p for p, _ in found])
-    likelihood = sum(one for _, one in found) - len(residual) * float(spread.log().sum())
-    return Outliers(score, probability.amax(0), likelihood, held_out)
+    middle = (targets - held_out).double().median(0).values + held_out
+    found, unit, z = [], scales * spread, residual / spread
+    for j, far in enumerate(strays):
+        y, u, at = targets[:, j].double(), unit[:, j], middle[:, j]
+
+        def of_unit(t, explained, y=y, u=u, at=at, j=j):
+            if skill[j] < PREDICTED:
+                return torch.zeros_like(y), 0.0
+            return by_factor(y, lambda v: t.log_prob((v - at) / u), explained, is_bent=is_bent)
+
+        e, o = extent[j] / u, opposite[:, j].double()
+        found.append(_probability(z[:, j], e, o, far, of_unit, is_bent=is_bent))
+    probability = torch.stack([p for p, _, _ in found]).amax(0)
+    most = max(one for _, _, one in found)
+    likelihood = sum(one for _, one, _ in found) - len(residual) * float(spread.log().sum())
+    return Outliers(score, probability, likelihood, held_out, targets.double(), z, unit, most)
 
 
 def least_share(probability: Float[Tensor, " n"]) -> float:
     """Return the share that is wrong at least: of those above 0.9, less two standard errors."""
-    sure = probability.double() * (probability > 0.9)
+    sure = probability.double().clamp_max(SURE) * (probability > SURE)
     least = sure.sum() - 2 * (sure * (1 - sure)).sum().sqrt()
     return float(least.clamp_min(0) / len(probability))
 
@@ -227,40 +268,76 @@ def _at_limit(y: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
     return found
 
 
+def _most(z: Float[Tensor, " n"], targets: Float[Tensor, " n"], unit: Float[Tensor, " n"]) -> float:
+    """Return the largest share that may be wrong, hidden among right ones that are Student's t.
+
+    Wrong ones are like any other target, as if swapped, or lie anywhere in their range.
+    """
+    step = -(-len(z) // MOST_TARGETS)
+    z, y, unit, extent = z[::step], targets[::step], unit[::step], targets.max() - targets.min()
+    width = 0.9 * float(_deviation(y[:, None]) or y.std()) * len(y) ** -0.2
+    if not (width > 0 and extent > 0):
+        return 0.0
+    like = (-(((y[:, None] - y) / width) ** 2) / 2).exp().mean(1) / (width * (2 * pi) ** 0.5)
+    t, most = StudentT(torch.tensor(DEGREES)[:, None, None], 0.0, WIDTHS[:, None]), 0.0
+    right = t.log_prob(z).exp().flatten(0, 1)  # [fits, n]
+    for wrong in (like * unit, unit / extent):
+        fits = (torch.lerp(right, wrong, s).clamp_min(TINY).log().sum(1).max() for s in SHARES)
+        best = torch.stack(list(fits)) - SHARES / RARE
+        most = max(most, float(SHARES[best >= best.max() - LOST].max()))
+    return most
+
+
 def _probability(
-    residual: Float[Tensor, " n"], spread: float, extent: Float[Tensor, " n"],
-    opposite: Float[Tensor, " n"], stray: Bool[Tensor, " n"], *, is_bent: bool,
-) -> tuple[Float[Tensor, " n"], float]:  # fmt: skip
-    """That each target is wrong, 0 for all where no share of wrong ones is needed; likelihood."""
-    z, anywhere = residual / spread, (spread / extent).log()
-    mirrored = torch.distributions.StudentT(DEGREES[2]).log_prob(opposite)
-    anywhere = torch.logaddexp(anywhere, mirrored) - log(2) * opposite.isfinite()
-
-    def best(may_be: Bool[Tensor, " n"]) -> tuple[float, Float[Tensor, " n"]]:
-        return max((_mixture(z, anywhere, nu, 0.05, may_be) for nu in DEGREES), key=lambda m: m[0])
-
-    none = max(_mixture(z, anywhere, nu, 0.0, stray)[0] for nu in DEGREES)
-    if extent.median() <= spread:  # a wrong target would not stand out
-        return torch.zeros_like(residual), none
+    z: Float[Tensor, " n"], extent: Float[Tensor, " n"], opposite: Float[Tensor, " n"],
+    stray: Bool[Tensor, " n"], of_unit: Callable[..., tuple[Tensor, float]], *, is_bent: bool,
+) -> tuple[Float[Tensor, " n"], float, float]:  # fmt: skip
+    """Return how likely each target is wrong, the log-likelihood, and the share by a factor."""
+    mirrored = StudentT(DEGREES[2]).log_prob(opposite)
+    anywhere = torch.logaddexp(-extent.log(), mirrored) - log(2) * opposite.isfinite()
+    none, *_ = _best(z, anywhere, stray, 0.0)
+    if extent.median() <= 1:  # a wrong target would not stand out
+        return torch.zeros_like(z), none, 0.0
     # The likelihood is that of wrong ones anywhere: scales are compared by how well both fit.
-    some, wrong = best(torch.ones_like(stray))
-    likelihood = some if some - none > PARAMETERS else none
-    some, wrong = (some, wrong) if is_bent else best(stray)
+    some, strange, explained, t = _best(z, anywhere, torch.ones_like(stray), 0.05)
+    wrong, most = of_unit(t, explained)
+    wrong = torch.where(wrong > 0.5, wrong + strange - wrong * strange, wrong)
+    rest = wrong <= LEAST_OF_UNIT
+    others = _strays(z[rest], anywhere[rest], stray[rest], is_bent=is_bent)
+    wrong[rest] = wrong[rest].clamp_max(0.5).maximum(others)
+    return wrong, some if some - none > PARAMETERS else none, most
+
+
+def _strays(
+    z: Float[Tensor, " n"], anywhere: Float[Tensor, " n"], stray: Bool[Tensor, " n"], *,
+    is_bent: bool,
+) -> Float[Tensor, " n"]:  # fmt: skip
+    """That each target is wrong, and lies anywhere."""
+    none, *_ = _best(z, anywhere, stray, 0.0)
+    some, wrong, *_ = _best(z, anywhere, stray | is_bent, 0.05)
     is_natural = is_bent and bool(wrong[stray].sum() < FAR_PART * wrong.sum())
     if is_natural or some - none <= PARAMETERS:
-        return torch.zeros_like(z), likelihood
-    return torch.where(stray, wrong, wrong.clamp_max(0.5)), likelihood
+        return torch.zeros_like(z)
+    return torch.where(stray, wrong, wrong.clamp_max(0.5))
+
+
+def _best(
+    z: Float[Tensor, " n"], anywhere: Float[Tensor, " n"], may_be: Bool[Tensor, " n"], share: float
+) -> tuple[float, Float[Tensor, " n"], Float[Tensor, " n"], StudentT]:
+    """Return the mixture of the likeliest degrees of freedom."""
+    fits = (_mixture(z, anywhere, nu, share, may_be) for nu in DEGREES)
+    return max(fits, key=lambda fit: fit[0])
 
 
 def _mixture(
     z: Float[Tensor, " n"], anywhere: Float[Tensor, " n"], nu: float, share: float,
     may_be: Bool[Tensor, " n"],
-) -> tuple[float, Float[Tensor, " n"]]:  # fmt: skip
-    """Log-likelihood and P(wrong), by EM for the scale of t and the share of wrong targets."""
+) -> tuple[float, Float[Tensor, " n"], Float[Tensor, " n"], StudentT]:  # fmt: skip
+    """Log-likelihood, P(wrong), log density, and t of right ones, by EM for scale and share."""
     scale, wrong, likelihood = 1.0, torch.zeros_like(z), -torch.inf
-    floor = torch.finfo(torch.float64).eps
+    t, each, floor = StudentT(nu), wrong, torch.finfo(torch.float64).eps
     for _ in range(EM_ROUNDS):
-        t = torch.distributions.StudentT(nu, 0.0, scale, validate_args=False)
+        t = StudentT(nu, 0.0, scale, validate_args=False)
         joint = torch.stack([t.log_prob(z) + log(1 - share), anywhere.clone()])
         joint[1] += log(share) if share else -torch.inf
         each = torch.logsumexp(joint, 0)
@@ -272,4 +349,4 @@ def _mixture(
         share = min(0.49, float(1 - right.mean())) if share else 0.0
         if likelihood - before < 1e-9 * abs(likelihood):
             break
-    return likelihood, wrong
+    return likelihood, wrong, each, t

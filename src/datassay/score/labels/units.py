@@ -1,0 +1,52 @@
+"""Regression: wrong targets that are the right ones in another unit, or of the other sign."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import log10
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+# Between units that are mixed up: decimal places, months and years, hours, minutes, weeks. Smaller
+# ones, as of inches and pounds, cannot be told from targets that are just large.
+FACTORS = (10.0, 100.0, 1000.0, 1e6, 12.0, 24.0, 60.0, 7.0)
+# One factor of all wrong targets is taken if it raises the log-likelihood by so many nats, and by
+# as many more than factors so many times as large or small do: where these do as well it is no
+# unit, but how right targets differ from Student's t.
+GAIN, BESIDE = 4.0, 2.718
+SHARES = torch.logspace(-3, log10(0.5), 20, dtype=torch.float64)  # of all targets, that are tried
+MOST_TARGETS = 20_000  # by which a factor is chosen
+
+
+def by_factor(
+    targets: Float[Tensor, " n"], right: Callable[[Tensor], Tensor],
+    explained: Float[Tensor, " n"], *, is_bent: bool,
+) -> tuple[Float[Tensor, " n"], float]:  # fmt: skip
+    """Return how likely each target is the right one times one factor of all, and how many may be.
+
+    `right` gives the log density of right targets at other values; the targets', as far as they are
+    `explained` already, is known. `is_bent`: they are asinh(y / c).
+    """
+    step = -(-len(targets) // MOST_TARGETS)
+
+    def likelier(factor: float) -> Float[Tensor, " n"]:  # the target if so, than as explained
+        if not is_bent:
+            return (right(targets / factor) - explained).exp() / abs(factor)
+        y = torch.sinh(targets)
+        slope = ((1 + y**2) / (factor**2 + y**2)).log() / 2
+        return (right(torch.asinh(y / factor)) + slope - explained).exp()
+
+    def gains(factor: float) -> Float[Tensor, " shares"]:
+        return (SHARES[:, None] * (likelier(factor)[::step] - 1)).log1p().sum(1)
+
+    tried = {f: gains(f) for f in (-1.0, *FACTORS, *(1 / one for one in FACTORS))}
+    factor = max(tried, key=lambda one: float(tried[one].max()))
+    gain = tried[factor].max()
+    beside = max(0.0, *(float(gains(factor * one).max()) for one in (BESIDE, 1 / BESIDE)))
+    if not gain - beside > GAIN:
+        return torch.zeros_like(targets), 0.0
+    share = SHARES[tried[factor].argmax()]
+    odds = share / (1 - share) * likelier(factor)
+    return odds / (1 + odds), float(SHARES[tried[factor] >= gain - 1].max())
