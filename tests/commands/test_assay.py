@@ -220,7 +220,8 @@ INDICES = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "ids"), [*((kind, None) for kind in INDICES), ("dates", "person"), ("numbers", "person")]
+    ("kind", "ids"),
+    [*((kind, None) for kind in INDICES), ("dates", "person"), ("numbers", "person")],
 )
 def test_scores_join_a_frame_of_any_index(kind, ids):
     pandas = pytest.importorskip("pandas")

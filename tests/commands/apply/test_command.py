@@ -286,7 +286,8 @@ def test_an_earlier_result_is_replaced_unless_it_was_changed(here):
     succeed("apply", "a.csv", "d.parquet", "--overwrite")
     assert b"A6" not in (here / "clean/a.csv").read_bytes()
     (here / "clean/a.csv").unlink()
-    succeed("apply", "a.csv", "d.parquet")
+    assert_one_error_line(invoke("apply", "a.csv", "d.parquet"), "changed since")
+    succeed("apply", "a.csv", "d.parquet", "--overwrite")
     assert (here / "clean/a.csv").exists()
 
 
