@@ -34,7 +34,7 @@ BUGS = [
     ("no digests of the feature store", "store/features.py", "if not np.array_equal(written[",
      "if False and not np.array_equal(written[", "store/test_features.py another_run"),
     ("a killed write is not put back", "store/folders.py", "                    _put_back(",
-     "                    (lambda *_: None)(", "store/test_outputs.py undoes_what_a_kill"),
+     "                    (lambda *_: None)(", "store/test_states.py between_two_system_calls"),
     ("the row of a label without its class", "data/formats/image_folder.py",
      "labels.extend([class_folder.name]", "labels.extend([folders[0].name]",
      "data/test_images.py folder"),
@@ -131,11 +131,6 @@ BUGS = [
     ("other columns are not compared", "data/back/original.py", "                return name\n",
      "                continue\n", "data/back/test_originals.py nobody_decided"),
 ]  # fmt: skip
-
-
-def row(bug: tuple, noticed_by: str) -> str:
-    """As the documentation has it."""
-    return f"| {bug[0]} | `{bug[1]}` | `{noticed_by}` |"
 
 
 def noticed(tests: str, source: Path, limit: float = 600.0) -> bool:
@@ -246,7 +241,7 @@ def main(words: list[str]) -> int:
         for bug in bugs:
             seen = planted(bug, source)
             missed += not seen
-            sys.stdout.write(row(bug, bug[4] if seen else "nobody") + "\n")
+            sys.stdout.write(f"{bug[0]} ({bug[1]}): {bug[4] if seen else 'nobody'}\n")
             sys.stdout.flush()
     sys.stdout.write(f"{len(bugs) - missed} of {len(bugs)} noticed\n")
     return missed
