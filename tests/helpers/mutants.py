@@ -32,7 +32,7 @@ AREAS = {
     "train/folds.py": "train/test_learner.py data/test_groups.py act/test_cross_fit.py",
     "data/tables/columns.py": "data/test_columns.py data/tables/test_kinds.py data/test_tables.py",
     "data/tables/numerals.py": "data/tables/test_numerals.py",
-    "data/tables/numeric.py": "data/tables/test_numerals.py data/tables/test_kinds.py",
+    "data/tables/numeric.py": "data/test_float32.py data/tables/test_kinds.py",
     "data/tables/preparation.py": "data/tables/test_kinds.py data/test_tables.py",
     "data/tables/leaks.py": "data/tables/test_leaks.py",
     "data/tables/dates.py": "data/tables/test_kinds.py data/test_columns.py",
