@@ -2,6 +2,7 @@
 # check:  set up .venv-dev and run what pre-commit runs: format, lint, types, documentation, tests.
 # shuffled: the tests of check in three orders, whose seeds are drawn and printed.
 # slow:   the tests that check leaves out: attack, browsers, long ones.
+# fresh:  twenty data sets drawn by the clock, judged; mutants: 100 changes of the source, noticed or not.
 # typed:  every command that the how-tos show, typed as printed; some ten minutes.
 # bench:  the quick figures of `python -m bench` again, two seeds each: fails where one has left its interval.
 # oldest: set up .venv-oldest with the oldest versions pyproject.toml allows and run check's tests.
@@ -22,7 +23,7 @@ OLDEST := $(addprefix tests/,act collect complexity data estimators lm models po
 # Else each of the tests' processes compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check lint types docs tests shuffled slow typed bench oldest clean
+.PHONY: demo check lint types docs tests shuffled slow fresh mutants typed bench oldest clean
 .DEFAULT_GOAL := check
 
 demo: .venv/installed
@@ -58,6 +59,12 @@ shuffled: .venv-dev/installed
 slow: .venv-dev/installed
 	.venv-dev/bin/python -m pytest -n 2 --dist worksteal -m slow --randomly-dont-reorganize
 
+fresh: .venv-dev/installed
+	OMP_NUM_THREADS=1 .venv-dev/bin/python tests/helpers/fresh.py
+
+mutants: .venv-dev/installed
+	OMP_NUM_THREADS=1 .venv-dev/bin/python tests/helpers/mutants.py --number 100
+
 typed: .venv-dev/installed
 	.venv-dev/bin/python $(TEST) --randomly-dont-reorganize -m typed
 
@@ -85,12 +92,13 @@ oldest: .venv-oldest/installed
 .venv-oldest/installed: constraints-oldest.txt pyproject.toml
 	$(set_up)
 
+# Modules are compiled as they are imported: most of what is installed never is.
 define set_up
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	{ echo 'Error: datassay needs Python 3.11 or newer; name one, as in: make PYTHON=python3.12' >&2; exit 1; }
 @echo 'Setting up $(@D); the first time takes some minutes.'
 @$(PYTHON) -m venv $(@D)
-@$(@D)/bin/python -m pip install --quiet $(INSTALLED)
+@$(@D)/bin/python -m pip install --quiet --no-compile $(INSTALLED)
 @touch $@
 endef
 

@@ -10,9 +10,10 @@ from datassay.train.recipe import Recipe
 
 @pytest.fixture(scope="module", autouse=True)
 def short():
-    """A fifth of the updates, each five times as long, where a command says no number of its own.
+    """A fifth of the updates, each five times as long, where a command says no number of its own,
+    and trees of one split into folds, not five.
 
-    What is tested here is what a command does with networks, not how well they learn.
+    What is tested here is what a command does with models, not how well they learn.
     """
     made = Recipe.__init__
 
@@ -23,6 +24,7 @@ def short():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Recipe, "__init__", shorter)
         patch.setattr("datassay.train.recipe.FEWEST_UPDATES", 100)
+        patch.setattr("datassay.score.labels.judges.MOST_SPLITS", 1)
         yield
 
 

@@ -15,17 +15,13 @@ import torch
 from safetensors.torch import save_file
 from sklearn.datasets import load_digits
 
-from datassay.commands.finished import finished_run
 from datassay.commands.run import job
-from datassay.commands.run.findings import PENDING
-from datassay.commands.view.open import reviewed_run
 from helpers.command_line import (
     assert_one_error_line,
     columns,
     contents,
     invoke,
     listed,
-    planted,
     refusals,
     succeed,
     summary,
@@ -247,7 +243,8 @@ def test_several_targets_are_attributed_by_their_loss(here):
 
 
 def test_the_smoothing_decides_the_information(here):
-    options = ["score", "iris", *SMALL, "--weight-decay", 0.1, "--attribution", "none", "--out"]
+    few = ["--model", "linear", "--weight-decay", 0.1]  # directions, for the noise of SGD
+    options = ["score", "good.npz", *few, "--attribution", "none", "--out"]
     succeed(*options, "plain")
     plain = columns("plain/scores.parquet")
     for smoothing, more in {"isotropic": ["--sigma", 0.5], "fisher": [], "sgd": ["--batch-size", 8],
@@ -396,37 +393,6 @@ def command(*args, **popen):
     # A job that a shell started in the background ignores Ctrl-C, and hands that on to us.
     popen["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
     return subprocess.Popen(line, stdout=-1, stderr=-1, text=True, **popen)  # -1: a pipe
-
-
-@pytest.mark.slow
-def test_interrupting_leaves_earlier_results(here):
-    out = here / "out"
-    planted(out, FILES)
-    before = contents(here)
-    process = command("run", "digits", "--out", "out")
-    assert process.stderr is not None
-    assert "Scoring samples" in process.stderr.readline()
-    process.send_signal(signal.SIGINT)
-    printed, err = process.communicate(timeout=300)
-    assert process.returncode == 130
-    assert printed == ""
-    assert err.splitlines()[-1] == "Interrupted. Earlier results are as they were."
-    assert "Traceback" not in err
-    assert contents(here) == before
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_stop_after_the_scores_leaves_their_page(here, stop):
-    process = command("run", "digits", "--out", "out")
-    assert process.stderr is not None
-    assert any(line.startswith("Scores: out/index.html") for line in process.stderr)
-    before = contents(here / "out")
-    process.send_signal(stop)
-    process.communicate(timeout=300)
-    assert process.returncode in {128 + stop, -stop}
-    assert contents(here / "out") == before and PENDING in (here / "out/index.html").read_text()
-    assert len(reviewed_run(finished_run("out"), None)[0].samples) == 1438
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import logging
 import pyarrow.parquet as pq
 
 from datassay.act.remove import removal_curve
+from datassay.commands.run import job
 from helpers.command_line import invoke, succeed
 
 RUN = ["run", "iris", "--model", "mlp:width=8", "--curve-seeds", "1"]
@@ -15,6 +16,7 @@ def scores(out):
 
 
 def test_a_second_run_finds_everything_and_mends_the_rest(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(job, "act_table", lambda *_: None)  # of which nothing is stored
     kept = [*RUN, "--store", tmp_path / "kept", "--out"]
     with caplog.at_level(logging.INFO):
         succeed(*kept, tmp_path / "first")

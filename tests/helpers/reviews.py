@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from datassay.commands.run.settings import ScoreSettings
 from datassay.commands.view.open import reviewed_run
 from datassay.commands.view.server import ReviewServer, ServedPage
 from datassay.commands.view.session import Session
+from datassay.score.labels import judges
 from helpers.findings import EVIL, digit_samples
 
 NAMES = ("cat", EVIL, "dog & co")
@@ -68,7 +70,8 @@ def scored(folder, data, **inputs):
     given = DataInputs(data=str(data), val_fraction=0.0, **inputs)
     train, val = da.load(data, val_fraction=0.0, **inputs)
     train = replace(train, y=train.y.copy())  # torch warns of what Arrow lends
-    findings = run(train, val, ScoreSettings(model="linear", attribution="none"))
+    with patch.object(judges, "MOST_SPLITS", 1):
+        findings = run(train, val, ScoreSettings(model="linear", attribution="none"))
     write_results(replace(findings, origin=origin_of(given, NoiseInputs())), folder)
     return folder
 

@@ -156,46 +156,6 @@ def test_a_file_that_cannot_be_replaced_leaves_earlier_results(out, monkeypatch,
     assert [contents(out / name) for name in rescued] == [NEW] * (failure is not KeyboardInterrupt)
 
 
-@pytest.mark.parametrize("half", [0, 1, 2, 3])
-def test_the_next_run_undoes_what_a_kill_left_half_done(out, half):
-    """A process that dies after `half` moves leaves its staging folder as it is, unlocked."""
-    child = f"""if True:
-        import os
-        from datassay.store import atomic, folders, outputs
-        moves, replace = [], folders.os.replace
-
-        def some(source, target):
-            if source.parent.name == "new":
-                moves.append(target)
-                if len(moves) > {half}:
-                    os._exit(9)
-            replace(source, target)
-
-        folders.os.replace = some
-        outputs.write_pages({NEW!r}, outputs.Path({str(out)!r}))
-    """
-    assert subprocess.run([sys.executable, "-c", child], check=False).returncode == 9
-    assert [name for name in names(out) if name.startswith(atomic.PREFIX)]
-    check_writable(out, NAMES)
-    assert contents(out) == OLD
-    assert names(out) == {*NAMES, MANIFEST}
-
-
-def test_what_a_run_left_that_was_killed_with_its_folder_in_place_goes(tmp_path):
-    new = tmp_path / "new"
-    child = f"""if True:
-        import os
-        from datassay.store import atomic, outputs
-
-        atomic.remove = lambda *_: os.path.isdir({str(new)!r}) and os._exit(9)
-        outputs.write_pages({NEW!r}, outputs.Path({str(new)!r}))
-    """
-    assert subprocess.run([sys.executable, "-c", child], check=False).returncode == 9
-    assert new.is_dir() and list(tmp_path.glob(f"{atomic.PREFIX}*"))
-    check_writable(new, NAMES)
-    assert set(contents(new)) == set(NAMES) and names(tmp_path) == {"new"}
-
-
 def test_leftovers_that_are_not_surely_ours_stay(out):
     other = out / ".datassay-mine"
     other.mkdir()

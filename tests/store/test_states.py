@@ -1,5 +1,7 @@
 """Killed between any two system calls, a writer leaves what is whole; others go on from there."""
 
+import os
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -115,9 +117,10 @@ def a_line(place, word):
     (place / "out" / "a").write_text(journal.read_journal(place / "out" / "base")[0][-1])
 
 
+@pytest.mark.parametrize("fault", ["full disk", "Ctrl-C"])
 @pytest.mark.parametrize("call", ["rename", "replace", "fsync"])
 @pytest.mark.parametrize("write", [a_folder, pages, a_file, a_line])
-def test_a_fault_once_is_a_fault_once(tmp_path, monkeypatch, write, call):
+def test_a_fault_once_is_a_fault_once(tmp_path, monkeypatch, write, call, fault):
     """Whichever call of a kind fails, the earlier is there still, and the next writing is whole."""
     for number in range(12):
         place, calls, plain = tmp_path / str(number), [], getattr(atomic.os, call)
@@ -127,21 +130,42 @@ def test_a_fault_once_is_a_fault_once(tmp_path, monkeypatch, write, call):
         def fails(*args, calls=calls, number=number, plain=plain):
             calls.append(args)
             if len(calls) == number + 1:
-                raise OSError(28, "No space left on device")
+                if fault == "full disk":
+                    raise OSError(28, "No space left on device")
+                signal.raise_signal(signal.SIGINT)
             return plain(*args)
 
         monkeypatch.setattr(atomic.os, call, fails)
-        with suppress(OSError, SettingError):
+        with suppress(OSError, SettingError, KeyboardInterrupt):
             write(place, "two")
         monkeypatch.undo()
         held = (place / "out" / "a").read_text()
-        assert held == ("one" if len(calls) > number else "two")
+        expected = {"one"} if len(calls) > number else {"two"}
+        # Where a folder changes place, an interruption waits until it has.
+        assert held in (expected if fault == "full disk" else {"one", "two"})
         write(place, "three")
         assert (place / "out" / "a").read_text() == "three"
         assert not list(place.rglob(f"{PREFIX}*/*"))
         if len(calls) <= number:
             return
     raise AssertionError("more calls than expected")
+
+
+@pytest.mark.parametrize("write", [a_folder, pages, a_file])
+def test_two_at_once_leave_the_results_of_one(tmp_path, write):
+    for number in range(8):
+        (place := tmp_path / str(number)).mkdir()
+        children = []
+        for word in ("one", "two"):
+            if not (child := os.fork()):
+                for _ in range(5):
+                    with suppress(OSError, SettingError):  # the other was first
+                        write(place, word)
+                os._exit(0)
+            children.append(child)
+        assert not any(os.waitpid(child, 0)[1] for child in children)
+        left = {path.read_text() for path in place.rglob("*") if path.name in {"a", "index.html"}}
+        assert left in ({"one"}, {"two"}) and not list(place.rglob(f"{PREFIX}*/*"))
 
 
 def test_what_a_killed_apply_left_does_not_go_where_another_folder_stands_now(tmp_path):

@@ -69,6 +69,7 @@ def test_the_statement_holds(smaller, small):
     assert small(smaller[0]).agreement.holds, small(smaller[0]).agreement
 
 
+@pytest.mark.slow
 def test_it_would_notice_where_the_statement_is_false(broken):
     name, parameters = broken
     assert not experiment(name).run(**parameters).agreement.holds

@@ -1,12 +1,19 @@
 """Files of decisions: what is written is read again, from Parquet and from a page's JSON."""
 
 import json
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 import pyarrow.parquet as pq
 import pytest
 
-from datassay.act.review.decisions import METADATA, Decision, Decisions, read_decisions
+from datassay.act.review.decisions import (
+    METADATA,
+    Decision,
+    Decisions,
+    journal_line,
+    read_decisions,
+)
 from datassay.errors import DataError
 
 WHEN = datetime(2026, 11, 23, 9, 0, 0, 250_000, tzinfo=UTC)
@@ -44,6 +51,12 @@ def test_what_is_written_is_read(tmp_path, name, ids):
     read = read_decisions(write(some(ids), tmp_path / name))
     assert read.to_table().equals(some(ids).to_table(), check_metadata=True)
     assert read.decisions[0].when == WHEN and read.decisions[0].seen_score == 0.75
+
+
+def test_a_line_of_the_journal_is_a_decision_or_that_it_was_taken_back():
+    (made, taken) = journal_line([(7, some().decisions[0]), ("b", None)])
+    assert taken == {"id": "b", "decision": None}
+    assert made == asdict(some().decisions[0]) | {"when": str(WHEN)}
 
 
 def with_row(row):

@@ -28,6 +28,13 @@ def test_written_and_read_it_is_the_same(digits, tmp_path):
     for name in FIELDS:
         np.testing.assert_array_equal(getattr(again, name), getattr(kept, name))
     assert again.is_of_classes and len(again) == 300
+    for low, high in ((0.0, 0.0), (0.25, 0.25), (0.0, 1.0)):
+        replace(kept, share=(low, high)).write(tmp_path / "review.npz")
+        assert read_judged(tmp_path / "review.npz").share == (low, high)
+    for share in ((-0.5, 0.5), (0.5, 1.5), (0.5, 0.25)):
+        replace(kept, share=share).write(tmp_path / "review.npz")
+        with pytest.raises(DataError, match="and share"):
+            read_judged(tmp_path / "review.npz")
 
 
 def test_places_are_the_kernels_best_inner_products_in_one_unit(digits):

@@ -268,6 +268,7 @@ def test_targets_that_are_taken_are_refused(here):
         ("clean.csv", "Give --out clean"),
         (".", "out must not replace what is read"),
         ("a.csv/clean", "out must be a folder"),
+        ("/proc/clean", "proc"),
     ):
         assert_one_error_line(invoke("apply", "a.csv", "d.parquet", "--out", out), message)
 
@@ -284,6 +285,10 @@ def test_an_earlier_result_is_replaced_unless_it_was_changed(here):
     assert b"A6" in (here / "clean/a.csv").read_bytes()
     succeed("apply", "a.csv", "d.parquet", "--overwrite")
     assert b"A6" not in (here / "clean/a.csv").read_bytes()
+    (here / "clean/a.csv").unlink()
+    assert_one_error_line(invoke("apply", "a.csv", "d.parquet"), "changed since")
+    succeed("apply", "a.csv", "d.parquet", "--overwrite")
+    assert (here / "clean/a.csv").exists()
 
 
 def test_a_failure_while_writing_leaves_nothing(here, monkeypatch):

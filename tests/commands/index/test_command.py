@@ -1,9 +1,5 @@
 """`datassay index`, and `explain --index`: files, resuming, adding, and one line for bad input."""
 
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +10,9 @@ from safetensors.torch import load_file, save_file
 import datassay as da
 from datassay.act import trained_network
 from datassay.commands.explain import job as explaining
-from datassay.score.index import segment
 from helpers.command_line import (
     assert_one_error_line,
     columns,
-    contents,
     invoke,
     listed,
     refusals,
@@ -199,33 +193,6 @@ def test_what_does_not_fit_between_index_and_data_is_told(here, file, options, r
     args = ["explain", file, *NET[1:], "--index", "ix", *options, "--out", "out"]
     assert reported in words(succeed(*args))
     assert len(columns("out/samples.parquet")["id"]) == 90
-
-
-@pytest.mark.slow
-def test_a_killed_one_goes_on_with_the_same_bits(here, monkeypatch):
-    """Killed by the system, in a process of its own, while rows are kept."""
-    monkeypatch.setattr(segment, "MOST_SAMPLES", 16)
-    succeed("index", *NET, "--out", "once")
-    slow = (
-        "import sys, time\n"
-        "from datassay.commands import app\n"
-        "from datassay.score.index import segment\n"
-        "segment.MOST_SAMPLES = 16\n"
-        "whole = segment.RowWork.arrays\n"
-        "segment.RowWork.arrays = lambda *a: (time.sleep(0.3), whole(*a))[1]\n"
-        f"app({['index', *NET, '--out', 'often']!r})\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", slow], stderr=subprocess.PIPE)
-    end = time.monotonic() + 300
-    while not list(Path("often").glob("rows-0/*rows/c/*")) and time.monotonic() < end:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    refused = invoke("explain", *NET, "--index", "often", "--out", "out")
-    assert_one_error_line(refused, r"an index must be finished; often/rows-0 lacks \d of 6 chunks")
-    result = succeed("index", *NET, "--out", "often")
-    assert "Keep gradients" in result.stderr
-    assert contents("often") == contents("once")
 
 
 test_bad_input_costs_one_line_and_no_file = refusals({

@@ -41,7 +41,8 @@ def change(folder, **columns_of):
 
 def test_real_runs_are_compared_from_their_folders(tmp_path):
     for seed in (0, 1):
-        succeed("score", "wine", "--noise", 0.2, "--seed", seed, "--out", tmp_path / f"s{seed}")
+        plain = ("--model", "linear", "--attribution", "none", "--noise", 0.2, "--seed", seed)
+        succeed("score", "wine", *plain, "--out", tmp_path / f"s{seed}")
     folders = [tmp_path / "s0", tmp_path / "s1"]
     result = succeed("report", *folders, "--out", tmp_path / "both")
     assert listed(tmp_path / "both") == sorted([*FILES, "index.html"])

@@ -193,8 +193,10 @@ def test_what_cannot_be_set_side_by_side_is_refused(data, tmp_path):
         "run", data / "clean", *FAST, "--before", data / "first", "--noise", 0.1, *out
     )  # fmt: skip
     assert_one_error_line(result, "--noise must not come with --before; got")
-    succeed("score", "iris", "--model", "linear", "--out", tmp_path / "iris")
-    result = invoke("run", data / "clean", *FAST, "--before", tmp_path / "iris", *out)
+    x, y, _ = spirals(30)
+    np.savez(tmp_path / "others.npz", x=x, y=y)
+    succeed("score", tmp_path / "others.npz", *FAST, "--out", tmp_path / "others")
+    result = invoke("run", data / "clean", *FAST, "--before", tmp_path / "others", *out)
     assert_one_error_line(result, "before must be a run of the data that .*clean was made of")
     result = invoke(
         "run", data / "clean", *FAST, "--before", data / "first", "--out", data / "first"

@@ -3,6 +3,7 @@
 import json
 import shutil
 import socket
+from unittest.mock import Mock
 
 import pytest
 
@@ -10,8 +11,9 @@ from datassay.commands.run import job
 from datassay.commands.run.findings import PENDING
 from datassay.commands.view import session as module
 from datassay.commands.view.command import _opening_lines
-from helpers.command_line import assert_one_error_line, invoke
-from helpers.reviews import blobs, scored, session_of, viewing
+from datassay.commands.view.server import ReviewServer
+from helpers.command_line import assert_one_error_line, invoke, words
+from helpers.reviews import blobs, scored, session_of
 
 
 @pytest.fixture
@@ -37,12 +39,14 @@ def test_a_run_that_is_not_whole_or_of_another_version(run, reviewed):
         shutil.copy(reviewed / name, run)
 
 
-def test_data_that_moved_are_named_anew(tmp_path):
+def test_data_that_moved_are_named_anew(tmp_path, monkeypatch):
     run, moved = scored(tmp_path / "run", blobs(tmp_path)), tmp_path / "elsewhere.npz"
     shutil.move(tmp_path / "points.npz", moved)
     assert_one_error_line(view(run), r"points\.npz, the data of .*run, is not there.*--data")
-    with viewing(run, "--data", str(moved)) as (_, url):
-        assert url.startswith("http://127.0.0.1:")
+    with monkeypatch.context() as patch:
+        patch.setattr(ReviewServer, "serve_forever", Mock(side_effect=KeyboardInterrupt))
+        ended = words(view(run, "--data", moved))
+    assert "http://127.0.0.1:" in ended and ended.endswith("No decisions were saved.")
     moved.write_bytes(moved.read_bytes() + b" ")
     assert_one_error_line(view(run, "--data", moved), "it was changed since, or is another")
 

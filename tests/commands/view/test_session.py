@@ -63,22 +63,6 @@ def test_the_file_says_of_which_data_and_labels(session, folder):
     assert read.decisions[0].given == NAMES[session.reviewed.samples.y[7]]
 
 
-def test_a_full_disk_changes_nothing(session, folder, monkeypatch):
-    decide(session, 1)
-    before = (folder / "decisions.parquet").read_bytes()
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(session_module, "add", full)
-    with pytest.raises(Refused, match=r"decisions\.parquet cannot be written: No space left"):
-        decide(session, 2)
-    assert len(session) == 1 and (folder / "decisions.parquet").read_bytes() == before
-    assert not list(folder.glob(".*.part"))
-    monkeypatch.undo()
-    assert decide(session, 2) == {"count": 2}
-
-
 def test_a_disk_that_was_full_once_does_not_end_the_review(tmp_path):
     """The first decision makes the file, the second its journal, the third adds to both."""
     run = scored(tmp_path / "made" / "run", blobs(tmp_path / "made"))

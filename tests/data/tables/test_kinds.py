@@ -10,6 +10,7 @@ from pyarrow import csv
 from scipy import sparse
 
 import datassay as da
+from datassay.data.tables.dates import _parsed
 from datassay.errors import DataError, SettingError
 
 N = 60
@@ -40,6 +41,7 @@ def kind(values, **options):
         ([5] * (N - 1) + [None], "number", ""),
         ([None] * N, "left out", "all values are missing"),
         ([f"k{i}" for i in range(N)], "left out", "nearly every value differs (60 of 60)"),
+        ([None] * 9 + [f"k{i}" for i in range(51)], "left out", "every value differs (51 of 51)"),
         ([f"k{i % 30}" for i in range(N)], "category", ""),
         ([f"it was late {i}" for i in range(N)], "text", ""),
         (["it was very late"] * (N - 5) + ["it was not late"] * 5, "category", ""),
@@ -115,6 +117,22 @@ def test_dates_of_many_forms(write):
     assert np.array_equal(samples.x[0, 1:], [*np.median(expected, axis=0)[:-1], 1])
     typed = loaded(c=[None, *days[1:]])
     assert np.array_equal(typed.x, samples.x)
+
+
+def test_words_are_the_dates_that_they_are_for_strptime_and_months_have_german_names_too():
+    start, step = datetime.datetime(1969, 1, 1), datetime.timedelta(days=365, hours=5, minutes=7)
+    days = [start + i * step for i in range(99)]
+    for form, write in (
+        ("day.month.year", "%d.%m.%y %I:%M %p"), ("month/day/year", "%m/%d/%y %H:%M:%S"),
+    ):  # fmt: skip
+        words = [day.strftime(write) for day in days]
+        read = _parsed(pa.array(words, pa.large_string()), form, in_utc=False)
+        expected = [datetime.datetime.strptime(word, write) for word in words]
+        assert np.array_equal(read, np.array(expected, "datetime64[us]"))
+    names = "Januar Februar März April Mai Juni Juli August September Oktober November Dezember Mrz"
+    words = pa.array([f"3. {name} 2020" for name in names.split()], pa.large_string())
+    months = _parsed(words, "day month year", in_utc=False).astype("datetime64[M]").astype(int) % 12
+    assert months.tolist() == [*range(12), 2]
 
 
 def test_a_day_that_is_none_is_named():
@@ -292,6 +310,12 @@ def test_the_last_column_is_named_where_no_target_is():
     for target in (None, "y"):
         with pytest.raises(DataError, match="'y' cannot be target and drop at once"):
             da.load(table, target=target, drop=["y"])
+
+
+def test_a_column_of_which_some_are_dates_says_how_many():
+    for tenths in (6, 3):
+        words = [f"2020-01-{1 + i % 28:02}" if i % 10 < tenths else f"w{i % 3}" for i in range(N)]
+        assert ("60% of the values are dates" in kind(words).note) == (tenths == 6)
 
 
 @pytest.mark.parametrize(

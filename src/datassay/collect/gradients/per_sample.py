@@ -8,7 +8,7 @@ factors of the gradients by its weights. Other tensors are differentiated sample
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -426,7 +426,7 @@ def _loop_slopes(model: nn.Module, tensors: dict[str, Tensor], batch: Any, weigh
     return {name: torch.stack([slopes_of[name] for slopes_of in results]) for name in tensors}
 
 
-def _slopes(value: Tensor, tensors: list[Tensor]) -> list[Tensor]:
+def _slopes(value: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
     """Differentiate a number by tensors, some of which it may not depend on."""
     if not value.requires_grad:
         return [torch.zeros_like(tensor) for tensor in tensors]

@@ -1,0 +1,236 @@
+"""Bugs drawn by a seed: one place of the source is changed, and the tests nearest to it must fail.
+
+    python tests/helpers/mutants.py --seed 1 --number 40 [--file WORD] [--seconds 600]
+
+A comparison, a sign, `and`, a mask, a number or an end is flipped, `not` is dropped, a guard or a
+call is left out, branches change places. What survives is printed: it does the same, and
+then stands in EQUIVALENT, or a test is missing.
+"""
+
+import argparse
+import ast
+import random
+import re
+import sys
+import time
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1]))
+from helpers.planted import ROOT, changed, check, copied_source, noticed
+
+# What is changed, and the files of tests that are nearest to it, the likeliest to notice first.
+AREAS = {
+    "stats.py": "test_stats.py data/test_groups.py",
+    "commands/run/verdict.py": "commands/run/test_verdict.py commands/run/test_before.py",
+    "act/review/corrections.py": "act/review/test_corrections.py act/review/test_decisions.py",
+    "act/review/decisions.py": "act/review/test_decisions.py act/review/test_corrections.py",
+    "act/review/judged.py": "act/review/test_judged.py act/review/test_gain.py",
+    "act/review/remaining.py": "act/review/test_remaining.py act/review/test_judged.py",
+    "data/back": "data/back commands/apply",
+    "data/assemble.py": "data/test_groups.py data/test_split.py data/test_load.py"
+    " data/test_arguments.py data/test_tables.py",
+    "train/folds.py": "train/test_learner.py data/test_groups.py act/test_cross_fit.py",
+    "data/tables/columns.py": "data/test_columns.py data/tables/test_kinds.py data/test_tables.py",
+    "data/tables/numerals.py": "data/tables/test_numerals.py",
+    "data/tables/numeric.py": "data/test_float32.py data/tables/test_kinds.py",
+    "data/tables/preparation.py": "data/tables/test_kinds.py data/test_tables.py",
+    "data/tables/leaks.py": "data/tables/test_leaks.py",
+    "data/tables/dates.py": "data/tables/test_kinds.py data/test_columns.py",
+    "score/labels": "score/labels score/test_label_issues.py",
+    "score/influence/first_order.py": "score/test_influence.py score/influence/test_kinds.py",
+    "score/influence/linear.py": "score/test_linear_influence.py score/test_influence.py",
+    "score/influence/checkpoints.py": "score/influence/test_checkpoints.py",
+    "score/influence/segments.py": "score/influence/test_segments.py",
+    "score/leave_one_out.py": "score/test_leave_one_out.py",
+    "score/index": "score/index/test_index.py score/index/test_plan.py",
+    "store/journal.py": "store/test_journal.py store/test_states.py act/review/test_decisions.py",
+}  # fmt: skip
+# Changes that change nothing: the file, the line and what it becomes, with the reason.
+EQUIVALENT: dict[tuple[str, str], str] = {}
+OPPOSITE = {
+    ast.Lt: ("<=", ">="), ast.LtE: ("<", ">"), ast.Gt: (">=", "<="), ast.GtE: (">", "<"),
+    ast.Eq: ("!=",), ast.NotEq: ("==",), ast.In: ("not in",), ast.NotIn: ("in",),
+    ast.Is: ("is not",), ast.IsNot: ("is",), ast.Add: ("-",), ast.Sub: ("+",), ast.Mult: ("/",),
+    ast.Div: ("*",), ast.BitAnd: ("|",), ast.And: ("or",), ast.Or: ("and",),
+}  # fmt: skip
+OPERATOR = re.compile(rb"is not\b|not in\b|is\b|in\b|and\b|or\b|[<>=!]=|[-+*/&<>]")
+NAMES = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "any": "all",
+         "all": "any", "argmin": "argmax", "argmax": "argmin"}  # fmt: skip
+
+
+class Changes(ast.NodeVisitor):
+    """All changes of a file: first and last byte, and what stands there instead."""
+
+    def __init__(self, text: str):
+        self.text, self.found = text.encode(), []
+        lengths = [len(line) for line in self.text.splitlines(keepends=True)]
+        self._starts = [sum(lengths[:i]) for i in range(len(lengths) + 1)]
+        self.visit(ast.parse(text))
+
+    def first(self, node: ast.AST) -> int:
+        return self._starts[node.lineno - 1] + node.col_offset
+
+    def last(self, node: ast.AST) -> int:
+        return self._starts[node.end_lineno - 1] + node.end_col_offset
+
+    def source(self, node: ast.AST) -> bytes:
+        return self.text[self.first(node) : self.last(node)]
+
+    def become(self, node: ast.AST, text: bytes) -> None:
+        self.found.append((self.first(node), self.last(node), text))
+
+    def between(self, left: ast.AST, right: ast.AST, operator: ast.AST) -> None:
+        match = OPERATOR.search(self.text, self.last(left), self.first(right))
+        for other in OPPOSITE.get(type(operator), ()) if match else ():
+            self.found.append((*match.span(), other.encode()))
+
+    def visit_JoinedStr(self, node):
+        """Positions in them are wrong before Python 3.12; and they are words."""
+
+    def visit_Raise(self, node):
+        """What an error says is not a matter of this."""
+
+    visit_Assert = visit_Import = visit_ImportFrom = visit_Raise
+
+    def visit_arg(self, node):
+        """Annotations do nothing."""
+
+    def visit_AnnAssign(self, node):
+        if node.value:
+            self.visit(node.value)
+
+    def visit_FunctionDef(self, node):
+        for default in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
+            self.visit(default)
+        for statement in node.body:
+            self.visit(statement)
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_ClassDef(self, node):
+        for statement in node.body:
+            self.visit(statement)
+
+    def visit_Expr(self, node):
+        if isinstance(node.value, ast.Call) and b"progress" not in self.source(node.value.func):
+            self.become(node, b"pass")
+        if not isinstance(node.value, ast.Constant):  # a docstring
+            self.generic_visit(node)
+
+    def visit_If(self, node):
+        if not node.orelse and isinstance(node.body[-1], ast.Return | ast.Raise | ast.Continue):
+            self.become(node.test, b"False")
+        self.generic_visit(node)
+
+    def visit_IfExp(self, node):
+        parts = [self.source(part) for part in (node.orelse, node.test, node.body)]
+        self.become(node, b"(%b) if (%b) else (%b)" % tuple(parts))
+        self.generic_visit(node)
+
+    def visit_Compare(self, node):
+        parts = [node.left, *node.comparators]
+        for left, right, operator in zip(parts, parts[1:], node.ops, strict=False):
+            self.between(left, right, operator)
+        self.generic_visit(node)
+
+    def visit_BinOp(self, node):
+        if not any(isinstance(n, ast.JoinedStr) or isinstance(getattr(n, "value", 0), str)
+                   for n in (node.left, node.right)):  # fmt: skip
+            self.between(node.left, node.right, node.op)
+        self.generic_visit(node)
+
+    def visit_BoolOp(self, node):
+        self.between(node.values[0], node.values[1], node.op)
+        self.generic_visit(node)
+
+    def visit_UnaryOp(self, node):
+        self.become(node, b"(%b)" % self.source(node.operand))
+        self.generic_visit(node)
+
+    def visit_Constant(self, node):
+        value = node.value
+        if isinstance(value, bool):
+            self.become(node, str(not value).encode())
+        elif isinstance(value, int):
+            self.become(node, str(value + 1).encode())
+        elif isinstance(value, float):
+            self.become(node, repr(2 * value or 1.0).encode())
+
+    def visit_keyword(self, node):
+        if node.arg != "strict":  # of zip, which guards our own logic
+            self.visit(node.value)
+
+    def visit_Call(self, node):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        name = node.func.id if isinstance(node.func, ast.Name) else name
+        if name in NAMES:
+            end = self.last(node.func)
+            self.found.append((end - len(name), end, NAMES[name].encode()))
+        if name == "where" and len(node.args) == 3:
+            _, a, b = map(self.source, node.args)
+            start, end = self.first(node.args[1]), self.last(node.args[2])
+            self.found.append((start, end, b"%b, %b" % (b, a)))
+        self.generic_visit(node)
+
+
+def drawn(seed: int, number: int, word: str = "") -> list[tuple[str, str, int, int, bytes]]:
+    """Changes of each area in turn: area, file, first and last byte, what stands there then."""
+    draw, source = random.Random(seed), ROOT / "src" / "datassay"
+    places = {}
+    for area in AREAS:
+        path = source / area
+        files = [path] if path.suffix else sorted(path.rglob("*.py"))
+        files = [f for f in files if word in str(f.relative_to(source))]
+        all_of = [(area, str(f.relative_to(source)), *change)
+                  for f in files for change in Changes(f.read_text()).found]  # fmt: skip
+        if all_of:
+            places[area] = draw.sample(all_of, min(len(all_of), number))
+    rounds = [(i, area) for area in places for i in range(len(places[area]))]
+    return [places[area][i] for i, area in sorted(rounds, key=lambda pair: pair[0])][:number]
+
+
+def shown(mutant: tuple) -> tuple[str, str, str]:
+    """The file with the line's number, the line, and what it becomes."""
+    _, file, first, last, text = mutant
+    plain = (ROOT / "src" / "datassay" / file).read_bytes()
+    start, end = plain.rfind(b"\n", 0, first) + 1, plain.find(b"\n", last)
+    line = plain[start:end].decode()
+    new = (plain[start:first] + text + plain[last:end]).decode()
+    number = plain.count(b"\n", 0, first) + 1
+    return f"{file}:{number}", " ".join(line.split()), " ".join(new.split())
+
+
+def main(arguments: list[str]) -> int:
+    """Run what is drawn; how many survive that are not known to do the same."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--number", type=int, default=40)
+    parser.add_argument("--file", default="", help="only files whose path holds this")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="none begins later")
+    given = parser.parse_args(arguments)
+    begin, survivors, number, limits = time.monotonic(), 0, 0, {}
+    with copied_source() as source:
+        for mutant in drawn(given.seed, given.number, given.file):
+            area, file, first, last, text = mutant
+            place, line, new = shown(mutant)
+            if (file, new) in EQUIVALENT or time.monotonic() - begin > given.seconds:
+                continue
+            if area not in limits:
+                start = time.monotonic()
+                check(AREAS[area], source)
+                limits[area] = 20 + 4 * (time.monotonic() - start)
+            number += 1
+            path = source / "datassay" / file
+            plain = path.read_bytes()
+            with changed(path, plain[:first] + text + plain[last:]):
+                seen = noticed(AREAS[area], source, limits[area])
+            survivors += not seen
+            if not seen:
+                sys.stdout.write(f"{place}\n    {line}\n    {new}\n")
+                sys.stdout.flush()
+    sys.stdout.write(f"seed {given.seed}: {number - survivors} of {number} noticed\n")
+    return survivors
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(sys.argv[1:]), 99))
