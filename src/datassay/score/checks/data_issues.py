@@ -280,7 +280,7 @@ def _format_value(train: SampleSet, val: SampleSet | None, position: int, name: 
 
 
 def _report_near(n: int, outcome: Duplicates, pairs: tuple[NearPair, ...]) -> list[DataIssue]:
-    """Report near duplicates among the n training samples, and held-out samples that repeat them."""
+    """Report near duplicates of the n training samples, among themselves and the held-out ones."""
     near_group, issues = outcome.near, []
     across = np.isin(near_group[n:], near_group[:n]) & (near_group[n:] >= 0)
     if across.any():

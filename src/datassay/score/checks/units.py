@@ -33,11 +33,9 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
     targets, expected = lin.targets.double()[:, 0].numpy(), issues.suggested_label
     targets, expected = (np.exp(targets), np.exp(expected)) if is_log else (targets, expected)
     values, counts = np.unique(targets[suspect], return_counts=True)
-    if counts.max() >= max(FEWEST, SHARE * n):
+    if (count := counts.max()) >= max(FEWEST, SHARE * n):
         value = values[counts.argmax()]
-        return (
-            f"{counts.max()} of {n} suspected targets are {value:g}: check whether that is a code."
-        )
+        return f"{count} of {n} suspected targets are {value:g}: check whether that is a code."
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = targets / expected
         size = np.log(np.abs(ratio))
