@@ -326,10 +326,10 @@ def test_actions_follow_each_other_as_long_as_each_adds_a_gain(monkeypatch, gain
     ):  # fmt: skip
         monkeypatch.setattr(compare.Comparison, name, fake)
     monkeypatch.setattr(compare, "analyses", lambda parts: [[]])
-    monkeypatch.setattr(compare._Job, "row", row)
+    monkeypatch.setattr(compare._Job, "retrained_row", row)
     job = compare._Job(compare.Comparison([], [], []), {}, action_kinds(), [], silent)
     actions = [replace(as_it_is(train), kind=kind) for kind in alone]
-    result = job._combine([job.row(one) for one in actions], actions)
+    result = job._combine([job.retrained_row(one) for one in actions], actions)
     assert [one.kind for one in result] == tried
     assert max(gains[0], *(one.gain for one in result)) == best
 

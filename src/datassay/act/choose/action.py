@@ -47,7 +47,7 @@ class Blocks:
     router: Any = None
 
     def weights(self, held_out: SampleSet) -> Float[np.ndarray, "m K"]:
-        """Return how much each model counts for each sample."""
+        """Return how much each model counts for each sample, [m, K]."""
         if self.router is None:
             return np.tile(self.share, (len(held_out), 1))
         rows = np.asarray(held_out.x, np.float64).reshape(len(held_out), -1)
@@ -83,7 +83,7 @@ class Action:
 
     @property
     def key(self) -> tuple[str, float]:
-        """What makes it the same action on other samples."""
+        """The kind and the fraction, which name the same action on other samples."""
         return self.kind, self.fraction
 
     @property

@@ -107,8 +107,8 @@ def compare_actions(
     affordable = _choose_affordable(promising, screened, budget - per_fit, per_fit)
     job = _Job(comparison, screened, kinds, comparison.mark_trusted_labels(), progress)
     unaffordable = [key for key in actions if key not in affordable]
-    rows = [job.blank(actions[key], key in hopeless) for key in unaffordable]
-    rows += job.rows([actions[key] for key in actions if key in affordable])
+    rows = [job.screened_row(actions[key], key in hopeless) for key in unaffordable]
+    rows += job.retrain_actions([actions[key] for key in actions if key in affordable])
     if any(row.kind == DROP and row.how == RETRAINED for row in rows):
         rows = [row for row in rows if row.kind != DROP or row.how == RETRAINED]
     n_held_out = sum(len(part.held_out) for part in parts)
@@ -129,7 +129,7 @@ def compare_actions(
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """Which actions are retrained, and how long."""
+    """The retraining of actions, and what is known of them before."""
 
     comparison: Comparison
     screened: dict[Key, Interval]
@@ -137,7 +137,7 @@ class _Job:
     is_trusted: list[np.ndarray]  # [m] bool, which held-out labels are not suspected
     progress: Progress
 
-    def rows(self, actions: Sequence[Action]) -> list[ActionGain]:
+    def retrain_actions(self, actions: Sequence[Action]) -> list[ActionGain]:
         """Retrain the actions; return a row for each, of several drops the row of one."""
         drops = sorted((a for a in actions if a.kind == DROP), key=lambda a: a.fraction)
         drop_idx = self._select_drops(drops)
@@ -151,7 +151,7 @@ class _Job:
             undecided = self._drop_removal(self._keep_one_drop(undecided))
             undecided = [a for a in undecided if self._is_undecided(a)]
         self.progress(STEP, len(schedule), len(schedule) + 1)
-        rows = [self.row(action) for action in no_drops]
+        rows = [self.retrained_row(action) for action in no_drops]
         recommended = next((r.kind for r in _rank_rows(rows) if r.advice == DO), "")
         controls = [a for a in no_drops if a.control is not None and a.kind == recommended]
         for analysis in schedule if controls else ():
@@ -185,7 +185,7 @@ class _Job:
                 self.comparison.train([combined.key], analysis)
             if not self.comparison.is_retrained(combined.key):
                 break
-            combinations.append(self.row(combined))
+            combinations.append(self.retrained_row(combined))
             if combinations[-1].gain > best_gain:
                 key, best_gain = combined.key, combinations[-1].gain
         return combinations
@@ -216,18 +216,18 @@ class _Job:
         searched = any(self.kinds[name].is_searched for name in names)
         return self.comparison.gain(action.key, is_searched=searched)
 
-    def change(self, row: Interval | ActionGain) -> str:
+    def describe_change(self, row: Interval | ActionGain) -> str:
         """Return the interval of a change in words, such as −0.5 to 1.2 points."""
         is_r2 = self.comparison.parts[0].yardstick.metric == R2
         scale, digits, unit = (1, 3, "of R²") if is_r2 else (100, 1, "points")
         ends = f"{scale * row.low:.{digits}f} to {scale * row.high:.{digits}f} {unit}"
         return ends.replace("-", "−")
 
-    def blank(self, action: Action, is_hopeless: bool = False) -> ActionGain:
+    def screened_row(self, action: Action, is_hopeless: bool = False) -> ActionGain:
         """Return the row of an action that was only screened."""
         outcome, note = self.screened.get(action.key), ""
         if outcome is not None and is_hopeless:
-            note = f"not retrained: in closed form it changes {self.change(outcome)}"
+            note = f"not retrained: in closed form it changes {self.describe_change(outcome)}"
         if action.key in self.comparison.overdue:
             note = f"not retrained: {LATE}"
         gain = np.nan if outcome is None else outcome.gain
@@ -237,10 +237,10 @@ class _Job:
             cost=len(action.weights) - len(action.kept), note=note,
         )  # fmt: skip
 
-    def row(self, action: Action) -> ActionGain:
+    def retrained_row(self, action: Action) -> ActionGain:
         """Return the row of what an action gained, still without a verdict and a control."""
         if not self.comparison.is_retrained(action.key):
-            return self.blank(action)
+            return self.screened_row(action)
         outcome, differences = self.gain(action), self.comparison.differences(action.key)
         low, high = self.comparison.bounds(action.key, outcome)
         pairs = zip(differences, self.is_trusted, strict=True)
@@ -251,7 +251,7 @@ class _Job:
             reason = "it may cost" if action.kind in SAVES else reason
             note = f"{ENDED}: {LATE if action.key in self.comparison.overdue else reason}"
         return replace(
-            self.blank(action), how=RETRAINED, gain=outcome.gain, low=low, high=high,
+            self.screened_row(action), how=RETRAINED, gain=outcome.gain, low=low, high=high,
             p=outcome.p, control_words=action.control_words, note=note,
             given=mean(self.comparison.differences(action.key, as_given=True)),
             unsuspected=float(trusted_gain.mean()) if len(trusted_gain) else np.nan,
@@ -265,7 +265,7 @@ class _Job:
 
     def _select_drops(self, drops: Sequence[Action]) -> list[int]:
         """Return positions of the largest drop without a cost in closed form, and of the next."""
-        fine = [i for i, action in enumerate(drops) if not costs(self.blank(action).gain)]
+        fine = [i for i, action in enumerate(drops) if not costs(self.screened_row(action).gain)]
         start = fine[-1] if fine else 0
         return list(range(len(drops)))[start : start + (2 if fine else 1)]
 
@@ -273,7 +273,7 @@ class _Job:
         """Return the row of the largest drop that costs nothing, noting what the next one costs."""
         if not drops:
             return []
-        rows = {i: self.row(drops[i]) for i in drop_idx}
+        rows = {i: self.retrained_row(drops[i]) for i in drop_idx}
 
         def is_costly(i: int) -> bool:
             if i not in rows:
@@ -281,7 +281,7 @@ class _Job:
                     self.comparison.train([drops[i].key], analysis)
                     if drops[i].key in self.comparison.overdue or not self._is_undecided(drops[i]):
                         break
-                rows[i] = self.row(drops[i])
+                rows[i] = self.retrained_row(drops[i])
             return rows[i].how == SCREENED or costs(rows[i].gain, rows[i].high)
 
         i = drop_idx[0]
@@ -294,7 +294,7 @@ class _Job:
             i += 1
         if i + 1 == len(drops) or rows[i + 1].how == SCREENED:
             return [rows[i]]
-        note = f"{100 * drops[i + 1].fraction:.0f} % changes {self.change(rows[i + 1])}"
+        note = f"{100 * drops[i + 1].fraction:.0f} % changes {self.describe_change(rows[i + 1])}"
         return [replace(rows[i], note=note)]
 
 

@@ -163,7 +163,7 @@ class Comparison:
         return paired(result, unit, is_searched=is_searched, level=level, base=base)
 
     def bounds(self, key: Key, gain: Interval) -> tuple[float, float]:
-        """Return the interval's ends, wide enough for as few and as many wrong labels as may be."""
+        """Return the interval's ends, widened for the fewest and most wrong labels that may be."""
         # T says which noise was found; what it missed, such as a second rule in some labels, is
         # known by the share of wrong labels alone.
         ends = [mean(self.differences(key, rules=rules)) for rules in self._extremes]
@@ -185,7 +185,7 @@ class Comparison:
         return mean([rule.scores(predicted, as_given=as_given) for rule, predicted in pairs])
 
     def mark_trusted_labels(self) -> list[Bool[np.ndarray, " m"]]:
-        """Return which held-out labels of a part are not suspected; of numbers, all that count."""
+        """Return which held-out labels of each part are trusted; of numbers, all that count."""
         return [_mark_trusted_labels(*pair) for pair in zip(self.parts, self.base, strict=True)]
 
 

@@ -80,7 +80,7 @@ class Yardstick:
 
     @property
     def groups(self) -> np.ndarray | None:
-        """Of the samples that count; None: each is a group of its own."""
+        """The groups of the samples that count; None: each is a group of its own."""
         groups = self.held_out.groups
         return groups if groups is None or self.rows is None else groups[self.rows]
 
@@ -207,7 +207,7 @@ class Part:
 
     @property
     def extremes(self) -> tuple[Yardstick, ...]:
-        """The same if as few, and if as many held-out labels are wrong as may be."""
+        """The yardsticks if as few, and if as many held-out labels are wrong as may be."""
         if self.doubt is not None:
             return tuple(self._limit_doubt(self.yardstick, limit) for limit in (SURE, LOOK))
         if self.noise is None or not self.share[1]:
@@ -237,7 +237,7 @@ def fifths(
     learner: Callable[[SampleSet, int], Learner],
     seed: int = 0,
 ) -> list[Part]:
-    """Split the training samples into parts, a fifth held out, scored without its labels.
+    """Hold out fifths of the training samples in turn, each judged by scores without its labels.
 
     Args:
         lin: the linearisation of all n samples; nothing is collected anew.
@@ -267,21 +267,21 @@ def fifths(
         targets = train.y.reshape(len(train), -1)
         for limit in (SUSPECTED, SURE, LOOK):
             trusted = targets[doubt <= limit]
-            varied = len(trusted) and np.ptp(trusted, 0).all()
-            spreads[limit] = (trusted if varied else targets).var(0)
-    joined = copies if train.groups is None else None
-    if joined is not None:
-        start = np.unique(joined, return_index=True)[1]
-        fold = fold[start[np.unique(joined, return_inverse=True)[1]]]
+            is_varied = len(trusted) and np.ptp(trusted, 0).all()
+            spreads[limit] = (trusted if is_varied else targets).var(0)
+    groups = copies if train.groups is None else None
+    if groups is not None:
+        start = np.unique(groups, return_index=True)[1]
+        fold = fold[start[np.unique(groups, return_inverse=True)[1]]]
     for f in range(n_parts):
         train_idx, test_idx = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
-        samples, sub = train.subset(train_idx), lin.held_out(train_idx, test_idx)
-        issues, penalty = judge(sub, samples)
+        samples, part_lin = train.subset(train_idx), lin.held_out(train_idx, test_idx)
+        issues, penalty = judge(part_lin, samples)
         # Copies vary together, as groups do: intervals count each group once.
         part_copies = None if copies is None else copies[train_idx]
         held_out = train.subset(test_idx)
-        held_out = replace(held_out, groups=joined[test_idx]) if joined is not None else held_out
-        inputs = samples, held_out, sub, issues, information[train_idx], penalty, noise
+        held_out = replace(held_out, groups=groups[test_idx]) if groups is not None else held_out
+        inputs = samples, held_out, part_lin, issues, information[train_idx], penalty, noise
         test_doubt = None if doubt is None else doubt[test_idx]
         parts.append(Part(*inputs, learner(samples, f), share, part_copies, test_doubt, spreads))
     return parts

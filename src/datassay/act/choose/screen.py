@@ -90,7 +90,7 @@ class Screen:
 
 
 def _targets(labels: np.ndarray, mask: Any, train: SampleSet) -> tuple[Tensor, Tensor]:
-    """Return what is fitted, [s, k], and its mean over the rows of `mask`; of classes 0."""
+    """Return the targets to fit, [s, k], and their mean over the rows of `mask`, 0 of classes."""
     values = torch.from_numpy(labels)
     if train.is_classification:
         return torch.eye(train.n_classes).double()[values], torch.zeros(1)
@@ -109,7 +109,7 @@ def _factor(gram: Tensor, penalty: Tensor | float) -> Tensor:
 def screen(
     lin: Linearization, train: SampleSet, penalty: float, yardstick: Yardstick, seed: int
 ) -> Screen:
-    """Prepare the screen of at most MOST training samples, drawn at random."""
+    """Prepare the screen on at most MOST training samples, drawn at random."""
     rng = np.random.default_rng((seed, 2))
     index = np.sort(rng.permutation(len(train))[:MOST])
     lin = lin.subset(index).averaged() if len(index) < len(train) else lin.averaged()
@@ -126,7 +126,7 @@ def screen(
 def most_wanted(
     closed: Screen, train: SampleSet, seed: int, weak: Sequence[WeakGroup] = ()
 ) -> tuple[str, float, np.ndarray] | None:
-    """Find the group of which half left out costs most; return its name, the cost, its ids."""
+    """Find the class, source or weak group of which half left out costs most: name, cost, ids."""
     inverse = closed.inverse()
     base = closed.score_without(np.zeros(len(train), bool), train, inverse)
     worst, lost = None, 2 / len(closed.across)

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 
 from datassay.data.samples import SampleSet
 from datassay.results import result
-from datassay.score.checks.codes import comparable
+from datassay.score.checks.codes import to_comparable
 from datassay.score.labels.issues import LabelIssues
 
 # A number is strange that lies further from the middle 98 % of the others than half their width, on
@@ -34,7 +34,7 @@ class _UsualRange:
 
 
 def mark_cells(issues: LabelIssues, data: SampleSet | Any) -> LabelIssues:
-    """Mark rows in which an input looks wrong; their targets stay as given, though suspected."""
+    """Mark rows in which an input looks wrong, and suggest their given target for them."""
     if not isinstance(data, SampleSet) or data.is_classification or data.y.ndim > 1:
         return issues
     cells = strange_cells(data, issues.is_issue, issues.worth_a_look)
@@ -82,14 +82,14 @@ def _read_numbers(samples: SampleSet) -> dict[str, Float[np.ndarray, " n"]]:
         names = samples.feature_names or [f"x{j}" for j in range(flat.shape[1])]
         return dict(zip(names, flat.T, strict=True))
     numbers = [c.name for c in samples.columns if c.read_as == "number"]
-    columns = {name: comparable(samples.rows[name]) for name in numbers}
+    columns = {name: to_comparable(samples.rows[name]) for name in numbers}
     return {name: c.to_numpy() for name, c in columns.items() if pt.is_floating(c.type)}
 
 
 def _find_range(
     name: str, values: Float[np.ndarray, " n"], mask: Bool[np.ndarray, " n"]
 ) -> _UsualRange | None:
-    """Return where most values of the mask lie; None where they are few or hardly differ."""
+    """Return where most values in `mask` lie; None where they are few or hardly differ."""
     finite = values[mask & np.isfinite(values)]
     if len(finite) < FEWEST_ROWS or len(np.unique(finite)) < FEWEST_VALUES:
         return None

@@ -48,9 +48,9 @@ class RowCodes:
 
 def row_codes(*tables: pa.Table, texts: Collection[str] = ()) -> RowCodes:
     """Return codes and places of the rows of tables with the same columns, one below another."""
-    codes, numbers, places, plain_places, words, normal = [], [], [], [], [], {}
+    codes, numbers, places, plain_places, words, normalized = [], [], [], [], [], {}
     for name in tables[0].column_names:
-        parts = [comparable(table[name]) for table in tables]
+        parts = [to_comparable(table[name]) for table in tables]
         if len({p.type for p in parts}) > 1:
             parts = [p.cast(pa.string()) for p in parts]
         values = pa.chunked_array([chunk for p in parts for chunk in p.chunks], parts[0].type)
@@ -67,8 +67,8 @@ def row_codes(*tables: pa.Table, texts: Collection[str] = ()) -> RowCodes:
             code = np.isnan(numbers[-1]).astype(np.int64)
         if code.any():
             if name in texts:
-                normal[len(codes) - 1] = normalize_texts(values.to_pylist())
-                places.append(text_places(normal[len(codes) - 1]))
+                normalized[len(codes) - 1] = normalize_texts(values.to_pylist())
+                places.append(text_places(normalized[len(codes) - 1]))
             else:
                 places.append(_draw_directions(code).astype(np.float32))
             plain_places.append(places[-1])
@@ -81,7 +81,7 @@ def row_codes(*tables: pa.Table, texts: Collection[str] = ()) -> RowCodes:
         places=np.concatenate([zeros, *places], 1),
         words=np.array(words, bool),
         plain=np.concatenate([zeros, *plain_places], 1),
-        texts=normal,
+        texts=normalized,
     )
 
 
@@ -94,8 +94,8 @@ def array_codes(x: Shaped[np.ndarray, "n ..."]) -> RowCodes:
     return RowCodes((), codes, no_numbers, flat, words, flat)
 
 
-def comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column as float64 if it holds numbers or times, else as text; null: missing."""
+def to_comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of numbers or times as float64, others as text; missing values are null."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type

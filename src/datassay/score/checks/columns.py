@@ -8,7 +8,7 @@ from jaxtyping import Int
 
 from datassay.data.samples import SampleSet
 from datassay.results import result
-from datassay.score.checks.codes import RowCodes, comparable, row_codes
+from datassay.score.checks.codes import RowCodes, row_codes, to_comparable
 from datassay.score.checks.issue import DataIssue, named_ids
 
 MOST_ROWS = 20_000  # that order columns
@@ -32,7 +32,7 @@ def by_association(rows: pa.Table, targets: np.ndarray) -> list[str]:
 
 
 def columns_first(samples: SampleSet) -> list[str]:
-    """Return the user's column names, those that tell most of the target first; none left out."""
+    """Return the names of the columns in use, those that tell most of the target first."""
     rows = samples.used_rows
     return [] if rows is None else by_association(rows, samples.y)
 
@@ -104,7 +104,7 @@ def drift(rows: RowCodes, parts: np.ndarray) -> tuple[Drift, ...]:
         return ()
     largest = names[np.argsort(-counts, kind="stable")][:MOST_PARTS]
     masks = [parts == name for name in largest]
-    is_comparable = [i.sum() >= FEWEST and (~i).sum() >= FEWEST for i in masks]
+    is_comparable = [m.sum() >= FEWEST and (~m).sum() >= FEWEST for m in masks]
     n_tests = max(1, sum(is_comparable) * len(rows.names) * 2)
     results = []
     for name, mask, is_large in zip(largest, masks, is_comparable, strict=True):
@@ -172,8 +172,8 @@ def empty_rows(train: SampleSet) -> list[DataIssue]:
     is_empty, text = np.zeros(len(train), bool), "Every column is missing"
     if train.texts is not None:
         is_empty, text = np.array([not str(t).strip() for t in train.texts]), "No character"
-    elif train.used_rows is not None and train.used_rows.num_columns:
-        is_empty = np.all([comparable(c).is_null().to_numpy() for c in train.used_rows.columns], 0)
+    elif (rows := train.used_rows) is not None and rows.num_columns:
+        is_empty = np.all([to_comparable(c).is_null().to_numpy() for c in rows.columns], 0)
     text += f": {named_ids(train.ids[is_empty])}. Nothing can be learnt from these: leave them out."
     issue = DataIssue("empty rows", "act", int(is_empty.sum()), "rows", text)
     return [issue] if is_empty.any() else []

@@ -339,7 +339,8 @@ def _report_rare_classes(train: SampleSet) -> list[DataIssue]:
     rare = rare[np.argsort(counts[rare], kind="stable")]
     names = named_ids([f"{train.class_names[c]} ({counts[c]:,})" for c in rare])
     text = f"Rare: {names}. Accuracy says little of them; judge by balanced accuracy."
-    return [DataIssue("class imbalance", "look", len(rare), "classes", text)] * bool(len(rare))
+    issue = DataIssue("class imbalance", "look", len(rare), "classes", text)
+    return [issue] if len(rare) else []
 
 
 def leaking_columns(train: SampleSet) -> list[str]:

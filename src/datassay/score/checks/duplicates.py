@@ -111,19 +111,19 @@ def duplicates(rows: RowCodes) -> Duplicates:
     Source: ours; accepted by Benjamini and Hochberg (1995).
     """
     # A random 64-bit number a value; sums over columns are a row's hash, with any column taken.
-    random, keys = np.random.default_rng(0), np.empty(rows.codes.shape, np.uint64)
+    random, hashes = np.random.default_rng(0), np.empty(rows.codes.shape, np.uint64)
     for column, code in enumerate(rows.codes.T):
         values = random.integers(2**64, size=int(code.max(initial=0)) + 1, dtype=np.uint64)
-        keys[:, column] = values[code]
-    total = keys.sum(1, dtype=np.uint64)
+        hashes[:, column] = values[code]
+    row_hash = hashes.sum(1, dtype=np.uint64)
     _, first_idx, inverse, counts = np.unique(
-        total, return_index=True, return_inverse=True, return_counts=True
+        row_hash, return_index=True, return_inverse=True, return_counts=True
     )
     group = np.where(counts > 1, np.cumsum(counts > 1) - 1, -1)[inverse]
     searched = _choose_searched_rows(len(first_idx))
     distinct, share = first_idx[searched], len(searched) / len(first_idx)
-    non_texts = np.setdiff1d(np.arange(keys.shape[1]), list(rows.texts))
-    search_inputs = rows.words, keys[distinct][:, non_texts], total[distinct]
+    non_texts = np.setdiff1d(np.arange(hashes.shape[1]), list(rows.texts))
+    search_inputs = rows.words, hashes[distinct][:, non_texts], row_hash[distinct]
     neighbors = _find_neighbors(rows.places[distinct], *search_inputs)
     links = _link_one_column(rows.codes[distinct], neighbors)
     one_edit = np.isin(np.arange(len(searched)), links)
@@ -211,16 +211,16 @@ def _connect_rows(links: Links, n: int) -> tuple[Int[np.ndarray, " n"], Int[np.n
 def _find_neighbors(
     places: Float[np.ndarray, "u m"],
     words: Bool[np.ndarray, " m"],
-    keys: np.ndarray,
-    total: np.ndarray,
+    hashes: np.ndarray,
+    row_hash: np.ndarray,
     *,
     only_close: bool = False,
 ) -> _Neighbors:
-    """Find the neighbours of each row; `only_close` may miss those that numbers put far away."""
-    n, d = keys.shape
+    """Find each row's neighbours, and rows one column apart; `only_close` may miss far ones."""
+    n, d = hashes.shape
     partners, n_partners = np.full((n, 2), -1), np.zeros(n, int)
     for column in range(d if d >= FEWEST_COLUMNS else 0):
-        hash_without = total - keys[:, column]
+        hash_without = row_hash - hashes[:, column]
         order = hash_without.argsort(kind="stable")
         is_equal = hash_without[order][1:] == hash_without[order][:-1]
         later, earlier = order[1:][is_equal], order[:-1][is_equal]
@@ -245,7 +245,7 @@ def _find_neighbors(
         x, queries = torch.from_numpy(places).double(), torch.arange(n)
         nearest = rank_candidates(x, queries, torch.from_numpy(index), reach - 1)
         index, distance = nearest.index.int().numpy(), nearest.squared.sqrt().float().numpy()
-        number_distance = number_distance.astype(np.float32)  # the largest array of many rows
+        number_distance = number_distance.astype(np.float32)  # of many rows the largest array
     elif words.any():
         by_numbers = nearest_neighbors(numbers, reach, probes=FEW_PROBES, **settings)
         number_distance = by_numbers.distance[:, 1:]

@@ -151,7 +151,7 @@ def _crop(luma: Float[Tensor, "n s s"], share: float, end: tuple[float, float]) 
 def _compare_pairs(
     views: _Views, pairs: Links
 ) -> tuple[Float[np.ndarray, " l"], Bool[np.ndarray, " l"], Bool[np.ndarray, " l"]]:
-    """Return for each pair what brightness leaves unexplained, whether as bright, same grain."""
+    """Return of each pair the contrast unexplained, whether equally bright, whether copies."""
     unexplained, is_bright = np.full(len(pairs), np.inf), np.zeros(len(pairs), bool)
     is_copy = np.zeros(len(pairs), bool)
     side = np.array([min(view.shape) for view in views.grey])
@@ -178,7 +178,7 @@ def _choose_level(side: Int[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
 def _fit_brightness(
     x: Float[Tensor, "m s s"], y: Float[Tensor, "m s s"], p: Tensor, q: Tensor
 ) -> tuple[Float[np.ndarray, " m"], Bool[np.ndarray, " m"]]:
-    """Return the part of contrast that a factor of brightness leaves, and whether that is 1.
+    """Return the part of contrast that a factor of brightness leaves, and whether the factor is 1.
 
     p, q: the colours of both, which count where both have some.
     """
@@ -216,7 +216,7 @@ def _compute_grain(x: Float[Tensor, "m s s"]) -> tuple[Tensor, Tensor]:
 
 
 def _fit_chance_bound(unexplained: Float[np.ndarray, " l"], power: float) -> float:
-    """Return the unexplained part below which hardly any two different pictures lie."""
+    """Return the unexplained part of contrast below which hardly any two different pictures lie."""
     tail = np.sort(unexplained[(unexplained > LESS_ALIKE) & np.isfinite(unexplained)])
     if len(tail) < KNOWN_BY:
         return 0.0

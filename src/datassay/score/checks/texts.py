@@ -27,7 +27,7 @@ def normalize_texts(texts: Iterable[str | None]) -> np.ndarray:
 
 
 def text_places(texts: np.ndarray) -> Float[np.ndarray, "n w"]:
-    """Return where each text lies: two that share nothing are about 1 apart, equal ones 0.
+    """Return coordinates of each text: two that share nothing are about 1 apart, equal ones 0.
 
     Source: Weinberger et al. (2009), feature hashing, of shingles (Broder 1997).
     """

@@ -80,7 +80,7 @@ class HeldTogether:
 def held_together(
     lin: Linearization, train: SampleSet, issues: LabelIssues
 ) -> tuple[HeldTogether, ...]:
-    """Find columns that look like groups or times of which a new one would be predicted worse.
+    """Find columns that look like groups or times, of which a new one would be predicted worse.
 
     Args:
         lin: the linearisation of the samples.
@@ -105,13 +105,13 @@ def held_together(
             is_alike = not is_small and share >= ALIKE
             asks_trees = is_alike or _measure_shared(residual, groups) >= SHARED
             cost = _estimate_cost_by_trees(train, candidate) if asks_trees else None
-        columns += [cost] * (cost is not None)
+        columns += [] if cost is None else [cost]
     columns.sort(key=lambda column: column.by_column - column.by_rows)
     return tuple(columns[:MOST_NAMED])
 
 
 def order_issues(lin: Linearization, train: SampleSet, issues: LabelIssues) -> list[DataIssue]:
-    """Report where the order of rows in the file tells what new rows would not have.
+    """Report whether neighbouring rows of the file help predict each other, unlike new rows.
 
     Args:
         lin: the linearisation of the samples.
@@ -142,7 +142,7 @@ def order_issues(lin: Linearization, train: SampleSet, issues: LabelIssues) -> l
 def _estimate_cost(
     lin: Linearization, train: SampleSet, issues: LabelIssues, candidate: Candidate
 ) -> HeldTogether | None:
-    """Return what predictions lose if the whole group is left out; None: little, or chance."""
+    """Return the scores by rows and by groups left out; None: groups cost little, or by chance."""
     groups, penalty_sets = candidate[2], [p * issues.ridge for p in (PENALTIES[:1], PENALTIES)]
     by_rows, cost = scores(train, issues.held_out), None
     for penalties in penalty_sets if (is_sampled := _sample_groups(groups)) is not None else ():
@@ -174,11 +174,11 @@ def _count_operations(lin: Linearization, groups: Shaped[np.ndarray, " n"]) -> f
 
 
 def _estimate_cost_by_trees(train: SampleSet, candidate: Candidate) -> HeldTogether | None:
-    """Return the cost as boosted trees show it, fitted to some of the groups of many rows."""
+    """Estimate by boosted trees what leaving groups out costs; of many rows by some groups."""
     name, role, groups, share = candidate
     group, draw = np.unique(groups, return_inverse=True)[1], np.random.default_rng(0)
-    mixed = draw.permutation(len(group))
-    row_order = mixed[group[mixed].argsort(kind="stable")]
+    shuffled = draw.permutation(len(group))
+    row_order = shuffled[group[shuffled].argsort(kind="stable")]
     sizes = np.bincount(group)
     rank = np.arange(len(group)) - np.repeat(sizes.cumsum() - sizes, sizes)  # within its group
     rows = np.sort(row_order[rank < TREE_ROWS // FEWEST_GROUPS])
@@ -204,7 +204,7 @@ def _report_cost(
     by_rows: Float[np.ndarray, " n"],
     by_column: Float[np.ndarray, " n"],
 ) -> HeldTogether | None:
-    """Return the cost of leaving groups out where it is large and significant, else None."""
+    """Return both mean scores where the loss by groups is large and significant, else None."""
     loss = by_groups([(by_rows - by_column)[None]], [candidate[2]])[0][0]
     cost, p = loss.mean(), mean_interval(loss).p
     if not candidate[1]:  # one-sided 5 %
@@ -272,7 +272,7 @@ def _measure_alike(codes: Int[np.ndarray, " n"], nearest: Int[np.ndarray, "a 2"]
 
 
 def _measure_shared(residual: Float[np.ndarray, "n k"], groups: Shaped[np.ndarray, " n"]) -> float:
-    """Return the share of the residuals that the mean of a row's group without it explains."""
+    """Return the share of the residuals that the mean residual of the group's others explains."""
     group = np.unique(groups, return_inverse=True)[1]
     n_others = np.bincount(group)[group] - 1
     sums = np.stack([np.bincount(group, column)[group] for column in residual.T], 1) - residual

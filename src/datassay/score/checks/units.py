@@ -16,7 +16,7 @@ NEAR, FEWEST, SHARE = 0.3, 5, 0.5
 
 
 def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = False) -> str:
-    """Return what most suspected targets have in common.
+    """Return a sentence on what most suspected targets have in common.
 
     Args:
         lin: the linearisation, of one target a sample.

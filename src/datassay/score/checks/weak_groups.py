@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Shaped
 
 from datassay.data.samples import SampleSet
 from datassay.results import result
-from datassay.score.checks.codes import comparable
+from datassay.score.checks.codes import to_comparable
 from datassay.score.checks.issue import DataIssue
 from datassay.score.checks.together import scores
 from datassay.stats import BETTER, Interval, by_groups, interval, mean_interval, verdicts
@@ -84,8 +84,8 @@ def weak_groups(
     conditions = nlargest(MOST_CONDITIONS, _conditions(columns, half), effect)
     masks = np.array([mask for _, mask in conditions], bool).reshape(len(conditions), len(errors))
     while len(outcome) < MOST_GROUPS:
-        pick = search_idx[is_open[search_idx]]
-        worst = _find_worst(masks[:, pick].astype(np.float32), errors[pick].astype(np.float32))
+        rows = search_idx[is_open[search_idx]]
+        worst = _find_worst(masks[:, rows].astype(np.float32), errors[rows].astype(np.float32))
         inside = is_open & masks[worst].all(0)
         if not worst or (inside & ~half).sum() < FEWEST:
             break
@@ -99,7 +99,7 @@ def weak_groups(
 
 def _conditions(columns: pa.Table, half: Bool[np.ndarray, " n"]) -> Iterator[Condition]:
     for name in columns.column_names:
-        values = comparable(columns[name]).combine_chunks()
+        values = to_comparable(columns[name]).combine_chunks()
         if (missing := values.is_null().to_numpy(zero_copy_only=False)).any():
             yield f"{name} is missing", missing
         if pa.types.is_floating(values.type):
@@ -127,7 +127,7 @@ def _tenths(name: str, values: np.ndarray, half: np.ndarray, is_time: bool) -> I
 
 
 def _find_worst(masks: Float[np.ndarray, "c n"], errors: Float[np.ndarray, " n"]) -> list[int]:
-    """Return the position of the condition, or two, of the weakest group; none: none is weak."""
+    """Return positions of the one or two conditions of the weakest group; empty: none is weak."""
     z = _z_score(masks @ masks.T, (masks * errors) @ masks.T, errors)
     if z.max(initial=0.0) < WEAK:
         return []
@@ -147,7 +147,7 @@ def _z_score(count: Any, total: Any, errors: Float[np.ndarray, " n"]) -> Any:
 def told_groups(
     train: SampleSet, held_out: Float[np.ndarray, "n k"] | None, columns: pa.Table
 ) -> tuple[list[WeakGroup], float]:
-    """Return groups whose error is much above that of all, and that of all, on the test half."""
+    """Return groups with far larger errors than all samples, and the error of all, on one half."""
     if held_out is None or len(train) < FEWEST_SAMPLES:
         return [], np.nan
     is_number = not (train.is_classification or train.has_several_labels)
