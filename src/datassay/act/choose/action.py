@@ -274,7 +274,7 @@ def route_predictions(
 
 @result
 class ProposalScores:
-    """What is known of n training samples when actions are proposed.
+    """Scores of n training samples by which actions are proposed.
 
     Attributes:
         issues: of their labels.

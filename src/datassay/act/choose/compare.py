@@ -1,7 +1,7 @@
-"""Compare acts: each is retrained and compared with the samples as they are, on held-out samples.
+"""Compare actions: each is retrained and compared with the samples as they are, on held-out ones.
 
 parts, each with its own held-out samples → proposals → screen (closed form) → those that could
-gain retrained in two looks, paired over seeds → gains with intervals → ActionTable
+gain retrained in two analyses, paired over seeds → gains with intervals → ActionTable
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ class _Job:
         """Retrain the actions; return a row for each, of several drops the row of one."""
         drops = sorted((a for a in actions if a.kind == DROP), key=lambda a: a.fraction)
         drop_idx = self._select_drops(drops)
-        no_drops = [action for action in actions if action.kind != DROP]
-        undecided = [*no_drops, *(drops[i] for i in drop_idx)]
+        other_actions = [action for action in actions if action.kind != DROP]
+        undecided = [*other_actions, *(drops[i] for i in drop_idx)]
         schedule = analyses(self.comparison.parts)
         for number, analysis in enumerate(schedule):
             self.progress(STEP, number, len(schedule) + 1)
@@ -151,15 +151,15 @@ class _Job:
             undecided = self._drop_removal(self._keep_one_drop(undecided))
             undecided = [a for a in undecided if self._is_undecided(a)]
         self.progress(STEP, len(schedule), len(schedule) + 1)
-        rows = [self.retrained_row(action) for action in no_drops]
+        rows = [self.retrained_row(action) for action in other_actions]
         recommended = next((r.kind for r in _rank_rows(rows) if r.advice == DO), "")
-        controls = [a for a in no_drops if a.control is not None and a.kind == recommended]
+        controls = [a for a in other_actions if a.control is not None and a.kind == recommended]
         for analysis in schedule if controls else ():
             self.comparison.train([action.key for action in controls], analysis, control=True)
         controls = [a for a in controls if self.comparison.is_retrained(a.key, control=True)]
         rows = [
             self.add_control(row, action) if action in controls else row
-            for row, action in zip(rows, no_drops, strict=True)
+            for row, action in zip(rows, other_actions, strict=True)
         ]
         rows += self._largest_drop(drops, drop_idx)
         rows += self._combine(rows, actions)
@@ -356,7 +356,7 @@ def _rank_rows(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
     upper_end = -np.inf if relabel is None else relabel.high
     rivals = [r.gain for r in reported if r.kind in (REMOVE, PURIFY, DROP) and r.gain <= upper_end]
     lead = max([*rivals, -np.inf if relabel is None else relabel.gain])
-    # What was ended leads nothing: the first look alone says less.
+    # An action ended early leads nothing: the first analysis alone says less.
     reported.sort(key=lambda r: (ADVICE.index(r.advice), r.note.startswith(ENDED),
                                 -(lead if r is relabel else r.gain), r is not relabel))  # fmt: skip
     screened = [row for row in rows if row.how != RETRAINED]

@@ -13,7 +13,7 @@ RETRAINED, SCREENED, EXPECTED = "retrained", "screened", "expected"
 
 @result
 class ActionGain:
-    """What one action gained.
+    """The gain of one action, measured or screened.
 
     Attributes:
         kind: which action, one of `act.KINDS`.

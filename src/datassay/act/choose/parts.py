@@ -44,7 +44,7 @@ LEAST_SINGULAR = 0.15
 
 @result
 class Yardstick:
-    """How predictions of m held-out samples are scored; the mean over samples is the score.
+    """The scoring rule of m held-out samples; the mean over samples is the score.
 
     Attributes:
         held_out: the samples, with their given labels.
@@ -201,7 +201,7 @@ class Part:
 
     @property
     def yardstick(self) -> Yardstick:
-        """How predictions of the held-out samples are scored."""
+        """The scoring rule of the held-out samples."""
         rule = yardstick(self.held_out, self.train, self.noise)
         return rule if self.doubt is None else self._limit_doubt(rule, SUSPECTED)
 

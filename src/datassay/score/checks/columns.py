@@ -32,7 +32,7 @@ def by_association(rows: pa.Table, targets: np.ndarray) -> list[str]:
 
 
 def columns_first(samples: SampleSet) -> list[str]:
-    """Return the names of the columns in use, those that tell most of the target first."""
+    """Return the names of the user's columns in use, those that tell most of the target first."""
     rows = samples.used_rows
     return [] if rows is None else by_association(rows, samples.y)
 

@@ -48,7 +48,7 @@ class NearPair:
 
 @result
 class DataIssues(Tabular):
-    """What was found, and a row per sample.
+    """Problems found in the data, and a row per sample.
 
     Attributes:
         issues: worst first.

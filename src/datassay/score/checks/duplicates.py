@@ -49,7 +49,7 @@ OUTLYING = 10.0  # steps beyond so many mean steps lead out of a group
 
 @result
 class Duplicates:
-    """Which rows repeat others.
+    """Equal rows and near duplicates, and the nearest other row of each.
 
     Attributes:
         group: [n], rows equal in all columns share a number from 0; −1: no other row is equal.
