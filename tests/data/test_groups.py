@@ -15,7 +15,7 @@ from datassay.errors import DataError, SettingError
 from datassay.models.build import build_model
 from datassay.progress import silent
 from datassay.score.checks import together
-from datassay.score.checks.together import _shared, held_together
+from datassay.score.checks.together import _measure_shared, held_together
 from datassay.score.label_issues import label_issues
 from datassay.score.labels.ridge import ridge_fit
 from datassay.stats import by_groups, paired
@@ -268,7 +268,7 @@ def test_what_others_of_a_group_tell_is_what_their_mean_tells():
     left, groups = np.random.default_rng(0).standard_normal((7, 2)), np.array([0, 1, 0, 2, 1, 0, 1])
     others = [left[(groups == groups[i]) & (np.arange(7) != i)] for i in range(7)]
     told = sum(left[i] @ rows.mean(0) for i, rows in enumerate(others) if len(rows))
-    assert _shared(left, groups) == pytest.approx(told / (left**2).sum())
+    assert _measure_shared(left, groups) == pytest.approx(told / (left**2).sum())
 
 
 @pytest.mark.parametrize("how", [{}, {"groups": "country"}, {"time": "when"}])

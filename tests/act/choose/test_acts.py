@@ -25,7 +25,7 @@ from datassay.act.choose.action import (
     ProposalScores,
     action_kinds,
     as_it_is,
-    followed,
+    combine_actions,
     likely_fits,
     predictions,
     proposals,
@@ -37,7 +37,7 @@ from datassay.act.choose.action import (
 from datassay.act.choose.compare import compare_actions
 from datassay.act.choose.gains import ActionGain
 from datassay.act.choose.learner import Chosen, best_learner
-from datassay.act.choose.parts import BALANCED, Part, fifths, unsuspected, with_share, yardstick
+from datassay.act.choose.parts import BALANCED, Part, fifths, mark_trusted, with_share, yardstick
 from datassay.act.choose.screen import most_wanted, screen
 from datassay.complexity.more_samples import gain_of_more
 from datassay.data.corrupt.label_noise import add_label_noise
@@ -125,19 +125,18 @@ def test_one_action_after_another_weighs_what_the_first_left():
     train = train.subset(np.flatnonzero((train.y == 0) | (np.arange(200) % 4 == 0)))
     scores = ProposalScores(da.label_issues(train, model=LogisticRegression()), np.ones(len(train)))
     wrong = np.arange(len(train)) < 9
-    both = followed(relabelling(train, 1 - train.y, wrong), action_kinds()[BALANCE], train, scores)
+    balance = action_kinds()[BALANCE]
+    both = combine_actions(relabelling(train, 1 - train.y, wrong), balance, train, scores)
     assert both.kind == "relabel+balance" and both.words.startswith(
         "Relabel suspected labels, then b"
     )
     assert (both.labels == np.where(wrong, 1 - train.y, train.y)).all()
     shares = np.bincount(both.labels, both.weights)
     assert shares[0] == pytest.approx(shares[1])  # of the labels after the correction
-    gone = followed(
-        removal(REMOVE, "Remove", train, wrong, 0), action_kinds()[BALANCE], train, scores
-    )
+    gone = combine_actions(removal(REMOVE, "Remove", train, wrong, 0), balance, train, scores)
     assert (gone.weights[wrong] == 0).all() and (gone.weights[~wrong] > 0).all()
     even = train.subset(np.r_[np.flatnonzero(train.y == 0)[:10], np.flatnonzero(train.y == 1)[:10]])
-    assert followed(as_it_is(even), action_kinds()[BALANCE], even, scores) is None
+    assert combine_actions(as_it_is(even), balance, even, scores) is None
 
 
 def test_a_rare_class_and_a_noise_that_cannot_be_inverted():
@@ -154,7 +153,7 @@ def test_a_rare_class_and_a_noise_that_cannot_be_inverted():
 def test_what_models_say_shows_which_held_out_labels_are_suspect():
     transition = np.array([[0.9, 0.1], [0.1, 0.9]])
     sure = np.tile(transition[[0]], (3, 2, 1))  # both look like class 0
-    assert unsuspected(sure, np.array([0, 1]), transition).tolist() == [True, False]
+    assert mark_trusted(sure, np.array([0, 1]), transition).tolist() == [True, False]
 
 
 def test_acts_do_to_the_samples_what_they_say():
@@ -300,7 +299,7 @@ def test_one_of_each_group_of_copies_stays_also_behind_another_action():
     assert kind.propose(contradicted, scores).kept.tolist() == [0, 1, 2, 3, 5, 6, 7]  # its copies
     assert kind.propose(train, replace(scores, copies=None)) is None
     weighed = replace(as_it_is(train), kind=REWEIGHT, weights=np.arange(8.0))  # 0 goes
-    both = followed(weighed, kind, train, scores)
+    both = combine_actions(weighed, kind, train, scores)
     assert both.kind == "reweight+copies" and both.weights.tolist() == [0, 1, 2, 3, 0, 0, 6, 7]
 
 
@@ -323,14 +322,14 @@ def test_actions_follow_each_other_as_long_as_each_adds_a_gain(monkeypatch, gain
 
     for name, fake in (
         ("follow", lambda _, key, kind: replace(as_it_is(train), kind=f"{key[0]}+{kind.name}")),
-        ("train", lambda _, keys, look: None), ("is_seen", lambda _, key: True),
+        ("train", lambda _, keys, look: None), ("is_retrained", lambda _, key: True),
     ):  # fmt: skip
         monkeypatch.setattr(compare.Comparison, name, fake)
-    monkeypatch.setattr(compare, "looks", lambda parts: [[]])
-    monkeypatch.setattr(compare._Job, "row", row)
+    monkeypatch.setattr(compare, "analyses", lambda parts: [[]])
+    monkeypatch.setattr(compare._Job, "retrained_row", row)
     job = compare._Job(compare.Comparison([], [], []), {}, action_kinds(), [], silent)
     actions = [replace(as_it_is(train), kind=kind) for kind in alone]
-    result = job._joined([job.row(one) for one in actions], actions)
+    result = job._combine([job.retrained_row(one) for one in actions], actions)
     assert [one.kind for one in result] == tried
     assert max(gains[0], *(one.gain for one in result)) == best
 
@@ -562,7 +561,7 @@ def test_the_class_of_which_more_is_wanted_is_the_scarce_one():
     assert name == "class 2" and (ids == train.ids[train.y == 2]).all() and cost > 0
     gone = np.random.default_rng(1).random(len(train)) < 0.1  # fitted anew, without these
     anew = closed.scores(replace(as_it_is(train), weights=(~gone).astype(float)), train).mean()
-    assert closed.without(gone, train, closed.inverse()) == pytest.approx(anew, abs=1e-9)
+    assert closed.score_without(gone, train, closed.inverse()) == pytest.approx(anew, abs=1e-9)
 
 
 def test_the_region_of_which_more_is_wanted_is_the_one_with_few_samples():

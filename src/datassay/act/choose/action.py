@@ -47,7 +47,7 @@ class Blocks:
     router: Any = None
 
     def weights(self, held_out: SampleSet) -> Float[np.ndarray, "m K"]:
-        """How much each model counts for each sample."""
+        """Return how much each model counts for each sample, [m, K]."""
         if self.router is None:
             return np.tile(self.share, (len(held_out), 1))
         rows = np.asarray(held_out.x, np.float64).reshape(len(held_out), -1)
@@ -83,14 +83,14 @@ class Action:
 
     @property
     def key(self) -> tuple[str, float]:
-        """What makes it the same action on other samples."""
+        """The kind and the fraction, which name the same action on other samples."""
         return self.kind, self.fraction
 
     @property
     def fits(self) -> int:
         """Models per seed, those of the control too."""
-        own = 1 if self.blocks is None else len(self.blocks.members)
-        return own + (0 if self.control is None else self.control.fits)
+        n_models = 1 if self.blocks is None else len(self.blocks.members)
+        return n_models + (0 if self.control is None else self.control.fits)
 
     @property
     def kept(self) -> Int[np.ndarray, " kept"]:
@@ -100,19 +100,19 @@ class Action:
     @property
     def is_weighted(self) -> bool:
         """Whether samples that stay have different weights."""
-        kept = self.weights[self.kept]
-        return bool((kept != kept[:1]).any())
+        weights = self.weights[self.kept]
+        return bool((weights != weights[:1]).any())
 
 
 def as_it_is(train: SampleSet) -> Action:
-    """Nothing is done: what every action is compared with."""
+    """Return the action that changes nothing, with which every action is compared."""
     return Action("none", "As it is", train.y, np.ones(len(train)), 0)
 
 
 def relabelling(
     train: SampleSet, labels: Shaped[np.ndarray, "n ..."], changed: Bool[np.ndarray, " n"]
 ) -> Action:
-    """Give some samples another label.
+    """Return the action that gives some samples another label.
 
     Args:
         train: n samples.
@@ -122,16 +122,16 @@ def relabelling(
     Returns:
         The action, compared with the samples as they are, trained again.
     """
-    new = np.where(changed.reshape(-1, *[1] * (train.y.ndim - 1)), labels, train.y)
+    new_labels = np.where(changed.reshape(-1, *[1] * (train.y.ndim - 1)), labels, train.y)
     words = f"Relabel suspected {'labels' if train.is_classification else 'targets'}"
-    corrected = replace(as_it_is(train), kind=RELABEL, words=words, labels=new)
+    corrected = replace(as_it_is(train), kind=RELABEL, words=words, labels=new_labels)
     return replace(corrected, changed=int(changed.sum()))
 
 
 def removal(
     kind: str, words: str, train: SampleSet, removed: Bool[np.ndarray, " n"], seed: int
 ) -> Action:
-    """Leave samples out, compared with as many at random.
+    """Return the action that leaves samples out, compared with as many at random.
 
     Args:
         kind: of the action.
@@ -153,7 +153,7 @@ def removal(
 def weighting(
     kind: str, words: str, train: SampleSet, weights: Float[np.ndarray, " n"], seed: int
 ) -> Action:
-    """Weigh the samples, compared with the same weights in a random order.
+    """Return the action that weighs samples, compared with the same weights in a random order.
 
     Args:
         kind: of the action.
@@ -172,7 +172,7 @@ def weighting(
 
 
 def splitting(train: SampleSet, blocks: Blocks, seed: int) -> Action:
-    """One model per block, compared with blocks of the same sizes at random.
+    """Return the action of one model per block, compared with random blocks of the same sizes.
 
     Args:
         train: n samples.
@@ -184,24 +184,24 @@ def splitting(train: SampleSet, blocks: Blocks, seed: int) -> Action:
     """
     order = np.random.default_rng((seed, len(blocks.members))).permutation(len(train))
     ends = np.cumsum([len(members) for members in blocks.members])[:-1]
-    parts = tuple(np.sort(part) for part in np.split(order, ends))
-    chance = Blocks(parts, np.array([len(part) for part in parts]) / len(train))
-    whole = replace(as_it_is(train), kind=SPLIT, changed=len(train))
-    by = "router" if blocks.router is not None else "shares"
-    words = f"Split into {len(parts)} blocks, by {by}"
-    control = replace(whole, blocks=chance)
+    parts = tuple(np.sort(members) for members in np.split(order, ends))
+    chance = Blocks(parts, np.array([len(members) for members in parts]) / len(train))
+    action = replace(as_it_is(train), kind=SPLIT, changed=len(train))
+    criterion = "router" if blocks.router is not None else "shares"
+    words = f"Split into {len(parts)} blocks, by {criterion}"
+    control = replace(action, blocks=chance)
     return replace(
-        whole, words=words, blocks=blocks, control=control, control_words="blocks at random"
+        action, words=words, blocks=blocks, control=control, control_words="blocks at random"
     )
 
 
-def followed(
-    first: Action, kind: ActionKind, train: SampleSet, scores: ProposalScores
+def combine_actions(
+    action: Action, kind: ActionKind, train: SampleSet, scores: ProposalScores
 ) -> Action | None:
-    """One action after another: the second is proposed on the samples that the first leaves.
+    """Combine two actions: the second is proposed on the samples that the first leaves.
 
     Args:
-        first: what is done before.
+        action: the first, what is done before.
         kind: of the second action, one that follows.
         train: n samples.
         scores: of them; the second looks at their seed and copies alone.
@@ -210,18 +210,18 @@ def followed(
         Both as one action, compared with the samples as they are, trained again; weights are
         multiplied. None where the second is not proposed any more.
     """
-    left = replace(train, y=first.labels, true_y=None).subset(first.kept)
-    copies = None if scores.copies is None else scores.copies[first.kept]
-    scores = replace(scores, copies=copies, information=scores.information[first.kept])
-    second = kind.propose(left, scores)
+    remaining = replace(train, y=action.labels, true_y=None).subset(action.kept)
+    copies = None if scores.copies is None else scores.copies[action.kept]
+    scores = replace(scores, copies=copies, information=scores.information[action.kept])
+    second = kind.propose(remaining, scores)
     if not isinstance(second, Action):
         return None
-    weights = first.weights.copy()
-    weights[first.kept] *= second.weights
-    words = f"{first.words}, then {second.words[0].lower()}{second.words[1:]}"
-    name = f"{first.kind}+{second.kind}"
-    whole = replace(as_it_is(train), kind=name, words=words, changed=first.changed)
-    return replace(whole, labels=first.labels, weights=weights, fraction=first.fraction)
+    weights = action.weights.copy()
+    weights[action.kept] *= second.weights
+    words = f"{action.words}, then {second.words[0].lower()}{second.words[1:]}"
+    name = f"{action.kind}+{second.kind}"
+    combined = replace(as_it_is(train), kind=name, words=words, changed=action.changed)
+    return replace(combined, labels=action.labels, weights=weights, fraction=action.fraction)
 
 
 def predictions(
@@ -230,7 +230,7 @@ def predictions(
     held_out: SampleSet,
     action: Action,
 ) -> Float[np.ndarray, "R m k"]:
-    """Predictions of R models on the held-out samples, trained on the samples of an action.
+    """Return predictions of R models on held-out samples, trained on the samples of an action.
 
     Args:
         learner: fits R models to R subsets.
@@ -248,33 +248,33 @@ def predictions(
     Cost: R fits, and for each further block R more.
     """
     fittings = fittings_of(learner, train, held_out, action, range(learner.repeats))
-    return routed(action, held_out, predictions_of(fittings))
+    return route_predictions(action, held_out, predictions_of(fittings))
 
 
 def fittings_of(
     learner: Learner, train: SampleSet, held_out: SampleSet, action: Action, seeds: range
 ) -> list[Fitting]:
-    """What is fitted for an action: one fitting, or one a block."""
+    """Return what is fitted for an action: one fitting, or one a block."""
     weights = action.weights if action.is_weighted else None
-    chosen = (action.kept,) if action.blocks is None else action.blocks.members
+    subsets = (action.kept,) if action.blocks is None else action.blocks.members
     return [
-        Fitting(learner, train, held_out, action.labels, some, weights, seeds) for some in chosen
+        Fitting(learner, train, held_out, action.labels, rows, weights, seeds) for rows in subsets
     ]
 
 
-def routed(
-    action: Action, held_out: SampleSet, each: Sequence[Float[np.ndarray, "R m k"]]
+def route_predictions(
+    action: Action, held_out: SampleSet, outputs: Sequence[Float[np.ndarray, "R m k"]]
 ) -> Float[np.ndarray, "R m k"]:
-    """What the fits of an action predict: of one fitting as it is, of blocks by their router."""
+    """Return the predictions for an action: of its one fit, or of its blocks by their router."""
     if action.blocks is None:
-        return each[0]
+        return outputs[0]
     share = action.blocks.weights(held_out)  # [m, K]
-    return np.einsum("mK,Krmk->rmk", share, np.stack(each))
+    return np.einsum("mK,Krmk->rmk", share, np.stack(outputs))
 
 
 @result
 class ProposalScores:
-    """What is known of n training samples when actions are proposed.
+    """Scores of n training samples by which actions are proposed.
 
     Attributes:
         issues: of their labels.
@@ -323,19 +323,19 @@ class ActionKind:
 
 
 def action_kinds() -> dict[str, ActionKind]:
-    """All kinds of actions by name: the built-in ones, then those of other distributions."""
-    own = (import_module(f"datassay.act.actions.{name}").ACTION for name in BUILT_IN)
-    kinds = {one.name: one for one in own}
-    return kinds | {one.name: one for one in checked_plugins("actions", ActionKind, kinds)}
+    """Return all kinds of actions by name: the built-in ones, then those of other distributions."""
+    built_in = (import_module(f"datassay.act.actions.{name}").ACTION for name in BUILT_IN)
+    kinds = {kind.name: kind for kind in built_in}
+    return kinds | {kind.name: kind for kind in checked_plugins("actions", ActionKind, kinds)}
 
 
 def most_fits() -> int:
-    """Models per seed and part that all actions and their controls take together."""
+    """Return how many models a seed and part all actions and their controls take together."""
     return sum(kind.fits for kind in action_kinds().values())
 
 
 def likely_fits() -> int:
-    """The same that are likely: the samples as they are, and each action that no search finds."""
+    """Return how many models are likely: the samples as they are, and one a kind without search."""
     return 1 + sum(not kind.is_searched for kind in action_kinds().values())
 
 
@@ -349,7 +349,7 @@ def proposals(
     without: Collection[str] = (),
     copies: Int[np.ndarray, " n"] | None = None,
 ) -> tuple[tuple[Action, ...], tuple[str, ...]]:
-    """All actions worth trying, and why others are not.
+    """Propose all actions worth trying, and say why others are not.
 
     Args:
         train: n samples.
@@ -372,14 +372,14 @@ def proposals(
     left_out: list[str] = []
     for kind in action_kinds().values():
         proposed = None if kind.name in without else kind.propose(train, scores)
-        for one in proposed if isinstance(proposed, Iterator) else (proposed,):
-            if isinstance(one, str):
-                left_out.append(one)
-            elif one is not None:
-                if one.kind != kind.name:
+        for proposal in proposed if isinstance(proposed, Iterator) else (proposed,):
+            if isinstance(proposal, str):
+                left_out.append(proposal)
+            elif proposal is not None:
+                if proposal.kind != kind.name:
                     raise SettingError(
                         f"an action must be of the kind that proposes it, {kind.name}; got "
-                        f"{one.kind}. Update the package that adds it."
+                        f"{proposal.kind}. Update the package that adds it."
                     )
-                actions.append(one)
+                actions.append(proposal)
     return tuple(actions), tuple(left_out)

@@ -1,7 +1,7 @@
-"""Compare acts: each is retrained and compared with the samples as they are, on held-out samples.
+"""Compare actions: each is retrained and compared with the samples as they are, on held-out ones.
 
 parts, each with its own held-out samples → proposals → screen (closed form) → those that could
-gain retrained in two looks, paired over seeds → gains with intervals → ActionTable
+gain retrained in two analyses, paired over seeds → gains with intervals → ActionTable
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from datassay.act.choose.action import (
     proposals,
 )
 from datassay.act.choose.gains import RETRAINED, SCREENED, ActionGain, ActionTable
-from datassay.act.choose.looks import Comparison, Key, Predictions, base_predictions, looks, mean
+from datassay.act.choose.looks import Comparison, Key, Predictions, analyses, base_predictions, mean
 from datassay.act.choose.parts import R2, Part
 from datassay.act.choose.screen import screen
 from datassay.errors import DataError
@@ -48,13 +48,10 @@ from datassay.stats import (
 )
 
 STEP = "compare actions"
-# By how much more than the upper end of its interval in closed form an action may gain when
-# networks are retrained.
-BEYOND = 0.02
-
+BEYOND = 0.02  # by which retrained networks may exceed the upper end of the closed form's interval
 # Part of the half width of its first interval that an action must have gained to be trained on:
 # about a third of a standard error of five parts. Of true gains of three standard errors of the
-# last look 4 % end early.
+# last analysis 4 % end early.
 LEAST_SIGN = 1 / 15
 ENDED, GAINED_NOTHING = "ended at the first look", "it had gained nothing that would show"
 RIVAL = "relabelling the same samples had gained as much, and one of the two is enough"
@@ -70,7 +67,7 @@ def compare_actions(
     seed: int = 0,
     progress: Progress = silent,
 ) -> ActionTable:
-    """What each action gains on held-out samples, in a budget of seconds.
+    """Measure what each action gains on held-out samples, in a budget of seconds.
 
     Args:
         parts: one, or one a fold; each with scores that never saw its held-out samples.
@@ -95,34 +92,34 @@ def compare_actions(
     METHODS §2 (labels).
     """
     started = time.perf_counter()
-    first, left_out = _proposed(parts[0], seed)
-    screened = _screened(parts[0], first, seed)
+    first_actions, left_out = _propose_actions(parts[0], seed)
+    screened = _screen_actions(parts[0], first_actions, seed)
     kinds = action_kinds()
-    hopeless = {key for key, one in screened.items() if _is_hopeless(kinds[key[0]], one)}
-    hopeful = {name for name, fraction in first if (name, fraction) not in hopeless}
-    useless = {name for name, one in kinds.items() if one.is_slow and name not in hopeful}
-    proposed = [first, *(_proposed(part, seed, useless)[0] for part in parts[1:])]
-    actions = {action.key: action for each in reversed(proposed) for action in each.values()}
+    hopeless = {key for key, gain in screened.items() if _is_hopeless(kinds[key[0]], gain)}
+    hopeful = {name for name, fraction in first_actions if (name, fraction) not in hopeless}
+    useless = {name for name, kind in kinds.items() if kind.is_slow and name not in hopeful}
+    proposed = [first_actions, *(_propose_actions(part, seed, useless)[0] for part in parts[1:])]
+    actions = {action.key: action for by_key in reversed(proposed) for action in by_key.values()}
     before = time.perf_counter()
     comparison = Comparison(parts, proposed, list(base) or base_predictions(parts))
     per_fit = time.perf_counter() - before if per_fit is None else per_fit
     promising = {key: action for key, action in actions.items() if key not in hopeless}
-    chosen = _affordable(promising, screened, budget - per_fit, per_fit)
-    job = _Job(comparison, screened, kinds, comparison.right(), progress)
-    unchosen = [key for key in actions if key not in chosen]
-    rows = [job.blank(actions[key], key in hopeless) for key in unchosen]
-    rows += job.rows([actions[key] for key in actions if key in chosen])
+    affordable = _choose_affordable(promising, screened, budget - per_fit, per_fit)
+    job = _Job(comparison, screened, kinds, comparison.mark_trusted_labels(), progress)
+    unaffordable = [key for key in actions if key not in affordable]
+    rows = [job.screened_row(actions[key], key in hopeless) for key in unaffordable]
+    rows += job.retrain_actions([actions[key] for key in actions if key in affordable])
     if any(row.kind == DROP and row.how == RETRAINED for row in rows):
         rows = [row for row in rows if row.kind != DROP or row.how == RETRAINED]
     n_held_out = sum(len(part.held_out) for part in parts)
     return ActionTable(
-        actions=_ranked(rows),
+        actions=_rank_rows(rows),
         left_out=left_out,
         metric=parts[0].yardstick.metric,
         score=comparison.score(),
         score_given=comparison.score(as_given=True),
         n_held_out=n_held_out,
-        n_suspected=n_held_out - sum(int(right.sum()) for right in job.right),
+        n_suspected=n_held_out - sum(int(mask.sum()) for mask in job.is_trusted),
         n_parts=len(parts),
         n_seeds=parts[0].learner.repeats,
         is_corrected=any(part.yardstick.is_corrected for part in parts),
@@ -132,104 +129,106 @@ def compare_actions(
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """Which actions are retrained, and how long."""
+    """The retraining of actions, and what is known of them before."""
 
     comparison: Comparison
     screened: dict[Key, Interval]
     kinds: dict[str, ActionKind]
-    right: list[np.ndarray]  # [m] bool, which held-out labels are not suspected
+    is_trusted: list[np.ndarray]  # [m] bool, which held-out labels are not suspected
     progress: Progress
 
-    def rows(self, actions: Sequence[Action]) -> list[ActionGain]:
-        """What the actions gain; of several drops the row of one."""
+    def retrain_actions(self, actions: Sequence[Action]) -> list[ActionGain]:
+        """Retrain the actions; return a row for each, of several drops the row of one."""
         drops = sorted((a for a in actions if a.kind == DROP), key=lambda a: a.fraction)
-        near = self._near(drops)
-        others = [action for action in actions if action.kind != DROP]
-        going = [*others, *(drops[i] for i in near)]
-        every = looks(self.comparison.parts)
-        for number, look in enumerate(every):
-            self.progress(STEP, number, len(every) + 1)
-            self.comparison.train([action.key for action in going], look)
-            going = [a for a in going if a.key not in self.comparison.late]
-            going = [a for a in self._rivals(self._of_drops(going)) if self._goes_on(a)]
-        self.progress(STEP, len(every), len(every) + 1)
-        rows = [self.row(action) for action in others]
-        advised = next((r.kind for r in _ranked(rows) if r.advice == DO), "")
-        controlled = [a for a in others if a.control is not None and a.kind == advised]
-        for look in every if controlled else ():
-            self.comparison.train([action.key for action in controlled], look, control=True)
-        controlled = [a for a in controlled if self.comparison.is_seen(a.key, control=True)]
+        drop_idx = self._select_drops(drops)
+        other_actions = [action for action in actions if action.kind != DROP]
+        undecided = [*other_actions, *(drops[i] for i in drop_idx)]
+        schedule = analyses(self.comparison.parts)
+        for number, analysis in enumerate(schedule):
+            self.progress(STEP, number, len(schedule) + 1)
+            self.comparison.train([action.key for action in undecided], analysis)
+            undecided = [a for a in undecided if a.key not in self.comparison.overdue]
+            undecided = self._drop_removal(self._keep_one_drop(undecided))
+            undecided = [a for a in undecided if self._is_undecided(a)]
+        self.progress(STEP, len(schedule), len(schedule) + 1)
+        rows = [self.retrained_row(action) for action in other_actions]
+        recommended = next((r.kind for r in _rank_rows(rows) if r.advice == DO), "")
+        controls = [a for a in other_actions if a.control is not None and a.kind == recommended]
+        for analysis in schedule if controls else ():
+            self.comparison.train([action.key for action in controls], analysis, control=True)
+        controls = [a for a in controls if self.comparison.is_retrained(a.key, control=True)]
         rows = [
-            self.controlled(row, action) if action in controlled else row
-            for row, action in zip(rows, others, strict=True)
+            self.add_control(row, action) if action in controls else row
+            for row, action in zip(rows, other_actions, strict=True)
         ]
-        rows += self._largest_drop(drops, near)
-        rows += self._joined(rows, actions)
-        self.progress(STEP, len(every) + 1, len(every) + 1)
+        rows += self._largest_drop(drops, drop_idx)
+        rows += self._combine(rows, actions)
+        self.progress(STEP, len(schedule) + 1, len(schedule) + 1)
         return rows
 
-    def _joined(self, rows: Sequence[ActionGain], actions: Sequence[Action]) -> list[ActionGain]:
-        """The best action, then each that can follow, the best first, kept where it adds a gain."""
-        advised = [row for row in _ranked(list(rows)) if row.advice in {DO, TRY}]
-        able = [r for r in advised if r.kind == COPIES or not self.kinds[r.kind].follows]
-        first = next((row for row in able if row.kind != SPLIT), None)
-        if first is None or advised[0].advice != DO:
+    def _combine(self, rows: Sequence[ActionGain], actions: Sequence[Action]) -> list[ActionGain]:
+        """Add actions to the best one, the best first; keep each that raises the measured gain."""
+        recommended = [row for row in _rank_rows(list(rows)) if row.advice in {DO, TRY}]
+        candidates = [r for r in recommended if r.kind == COPIES or not self.kinds[r.kind].follows]
+        best_row = next((row for row in candidates if row.kind != SPLIT), None)
+        if best_row is None or recommended[0].advice != DO:
             return []
-        words, best, tried = (first.kind, first.words), first.gain, []
+        words, best_gain, combinations = (best_row.kind, best_row.words), best_row.gain, []
         key = next(action.key for action in actions if (action.kind, action.words) == words)
-        for row in advised:
+        for row in recommended:
             kind = self.kinds[row.kind]
-            own = self.comparison.follow(key, kind) if kind.follows and row is not first else None
-            if own is None:
+            can_follow = kind.follows and row is not best_row
+            combined = self.comparison.follow(key, kind) if can_follow else None
+            if combined is None:
                 continue
-            for look in looks(self.comparison.parts):
-                self.comparison.train([own.key], look)
-            if not self.comparison.is_seen(own.key):
+            for analysis in analyses(self.comparison.parts):
+                self.comparison.train([combined.key], analysis)
+            if not self.comparison.is_retrained(combined.key):
                 break
-            tried.append(self.row(own))
-            if tried[-1].gain > best:
-                key, best = own.key, tried[-1].gain
-        return tried
+            combinations.append(self.retrained_row(combined))
+            if combinations[-1].gain > best_gain:
+                key, best_gain = combined.key, combinations[-1].gain
+        return combinations
 
-    def _rivals(self, actions: Sequence[Action]) -> list[Action]:
-        """The actions, removal only where it gains half a point more than relabelling the same."""
-        other = next((a for a in actions if a.kind == RELABEL and self._goes_on(a)), None)
-        least = -np.inf if other is None else self.gain(other).gain
-        return [a for a in actions if a.kind != REMOVE or self.gain(a).gain > least + TOLERATED]
+    def _drop_removal(self, actions: Sequence[Action]) -> list[Action]:
+        """Return the actions; removal only if it gains half a point more than relabelling."""
+        relabel = next((a for a in actions if a.kind == RELABEL and self._is_undecided(a)), None)
+        bound = -np.inf if relabel is None else self.gain(relabel).gain
+        return [a for a in actions if a.kind != REMOVE or self.gain(a).gain > bound + TOLERATED]
 
-    def _of_drops(self, actions: Sequence[Action]) -> list[Action]:
-        """The actions, of two drops only the larger that does not seem to cost."""
+    def _keep_one_drop(self, actions: Sequence[Action]) -> list[Action]:
+        """Return the actions, of two drops only the larger that does not seem to cost."""
         drops = [action for action in actions if action.kind == DROP]
         fine = [action for action in drops if not costs(self.gain(action).gain)]
-        taken = (fine or drops)[-1 if fine else 0] if drops else None
-        return [action for action in actions if action.kind != DROP or action is taken]
+        choice = (fine or drops)[-1 if fine else 0] if drops else None
+        return [action for action in actions if action.kind != DROP or action is choice]
 
-    def _goes_on(self, action: Action) -> bool:
-        """Whether the verdict is open after a look: what has not gained is looked at no more."""
+    def _is_undecided(self, action: Action) -> bool:
+        """Return whether another interim analysis could change the verdict."""
         outcome = self.gain(action)
         if action.kind in SAVES:
             return not (outcome.gain < -TOLERATED and outcome.high <= 0)
         return outcome.gain > outcome.half * LEAST_SIGN and outcome.high > TOLERATED
 
     def gain(self, action: Action) -> Interval:
-        """As far as it was retrained."""
-        both = (action.kind,) if action.kind in self.kinds else action.kind.split("+")
-        searched = any(self.kinds[name].is_searched for name in both)
+        """Return the gain of an action, as far as it was retrained."""
+        names = (action.kind,) if action.kind in self.kinds else action.kind.split("+")
+        searched = any(self.kinds[name].is_searched for name in names)
         return self.comparison.gain(action.key, is_searched=searched)
 
-    def change(self, row: Interval | ActionGain) -> str:
-        """A change in words, as its interval."""
+    def describe_change(self, row: Interval | ActionGain) -> str:
+        """Return the interval of a change in words, such as −0.5 to 1.2 points."""
         is_r2 = self.comparison.parts[0].yardstick.metric == R2
         scale, digits, unit = (1, 3, "of R²") if is_r2 else (100, 1, "points")
         ends = f"{scale * row.low:.{digits}f} to {scale * row.high:.{digits}f} {unit}"
         return ends.replace("-", "−")
 
-    def blank(self, action: Action, is_hopeless: bool = False) -> ActionGain:
-        """What is known of an action before it is retrained."""
+    def screened_row(self, action: Action, is_hopeless: bool = False) -> ActionGain:
+        """Return the row of an action that was only screened."""
         outcome, note = self.screened.get(action.key), ""
         if outcome is not None and is_hopeless:
-            note = f"not retrained: in closed form it changes {self.change(outcome)}"
-        if action.key in self.comparison.late:
+            note = f"not retrained: in closed form it changes {self.describe_change(outcome)}"
+        if action.key in self.comparison.overdue:
             note = f"not retrained: {LATE}"
         gain = np.nan if outcome is None else outcome.gain
         return ActionGain(
@@ -238,53 +237,54 @@ class _Job:
             cost=len(action.weights) - len(action.kept), note=note,
         )  # fmt: skip
 
-    def row(self, action: Action) -> ActionGain:
-        """What an action gained, still without a verdict and a control."""
-        if not self.comparison.is_seen(action.key):
-            return self.blank(action)
-        outcome, each = self.gain(action), self.comparison.differences(action.key)
+    def retrained_row(self, action: Action) -> ActionGain:
+        """Return the row of what an action gained, still without a verdict and a control."""
+        if not self.comparison.is_retrained(action.key):
+            return self.screened_row(action)
+        outcome, differences = self.gain(action), self.comparison.differences(action.key)
         low, high = self.comparison.bounds(action.key, outcome)
-        trusted = np.concatenate([d[:, r].mean(0) for d, r in zip(each, self.right, strict=True)])
+        pairs = zip(differences, self.is_trusted, strict=True)
+        trusted_gain = np.concatenate([d[:, mask].mean(0) for d, mask in pairs])
         note = ""
         if not self.comparison.is_complete(action.key):
-            why = RIVAL if self._goes_on(action) else GAINED_NOTHING
-            why = "it may cost" if action.kind in SAVES else why
-            note = f"{ENDED}: {LATE if action.key in self.comparison.late else why}"
+            reason = RIVAL if self._is_undecided(action) else GAINED_NOTHING
+            reason = "it may cost" if action.kind in SAVES else reason
+            note = f"{ENDED}: {LATE if action.key in self.comparison.overdue else reason}"
         return replace(
-            self.blank(action), how=RETRAINED, gain=outcome.gain, low=low, high=high,
+            self.screened_row(action), how=RETRAINED, gain=outcome.gain, low=low, high=high,
             p=outcome.p, control_words=action.control_words, note=note,
             given=mean(self.comparison.differences(action.key, as_given=True)),
-            unsuspected=float(trusted.mean()) if len(trusted) else np.nan,
+            unsuspected=float(trusted_gain.mean()) if len(trusted_gain) else np.nan,
             seconds=self.comparison.seconds_of(action.key),
         )  # fmt: skip
 
-    def controlled(self, row: ActionGain, action: Action) -> ActionGain:
-        """The row with the gain of the action's control."""
+    def add_control(self, row: ActionGain, action: Action) -> ActionGain:
+        """Return the row with the gain of the action's control added."""
         control = mean(self.comparison.differences(action.key, control=True))
         return replace(row, control=control, seconds=self.comparison.seconds_of(action.key))
 
-    def _near(self, drops: Sequence[Action]) -> list[int]:
-        """Of rising fractions the largest that costs nothing in closed form, and the next."""
-        fine = [i for i, action in enumerate(drops) if not costs(self.blank(action).gain)]
-        first = fine[-1] if fine else 0
-        return list(range(len(drops)))[first : first + (2 if fine else 1)]
+    def _select_drops(self, drops: Sequence[Action]) -> list[int]:
+        """Return positions of the largest drop without a cost in closed form, and of the next."""
+        fine = [i for i, action in enumerate(drops) if not costs(self.screened_row(action).gain)]
+        start = fine[-1] if fine else 0
+        return list(range(len(drops)))[start : start + (2 if fine else 1)]
 
-    def _largest_drop(self, drops: Sequence[Action], near: Sequence[int]) -> list[ActionGain]:
-        """Of rising fractions the largest that costs nothing, and what the next one costs."""
+    def _largest_drop(self, drops: Sequence[Action], drop_idx: Sequence[int]) -> list[ActionGain]:
+        """Return the row of the largest drop that costs nothing, noting what the next one costs."""
         if not drops:
             return []
-        rows = {i: self.row(drops[i]) for i in near}
+        rows = {i: self.retrained_row(drops[i]) for i in drop_idx}
 
         def is_costly(i: int) -> bool:
             if i not in rows:
-                for look in looks(self.comparison.parts):
-                    self.comparison.train([drops[i].key], look)
-                    if drops[i].key in self.comparison.late or not self._goes_on(drops[i]):
+                for analysis in analyses(self.comparison.parts):
+                    self.comparison.train([drops[i].key], analysis)
+                    if drops[i].key in self.comparison.overdue or not self._is_undecided(drops[i]):
                         break
-                rows[i] = self.row(drops[i])
+                rows[i] = self.retrained_row(drops[i])
             return rows[i].how == SCREENED or costs(rows[i].gain, rows[i].high)
 
-        i = near[0]
+        i = drop_idx[0]
         while i > 0 and is_costly(i):
             i -= 1
         if is_costly(i):
@@ -294,30 +294,30 @@ class _Job:
             i += 1
         if i + 1 == len(drops) or rows[i + 1].how == SCREENED:
             return [rows[i]]
-        note = f"{100 * drops[i + 1].fraction:.0f} % changes {self.change(rows[i + 1])}"
+        note = f"{100 * drops[i + 1].fraction:.0f} % changes {self.describe_change(rows[i + 1])}"
         return [replace(rows[i], note=note)]
 
 
-def _proposed(
-    part: Part, seed: int, without: Collection[str] = ()
+def _propose_actions(
+    part: Part, seed: int, skipped: Collection[str] = ()
 ) -> tuple[dict[Key, Action], tuple[str, ...]]:
-    """The actions of a part by key, and why others are not tried."""
+    """Propose the actions of a part, by key; return them, and why others are not tried."""
     actions, left_out = proposals(
         part.train, part.issues, part.information, takes_weights=part.learner.takes_weights,
-        seed=seed, without=without, copies=part.copies,
+        seed=seed, without=skipped, copies=part.copies,
     )  # fmt: skip
     return {action.key: action for action in actions}, left_out
 
 
 def _is_hopeless(kind: ActionKind, outcome: Interval) -> bool:
-    """Whether an action cannot gain by its closed form; a drop need not gain, and is never."""
+    """Return whether the closed form rules out a gain; never for drops, which need not gain."""
     if kind.name in SAVES:
         return False
     return outcome.gain <= 0 if kind.is_slow else outcome.high + BEYOND <= 0
 
 
-def _screened(part: Part, actions: dict[Key, Action], seed: int) -> dict[Key, Interval]:
-    """Gains in closed form, on the first part, and what other held-out samples would make of it."""
+def _screen_actions(part: Part, actions: dict[Key, Action], seed: int) -> dict[Key, Interval]:
+    """Return gains in closed form on a part, with intervals over its held-out samples, by key."""
     if part.lin is None:
         return {}
     closed = screen(part.lin, part.train, part.penalty, part.yardstick, seed)
@@ -331,40 +331,40 @@ def _screened(part: Part, actions: dict[Key, Action], seed: int) -> dict[Key, In
         return {}
 
 
-def _affordable(
+def _choose_affordable(
     actions: dict[Key, Action], screened: dict[Key, Interval], budget: float, per_fit: float
 ) -> set[Key]:
-    """Actions to retrain: the most promising first, while the budget lasts; at least one."""
+    """Choose actions to retrain: the most promising, while the budget lasts; at least one."""
     order = sorted(actions, key=lambda key: -screened[key].gain if key in screened else 0.0)
-    chosen, spent = set(order[:1]), 0.0
+    keys, spent = set(order[:1]), 0.0
     for key in order:
         spent += per_fit * actions[key].fits
         if spent <= budget:
-            chosen.add(key)
-    return chosen
+            keys.add(key)
+    return keys
 
 
-def _ranked(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
-    """With advice and verdicts; by advice, then by gain, then those that were only screened."""
+def _rank_rows(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
+    """Add advice and verdicts; sort by advice, then gain, then rows that were only screened."""
     retrained = [row for row in rows if row.how == RETRAINED]
     reported = [
-        replace(row, verdict=v, advice=_advice(row))
+        replace(row, verdict=v, advice=_choose_advice(row))
         for row, v in zip(retrained, verdicts(retrained), strict=True)
     ]
     # Correcting keeps samples: what leaves out the same ones leads where it is shown to gain more.
-    first = next((row for row in reported if row.kind == RELABEL), None)
-    most = -np.inf if first is None else first.high
-    rivals = [r.gain for r in reported if r.kind in (REMOVE, PURIFY, DROP) and r.gain <= most]
-    lead = max([*rivals, -np.inf if first is None else first.gain])
-    # What was ended leads nothing: the first look alone says less.
+    relabel = next((row for row in reported if row.kind == RELABEL), None)
+    upper_end = -np.inf if relabel is None else relabel.high
+    rivals = [r.gain for r in reported if r.kind in (REMOVE, PURIFY, DROP) and r.gain <= upper_end]
+    lead = max([*rivals, -np.inf if relabel is None else relabel.gain])
+    # An action ended early leads nothing: the first analysis alone says less.
     reported.sort(key=lambda r: (ADVICE.index(r.advice), r.note.startswith(ENDED),
-                                 -(lead if r is first else r.gain), r is not first))  # fmt: skip
-    rest = [row for row in rows if row.how != RETRAINED]
-    return (*reported, *sorted(rest, key=lambda row: -row.gain))
+                                -(lead if r is relabel else r.gain), r is not relabel))  # fmt: skip
+    screened = [row for row in rows if row.how != RETRAINED]
+    return (*reported, *sorted(screened, key=lambda row: -row.gain))
 
 
-def _advice(row: ActionGain) -> str:
-    """What to do; fewer samples that do as well are worth having without any gain."""
+def _choose_advice(row: ActionGain) -> str:
+    """Return what to do; fewer samples that do as well are worth having without any gain."""
     result = advice(row.gain, row.low, row.high)
     is_free = result == LEAVE and not (costs(row.gain, row.high) or is_vague(row.low, row.high))
     return FREE if is_free and row.kind in SAVES else result

@@ -13,7 +13,7 @@ RETRAINED, SCREENED, EXPECTED = "retrained", "screened", "expected"
 
 @result
 class ActionGain:
-    """What one action gained.
+    """The gain of one action, measured or screened.
 
     Attributes:
         kind: which action, one of `act.KINDS`.
@@ -100,7 +100,7 @@ class ActionTable(Tabular):
         return next((action for action in self.actions if action.advice == DO), None)
 
     def to_table(self) -> pa.Table:
-        """One row per action: the fields of ActionGain."""
+        """Return one row per action, with the fields of ActionGain as columns."""
         names = field_names(ActionGain)
         return pa.table({
             name: [getattr(action, name) for action in self.actions] for name in names

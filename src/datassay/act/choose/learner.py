@@ -42,10 +42,10 @@ class Chosen:
     note: str = ""
 
     def scores(self) -> list[Float[np.ndarray, "1 m"]]:
-        """Of each part's held-out samples, means over seeds, summed over groups."""
+        """Return scores of held-out samples by part, means over seeds, summed over groups."""
         pairs = zip(self.parts, self.base, strict=True)
-        each = [part.yardstick.scores(base).mean(0, keepdims=True) for part, base in pairs]
-        return by_groups(each, [part.yardstick.groups for part in self.parts])
+        scores = [part.yardstick.scores(base).mean(0, keepdims=True) for part, base in pairs]
+        return by_groups(scores, [part.yardstick.groups for part in self.parts])
 
 
 def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:
@@ -71,24 +71,24 @@ def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:
         note = f"Boosted trees: actions would take about {needed:,.0f} s on two cores, "
         note += f"more than {SHARE * budget:g} s; --budget {1.01 * needed / SHARE:.0f} tries them."
         return replace(own, note=note)
-    tried = [own if own.base else replace(own, base=base_predictions(own.parts))]
+    candidates = [own if own.base else replace(own, base=base_predictions(own.parts))]
     for name in (LOGISTIC if train.is_classification else RIDGE, TREES):
         learners = [
             table_learner(name, part.train, repeats=repeats, seed=part.learner.seed)
             for part in own.parts
         ]
-        parts = [replace(p, learner=one) for p, one in zip(own.parts, learners, strict=True)]
-        each = seconds if name == TREES else seconds / repeats
-        tried.append(Chosen(name, parts, base_predictions(parts), each))
-    *others, trees = tried
-    score = {one.name: np.concatenate(one.scores(), 1)[0] for one in tried}
-    gain = {one.name: score[one.name] - score[TREES] for one in others}
-    clear = [one for one in others if (g := gain[one.name]).mean() > g.std() / len(g) ** 0.5]
-    return max([trees, *clear], key=lambda one: score[one.name].mean())
+        parts = [replace(p, learner=fit) for p, fit in zip(own.parts, learners, strict=True)]
+        per_fit = seconds if name == TREES else seconds / repeats
+        candidates.append(Chosen(name, parts, base_predictions(parts), per_fit))
+    *rivals, trees = candidates
+    score = {c.name: np.concatenate(c.scores(), 1)[0] for c in candidates}
+    gain = {c.name: score[c.name] - score[TREES] for c in rivals}
+    clear = [c for c in rivals if (g := gain[c.name]).mean() > g.std() / len(g) ** 0.5]
+    return max([trees, *clear], key=lambda candidate: score[candidate.name].mean())
 
 
 def trial_seconds(train: SampleSet, n_fits: int) -> float:
-    """Nominal seconds of so many fits of boosted trees; 0 where no table's model is tried."""
+    """Return nominal seconds of fits of boosted trees; 0 where no model of tables is tried."""
     if train.kind != "row" or train.y.ndim > 1:
         return 0.0
     return n_fits * fit_seconds(len(train), len(column_parts(train)), train.n_classes)

@@ -1,7 +1,7 @@
-"""Retrain actions in two looks at growing data, and end early what gains nothing.
+"""Retrain actions in two interim analyses, and end early what gains nothing.
 
-The first look is at one model of each part, of few parts at two; what has gained there is trained
-with all models. Intervals are those of `stats.LOOKS`: they hold whichever look they come from.
+The first analysis takes one model of each part, of few parts two; what has gained there is trained
+with all models. Intervals are those of `stats.LOOKS`: they hold at whichever analysis it ends.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from datassay.act.choose.action import (
     ActionKind,
     ProposalScores,
     as_it_is,
+    combine_actions,
     fittings_of,
-    followed,
-    routed,
+    route_predictions,
 )
-from datassay.act.choose.parts import R2, Part, Yardstick, unsuspected
+from datassay.act.choose.parts import R2, Part, Yardstick, mark_trusted
 from datassay.stats import FEWEST_PARTS, LEVEL, LOOKS, Interval, by_groups, paired
 from datassay.train.together import predictions_of
 
@@ -31,22 +31,22 @@ Key = tuple[str, float]
 Predictions = Float[np.ndarray, "R _ k"]
 
 
-def looks(parts: Sequence[Part]) -> list[list[tuple[int, range]]]:
-    """Part and models of each look: what the first look adds, and what the second does."""
+def analyses(parts: Sequence[Part]) -> list[list[tuple[int, range]]]:
+    """Return one or two interim analyses: of each the (part, seeds) of the models that it adds."""
     models = [range(part.learner.repeats) for part in parts]
-    first = 1 if len(parts) >= FEWEST_PARTS else FEWEST_MODELS
+    n_first = 1 if len(parts) >= FEWEST_PARTS else FEWEST_MODELS
     # Fits that draw nothing are the same for every seed: the first says all.
-    if min(map(len, models)) <= first or not parts[0].learner.is_random:
+    if min(map(len, models)) <= n_first or not parts[0].learner.is_random:
         return [list(enumerate(models))]
-    few = [(p, range(first)) for p in range(len(parts))]
-    return [few, [(p, some[first:]) for p, some in enumerate(models)]]
+    analysis = [(p, range(n_first)) for p in range(len(parts))]
+    return [analysis, [(p, seeds[n_first:]) for p, seeds in enumerate(models)]]
 
 
 @dataclass(slots=True)
 class Retrained:
-    """What models predict after an action, on the parts that were looked at."""
+    """What models predict after an action, on the parts that were retrained."""
 
-    each: list[list[Predictions]]  # by part, what each look added
+    outputs: list[list[Predictions]]  # by part, what each analysis added
     seconds: float = 0.0
 
 
@@ -58,14 +58,14 @@ class Comparison:
         parts: of the samples.
         proposed: on each part, the actions by key; "" marks the samples as they are.
         base: predictions of models of the samples as they are, [R, m, k] a part.
-        late: actions whose retraining the clock has ended.
+        overdue: actions whose retraining the clock has ended.
     """
 
     parts: Sequence[Part]
     proposed: list[dict[Key, Action]]
     base: list[Predictions]
-    late: set[Key] = field(default_factory=set)
-    _done: dict[tuple[Key, bool], Retrained] = field(default_factory=dict)
+    overdue: set[Key] = field(default_factory=set)
+    _runs: dict[tuple[Key, bool], Retrained] = field(default_factory=dict)
     _extremes: list[tuple[Yardstick, ...]] = field(init=False)  # as few, as many wrong: a part each
     _yardsticks: list[Yardstick] = field(init=False)
 
@@ -74,52 +74,50 @@ class Comparison:
         self._extremes = list(zip(*(part.extremes for part in self.parts), strict=True))
 
     def train(
-        self, keys: Sequence[Key], look: Sequence[tuple[int, range]], *, control: bool = False
+        self, keys: Sequence[Key], analysis: Sequence[tuple[int, range]], *, control: bool = False
     ) -> None:
-        """Fit the models of actions, or of their controls, that a look adds; all side by side.
-
-        Where a part does not propose an action nothing changes there.
-        """
+        """Fit the models of actions, or of their controls, that an analysis adds, side by side."""
         before = time.perf_counter()
-        wanted = [(key, p, some) for key in keys for p, some in look]
-        actions = [self._action(key, p, control) for key, p, _ in wanted]
+        jobs = [(key, p, seeds) for key in keys for p, seeds in analysis]
+        actions = [self._action(key, p, control) for key, p, _ in jobs]
         fittings = [
             ()
             if action is None
             else fittings_of(
-                self.parts[p].learner, self.parts[p].train, self.parts[p].held_out, action, some
+                self.parts[p].learner, self.parts[p].train, self.parts[p].held_out, action, seeds
             )
-            for action, (_, p, some) in zip(actions, wanted, strict=True)
+            for action, (_, p, seeds) in zip(actions, jobs, strict=True)
         ]
-        every = iter(predictions_of([one for some in fittings for one in some], may_end=True))
-        n_fits = sum(len(one.seeds) for some in fittings for one in some)
+        outputs = iter(predictions_of([fit for fits in fittings for fit in fits], may_end=True))
+        n_fits = sum(len(fit.seeds) for fits in fittings for fit in fits)
         per_fit = (time.perf_counter() - before) / max(1, n_fits)
-        each = [[one for _ in own if (one := next(every)) is not None] for own in fittings]
-        rows = list(zip(actions, fittings, each, wanted, strict=True))
-        self.late |= {key for _, own, known, (key, _, _) in rows if len(known) < len(own)}
-        for action, own, predicted, (key, p, some) in rows:
-            if key in self.late:  # a look at some of its parts alone says nothing
+        results = [[y for _ in fits if (y := next(outputs)) is not None] for fits in fittings]
+        rows = list(zip(actions, fittings, results, jobs, strict=True))
+        self.overdue |= {key for _, fits, done, (key, _, _) in rows if len(done) < len(fits)}
+        for action, fits, predicted, (key, p, seeds) in rows:
+            if key in self.overdue:  # a part of its models alone says nothing
                 continue
-            done = self._done.setdefault((key, control), Retrained([[] for _ in self.parts]))
-            if action is None:
-                done.each[p].append(self.base[p][some.start : some.stop])
+            run = self._runs.setdefault((key, control), Retrained([[] for _ in self.parts]))
+            if action is None:  # not proposed on this part: nothing changes there
+                run.outputs[p].append(self.base[p][seeds.start : seeds.stop])
                 continue
-            done.each[p].append(routed(action, self.parts[p].held_out, predicted))
-            done.seconds += per_fit * sum(len(one.seeds) for one in own)
+            run.outputs[p].append(route_predictions(action, self.parts[p].held_out, predicted))
+            run.seconds += per_fit * sum(len(fit.seeds) for fit in fits)
 
-    def is_seen(self, key: Key, *, control: bool = False) -> bool:
-        """Whether it was retrained for a first look at least."""
-        return (key, control) in self._done
+    def is_retrained(self, key: Key, *, control: bool = False) -> bool:
+        """Return whether the action was retrained for the first analysis at least."""
+        return (key, control) in self._runs
 
     def follow(self, key: Key, kind: ActionKind) -> Action | None:
-        """Add an action that does one and then another; None where no part proposes both."""
+        """Add the action of `key` followed by one of `kind`; None where no part proposes both."""
         added: list[Action] = []
-        for part, own in zip(self.parts, self.proposed, strict=True):
+        for part, actions in zip(self.parts, self.proposed, strict=True):
             scores = ProposalScores(part.issues, part.information, copies=part.copies)
-            both = followed(own[key], kind, part.train, scores) if key in own else None
-            if both is not None:
-                own[both.key] = both
-                added.append(both)
+            action = actions.get(key)
+            combined = None if action is None else combine_actions(action, kind, part.train, scores)
+            if combined is not None:
+                actions[combined.key] = combined
+                added.append(combined)
         return added[0] if added else None
 
     def _action(self, key: Key, p: int, control: bool) -> Action | None:
@@ -127,9 +125,9 @@ class Comparison:
         return action.control if control and action is not None else action
 
     def seconds_of(self, key: Key) -> float:
-        """That retraining an action and its control took."""
-        both = (self._done.get((key, control)) for control in (False, True))
-        return sum(one.seconds for one in both if one is not None)
+        """Return the seconds that retraining an action and its control took."""
+        runs = (self._runs.get((key, control)) for control in (False, True))
+        return sum(run.seconds for run in runs if run is not None)
 
     def differences(
         self,
@@ -139,32 +137,33 @@ class Comparison:
         as_given: bool = False,
         rules: Sequence[Yardstick] = (),
     ) -> list[Float[np.ndarray, "_ _"]]:
-        """Scores less those of the samples as they are, [R, m] for each part looked at."""
+        """Return score differences to the samples as they are, [R, m] for each retrained part."""
         results, rules = [], rules or self._yardsticks
-        for rule, base, looked in zip(rules, self.base, self._done[key, control].each, strict=True):
-            if looked:
-                predicted = np.concatenate(looked)
-                of_base = rule.scores(base[: len(predicted)], as_given=as_given)
-                results.append(rule.scores(predicted, as_given=as_given) - of_base)
+        run = self._runs[key, control]
+        for rule, base, outputs in zip(rules, self.base, run.outputs, strict=True):
+            if outputs:
+                predicted = np.concatenate(outputs)
+                base_scores = rule.scores(base[: len(predicted)], as_given=as_given)
+                results.append(rule.scores(predicted, as_given=as_given) - base_scores)
         return results
 
     def gain(self, key: Key, *, is_searched: bool) -> Interval:
-        """What an action gained where it was retrained."""
-        unit = float(np.mean([one.unit for one in self._yardsticks]))
+        """Return the gain of an action with its interval, on the parts where it was retrained."""
+        unit = float(np.mean([rule.unit for rule in self._yardsticks]))
         level, base = LEVEL, []
-        if len(looks(self.parts)) > 1:
+        if len(analyses(self.parts)) > 1:
             level = LOOKS[self.is_complete(key)]
             if not self.is_complete(key):
                 pairs = zip(self._yardsticks, self.base, strict=True)
-                base = [one.scores(predicted) for one, predicted in pairs]
-        looked = zip(self._yardsticks, self._done[key, False].each, strict=True)
-        groups = [rule.groups for rule, each in looked if each]
+                base = [rule.scores(predicted) for rule, predicted in pairs]
+        retrained = zip(self._yardsticks, self._runs[key, False].outputs, strict=True)
+        groups = [rule.groups for rule, outputs in retrained if outputs]
         result = by_groups(self.differences(key), groups)
         base = by_groups(base, groups) if base else base
         return paired(result, unit, is_searched=is_searched, level=level, base=base)
 
     def bounds(self, key: Key, gain: Interval) -> tuple[float, float]:
-        """The interval's ends if as few, and if as many held-out labels are wrong as may be."""
+        """Return the interval's ends, widened for the fewest and most wrong labels that may be."""
         # T says which noise was found; what it missed, such as a second rule in some labels, is
         # known by the share of wrong labels alone.
         ends = [mean(self.differences(key, rules=rules)) for rules in self._extremes]
@@ -176,40 +175,40 @@ class Comparison:
         return max(low, min(-now, gain.gain)), min(high, max(1 - now, gain.gain))
 
     def is_complete(self, key: Key) -> bool:
-        """Whether it was looked at in all parts, by all models."""
-        models = [sum(map(len, looked)) for looked in self._done[key, False].each]
+        """Return whether the action was retrained in all parts, by all models."""
+        models = [sum(map(len, outputs)) for outputs in self._runs[key, False].outputs]
         return models == [part.learner.repeats for part in self.parts]
 
     def score(self, *, as_given: bool = False) -> float:
-        """Of the samples as they are, mean over models and held-out samples."""
+        """Return the score of the samples as they are, mean over models and held-out samples."""
         pairs = zip(self._yardsticks, self.base, strict=True)
-        return mean([one.scores(predicted, as_given=as_given) for one, predicted in pairs])
+        return mean([rule.scores(predicted, as_given=as_given) for rule, predicted in pairs])
 
-    def right(self) -> list[Bool[np.ndarray, " m"]]:
-        """Return which held-out labels are not suspected; of numbers, those that count."""
-        return [_unsuspected(*one) for one in zip(self.parts, self.base, strict=True)]
+    def mark_trusted_labels(self) -> list[Bool[np.ndarray, " m"]]:
+        """Return which held-out labels of each part are trusted; of numbers, all that count."""
+        return [_mark_trusted_labels(*pair) for pair in zip(self.parts, self.base, strict=True)]
 
 
 def base_predictions(parts: Sequence[Part]) -> list[Predictions]:
-    """What models of the samples as they are predict, [R, m, k] a part."""
+    """Return what models of the samples as they are predict, [R, m, k] a part."""
     return predictions_of([
-        one
+        fitting
         for part in parts
-        for one in fittings_of(
+        for fitting in fittings_of(
             part.learner, part.train, part.held_out, as_it_is(part.train),
             range(part.learner.repeats),
         )
     ])  # fmt: skip
 
 
-def mean(each: Sequence[Float[np.ndarray, "_ _"]]) -> float:
-    """Over all samples of all parts, of the mean over models."""
-    return float(np.concatenate([d.mean(0) for d in each]).mean())
+def mean(differences: Sequence[Float[np.ndarray, "_ _"]]) -> float:
+    """Return the mean over all samples of all parts, after the mean over models."""
+    return float(np.concatenate([d.mean(0) for d in differences]).mean())
 
 
-def _unsuspected(part: Part, predicted: Predictions) -> Bool[np.ndarray, " m"]:
+def _mark_trusted_labels(part: Part, predicted: Predictions) -> Bool[np.ndarray, " m"]:
     if not part.train.is_classification:
         rows = part.yardstick.rows
         return np.ones(len(part.held_out) if rows is None else int(rows.sum()), bool)
     noise = np.eye(part.train.n_classes) if part.noise is None else part.noise
-    return unsuspected(predicted, part.held_out.y, noise)
+    return mark_trusted(predicted, part.held_out.y, noise)

@@ -44,7 +44,7 @@ LEAST_SINGULAR = 0.15
 
 @result
 class Yardstick:
-    """How predictions of m held-out samples are scored; the mean over samples is the score.
+    """The scoring rule of m held-out samples; the mean over samples is the score.
 
     Attributes:
         held_out: the samples, with their given labels.
@@ -75,12 +75,12 @@ class Yardstick:
             counted = self.held_out if rows is None else self.held_out.subset(rows)
             outputs = torch.from_numpy(predictions if rows is None else predictions[:, rows])
             return sample_scores(outputs, counted, None if rows is None else self.spread).numpy()
-        named = predictions.argmax(2)  # [R, m]
-        return worth[np.arange(len(worth)), named]
+        predicted = predictions.argmax(2)  # [R, m]
+        return worth[np.arange(len(worth)), predicted]
 
     @property
     def groups(self) -> np.ndarray | None:
-        """Of the samples that count; None: each is a group of its own."""
+        """The groups of the samples that count; None: each is a group of its own."""
         groups = self.held_out.groups
         return groups if groups is None or self.rows is None else groups[self.rows]
 
@@ -95,7 +95,7 @@ class Yardstick:
 def yardstick(
     held_out: SampleSet, train: SampleSet, transition: Float[np.ndarray, "k k"] | None
 ) -> Yardstick:
-    """How to score predictions of held-out samples; the classes of train decide the metric."""
+    """Return how held-out predictions are scored; the classes of train decide the metric."""
     if not train.is_classification:
         return Yardstick(held_out, None, None, R2, False)
     k = train.n_classes
@@ -115,7 +115,7 @@ def _is_invertible(transition: Float[np.ndarray, "k k"]) -> bool:
 def with_share(
     transition: Float[np.ndarray, "k k"], labels: Int[np.ndarray, " m"], share: float
 ) -> Float[np.ndarray, "k k"]:
-    """The same kind of noise, so strong that a share of the given labels is wrong.
+    """Return the same kind of noise, so strong that a share of the given labels is wrong.
 
     Args:
         transition: T, as it was found; I: each wrong label is as likely as any other.
@@ -133,8 +133,8 @@ def with_share(
     counts = np.bincount(labels, minlength=k) / len(labels)
     strength = share / max(float(-off.diagonal() @ counts), 1e-12)
     strengths = min(strength, 1 / float(-off.diagonal().min())) * np.linspace(1, 0, 21)
-    made = (np.eye(k) + one * off for one in strengths)
-    return next(one for one in made if _is_invertible(one))
+    transitions = (np.eye(k) + factor * off for factor in strengths)
+    return next(t for t in transitions if _is_invertible(t))
 
 
 def _table(
@@ -147,16 +147,16 @@ def _table(
     return worth / (share * (share > 1 / len(labels)).sum())
 
 
-def unsuspected(
+def mark_trusted(
     probabilities: Float[np.ndarray, "R m k"],
     labels: np.ndarray,
     transition: Float[np.ndarray, "k k"],
 ) -> Bool[np.ndarray, " m"]:
-    """Which held-out labels are more likely right than wrong, by models that never saw them."""
-    given = probabilities.mean(0)
+    """Return which held-out labels are likelier right than wrong, by models that never saw them."""
+    likelihood = probabilities.mean(0)
     if _is_invertible(transition):
-        given = np.clip(given @ np.linalg.inv(transition), 1e-9, None)
-    joint = given * transition[:, labels].T  # [m, k]: true class, given label
+        likelihood = np.clip(likelihood @ np.linalg.inv(transition), 1e-9, None)
+    joint = likelihood * transition[:, labels].T  # [m, k]: true class, given label
     return joint[np.arange(len(labels)), labels] >= joint.sum(1) / 2
 
 
@@ -201,26 +201,26 @@ class Part:
 
     @property
     def yardstick(self) -> Yardstick:
-        """How predictions of the held-out samples are scored."""
+        """The scoring rule of the held-out samples."""
         rule = yardstick(self.held_out, self.train, self.noise)
-        return rule if self.doubt is None else self._undoubted(rule, SUSPECTED)
+        return rule if self.doubt is None else self._limit_doubt(rule, SUSPECTED)
 
     @property
     def extremes(self) -> tuple[Yardstick, ...]:
-        """The same if as few, and if as many held-out labels are wrong as may be."""
+        """The yardsticks if as few, and if as many held-out labels are wrong as may be."""
         if self.doubt is not None:
-            return tuple(self._undoubted(self.yardstick, most) for most in (SURE, LOOK))
+            return tuple(self._limit_doubt(self.yardstick, limit) for limit in (SURE, LOOK))
         if self.noise is None or not self.share[1]:
             return ()
         noises = (with_share(self.noise, self.held_out.y, share) for share in self.share)
         return tuple(yardstick(self.held_out, self.train, noise) for noise in noises)
 
-    def _undoubted(self, rule: Yardstick, most: float) -> Yardstick:
-        """Return the rule of the targets that are wrong with such a probability at most."""
+    def _limit_doubt(self, rule: Yardstick, limit: float) -> Yardstick:
+        """Limit a rule to the targets whose probability of being wrong is at most `limit`."""
         assert self.doubt is not None
-        rows = self.doubt <= most
+        rows = self.doubt <= limit
         rows = rows if rows.sum() > 1 else self.doubt <= 1
-        return replace(rule, rows=rows, spread=self.spreads.get(most), is_corrected=not rows.all())
+        return replace(rule, rows=rows, spread=self.spreads.get(limit), is_corrected=not rows.all())
 
 
 def fifths(
@@ -237,7 +237,7 @@ def fifths(
     learner: Callable[[SampleSet, int], Learner],
     seed: int = 0,
 ) -> list[Part]:
-    """Fifths of the training samples, each judged by scores that never saw its labels.
+    """Hold out fifths of the training samples in turn, each judged by scores without its labels.
 
     Args:
         lin: the linearisation of all n samples; nothing is collected anew.
@@ -260,28 +260,28 @@ def fifths(
     Cost: that of `judge` for each.
     """
     fold, parts = np.full(len(train), -1), []
-    for f, held in enumerate(make_splits(train, None, FIFTHS, seed).test_idx):
-        fold[held] = f
+    for f, test_idx in enumerate(make_splits(train, None, FIFTHS, seed).test_idx):
+        fold[test_idx] = f
     n_parts, spreads = min(n_parts, fold.max() + 1), {}
     if doubt is not None:
         targets = train.y.reshape(len(train), -1)
-        for most in (SUSPECTED, SURE, LOOK):
-            right = targets[doubt <= most]
-            varied = len(right) and np.ptp(right, 0).all()
-            spreads[most] = (right if varied else targets).var(0)
-    joined = copies if train.groups is None else None
-    if joined is not None:
-        first = np.unique(joined, return_index=True)[1]
-        fold = fold[first[np.unique(joined, return_inverse=True)[1]]]
+        for limit in (SUSPECTED, SURE, LOOK):
+            trusted = targets[doubt <= limit]
+            is_varied = len(trusted) and np.ptp(trusted, 0).all()
+            spreads[limit] = (trusted if is_varied else targets).var(0)
+    groups = copies if train.groups is None else None
+    if groups is not None:
+        start = np.unique(groups, return_index=True)[1]
+        fold = fold[start[np.unique(groups, return_inverse=True)[1]]]
     for f in range(n_parts):
-        rest, held = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
-        some, sub = train.subset(rest), lin.held_out(rest, held)
-        issues, penalty = judge(sub, some)
+        train_idx, test_idx = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
+        samples, part_lin = train.subset(train_idx), lin.held_out(train_idx, test_idx)
+        issues, penalty = judge(part_lin, samples)
         # Copies vary together, as groups do: intervals count each group once.
-        own = None if copies is None else copies[rest]
-        held_out = train.subset(held)
-        held_out = replace(held_out, groups=joined[held]) if joined is not None else held_out
-        known = some, held_out, sub, issues, information[rest], penalty, noise
-        of_held = None if doubt is None else doubt[held]
-        parts.append(Part(*known, learner(some, f), share, own, of_held, spreads))
+        part_copies = None if copies is None else copies[train_idx]
+        held_out = train.subset(test_idx)
+        held_out = replace(held_out, groups=groups[test_idx]) if groups is not None else held_out
+        inputs = samples, held_out, part_lin, issues, information[train_idx], penalty, noise
+        test_doubt = None if doubt is None else doubt[test_idx]
+        parts.append(Part(*inputs, learner(samples, f), share, part_copies, test_doubt, spreads))
     return parts

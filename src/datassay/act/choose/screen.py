@@ -34,67 +34,68 @@ class Screen:
     """Kernel ridge regression on some training samples, judged on the held-out ones.
 
     Attributes:
-        chosen: [s] positions in train.
+        index: [s] positions in train.
         kernel: K(S, S), [s, s] float64.
         across: K(held out, S), [m, s].
         penalty: λ, kernel unit.
         yardstick: of the held-out samples.
     """
 
-    chosen: np.ndarray
+    index: np.ndarray
     kernel: Float[Tensor, "s s"]
     across: Float[Tensor, "m s"]
     penalty: float
     yardstick: Yardstick
 
     def scores(self, action: Action, train: SampleSet) -> Float[np.ndarray, " m"]:
-        """What each held-out sample adds to the score after an action, in closed form."""
-        weights = action.weights[self.chosen]
+        """Return what each held-out sample adds to the score after an action, in closed form."""
+        weights = action.weights[self.index]
         if action.blocks is None:
             outputs = self._outputs(action.labels, weights, train)
         else:
             share = torch.from_numpy(action.blocks.weights(self.yardstick.held_out))
             outputs = torch.zeros(len(self.across), 1, dtype=torch.float64)
             for k, members in enumerate(action.blocks.members):
-                inside = weights * np.isin(self.chosen, members)
+                inside = weights * np.isin(self.index, members)
                 outputs = outputs + share[:, k, None] * self._outputs(action.labels, inside, train)
         return self.yardstick.scores(outputs.numpy()[None])[0]
 
-    def without(
+    def score_without(
         self, removed: np.ndarray, train: SampleSet, inverse: Float[Tensor, "s s"]
     ) -> float:
-        """The score without some of the training samples, [n] bool; by (K(S, S) + λ)⁻¹."""
-        gone = removed[self.chosen]
-        targets, center = _targets(train.y[self.chosen], ~gone, train)
-        solved, out = inverse @ (targets - center), torch.from_numpy(np.flatnonzero(gone))
+        """Return the score without the training samples `removed`; inverse: (K(S, S) + λ)⁻¹."""
+        is_removed = removed[self.index]
+        targets, center = _targets(train.y[self.index], ~is_removed, train)
+        solved = inverse @ (targets - center)
+        removed_idx = torch.from_numpy(np.flatnonzero(is_removed))
         # The inverse of a block: what is left out has the coefficient 0.
-        own = torch.linalg.solve(inverse[out][:, out], solved[out])
-        outputs = self.across @ (solved - inverse[:, out] @ own) + center
+        correction = torch.linalg.solve(inverse[removed_idx][:, removed_idx], solved[removed_idx])
+        outputs = self.across @ (solved - inverse[:, removed_idx] @ correction) + center
         return float(self.yardstick.scores(outputs.numpy()[None])[0].mean())
 
     def inverse(self) -> Float[Tensor, "s s"]:
-        """(K(S, S) + λ)⁻¹."""
+        """Return (K(S, S) + λ)⁻¹, [s, s]."""
         return torch.cholesky_inverse(_factor(self.kernel.clone(), self.penalty))
 
     def _outputs(
         self, labels: np.ndarray, weights: np.ndarray, train: SampleSet
     ) -> Float[Tensor, "m k"]:
-        kept = np.flatnonzero(weights)
-        w = torch.from_numpy(weights[kept] / weights[kept].mean())
-        index = torch.from_numpy(kept)
-        targets, center = _targets(labels[self.chosen][kept], ..., train)
-        factor = _factor(self.kernel[index][:, index].clone(), self.penalty / w)
+        kept_idx = np.flatnonzero(weights)
+        w = torch.from_numpy(weights[kept_idx] / weights[kept_idx].mean())
+        rows = torch.from_numpy(kept_idx)
+        targets, center = _targets(labels[self.index][kept_idx], ..., train)
+        factor = _factor(self.kernel[rows][:, rows].clone(), self.penalty / w)
         solved = torch.cholesky_solve(targets - center, factor)
-        return self.across[:, index] @ solved + center
+        return self.across[:, rows] @ solved + center
 
 
-def _targets(labels: np.ndarray, kept: Any, train: SampleSet) -> tuple[Tensor, Tensor]:
-    """What is fitted, [s, k], and its mean over those kept; 0 of classes."""
-    given = torch.from_numpy(labels)
+def _targets(labels: np.ndarray, mask: Any, train: SampleSet) -> tuple[Tensor, Tensor]:
+    """Return the targets to fit, [s, k], and their mean over the rows of `mask`, 0 of classes."""
+    values = torch.from_numpy(labels)
     if train.is_classification:
-        return torch.eye(train.n_classes).double()[given], torch.zeros(1)
-    targets = given.double().reshape(len(given), -1)
-    return targets, targets[kept].mean(0)
+        return torch.eye(train.n_classes).double()[values], torch.zeros(1)
+    targets = values.double().reshape(len(values), -1)
+    return targets, targets[mask].mean(0)
 
 
 def _factor(gram: Tensor, penalty: Tensor | float) -> Tensor:
@@ -108,47 +109,47 @@ def _factor(gram: Tensor, penalty: Tensor | float) -> Tensor:
 def screen(
     lin: Linearization, train: SampleSet, penalty: float, yardstick: Yardstick, seed: int
 ) -> Screen:
-    """Prepare the screen."""
+    """Prepare the screen on at most MOST training samples, drawn at random."""
     rng = np.random.default_rng((seed, 2))
-    chosen = np.sort(rng.permutation(len(train))[:MOST])
-    part = lin.subset(chosen).averaged() if len(chosen) < len(train) else lin.averaged()
-    if part.kernel is not None:
-        assert part.val_kernel is not None
-        kernel, across = part.kernel.double(), part.val_kernel.double()
+    index = np.sort(rng.permutation(len(train))[:MOST])
+    lin = lin.subset(index).averaged() if len(index) < len(train) else lin.averaged()
+    if lin.kernel is not None:
+        assert lin.val_kernel is not None
+        kernel, across = lin.kernel.double(), lin.val_kernel.double()
     else:
-        assert part.features is not None and part.val_features is not None
-        rows, others = (f[0 : len(f)].double() for f in (part.features, part.val_features))
-        kernel, across = rows @ rows.T, others @ rows.T
-    return Screen(chosen, kernel, across, penalty, yardstick)
+        assert lin.features is not None and lin.val_features is not None
+        features, val_features = (f[0 : len(f)].double() for f in (lin.features, lin.val_features))
+        kernel, across = features @ features.T, val_features @ features.T
+    return Screen(index, kernel, across, penalty, yardstick)
 
 
 def most_wanted(
     closed: Screen, train: SampleSet, seed: int, weak: Sequence[WeakGroup] = ()
 ) -> tuple[str, float, np.ndarray] | None:
-    """Which class, source or weak group half left out costs most: name, cost, ids of members."""
+    """Find the class, source or weak group of which half left out costs most: name, cost, ids."""
     inverse = closed.inverse()
-    base = closed.without(np.zeros(len(train), bool), train, inverse)
+    base = closed.score_without(np.zeros(len(train), bool), train, inverse)
     worst, lost = None, 2 / len(closed.across)
     rng = np.random.default_rng((seed, 4))
-    regions = [("samples where", ("", one.words), one.samples.astype(int)) for one in weak]
+    regions = [("samples where", ("", w.words), w.samples.astype(int)) for w in weak]
     for kind, names, group in (*_groups(train), *regions):
-        for g in np.unique(group[closed.chosen]):
-            members = closed.chosen[group[closed.chosen] == g]
-            if not names[g] or not FEWEST <= len(members) < len(closed.chosen):
+        for g in np.unique(group[closed.index]):
+            members = closed.index[group[closed.index] == g]
+            if not names[g] or not FEWEST <= len(members) < len(closed.index):
                 continue
             removed = np.zeros(len(train), bool)
             removed[rng.permutation(members)[: len(members) // 2]] = True
-            if (cost := base - closed.without(removed, train, inverse)) > lost:
+            if (cost := base - closed.score_without(removed, train, inverse)) > lost:
                 worst, lost = (f"{kind} {names[g]}", cost, train.ids[members]), cost
     return worst
 
 
 def _groups(train: SampleSet) -> list[tuple[str, tuple[str, ...], np.ndarray]]:
-    """(what, names, group of each sample), where there are from 2 to 50 groups."""
+    """Return (kind, names, group of each sample) of classes and sources, 2 to 50 groups each."""
     groups: list[tuple[str, tuple[str, ...], np.ndarray]] = []
     if train.is_classification:
         groups += [("class", train.class_names, train.y)]
     if train.source is not None:
         names, index = np.unique(train.source.astype(str), return_inverse=True)
         groups += [("source", tuple(names), index)]
-    return [one for one in groups if 2 <= len(one[1]) <= MOST_GROUPS]
+    return [grouping for grouping in groups if 2 <= len(grouping[1]) <= MOST_GROUPS]

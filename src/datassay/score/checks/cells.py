@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 
 from datassay.data.samples import SampleSet
 from datassay.results import result
-from datassay.score.checks.codes import comparable
+from datassay.score.checks.codes import to_comparable
 from datassay.score.labels.issues import LabelIssues
 
 # A number is strange that lies further from the middle 98 % of the others than half their width, on
@@ -22,19 +22,19 @@ FEWEST_ROWS, FEWEST_VALUES = 30, 15  # that tell what is usual
 
 
 @result
-class _Usual:
-    """A column of numbers: most lie from `low` to `high`, strange ones beyond `least` or `most`."""
+class _UsualRange:
+    """A column of numbers: most lie from low to high, strange ones outside the two bounds."""
 
     name: str
     values: Float[np.ndarray, " n"]
     low: float
     high: float
-    least: float
-    most: float
+    lower: float
+    upper: float
 
 
 def mark_cells(issues: LabelIssues, data: SampleSet | Any) -> LabelIssues:
-    """Mark targets beside an input that looks wrong, which stay as given; of rows alone."""
+    """Mark rows in which an input looks wrong, and suggest their given target for them."""
     if not isinstance(data, SampleSet) or data.is_classification or data.y.ndim > 1:
         return issues
     cells = strange_cells(data, issues.is_issue, issues.worth_a_look)
@@ -46,33 +46,34 @@ def mark_cells(issues: LabelIssues, data: SampleSet | Any) -> LabelIssues:
 def strange_cells(
     samples: SampleSet, suspects: Bool[np.ndarray, " n"], look: Bool[np.ndarray, " n"]
 ) -> dict[int, str]:
-    """Return what looks wrong in the inputs of rows to look at, by position."""
+    """Return by position what looks wrong in the inputs of the rows in `look`, in words."""
     # Rows without a suspected target tell what is usual. Swapped are two values that would each lie
     # where the other's column has most of its own.
-    usual = [_usual(name, values, ~suspects) for name, values in _numbers(samples).items()]
+    usual = [_find_range(n, values, ~suspects) for n, values in _read_numbers(samples).items()]
     name = next((c.name for c in samples.columns if c.read_as == "target"), "the target")
-    target = _usual(name, np.asarray(samples.y, np.float64), ~suspects)
-    found: dict[int, str] = {}
+    target = _find_range(name, np.asarray(samples.y, np.float64), ~suspects)
+    messages: dict[int, str] = {}
     for i in np.flatnonzero(look).tolist():
-        strange = [c for c in usual if c and (c.values[i] < c.least or c.values[i] > c.most)]
-        others = [*strange, target] if target and suspects[i] else strange
+        strange = [c for c in usual if c and (c.values[i] < c.lower or c.values[i] > c.upper)]
+        candidates = [*strange, target] if target and suspects[i] else strange
         if strange:
-            found[i] = "; ".join(dict.fromkeys(_told(column, others, i) for column in strange))
-    return found
+            cells = [_describe_cell(column, candidates, i) for column in strange]
+            messages[i] = "; ".join(dict.fromkeys(cells))
+    return messages
 
 
-def _told(column: _Usual, others: list[_Usual], i: int) -> str:
-    """Return what is wrong with a cell: which other's value it is swapped with, or its size."""
-    told = f"{column.name} {column.values[i]:g}"
-    for other in others:
-        pairs = ((column, other.values[i]), (other, column.values[i]))
-        if other is not column and all(one.low <= value <= one.high for one, value in pairs):
-            both = sorted([told, f"{other.name} {other.values[i]:g}"])
-            return f"{both[0]} and {both[1]} look swapped"
-    return f"{told}, of most {column.low:g} to {column.high:g}"
+def _describe_cell(column: _UsualRange, candidates: list[_UsualRange], i: int) -> str:
+    """Return in words what is wrong with a cell: its size, or a column it is swapped with."""
+    cell = f"{column.name} {column.values[i]:g}"
+    for candidate in candidates:
+        pairs = ((column, candidate.values[i]), (candidate, column.values[i]))
+        if candidate is not column and all(c.low <= value <= c.high for c, value in pairs):
+            swapped = sorted([cell, f"{candidate.name} {candidate.values[i]:g}"])
+            return f"{swapped[0]} and {swapped[1]} look swapped"
+    return f"{cell}, of most {column.low:g} to {column.high:g}"
 
 
-def _numbers(samples: SampleSet) -> dict[str, Float[np.ndarray, " n"]]:
+def _read_numbers(samples: SampleSet) -> dict[str, Float[np.ndarray, " n"]]:
     """Return the columns of numbers, missing values as nan."""
     if samples.kind != "row":
         return {}
@@ -81,22 +82,22 @@ def _numbers(samples: SampleSet) -> dict[str, Float[np.ndarray, " n"]]:
         names = samples.feature_names or [f"x{j}" for j in range(flat.shape[1])]
         return dict(zip(names, flat.T, strict=True))
     numbers = [c.name for c in samples.columns if c.read_as == "number"]
-    columns = {name: comparable(samples.rows[name]) for name in numbers}
+    columns = {name: to_comparable(samples.rows[name]) for name in numbers}
     return {name: c.to_numpy() for name, c in columns.items() if pt.is_floating(c.type)}
 
 
-def _usual(
-    name: str, values: Float[np.ndarray, " n"], others: Bool[np.ndarray, " n"]
-) -> _Usual | None:
-    """Return where most of the others' values lie; None where they are few or hardly differ."""
-    known = values[others & np.isfinite(values)]
-    if len(known) < FEWEST_ROWS or len(np.unique(known)) < FEWEST_VALUES:
+def _find_range(
+    name: str, values: Float[np.ndarray, " n"], mask: Bool[np.ndarray, " n"]
+) -> _UsualRange | None:
+    """Return where most values in `mask` lie; None where they are few or hardly differ."""
+    finite = values[mask & np.isfinite(values)]
+    if len(finite) < FEWEST_ROWS or len(np.unique(finite)) < FEWEST_VALUES:
         return None
-    low, middle, high = np.quantile(known, [TAIL, 0.5, 1 - TAIL]).tolist()
-    least, most = low - BEYOND * (high - low), high + BEYOND * (high - low)
+    low, middle, high = np.quantile(finite, [TAIL, 0.5, 1 - TAIL]).tolist()
+    lower, upper = low - BEYOND * (high - low), high + BEYOND * (high - low)
     if low > 0:
         factor = (high / low) ** BEYOND
-        least, most = min(least, low / factor), max(most, high * factor)
+        lower, upper = min(lower, low / factor), max(upper, high * factor)
     if low > ABOVE_ZERO * middle > 0:
-        least = max(least, float(np.finfo(float).tiny))
-    return _Usual(name, values, low, high, least, most)
+        lower = max(lower, float(np.finfo(float).tiny))
+    return _UsualRange(name, values, low, high, lower, upper)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Int, Shaped
 
 from datassay.results import result
-from datassay.score.checks.texts import normalized, text_places
+from datassay.score.checks.texts import normalize_texts, text_places
 
 # Numbers that stand for one value of a column of words.
 WIDTH = 8
@@ -47,59 +47,58 @@ class RowCodes:
 
 
 def row_codes(*tables: pa.Table, texts: Collection[str] = ()) -> RowCodes:
-    """One row of codes and places each, of tables of the same columns below each other."""
-    codes, numbers, positions, plain, words, normal = [], [], [], [], [], {}
+    """Return codes and places of the rows of tables with the same columns, one below another."""
+    codes, numbers, places, plain_places, words, normalized = [], [], [], [], [], {}
     for name in tables[0].column_names:
-        parts = [comparable(table[name]) for table in tables]
-        if len({part.type for part in parts}) > 1:
-            parts = [part.cast(pa.string()) for part in parts]
-        values = pa.chunked_array([chunk for part in parts for chunk in part.chunks], parts[0].type)
+        parts = [to_comparable(table[name]) for table in tables]
+        if len({p.type for p in parts}) > 1:
+            parts = [p.cast(pa.string()) for p in parts]
+        values = pa.chunked_array([chunk for p in parts for chunk in p.chunks], parts[0].type)
         dense = values.combine_chunks().dictionary_encode(null_encoding="encode")
         code = dense.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         codes.append(code)
         numbers.append(np.full(len(code), np.nan))
         if pa.types.is_floating(values.type):
-            numbers[-1] = _scaled(values.to_numpy())
-            positions.append(np.nan_to_num(numbers[-1])[:, None].astype(np.float32))
-            standard = np.nan_to_num(_standardized(values.to_numpy()))
-            plain.append(standard[:, None].astype(np.float32))
+            numbers[-1] = _scale_robustly(values.to_numpy())
+            places.append(np.nan_to_num(numbers[-1])[:, None].astype(np.float32))
+            standard = np.nan_to_num(_standardize(values.to_numpy()))
+            plain_places.append(standard[:, None].astype(np.float32))
             words.append(False)
             code = np.isnan(numbers[-1]).astype(np.int64)
         if code.any():
             if name in texts:
-                normal[len(codes) - 1] = normalized(values.to_pylist())
-                positions.append(text_places(normal[len(codes) - 1]))
+                normalized[len(codes) - 1] = normalize_texts(values.to_pylist())
+                places.append(text_places(normalized[len(codes) - 1]))
             else:
-                positions.append(_directions(code).astype(np.float32))
-            plain.append(positions[-1])
-            words += [True] * positions[-1].shape[1]
-    empty = np.zeros((sum(table.num_rows for table in tables), 0), np.float32)
+                places.append(_draw_directions(code).astype(np.float32))
+            plain_places.append(places[-1])
+            words += [True] * places[-1].shape[1]
+    zeros = np.zeros((sum(table.num_rows for table in tables), 0), np.float32)
     return RowCodes(
         names=tuple(tables[0].column_names),
-        codes=np.stack(codes, 1) if codes else empty.astype(np.int64),
-        numbers=np.stack([*numbers, *empty.T], 1).astype(np.float32) if numbers else empty,
-        places=np.concatenate([empty, *positions], 1),
+        codes=np.stack(codes, 1) if codes else zeros.astype(np.int64),
+        numbers=np.stack([*numbers, *zeros.T], 1).astype(np.float32) if numbers else zeros,
+        places=np.concatenate([zeros, *places], 1),
         words=np.array(words, bool),
-        plain=np.concatenate([empty, *plain], 1),
-        texts=normal,
+        plain=np.concatenate([zeros, *plain_places], 1),
+        texts=normalized,
     )
 
 
 def array_codes(x: Shaped[np.ndarray, "n ..."]) -> RowCodes:
-    """The same of images or embeddings: one code per row, x itself as the places."""
+    """Return the codes of images or embeddings: one code per row, x itself as the places."""
     flat = np.ascontiguousarray(x.reshape(len(x), -1), np.float32) + 0
     rows = flat.view(f"V{flat.itemsize * flat.shape[1]}")[:, 0] if flat.size else flat.sum(1)
     codes = np.unique(rows, return_inverse=True)[1].reshape(-1, 1)
-    nothing, words = np.full(codes.shape, np.nan, np.float32), np.zeros(flat.shape[1], bool)
-    return RowCodes((), codes, nothing, flat, words, flat)
+    no_numbers, words = np.full(codes.shape, np.nan, np.float32), np.zeros(flat.shape[1], bool)
+    return RowCodes((), codes, no_numbers, flat, words, flat)
 
 
-def comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Numbers and times as float64 with nulls for what is missing, everything else as text."""
+def to_comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of numbers or times as float64, others as text; missing values are null."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-        kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         column = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
         return column.cast(pa.float64(), safe=False)
@@ -112,26 +111,26 @@ def comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(texts, pa.string())], pa.string())
 
 
-def _scaled(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+def _scale_robustly(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     values = np.where(np.isfinite(values), values, np.nan)
-    known = values[~np.isnan(values)]
-    if not len(known):
+    finite = values[~np.isnan(values)]
+    if not len(finite):
         return np.full(len(values), np.nan)
-    low, middle, high = np.quantile(known, [0.25, 0.5, 0.75])
+    low, middle, high = np.quantile(finite, [0.25, 0.5, 0.75])
     spread = (high - low) / NORMAL_RANGE
     if not spread > 0:  # most values are equal
-        spread = np.abs(known - middle).mean() or 1.0
+        spread = np.abs(finite - middle).mean() or 1.0
     return np.arcsinh((values - middle) / spread)
 
 
-def _standardized(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+def _standardize(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     values = np.where(np.isfinite(values), values, np.nan)
     if np.isnan(values).all():
         return values
     return (values - np.nanmean(values)) / (np.nanstd(values) or 1.0)
 
 
-def _directions(code: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n w"]:
+def _draw_directions(code: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n w"]:
     n_values = int(code.max()) + 1
     if n_values <= WIDTH:
         return np.eye(n_values)[code] / np.sqrt(2)

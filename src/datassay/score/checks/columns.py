@@ -8,51 +8,51 @@ from jaxtyping import Int
 
 from datassay.data.samples import SampleSet
 from datassay.results import result
-from datassay.score.checks.codes import RowCodes, comparable, row_codes
+from datassay.score.checks.codes import RowCodes, row_codes, to_comparable
 from datassay.score.checks.issue import DataIssue, named_ids
 
 MOST_ROWS = 20_000  # that order columns
 
 
 def by_association(rows: pa.Table, targets: np.ndarray) -> list[str]:
-    """Names of columns, those that tell most of the target first, by 20 000 rows at most."""
-    # All names by Cramér's V between ten quantiles (or the commonest words) of the column and the
-    # target, less what chance gives (Bergsma 2013).
+    """Return column names, those that tell most of the target first; at most 20 000 rows count."""
+    # Cramér's V of tenths (or the commonest words) and the target, less chance (Bergsma 2013).
     if not rows.num_rows or not rows.num_columns:
         return rows.column_names
-    some = np.arange(len(targets))[:: -(-len(targets) // MOST_ROWS)]
-    coded = row_codes(rows.take(some))
-    first = targets[some].reshape(len(some), -1)[:, 0]
-    wanted = _few(first.astype(np.int64) if first.dtype.kind in "iu" else _quantiles(first))
-    reported = []
+    row_idx = np.arange(len(targets))[:: -(-len(targets) // MOST_ROWS)]
+    coded = row_codes(rows.take(row_idx))
+    target = targets[row_idx].reshape(len(row_idx), -1)[:, 0]
+    target_code = target.astype(np.int64) if target.dtype.kind in "iu" else _assign_tenths(target)
+    target_code = _merge_rare(target_code)
+    associations = []
     for code, numbers in zip(coded.codes.T, coded.numbers.T, strict=True):
-        of_numbers = not np.isnan(numbers).all()
-        reported.append(_association(_few(_quantiles(numbers) if of_numbers else code), wanted))
-    return [coded.names[c] for c in np.argsort(-np.array(reported), kind="stable")]
+        column_code = code if np.isnan(numbers).all() else _assign_tenths(numbers)
+        associations.append(_measure_association(_merge_rare(column_code), target_code))
+    return [coded.names[c] for c in np.argsort(-np.array(associations), kind="stable")]
 
 
 def columns_first(samples: SampleSet) -> list[str]:
-    """Names of the user's columns, those that tell most of the target first; none left out."""
+    """Return the names of the user's columns in use, those that tell most of the target first."""
     rows = samples.used_rows
     return [] if rows is None else by_association(rows, samples.y)
 
 
-def _quantiles(values: np.ndarray) -> Int[np.ndarray, " n"]:
-    """Which tenth a number lies in; missing ones are the eleventh."""
+def _assign_tenths(values: np.ndarray) -> Int[np.ndarray, " n"]:
+    """Return which tenth each number lies in, 0 to 9; 10: it is missing."""
     edges = np.nanquantile(values, np.arange(0.1, 1, 0.1)) if len(values) else values
     return np.where(np.isnan(values), 10, np.searchsorted(edges, values))
 
 
-def _few(code: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
-    """The commonest 20 values by their rank, all others as one."""
+def _merge_rare(code: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """Return the rank of each value by frequency; those beyond the commonest 20 share one."""
     _, dense, counts = np.unique(code, return_inverse=True, return_counts=True)
     rank = np.argsort(np.argsort(-counts, kind="stable"))
     return np.minimum(rank, 20)[dense]
 
 
-def _association(one: Int[np.ndarray, " n"], other: Int[np.ndarray, " n"]) -> float:
-    n, shape = len(one), (int(one.max()) + 1, int(other.max()) + 1)
-    table = np.bincount(one * shape[1] + other, minlength=shape[0] * shape[1]).reshape(shape)
+def _measure_association(code: Int[np.ndarray, " n"], target: Int[np.ndarray, " n"]) -> float:
+    n, shape = len(code), (int(code.max()) + 1, int(target.max()) + 1)
+    table = np.bincount(code * shape[1] + target, minlength=shape[0] * shape[1]).reshape(shape)
     expected = np.outer(table.sum(1), table.sum(0)) / n
     freedom = (shape[0] - 1) * (shape[1] - 1)
     if not freedom:
@@ -87,7 +87,7 @@ class Drift:
 
 
 def drift(rows: RowCodes, parts: np.ndarray) -> tuple[Drift, ...]:
-    """Which columns differ between the parts of the data.
+    """Find the columns that differ between the parts of the data.
 
     Numbers by the two-sample Kolmogorov–Smirnov test, others and missing values by the chi-square
     test, each part against all others.
@@ -103,36 +103,36 @@ def drift(rows: RowCodes, parts: np.ndarray) -> tuple[Drift, ...]:
     if len(names) < 2:
         return ()
     largest = names[np.argsort(-counts, kind="stable")][:MOST_PARTS]
-    inside = [parts == name for name in largest]
-    able = [i.sum() >= FEWEST and (~i).sum() >= FEWEST for i in inside]
-    n_tests = max(1, sum(able) * len(rows.names) * 2)
+    masks = [parts == name for name in largest]
+    is_comparable = [m.sum() >= FEWEST and (~m).sum() >= FEWEST for m in masks]
+    n_tests = max(1, sum(is_comparable) * len(rows.names) * 2)
     results = []
-    for name, mask, enough in zip(largest, inside, able, strict=True):
-        for column in range(len(rows.names) if enough else 0):
-            size, p = max(_tests(rows, column, mask), key=lambda test: test[0] * (test[1] < LEVEL))
+    for name, mask, is_large in zip(largest, masks, is_comparable, strict=True):
+        for column in range(len(rows.names) if is_large else 0):
+            size, p = max(_test_part(rows, column, mask), key=lambda t: t[0] * (t[1] < LEVEL))
             if size >= LEAST and p * n_tests < LEVEL:
                 results.append(Drift(column, str(name), size, min(1.0, p * n_tests)))
-    return tuple(sorted(results, key=lambda one: -one.size))
+    return tuple(sorted(results, key=lambda difference: -difference.size))
 
 
-def _tests(rows: RowCodes, column: int, mask: np.ndarray) -> list[tuple[float, float]]:
-    """(size, p) of the tests that fit a column."""
+def _test_part(rows: RowCodes, column: int, mask: np.ndarray) -> list[tuple[float, float]]:
+    """Return (size, p) of each test that fits a column, of the part against all others."""
     from scipy.stats import ks_2samp  # scipy.stats costs 0.5 s to import
 
     values = rows.numbers[:, column]
-    known = ~np.isnan(values)
-    if not known.any():
-        return [_words(rows.codes[:, column], mask)]
-    tests = [_words(known.astype(int), mask)]
-    ours, others = values[known & mask], values[known & ~mask]
-    if min(len(ours), len(others)) >= FEWEST:
-        test = ks_2samp(ours, others, method="asymp")
+    has_number = ~np.isnan(values)
+    if not has_number.any():
+        return [_test_words(rows.codes[:, column], mask)]
+    tests = [_test_words(has_number.astype(int), mask)]
+    inside, outside = values[has_number & mask], values[has_number & ~mask]
+    if min(len(inside), len(outside)) >= FEWEST:
+        test = ks_2samp(inside, outside, method="asymp")
         tests.append((float(test.statistic), float(test.pvalue)))
     return tests
 
 
-def _words(code: np.ndarray, mask: np.ndarray) -> tuple[float, float]:
-    """Cramér's V and p of a column of words against belonging to a part."""
+def _test_words(code: np.ndarray, mask: np.ndarray) -> tuple[float, float]:
+    """Return Cramér's V and p of a column of words against belonging to a part."""
     from scipy.stats import chi2_contingency
 
     table = np.stack([np.bincount(code[m], minlength=code.max() + 1) for m in (mask, ~mask)])
@@ -146,13 +146,13 @@ def _words(code: np.ndarray, mask: np.ndarray) -> tuple[float, float]:
 
 
 def drift_issues(train: SampleSet, val: SampleSet | None, rows: RowCodes) -> list[DataIssue]:
-    """Columns that differ between sources, and from training to validation."""
+    """Report columns that differ between sources, and from training to validation."""
     n = len(train)
-    some = rows.codes[:n], rows.numbers[:n], rows.places[:n], rows.words, rows.plain[:n]
-    part = RowCodes(rows.names, *some)
+    arrays = rows.codes[:n], rows.numbers[:n], rows.places[:n], rows.words, rows.plain[:n]
+    train_rows = RowCodes(rows.names, *arrays)
     tests = []
     if train.source is not None:
-        tests.append(("drift between sources", part, np.asarray(train.source)))
+        tests.append(("drift between sources", train_rows, np.asarray(train.source)))
     if val is not None and not val.split_off:
         parts = np.where(np.arange(len(rows.codes)) < n, "training", "validation")
         tests.append(("drift from training to validation", rows, parts))
@@ -160,7 +160,7 @@ def drift_issues(train: SampleSet, val: SampleSet | None, rows: RowCodes) -> lis
     for kind, compared, parts in tests:
         outcome = drift(compared, parts) if len(rows.names) > 1 else ()
         if outcome:
-            columns = list(dict.fromkeys(rows.names[one.column] for one in outcome))
+            columns = list(dict.fromkeys(rows.names[o.column] for o in outcome))
             sizes = [f"{rows.names[o.column]} of {o.part} ({o.size:.2f})" for o in outcome]
             text = f"Most: {named_ids(sizes)}: the largest gap between distributions, from 0 to 1."
             issues.append(DataIssue(kind, "look", len(columns), "columns", text))
@@ -168,11 +168,12 @@ def drift_issues(train: SampleSet, val: SampleSet | None, rows: RowCodes) -> lis
 
 
 def empty_rows(train: SampleSet) -> list[DataIssue]:
-    """Rows of a table without any value, and texts without a character."""
-    empty, text = np.zeros(len(train), bool), "Every column is missing"
+    """Report rows of a table without any value, and texts without a character."""
+    is_empty, text = np.zeros(len(train), bool), "Every column is missing"
     if train.texts is not None:
-        empty, text = np.array([not str(one).strip() for one in train.texts]), "No character"
-    elif train.used_rows is not None and train.used_rows.num_columns:
-        empty = np.all([comparable(c).is_null().to_numpy() for c in train.used_rows.columns], 0)
-    text += f": {named_ids(train.ids[empty])}. Nothing can be learnt from these: leave them out."
-    return [DataIssue("empty rows", "act", int(empty.sum()), "rows", text)] * bool(empty.any())
+        is_empty, text = np.array([not str(t).strip() for t in train.texts]), "No character"
+    elif (rows := train.used_rows) is not None and rows.num_columns:
+        is_empty = np.all([to_comparable(c).is_null().to_numpy() for c in rows.columns], 0)
+    text += f": {named_ids(train.ids[is_empty])}. Nothing can be learnt from these: leave them out."
+    issue = DataIssue("empty rows", "act", int(is_empty.sum()), "rows", text)
+    return [issue] if is_empty.any() else []

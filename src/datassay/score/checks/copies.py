@@ -11,9 +11,9 @@ ROUNDING = 1e-3  # of a target's standard deviation: no other target
 def is_copy(
     copies: Int[np.ndarray, " n"], y: np.ndarray, suspicion: Float[np.ndarray, " n"] | None = None
 ) -> Bool[np.ndarray, " n"]:
-    """Return which samples repeat one that stays: of those with a number the least suspect.
+    """Return which samples repeat one that stays: the least suspect of those that share a number.
 
-    Where those with a number have different targets all stay, as one of them may be wrong.
+    Where those that share a number have different targets all stay, as one may be wrong.
     """
     suspicion = np.zeros(len(y)) if suspicion is None else np.nan_to_num(suspicion)
     order = np.lexsort((suspicion, copies))  # stable: else the first stays
@@ -24,12 +24,12 @@ def is_copy(
 
 
 def differ(groups: Int[np.ndarray, " n"], y: np.ndarray) -> Bool[np.ndarray, " n"]:
-    """Return which samples have a number that stands for several targets, beyond rounding."""
-    targets, inverse = y.reshape(len(y), -1), np.unique(groups, return_inverse=True)[1]
+    """Return which samples share a number with a sample of another target, beyond rounding."""
+    targets, number = y.reshape(len(y), -1), np.unique(groups, return_inverse=True)[1]
     low, high = (np.full((len(y), targets.shape[1]), sign * np.inf) for sign in (1, -1))
-    np.minimum.at(low, inverse, targets)
-    np.maximum.at(high, inverse, targets)
+    np.minimum.at(low, number, targets)
+    np.maximum.at(high, number, targets)
     is_whole = y.dtype.kind in "iub"
     rounding = 0.0 if is_whole else ROUNDING * targets.std(0)
-    apart = np.any((high - low > rounding) & np.isfinite(low), axis=1)
-    return np.take(apart, inverse)
+    is_mixed = np.any((high - low > rounding) & np.isfinite(low), axis=1)
+    return np.take(is_mixed, number)

@@ -25,11 +25,9 @@ from datassay.score.checks.together import order_issues
 from datassay.score.checks.weak_groups import weak_group_issues
 from datassay.score.registry import Context, Score
 
-# A class of fewer than this part of an equal share is called rare (cleanlab's bound).
-RARE_CLASS = 0.1
+RARE_CLASS = 0.1  # part of an equal share of the samples below which a class is rare (cleanlab's)
 MOST_COLUMNS = 500  # Arrays of more are compared as a whole, as images are.
-# Where more than this part of the samples are near duplicates, what they are judged by is false.
-NOTABLE = 0.05
+NOTABLE = 0.05  # part of the samples: with more near duplicates held-out scores are false
 LEAST_NEW = 10  # held-out samples that repeat none: fewer judge nothing
 
 
@@ -50,7 +48,7 @@ class NearPair:
 
 @result
 class DataIssues(Tabular):
-    """What was found, and a row per sample.
+    """Problems found in the data, and a row per sample.
 
     Attributes:
         issues: worst first.
@@ -77,39 +75,39 @@ class DataIssues(Tabular):
     repeated: Bool[np.ndarray, " m"]
     duplicate_group: Int[np.ndarray, " n"] = column(
         "samples of equal inputs share a number; null: none is equal",
-        values=lambda one: pa.array(one.duplicate_group, mask=one.duplicate_group < 0),
+        values=lambda issues: pa.array(issues.duplicate_group, mask=issues.duplicate_group < 0),
     )
     near_group: Int[np.ndarray, " n"] = column(
         "near duplicates share a number; null: there are none of it",
         name="near_duplicate_group",
-        values=lambda one: pa.array(one.near_group, mask=one.near_group < 0),
+        values=lambda issues: pa.array(issues.near_group, mask=issues.near_group < 0),
     )
     nearest: np.ndarray = column(
         "id of the nearest other sample",
         name="nearest_id",
-        values=lambda one: pa.array(one.nearest, mask=np.isnan(one.distance)),
+        values=lambda issues: pa.array(issues.nearest, mask=np.isnan(issues.distance)),
     )
     distance: Float[np.ndarray, " n"] = column(
         "to the nearest other sample",
         unit="robust standard deviations; another word counts 1",
         sign="0: equal inputs",
         name="nearest_distance",
-        values=lambda one: pa.array(one.distance, mask=np.isnan(one.distance)),
+        values=lambda issues: pa.array(issues.distance, mask=np.isnan(issues.distance)),
     )
     outlier_score: Float[np.ndarray, " n"] = column(
         "modified z-score of the mean distance to the ten nearest, minus 3.5",
         sign="above 0: an outlier",
-        values=lambda one: pa.array(one.outlier_score, mask=np.isnan(one.outlier_score)),
+        values=lambda issues: pa.array(issues.outlier_score, mask=np.isnan(issues.outlier_score)),
     )
     is_outlier: Bool[np.ndarray, " n"] = column(
         "whether outlier_score is above 0",
-        values=lambda one: pa.array(one.is_outlier, mask=np.isnan(one.outlier_score)),
+        values=lambda issues: pa.array(issues.is_outlier, mask=np.isnan(issues.outlier_score)),
     )
     copies: Int[np.ndarray, " n"]
     is_copy: Bool[np.ndarray, " n"] = column(
         "whether another sample is equal or nearly so, under the same label, and stays; null: not "
         "searched for",
-        values=lambda one: pa.array(one.is_copy, mask=np.isnan(one.distance)),
+        values=lambda issues: pa.array(issues.is_copy, mask=np.isnan(issues.distance)),
     )
     telling: pa.Table
     unsearched: str
@@ -144,41 +142,42 @@ def data_issues(
     Cost: that of `duplicates`: 1 s at 12 000 rows of 30 columns, 10 s at 200 000 with faiss.
     Source: what cleanlab's Datalab lists (Northcutt et al.), by `duplicates`, `near_pictures`, ...
     """
-    given: Any = train
+    data: Any = train
     is_bare = isinstance(train, tuple) and len(train) == 2 and train[1] is None
     if is_bare:
-        given = given[0], np.arange(len(given[0])) + 0.5  # read as different numbers, not classes
-    samples, val = _samples(given, val)
+        data = data[0], np.arange(len(data[0])) + 0.5  # read as different numbers, not classes
+    samples, val = _samples(data, val)
     train = replace(samples, y=np.zeros(len(samples)), warnings=()) if is_bare else samples
     val = val if val is not None and len(val) and val.input_shape == train.input_shape else None
-    n, rows = len(train), _codes(train, val)
+    n, rows = len(train), _encode_rows(train, val)
     outcome = with_near(duplicates(rows), near_pictures(train, val))
     lonely = outlier_score(rows.places[:n], outcome.loneliness[:n])
-    pairs = _pairs(train, val, rows, outcome)
+    pairs = _list_pairs(train, val, rows, outcome)
     properties = image_properties(train)
     telling = telling_columns(train, properties)
     issues = (
         *empty_rows(train),
-        *_equal(train, val, outcome),
-        *_near(train, outcome, pairs),
-        *_outliers(rows, lonely),
-        *_classes(train),
-        *_columns(train),
+        *_report_equal(train, val, outcome),
+        *_report_near(n, outcome, pairs),
+        *_report_outliers(rows, lonely),
+        *_report_rare_classes(train),
+        *_report_columns(train),
         *drift_issues(train, val, rows),
         *image_issues(train, properties),
         *weak_group_issues(train, held_out, telling),
         *further,
     )
-    m, near = len(outcome.near), outcome.near[:n]  # m: more than there are groups
-    equal = np.where((outcome.group[:n] >= 0) & (not outcome.natural), outcome.group[:n] + m, -1)
-    copies = np.where(near >= 0, near, np.where(equal >= 0, equal, 2 * m + np.arange(n)))
+    m, near_group = len(outcome.near), outcome.near[:n]  # m: more than there are groups
+    is_equal = (outcome.group[:n] >= 0) & (not outcome.natural)
+    equal_group = np.where(is_equal, outcome.group[:n] + m, 2 * m + np.arange(n))
+    copies = np.where(near_group >= 0, near_group, equal_group)
     return DataIssues(
         issues=worst_first(*issues),
         pairs=pairs,
-        repeated=_repeated(outcome, n),
+        repeated=_find_repeated(outcome, n),
         duplicate_group=outcome.group[:n],
         near_group=outcome.near[:n],
-        nearest=_ids(train, val)[outcome.nearest[:n].clip(0)],
+        nearest=_join_ids(train, val)[outcome.nearest[:n].clip(0)],
         distance=outcome.distance[:n],
         outlier_score=lonely,
         is_outlier=lonely > 0,
@@ -195,11 +194,11 @@ def _samples(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, Sample
     return train, val
 
 
-def _codes(train: SampleSet, val: SampleSet | None) -> RowCodes:
+def _encode_rows(train: SampleSet, val: SampleSet | None) -> RowCodes:
     sets = [train] if val is None else [train, val]
     tables = [samples.rows for samples in sets if samples.rows is not None]
-    if len(tables) == len(sets) and (used := train.used_rows) is not None:
-        names = [n for n in used.column_names if all(n in t.column_names for t in tables)]
+    if len(tables) == len(sets) and (user_rows := train.used_rows) is not None:
+        names = [n for n in user_rows.column_names if all(n in t.column_names for t in tables)]
         if names:
             texts = {column.name for column in train.columns if column.read_as == "text"}
             return row_codes(*(table.select(names) for table in tables), texts=texts)
@@ -213,22 +212,21 @@ def _codes(train: SampleSet, val: SampleSet | None) -> RowCodes:
     return array_codes(x)
 
 
-def _ids(train: SampleSet, val: SampleSet | None) -> np.ndarray:
+def _join_ids(train: SampleSet, val: SampleSet | None) -> np.ndarray:
     return np.asarray(train.ids if val is None else np.concatenate([train.ids, val.ids]))
 
 
-def _repeated(outcome: Duplicates, n: int) -> Bool[np.ndarray, " m"]:
-    """Which held-out samples repeat one of the n training samples and not by chance."""
+def _find_repeated(outcome: Duplicates, n: int) -> Bool[np.ndarray, " m"]:
+    """Return which held-out samples repeat one of the n training samples, and not by chance."""
     groups = (outcome.near,) if outcome.natural else (outcome.near, outcome.group)
-    both = [np.isin(g[n:], g[:n]) & (g[n:] >= 0) for g in groups]
-    return np.logical_or.reduce(both)
+    return np.logical_or.reduce([np.isin(g[n:], g[:n]) & (g[n:] >= 0) for g in groups])
 
 
-def _equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) -> list[DataIssue]:
-    """Equal rows; of these those across the split, and those of different labels."""
+def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) -> list[DataIssue]:
+    """Report equal rows; of these those across the split, and those of different labels."""
     group, n = outcome.group, len(train)
-    issues, own = [], group[:n][group[:n] >= 0]
-    groups, counts = np.unique(own, return_counts=True)
+    issues, train_group = [], group[:n][group[:n] >= 0]
+    groups, counts = np.unique(train_group, return_counts=True)
     n_in = int((counts > 1).sum())
     if n_more := int((counts - 1).clip(0).sum()):
         text = f"{n_more:,} more than once, in {n_in:,} group{'s' * (n_in > 1)} of equal inputs."
@@ -242,36 +240,35 @@ def _equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) -> list
     across = np.isin(group[n:], groups) & (group[n:] >= 0)
     if across.any():
         text = "Validation rows whose inputs are also in the training set: they test nothing new."
-        text += "" if outcome.natural else _without(outcome, n)
+        text += "" if outcome.natural else _note_exclusion(outcome, n)
         severity = "look" if outcome.natural else "act"
-        issues.append(
-            DataIssue("equal rows across the split", severity, int(across.sum()), "rows", text)
-        )
-    if len(own) and (conflicts := int(differ(own, train.y[group[:n] >= 0]).sum())):
-        what = "labels" if train.is_classification else "targets"
-        text = f"Rows whose inputs are equal to another's, under different {what}."
+        kind = "equal rows across the split"
+        issues.append(DataIssue(kind, severity, int(across.sum()), "rows", text))
+    if len(train_group) and (conflicts := int(differ(train_group, train.y[group[:n] >= 0]).sum())):
+        noun = "labels" if train.is_classification else "targets"
+        text = f"Rows whose inputs are equal to another's, under different {noun}."
         severity = "look" if outcome.natural or not train.is_classification else "act"
-        issues.append(DataIssue(f"equal rows, different {what}", severity, conflicts, "rows", text))
+        issues.append(DataIssue(f"equal rows, different {noun}", severity, conflicts, "rows", text))
     return issues
 
 
-def _pairs(
+def _list_pairs(
     train: SampleSet, val: SampleSet | None, rows: RowCodes, outcome: Duplicates
 ) -> tuple[NearPair, ...]:
-    n, ids = len(train), _ids(train, val)
+    n, ids = len(train), _join_ids(train, val)
     order = np.argsort((outcome.pairs >= n).sum(1) != 1, kind="stable")
     order = order[(outcome.pairs[order] < n).any(1)]
-    named = []
-    for one, other in outcome.pairs[order].tolist():
-        differ = np.flatnonzero(rows.codes[one] != rows.codes[other])
+    pairs = []
+    for a, b in outcome.pairs[order].tolist():
+        differ = np.flatnonzero(rows.codes[a] != rows.codes[b])
         names = [rows.names[c] for c in differ] if rows.names else []
-        values = [[_value(train, val, i, name) for name in names] for i in (one, other)]
+        values = [[_format_value(train, val, i, name) for name in names] for i in (a, b)]
         columns = tuple(zip(names, *values, strict=True))
-        named.append(NearPair((str(ids[one]), str(ids[other])), (one >= n, other >= n), columns))
-    return tuple(named)
+        pairs.append(NearPair((str(ids[a]), str(ids[b])), (a >= n, b >= n), columns))
+    return tuple(pairs)
 
 
-def _value(train: SampleSet, val: SampleSet | None, position: int, name: str) -> str:
+def _format_value(train: SampleSet, val: SampleSet | None, position: int, name: str) -> str:
     n = len(train)
     samples, index = (train, position) if position < n or val is None else (val, position - n)
     if samples.rows is not None and name in samples.rows.column_names:
@@ -282,24 +279,24 @@ def _value(train: SampleSet, val: SampleSet | None, position: int, name: str) ->
     return f"{samples.x[index].ravel()[names.index(name)]:g}" if name in names else ""
 
 
-def _near(train: SampleSet, outcome: Duplicates, pairs: tuple[NearPair, ...]) -> list[DataIssue]:
-    """Groups of near duplicates, and held-out samples that are in one with training samples."""
-    n, near, issues = len(train), outcome.near, []
-    across = np.isin(near[n:], near[:n]) & (near[n:] >= 0)
+def _report_near(n: int, outcome: Duplicates, pairs: tuple[NearPair, ...]) -> list[DataIssue]:
+    """Report near duplicates of the n training samples, among themselves and the held-out ones."""
+    near_group, issues = outcome.near, []
+    across = np.isin(near_group[n:], near_group[:n]) & (near_group[n:] >= 0)
     if across.any():
-        one = _apart([p for p in pairs if sum(p.in_validation) == 1])
+        edits = _describe_edits([p for p in pairs if sum(p.in_validation) == 1])
         text = f"{100 * across.mean():.2g} % of the validation samples repeat training samples all "
-        text += f"but exactly{one}: a model has seen them.{_without(outcome, n)}"
-        severity = "act" if one or across.mean() > NOTABLE else "look"
-        groups, kind = len(np.unique(near[n:][across])), "near duplicates across the split"
+        text += f"but exactly{edits}: a model has seen them.{_note_exclusion(outcome, n)}"
+        severity = "act" if edits or across.mean() > NOTABLE else "look"
+        groups, kind = len(np.unique(near_group[n:][across])), "near duplicates across the split"
         issues.append(DataIssue(kind, severity, int(across.sum()), "samples", text, groups))
-    size = np.bincount(near[:n] + 1)[near[:n] + 1]
-    inside = (near[:n] >= 0) & (size > 1)
+    size = np.bincount(near_group[:n] + 1)[near_group[:n] + 1]
+    inside = (near_group[:n] >= 0) & (size > 1)
     if inside.any():
-        groups, severity = len(np.unique(near[:n][inside])), "look"
+        groups, severity = len(np.unique(near_group[:n][inside])), "look"
         text = f"{100 * inside.mean():.2g} % of the samples are all but equal to others, up to "
         text += f"{size[inside].max()} in a group"
-        text += f"{_apart([p for p in pairs if not any(p.in_validation)])}."
+        text += f"{_describe_edits([p for p in pairs if not any(p.in_validation)])}."
         if inside.mean() > NOTABLE:
             severity = "act"
             text += " A model judged on copies of what it learnt looks better than it is: keep each"
@@ -310,17 +307,18 @@ def _near(train: SampleSet, outcome: Duplicates, pairs: tuple[NearPair, ...]) ->
     return issues
 
 
-def _without(outcome: Duplicates, n: int) -> str:
-    return " Actions are judged without them." * int((~_repeated(outcome, n)).sum() >= LEAST_NEW)
+def _note_exclusion(outcome: Duplicates, n: int) -> str:
+    n_new = int((~_find_repeated(outcome, n)).sum())
+    return " Actions are judged without them." if n_new >= LEAST_NEW else ""
 
 
-def _apart(pairs: list[NearPair]) -> str:
-    """How many differ from the first of their group in one column only."""
-    one = sum(len(p.columns) == 1 for p in pairs)
-    return f", {one:,} in all but one column" * (one > 0)
+def _describe_edits(pairs: list[NearPair]) -> str:
+    """Return in words how many pairs differ in one column only; empty: none."""
+    n_edits = sum(len(p.columns) == 1 for p in pairs)
+    return f", {n_edits:,} in all but one column" if n_edits else ""
 
 
-def _outliers(rows: RowCodes, score: Float[np.ndarray, " n"]) -> list[DataIssue]:
+def _report_outliers(rows: RowCodes, score: Float[np.ndarray, " n"]) -> list[DataIssue]:
     far = np.flatnonzero(score > 0)
     if not len(far):
         return []
@@ -328,35 +326,36 @@ def _outliers(rows: RowCodes, score: Float[np.ndarray, " n"]) -> list[DataIssue]
     text = "Rows far from their ten nearest neighbours, or in a small group far from the others."
     if len(rows.names) > 1 and size.any():
         names, counts = np.unique(size.argmax(1), return_counts=True)
-        first = names[np.argsort(-counts, kind="stable")][:NAMED]
-        text += f" Their most extreme values: {', '.join(rows.names[c] for c in first)}."
+        columns = names[np.argsort(-counts, kind="stable")][:NAMED]
+        text += f" Their most extreme values: {', '.join(rows.names[c] for c in columns)}."
     return [DataIssue("outliers", "look", len(far), "rows", text)]
 
 
-def _classes(train: SampleSet) -> list[DataIssue]:
+def _report_rare_classes(train: SampleSet) -> list[DataIssue]:
     if not train.is_classification or train.n_classes < 2:
         return []
     counts = np.bincount(train.y, minlength=train.n_classes)
     rare = np.flatnonzero(counts < RARE_CLASS * len(train) / train.n_classes)
     rare = rare[np.argsort(counts[rare], kind="stable")]
-    named = named_ids([f"{train.class_names[c]} ({counts[c]:,})" for c in rare])
-    text = f"Rare: {named}. Accuracy says little of them; judge by balanced accuracy."
-    return [DataIssue("class imbalance", "look", len(rare), "classes", text)] * bool(len(rare))
+    names = named_ids([f"{train.class_names[c]} ({counts[c]:,})" for c in rare])
+    text = f"Rare: {names}. Accuracy says little of them; judge by balanced accuracy."
+    issue = DataIssue("class imbalance", "look", len(rare), "classes", text)
+    return [issue] if len(rare) else []
 
 
 def leaking_columns(train: SampleSet) -> list[str]:
-    """Columns that say the target almost alone, as reading the table found them."""
+    """Return the columns that tell the target almost alone, as reading the table found them."""
     return [column.name for column in train.columns if column.tells_target]
 
 
-def _columns(train: SampleSet) -> list[DataIssue]:
-    """Columns that say the target, and those that say nothing, as reading the table found them."""
+def _report_columns(train: SampleSet) -> list[DataIssue]:
+    """Report columns that tell the target almost alone, and those that were left out."""
     leaking = leaking_columns(train)
-    left = [c.name for c in train.columns if c.read_as == "left out" and train.rows is not None]
+    left_out = [c.name for c in train.columns if c.read_as == "left out" and train.rows is not None]
     issues = []
     kinds: tuple[tuple[str, Severity, list[str], str], ...] = (
         ("leaking columns", "act", leaking, "One column says the target almost alone"),
-        ("columns left out", "look", left, "Constant, ids, or nothing to learn from"),
+        ("columns left out", "look", left_out, "Constant, ids, or nothing to learn from"),
     )
     for kind, severity, names, text in kinds:
         if names:
@@ -366,30 +365,30 @@ def _columns(train: SampleSet) -> list[DataIssue]:
 
 
 def telling_columns(train: SampleSet, properties: pa.Table | None) -> pa.Table:
-    """Columns that may tell groups: the user's own, properties of images, length, source."""
+    """Return columns that may tell groups: the user's own, properties of images, length, source."""
     columns = properties if train.used_rows is None else train.used_rows
-    named: dict[str, Any] = {} if columns is None else {c: columns[c] for c in columns.column_names}
+    table: dict[str, Any] = {} if columns is None else {c: columns[c] for c in columns.column_names}
     if train.texts is not None and columns is None:
-        named["characters"] = pa.array([len(str(text)) for text in train.texts])
+        table["characters"] = pa.array([len(str(text)) for text in train.texts])
     if train.source is not None:
-        named["source"] = pa.array(train.source.astype(str))
-    return pa.table(named)
+        table["source"] = pa.array(train.source.astype(str))
+    return pa.table(table)
 
 
 def checked_ahead(train: SampleSet, val: SampleSet | None) -> DataIssues | None:
-    """Of a table what needs no labels, before features take their memory; None of others."""
+    """Check a table before features take memory, without label scores; None of other data."""
     return None if train.rows is None else data_issues(train, val)
 
 
 def _of_run(context: Context) -> DataIssues:
     labels, train = context.results["label_issues"], context.train
-    order, found = order_issues(context.lin, train, labels), context.options.get("checked")
-    if found is None:
-        found = data_issues(train, context.val, held_out=labels.held_out, further=order)
+    order, outcome = order_issues(context.lin, train, labels), context.options.get("checked")
+    if outcome is None:
+        outcome = data_issues(train, context.val, held_out=labels.held_out, further=order)
     else:
-        weak = weak_group_issues(train, labels.held_out, found.telling)
-        found = replace(found, issues=worst_first(*found.issues, *weak, *order))
-    return replace(found, is_copy=is_copy(found.copies, train.y, labels.probability))
+        weak = weak_group_issues(train, labels.held_out, outcome.telling)
+        outcome = replace(outcome, issues=worst_first(*outcome.issues, *weak, *order))
+    return replace(outcome, is_copy=is_copy(outcome.copies, train.y, labels.probability))
 
 
 SCORE = Score(

@@ -38,6 +38,7 @@ FEWEST_COLUMNS = 3
 # of a normal column is .8, since asinh pulls tails in.
 UNEVEN = 1.0
 NO_LINKS = np.zeros((0, 2), int)
+Links = Int[np.ndarray, "l 2"]  # positions of two rows each
 # Of all rows: where so many are equal by chance some are close by chance, too, but not so many.
 MANY_EQUAL, MANY_CLOSE = 0.05, 0.15
 LUMP = 10.0  # members so many times nearer to each other than the group is wide are one
@@ -48,7 +49,7 @@ OUTLYING = 10.0  # steps beyond so many mean steps lead out of a group
 
 @result
 class Duplicates:
-    """Which rows repeat others.
+    """Equal rows and near duplicates, and the nearest other row of each.
 
     Attributes:
         group: [n], rows equal in all columns share a number from 0; −1: no other row is equal.
@@ -76,111 +77,111 @@ class Duplicates:
 
 
 @result
-class _Near:
-    """Different rows: where they lie, their neighbours, and those one column apart."""
+class _Neighbors:
+    """The u different rows: where they lie, their neighbours, and rows one column apart."""
 
     places: Float[np.ndarray, "u m"]
     numbers: Float[np.ndarray, "u _"]  # places without words
     index: Int[np.ndarray, "u k"]
     distance: Float[np.ndarray, "u k"]
-    alone: Float[np.ndarray, "u k"]  # distances by numbers alone
-    apart: Int[np.ndarray, "u 2"]
-    n_apart: Int[np.ndarray, " u"]
+    number_distance: Float[np.ndarray, "u k"]  # to the k rows nearest by numbers
+    partners: Int[np.ndarray, "u 2"]  # rows that differ in one column only; −1: none
+    n_partners: Int[np.ndarray, " u"]
 
 
 def duplicates(rows: RowCodes) -> Duplicates:
-    """Equal rows by their hashes; near duplicates by how far a group lies from all other rows.
+    """Find equal rows by hashes, near duplicates by how far a group lies from all other rows.
 
-    g rows that are each other's nearest g − 1 are near duplicates where the next row is much
-    further than they are from each other. How much further chance puts it is read off the steps
-    from each neighbour to the next: those of an ordered sample are exponential and 1/j as long from
-    the jth on, whatever the data's dimension D (Rényi 1953), so a distance ρ times the diameter has
-    the chance ρ^(−D (g − 1)). Three or more must also lie three diameters apart; more than 21 ten,
-    and be at most a twentieth of all rows. Rows that differ in one column only are near duplicates
-    where that is no accident: where such pairs hardly ever share a row, or where the values in
-    which they agree are much rarer than those shared with the next most alike row. Where a
-    twentieth of all rows are equal by chance, close groups must hold 15 % of all.
+    g rows that are each other's nearest g − 1 are near duplicates where the next row is further off
+    than chance explains. By chance the steps from each neighbour to the next are exponential, and
+    1/j as long from the jth on, whatever the data's dimension D (Rényi 1953), so a distance ρ times
+    the diameter has the chance ρ^(−D (g − 1)). The scale is read off the data's own steps. Three or
+    more must also lie three diameters apart; more than 21 ten, and be at most a twentieth of all
+    rows. Rows that differ in one column only are near duplicates where such pairs hardly ever share
+    a row, or where the values in which they agree are much rarer than those shared with the next
+    most alike row. Where a twentieth of all rows are equal by chance, close groups must hold 15 %.
 
     Returns:
-        Groups, pairs, neighbours. Above 100 000 different rows without faiss
-        (`datassay[neighbors]`) neighbours are those of a random 100 000, among these; of fewer than
-        12 rows none. Copies about as far from each
-        other as other rows are, as at a hundredth of a deviation in two columns, are not told.
+        Groups, pairs, neighbours. Without faiss (`datassay[neighbors]`) those of more than 100 000
+        different rows are searched for among a random 100 000; fewer than 12 have none. Copies as
+        far apart as other rows, as at a hundredth of a deviation in two columns, are missed.
 
-    Cost: a sort of n a column, and the neighbours of the different rows: n² m / 2 float32
-    operations to 20 000 of them, then about 12 n^1.5 m by faiss; again where robust widths of
-    columns and standard deviations tell two stories.
+    Cost: a sort of n a column; for neighbours n² m / 2 float32 operations to 20 000 different rows,
+    then about 12 n^1.5 m by faiss; twice where robust widths and standard deviations disagree.
     Source: ours; accepted by Benjamini and Hochberg (1995).
     """
     # A random 64-bit number a value; sums over columns are a row's hash, with any column taken.
-    random, keys = np.random.default_rng(0), np.empty(rows.codes.shape, np.uint64)
+    random, hashes = np.random.default_rng(0), np.empty(rows.codes.shape, np.uint64)
     for column, code in enumerate(rows.codes.T):
         values = random.integers(2**64, size=int(code.max(initial=0)) + 1, dtype=np.uint64)
-        keys[:, column] = values[code]
-    total = keys.sum(1, dtype=np.uint64)
-    _, first, inverse, counts = np.unique(
-        total, return_index=True, return_inverse=True, return_counts=True
+        hashes[:, column] = values[code]
+    row_hash = hashes.sum(1, dtype=np.uint64)
+    _, first_idx, inverse, counts = np.unique(
+        row_hash, return_index=True, return_inverse=True, return_counts=True
     )
-    repeated = np.cumsum(counts > 1) - 1
-    group = np.where(counts[inverse] > 1, repeated[inverse], -1)
-    some = _searched(len(first))
-    different, share = first[some], len(some) / len(first)
-    apart = np.setdiff1d(np.arange(keys.shape[1]), list(rows.texts))
-    known = rows.words, keys[different][:, apart], total[different]
-    near = _near(rows.places[different], *known)
-    links = _one_column(rows.codes[different], near)
-    one_edit = np.isin(np.arange(len(some)), links)
-    equal = (group >= 0).sum()
-    natural = bool(2 * ((near.n_apart > 0) & ~one_edit).sum() >= equal * share > 0)
-    close = [_close(near), _large(near)]
+    group = np.where(counts > 1, np.cumsum(counts > 1) - 1, -1)[inverse]
+    searched = _choose_searched_rows(len(first_idx))
+    distinct, share = first_idx[searched], len(searched) / len(first_idx)
+    non_texts = np.setdiff1d(np.arange(hashes.shape[1]), list(rows.texts))
+    search_inputs = rows.words, hashes[distinct][:, non_texts], row_hash[distinct]
+    neighbors = _find_neighbors(rows.places[distinct], *search_inputs)
+    links = _link_one_column(rows.codes[distinct], neighbors)
+    one_edit = np.isin(np.arange(len(searched)), links)
+    n_equal = (group >= 0).sum()
+    natural = bool(2 * ((neighbors.n_partners > 0) & ~one_edit).sum() >= n_equal * share > 0)
+    close = [_link_close_groups(neighbors), _link_large_groups(neighbors)]
     if rows.places is not rows.plain and (rows.places.std(0)[~rows.words] > UNEVEN).any():
-        plain = _near(rows.plain[different], *known, only_close=True)
-        close += [_close(plain), _large(plain)]
-    by_chance = natural and equal >= MANY_EQUAL * len(group)
+        standard = _find_neighbors(rows.plain[distinct], *search_inputs, only_close=True)
+        close += [_link_close_groups(standard), _link_large_groups(standard)]
+    by_chance = natural and n_equal >= MANY_EQUAL * len(group)
     n_close = len(np.unique(np.concatenate(close)))
     if not by_chance or n_close >= MANY_CLOSE * len(group) * share:
         links = np.concatenate([links, *close])
     if rows.texts:
-        texts = {column: words[different] for column, words in rows.texts.items()}
-        links = np.concatenate([links, text_links(rows.codes[different], texts, near.index[:, :K])])
-    member, pairs = _joined(different[links], len(inverse))
+        texts = {column: words[distinct] for column, words in rows.texts.items()}
+        similar = text_links(rows.codes[distinct], texts, neighbors.index[:, :K])
+        links = np.concatenate([links, similar])
+    member, pairs = _connect_rows(distinct[links], len(inverse))
     differ = (rows.codes[pairs[:, 0]] != rows.codes[pairs[:, 1]]).sum(1)
-    own, last = np.arange(len(inverse)), np.full(len(first), -1)
-    nearest, distance, loneliness = (np.full(len(first), v) for v in (-1, np.nan, np.nan))
-    if near.index.shape[1]:
-        nearest[some], distance[some] = different[near.index[:, 0]], near.distance[:, 0]
-        loneliness[some] = near.distance[:, :K].mean(1)
-    last[inverse] = own  # of equal rows the last one
-    repeated = last[inverse] != first[inverse]
-    other = np.where(own == first[inverse], last[inverse], first[inverse])
+    row_idx, last_idx = np.arange(len(inverse)), np.full(len(first_idx), -1)
+    nearest, distance, loneliness = (np.full(len(first_idx), v) for v in (-1, np.nan, np.nan))
+    if neighbors.index.shape[1]:
+        nearest[searched] = distinct[neighbors.index[:, 0]]
+        distance[searched] = neighbors.distance[:, 0]
+        loneliness[searched] = neighbors.distance[:, :K].mean(1)
+    last_idx[inverse] = row_idx  # of equal rows the last one
+    first_row, last_row = first_idx[inverse], last_idx[inverse]
+    equal_row = np.where(row_idx == first_row, last_row, first_row)
+    n_searched = len(searched) * bool(neighbors.index.shape[1])
     return Duplicates(
-        group, member[first[inverse]], pairs, (differ == 1) & bool(rows.names), natural,
-        np.where(repeated, other, nearest[inverse]), np.where(repeated, 0.0, distance[inverse]),
-        loneliness[inverse], _unsearched(len(some) * bool(near.index.shape[1]), len(first)),
+        group, member[first_row], pairs, (differ == 1) & bool(rows.names), natural,
+        np.where(group < 0, nearest[inverse], equal_row),
+        np.where(group < 0, distance[inverse], 0.0),
+        loneliness[inverse], _describe_unsearched(n_searched, len(first_idx)),
     )  # fmt: skip
 
 
-def with_near(outcome: Duplicates, links: Int[np.ndarray, "l 2"]) -> Duplicates:
-    """Return the same with further pairs of near duplicates."""
-    own = np.arange(len(outcome.group))
-    known = np.where(outcome.group < 0, -1 - own, outcome.group)
-    _, start, inverse = np.unique(known, return_index=True, return_inverse=True)
-    first = start[inverse]  # of equal rows, which stands for all
-    links = first[links[first[links[:, 0]] != first[links[:, 1]]]]
+def with_near(outcome: Duplicates, links: Links) -> Duplicates:
+    """Return the duplicates with further pairs of near duplicates added."""
+    row_idx = np.arange(len(outcome.group))
+    group = np.where(outcome.group < 0, -1 - row_idx, outcome.group)
+    _, start, inverse = np.unique(group, return_index=True, return_inverse=True)
+    heads = start[inverse]  # of equal rows, which stands for all
+    links = heads[links[heads[links[:, 0]] != heads[links[:, 1]]]]
     if not len(links):
         return outcome
-    near, pairs = _joined(np.concatenate([outcome.pairs, links]), len(own))
-    return replace(outcome, near=near[first], pairs=pairs, one_column=np.zeros(len(pairs), bool))
+    label, pairs = _connect_rows(np.concatenate([outcome.pairs, links]), len(row_idx))
+    return replace(outcome, near=label[heads], pairs=pairs, one_column=np.zeros(len(pairs), bool))
 
 
-def _searched(n: int) -> Int[np.ndarray, " s"]:
-    """Return the different rows whose neighbours are searched for: all, or a sample."""
+def _choose_searched_rows(n: int) -> Int[np.ndarray, " s"]:
+    """Choose the rows, of n different ones, whose neighbours are searched for: all or a sample."""
     if n <= WITHOUT_FAISS or find_spec("faiss") is not None:
         return np.arange(n)
     return np.sort(np.random.default_rng(0).choice(n, WITHOUT_FAISS, replace=False))
 
 
-def _unsearched(n_searched: int, n: int) -> str:
+def _describe_unsearched(n_searched: int, n: int) -> str:
     if not n_searched:
         return (
             "Neither outliers nor near duplicates were looked for: that takes "
@@ -194,186 +195,187 @@ def _unsearched(n_searched: int, n: int) -> str:
     )
 
 
-def _joined(
-    links: Int[np.ndarray, "l 2"], n: int
-) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, "m 2"]]:
-    """Rows that links join, also in chains: their group's number, and its first with each other."""
+def _connect_rows(links: Links, n: int) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, "m 2"]]:
+    """Return each row's group of linked rows, −1: none, and the pairs (first row, other row)."""
     graph = coo_array((np.ones(len(links)), tuple(links.T)), shape=(n, n))
     label = connected_components(graph, directed=False)[1]
     _, start, inverse, size = np.unique(
         label, return_index=True, return_inverse=True, return_counts=True
     )
-    others = np.flatnonzero((size[inverse] > 1) & (start[inverse] != np.arange(n)))
-    pairs = np.stack([start[inverse[others]], others], 1)
+    followers = np.flatnonzero((size[inverse] > 1) & (start[inverse] != np.arange(n)))
+    pairs = np.stack([start[inverse[followers]], followers], 1)
     number = np.where(size > 1, np.cumsum(size > 1) - 1, -1)
     return number[inverse], pairs[np.lexsort(pairs.T[::-1])]
 
 
-def _near(
+def _find_neighbors(
     places: Float[np.ndarray, "u m"],
     words: Bool[np.ndarray, " m"],
-    keys: np.ndarray,
-    total: np.ndarray,
+    hashes: np.ndarray,
+    row_hash: np.ndarray,
     *,
     only_close: bool = False,
-) -> _Near:
-    # only_close: what is further by all columns than the last neighbour by numbers may be missing.
-    n, d = keys.shape
-    apart, n_apart = np.full((n, 2), -1), np.zeros(n, int)
+) -> _Neighbors:
+    """Find each row's neighbours, and rows one column apart; `only_close` may miss far ones."""
+    n, d = hashes.shape
+    partners, n_partners = np.full((n, 2), -1), np.zeros(n, int)
     for column in range(d if d >= FEWEST_COLUMNS else 0):
-        without = total - keys[:, column]
-        order = without.argsort(kind="stable")
-        same = without[order][1:] == without[order][:-1]
-        ahead, behind = order[1:][same], order[:-1][same]
-        for these, others in ((ahead, behind), (behind, ahead)):
-            apart[these, np.minimum(n_apart[these], 1)] = others
-            n_apart[these] += 1
+        hash_without = row_hash - hashes[:, column]
+        order = hash_without.argsort(kind="stable")
+        is_equal = hash_without[order][1:] == hash_without[order][:-1]
+        later, earlier = order[1:][is_equal], order[:-1][is_equal]
+        for row, partner in ((later, earlier), (earlier, later)):
+            partners[row, np.minimum(n_partners[row], 1)] = partner
+            n_partners[row] += 1
     if n < FEWEST or not places.shape[1]:
-        none = np.zeros((n, 0))
-        return _Near(places, places, none.astype(int), none, none, apart, n_apart)
+        zeros = np.zeros((n, 0))
+        return _Neighbors(places, places, zeros.astype(int), zeros, zeros, partners, n_partners)
     approximate = n > EXACT_UP_TO and find_spec("faiss") is not None
     search, reach = "approximate" if approximate else "exact", min(REACH + 1, n - 1)
     numbers, settings = places[:, ~words], {"search": search, "measured": False}
     only_close &= bool(words.any() and numbers.shape[1])
     probes = FEW_PROBES if only_close else PROBES
     x = numbers if only_close else places
-    near = nearest_neighbors(x, reach, probes=probes, **settings)
-    alone, index, distance = near.distance[:, 1:], near.index[:, 1:], near.distance[:, 1:]
+    neighbors = nearest_neighbors(x, reach, probes=probes, **settings)
+    index, distance = neighbors.index[:, 1:], neighbors.distance[:, 1:]
+    number_distance = distance
     if not numbers.shape[1]:
-        alone = np.zeros_like(alone)  # words alone have no distance to judge by
+        number_distance = np.zeros_like(distance)  # words alone have no distance to judge by
     elif only_close:  # of these the nearest are the nearest of all: words only add to a distance
         x, queries = torch.from_numpy(places).double(), torch.arange(n)
         nearest = rank_candidates(x, queries, torch.from_numpy(index), reach - 1)
         index, distance = nearest.index.int().numpy(), nearest.squared.sqrt().float().numpy()
-        alone = alone.astype(np.float32)  # of many rows these are the most that is held
+        number_distance = number_distance.astype(np.float32)  # of many rows the largest array
     elif words.any():
-        alone = nearest_neighbors(numbers, reach, probes=FEW_PROBES, **settings)
-        alone = alone.distance[:, 1:]
-    return _Near(places, numbers, index, distance, alone, apart, n_apart)
+        by_numbers = nearest_neighbors(numbers, reach, probes=FEW_PROBES, **settings)
+        number_distance = by_numbers.distance[:, 1:]
+    return _Neighbors(places, numbers, index, distance, number_distance, partners, n_partners)
 
 
-def _one_column(codes: Int[np.ndarray, "u d"], near: _Near) -> Int[np.ndarray, "l 2"]:
-    """Links of rows that differ in one column only, where that is no accident."""
-    n, is_apart = len(codes), near.n_apart > 0
+def _link_one_column(codes: Int[np.ndarray, "u d"], neighbors: _Neighbors) -> Links:
+    """Link rows that differ in one column only, where that is no accident."""
+    n, has_partner = len(codes), neighbors.n_partners > 0
     # Rows that share no value with any, as noisy copies, say nothing of chance.
-    shared = np.any([np.bincount(code)[code] > 1 for code in codes.T], 0)
-    if not shared.any():
+    shares_value = np.any([np.bincount(code)[code] > 1 for code in codes.T], 0)
+    if not shares_value.any():
         return NO_LINKS
-    m = shared.sum()
-    same = np.array([np.square(np.bincount(code) / m).sum() for code in codes[shared].T])
-    by_chance = m * (same.prod() / same).sum()  # partners of a row whose columns are independent
-    if by_chance > near.n_apart[shared].mean() / 2:
+    m = shares_value.sum()
+    p_equal = np.array([np.square(np.bincount(code) / m).sum() for code in codes[shares_value].T])
+    by_chance = m * (p_equal.prod() / p_equal).sum()  # partners of a row of independent columns
+    if by_chance > neighbors.n_partners[shares_value].mean() / 2:
         return NO_LINKS
-    is_rare = (near.n_apart > 1).mean() <= CROWDED * is_apart.mean() ** 2 / 2
-    if is_rare and by_chance <= INDEPENDENT * near.n_apart.mean():
-        return np.stack([np.arange(n), near.apart[:, 0]], 1)[is_apart]
-    return _rare_agreement(codes, near)
+    is_rare = (neighbors.n_partners > 1).mean() <= CROWDED * has_partner.mean() ** 2 / 2
+    if is_rare and by_chance <= INDEPENDENT * neighbors.n_partners.mean():
+        return np.stack([np.arange(n), neighbors.partners[:, 0]], 1)[has_partner]
+    return _link_rare_agreement(codes, neighbors)
 
 
-def _close(near: _Near) -> Int[np.ndarray, "l 2"]:
-    """Links of groups that lie close in all columns, far from all others."""
-    n, k = near.index.shape
-    own, is_apart = np.arange(n), near.n_apart > 0
+def _link_close_groups(neighbors: _Neighbors) -> Links:
+    """Link rows whose group lies close in all columns and far from all other rows."""
+    index, has_partner = neighbors.index, neighbors.n_partners > 0
+    n, k = index.shape
     if k < 3:
         return NO_LINKS
     tiny = np.finfo(np.float32).tiny
-    inside, outside = (np.log(np.maximum(r, tiny)) for r in (near.distance, near.alone))
+    inside = np.log(np.maximum(neighbors.distance, tiny))
+    outside = np.log(np.maximum(neighbors.number_distance, tiny))
     step = outside[:, 1:] - inside[:, :-1]
     crowd = step <= np.log(APART)
     crowd[:, 0] = step[:, 0] <= 0
-    crowd |= is_apart[:, None] | np.logical_or.accumulate(is_apart[near.index[:, :-1]], 1)
+    crowd |= has_partner[:, None] | np.logical_or.accumulate(has_partner[index[:, :-1]], 1)
     for j in range(1, k - 1):  # copies among the members come in lumps, each of which counts once
-        some = np.flatnonzero(~crowd[:, j])
-        members = np.concatenate([own[some, None], near.index[some, : j + 1]], 1)
-        lump = inside[members] < (inside[some, j] - np.log(LUMP))[:, None, None]
-        step[some, j] *= (1 / (1 + lump.sum(2))).sum(1) - 1
-    rate = _rate(-outside)
+        candidates = np.flatnonzero(~crowd[:, j])
+        members = np.concatenate([candidates[:, None], index[candidates, : j + 1]], 1)
+        lump = inside[members] < (inside[candidates, j] - np.log(LUMP))[:, None, None]
+        step[candidates, j] *= (1 / (1 + lump.sum(2))).sum(1) - 1
+    rate = _fit_step_rate(-outside)
     for _ in range(2):
         # Of accidents each size is half as frequent as the one before, pairs the most.
         chance = np.where(crowd, 1.0, 2.0 ** np.arange(k - 1) * np.exp(-rate * step.clip(0)))
-        links = _grouped(chance, near.index, ALL_COLUMNS)
+        links = _link_accepted_rows(chance, index, ALL_COLUMNS)
         if not len(links):
             break
         # One of each group tells what chance does.
-        some = near.numbers[np.setdiff1d(own, _joined(links, n)[1][:, 1])]
-        if len(some) < FEWEST:
+        firsts = neighbors.numbers[np.setdiff1d(np.arange(n), _connect_rows(links, n)[1][:, 1])]
+        if len(firsts) < FEWEST:
             break
-        asked = torch.arange(0, len(some), -(-len(some) // MOST_JUDGED))
-        alone = nearest_exact(torch.from_numpy(some).double(), asked, min(k + 1, len(some)))
-        rate = _rate(-np.log(np.maximum(alone.squared[:, 1:].sqrt().numpy(), tiny)))
+        queries = torch.arange(0, len(firsts), -(-len(firsts) // MOST_JUDGED))
+        nearest = nearest_exact(torch.from_numpy(firsts).double(), queries, min(k + 1, len(firsts)))
+        rate = _fit_step_rate(-np.log(np.maximum(nearest.squared[:, 1:].sqrt().numpy(), tiny)))
     return links
 
 
-def _large(near: _Near) -> Int[np.ndarray, "l 2"]:
-    """Links of groups larger than REACH: a few rows, no neighbour outside, far from all others."""
-    n, k = near.index.shape
+def _link_large_groups(neighbors: _Neighbors) -> Links:
+    """Link groups of more than REACH rows with no neighbour outside and far from all others."""
+    n, k = neighbors.index.shape
     if k < REACH:
         return NO_LINKS
-    graph = coo_array((np.ones(n * k), (np.arange(n).repeat(k), near.index.ravel())), (n, n))
+    graph = coo_array((np.ones(n * k), (np.arange(n).repeat(k), neighbors.index.ravel())), (n, n))
     label, links = connected_components(graph, connection="strong")[1], [NO_LINKS]
-    leaves = np.unique(label[(label[near.index] != label[:, None]).any(1)])
+    leaves = np.unique(label[(label[neighbors.index] != label[:, None]).any(1)])
     count = np.bincount(label)
-    for c in np.setdiff1d(np.flatnonzero((count >= k) & (count <= LARGEST * n)), leaves):
-        members = np.flatnonzero(label == c)
-        away = np.linalg.norm(near.numbers - near.numbers[members[0]], axis=1)
-        reach = np.linalg.norm(near.places[members] - near.places[members[0]], axis=1).max()
-        away[members] = np.inf
-        if away.min() > LUMP * reach:
+    for component in np.setdiff1d(np.flatnonzero((count >= k) & (count <= LARGEST * n)), leaves):
+        members = np.flatnonzero(label == component)
+        distance = np.linalg.norm(neighbors.numbers - neighbors.numbers[members[0]], axis=1)
+        offset = neighbors.places[members] - neighbors.places[members[0]]
+        distance[members] = np.inf
+        if distance.min() > LUMP * np.linalg.norm(offset, axis=1).max():
             links.append(np.stack([np.full(len(members), members[0]), members], 1))
     return np.concatenate(links)
 
 
-def _rare_agreement(codes: Int[np.ndarray, "u d"], near: _Near) -> Int[np.ndarray, "l 2"]:
-    """Links of rows one column apart whose agreement is far rarer than with the next alike."""
+def _link_rare_agreement(codes: Int[np.ndarray, "u d"], neighbors: _Neighbors) -> Links:
+    """Link rows one column apart that share far rarer values than with the next most alike row."""
     n = len(codes)
-    candidates = np.sort(np.concatenate([near.index, near.apart], 1), 1)
-    again = candidates < 0
-    again[:, 1:] |= candidates[:, 1:] == candidates[:, :-1]
+    candidates = np.sort(np.concatenate([neighbors.index, neighbors.partners], 1), 1)
+    is_invalid = candidates < 0
+    is_invalid[:, 1:] |= candidates[:, 1:] == candidates[:, :-1]
     agreement, differ = np.zeros(candidates.shape), np.zeros(candidates.shape, int)
     for code in codes.T:
-        others = np.maximum(np.bincount(code)[code] - 2, 0.5)  # beside this row and its copy
-        same = code[candidates] == code[:, None]
-        agreement += same * np.log(n / others)[:, None]
-        differ += ~same
-    agreement[again] = -1.0
+        n_sharing = np.maximum(np.bincount(code)[code] - 2, 0.5)  # beside this row and its copy
+        is_equal = code[candidates] == code[:, None]
+        agreement += is_equal * np.log(n / n_sharing)[:, None]
+        differ += ~is_equal
+    agreement[is_invalid] = -1.0
     order = np.argsort(-agreement, axis=1, kind="stable")
     if candidates.shape[1] < 3:
         return NO_LINKS
     values = (candidates, agreement, differ)
-    candidates, depth, differ = (np.take_along_axis(one, order, 1) for one in values)
+    candidates, depth, differ = (np.take_along_axis(array, order, 1) for array in values)
     # The copies of one row, each edited elsewhere, differ from each other in two columns.
-    alike = np.logical_and.accumulate(differ[:, :-1] <= 2, 1) & (differ[:, :1] == 1)
+    is_alike = np.logical_and.accumulate(differ[:, :-1] <= 2, 1) & (differ[:, :1] == 1)
     # Groups of three have their step where pairs have none, and so on.
     steps = -np.diff(depth)[:, 1:JUDGED].mean(0)
     rate = 1 / max(1.0, np.median(steps * np.arange(2, len(steps) + 2)))
-    chance = 2.0 ** np.arange(alike.shape[1]) * np.exp(rate * np.diff(depth))
-    chance = np.where(alike & (depth[:, 1:] >= 0), chance, 1.0)
-    return _grouped(chance, candidates, ONE_COLUMN)
+    chance = 2.0 ** np.arange(is_alike.shape[1]) * np.exp(rate * np.diff(depth))
+    chance = np.where(is_alike & (depth[:, 1:] >= 0), chance, 1.0)
+    return _link_accepted_rows(chance, candidates, ONE_COLUMN)
 
 
-def _rate(depth: Float[np.ndarray, "u k"]) -> float:
-    """Of the exponential steps from the second on, those out of groups left out."""
+def _fit_step_rate(depth: Float[np.ndarray, "u k"]) -> float:
+    """Return the rate of the exponential steps from the second on, without those out of groups."""
     step = (np.arange(2, depth.shape[1]) * -np.diff(depth)[:, 1:]).ravel()
     while (inside := step <= OUTLYING * step.mean()).sum() < len(step) and step.mean() > 0:
         step = step[inside]
     return float(1 / max(step.mean(), 1e-9))  # 0: all distances are equal
 
 
-def _grouped(
-    chance: Float[np.ndarray, "u j"], others: Int[np.ndarray, "u k"], share: float
-) -> Int[np.ndarray, "l 2"]:
-    """Accepted rows with the accepted of their first 1, 2, … others, as many as chance allows."""
-    least, k = chance.min(1), chance.shape[1]
-    accepted = _accepted(least, share)
-    most = least[accepted].max(initial=-1.0)
+def _link_accepted_rows(
+    chance: Float[np.ndarray, "u j"], index: Int[np.ndarray, "u k"], share: float
+) -> Links:
+    """Link accepted rows with the accepted of their nearest rows, as many as chance allows."""
+    smallest, k = chance.min(1), chance.shape[1]
+    is_accepted = _accept_rows(smallest, share)
+    threshold = smallest[is_accepted].max(initial=-1.0)
     # Of three and more each member lies far from all others; by accident one of them often does.
-    size = (k - np.argmax(chance[:, ::-1] <= most, 1))[:, None]
-    within = (np.arange(k) < size) & accepted[:, None] & ((size == 1) | accepted[others[:, :k]])
-    return np.stack([np.nonzero(within)[0], others[:, :k][within]], 1)
+    size = (k - np.argmax(chance[:, ::-1] <= threshold, 1))[:, None]
+    is_linked = (size == 1) | is_accepted[index[:, :k]]
+    is_linked &= (np.arange(k) < size) & is_accepted[:, None]
+    return np.stack([np.nonzero(is_linked)[0], index[:, :k][is_linked]], 1)
 
 
-def _accepted(chance: Float[np.ndarray, " u"], share: float) -> Bool[np.ndarray, " u"]:
-    """Those whose expected share of accidents is at most `share`."""
+def _accept_rows(chance: Float[np.ndarray, " u"], share: float) -> Bool[np.ndarray, " u"]:
+    """Return which rows Benjamini and Hochberg accept: at most a `share` of them by accident."""
     ordered = np.sort(chance)
     fits = np.flatnonzero(ordered <= share * np.arange(1, len(chance) + 1) / len(chance))
     return chance <= (ordered[fits[-1]] if len(fits) else -1.0)

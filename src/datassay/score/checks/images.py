@@ -25,7 +25,7 @@ ENDS = "darkest pixels", "brightest pixels"
 
 
 def image_properties(samples: SampleSet) -> pa.Table | None:
-    """Brightness, contrast, sharpness and colour of each image, and its size where sizes differ.
+    """Measure brightness, contrast, sharpness and colour of images, and sizes where they differ.
 
     Args:
         samples: n samples.
@@ -33,11 +33,11 @@ def image_properties(samples: SampleSet) -> pa.Table | None:
     Returns:
         A row per image, of pixels from 0 to 1 reduced to 64 a side: mean, standard deviation, log
         of the energy of second differences by that of first ones, mean difference between channels,
-        both hundredths of the pixels' order; None of what is no image.
+        both hundredths of the pixels' order; None: the samples are no images.
 
     Cost: files are opened once, JPEGs at a fraction of their size; a sort of the pixels.
     """
-    if not (parts := [_measured(some) for some in picture_pixels(samples)]):
+    if not (parts := [_measure_images(batch) for batch in picture_pixels(samples)]):
         return None
     names = ("brightness", "contrast", "sharpness", "colour", *ENDS)
     columns = dict(zip(names, np.concatenate(parts).astype(float).T, strict=True))
@@ -49,23 +49,23 @@ def image_properties(samples: SampleSet) -> pa.Table | None:
 
 
 def picture_pixels(samples: SampleSet) -> Iterator[Float[np.ndarray, "b c h w"]]:
-    """Yield images of 0 to 1, files reduced to 64 pixels a side; nothing of what is none."""
+    """Yield batches of images with values 0 to 1, files reduced to 64 pixels a side."""
     if samples.kind != "image":
         return
     if isinstance(samples.images, Pictures):
-        yield from (one[None] for one in samples.images.thumbnails(LOOK))
+        yield from (thumbnail[None] for thumbnail in samples.images.thumbnails(LOOK))
         return
     x = np.asarray(samples.x if samples.images is None else samples.images)
     if channels_first(x.shape[1:]) is None or not x.size:
         return
     low, high = min(0.0, float(x.min())), max(1.0, float(x.max()))
     for start in range(0, len(x), AT_ONCE):
-        some = (x[start : start + AT_ONCE].astype(np.float32) - low) / (high - low)
-        some = some[:, None] if some.ndim == 3 else some
-        yield some if some.shape[1] in {1, 3} else np.moveaxis(some, -1, 1)
+        batch = (x[start : start + AT_ONCE].astype(np.float32) - low) / (high - low)
+        batch = batch[:, None] if batch.ndim == 3 else batch
+        yield batch if batch.shape[1] in {1, 3} else np.moveaxis(batch, -1, 1)
 
 
-def _measured(pixels: Float[np.ndarray, "b c h w"]) -> Float[np.ndarray, "b 6"]:
+def _measure_images(pixels: Float[np.ndarray, "b c h w"]) -> Float[np.ndarray, "b 6"]:
     b, c, height, width = pixels.shape
     step = max(1, max(height, width) // LOOK)
     if step > 1 and min(height, width) >= step:  # means of squares
@@ -73,10 +73,10 @@ def _measured(pixels: Float[np.ndarray, "b c h w"]) -> Float[np.ndarray, "b 6"]:
         pixels = cut.reshape(b, c, height // step, step, width // step, step).mean((3, 5))
     grey = pixels.mean(1)
     flat = grey.reshape(b, -1)
-    first, second = (
+    slope, bend = (
         sum((np.diff(grey, order, axis) ** 2).sum((1, 2)) for axis in (1, 2)) for order in (1, 2)
     )
-    sharpness = np.log(np.maximum(second, 1e-9) / np.maximum(first, 1e-9))
+    sharpness = np.log(np.maximum(bend, 1e-9) / np.maximum(slope, 1e-9))
     colour = (pixels.max(1) - pixels.min(1)).mean((1, 2))
     ends = [round(share * (flat.shape[1] - 1)) for share in (0.01, 0.99)]
     ends = np.partition(flat, ends, axis=1)[:, ends].T
@@ -84,7 +84,7 @@ def _measured(pixels: Float[np.ndarray, "b c h w"]) -> Float[np.ndarray, "b 6"]:
 
 
 def image_issues(train: SampleSet, properties: pa.Table | None) -> list[DataIssue]:
-    """Images that are near-blank, dark, light, blurred or of odd size.
+    """Report images that are near-blank, dark, light, blurred or of odd size.
 
     Args:
         train: n samples.
@@ -99,54 +99,55 @@ def image_issues(train: SampleSet, properties: pa.Table | None) -> list[DataIssu
     """
     if properties is None or len(train) < FEWEST:
         return []
-    of = {name: properties[name].to_numpy() for name in properties.column_names}
-    blank = of["contrast"] < BLANK
-    dark, light = (~blank & m for m in (of[ENDS[1]] < DARK, of[ENDS[0]] > 1 - DARK))
-    away = of["sharpness"] - np.median(of["sharpness"])
-    blurred = away < BLURRED * max(1.4826 * float(np.median(np.abs(away))), 1e-9)
-    blurred &= of["sharpness"] < np.log(SHARP)
+    values = {name: properties[name].to_numpy() for name in properties.column_names}
+    blank = values["contrast"] < BLANK
+    dark, light = (~blank & m for m in (values[ENDS[1]] < DARK, values[ENDS[0]] > 1 - DARK))
+    deviation = values["sharpness"] - np.median(values["sharpness"])
+    blurred = deviation < BLURRED * max(1.4826 * float(np.median(np.abs(deviation))), 1e-9)
+    blurred &= values["sharpness"] < np.log(SHARP)
     faults = {
         "near-blank images": (blank, "All pixels are nearly equal"),
         "dark images": (dark, "Nearly all pixels are in the darkest third"),
         "light images": (light, "Nearly all pixels are in the brightest third"),
         "blurred images": (blurred & ~blank, "Far less sharp than the others"),
     }
-    if "width" in of:
-        side, shape = np.log(of["width"] * of["height"]) / 2, np.log(of["width"] / of["height"])
+    if "width" in values:
+        width, height = values["width"], values["height"]
+        side, shape = np.log(width * height) / 2, np.log(width / height)
         low, high = np.quantile(side, [0.25, 0.75])
         margin = ODD_RANGES * (high - low) + 1e-9
         odd = (side < low - margin) | (side > high + margin)
         odd |= np.abs(shape - np.median(shape)) >= -np.log(ODD_SHAPE)
         faults["images of odd size"] = odd, "Of another size or shape than most"
-    return _spurious(train, of) + [
+    return _find_spurious(train, values) + [
         DataIssue(kind, "look", int(m.sum()), "images", f"{text}: {named_ids(train.ids[m])}.")
         for kind, (m, text) in faults.items()
         if 0 < m.sum() <= PREVALENCE * len(train)
     ]
 
 
-def _spurious(train: SampleSet, of: dict[str, Float[np.ndarray, " n"]]) -> list[DataIssue]:
-    """Properties by which the class is predicted far better than by chance."""
+def _find_spurious(train: SampleSet, values: dict[str, Float[np.ndarray, " n"]]) -> list[DataIssue]:
+    """Report properties that alone predict the class far better than chance."""
     if not train.is_classification or len(np.unique(train.y)) < 2:
         return []
     classes = np.unique(train.y, return_inverse=True)[1]
     chance = 1 / (classes.max() + 1)
-    alone = [(alone_accuracy(values, classes), name) for name, values in of.items()]
-    alone = sorted([a for a in alone if a[0] >= chance + SPURIOUS * (1 - chance)], reverse=True)
-    named = ", ".join(f"{name} ({100 * share:.0f} %)" for share, name in alone)
-    text = f"One property alone tells the class: {named}; {100 * chance:.0f} % by chance, classes "
+    shares = [(alone_accuracy(column, classes), name) for name, column in values.items()]
+    shares = sorted([a for a in shares if a[0] >= chance + SPURIOUS * (1 - chance)], reverse=True)
+    names = ", ".join(f"{name} ({100 * share:.0f} %)" for share, name in shares)
+    text = f"One property alone tells the class: {names}; {100 * chance:.0f} % by chance, classes "
     text += "weighed alike. A model may learn that instead of what is shown."
-    issue = DataIssue("spurious properties", "look", len(alone), "properties", text)
-    return [issue] * bool(alone)
+    issue = DataIssue("spurious properties", "look", len(shares), "properties", text)
+    return [issue] if shares else []
 
 
 def alone_accuracy(values: Float[np.ndarray, " n"], classes: Int[np.ndarray, " n"]) -> float:
-    """Balanced accuracy of the likeliest class within tenths of a property, each image left out."""
+    """Return the balanced leave-one-out accuracy of the likeliest class in each tenth of values."""
     edges = np.unique(np.quantile(values, np.arange(1, BINS) / BINS))
     bins, size = np.searchsorted(edges, values), np.bincount(classes)
     k = len(size)
     table = np.bincount(bins * k + classes, minlength=(len(edges) + 1) * k).reshape(-1, k)
-    share, left = table / size, (table - 1) / np.maximum(size - 1, 1)
-    second, first = np.sort(share, 1)[:, -2:].T[..., None]
-    is_right = left > np.where(share == first, second, first)
+    share, share_without = table / size, (table - 1) / np.maximum(size - 1, 1)
+    runner_up, largest = np.sort(share, 1)[:, -2:].T[..., None]
+    is_right = share_without > np.where(share == largest, runner_up, largest)
     return float((table * is_right / size).sum() / k)

@@ -13,9 +13,9 @@ NAMED = 5  # columns or samples in a sentence
 
 
 def named_ids(ids: Sequence[str] | np.ndarray) -> str:
-    """The first few, and how many there are beyond them."""
-    more = f" and {len(ids) - NAMED:,} more" * (len(ids) > NAMED)
-    return ", ".join(str(one) for one in ids[:NAMED]) + more
+    """Return the first few ids in words, and how many there are beyond them."""
+    rest_text = f" and {len(ids) - NAMED:,} more" if len(ids) > NAMED else ""
+    return ", ".join(map(str, ids[:NAMED])) + rest_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ class DataIssue:
 
     @property
     def counted(self) -> str:
-        """How many of what, in how many groups."""
-        one = {"classes": "class", "properties": "property"}.get(self.unit, self.unit[:-1])
-        unit = one if self.count == 1 else self.unit
-        within = f" in {self.n_groups:,} group{'s' * (self.n_groups > 1)}" * (self.n_groups > 0)
-        return f"{self.count:,} {unit}{within}"
+        """The count with its unit, and the number of groups."""
+        singular = {"classes": "class", "properties": "property"}.get(self.unit, self.unit[:-1])
+        unit = singular if self.count == 1 else self.unit
+        groups = f" in {self.n_groups:,} group{'s' * (self.n_groups > 1)}" if self.n_groups else ""
+        return f"{self.count:,} {unit}{groups}"
 
 
 def worst_first(*issues: DataIssue) -> tuple[DataIssue, ...]:
-    """Those to act on first, in each severity the most frequent first."""
-    worst = get_args(Severity).index
-    return tuple(sorted(issues, key=lambda one: (worst(one.severity), -one.count)))
+    """Sort issues by severity, those to act on first, and then the most frequent first."""
+    rank = get_args(Severity).index
+    return tuple(sorted(issues, key=lambda issue: (rank(issue.severity), -issue.count)))

@@ -11,7 +11,7 @@ from torch.nn.functional import affine_grid, avg_pool2d, grid_sample, interpolat
 
 from datassay.data.samples import SampleSet
 from datassay.results import result
-from datassay.score.checks.duplicates import EXACT_UP_TO, FEWEST, NO_LINKS
+from datassay.score.checks.duplicates import EXACT_UP_TO, FEWEST, NO_LINKS, Links
 from datassay.score.checks.images import picture_pixels
 from datassay.score.neighbors.search import nearest_neighbors
 
@@ -45,16 +45,16 @@ CUTS = [(share, end) for share in SHARES for end in ENDS]
 
 
 @result
-class _Looks:
-    """Pictures as they are compared."""
+class _Views:
+    """Pictures, n of them, reduced as they are compared."""
 
-    whole: list[Tensor]  # [h, w] each, in grey, files at most 64 a side
+    grey: list[Tensor]  # [h, w] each, files at most 64 a side
     luma: dict[int, Tensor]  # [n, s, s] of each level
     colour: Float[Tensor, "n 72"]  # differences from grey, red and blue
 
     @property
     def tint(self) -> Float[Tensor, "n 2"]:
-        """Return the mean colours, which a part of a picture has, too."""
+        """The mean colours, which a part of a picture has, too."""
         return self.colour.unflatten(1, (2, -1)).mean(2)
 
 
@@ -62,15 +62,14 @@ def _are_grey(colour: Float[Tensor, "n c"]) -> Bool[Tensor, " n"]:
     return colour.abs().mean(1) < GREY
 
 
-def near_pictures(*sets: SampleSet | None) -> Int[np.ndarray, "l 2"]:
+def near_pictures(*sets: SampleSet | None) -> Links:
     """Return pairs of pictures of which one is a copy of the other, changed a little.
 
     The most similar pictures are compared on a small scale, one also cropped by up to a tenth: of
     a copy a factor of brightness explains nearly all contrast, and the grain, what is seen away
     from edges, is the same. Without the same grain, as compression leaves it, pictures must agree
-    better than chance lets any two different ones. That is read off those that are less alike, by
-    a power law, whose extrapolation is taken to a power of 1.5, or of 2 where brightness or frame
-    differ, too: some classes have fewer ways to differ than others.
+    better than chance lets any two different ones, by a power law fitted to pairs less alike. It is
+    taken to a power of 1.5, or of 2 where brightness or frame differ: some classes vary less.
 
     Args:
         sets: samples, numbered through, or None; none is found among those that are no pictures,
@@ -83,130 +82,129 @@ def near_pictures(*sets: SampleSet | None) -> Int[np.ndarray, "l 2"]:
     five times more; then about 2 ms a picture.
     Source: ours; the power law's likelihood is Hill's (1975), truncated.
     """
-    known = [samples for samples in sets if samples is not None]
-    is_many = sum(map(len, known)) > EXACT_UP_TO
-    looks = None if is_many else _looks(known)
-    if looks is None or len(looks.whole) < FEWEST:
+    present = [samples for samples in sets if samples is not None]
+    is_many = sum(map(len, present)) > EXACT_UP_TO
+    views = None if is_many else _read_views(present)
+    if views is None or len(views.grey) < FEWEST:
         return NO_LINKS
-    pairs = _candidates(looks)
-    unexplained, is_bright, is_copy = _compared(looks, pairs)
-    bounds = [max(ROUNDED, _by_chance(unexplained, p)) for p in (SAME_POWER, OTHER_POWER)]
+    pairs = _find_candidates(views)
+    unexplained, is_bright, is_copy = _compare_pairs(views, pairs)
+    bounds = [max(ROUNDED, _fit_chance_bound(unexplained, p)) for p in (SAME_POWER, OTHER_POWER)]
     is_copy |= unexplained <= np.where(is_bright, *bounds)
-    return np.concatenate([pairs[is_copy], _cropped(looks, pairs[~is_copy], bounds[1])])
+    return np.concatenate([pairs[is_copy], _find_cropped(views, pairs[~is_copy], bounds[1])])
 
 
-def _looks(sets: list[SampleSet]) -> _Looks | None:
-    whole, colour = [], []
+def _read_views(sets: list[SampleSet]) -> _Views | None:
+    thumbnails, colour = [], []
     luma: dict[int, list[Tensor]] = {level: [] for level in LEVELS}
     for samples in sets:
         for pixels in picture_pixels(samples):
-            some = torch.from_numpy(np.ascontiguousarray(pixels)).float()
-            some = some.expand(-1, 3, -1, -1) if some.shape[1] == 1 else some
-            grey = torch.einsum("bchw,c->bhw", some, torch.tensor(LUMA))[:, None]
+            batch = torch.from_numpy(np.ascontiguousarray(pixels)).float()
+            batch = batch.expand(-1, 3, -1, -1) if batch.shape[1] == 1 else batch
+            grey = torch.einsum("bchw,c->bhw", batch, torch.tensor(LUMA))[:, None]
             for level in LEVELS:
-                luma[level].append(_resized(grey, level)[:, 0])
-            colour.append(_resized((some - grey)[:, [0, 2]], COLOURS).flatten(1))
-            whole += grey[:, 0].half().unbind()
-    if not whole:
+                luma[level].append(_resize(grey, level)[:, 0])
+            colour.append(_resize((batch - grey)[:, [0, 2]], COLOURS).flatten(1))
+            thumbnails += grey[:, 0].half().unbind()
+    if not thumbnails:
         return None
-    levels = {level: torch.cat(parts) for level, parts in luma.items()}
-    return _Looks(whole, levels, torch.cat(colour))
+    return _Views(thumbnails, {s: torch.cat(v) for s, v in luma.items()}, torch.cat(colour))
 
 
-def _resized(images: Float[Tensor, "b c h w"], side: int) -> Float[Tensor, "b c s s"]:
+def _resize(images: Float[Tensor, "b c h w"], side: int) -> Float[Tensor, "b c s s"]:
     return interpolate(images, (side, side), mode="bilinear", antialias=True)
 
 
-def _candidates(looks: _Looks) -> Int[np.ndarray, "l 2"]:
-    """Return pairs of the most similar, by what is seen in grey, and in colours."""
-    n, luma = len(looks.whole), looks.luma[COARSE]
+def _find_candidates(views: _Views) -> Links:
+    """Return pairs of the most similar pictures, by their grey values and by their colours."""
+    n, luma = len(views.grey), views.luma[COARSE]
     k = min(CANDIDATES, n - 2)
-    grey = _unit(luma)
+    grey = _normalize(luma)
     bright = luma.flatten(1).norm(dim=1, keepdim=True).clamp_min(1e-3)
-    colour = torch.cat([grey, 3 * looks.colour / bright], 1)
-    both = [grey, colour] if not _are_grey(looks.colour).all() else [grey]
-    others = [nearest_neighbors(d.numpy(), k + 1, measured=False).index[:, 1:] for d in both]
-    rows = [np.arange(n).repeat(k)] * len(others)
+    colour = torch.cat([grey, 3 * views.colour / bright], 1)
+    vectors = [grey, colour] if not _are_grey(views.colour).all() else [grey]
+    neighbors = [nearest_neighbors(v.numpy(), k + 1, measured=False).index[:, 1:] for v in vectors]
+    rows = [np.arange(n).repeat(k)] * len(neighbors)
     for end in ENDS if n <= MOST_CROPPED else ():
-        cut = _unit(avg_pool2d(_cut(looks.luma[LEVELS[1]], SHARES[3], end)[:, None], 2))
-        near = (cut @ grey.T).fill_diagonal_(-2).topk(k).indices
-        rows, others = [*rows, np.arange(n).repeat(k)], [*others, near.numpy()]
-    pairs = np.stack([np.concatenate(rows), np.concatenate([o.ravel() for o in others])], 1)
+        cut = _normalize(avg_pool2d(_crop(views.luma[LEVELS[1]], SHARES[3], end)[:, None], 2))
+        similar = (cut @ grey.T).fill_diagonal_(-2).topk(k).indices
+        rows, neighbors = [*rows, np.arange(n).repeat(k)], [*neighbors, similar.numpy()]
+    pairs = np.stack([np.concatenate(rows), np.concatenate([o.ravel() for o in neighbors])], 1)
     pairs = np.unique(np.sort(pairs, 1), axis=0)
-    is_large = np.array([min(one.shape) >= ENOUGH * COARSE for one in looks.whole])
+    is_large = np.array([min(view.shape) >= ENOUGH * COARSE for view in views.grey])
     return pairs[(pairs[:, 0] != pairs[:, 1]) & is_large[pairs].all(1)]
 
 
-def _unit(luma: Tensor) -> Float[Tensor, "n p"]:
+def _normalize(luma: Tensor) -> Float[Tensor, "n p"]:
     flat = luma.flatten(1)
     return flat / flat.norm(dim=1, keepdim=True).clamp_min(1e-6)
 
 
-def _cut(luma: Float[Tensor, "n s s"], share: float, end: tuple[float, float]) -> Tensor:
-    """Return pictures of which a share of each side is cut off: 0 at its start, 1 at its end."""
-    down, right = (share * (1 - 2 * e) for e in end)
-    theta = torch.tensor([[1 - share, 0, right], [0, 1 - share, down]]).expand(len(luma), 2, 3)
+def _crop(luma: Float[Tensor, "n s s"], share: float, end: tuple[float, float]) -> Tensor:
+    """Cut a share of each side off pictures, at its start where `end` is 0, at its end where 1."""
+    shift_y, shift_x = (share * (1 - 2 * e) for e in end)
+    theta = torch.tensor([[1 - share, 0, shift_x], [0, 1 - share, shift_y]]).expand(len(luma), 2, 3)
     grid = affine_grid(theta, [len(luma), 1, *luma.shape[1:]], align_corners=False)
     return grid_sample(luma[:, None], grid, padding_mode="border", align_corners=False)[:, 0]
 
 
-def _compared(
-    looks: _Looks, pairs: Int[np.ndarray, "l 2"]
+def _compare_pairs(
+    views: _Views, pairs: Links
 ) -> tuple[Float[np.ndarray, " l"], Bool[np.ndarray, " l"], Bool[np.ndarray, " l"]]:
-    """Return what stays unexplained of each pair, which are as bright, which share their grain."""
+    """Return of each pair the contrast unexplained, whether equally bright, whether copies."""
     unexplained, is_bright = np.full(len(pairs), np.inf), np.zeros(len(pairs), bool)
     is_copy = np.zeros(len(pairs), bool)
-    side = np.array([min(one.shape) for one in looks.whole])
+    side = np.array([min(view.shape) for view in views.grey])
     for start in range(0, len(pairs), AT_ONCE):
-        some = pairs[start : start + AT_ONCE]
-        level = _level(side[some].min(1))
-        for wide in np.unique(level).tolist():
-            rows = start + np.flatnonzero(level == wide)
+        batch = pairs[start : start + AT_ONCE]
+        level = _choose_level(side[batch].min(1))
+        for size in np.unique(level).tolist():
+            rows = start + np.flatnonzero(level == size)
             a, b = (torch.from_numpy(column) for column in pairs[rows].T)
-            x, y = looks.luma[wide][a], looks.luma[wide][b]
-            colours = looks.colour[a], looks.colour[b]
-            unexplained[rows], is_bright[rows] = _unexplained(x, y, *colours)
-            likely = np.flatnonzero(unexplained[rows] <= WITH_GRAIN)
-            if len(likely):
-                is_copy[rows[likely]] = _same_grain(x[likely], y[likely])
+            x, y = views.luma[size][a], views.luma[size][b]
+            colours = views.colour[a], views.colour[b]
+            unexplained[rows], is_bright[rows] = _fit_brightness(x, y, *colours)
+            candidates = np.flatnonzero(unexplained[rows] <= WITH_GRAIN)
+            if len(candidates):
+                is_copy[rows[candidates]] = _has_same_grain(x[candidates], y[candidates])
     return unexplained, is_bright, is_copy
 
 
-def _level(side: Int[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
-    """Return at how many pixels a side pictures of so many are compared."""
+def _choose_level(side: Int[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
+    """Return the level, in pixels a side, at which pictures of each side are compared."""
     return np.array(LEVELS)[(side[:, None] < ENOUGH * np.array(LEVELS)).sum(1)]
 
 
-def _unexplained(
+def _fit_brightness(
     x: Float[Tensor, "m s s"], y: Float[Tensor, "m s s"], p: Tensor, q: Tensor
 ) -> tuple[Float[np.ndarray, " m"], Bool[np.ndarray, " m"]]:
-    """Return the part of contrast that a factor of brightness leaves, and whether that is 1.
+    """Return the part of contrast that a factor of brightness leaves, and whether the factor is 1.
 
     p, q: the colours of both, which count where both have some.
     """
     x, y = (avg_pool2d(v[:, None], v.shape[-1] // COARSE)[:, 0] for v in (x, y))
     factor = (x * y).sum((1, 2)) / (x * x).sum((1, 2)).clamp_min(1e-6)
     spread = torch.minimum(x.var((1, 2)) * factor**2, y.var((1, 2))).clamp_min(1e-9)
-    away = ((y - factor[:, None, None] * x) ** 2).mean((1, 2))
+    residual = ((y - factor[:, None, None] * x) ** 2).mean((1, 2))
     tints = ((q - factor[:, None] * p) ** 2).mean(1)
     have_colours = ~(_are_grey(p) | _are_grey(q))
-    away = (away + 2 * tints * have_colours) / spread
-    away[(factor <= 1 / BRIGHTER) | (factor >= BRIGHTER) | (spread < BLANK**2)] = np.inf
-    return away.numpy(), ((factor - 1).abs() <= AS_BRIGHT).numpy()
+    residual = (residual + 2 * tints * have_colours) / spread
+    residual[(factor <= 1 / BRIGHTER) | (factor >= BRIGHTER) | (spread < BLANK**2)] = np.inf
+    return residual.numpy(), ((factor - 1).abs() <= AS_BRIGHT).numpy()
 
 
-def _same_grain(x: Float[Tensor, "m s s"], y: Float[Tensor, "m s s"]) -> Bool[np.ndarray, " m"]:
-    grain, is_flat = zip(*(_grain(v) for v in (x, y)), strict=True)
+def _has_same_grain(x: Float[Tensor, "m s s"], y: Float[Tensor, "m s s"]) -> Bool[np.ndarray, " m"]:
+    grain, is_flat = zip(*(_compute_grain(v) for v in (x, y)), strict=True)
     flat = (is_flat[0] & is_flat[1]).float()
     n = flat.sum((1, 2)).clamp_min(1)
     p, q = ((v - ((v * flat).sum((1, 2)) / n)[:, None, None]) * flat for v in grain)
-    norm, both = (p.square().sum((1, 2)) * q.square().sum((1, 2))).sqrt(), p * q
-    r = both.sum((1, 2)) / norm.clamp_min(1e-9)
-    z = both.sum((1, 2)) / both.square().sum((1, 2)).sqrt().clamp_min(1e-9)
+    norm, product = (p.square().sum((1, 2)) * q.square().sum((1, 2))).sqrt(), p * q
+    r = product.sum((1, 2)) / norm.clamp_min(1e-9)
+    z = product.sum((1, 2)) / product.square().sum((1, 2)).sqrt().clamp_min(1e-9)
     return ((r >= LEAST_GRAIN) & (z >= SURE_GRAIN)).numpy()
 
 
-def _grain(x: Float[Tensor, "m s s"]) -> tuple[Tensor, Tensor]:
+def _compute_grain(x: Float[Tensor, "m s s"]) -> tuple[Tensor, Tensor]:
     """Return each pixel less the mean of its neighbours, and whether it lies where it is flat."""
     middle = x[:, 1:-1, 1:-1]
     around = [x[:, :-2, 1:-1], x[:, 2:, 1:-1], x[:, 1:-1, :-2], x[:, 1:-1, 2:]]
@@ -217,63 +215,63 @@ def _grain(x: Float[Tensor, "m s s"]) -> tuple[Tensor, Tensor]:
     return middle - torch.stack(around).mean(0), is_flat
 
 
-def _by_chance(unexplained: Float[np.ndarray, " l"], power: float) -> float:
-    """Return below what hardly any two different pictures agree."""
-    known = np.sort(unexplained[(unexplained > LESS_ALIKE) & np.isfinite(unexplained)])
-    if len(known) < KNOWN_BY:
+def _fit_chance_bound(unexplained: Float[np.ndarray, " l"], power: float) -> float:
+    """Return the unexplained part of contrast below which hardly any two different pictures lie."""
+    tail = np.sort(unexplained[(unexplained > LESS_ALIKE) & np.isfinite(unexplained)])
+    if len(tail) < KNOWN_BY:
         return 0.0
-    highest = max(known[KNOWN_BY - 1], LEAST_RANGE * LESS_ALIKE)
-    known = known[known <= highest]
-    width, mean = np.log(highest / LESS_ALIKE), np.log(highest / known).mean()
+    highest = max(tail[KNOWN_BY - 1], LEAST_RANGE * LESS_ALIKE)
+    tail = tail[tail <= highest]
+    width, mean = np.log(highest / LESS_ALIKE), np.log(highest / tail).mean()
     if mean >= width / 2:  # no fewer the more alike
         return 0.0
     # The likeliest power where none is seen below LESS_ALIKE, and how many there are with those.
-    likely = root_scalar(
+    fit = root_scalar(
         lambda c: 1 / c - width / np.expm1(c * width) - mean, bracket=(1e-6, 100 / width)
     )
-    n_less = len(known) / -np.expm1(-likely.root * width)
-    return min(UNEXPLAINED, highest * (EXPECTED / n_less) ** (power / likely.root))
+    n_less = len(tail) / -np.expm1(-fit.root * width)
+    return min(UNEXPLAINED, highest * (EXPECTED / n_less) ** (power / fit.root))
 
 
-def _cropped(looks: _Looks, pairs: Int[np.ndarray, "l 2"], bound: float) -> Int[np.ndarray, "m 2"]:
-    """Return pairs of a picture and a part of it."""
-    tint, contrast = looks.tint, looks.luma[COARSE].var((1, 2))[pairs].amax(1)
-    apart = (tint[pairs[:, 0]] - tint[pairs[:, 1]]).square().mean(1)
-    is_grey = _are_grey(looks.colour)[pairs].any(1)
-    pairs = pairs[((apart <= UNEXPLAINED * contrast) | is_grey).numpy()]
-    both = np.concatenate([pairs, pairs[:, ::-1]])
-    order, is_copy = both[:, 0].argsort(kind="stable"), np.zeros(len(both), bool)
-    luma, coarse = looks.luma[2 * COARSE], looks.luma[COARSE].flatten(1)
+def _find_cropped(views: _Views, pairs: Links, bound: float) -> Int[np.ndarray, "m 2"]:
+    """Return the pairs of which the second picture is a part of the first."""
+    tint, contrast = views.tint, views.luma[COARSE].var((1, 2))[pairs].amax(1)
+    tint_distance = (tint[pairs[:, 0]] - tint[pairs[:, 1]]).square().mean(1)
+    is_grey = _are_grey(views.colour)[pairs].any(1)
+    pairs = pairs[((tint_distance <= UNEXPLAINED * contrast) | is_grey).numpy()]
+    ordered = np.concatenate([pairs, pairs[:, ::-1]])
+    order, is_copy = ordered[:, 0].argsort(kind="stable"), np.zeros(len(ordered), bool)
+    luma, coarse = views.luma[2 * COARSE], views.luma[COARSE].flatten(1)
     for start in range(0, len(luma), AT_ONCE):
-        ends = np.searchsorted(both[order, 0], [start, start + AT_ONCE])
+        ends = np.searchsorted(ordered[order, 0], [start, start + AT_ONCE])
         rows = order[slice(*ends)]
         if not len(rows):
             continue
-        some = luma[start : start + AT_ONCE]
-        parts = torch.stack([avg_pool2d(_cut(some, *c)[:, None], 2).flatten(1) for c in CUTS], 1)
-        x, y = parts[both[rows, 0] - start], coarse[both[rows, 1]][:, None]
+        batch = luma[start : start + AT_ONCE]
+        parts = torch.stack([avg_pool2d(_crop(batch, *c)[:, None], 2).flatten(1) for c in CUTS], 1)
+        x, y = parts[ordered[rows, 0] - start], coarse[ordered[rows, 1]][:, None]
         factor = (x * y).sum(2) / (x * x).sum(2).clamp_min(1e-6)
-        away = (y - factor[..., None] * x).square().mean(2) / y.var(2).clamp_min(1e-6)
-        best, chosen = away.min(1)
-        likely = best.argsort().numpy()[: int((best <= UNEXPLAINED).sum())]
-        once = np.unique(both[rows[likely], 0], return_index=True)[1]  # the best of each
-        for i in likely[once]:
-            is_copy[rows[i]] = _is_part(looks, both[rows[i]], bound, *CUTS[chosen[i]])
-    return both[is_copy]
+        residual = (y - factor[..., None] * x).square().mean(2) / y.var(2).clamp_min(1e-6)
+        smallest, cut_idx = residual.min(1)
+        candidates = smallest.argsort().numpy()[: int((smallest <= UNEXPLAINED).sum())]
+        first_idx = np.unique(ordered[rows[candidates], 0], return_index=True)[1]  # best of each
+        for i in candidates[first_idx]:
+            is_copy[rows[i]] = _is_part(views, ordered[rows[i]], bound, *CUTS[cut_idx[i]])
+    return ordered[is_copy]
 
 
 def _is_part(
-    looks: _Looks, pair: Int[np.ndarray, " 2"], bound: float, share: float, end: tuple[float, float]
+    views: _Views, pair: Int[np.ndarray, " 2"], bound: float, share: float, end: tuple[float, float]
 ) -> bool:
-    """Return whether the second is the first less about a share of each side."""
-    x, y = (looks.whole[i].float() for i in pair)
-    wide, parts = int(_level(np.array([min(y.shape)]))[0]), []
+    """Return whether the second picture is the first without about a share of each side."""
+    x, y = (views.grey[i].float() for i in pair)
+    level, crops = int(_choose_level(np.array([min(y.shape)]))[0]), []
     for off in (-1, 0, 1):  # to the pixel
         cut = [round(share * size) + off for size in x.shape]
-        top, left = (round(c * (1 - e)) for c, e in zip(cut, end, strict=True))
-        part = x[top : x.shape[0] - cut[0] + top, left : x.shape[1] - cut[1] + left]
-        parts.append(_resized(part[None, None], wide)[0])
-    x, y = torch.cat(parts), looks.luma[wide][pair[[1] * len(parts)]]
-    away, is_bright = _unexplained(x, y, *looks.tint[pair][:, None].expand(-1, len(x), -1))
-    is_same = _same_grain(x, y) & (away <= WITH_GRAIN)
-    return bool((is_same | (is_bright & (away <= bound))).any())
+        top, side = (round(c * (1 - e)) for c, e in zip(cut, end, strict=True))
+        crop = x[top : x.shape[0] - cut[0] + top, side : x.shape[1] - cut[1] + side]
+        crops.append(_resize(crop[None, None], level)[0])
+    x, y = torch.cat(crops), views.luma[level][pair[[1] * len(crops)]]
+    residual, is_bright = _fit_brightness(x, y, *views.tint[pair][:, None].expand(-1, len(x), -1))
+    is_same = _has_same_grain(x, y) & (residual <= WITH_GRAIN)
+    return bool((is_same | (is_bright & (residual <= bound))).any())

@@ -16,7 +16,7 @@ ROWS_AT_ONCE = 50_000
 def outlier_score(
     places: Float[np.ndarray, "n m"], nearest: Float[np.ndarray, " n"]
 ) -> Float[np.ndarray, " n"]:
-    """How far each row lies from the others.
+    """Return how far each row lies from the others.
 
     Args:
         places: where each row lies.
@@ -32,21 +32,21 @@ def outlier_score(
     if not places.shape[1]:
         return np.full(len(places), np.nan)
     order = np.lexsort(places.T[::-1])
-    few = min(STANDING, len(places))
-    standing = places[order[np.linspace(0, len(order) - 1, few).astype(np.int64)]]
-    at = min(int(SHARE * few), few - 1)
-    wide = [
-        np.partition(euclidean_distances(places[start : start + ROWS_AT_ONCE], standing), at)[:, at]
+    n_standing = min(STANDING, len(places))
+    standing = places[order[np.linspace(0, len(order) - 1, n_standing).astype(np.int64)]]
+    k = min(int(SHARE * n_standing), n_standing - 1)
+    widths = [
+        np.partition(euclidean_distances(places[start : start + ROWS_AT_ONCE], standing), k)[:, k]
         for start in range(0, len(places), ROWS_AT_ONCE)
     ]
-    return np.fmax(_modified(nearest), _modified(np.concatenate(wide)) + 0 * nearest) - OUTLIER
+    return np.fmax(_z_scores(nearest), _z_scores(np.concatenate(widths)) + 0 * nearest) - OUTLIER
 
 
-def _modified(distance: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """Distances from their median in robust standard deviations; nan where there is none."""
-    known = distance[~np.isnan(distance)]
-    if not len(known):
+def _z_scores(distance: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """Return distances less their median in robust standard deviations; nan where all are equal."""
+    finite = distance[~np.isnan(distance)]
+    if not len(finite):
         return distance
-    away = distance - np.median(known)
-    spread = 1.4826 * np.median(np.abs(known - np.median(known)))
-    return away / spread if spread > 0 else np.full(len(away), np.nan)
+    deviation = distance - np.median(finite)
+    spread = 1.4826 * np.median(np.abs(finite - np.median(finite)))
+    return deviation / spread if spread > 0 else np.full(len(deviation), np.nan)

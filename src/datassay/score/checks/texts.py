@@ -21,31 +21,30 @@ MOST_JUDGED = 200, 5_000  # texts that tell what is usual, and those with which 
 _AT_ONCE = 20_000  # pairs
 
 
-def normalized(texts: Iterable[str | None]) -> np.ndarray:
+def normalize_texts(texts: Iterable[str | None]) -> np.ndarray:
     """Return texts without case, punctuation and further spaces; a missing one is empty."""
     return np.array([" ".join(re.findall(r"\w+", (t or "").casefold())) for t in texts], object)
 
 
 def text_places(texts: np.ndarray) -> Float[np.ndarray, "n w"]:
-    """Return where each text lies: two that share nothing are about 1 apart, equal ones 0.
+    """Return coordinates of each text: two that share nothing are about 1 apart, equal ones 0.
 
     Source: Weinberger et al. (2009), feature hashing, of shingles (Broder 1997).
     """
-    grams = normalize(_shingles(texts))
+    grams = normalize(_hash_shingles(texts))
     folded = grams.data, grams.indices % WIDTH, grams.indptr
     return csr_array(folded, shape=(len(texts), WIDTH)).toarray() / np.sqrt(2, dtype=np.float32)
 
 
-def _shingles(texts: np.ndarray) -> Any:
-    """Sequences of characters by signed hashes, the weight of each the root of its rarity."""
+def _hash_shingles(texts: np.ndarray) -> Any:
+    """Count character sequences in signed hashes, each weighted by the root of its rarity."""
     options: dict[str, Any] = {"norm": None, "lowercase": False, "dtype": np.float32}
     grams = HashingVectorizer(analyzer="char", ngram_range=(GRAM, GRAM), **options)
-    found: Any = csr_array(grams.transform(texts))
-    n_with = np.bincount(found.indices, minlength=found.shape[1])
-    found.data = (
-        np.sign(found.data) * np.sqrt(np.log((2 + len(texts)) / (1 + n_with)))[found.indices]
-    )
-    return found
+    shingles: Any = csr_array(grams.transform(texts))
+    n_with = np.bincount(shingles.indices, minlength=shingles.shape[1])
+    weight = np.sqrt(np.log((2 + len(texts)) / (1 + n_with)))
+    shingles.data = np.sign(shingles.data) * weight[shingles.indices]
+    return shingles
 
 
 def text_links(
@@ -55,46 +54,47 @@ def text_links(
 
     Args:
         codes: equal where values are.
-        texts: by column, as `normalized` gives them; those that are equal are near copies.
+        texts: by column, as `normalize_texts` gives them; those that are equal are near copies.
         neighbors: of each row those to compare it with, nearest first.
 
     Cost: the shingles of each text, 200 n WIDTH operations, and the pairs that seem alike.
     """
-    n, others = len(codes), np.delete(codes, list(texts), axis=1)
-    known = np.any([words != "" for words in texts.values()], axis=0)
-    same = [np.unique(words, return_inverse=True)[1] for words in texts.values()]
-    first, inverse = np.unique(
-        np.column_stack([others, *same]), axis=0, return_index=True, return_inverse=True
+    n, other_codes = len(codes), np.delete(codes, list(texts), axis=1)
+    has_text = np.any([words != "" for words in texts.values()], axis=0)
+    text_codes = [np.unique(words, return_inverse=True)[1] for words in texts.values()]
+    start, inverse = np.unique(
+        np.column_stack([other_codes, *text_codes]), axis=0, return_index=True, return_inverse=True
     )[1:]
-    links = np.stack([first[inverse.ravel()], np.arange(n)], 1)
+    links = np.stack([start[inverse.ravel()], np.arange(n)], 1)
     pairs = np.stack([np.arange(n).repeat(neighbors.shape[1]), neighbors.ravel()], 1)
     pairs = np.unique(np.sort(pairs, 1), axis=0)
-    pairs = pairs[(others[pairs[:, 0]] == others[pairs[:, 1]]).all(1)]
+    pairs = pairs[(other_codes[pairs[:, 0]] == other_codes[pairs[:, 1]]).all(1)]
     for words in texts.values():
         pairs = pairs[_are_alike(words, pairs)]
     links = np.concatenate([links[links[:, 0] != links[:, 1]], pairs])
-    return links[known[links].all(1)]
+    return links[has_text[links].all(1)]
 
 
 def _are_alike(words: np.ndarray, pairs: Int[np.ndarray, "l 2"]) -> Bool[np.ndarray, " l"]:
     """Return which pairs share most shingles, and far more than other texts of the table do."""
-    shingles = _shingles(words)
+    shingles = _hash_shingles(words)
     size, n = (shingles * shingles).sum(1), len(words)
-    some, fewer = (np.arange(0, n, -(-n // most)) for most in MOST_JUDGED)
-    shared = (shingles[some] @ shingles[fewer].T).toarray()
-    apart = 1 - shared / np.maximum(size[some, None] + size[fewer] - shared, 1e-9)
-    apart = np.sort(apart, 1)[:, [1 % len(fewer), min(TENTH, len(fewer) - 1)]]  # itself first
+    queries, references = (np.arange(0, n, -(-n // count)) for count in MOST_JUDGED)
+    shared = (shingles[queries] @ shingles[references].T).toarray()
+    distance = 1 - shared / np.maximum(size[queries, None] + size[references] - shared, 1e-9)
+    ranks = [1 % len(references), min(TENTH, len(references) - 1)]  # itself first
+    distance = np.sort(distance, 1)[:, ranks]
     # The upper third of the nearest are of texts without a copy, and a normal distribution's.
-    low, high = np.quantile(apart[:, 0], [0.7, 0.9])
+    low, high = np.quantile(distance[:, 0], [0.7, 0.9])
     deviation = (high - low) / 0.757
     usual = low - (0.524 + BEYOND) * deviation
-    least = 1 - min(MOST_APART, TIMES * np.median(apart[:, 1]), usual)
-    alike = np.zeros(len(pairs), bool)
-    for part in np.array_split(np.arange(len(pairs)), 1 + len(pairs) // _AT_ONCE):
-        one, other = pairs[part].T
-        shared = (shingles[one] * shingles[other]).sum(1)
-        alike[part] = shared >= least * (size[one] + size[other] - shared)
-    one, other = pairs.T
+    min_share = 1 - min(MOST_APART, TIMES * np.median(distance[:, 1]), usual)
+    is_alike = np.zeros(len(pairs), bool)
+    for chunk in np.array_split(np.arange(len(pairs)), 1 + len(pairs) // _AT_ONCE):
+        a, b = pairs[chunk].T
+        shared = (shingles[a] * shingles[b]).sum(1)
+        is_alike[chunk] = shared >= min_share * (size[a] + size[b] - shared)
+    a, b = pairs.T
     length = np.array([len(text) for text in words])
-    alike &= np.minimum(length[one], length[other]) >= 0.5 * np.maximum(length[one], length[other])
-    return alike | (words[one] == words[other])
+    is_alike &= np.minimum(length[a], length[b]) >= 0.5 * np.maximum(length[a], length[b])
+    return is_alike | (words[a] == words[b])

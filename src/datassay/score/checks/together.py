@@ -65,22 +65,22 @@ class HeldTogether:
 
     @property
     def warning(self) -> str:
-        """A sentence for the reader, and what to type."""
+        """The sentence that tells the costs and what to type."""
         is_group = self.role == "groups"
-        new = f"a new {self.column}" if is_group else "a time that was never seen"
-        said = f"Held-out {self.metric} is {self.by_rows:.2f} by rows and {self.by_column:.2f} for"
+        unseen = f"a new {self.column}" if is_group else "a time that was never seen"
+        text = f"Held-out {self.metric} is {self.by_rows:.2f} by rows and {self.by_column:.2f} for"
         if not self.role:
-            said += " stretches of rows that were never seen: the order of rows carries something,"
-            return f"{said} such as time. Name its column as time (--time) or groups (--groups)."
+            text += " stretches of rows that were never seen: the order of rows carries something,"
+            return f"{text} such as time. Name its column as time (--time) or groups (--groups)."
         rows = "of such" if is_group else "later"
         take = f"{self.role} (--{self.role} {shlex.quote(self.column)})"
-        return f"{said} {new}. If new rows are {rows}, name it as {take}."
+        return f"{text} {unseen}. If new rows are {rows}, name it as {take}."
 
 
 def held_together(
     lin: Linearization, train: SampleSet, issues: LabelIssues
 ) -> tuple[HeldTogether, ...]:
-    """Columns that look like groups or times, where a new one would be predicted worse.
+    """Find columns that look like groups or times, of which a new one would be predicted worse.
 
     Args:
         lin: the linearisation of the samples.
@@ -95,22 +95,23 @@ def held_together(
     """
     if train.groups is not None or train.rows is None or len(train) < FEWEST_ROWS:
         return ()
-    left = (lin.targets.double().numpy() - issues.held_out).reshape(len(train), -1)
-    found = []
-    for candidate in _candidates(lin, train, left):
-        _, role, groups, alike = candidate
-        is_small = _work(lin, groups) <= MOST_WORK
-        cost = _cost(lin, train, issues, candidate) if is_small else None
+    residual = (lin.targets.double().numpy() - issues.held_out).reshape(len(train), -1)
+    columns = []
+    for candidate in _find_candidates(lin, train, residual):
+        _, role, groups, share = candidate
+        is_small = _count_operations(lin, groups) <= MOST_WORK
+        cost = _estimate_cost(lin, train, issues, candidate) if is_small else None
         if cost is None and role == "groups":
-            asks_trees = (not is_small and alike >= ALIKE) or _shared(left, groups) >= SHARED
-            cost = _cost_by_trees(train, candidate) if asks_trees else None
-        found += [cost] * (cost is not None)
-    found.sort(key=lambda one: one.by_column - one.by_rows)
-    return tuple(found[:MOST_NAMED])
+            is_alike = not is_small and share >= ALIKE
+            asks_trees = is_alike or _measure_shared(residual, groups) >= SHARED
+            cost = _estimate_cost_by_trees(train, candidate) if asks_trees else None
+        columns += [] if cost is None else [cost]
+    columns.sort(key=lambda column: column.by_column - column.by_rows)
+    return tuple(columns[:MOST_NAMED])
 
 
 def order_issues(lin: Linearization, train: SampleSet, issues: LabelIssues) -> list[DataIssue]:
-    """Whether rows next to each other in the file tell of each other what new ones would not have.
+    """Report whether neighbouring rows of the file help predict each other, unlike new rows.
 
     Args:
         lin: the linearisation of the samples.
@@ -129,162 +130,162 @@ def order_issues(lin: Linearization, train: SampleSet, issues: LabelIssues) -> l
         strata = y
     elif not train.is_classification and np.abs(steps).sum() < 2 * np.ptp(y):
         strata = time_blocks(y)
-    for one in np.unique(strata):
-        (own,) = np.nonzero(strata == one)
-        stretch[own] = TIME_BLOCKS * np.arange(len(own)) // len(own)
-    if _work(lin, stretch) > MOST_WORK:
+    for stratum in np.unique(strata):
+        (members,) = np.nonzero(strata == stratum)
+        stretch[members] = TIME_BLOCKS * np.arange(len(members)) // len(members)
+    if _count_operations(lin, stretch) > MOST_WORK:
         return []
-    cost = _cost(lin, train, issues, ("", "", stretch, np.nan))
+    cost = _estimate_cost(lin, train, issues, ("", "", stretch, np.nan))
     return [DataIssue("row order", "look", n, "rows", cost.warning)] if cost is not None else []
 
 
-def _cost(
+def _estimate_cost(
     lin: Linearization, train: SampleSet, issues: LabelIssues, candidate: Candidate
 ) -> HeldTogether | None:
-    """What held-out predictions lose without the whole group; None: little, or chance."""
-    groups, looks = candidate[2], [p * issues.ridge for p in (PENALTIES[:1], PENALTIES)]
-    alone, found = scores(train, issues.held_out), None
-    for penalties in looks if (few := _few(groups)) is not None else ():
-        fit = ridge_fit(lin, silent, groups, penalties, asked=few)
-        loss = (alone - scores(train, fit.held_out.numpy()))[None, few]
-        if mean_interval(by_groups([loss], [groups[few]])[0][0]).high < ORDER_COST:
+    """Return the scores by rows and by groups left out; None: groups cost little, or by chance."""
+    groups, penalty_sets = candidate[2], [p * issues.ridge for p in (PENALTIES[:1], PENALTIES)]
+    by_rows, cost = scores(train, issues.held_out), None
+    for penalties in penalty_sets if (is_sampled := _sample_groups(groups)) is not None else ():
+        fit = ridge_fit(lin, silent, groups, penalties, asked=is_sampled)
+        loss = (by_rows - scores(train, fit.held_out.numpy()))[None, is_sampled]
+        if mean_interval(by_groups([loss], [groups[is_sampled]])[0][0]).high < ORDER_COST:
             return None
-    for penalties in looks:  # what costs little by the first costs no more by others
+    for penalties in penalty_sets:  # what costs little by the first costs no more by others
         fit = ridge_fit(lin, silent, groups, penalties)
-        found = _surely(train, candidate, alone, scores(train, fit.held_out.numpy()))
-        if found is None:
+        cost = _report_cost(train, candidate, by_rows, scores(train, fit.held_out.numpy()))
+        if cost is None:
             return None
-    return found
+    return cost
 
 
-def _few(groups: Shaped[np.ndarray, " n"]) -> Bool[np.ndarray, " n"] | None:
-    """Rows of some groups, drawn, that tell most columns which cost little; None: of all."""
+def _sample_groups(groups: Shaped[np.ndarray, " n"]) -> Bool[np.ndarray, " n"] | None:
+    """Draw groups of some 1000 rows in all; return which rows. None: that is more than half."""
     group, sizes = np.unique(groups, return_inverse=True, return_counts=True)[1:]
     drawn = np.random.default_rng(0).permutation(len(sizes))
     number = 1 + max(int((sizes[drawn].cumsum() < LOOKED_ROWS).sum()), LOOKED_GROUPS)
-    few = np.isin(group, drawn[:number])
-    return few if few.sum() <= len(few) / 2 else None
+    is_sampled = np.isin(group, drawn[:number])
+    return is_sampled if is_sampled.sum() <= len(is_sampled) / 2 else None
 
 
-def _work(lin: Linearization, groups: Shaped[np.ndarray, " n"]) -> float:
-    """Operations of leaving each group out."""
+def _count_operations(lin: Linearization, groups: Shaped[np.ndarray, " n"]) -> float:
+    """Return how many operations it takes to leave each group out."""
     sizes, p = np.unique(groups, return_counts=True)[1].astype(float), lin.form.eigenproblem
     return 4 * len(PENALTIES) * float((sizes * np.minimum(sizes, p)).sum()) * p
 
 
-def _cost_by_trees(train: SampleSet, candidate: Candidate) -> HeldTogether | None:
-    """The same of boosted trees, fitted to some of the groups where there are many rows."""
-    name, role, groups, alike = candidate
+def _estimate_cost_by_trees(train: SampleSet, candidate: Candidate) -> HeldTogether | None:
+    """Estimate by boosted trees what leaving groups out costs; of many rows by some groups."""
+    name, role, groups, share = candidate
     group, draw = np.unique(groups, return_inverse=True)[1], np.random.default_rng(0)
-    mixed = draw.permutation(len(group))
-    by_group = mixed[group[mixed].argsort(kind="stable")]
+    shuffled = draw.permutation(len(group))
+    row_order = shuffled[group[shuffled].argsort(kind="stable")]
     sizes = np.bincount(group)
-    place = np.arange(len(group)) - np.repeat(sizes.cumsum() - sizes, sizes)  # within its group
-    rows = np.sort(by_group[place < TREE_ROWS // FEWEST_GROUPS])
+    rank = np.arange(len(group)) - np.repeat(sizes.cumsum() - sizes, sizes)  # within its group
+    rows = np.sort(row_order[rank < TREE_ROWS // FEWEST_GROUPS])
     order = draw.permutation(len(sizes))
-    few = order[np.bincount(group[rows])[order].cumsum() <= TREE_ROWS]
-    rows = rows[np.isin(group[rows], few)]
-    some, parts = train.subset(rows), column_parts(train)
+    drawn = order[np.bincount(group[rows])[order].cumsum() <= TREE_ROWS]
+    rows = rows[np.isin(group[rows], drawn)]
+    samples, parts = train.subset(rows), column_parts(train)
     seconds = 2 * FOLDS * fit_seconds(len(rows), len(parts), train.n_classes)
     if len(rows) < FEWEST_ROWS or seconds > TREE_SECONDS:
         return None
     kind = TableClassifier if train.is_classification else TableRegressor
     model = kind(parts=parts, quick=True)
-    alone, together = (
-        scores(some, held_out_outputs(model, one, 0, silent))
-        for one in (some, replace(some, groups=groups[rows]))
+    by_rows, by_column = (
+        scores(samples, held_out_outputs(model, data, 0, silent))
+        for data in (samples, replace(samples, groups=groups[rows]))
     )
-    return _surely(some, (name, role, groups[rows], alike), alone, together)
+    return _report_cost(samples, (name, role, groups[rows], share), by_rows, by_column)
 
 
-def _surely(
+def _report_cost(
     train: SampleSet,
     candidate: Candidate,
-    alone: Float[np.ndarray, " n"],
-    together: Float[np.ndarray, " n"],
+    by_rows: Float[np.ndarray, " n"],
+    by_column: Float[np.ndarray, " n"],
 ) -> HeldTogether | None:
-    """What was found, where it is much and no chance."""
-    loss = by_groups([(alone - together)[None]], [candidate[2]])[0][0]
+    """Return both mean scores where the loss by groups is large and significant, else None."""
+    loss = by_groups([(by_rows - by_column)[None]], [candidate[2]])[0][0]
     cost, p = loss.mean(), mean_interval(loss).p
     if not candidate[1]:  # one-sided 5 %
-        surely = cost >= ORDER_COST and p < 0.1
+        is_sure = cost >= ORDER_COST and p < 0.1
     else:
-        grows = 1 - together.mean() >= GROWS * (1 - alone.mean())
-        surely = cost >= (ORDER_COST if grows else COST) and p < 0.05
-    if not surely:
+        grows = 1 - by_column.mean() >= GROWS * (1 - by_rows.mean())
+        is_sure = cost >= (ORDER_COST if grows else COST) and p < 0.05
+    if not is_sure:
         return None
     metric = "accuracy" if train.is_classification else "R²"
-    name, role, _, alike = candidate
-    return HeldTogether(name, role, alike, float(alone.mean()), float(together.mean()), metric)
+    name, role, _, share = candidate
+    return HeldTogether(name, role, share, float(by_rows.mean()), float(by_column.mean()), metric)
 
 
 def scores(train: SampleSet, held_out: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
-    """Of each sample: whether its class is found; what it adds to R²."""
+    """Return whether the class of each sample is predicted; of numbers, what each adds to R²."""
     if train.is_classification:
-        single = held_out.shape[1] == 1
-        labels = (held_out[:, 0] > 0.5).astype(int) if single else held_out.argmax(1)
+        is_binary = held_out.shape[1] == 1
+        labels = (held_out[:, 0] > 0.5).astype(int) if is_binary else held_out.argmax(1)
         return (labels == train.y).astype(float)
     y = train.y.reshape(len(train), -1)
     return 1 - ((held_out - y) ** 2 / np.where(y.var(0) > 0, y.var(0), np.inf)).mean(1)
 
 
-def _candidates(
-    lin: Linearization, train: SampleSet, left: Float[np.ndarray, "n k"]
+def _find_candidates(
+    lin: Linearization, train: SampleSet, residual: Float[np.ndarray, "n k"]
 ) -> Iterator[Candidate]:
-    some = np.unique(np.linspace(0, len(train) - 1, min(len(train), MOST_ROWS)).astype(np.int64))
-    x = np.asarray(train.x[some], np.float64).reshape(len(some), -1)
+    sampled = np.unique(np.linspace(0, len(train) - 1, min(len(train), MOST_ROWS)).astype(np.int64))
+    x = np.asarray(train.x[sampled], np.float64).reshape(len(sampled), -1)
     x = (x - x.mean(0)) / np.where(x.std(0) > 0, x.std(0), 1.0)
-    near = _nearest(x) if x.shape[1] else None
+    nearest = _find_nearest(x) if x.shape[1] else None
     for column in train.columns:
-        name, others = column.name, _without(train, column.name)
+        name, is_other = column.name, _find_other_columns(train, column.name)
         if column.read_as == "date" and f"{name} days" in train.feature_names:
             days = train.x[:, train.feature_names.index(f"{name} days")]
             yield name, "time", time_blocks(days), np.nan
             continue
         is_open = column.read_as in {"category", "left out", "number"}
-        codes = _codes(train.rows, name) if is_open else None
-        if codes is None or near is None or not others.any():
+        codes = _encode_groups(train.rows, name) if is_open else None
+        if codes is None or nearest is None or not is_other.any():
             continue
         is_category = column.read_as == "category"
-        if is_category and _work(lin, codes) <= MOST_WORK:  # the fit says more than neighbours
+        if is_category and _count_operations(lin, codes) <= MOST_WORK:  # the fit tells more
             yield name, "groups", codes.astype(str), np.nan
             continue
-        alike = _alike(codes[some], near)
-        if alike and not others.all():
-            alike = _alike(codes[some], _nearest(x[:, others]))
-        is_alike = alike >= min(ALIKE, TIMES * _chance(codes))
-        if is_category or is_alike or _shared(left, codes) >= SHARED:
-            yield name, "groups", codes.astype(str), alike
+        share = _measure_alike(codes[sampled], nearest)
+        if share and not is_other.all():
+            share = _measure_alike(codes[sampled], _find_nearest(x[:, is_other]))
+        is_alike = share >= min(ALIKE, TIMES * _chance(codes))
+        if is_category or is_alike or _measure_shared(residual, codes) >= SHARED:
+            yield name, "groups", codes.astype(str), share
 
 
-def _nearest(x: Float[np.ndarray, "n d"]) -> Int[np.ndarray, "a 2"]:
-    """Rows, of many only some, each with its nearest other."""
-    asked = np.unique(np.linspace(0, len(x) - 1, min(len(x), ASKED)).astype(np.int64))
-    two = nearest_exact(torch.from_numpy(x), torch.from_numpy(asked), 2).index.numpy()
-    return np.stack([asked, np.where(two[:, 0] == asked, two[:, 1], two[:, 0])], 1)
+def _find_nearest(x: Float[np.ndarray, "n d"]) -> Int[np.ndarray, "a 2"]:
+    """Return rows, at most ASKED of them, each with its nearest other row."""
+    queries = np.unique(np.linspace(0, len(x) - 1, min(len(x), ASKED)).astype(np.int64))
+    index = nearest_exact(torch.from_numpy(x), torch.from_numpy(queries), 2).index.numpy()
+    return np.stack([queries, np.where(index[:, 0] == queries, index[:, 1], index[:, 0])], 1)
 
 
-def _alike(codes: Int[np.ndarray, " n"], near: Int[np.ndarray, "a 2"]) -> float:
-    """Share of the rows whose nearest neighbour has their value; 0 where chance gives half."""
-    share = float((codes[near[:, 0]] == codes[near[:, 1]]).mean())
+def _measure_alike(codes: Int[np.ndarray, " n"], nearest: Int[np.ndarray, "a 2"]) -> float:
+    """Return the share of rows whose nearest row has their value; 0: chance gives half of it."""
+    share = float((codes[nearest[:, 0]] == codes[nearest[:, 1]]).mean())
     return share if share >= 2 * _chance(codes) else 0.0
 
 
-def _shared(left: Float[np.ndarray, "n k"], groups: Shaped[np.ndarray, " n"]) -> float:
-    """Share of what is left over that the others of a row's group tell by their mean."""
+def _measure_shared(residual: Float[np.ndarray, "n k"], groups: Shaped[np.ndarray, " n"]) -> float:
+    """Return the share of the residuals that the mean residual of the group's others explains."""
     group = np.unique(groups, return_inverse=True)[1]
-    others = np.bincount(group)[group] - 1
-    sums = np.stack([np.bincount(group, one)[group] for one in left.T], 1) - left
-    told = (left * sums / np.maximum(others, 1)[:, None]).sum()
-    return float(told / max((left**2).sum(), np.finfo(float).tiny))
+    n_others = np.bincount(group)[group] - 1
+    sums = np.stack([np.bincount(group, column)[group] for column in residual.T], 1) - residual
+    explained = (residual * sums / np.maximum(n_others, 1)[:, None]).sum()
+    return float(explained / max((residual**2).sum(), np.finfo(float).tiny))
 
 
 def _chance(codes: Int[np.ndarray, " n"]) -> float:
     return float(((np.bincount(codes) / len(codes)) ** 2).sum())
 
 
-def _codes(rows: pa.Table | None, name: str) -> Int[np.ndarray, " n"] | None:
-    """The values of a column as numbers; None of what cannot name groups."""
+def _encode_groups(rows: pa.Table | None, name: str) -> Int[np.ndarray, " n"] | None:
+    """Return the values of a column as codes from 0; None where it cannot name groups."""
     if rows is None or name not in rows.column_names:
         return None
     values = rows[name]
@@ -299,7 +300,7 @@ def _codes(rows: pa.Table | None, name: str) -> Int[np.ndarray, " n"] | None:
     return codes if FEWEST_GROUPS <= n_groups <= len(codes) / ROWS_EACH else None
 
 
-def _without(train: SampleSet, name: str) -> np.ndarray:
-    """Which columns of x were not made of a column."""
-    made = (name, f"{name}=", f"{name} ")
-    return np.array([f != made[0] and not f.startswith(made[1:]) for f in train.feature_names])
+def _find_other_columns(train: SampleSet, name: str) -> np.ndarray:
+    """Return which columns of x were not made of the column `name`."""
+    prefixes = (f"{name}=", f"{name} ")
+    return np.array([f != name and not f.startswith(prefixes) for f in train.feature_names])

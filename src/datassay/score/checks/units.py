@@ -17,7 +17,7 @@ LIMITED, TIMES = 0.01, 4
 
 
 def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = False) -> str:
-    """What most suspected targets have in common.
+    """Return a sentence on what most suspected targets have in common.
 
     Args:
         lin: the linearisation, of one target a sample.
@@ -32,32 +32,30 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
     n = int(suspect.sum())
     if lin.targets.shape[1] > 1 or np.isnan(issues.ridge):
         return ""
-    given, right = lin.targets.double()[:, 0].numpy(), issues.suggested_label
-    given, right = (np.exp(given), np.exp(right)) if is_log else (given, right)
+    targets, expected = lin.targets.double()[:, 0].numpy(), issues.suggested_label
+    targets, expected = (np.exp(targets), np.exp(expected)) if is_log else (targets, expected)
     if n < FEWEST:
-        return _limit(given)
-    values, counts = np.unique(given[suspect], return_counts=True)
-    if counts.max() >= max(FEWEST, SHARE * n):
+        return _limit(targets)
+    values, counts = np.unique(targets[suspect], return_counts=True)
+    if (count := counts.max()) >= max(FEWEST, SHARE * n):
         value = values[counts.argmax()]
-        return (
-            f"{counts.max()} of {n} suspected targets are {value:g}: check whether that is a code."
-        )
+        return f"{count} of {n} suspected targets are {value:g}: check whether that is a code."
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = given / right
+        ratio = targets / expected
         size = np.log(np.abs(ratio))
-    every, ratio, size = size[ratio > 0], ratio[suspect], size[suspect]
+    all_sizes, ratio, size = size[ratio > 0], ratio[suspect], size[suspect]
     turned = int(((ratio < 0) & (np.abs(size) < 2 * NEAR)).sum())
     if turned >= max(FEWEST, SHARE * n):
         return f"{turned} of {n} suspected targets are about what is expected with the other sign."
     logs = np.log(FACTORS + tuple(1 / factor for factor in FACTORS))
-    near = (ratio > 0) & (np.abs(size - logs[:, None]) < NEAR)  # [factors, n]
-    most = near[near.sum(1).argmax()]
-    at = int(np.abs(logs - np.median(size[most])).argmin()) if most.any() else 0
-    nearer = np.abs(every - logs[at] + 2 * NEAR * np.sign(logs[at])) < NEAR
-    if (count := int(most.sum())) < max(FEWEST, SHARE * n, nearer.sum() + 1):
+    is_near = (ratio > 0) & (np.abs(size - logs[:, None]) < NEAR)  # [factors, n]
+    matches = is_near[is_near.sum(1).argmax()]
+    factor_idx = int(np.abs(logs - np.median(size[matches])).argmin()) if matches.any() else 0
+    nearer = np.abs(all_sizes - logs[factor_idx] + 2 * NEAR * np.sign(logs[factor_idx])) < NEAR
+    if (count := int(matches.sum())) < max(FEWEST, SHARE * n, nearer.sum() + 1):
         return ""
-    factor = FACTORS[at % len(FACTORS)]
-    words = f"{factor:,g} times" if at < len(FACTORS) else f"1/{factor:,g} of"
+    factor = FACTORS[factor_idx % len(FACTORS)]
+    words = f"{factor:,g} times" if factor_idx < len(FACTORS) else f"1/{factor:,g} of"
     return f"{count} of {n} suspected targets are about {words} what is expected: check their unit."
 
 

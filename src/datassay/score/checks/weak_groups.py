@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Shaped
 
 from datassay.data.samples import SampleSet
 from datassay.results import result
-from datassay.score.checks.codes import comparable
+from datassay.score.checks.codes import to_comparable
 from datassay.score.checks.issue import DataIssue
 from datassay.score.checks.together import scores
 from datassay.stats import BETTER, Interval, by_groups, interval, mean_interval, verdicts
@@ -51,7 +51,7 @@ def weak_groups(
     half: Bool[np.ndarray, " n"],
     groups: Shaped[np.ndarray, " n"] | None = None,
 ) -> list[WeakGroup]:
-    """Groups with larger errors than other samples, found on one half and judged on the other.
+    """Find groups with larger errors than other samples on one half; test them on the other.
 
     A condition is a value of a column, its being missing, or lying below or above a tenth of its
     values. Of all conditions and pairs of them the one is taken whose mean error is the most
@@ -70,36 +70,36 @@ def weak_groups(
     Source: slices as of Chung et al. (2019), searched as Sagadeeva and Boehm (2021) do, by products
     of indicators; ours judges them on samples that did not choose them.
     """
-    outcome, losses, left = [], [], np.ones(len(errors), bool)
-    chosen, unit = np.flatnonzero(half)[:MOST_SAMPLES], float(np.isin(errors, (0, 1)).all())
+    outcome, losses, is_open = [], [], np.ones(len(errors), bool)
+    search_idx, unit = np.flatnonzero(half)[:MOST_SAMPLES], float(np.isin(errors, (0, 1)).all())
 
     def effect(condition: Condition) -> float:
-        inside, own = condition[1][chosen], errors[chosen]
-        return abs(float(_z(inside.sum(), own[inside].sum(), own)))
+        inside, half_errors = condition[1][search_idx], errors[search_idx]
+        return abs(float(_z_score(inside.sum(), half_errors[inside].sum(), half_errors)))
 
-    def mean(which: Bool[np.ndarray, " n"]) -> Interval:
-        own = None if groups is None else groups[which]
-        return mean_interval(by_groups([errors[None, which]], [own])[0][0], unit)
+    def mean(mask: Bool[np.ndarray, " n"]) -> Interval:
+        mask_groups = None if groups is None else groups[mask]
+        return mean_interval(by_groups([errors[None, mask]], [mask_groups])[0][0], unit)
 
     conditions = nlargest(MOST_CONDITIONS, _conditions(columns, half), effect)
     masks = np.array([mask for _, mask in conditions], bool).reshape(len(conditions), len(errors))
     while len(outcome) < MOST_GROUPS:
-        pick = chosen[left[chosen]]
-        best = _worst(masks[:, pick].astype(np.float32), errors[pick].astype(np.float32))
-        inside = left & masks[best].all(0)
-        if not best or (inside & ~half).sum() < FEWEST:
+        rows = search_idx[is_open[search_idx]]
+        worst = _find_worst(masks[:, rows].astype(np.float32), errors[rows].astype(np.float32))
+        inside = is_open & masks[worst].all(0)
+        if not worst or (inside & ~half).sum() < FEWEST:
             break
-        error, others = mean(inside & ~half), mean(~(inside | half))
-        spread = float(np.hypot(error.half, others.half)) / 1.96
-        losses.append(interval(error.gain - others.gain, spread))
-        outcome.append(WeakGroup(" and ".join(conditions[c][0] for c in best), inside, error))
-        left &= ~inside
-    return [one for one, v in zip(outcome, verdicts(losses), strict=True) if v == BETTER]
+        error, other_error = mean(inside & ~half), mean(~(inside | half))
+        spread = float(np.hypot(error.half, other_error.half)) / 1.96
+        losses.append(interval(error.gain - other_error.gain, spread))
+        outcome.append(WeakGroup(" and ".join(conditions[c][0] for c in worst), inside, error))
+        is_open &= ~inside
+    return [group for group, v in zip(outcome, verdicts(losses), strict=True) if v == BETTER]
 
 
 def _conditions(columns: pa.Table, half: Bool[np.ndarray, " n"]) -> Iterator[Condition]:
     for name in columns.column_names:
-        values = comparable(columns[name]).combine_chunks()
+        values = to_comparable(columns[name]).combine_chunks()
         if (missing := values.is_null().to_numpy(zero_copy_only=False)).any():
             yield f"{name} is missing", missing
         if pa.types.is_floating(values.type):
@@ -114,11 +114,11 @@ def _conditions(columns: pa.Table, half: Bool[np.ndarray, " n"]) -> Iterator[Con
 
 
 def _tenths(name: str, values: np.ndarray, half: np.ndarray, is_time: bool) -> Iterator[Condition]:
-    known = values[half & np.isfinite(values)]
-    different = np.unique(known)
+    finite = values[half & np.isfinite(values)]
+    different = np.unique(finite)
     if len(different) <= FEW_VALUES:
         yield from ((f"{name} is {v:.4g}", values == v) for v in different)
-    edges = np.quantile(known, np.arange(0.1, 1, 0.1), method="higher") if len(known) else known
+    edges = np.quantile(finite, np.arange(0.1, 1, 0.1), method="higher") if len(finite) else finite
     for edge in np.unique(edges[edges > different[:1]]):
         words = str(np.datetime64(int(edge), "us"))[:10] if is_time else f"{edge:.4g}"
         edge = edge if is_time else float(words)  # as the reader has it
@@ -126,28 +126,28 @@ def _tenths(name: str, values: np.ndarray, half: np.ndarray, is_time: bool) -> I
         yield f"{name} is at least {words}", values >= edge
 
 
-def _worst(masks: Float[np.ndarray, "c n"], errors: Float[np.ndarray, " n"]) -> list[int]:
-    """Positions of one or two conditions; none where no group is weak."""
-    z = _z(masks @ masks.T, (masks * errors) @ masks.T, errors)
+def _find_worst(masks: Float[np.ndarray, "c n"], errors: Float[np.ndarray, " n"]) -> list[int]:
+    """Return positions of the one or two conditions of the weakest group; empty: none is weak."""
+    z = _z_score(masks @ masks.T, (masks * errors) @ masks.T, errors)
     if z.max(initial=0.0) < WEAK:
         return []
-    one, two = int(z.diagonal().argmax()), np.unravel_index(int(z.argmax()), z.shape)
-    return [one] if z[two] < z[one, one] + SIMPLER else [int(c) for c in two]
+    condition, pair = int(z.diagonal().argmax()), np.unravel_index(int(z.argmax()), z.shape)
+    return [condition] if z[pair] < z[condition, condition] + SIMPLER else [int(c) for c in pair]
 
 
-def _z(count: Any, total: Any, errors: Float[np.ndarray, " n"]) -> Any:
-    """How many standard errors the mean within lies above that of the others."""
-    n, able = len(errors), (count >= FEWEST) & (count <= LARGEST * len(errors))
-    count = np.where(able, count, 1)
-    others = np.maximum(n - count, 1)
-    spread = max(float(errors.std()), 1e-12) * np.sqrt(1 / count + 1 / others)
-    return able * (total / count - (errors.sum() - total) / others) / spread
+def _z_score(count: Any, total: Any, errors: Float[np.ndarray, " n"]) -> Any:
+    """Return how many standard errors the mean of `count` errors lies above that of the others."""
+    n, is_allowed = len(errors), (count >= FEWEST) & (count <= LARGEST * len(errors))
+    count = np.where(is_allowed, count, 1)
+    n_others = np.maximum(n - count, 1)
+    spread = max(float(errors.std()), 1e-12) * np.sqrt(1 / count + 1 / n_others)
+    return is_allowed * (total / count - (errors.sum() - total) / n_others) / spread
 
 
 def told_groups(
     train: SampleSet, held_out: Float[np.ndarray, "n k"] | None, columns: pa.Table
 ) -> tuple[list[WeakGroup], float]:
-    """Weak groups whose error says enough, and that of all on the half that did not choose them."""
+    """Return groups with far larger errors than all samples, and the error of all, on one half."""
     if held_out is None or len(train) < FEWEST_SAMPLES:
         return [], np.nan
     is_number = not (train.is_classification or train.has_several_labels)
@@ -156,18 +156,18 @@ def told_groups(
     else:
         y = train.y.reshape(len(train), -1)
         errors = (np.abs(held_out - y) if is_number else (held_out > 0.5) != y).mean(1)
-    own = np.unique(train.ids if train.groups is None else train.groups, return_inverse=True)[1]
-    half = np.random.default_rng(0).permutation(own.max() + 1)[own] <= own.max() / 2
+    group = np.unique(train.ids if train.groups is None else train.groups, return_inverse=True)[1]
+    half = np.random.default_rng(0).permutation(group.max() + 1)[group] <= group.max() / 2
     overall = float(errors[~half].mean())
-    least = max(TIMES * overall, 0.0 if is_number else overall + LOWER)
+    threshold = max(TIMES * overall, 0.0 if is_number else overall + LOWER)
     groups = weak_groups(columns, errors, half, train.groups)
-    return [one for one in groups if one.error.gain >= least], overall
+    return [weak for weak in groups if weak.error.gain >= threshold], overall
 
 
 def weak_group_issues(
     train: SampleSet, held_out: Float[np.ndarray, "n k"] | None, columns: pa.Table
 ) -> list[DataIssue]:
-    """Weak groups as one issue of the data.
+    """Report weak groups as one issue of the data.
 
     Args:
         train: n samples.
@@ -183,12 +183,12 @@ def weak_group_issues(
     if not is_number:
         text = "{:.0f} % of labels are predicted ({:.0f} to {:.0f} %) against {:.0f} % overall"
     groups, overall = told_groups(train, held_out, columns)
-    for one in groups:
-        figures = np.array([one.error.gain, max(0.0, one.error.low), one.error.high, overall])
+    for group in groups:
+        figures = np.array([group.error.gain, max(0.0, group.error.low), group.error.high, overall])
         figures = figures if is_number else 100 * (1 - figures[[0, 2, 1, 3]].clip(0, 1))
-        where = f"{'Of the rest, w' if texts else 'W'}here {one.words}, "
-        texts.append(f"{where}{text.format(*figures)} ({one.samples.sum():,} samples).")
-    count = sum(int(one.samples.sum()) for one in groups)  # no two share a sample
+        beginning = f"{'Of the rest, w' if texts else 'W'}here {group.words}, "
+        texts.append(f"{beginning}{text.format(*figures)} ({group.samples.sum():,} samples).")
+    count = sum(int(group.samples.sum()) for group in groups)  # no two share a sample
     text = " ".join([*texts, "Check the labels there, or collect more of such samples."])
     issue = DataIssue("weak groups", "look", count, "samples", text, len(texts))
     return [issue] if texts else []
