@@ -103,7 +103,7 @@ def test_groups_larger_than_the_features_are_left_out_as_exactly():
         expected = features[own] @ weights + fit.offset[own]
         np.testing.assert_allclose(fit.held_out[own], expected, atol=1e-9)
     asked, penalty = np.isin(groups, [1, 3]), torch.tensor([fit.penalty], dtype=torch.float64)
-    whole, some = (ridge_fit(lin, silent, groups, penalty, asked=one) for one in (None, asked))
+    whole, some = (ridge_fit(lin, silent, groups, penalty, is_scored=one) for one in (None, asked))
     known = ~np.isnan(some.held_out.numpy()[:, 0])
     assert np.array_equal(known, asked) and whole.offset.equal(some.offset)
     np.testing.assert_allclose(some.held_out[known], whole.held_out[known], atol=1e-12)

@@ -41,7 +41,7 @@ from datassay.score.labels.noise import (
     flag_wrong,
     probability,
 )
-from datassay.score.labels.outliers import Outliers, best_scale, least_share, outliers, plausible
+from datassay.score.labels.outliers import Outliers, best_scale, clip_targets, least_share, outliers
 from datassay.score.labels.ridge import RidgeFit, judge_steps, ridge_fit
 from datassay.score.registry import Context, Score
 from datassay.train.folds import FOLDS, held_out_outputs
@@ -324,7 +324,7 @@ def _find_target_issues(
     return LabelIssues(
         score=outcome.score.masked_fill(trusted, TRUSTED).numpy(),
         probability=p.numpy(),
-        suggested_label=plausible(outcome.expected, targets[p <= 0.5]).squeeze(1).numpy(),
+        suggested_label=clip_targets(outcome.expected, targets[p <= 0.5]).squeeze(1).numpy(),
         is_issue=_flag(p > 0.5),
         worth_a_look=is_far.numpy() & (len(p) >= FEWEST),
         share_wrong=(least_share(p), float(is_far.double().mean())),

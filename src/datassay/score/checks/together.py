@@ -145,7 +145,7 @@ def _cost(
     groups, looks = candidate[2], [p * issues.ridge for p in (PENALTIES[:1], PENALTIES)]
     alone, found = scores(train, issues.held_out), None
     for penalties in looks if (few := _few(groups)) is not None else ():
-        fit = ridge_fit(lin, silent, groups, penalties, asked=few)
+        fit = ridge_fit(lin, silent, groups, penalties, is_scored=few)
         loss = (alone - scores(train, fit.held_out.numpy()))[None, few]
         if mean_interval(by_groups([loss], [groups[few]])[0][0]).high < ORDER_COST:
             return None

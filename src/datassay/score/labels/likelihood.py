@@ -34,8 +34,7 @@ LEAST_WEIGHT = 1e-6  # of an estimator that is not left out
 # Classes up to which each has an intercept: a Newton step takes n k² operations for them.
 MOST_INTERCEPTS = 100
 ROUNDS, SMALLEST_STEP = 60, 1e-3
-# Nats a sample that a round must gain, or it is the last; of more than MOST_INTERCEPTS classes.
-LEAST_GAIN = (1e-10, 1e-7)
+LEAST_GAIN = (1e-10, 1e-7)  # nats a sample, of a round before another; beyond MOST_INTERCEPTS
 
 
 @result
@@ -68,7 +67,7 @@ def uniform_transition(k: int, rate: float) -> Float[Tensor, "k k"]:
     return spread.fill_diagonal_(1 - rate)
 
 
-def cost_by_class(k: int) -> float:
+def class_cost(k: int) -> float:
     """Return the cost of noise by class, in nats: 1/2 for each parameter of T beyond one rate."""
     return (k * (k - 1) - 1) / 2
 
@@ -85,7 +84,7 @@ def fit_noise(
     start: Float[Tensor, "k k"] | None = None,
     trusted: Bool[Tensor, " n"] | None = None,
 ) -> NoiseFit:
-    """Fit the likeliest calibration and label noise of a form, without estimators of no weight.
+    """Return the likeliest calibration and label noise; estimators not weighed above 0 get 0.
 
     Args:
         outputs: held-out outputs of each estimator, each [n, k].
@@ -93,9 +92,6 @@ def fit_noise(
         form: of the noise.
         start: T to start from.
         trusted: labels that are known to be right; None: no label is.
-
-    Returns:
-        The fit in which each estimator has a positive weight, or is the only one; others have 0.
 
     Cost: ROUNDS of n (k² + estimators² k) operations, n k (estimators + 4) values.
     """
@@ -151,8 +147,8 @@ def _expectation_maximisation(
     log_p = torch.log_softmax(outputs @ weights + intercepts, 1)
     joint = log_p + log_given()
     log_evidence = torch.logsumexp(joint, 1)
-    log_posterior, total = joint - log_evidence[:, None], float(log_evidence.sum())
-    return NoiseFit(form, total, log_p, log_posterior, transition, weights, cost)
+    total = float(log_evidence.sum())
+    return NoiseFit(form, total, log_p, joint - log_evidence[:, None], transition, weights, cost)
 
 
 def _fit_transition(
@@ -169,7 +165,7 @@ def _fit_transition(
         return one_rate, 0.0
     right_counts = torch.diag(RIGHT_COUNT * counts.sum(1) / n)
     rows = counts + COMMON_COUNT * one_rate + right_counts  # each row is shrunk to one rate
-    return rows / rows.sum(1, keepdim=True), cost_by_class(k)
+    return rows / rows.sum(1, keepdim=True), class_cost(k)
 
 
 def _fit_pair_rates(counts: Float[Tensor, "k k"]) -> tuple[Float[Tensor, "k k"], float]:

@@ -17,20 +17,12 @@ from torch import Tensor
 
 from datassay.errors import SettingError
 from datassay.results import result
-from datassay.score.labels.likelihood import (
-    MOST_INTERCEPTS,
-    Form,
-    NoiseFit,
-    cost_by_class,
-    fit_noise,
-)
+from datassay.score.labels.likelihood import MOST_INTERCEPTS, Form, NoiseFit, class_cost, fit_noise
 from datassay.score.labels.readings import Belief, weigh_readings
 from datassay.score.settings import NOISES
 
-Outputs = Sequence[Float[Tensor, "n k"]]
-"""Held-out outputs of each estimator."""
-Refit = Callable[[Float[Tensor, "n k"]], Outputs]
-"""From probabilities of the true classes, fits to them: their held-out outputs."""
+Outputs = Sequence[Float[Tensor, "n k"]]  # held-out outputs of each estimator
+Refit = Callable[[Float[Tensor, "n k"]], Outputs]  # outputs of fits to P(true class)
 # By how much noise that depends on the class must explain the labels better than one rate, beyond
 # half a nat a parameter: nats per sample, and nats in all, of two classes and of more. Hardness,
 # and noise of a region of the inputs, imitate less of it.
@@ -143,15 +135,17 @@ def explain(
     fit = partial(fit_noise, labels=labels, trusted=trusted)
     noiseless_fit = fit(outputs, form="none")
     uniform_fit = fit(outputs, form="one rate")
-    gain, chosen_fit = -torch.inf, uniform_fit
-    rival_weight, rival_fit = 0.0, uniform_fit
+    chosen_fit, gain = uniform_fit, -torch.inf
+    rival_fit, rival_weight = uniform_fit, 0.0
 
-    def fit_again(first: NoiseFit) -> NoiseFit:
-        return fit(refit(first.log_posterior.exp()), form=first.form, start=first.transition)
+    def fit_again(first_fit: NoiseFit) -> NoiseFit:
+        return fit(
+            refit(first_fit.log_posterior.exp()), form=first_fit.form, start=first_fit.transition
+        )
 
-    def average_readings(first: NoiseFit, second: NoiseFit) -> Float[Tensor, "n k"]:
-        log_p = first.log_posterior if first.form == "one rate" else noiseless_fit.log_p
-        return torch.log_softmax((log_p + second.log_posterior) / 2, 1)
+    def average_readings(first_fit: NoiseFit, second_fit: NoiseFit) -> Float[Tensor, "n k"]:
+        log_p = first_fit.log_posterior if first_fit.form == "one rate" else noiseless_fit.log_p
+        return torch.log_softmax((log_p + second_fit.log_posterior) / 2, 1)
 
     least_by_class = max(n * LEAST_GAIN[k > 2], min(LEAST_NATS[k > 2], n * ENOUGH))
     best_nats = -torch.inf if noise == "class" else 0.0
@@ -170,12 +164,12 @@ def explain(
         elif k == 2 and nats > OPEN_NATS:
             rival_weight, rival_fit = (nats - OPEN_NATS) / (least_nats - OPEN_NATS), candidate
     is_clear = gain > CLEAR_GAIN  # as where a class is given as one other: no region imitates that
-    second = fit_again(chosen_fit)
-    posterior = second.log_posterior if is_clear else average_readings(chosen_fit, second)
+    second_fit = fit_again(chosen_fit)
+    posterior = second_fit.log_posterior if is_clear else average_readings(chosen_fit, second_fit)
     if rival_weight > 0:
         rival_posterior = average_readings(rival_fit, fit_again(rival_fit))
-        mean = (1 - rival_weight) * posterior + rival_weight * rival_posterior
-        posterior = torch.log_softmax(mean, 1)
+        posterior = (1 - rival_weight) * posterior + rival_weight * rival_posterior
+        posterior = torch.log_softmax(posterior, 1)
     belief = weigh_readings(outputs, labels, trusted, noiseless_fit, noisy_fits)
     odds = _log_odds(posterior, labels)[~trusted]
     by_noise = _order_probabilities(belief.p_wrong[~trusted], odds)
@@ -186,12 +180,12 @@ def explain(
     doubt = exp(-max(0.0, nats) / BELIEVED) * (DOUBT_IF_CLEAR if is_clear else 1.0)
     log_odds = torch.full((2, n), TRUSTED).double()
     log_odds[:, ~trusted] = torch.stack([_add_doubt(by_noise, contradicted, doubt), by_noise])
-    first_fit = noiseless_fit if len(outputs) == 1 else fit(outputs[:1], form="none")
-    noiseless_pair = (noiseless_fit, first_fit)
+    first_only_fit = noiseless_fit if len(outputs) == 1 else fit(outputs[:1], form="none")
+    noiseless_pair = (noiseless_fit, first_only_fit)
     share, n_look = _bound_wrong_share(noiseless_pair, belief, doubt, labels, trusted)
     p_noiseless = 0.0 if noise == "class" else belief.p_noiseless
     return Diagnosis(
-        noise=_describe_noise(chosen_fit, second, p_noiseless, gain),
+        noise=_describe_noise(chosen_fit, second_fit, p_noiseless, gain),
         is_predicted=belief.is_predicted,
         posterior=posterior,
         log_odds=log_odds[0],
@@ -203,11 +197,11 @@ def explain(
 
 
 def _describe_noise(
-    first: NoiseFit, second: NoiseFit, p_noiseless: float, gain: float
+    first_fit: NoiseFit, second_fit: NoiseFit, p_noiseless: float, gain: float
 ) -> LabelNoise:
     """Return the noise of the fits; if no noise is likelier, the part of it that is believed."""
-    is_uniform, k = first.form == "one rate", len(first.transition)
-    transition = first.transition if is_uniform else second.transition
+    is_uniform, k = first_fit.form == "one rate", len(first_fit.transition)
+    transition = first_fit.transition if is_uniform else second_fit.transition
     if p_noiseless <= 0.5:
         return LabelNoise("uniform" if is_uniform else "class", transition.numpy(), gain)
     identity = torch.eye(k, dtype=torch.float64)
@@ -219,7 +213,7 @@ def _can_pay(form: Form, noise: str, k: int, most_nats: float) -> bool:
     """Return whether a form of noise may be asked for, and can gain more nats than it costs."""
     if form == "pairs":
         return noise != "uniform" and 2 < k <= MOST_INTERCEPTS  # two classes have two pairs
-    return noise == "class" or (noise == "auto" and k > 1 and most_nats > cost_by_class(k))
+    return noise == "class" or (noise == "auto" and k > 1 and most_nats > class_cost(k))
 
 
 def _add_doubt(

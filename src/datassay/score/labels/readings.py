@@ -80,9 +80,6 @@ def weigh_readings(
         noiseless_fit: the fit without noise.
         noisy_fits: fits with noise, that of one rate among them where it may count.
 
-    Returns:
-        The belief.
-
     Cost: a fit for each rate, MAP_ROUNDS of n k² operations.
     """
     n, k = noiseless_fit.log_p.shape
