@@ -138,10 +138,8 @@ def explain(
     chosen_fit, gain = uniform_fit, -torch.inf
     rival_fit, rival_weight = uniform_fit, 0.0
 
-    def fit_again(first_fit: NoiseFit) -> NoiseFit:
-        return fit(
-            refit(first_fit.log_posterior.exp()), form=first_fit.form, start=first_fit.transition
-        )
+    def fit_again(draft: NoiseFit) -> NoiseFit:
+        return fit(refit(draft.log_posterior.exp()), form=draft.form, start=draft.transition)
 
     def average_readings(first_fit: NoiseFit, second_fit: NoiseFit) -> Float[Tensor, "n k"]:
         log_p = first_fit.log_posterior if first_fit.form == "one rate" else noiseless_fit.log_p
@@ -199,7 +197,7 @@ def explain(
 def _describe_noise(
     first_fit: NoiseFit, second_fit: NoiseFit, p_noiseless: float, gain: float
 ) -> LabelNoise:
-    """Return the noise of the fits; if no noise is likelier, the part of it that is believed."""
+    """Return the noise of the fits, or as much of it as is believed where none is likelier."""
     is_uniform, k = first_fit.form == "one rate", len(first_fit.transition)
     transition = first_fit.transition if is_uniform else second_fit.transition
     if p_noiseless <= 0.5:
