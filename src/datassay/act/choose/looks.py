@@ -23,7 +23,7 @@ from datassay.act.choose.action import (
     routed,
 )
 from datassay.act.choose.parts import R2, Part, Yardstick, unsuspected
-from datassay.stats import FEWEST_PARTS, LEVEL, LOOKS, Interval, by_groups, paired
+from datassay.stats import FEWEST_PARTS, LEVEL, LOOKS, Interval, paired_interval, sum_by_group
 from datassay.train.together import predictions_of
 
 FEWEST_MODELS = 2
@@ -159,9 +159,9 @@ class Comparison:
                 base = [one.scores(predicted) for one, predicted in pairs]
         looked = zip(self._yardsticks, self._done[key, False].each, strict=True)
         groups = [rule.groups for rule, each in looked if each]
-        result = by_groups(self.differences(key), groups)
-        base = by_groups(base, groups) if base else base
-        return paired(result, unit, is_searched=is_searched, level=level, base=base)
+        result = sum_by_group(self.differences(key), groups)
+        base = sum_by_group(base, groups) if base else base
+        return paired_interval(result, unit, is_searched=is_searched, level=level, base=base)
 
     def bounds(self, key: Key, gain: Interval) -> tuple[float, float]:
         """The interval's ends if as few, and if as many held-out labels are wrong as may be."""

@@ -83,23 +83,23 @@ class PerSample:
         # For each cotangent, one backward pass yields each block's uses: their `matrix` is
         # [b, rows, columns]. Tensors without a known layer cost another two passes; the comparison
         # with autograd costs two a batch.
-        is_single, wrong = batch_size(batch) == 1, None
+        is_single, culprit = batch_size(batch) == 1, None
         try:
             result, weights, recorded = self._differentiate(values, batch, cotangents)
         except _UnfitError as error:
             if is_single:
                 raise
-            wrong = error.block.name
+            culprit = error.block.name
             with user_code(failure_message), torch.no_grad():
                 result = values(self.model, batch)
             weights, recorded = [w.to(result) for w in cotangents(result)], []
         if recorded and not (is_single or self._is_alone):
             recorded[0] |= self._direct_gradients(values, batch, weights[0])
-            wrong = self._find_wrong(values, batch, weights[0], recorded[0])
-        if wrong and not self._is_alone:
+            culprit = self._find_culprit(values, batch, weights[0], recorded[0])
+        if culprit and not self._is_alone:
             self._is_alone = True
             self.warnings.append(
-                f"samples are differentiated one at a time, since {wrong} gets tensors whose "
+                f"samples are differentiated one at a time, since {culprit} gets tensors whose "
                 "first axis does not count them. Give it [samples, ...] to be faster."
             )
         if self._is_alone and not is_single:
@@ -129,7 +129,7 @@ class PerSample:
             ]
         return result.detach(), weights, recorded
 
-    def _find_wrong(
+    def _find_culprit(
         self, values: Values, batch: Any, weight: Tensor, gradients: Gradients
     ) -> str | None:
         """Return the block whose gradients, summed by random weights, are not autograd's."""
@@ -156,32 +156,32 @@ class PerSample:
         scale = result.abs().max()
         for i in range(batch_size(batch)):
             sample = _sample(batch, i)
-            value, parts, recorded = self._differentiate(
+            value, slopes, recorded = self._differentiate(
                 values, sample, lambda _, i=i: [w[i : i + 1] for w in weights]
             )
             if value.shape != result[i : i + 1].shape:
                 raise ModelError(_one_row_each(batch_size(batch), list(result.shape)))
-            if (value - result[i : i + 1]).abs().max() > APART * scale:
-                raise ModelError(_mixed(float((value - result[i : i + 1]).abs().max() / scale)))
-            for of_weight, part, gradients in zip(results, parts, recorded, strict=True):
-                of_weight.append(gradients | self._direct_gradients(values, sample, part))
-        for index, (weight, each) in enumerate(zip(weights, results, strict=True)):
-            used = [b for b in self.blocks if any(b.name in gradients for gradients in each)]
+            if (change := (value - result[i : i + 1]).abs().max()) > APART * scale:
+                raise ModelError(_explain_mixing(float(change / scale)))
+            for of_weight, slope, gradients in zip(results, slopes, recorded, strict=True):
+                of_weight.append(gradients | self._direct_gradients(values, sample, slope))
+        for index, (weight, grads) in enumerate(zip(weights, results, strict=True)):
+            blocks = [b for b in self.blocks if any(b.name in gradients for gradients in grads)]
             joined = {
-                b.name: join_samples([g.get(b.name, []) for g in each], b.shape[0]) for b in used
+                b.name: join_samples([g.get(b.name, []) for g in grads], b.shape[0]) for b in blocks
             }
-            wrong = None if index else self._find_wrong(values, batch, weight, joined)
-            if wrong:
+            culprit = None if index else self._find_culprit(values, batch, weight, joined)
+            if culprit:
                 raise ModelError(
-                    f"gradients by {wrong} cannot be told: the network uses its weights elsewhere, "
-                    "in ways that the first samples did not show. Leave it out (parameters=)."
+                    f"gradients by {culprit} cannot be told: the network uses its weights elsewhere"
+                    ", in ways that the first samples did not show. Leave it out (parameters=)."
                 )
             yield joined
 
     def _check_apart(self, probe: Any, values: Values) -> None:
         change = _change(self.model, probe, values)
         if change > APART and not self._only_rounds(probe, values):
-            raise ModelError(_mixed(change))
+            raise ModelError(_explain_mixing(change))
 
     def _only_rounds(self, probe: Any, values: Values) -> bool:
         """Return whether samples are independent in float64: float32 only rounds a loss near 0."""
@@ -288,7 +288,7 @@ def _change(model: nn.Module, probe: Any, values: Values, floor: float = 1e-30) 
     return float((joint - separate).abs().max() / separate.abs().max().clamp_min(floor))
 
 
-def _mixed(change: float) -> str:
+def _explain_mixing(change: float) -> str:
     """Explain that samples are not independent, whose values together differ by such a share."""
     amount = f"{change:.1%}" if change < 10 else f"{min(change, 1e6):,.0f} times their size"
     return (

@@ -21,7 +21,7 @@ from datassay.score.checks.issue import DataIssue
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.ridge import ridge_fit
 from datassay.score.neighbors.exact import nearest_exact
-from datassay.stats import by_groups, mean_interval
+from datassay.stats import mean_interval, sum_by_group
 from datassay.train.folds import FOLDS, held_out_outputs
 
 # A column may name groups where it has so many values, of so many rows each on average. Rows are
@@ -147,7 +147,7 @@ def _cost(
     for penalties in looks if (few := _few(groups)) is not None else ():
         fit = ridge_fit(lin, silent, groups, penalties, is_scored=few)
         loss = (alone - scores(train, fit.held_out.numpy()))[None, few]
-        if mean_interval(by_groups([loss], [groups[few]])[0][0]).high < ORDER_COST:
+        if mean_interval(sum_by_group([loss], [groups[few]])[0][0]).high < ORDER_COST:
             return None
     for penalties in looks:  # what costs little by the first costs no more by others
         fit = ridge_fit(lin, silent, groups, penalties)
@@ -204,7 +204,7 @@ def _surely(
     together: Float[np.ndarray, " n"],
 ) -> HeldTogether | None:
     """What was found, where it is much and no chance."""
-    loss = by_groups([(alone - together)[None]], [candidate[2]])[0][0]
+    loss = sum_by_group([(alone - together)[None]], [candidate[2]])[0][0]
     cost, p = loss.mean(), mean_interval(loss).p
     if not candidate[1]:  # one-sided 5 %
         surely = cost >= ORDER_COST and p < 0.1
