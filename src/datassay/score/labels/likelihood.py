@@ -84,7 +84,7 @@ def fit_noise(
     start: Float[Tensor, "k k"] | None = None,
     trusted: Bool[Tensor, " n"] | None = None,
 ) -> NoiseFit:
-    """Return the likeliest calibration and label noise; estimators not weighed above 0 get 0.
+    """Return the likeliest calibration and label noise; estimators without positive weight get 0.
 
     Args:
         outputs: held-out outputs of each estimator, each [n, k].
@@ -116,6 +116,7 @@ def _expectation_maximisation(
     start: Float[Tensor, "k k"] | None,
     trusted: Bool[Tensor, " n"],
 ) -> NoiseFit:
+    """Update the posterior, T and (w, b) in turn until the log likelihood hardly rises."""
     k, j = outputs.shape[1:]
     spread = outputs.std((0, 1), correction=0)
     weights = torch.where(spread > 0, SCALE / (j * spread), 0.0)
@@ -125,7 +126,6 @@ def _expectation_maximisation(
     transition, cost = start, 0.0
     log_identity = torch.eye(k, dtype=torch.float64).log()[labels[trusted]]
     previous, least_gain = -torch.inf, LEAST_GAIN[k > MOST_INTERCEPTS]
-    open_labels = labels[~trusted]
 
     def log_given() -> Float[Tensor, "n k"]:
         """Return log P(given label | each true class); a trusted label has its own class alone."""
@@ -142,7 +142,7 @@ def _expectation_maximisation(
         previous = float(log_evidence.mean())
         posterior = joint.sub_(log_evidence[:, None]).exp_()
         if form != "none":
-            transition, cost = _fit_transition(posterior[~trusted], open_labels, form)
+            transition, cost = _fit_transition(posterior[~trusted], labels[~trusted], form)
         weights, intercepts = _step_calibration(outputs, posterior, log_p, weights, intercepts)
     log_p = torch.log_softmax(outputs @ weights + intercepts, 1)
     joint = log_p + log_given()

@@ -225,7 +225,7 @@ def _add_doubt(
 
 
 def probability(log_odds: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """Return the probability that each label is wrong, lowered for few samples by n / (n + FEW)."""
+    """Return P(label is wrong) times n / (n + FEW): fits to few samples are surer than right."""
     return torch.sigmoid(log_odds) * len(log_odds) / (len(log_odds) + FEW)
 
 

@@ -216,7 +216,7 @@ def _flag_rare_sign(y: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
     is_rare = y.sign() == -y.sign().sum().sign()
     if not 0 < is_rare.double().mean() <= 1 - POSITIVE:
         return torch.zeros_like(is_rare)
-    bound = float(np.quantile(y[~is_rare].abs(), 1 - POSITIVE))  # of turned ones a tenth is nearer
+    bound = float(np.quantile(y[~is_rare].abs(), 1 - POSITIVE))  # below it lies a tenth
     return is_rare & ((y[is_rare].abs() < bound).double().mean() <= ACROSS)
 
 
