@@ -74,7 +74,7 @@ class RidgeFit:
         return targets - residual.flatten(1)
 
     def refit(self, targets: Float[Tensor, "n k"], factors: Sequence[float]) -> RidgeFit:
-        """Fit other targets by the best of `factors` times the penalty; with groups, by that itself."""
+        """Fit other targets under the best of `factors` times the penalty; with groups, by it."""
         if self.blocks is not None:
             return replace(self, held_out=self.held_out_of(targets, silent))
         penalties = self.penalty * torch.tensor(factors, dtype=torch.float64)
