@@ -24,7 +24,7 @@ from datassay.stats import (
     interval,
     is_vague,
     mean_interval,
-    paired,
+    paired_interval,
     sentence,
     verdicts,
 )
@@ -47,7 +47,7 @@ def test_differences_are_paired_over_seeds_and_samples():
     b = ((by_sample**2).sum() / 42 - change.mean() ** 2) / 40
     both = max(a, b, a + b - (left**2).sum() / (4 * 39 * 200))
     half = student.ppf(0.975, max(1, both**2 / (a**2 / 4 + b**2 / 39))) * np.sqrt(both)
-    result = paired([change])
+    result = paired_interval([change])
     assert (result.gain, result.half) == pytest.approx((change.mean(), half))
 
 
@@ -62,15 +62,15 @@ def test_intervals_hold_the_true_gain_as_often_as_they_say(unit):
         if not unit:
             change = 0.02 + rng.normal(0, 0.5, (6, 1)) + rng.normal(0, 1.0, (1, 30))
             change = change + rng.normal(0, 0.5, (6, 30))
-        result = paired([change], unit)
+        result = paired_interval([change], unit)
         held += result.low <= 0.02 <= result.high
     assert 0.92 <= held / 400 <= 0.99
 
 
 def test_samples_that_nothing_changes_still_leave_an_interval():
-    for result in (paired([np.zeros((3, 30))], 1.0), mean_interval(np.zeros(30), 1.0)):
+    for result in (paired_interval([np.zeros((3, 30))], 1.0), mean_interval(np.zeros(30), 1.0)):
         assert result.gain == 0 and result.low < -0.02 and result.high > 0.02
-    assert np.isinf(paired([np.zeros((1, 30))], 1.0).high)
+    assert np.isinf(paired_interval([np.zeros((1, 30))], 1.0).high)
     assert interval(0.0, 0.0).verdict == SAME and interval(0.1, 0.0).verdict == BETTER
 
 
@@ -123,9 +123,9 @@ def test_an_interval_holds_whichever_look_it_comes_from(n_parts, first, n_seeds)
         base, after = both + rng.normal(0, 0.2, shape)
         for rule, (early, late) in enumerate((LOOKS, (LEVEL, LEVEL))):
             known = () if rule else list(base)
-            result = paired(list((after - base)[:, :first]), level=early, base=known)
+            result = paired_interval(list((after - base)[:, :first]), level=early, base=known)
             if result.verdict == SAME:
-                result = paired(list(after - base), level=late)
+                result = paired_interval(list(after - base), level=late)
             missed[rule] += not result.low <= 0 <= result.high
     assert missed[0] / n <= 0.05 < 0.06 < missed[1] / n
 
@@ -134,14 +134,14 @@ def test_one_seed_a_part_is_judged_by_the_means_of_the_parts():
     parts = [np.random.default_rng(p).normal(0, 1, (1, 50)) for p in range(4)]
     means = np.array([part.mean() for part in parts])
     error = max(means.std(ddof=1) ** 2 / 4, (np.concatenate(parts, 1).var() / 200))
-    result = paired(parts, level=0.99)
+    result = paired_interval(parts, level=0.99)
     assert result.half == pytest.approx(student.ppf(0.995, 3) * error**0.5, rel=0.02)
-    assert paired(parts, is_searched=True).half > paired(parts).half
-    assert paired(parts[:2]).half == np.inf
+    assert paired_interval(parts, is_searched=True).half > paired_interval(parts).half
+    assert paired_interval(parts[:2]).half == np.inf
 
 
 def half_by_hand(parts, base=()):
-    """The formula of `paired`, of parts of as many samples each, without imagined ones."""
+    """The formula of `paired_interval`, of parts of as many samples each, without imagined ones."""
     m, n = sum(part.shape[1] for part in parts), len(parts)
     each, seed, left, sample = np.concatenate([part.mean(0) for part in parts]), [], [], []
     for part in parts:
@@ -172,9 +172,9 @@ def test_no_error_is_less_than_that_of_seeds_or_of_samples_alone(none):
         change -= change.mean(1, keepdims=True) - change.mean()
     if none == "samples differ":
         change -= change.mean(0) - change.mean()
-    assert paired([change]).half == pytest.approx(half_by_hand([change]))
+    assert paired_interval([change]).half == pytest.approx(half_by_hand([change]))
     base = [np.random.default_rng(5).normal(0, 3, (9, 25))]  # varies more over its seeds
-    assert paired([change], base=base).half == pytest.approx(half_by_hand([change], base))
+    assert paired_interval([change], base=base).half == pytest.approx(half_by_hand([change], base))
 
 
 @pytest.mark.parametrize("beyond", [-0.2, 0.2])
@@ -188,7 +188,7 @@ def test_parts_count_as_different_from_the_five_percent_point_on(n, beyond):
     means *= np.sqrt(wanted / means.var(ddof=1))
     parts = [part + mean for part, mean in zip(parts, means, strict=True)]
     assert (_part_variance(parts, np.full(n, within), is_searched=False) > 0) == (beyond > 0)
-    assert paired(parts).half == pytest.approx(half_by_hand(parts))
+    assert paired_interval(parts).half == pytest.approx(half_by_hand(parts))
 
 
 def test_parts_that_do_not_differ_are_taken_for_different_in_one_of_twenty():

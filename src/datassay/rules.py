@@ -68,24 +68,24 @@ def positive(name: str, value: Any, *, finite: bool = False, **words: Unpack[Wor
 
 
 def at_least(
-    name: str, value: Any, least: float, *, finite: bool = False, **words: Unpack[Words]
+    name: str, value: Any, minimum: float, *, finite: bool = False, **words: Unpack[Words]
 ) -> None:
-    """Check that a number is at least `least`; infinity passes unless `finite` is asked for."""
+    """Check that a number is at least `minimum`; infinity passes unless `finite` is asked for."""
     number = _number(value)
-    rule = f"be at least {least:,}{' and finite' if finite else ''}"
+    rule = f"be at least {minimum:,}{' and finite' if finite else ''}"
     require(
-        number >= least and not (finite and math.isinf(number)), name, rule, _show(value), **words
+        number >= minimum and not (finite and math.isinf(number)), name, rule, _show(value), **words
     )
 
 
-def whole(name: str, value: Any, least: int = 1, **words: Unpack[Words]) -> None:
-    """Check for a whole number of at least `least`, Python's or NumPy's; not True, not 2.0."""
+def integer(name: str, value: Any, minimum: int = 1, **words: Unpack[Words]) -> None:
+    """Check for an integer of at least `minimum`, Python's or NumPy's; not True, not 2.0."""
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    rule = f"be a whole number of at least {least:,}"
-    require(is_whole and int(value) >= least, name, rule, _show(value), **words)
+    rule = f"be a whole number of at least {minimum:,}"
+    require(is_whole and int(value) >= minimum, name, rule, _show(value), **words)
 
 
-def within(
+def in_interval(
     name: str, value: Any, low: float, high: float, ends: str = "[]", **words: Unpack[Words]
 ) -> None:
     """Check that a number lies between two; `ends` is "[]", "[)", … as in interval notation."""
@@ -98,7 +98,7 @@ def within(
 
 def fraction(name: str, value: Any, ends: str = "(]", **words: Unpack[Words]) -> None:
     """Check that a number lies between 0 and 1."""
-    within(name, value, 0, 1, ends, **words)
+    in_interval(name, value, 0, 1, ends, **words)
 
 
 def one_of(

@@ -108,7 +108,7 @@ def mean_interval(values: Float[np.ndarray, " r"], unit: float = 0.0) -> Interva
     return interval(mean, _by_sample(values, unit) ** 0.5, n - 1)
 
 
-def by_groups(
+def sum_by_group(
     parts: Sequence[Float[np.ndarray, "r _"]], groups: Sequence[Shaped[np.ndarray, " _"] | None]
 ) -> list[Float[np.ndarray, "r _"]]:
     """Sum differences over whole groups, which are independent where samples are not.
@@ -129,7 +129,7 @@ def by_groups(
     return [group_sums * (n_groups / n_samples) for group_sums in sums]
 
 
-def paired(
+def paired_interval(
     parts: Sequence[Float[np.ndarray, "_ _"]],
     unit: float = 0.0,
     *,

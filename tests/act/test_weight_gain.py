@@ -19,7 +19,7 @@ from datassay.act.weigh.weights import local_variance_weights
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.score.neighbors.local_variance import local_variance
-from datassay.stats import paired
+from datassay.stats import paired_interval
 from datassay.train.head_training import HeadRecipe
 from datassay.train.history import PredictionHistory
 from datassay.train.recipe import Recipe
@@ -175,7 +175,7 @@ def starts(k=1, n=3):
 def test_the_difference_is_paired_over_seeds_and_samples():
     outcomes = np.random.default_rng(0).random((5, 2, 40))  # [S, M, m]
     gain = WeightGain(("no weights", "ours"), outcomes, "R²")
-    expected = paired([outcomes[:, 1] - outcomes[:, 0]])
+    expected = paired_interval([outcomes[:, 1] - outcomes[:, 0]])
     assert gain.difference(1) == pytest.approx((expected.gain, expected.half))
     assert gain.difference(0, against=1) == pytest.approx((-expected.gain, expected.half))
     assert (gain.score == outcomes.mean(2)).all() and (gain.each == outcomes.mean(0)).all()

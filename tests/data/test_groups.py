@@ -18,7 +18,7 @@ from datassay.score.checks import together
 from datassay.score.checks.together import _measure_shared, held_together
 from datassay.score.label_issues import label_issues
 from datassay.score.labels.ridge import ridge_fit
-from datassay.stats import by_groups, paired
+from datassay.stats import paired_interval, sum_by_group
 from datassay.train.folds import held_out_outputs, make_splits
 from datassay.train.learner import Estimators
 
@@ -103,7 +103,7 @@ def test_groups_larger_than_the_features_are_left_out_as_exactly():
         expected = features[own] @ weights + fit.offset[own]
         np.testing.assert_allclose(fit.held_out[own], expected, atol=1e-9)
     asked, penalty = np.isin(groups, [1, 3]), torch.tensor([fit.penalty], dtype=torch.float64)
-    whole, some = (ridge_fit(lin, silent, groups, penalty, asked=one) for one in (None, asked))
+    whole, some = (ridge_fit(lin, silent, groups, penalty, is_scored=one) for one in (None, asked))
     known = ~np.isnan(some.held_out.numpy()[:, 0])
     assert np.array_equal(known, asked) and whole.offset.equal(some.offset)
     np.testing.assert_allclose(some.held_out[known], whole.held_out[known], atol=1e-12)
@@ -153,11 +153,11 @@ def test_parts_of_actions_hold_whole_groups_though_copies_cross_them():
 def test_a_difference_of_groups_counts_them_and_not_their_rows():
     rng = np.random.default_rng(0)
     change, groups = rng.standard_normal((4, 30)), np.repeat(np.arange(30), 10)
-    rows, same = np.repeat(change, 10, axis=1), paired([change[:, :15], change[:, 15:]])
-    parts = by_groups([rows[:, :150], rows[:, 150:]], [groups[:150], groups[150:]])
-    np.testing.assert_allclose(paired(parts).low, same.low)
-    assert paired([rows[:, :150], rows[:, 150:]]).low > same.low  # as if rows were independent
-    uneven = by_groups([np.array([[1.0, 2, 6]]), np.array([[3.0]])], [np.array([0, 0, 1]), None])
+    rows, same = np.repeat(change, 10, axis=1), paired_interval([change[:, :15], change[:, 15:]])
+    parts = sum_by_group([rows[:, :150], rows[:, 150:]], [groups[:150], groups[150:]])
+    np.testing.assert_allclose(paired_interval(parts).low, same.low)
+    assert paired_interval([rows[:, :150], rows[:, 150:]]).low > same.low  # rows as independent
+    uneven = sum_by_group([np.array([[1.0, 2, 6]]), np.array([[3.0]])], [np.array([0, 0, 1]), None])
     assert np.concatenate([one[0] for one in uneven]).mean() == pytest.approx(3.0)
 
 

@@ -116,21 +116,21 @@ class StoredPass:
         with thread_count(int(self.store.free["threads"])):
             return {name: t.numpy() for name, t in self.work.arrays(chunk).items()}
 
-    def _differences(self, part: Chunk) -> list[tuple[str, object]]:
+    def _differences(self, span: Chunk) -> list[tuple[str, object]]:
         """Return what differs from the store in these samples: its kind, and the first sample."""
-        chunk = self.store.chunks[part.number]
-        inside = slice(part.start - chunk.start, part.stop - chunk.start)
+        chunk = self.store.chunks[span.number]
+        inside = slice(span.start - chunk.start, span.stop - chunk.start)
         norms, distances = defaultdict(float), defaultdict(float)
-        for name, computed in self._compute_arrays(part).items():
+        for name, computed in self._compute_arrays(span).items():
             # Together, for rounding is all that there is of gradients that cancel in one tensor.
             kind, n = name.partition(".")[0], len(computed)
-            stored = self.store.get(part.number, name)[inside].astype(np.float64)
+            stored = self.store.get(span.number, name)[inside].astype(np.float64)
             norms[kind] += np.square(stored).reshape(n, -1).sum(1)
             distances[kind] += np.square(computed - stored).reshape(n, -1).sum(1)
-        limit, ids = SAME[self.work.form.precision] ** 2, self.work.sets[part.part].ids
+        limit, ids = SAME[self.work.form.precision] ** 2, self.work.sets[span.part].ids
         results = {kind: np.flatnonzero(distances[kind] > limit * norms[kind]) for kind in norms}
         return [
-            ("outputs" if kind == OUTPUTS else "Jacobian rows", ids[part.start + positions[0]])
+            ("outputs" if kind == OUTPUTS else "Jacobian rows", ids[span.start + positions[0]])
             for kind, positions in results.items()
             if len(positions)
         ]

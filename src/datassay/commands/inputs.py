@@ -13,7 +13,7 @@ from datassay.collect.settings import LOSSES, Collection
 from datassay.data.settings import HELD_OUT, Corruption, Loading
 from datassay.errors import SettingError
 from datassay.progress import Progress
-from datassay.rules import one_of, within
+from datassay.rules import in_interval, one_of
 from datassay.score.settings import Influence
 from datassay.setting import setting
 
@@ -230,7 +230,7 @@ def check_inputs(options: Mapping[str, Any], inputs: DataInputs, noise: NoiseInp
     from datassay.models.known import check_known
 
     one_of("noise_kind", noise.noise_kind, ("uniform", "pair"))
-    within("noise", noise.noise, 0, 1)
+    in_interval("noise", noise.noise, 0, 1)
     if isinstance(model := options.get("model"), str):
         check_known(model)
     if not options.get("before"):

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.errors import SettingError
-from datassay.rules import one_of, positive, whole
+from datassay.rules import integer, one_of, positive
 
 # From this width on the innermost axis is the units of a student, below it the students.
 WIDE = 64
@@ -75,7 +75,7 @@ def check_recipe(recipe: StudentRecipe) -> None:
             positive(name, value)
     for name in ("batch_size", "student_width"):
         if (value := getattr(recipe, name)) is not None:
-            whole(name, value)
+            integer(name, value)
     if recipe.student_width and recipe.divisor == "width":
         raise SettingError(
             "divisor must be 'root' where student_width is given, since each network is divided by "

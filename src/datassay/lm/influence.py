@@ -24,7 +24,7 @@ from datassay.lm.samples import texts_of, token_samples
 from datassay.lm.settings import Asked, TextReading
 from datassay.lm.tokens import question, tokens_of
 from datassay.progress import Progress, silent
-from datassay.rules import whole
+from datassay.rules import integer
 from datassay.score.influence.methods import prepare_request
 from datassay.score.influence.request import Request
 from datassay.score.settings import TrainedWeights, Training
@@ -113,7 +113,7 @@ def influence(
     Source: Grosse et al. (2023), whose EK-FAC this is, with blocks exact where they are small. They
         take one token of a text at a time by its activations; here it is by its loss.
     """
-    whole("top", top, 0)
+    integer("top", top, 0)
     models = list(model) if isinstance(model, list | tuple) else [model]
     for m in models:
         check_causal(m)

@@ -18,7 +18,7 @@ from datassay.lm.settings import TextJudging
 from datassay.lm.tokens import Question
 from datassay.models.user_code import user_code
 from datassay.progress import Progress, silent
-from datassay.rules import whole
+from datassay.rules import integer
 
 # Name on the page → field of the result; texts drawn at random are what all must beat.
 METHODS = {"influence": None, "BM25": "bm25", "embedding": "embedding"}
@@ -64,8 +64,8 @@ def judge(
         raise DataError(
             f"texts must be those of the result, {len(result.ids):,}; got {len(texts):,}."
         )
-    whole("removed", removed)
-    whole("repeats", repeats)
+    integer("removed", removed)
+    integer("repeats", repeats)
     if removed >= len(texts):
         raise SettingError(f"removed must be below the {len(texts):,} texts; got {removed}.")
     first_by_method = _first_texts(result, removed)

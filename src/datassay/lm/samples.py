@@ -21,7 +21,7 @@ from datassay.errors import DataError, SettingError
 from datassay.lm.causal import embedding_rows, longest_context
 from datassay.lm.settings import TextReading
 from datassay.lm.tokens import check_tokenizer, token_ids
-from datassay.rules import one_of, whole
+from datassay.rules import integer, one_of
 
 TOO_LONG = ("split", "truncate", "refuse")
 
@@ -204,7 +204,7 @@ def _ids(ids: Any, n: int) -> np.ndarray:
 def _context(context: int | None, longest: int | None) -> int | None:
     if context is None:
         return longest
-    whole("context", context, 2)
+    integer("context", context, 2)
     if longest is not None and context > longest:
         raise SettingError(
             f"context must be at most {longest:,} tokens, what the model takes; got {context:,}."
@@ -219,7 +219,7 @@ def _split_each(
     one_of("too_long", too_long, TOO_LONG)
     longest = max(lengths)
     context = longest if context is None else context
-    whole("overlap", 1 if overlap is None else overlap)
+    integer("overlap", 1 if overlap is None else overlap)
     shared = context // 4 if overlap is None else overlap
     if shared >= context:
         raise SettingError(

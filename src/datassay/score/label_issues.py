@@ -33,15 +33,15 @@ from datassay.score.labels.judges import (
 from datassay.score.labels.likelihood import by_class
 from datassay.score.labels.noise import (
     TRUSTED,
-    Again,
-    Explained,
-    Judges,
+    Diagnosis,
+    Outputs,
+    Refit,
     check_noise,
     explain,
-    listed,
+    flag_wrong,
     probability,
 )
-from datassay.score.labels.outliers import Outliers, best_scale, least_share, outliers, plausible
+from datassay.score.labels.outliers import Outliers, best_scale, clip_targets, least_share, outliers
 from datassay.score.labels.ridge import RidgeFit, judge_steps, ridge_fit
 from datassay.score.registry import Context, Score
 from datassay.train.folds import FOLDS, held_out_outputs
@@ -212,7 +212,7 @@ def _find_class_issues(
 ) -> LabelIssues:
     is_single = fit.held_out.shape[1] == 1
 
-    def refit(classes: Float[Tensor, "n k"]) -> Judges:
+    def refit(classes: Float[Tensor, "n k"]) -> Outputs:
         held_out = fit.held_out_of(classes[:, 1:] if is_single else classes, progress)
         return [by_class(held_out), *other_log_p]
 
@@ -223,7 +223,7 @@ def _find_class_issues(
 
 
 def _build_issues(
-    outcome: Explained, labels: Int[Tensor, " n"], held_out: Float[Tensor, "n outputs"], **info: Any
+    outcome: Diagnosis, labels: Int[Tensor, " n"], held_out: Float[Tensor, "n outputs"], **info: Any
 ) -> LabelIssues:
     """Collect the issues of labelled classes from what explains the labels."""
     look = _flag(outcome.log_odds > 0) | _top(outcome.log_odds, outcome.n_look)
@@ -234,7 +234,7 @@ def _build_issues(
         score=outcome.log_odds.numpy(),
         probability=probability(outcome.log_odds).numpy(),
         suggested_label=suggested.numpy(),
-        is_issue=_flag(listed(outcome.log_odds)),
+        is_issue=_flag(flag_wrong(outcome.log_odds)),
         worth_a_look=look,
         share_wrong=outcome.share,
         posterior=outcome.posterior.exp().numpy(),
@@ -279,8 +279,8 @@ def _find_multilabel_issues(
     """Take each of several labels as two classes; score a sample by its worst label."""
     labels = fit.lin.targets.long()
 
-    def make_refit(column: int) -> Again:
-        def refit(classes: Float[Tensor, "n 2"]) -> Judges:
+    def make_refit(column: int) -> Refit:
+        def refit(classes: Float[Tensor, "n 2"]) -> Outputs:
             targets = fit.lin.targets.double().clone()
             targets[:, column] = classes[:, 1]
             return [by_class(fit.held_out_of(targets, progress)[:, column : column + 1])]
@@ -302,7 +302,7 @@ def _find_multilabel_issues(
         score=score.numpy(),
         probability=probability(score).numpy(),
         suggested_label=torch.where(log_odds >= bar, 1 - labels, labels).numpy(),
-        is_issue=_flag(listed(score)),
+        is_issue=_flag(flag_wrong(score)),
         worth_a_look=look,
         share_wrong=(float(low.max()), min(1.0, float(high.sum()))),
         posterior=torch.stack([outcome.posterior[:, 1].exp() for outcome in parts], 1).numpy(),
@@ -324,7 +324,7 @@ def _find_target_issues(
     return LabelIssues(
         score=outcome.score.masked_fill(trusted, TRUSTED).numpy(),
         probability=p.numpy(),
-        suggested_label=plausible(outcome.expected, targets[p <= 0.5]).squeeze(1).numpy(),
+        suggested_label=clip_targets(outcome.expected, targets[p <= 0.5]).squeeze(1).numpy(),
         is_issue=_flag(p > 0.5),
         worth_a_look=is_far.numpy() & (len(p) >= FEWEST),
         share_wrong=(least_share(p), outcome.most * float((~trusted).double().mean())),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import TypedDict
 
 from datassay.errors import SettingError
-from datassay.rules import one_of, require, whole
+from datassay.rules import integer, one_of, require
 from datassay.train.recipe import Descent
 
 # Samples stored per query and direction, where the whole matrix of effects is not.
@@ -55,7 +55,7 @@ def check_training(
 def check_batch_size(batch_size: int | None) -> None:
     """Raise for a batch size that is no whole number of at least 1."""
     remedy = "Give the batch size of the training that you ask about."
-    whole("batch_size", batch_size, remedy=remedy)
+    integer("batch_size", batch_size, remedy=remedy)
 
 
 def check_noise(smoothing: str, sigma: float, batch_size: int | None) -> None:

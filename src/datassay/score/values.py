@@ -25,7 +25,7 @@ from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, column, result, sample_ids
 from datassay.rules import at_least, require
-from datassay.score.labels.likelihood import by_class, fitted
+from datassay.score.labels.likelihood import by_class, fit_noise
 from datassay.score.labels.outliers import outliers
 from datassay.score.labels.ridge import RidgeFit, ridge_fit
 from datassay.score.linear.eigenbasis import FeatureRows
@@ -334,7 +334,7 @@ def _estimate_truth(
     targets = targets.double()
     if lin.labels is not None:
         labels = by_class(targets).argmax(1)
-        believed = fitted([by_class(held_out)], labels, "one rate").log_posterior.exp()
+        believed = fit_noise([by_class(held_out)], labels, "one rate").log_posterior.exp()
         return (believed[:, 1:] if targets.shape[1] == 1 else believed), offset
     if ((targets == 0) | (targets == 1)).all():  # several labels
         return targets, offset

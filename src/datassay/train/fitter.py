@@ -43,13 +43,13 @@ class Fitted:
 
     Attributes:
         geometry: outputs and Jacobians of all n samples at its weights, fitted to or not.
-        others: its outputs on each of the other sets, [m, k] with each set's own m.
+        other_outputs: its outputs on each of the other sets, [m, k] with each set's own m.
         temperature: divisor that calibrates its logits; 1 where the fit is no more certain than its
             ridge allows.
     """
 
     geometry: OutputGeometry
-    others: tuple[Float[Tensor, "_ k"], ...]
+    other_outputs: tuple[Float[Tensor, "_ k"], ...]
     temperature: float = 1.0
 
 
@@ -60,20 +60,20 @@ class ConvexFitter:
     Attributes:
         model: the network.
         geometry: outputs and Jacobians on all samples.
-        others: Jacobians of the other sets.
+        other_features: Jacobians of the other sets.
         ridge: of the mean loss.
     """
 
     model: nn.Module
     geometry: OutputGeometry
-    others: tuple[OutputFeatures, ...]
+    other_features: tuple[OutputFeatures, ...]
     ridge: float
 
-    def fit(self, keep: Int[Tensor, " kept"], last: Fitted | None = None) -> Fitted:
-        """Fit to the samples at `keep`, starting from the earlier fit `last`."""
+    def fit(self, keep: Int[Tensor, " kept"], earlier: Fitted | None = None) -> Fitted:
+        """Fit to the samples at `keep`, starting from the `earlier` fit's weights."""
         weight = self.geometry.outputs.new_zeros(1, len(self.geometry))
         weight[0, keep] = 1.0
-        geometry, start = self.geometry, None if last is None else last.geometry.weights
+        geometry, start = self.geometry, None if earlier is None else earlier.geometry.weights
         weights = fit_convex(
             geometry.features,
             geometry.targets,
@@ -83,7 +83,7 @@ class ConvexFitter:
             start=start if start is None else start[None],
         ).weights[0]
         fitted = replace(geometry, outputs=geometry.features.outputs(weights), weights=weights)
-        return Fitted(fitted, tuple(features.outputs(weights) for features in self.others))
+        return Fitted(fitted, tuple(features.outputs(weights) for features in self.other_features))
 
     def final(self, keep: Int[Tensor, " kept"]) -> nn.Module:
         """Return the network fitted to the samples at `keep`."""
@@ -102,7 +102,7 @@ class NetworkFitter:
     Attributes:
         model: the network at its starting weights.
         samples: all n.
-        others: the other sets.
+        other_sets: the other sets.
         recipe: how it is trained.
         layers: whose Jacobians: "all" that train, or "last", the last dense layer alone.
         projection: of the Jacobians.
@@ -112,16 +112,16 @@ class NetworkFitter:
 
     model: nn.Module
     samples: SampleSet
-    others: tuple[SampleSet, ...]
+    other_sets: tuple[SampleSet, ...]
     recipe: Recipe
     layers: str
     projection: int | str | None
     seed: int
     progress: Progress = silent
 
-    def fit(self, keep: Int[Tensor, " kept"], last: Fitted | None = None) -> Fitted:
-        """Train on nine tenths of the samples at `keep`; the earlier fit `last` is ignored."""
-        del last  # warm starts would remember what was removed
+    def fit(self, keep: Int[Tensor, " kept"], earlier: Fitted | None = None) -> Fitted:
+        """Train on nine tenths of the samples at `keep`; the `earlier` fit is ignored."""
+        del earlier  # warm starts would remember what was removed
         order = np.random.default_rng((self.seed, len(keep))).permutation(len(keep))
         n_test = round(CALIBRATION * len(keep)) if self.recipe.loss == "cross_entropy" else 0
         test_idx, train_idx = keep[order[:n_test]], keep[np.sort(order[n_test:])]
@@ -134,7 +134,7 @@ class NetworkFitter:
             projection=self.projection,
             seed=self.seed,
         )
-        other_outputs = tuple(networks.outputs(s.x)[0] for s in self.others)
+        other_outputs = tuple(networks.outputs(s.x)[0] for s in self.other_sets)
         f, y = geometry.outputs[test_idx], geometry.targets[test_idx]
         temperature = best_temperature(f, y) if n_test else 1.0
         return Fitted(geometry, tuple(out.double() for out in other_outputs), temperature)

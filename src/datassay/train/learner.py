@@ -58,9 +58,9 @@ class _Learner(ABC):
 
     @abstractmethod
     def predictions(
-        self, some: Any, val: SampleSet, n_classes: int
+        self, model: Any, val: SampleSet, n_classes: int
     ) -> Float[Tensor | np.ndarray, "fits m k"]:
-        """Return some fits' predictions for other samples, as `outputs`; 0 classes mean targets."""
+        """Return a model's predictions for other samples, as `outputs`; 0 classes mean targets."""
 
     def outputs(
         self,
@@ -175,10 +175,10 @@ class Networks(_Learner):
             )  # fmt: skip
 
     def predictions(
-        self, some: TrainedNetworks, val: SampleSet, n_classes: int
+        self, model: TrainedNetworks, val: SampleSet, n_classes: int
     ) -> Float[Tensor, "fits m k"]:
         """Return logits where there are classes (one output for two classes), or targets."""
-        return some.outputs_in_parts(val.x)
+        return model.outputs_in_parts(val.x)
 
     def probabilities(self, outputs: Float[np.ndarray, "R m k"]) -> Float[np.ndarray, "R m c"]:
         """Turn logits, one of two classes or one per class, into probabilities of all classes."""
@@ -257,12 +257,12 @@ class Estimators(_Learner):
             weight = None if weights is None else weights[idx] / weights[idx].mean()
             yield fit_clone(self.estimator, rows[idx], train.y[idx], self.seed + number, weight)
 
-    def predictions(self, some: Any, val: SampleSet, n_classes: int) -> Float[np.ndarray, "1 m k"]:
+    def predictions(self, model: Any, val: SampleSet, n_classes: int) -> Float[np.ndarray, "1 m k"]:
         """Return 1 for the class that the fit names and 0 for others, or targets."""
         with user_code(
-            lambda error: f"the estimator must predict; {type(some).__name__} raised {error}"
+            lambda error: f"the estimator must predict; {type(model).__name__} raised {error}"
         ):
-            predicted = some.predict(rows_of(val, self.dtype))
+            predicted = model.predict(rows_of(val, self.dtype))
         if n_classes:
             return np.eye(n_classes)[predicted][None]
         return np.asarray(predicted, np.float64).reshape(1, len(val), -1)

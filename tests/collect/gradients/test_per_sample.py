@@ -281,7 +281,7 @@ def test_a_use_of_weights_that_the_first_samples_do_not_show_is_refused():
     batch = lengths(6, 6, 6, 6)
     check(SecondUse(), batch, 4)
     batch[0][3, 0, 0] = 1.0
-    with pytest.raises(ModelError, match="gradients by head cannot be told: the network uses its"):
+    with pytest.raises(ModelError, match="gradients by head are not autograd's: the network uses"):
         check(SecondUse(), batch, 4)
 
 

@@ -69,7 +69,7 @@ def test_judges_that_nobody_asked_for_warn_nobody(monkeypatch):
     samples = da.load((rng.normal(size=(1000, 4)), rng.integers(3, size=1000)), val_fraction=0.0)[0]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with module.judged_ahead(samples, 0) as ahead:
+        with module.judge_in_background(samples, 0) as ahead:
             judged = module.further_judges(samples, 0)
     assert list(judged) == ["boosted trees", "logistic regression"]
     for name, p in ahead.result().items():

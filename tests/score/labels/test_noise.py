@@ -6,7 +6,7 @@ import torch
 from scipy.optimize import minimize
 
 from datassay.score.labels import likelihood
-from datassay.score.labels.likelihood import COMMON_COUNT, fitted
+from datassay.score.labels.likelihood import COMMON_COUNT, fit_noise
 from datassay.score.labels.noise import (
     CONTRADICTED,
     LISTED,
@@ -14,7 +14,7 @@ from datassay.score.labels.noise import (
     _can_pay,
     confident_count,
     explain,
-    listed,
+    flag_wrong,
 )
 
 SOFT = np.random.default_rng(0)
@@ -43,7 +43,7 @@ def penalised(f, y, parameters, k):
 
 def test_one_rate_is_the_likeliest():
     f, y, _ = drawn(spread=0.4)
-    fit = fitted([f], y, "one rate")
+    fit = fit_noise([f], y, "one rate")
     best = minimize(
         lambda v: penalised(f.numpy(), y.numpy(), v, 3), np.r_[4.0, np.zeros(3), -1.0],
         method="BFGS", options={"gtol": 1e-7},
@@ -58,9 +58,9 @@ def test_noise_by_class_is_found_and_rows_are_shrunk_to_the_one_rate():
     f, _, true = drawn(n=3000)
     flip = torch.as_tensor(np.random.default_rng(1).random(3000) < 0.3)
     y = torch.where((true == 1) & flip, 2, true)
-    t = fitted([f], y, "by class").transition
+    t = fit_noise([f], y, "by class").transition
     assert t[1, 2] == pytest.approx(0.3, abs=0.03) and t[1, 0] < 0.02 and t[0, 1:].max() < 0.02
-    few = fitted([f[:9]], y[:9], "by class").transition
+    few = fit_noise([f[:9]], y[:9], "by class").transition
     spread = (few - few.mean(0)).abs().max()
     assert COMMON_COUNT > 3 and spread < 1 and torch.allclose(few.sum(1), torch.ones(3).double())
 
@@ -68,7 +68,7 @@ def test_noise_by_class_is_found_and_rows_are_shrunk_to_the_one_rate():
 def test_a_judge_that_says_nothing_is_not_heard_and_changes_nothing():
     f, y, _ = drawn()
     against = -f + 0.1 * torch.as_tensor(SOFT.normal(size=f.shape))
-    alone, both = fitted([f], y, "none"), fitted([f, against - f], y, "none")
+    alone, both = fit_noise([f], y, "none"), fit_noise([f, against - f], y, "none")
     assert both.weights[1] == 0 and torch.allclose(both.log_p, alone.log_p, atol=1e-6)
 
 
@@ -76,7 +76,7 @@ def test_rows_in_another_order_give_the_same():
     f, y, _ = drawn()
     order = torch.as_tensor(np.random.default_rng(3).permutation(len(y)))
     for form in ("none", "one rate", "by class"):
-        one, other = fitted([f], y, form), fitted([f[order]], y[order], form)
+        one, other = fit_noise([f], y, form), fit_noise([f[order]], y[order], form)
         assert torch.allclose(one.log_posterior[order], other.log_posterior, atol=1e-8)
 
 
@@ -118,10 +118,10 @@ def test_noise_that_looks_like_hard_samples_is_said_to_be_possible():
     assert found.share[1] >= wrong.mean() and found.n_look >= 0.25 * wrong.sum()
     # Nothing is for noise or against: a part of what is contradicted counts as wrong, none surely.
     chance = torch.sigmoid(found.log_odds)
-    contradicted = 1 - fitted([f], y, "none").log_p.exp().gather(1, y[:, None]).mean()
+    contradicted = 1 - fit_noise([f], y, "none").log_p.exp().gather(1, y[:, None]).mean()
     by_noise = torch.sigmoid(found.by_noise).mean()
     part = (1 - CONTRADICTED) * by_noise + CONTRADICTED * contradicted
-    assert 0.6 * part < chance.mean() < part and not listed(found.log_odds).any()
+    assert 0.6 * part < chance.mean() < part and not flag_wrong(found.log_odds).any()
     assert float(by_noise) < 0.3 * wrong.mean() < chance.mean()
     order = torch.argsort(found.by_noise)
     assert (found.log_odds[order].diff() >= 0).all()  # both readings have one order
@@ -135,7 +135,7 @@ def test_the_list_is_the_longest_of_which_its_share_is_expected_to_be_wrong(spre
         top = odds >= odds.sort(descending=True).values[m - 1]
         if p[top].mean() >= LISTED and p[top].min() > 0.5:
             longest = top
-    assert torch.equal(listed(odds), longest) and bool(longest.any()) == (spread > 1)
+    assert torch.equal(flag_wrong(odds), longest) and bool(longest.any()) == (spread > 1)
 
 
 def test_a_pair_of_many_classes_is_named_where_a_whole_transition_cannot_be_paid():
@@ -143,20 +143,20 @@ def test_a_pair_of_many_classes_is_named_where_a_whole_transition_cannot_be_paid
     f, _, true = drawn(n=1000, k=10)
     flip = torch.as_tensor(np.random.default_rng(1).random(1000) < 0.33)
     y = torch.where((true == 4) & flip, 7, true)
-    pairs, dense = (fitted([f], y, form) for form in ("pairs", "by class"))
+    pairs, dense = (fit_noise([f], y, form) for form in ("pairs", "by class"))
     assert pairs.cost == pytest.approx(np.log(90) + 0.5) and dense.cost == 44.5
     others = pairs.transition[~torch.eye(10, dtype=torch.bool)]
     assert pairs.transition[4, 7] == pytest.approx(0.33, abs=0.08)
     assert (others.sort().values[:-1] < 0.005).all()
     found = explain([f], lambda _: [f], y)
     assert found.noise.kind == "class" and found.noise.transition[4, 7] > 0.2
-    flagged = listed(found.log_odds)
+    flagged = flag_wrong(found.log_odds)
     assert flagged.sum() >= 0.8 * (y != true).sum() and (y != true)[flagged].double().mean() > 0.85
 
 
 def test_no_pair_is_named_where_one_rate_explains_all():
     f, y, _ = drawn(n=1000, k=6, rate=0.2)
-    pairs, even = (fitted([f], y, form) for form in ("pairs", "one rate"))
+    pairs, even = (fit_noise([f], y, form) for form in ("pairs", "one rate"))
     assert pairs.cost == 0.0
     torch.testing.assert_close(pairs.transition, even.transition, atol=2e-3, rtol=0)
 
@@ -169,11 +169,11 @@ def test_between_noise_of_a_class_and_of_a_region_the_order_is_that_of_both():
     y = torch.as_tensor(np.where((true == 1) & (draw.random(600) < 0.12), 0, true))
     f = torch.as_tensor(np.column_stack([-x, x]))
     found = explain([f], lambda _: [f], y)
-    hard, even, by_class = (fitted([f], y, form) for form in ("none", "one rate", "by class"))
+    hard, even, by_class = (fit_noise([f], y, form) for form in ("none", "one rate", "by class"))
     nats = by_class.log_likelihood - even.log_likelihood - 0.5
     assert found.noise.kind == "uniform" and 2 < nats < 15
     part = (nats - 2) / (15 - 2)  # ENOUGH of 600 samples are 15 nats
-    again = [fitted([f], y, one.form, one.transition) for one in (even, by_class)]
+    again = [fit_noise([f], y, one.form, one.transition) for one in (even, by_class)]
     first = torch.log_softmax((even.log_posterior + again[0].log_posterior) / 2, 1)
     second = torch.log_softmax((hard.log_p + again[1].log_posterior) / 2, 1)
     expected = torch.log_softmax((1 - part) * first + part * second, 1)
@@ -184,8 +184,8 @@ def test_between_noise_of_a_class_and_of_a_region_the_order_is_that_of_both():
     assert ranks[0][wrong].mean() > ranks[1][wrong].mean()
     for n in (40, 80):  # so few cannot be in between
         some = explain([f[:n]], lambda _, n=n: [f[:n]], y[:n])
-        even = fitted([f[:n]], y[:n], "one rate")
-        again = fitted([f[:n]], y[:n], "one rate", even.transition)
+        even = fit_noise([f[:n]], y[:n], "one rate")
+        again = fit_noise([f[:n]], y[:n], "one rate", even.transition)
         both = torch.log_softmax((even.log_posterior + again.log_posterior) / 2, 1)
         assert some.noise.kind == "uniform" and torch.allclose(some.posterior, both)
 
@@ -234,7 +234,7 @@ def test_without_intercepts_the_likelihood_is_the_highest_that_weights_alone_rea
 ):
     f, y, _ = drawn(spread=0.4)
     monkeypatch.setattr(likelihood, "MOST_INTERCEPTS", 2)
-    fit = fitted([f], y, form)
+    fit = fit_noise([f], y, form)
     p = torch.softmax(fit.weights * f, 1)
     torch.testing.assert_close(fit.log_p.exp(), p)
     for scale in (0.97, 1.03):

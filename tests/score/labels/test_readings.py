@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datassay.score.labels.likelihood import fitted
-from datassay.score.labels.noise import _order_probabilities, explain, listed
+from datassay.score.labels.likelihood import fit_noise
+from datassay.score.labels.noise import _order_probabilities, explain, flag_wrong
 from datassay.score.labels.readings import _vary_rate, weigh_readings
 
 
@@ -22,7 +22,7 @@ def test_labels_drawn_by_lot_give_no_list_and_no_least_share(shares, seed):
     draw, k = np.random.default_rng(seed), len(shares)
     y = draw.choice(k, 400, p=shares)
     outcome = explained(draw.normal(size=(400, k)), y)
-    assert not outcome.is_predicted and not listed(outcome.log_odds).any()
+    assert not outcome.is_predicted and not flag_wrong(outcome.log_odds).any()
     assert outcome.share[0] == 0 and outcome.n_look == 0
 
 
@@ -34,7 +34,7 @@ def test_wrong_labels_of_classes_far_apart_are_listed(n, rate):
     true = draw.integers(2, size=n)
     wrong, x = draw.random(n) < rate, 2 * true - 1 + 0.2 * draw.normal(size=n)
     outcome = explained(np.column_stack([-x, x]), np.where(wrong, 1 - true, true))
-    found = listed(outcome.log_odds).numpy()
+    found = flag_wrong(outcome.log_odds).numpy()
     assert (found & wrong).sum() >= 0.9 * wrong.sum() and not (found & ~wrong).any()
     assert outcome.share[0] <= wrong.mean() <= outcome.share[1]
 
@@ -46,7 +46,7 @@ def test_classes_that_look_alike_are_hard_and_not_wrong(n):
     y = draw.integers(4, size=n)
     outputs = np.eye(4)[y] * np.where(y == 0, 3.0, 0.7)[:, None] + 0.5 * draw.normal(size=(n, 4))
     outcome = explained(outputs, y)
-    assert outcome.is_predicted and not listed(outcome.log_odds).any()
+    assert outcome.is_predicted and not flag_wrong(outcome.log_odds).any()
     assert outcome.share[0] == 0 and outcome.noise.kind == "uniform"
 
 
@@ -56,12 +56,12 @@ def test_the_belief_is_the_mean_over_explanations():
     x = draw.normal(size=300)
     y = torch.as_tensor((x + 0.3 * draw.normal(size=300) > 0).astype(int))
     judges, trusted = [torch.as_tensor(np.column_stack([-x, x]))], torch.zeros(300, dtype=bool)
-    hard, even = (fitted(judges, y, form) for form in ("none", "one rate"))
+    hard, even = (fit_noise(judges, y, form) for form in ("none", "one rate"))
     belief = weigh_readings(judges, y, trusted, hard, [])
-    assert belief.hard == 1 and belief.least == 0 and not belief.wrong.any()
+    assert belief.p_noiseless == 1 and belief.least_share == 0 and not belief.p_wrong.any()
     belief = weigh_readings(judges, y, trusted, hard, [even])
-    assert 0 < belief.hard < 1 and (belief.wrong >= 0).all()
-    assert float(belief.wrong.mean()) <= 1 - belief.hard
+    assert 0 < belief.p_noiseless < 1 and (belief.p_wrong >= 0).all()
+    assert float(belief.p_wrong.mean()) <= 1 - belief.p_noiseless
 
 
 @given(seed=st.integers(0, 999), n=st.integers(1, 40))
@@ -86,10 +86,10 @@ def test_wrong_labels_of_one_region_are_listed_where_one_estimator_tells_the_cla
     of_region = (2 * true - 1) * np.log((1 - rate) / rate) + draw.normal(size=4000)
     judges = [torch.as_tensor(np.column_stack([-f, f]) / 2) for f in (of_region, simple)]
     outcome = explain(judges, lambda _: judges, torch.as_tensor(labels))
-    flagged = listed(outcome.log_odds).numpy()
+    flagged = flag_wrong(outcome.log_odds).numpy()
     assert (flagged & wrong).sum() >= 0.9 * wrong.sum() and (flagged & ~wrong).sum() <= 3
     alone = explain(judges[:1], lambda _: judges[:1], torch.as_tensor(labels))
-    assert not listed(alone.log_odds).any()
+    assert not flag_wrong(alone.log_odds).any()
 
 
 def test_a_rate_that_varies_explains_labels_as_the_sum_over_true_classes():

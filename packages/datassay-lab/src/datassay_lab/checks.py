@@ -51,14 +51,14 @@ def check_args(run: Callable[P, R]) -> Callable[P, R]:
 
 def whole(least: int = 1) -> Rule:
     """Return a rule: a whole number, at least `least`."""
-    return lambda name, value: rules.whole(name, value, least)
+    return lambda name, value: rules.integer(name, value, least)
 
 
 def positive(below: float = math.inf) -> Rule:
     """Return a rule: a number in (0, below)."""
     if below == math.inf:
         return lambda name, value: rules.positive(name, value, finite=True)
-    return lambda name, value: rules.within(name, value, 0, below, "()")
+    return lambda name, value: rules.in_interval(name, value, 0, below, "()")
 
 
 def rising(least: float, count: int = 2) -> Rule:
@@ -78,7 +78,7 @@ def rising_whole(least: int, count: int = 2) -> Rule:
     def rule(name: str, values: Sequence[float]) -> None:
         rising(least, count)(name, values)
         for value in values:
-            rules.whole(f"each of {name}", value, least)
+            rules.integer(f"each of {name}", value, least)
 
     return rule
 

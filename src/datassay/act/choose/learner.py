@@ -17,7 +17,7 @@ from datassay.act.choose.looks import Predictions, base_predictions
 from datassay.act.choose.parts import Part
 from datassay.data.samples import SampleSet
 from datassay.models.tabular import LOGISTIC, RIDGE, TREES, column_parts, fit_seconds
-from datassay.stats import by_groups
+from datassay.stats import sum_by_group
 from datassay.train.learner import table_learner
 
 SHARE = 0.5  # of the budget that the likely actions may take by boosted trees
@@ -45,7 +45,7 @@ class Chosen:
         """Return scores of held-out samples by part, means over seeds, summed over groups."""
         pairs = zip(self.parts, self.base, strict=True)
         scores = [part.yardstick.scores(base).mean(0, keepdims=True) for part, base in pairs]
-        return by_groups(scores, [part.yardstick.groups for part in self.parts])
+        return sum_by_group(scores, [part.yardstick.groups for part in self.parts])
 
 
 def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:

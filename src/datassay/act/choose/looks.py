@@ -23,7 +23,7 @@ from datassay.act.choose.action import (
     route_predictions,
 )
 from datassay.act.choose.parts import R2, Part, Yardstick, mark_trusted
-from datassay.stats import FEWEST_PARTS, LEVEL, LOOKS, Interval, by_groups, paired
+from datassay.stats import FEWEST_PARTS, LEVEL, LOOKS, Interval, paired_interval, sum_by_group
 from datassay.train.together import predictions_of
 
 FEWEST_MODELS = 2
@@ -158,9 +158,9 @@ class Comparison:
                 base = [rule.scores(predicted) for rule, predicted in pairs]
         retrained = zip(self._yardsticks, self._runs[key, False].outputs, strict=True)
         groups = [rule.groups for rule, outputs in retrained if outputs]
-        result = by_groups(self.differences(key), groups)
-        base = by_groups(base, groups) if base else base
-        return paired(result, unit, is_searched=is_searched, level=level, base=base)
+        result = sum_by_group(self.differences(key), groups)
+        base = sum_by_group(base, groups) if base else base
+        return paired_interval(result, unit, is_searched=is_searched, level=level, base=base)
 
     def bounds(self, key: Key, gain: Interval) -> tuple[float, float]:
         """Return the interval's ends, widened for the fewest and most wrong labels that may be."""

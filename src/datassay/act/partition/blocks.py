@@ -155,7 +155,7 @@ def partition(
             rules.at_least(name, value, 1)
     is_known = gate in {"auto", "on", "off"}
     rules.require(is_known, "gate", "be 'auto', 'on' or 'off'", repr(gate))
-    rules.within("held_out", held_out, 0, 0.5, "(]")
+    rules.in_interval("held_out", held_out, 0, 0.5, "(]")
     for name, values in (("inputs", train.x), ("targets", train.y)):
         if (values == values[:1]).all():
             raise DataError(

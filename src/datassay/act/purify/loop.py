@@ -272,7 +272,7 @@ class _Job:
         while True:
             kept_geometry = fitted.geometry.subset(keep)
             variance, ranking = self.rank(kept_geometry, keep.numpy())
-            points.append(self.point(kept_geometry, fitted.others, variance, surprise))
+            points.append(self.point(kept_geometry, fitted.other_outputs, variance, surprise))
             if settings.stop == "held_out":
                 surprises = np.array([point["surprise"] for point in points[1:]])
                 stop = held_out_stop(surprises, settings.threshold or 0.0)

@@ -19,7 +19,7 @@ from datassay.act.choose.parts import yardstick
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, field_names, result
-from datassay.stats import by_groups, paired
+from datassay.stats import paired_interval, sum_by_group
 from datassay.train.learner import Learner
 
 STEP = "train on the samples before and after"
@@ -161,7 +161,7 @@ class BeforeAfter:
 
 def review_gain(trials: Sequence[Trial], progress: Progress = silent) -> ReviewGain | None:
     """Train the same model on the samples before and after a review, and score both alike."""
-    # Source: ours; the interval is that of `stats.paired`, over seeds and held-out samples.
+    # Source: ours; the interval is `stats.paired_interval`'s, over seeds and held-out samples.
     outputs: list[tuple[np.ndarray, np.ndarray]] = []
     for trial in trials:
         train = trial.train
@@ -206,7 +206,7 @@ def _compare_sides(
         units.append(rule.unit)
         metric = rule.metric
     means = [float(np.concatenate([pair[s].mean(0) for pair in scores]).mean()) for s in (0, 1)]
-    changes = by_groups([b - a for a, b in scores], groups)
-    gain = paired(changes, float(np.mean(units)))
+    changes = sum_by_group([b - a for a, b in scores], groups)
+    gain = paired_interval(changes, float(np.mean(units)))
     n = sum(int(mask.sum()) for mask in masks)
     return GainRow(labels, n, means[0], means[1], gain.low, gain.high, gain.verdict), metric

@@ -182,7 +182,7 @@ def initial_points(
 ) -> Float[np.ndarray, "n d"]:
     """Return the first points, spread evenly, since f is not known yet."""
     d = len(box)
-    rules.whole("n_initial", n, 2)
+    rules.integer("n_initial", n, 2)
     check_seed(seed)
     rules.one_of("initial", kind, INITIAL)
     if kind == "uniform":

@@ -163,7 +163,7 @@ def taylor_sample(
     """
     box = check_domain(domain)
     for name, value in (("n_new", n_new), ("n_components", n_components), ("max_tries", max_tries)):
-        rules.whole(name, value)
+        rules.integer(name, value)
     if floor is not None:
         rules.positive("floor", floor, finite=True, remedy="Take None.")
     spread = check_epsilon(epsilon, len(box))
@@ -256,7 +256,7 @@ def index_from_draws(
     Source: S0 eq. 3. Deviates: the centre is the draws' mean. Around f(x), as printed, the mean of
     the estimate is k/(k − 1) (Var + (E f(x + ε) − f(x))²), for a quadratic f ¼ (ε tr H)² more.
     """
-    rules.whole("n_draws", n_draws, 2)
+    rules.integer("n_draws", n_draws, 2)
     points = point_function(f, x[:1])
     draws = np.random.default_rng(seed).normal(size=(n_draws, *x.shape))
     neighbors = x + draws * np.sqrt(check_epsilon(epsilon, x.shape[1]))

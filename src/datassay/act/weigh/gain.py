@@ -17,7 +17,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, part_of, silent
 from datassay.results import Tabular, result
-from datassay.stats import SAME, Interval, paired, verdicts
+from datassay.stats import SAME, Interval, paired_interval, verdicts
 from datassay.train.head_training import HeadRecipe
 from datassay.train.learner import sample_scores
 from datassay.train.recipe import Recipe
@@ -62,10 +62,10 @@ class WeightGain(Tabular):
             against: position of the other one; 0 is no weights.
 
         Returns:
-            In the unit of `score`, by `stats.paired`.
+            In the unit of `score`, by `stats.paired_interval`.
         """
         change = self.scores[:, weighting] - self.scores[:, against]
-        return paired([change], 1.0 if self.metric == "accuracy" else 0.0)
+        return paired_interval([change], 1.0 if self.metric == "accuracy" else 0.0)
 
     def difference(self, weighting: int, against: int = 0) -> tuple[float, float]:
         """Return the gain and the half-width of its `interval`; 0 of a weighting with itself."""

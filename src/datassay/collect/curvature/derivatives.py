@@ -18,7 +18,7 @@ from datassay.errors import DataError
 from datassay.models.user_code import user_code
 from datassay.progress import Progress, silent
 from datassay.results import result
-from datassay.rules import one_of, whole
+from datassay.rules import integer, one_of
 
 STEP = "derivatives"
 METHODS = ("auto", "autograd", "finite")
@@ -68,7 +68,7 @@ def derivatives(
     Cost: autograd: d^n evaluations of f a point; finite: Σ_k Π_j (k_j + 1) over the multi-indices
     of each order: 27 a point for n = 2 in 3 dimensions.
     """
-    whole("order", order, remedy="Take 2.")
+    integer("order", order, remedy="Take 2.")
     one_of("derivatives", method, METHODS)
     if method == "auto":
         method = "autograd" if _autograd_agrees(f, x, bounds) else "finite"

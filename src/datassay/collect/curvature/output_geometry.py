@@ -258,9 +258,9 @@ class DenseFeatures:
         parts = [self.jacobian[rows] for rows in chunks]
         return torch.cat([(j @ middle) @ j.mT for j in parts])
 
-    def rows(self, part: slice) -> Float[Tensor, "chunk k p"]:
+    def rows(self, chunk: slice) -> Float[Tensor, "chunk k p"]:
         """Return J for a slice of the samples."""
-        return self.jacobian[part]
+        return self.jacobian[chunk]
 
     def subset(self, keep: Tensor) -> DenseFeatures:
         """Return the features of the samples at `keep`."""
@@ -341,9 +341,9 @@ class SharedFeatures:
             products[:, a, a:] = products[:, a:, a] = (reached @ self.x[..., None])[..., 0]
         return products
 
-    def rows(self, part: slice) -> Float[Tensor, "chunk k p"]:
+    def rows(self, chunk: slice) -> Float[Tensor, "chunk k p"]:
         """Return J for a slice of the samples."""
-        x, k = self.x[part], self.n_outputs
+        x, k = self.x[chunk], self.n_outputs
         return torch.einsum("ab,nd->nabd", torch.eye(k, dtype=x.dtype), x).flatten(2)
 
     def subset(self, keep: Tensor) -> SharedFeatures:

@@ -111,8 +111,8 @@ def _compute(head: Parcel, piece: Any, *arrays: np.ndarray) -> list[np.ndarray]:
     return compute(head, piece, arrays)
 
 
-def _add(left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
-    return pack(unpack(left) + unpack(right))
+def _add(sums: list[np.ndarray], other_sums: list[np.ndarray]) -> list[np.ndarray]:
+    return pack(unpack(sums) + unpack(other_sums))
 
 
 def _result(promise: Any) -> Any:

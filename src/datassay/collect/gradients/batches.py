@@ -81,10 +81,10 @@ def map_batch(batch: Any, change: Callable[[Tensor], Any]) -> Any:
     return batch
 
 
-def rows(batch: Any, chosen: slice | list[int]) -> Any:
+def rows(batch: Any, idx: slice | list[int]) -> Any:
     """Select some samples of a batch; tensors that do not have one row per sample stay."""
     size = batch_size(batch)
-    return map_batch(batch, lambda t: t[chosen] if t.ndim and len(t) == size else t)
+    return map_batch(batch, lambda t: t[idx] if t.ndim and len(t) == size else t)
 
 
 def digest_of(value: Any) -> bytes:
@@ -213,10 +213,10 @@ def labels_by_name(batch: Any) -> list[str]:
     return [v for v in labels if isinstance(v, str)] if isinstance(labels, tuple | list) else []
 
 
-def weights_of(batch: Any, like: Tensor) -> Tensor:
-    """Return the samples' weights in the training loss, [b] of "loss_weight", or a 1."""
+def weights_of(batch: Any, reference: Tensor) -> Tensor:
+    """Return weights in the training loss, [b] of "loss_weight" or a 1, typed as `reference`."""
     weights = batch.get(LOSS_WEIGHT) if isinstance(batch, Mapping) else None
-    return torch.ones(()).to(like) if weights is None else weights.to(like)
+    return torch.ones(()).to(reference) if weights is None else weights.to(reference)
 
 
 def to_model(batch: Any, model: nn.Module) -> Any:

@@ -62,10 +62,10 @@ def chosen_parameters(
 
 
 def blocks_of(
-    model: nn.Module, chosen: dict[str, nn.Parameter], direct: frozenset[str] = frozenset()
+    model: nn.Module, tensors: dict[str, nn.Parameter], direct: frozenset[str] = frozenset()
 ) -> list[Block]:
     """Return blocks by layer in the parameters' order; tensors in `direct` get their own."""
-    names = {id(p): n for n, p in chosen.items()}
+    names = {id(p): n for n, p in tensors.items()}
     owners: dict[str, list[str]] = {}  # weight → layers
     for path, layer in model.named_modules():
         tensor_names = {n: names.get(id(p)) for n, p in layer.named_parameters(recurse=False)}
@@ -74,13 +74,13 @@ def blocks_of(
             owners.setdefault(weight, []).append(path)
     results: dict[str, Block] = {}
     for weight, layers in owners.items():
-        results |= _layer_block(model, chosen, names, weight, layers, direct)
+        results |= _layer_block(model, tensors, names, weight, layers, direct)
     covered = {p for block in results.values() for p in block.parameters}
-    for name, tensor in chosen.items():
+    for name, tensor in tensors.items():
         if name not in covered:
             shape = [s for s in tensor.shape if s > 1] or [1]
             results[name] = Block(name, (shape[0], prod(shape[1:])), (name,))
-    order = {n: i for i, n in enumerate(chosen)}
+    order = {n: i for i, n in enumerate(tensors)}
     return sorted(results.values(), key=lambda block: order[block.parameters[0]])
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
@@ -20,15 +19,12 @@ from torch.func import functional_call, grad, vmap
 from datassay.collect.gradients.batches import batch_size, map_batch, rows, to_model
 from datassay.collect.gradients.blocks import Block, as_matrix, blocks_of
 from datassay.collect.gradients.criteria import failure_message
+from datassay.collect.gradients.recording import Gradients, Recording, UnfitError
 from datassay.collect.jacobian.suitable import plain_attention
 from datassay.collect.layers import (
-    Given,
-    Use,
     join_samples,
-    kind_of,
     matrix,
     tensors_of,
-    unfold,
     weighted_sum,
 )
 from datassay.errors import ModelError
@@ -36,7 +32,6 @@ from datassay.models.user_code import user_code
 
 # From the model and a batch to numbers, one or several a sample: [b, ...].
 Values = Callable[[nn.Module, Any], Tensor]
-Gradients = dict[str, list[Use]]
 # From the values to what each is multiplied by, once a pass.
 Cotangents = Callable[[Tensor], Iterable[Tensor]]
 # A sample's gradients in a batch and alone differ by less than this share; by that of a network
@@ -86,23 +81,23 @@ class PerSample:
         # For each cotangent, one backward pass yields each block's uses: their `matrix` is
         # [b, rows, columns]. Tensors without a known layer cost another two passes; the comparison
         # with autograd costs two a batch.
-        is_single, wrong = batch_size(batch) == 1, None
+        is_single, culprit = batch_size(batch) == 1, None
         try:
             result, weights, recorded = self._differentiate(values, batch, cotangents)
-        except _UnfitError as error:
+        except UnfitError as error:
             if is_single:
                 raise
-            wrong = error.block.name, 1.0
+            culprit = error.block.name, 1.0
             with user_code(failure_message), torch.no_grad():
                 result = values(self.model, batch)
             weights, recorded = [w.to(result) for w in cotangents(result)], []
         if recorded and not (is_single or self._is_alone):
             recorded[0] |= self._direct_gradients(values, batch, weights[0])
-            wrong = self._find_wrong(values, batch, weights[0], recorded[0])
-        if wrong and not self._is_alone:
+            culprit = self._find_culprit(values, batch, weights[0], recorded[0])
+        if culprit and not self._is_alone:
             self._is_alone = True
             self.warnings.append(
-                f"samples are differentiated one at a time, since {wrong[0]} gets tensors whose "
+                f"samples are differentiated one at a time, since {culprit[0]} gets tensors whose "
                 "first axis does not count them. Give it [samples, ...] to be faster."
             )
         if self._is_alone and not is_single:
@@ -117,7 +112,7 @@ class PerSample:
     ) -> tuple[Tensor, list[Tensor], list[Gradients]]:
         """Return the batch's values, the cotangents, and for each the gradients by known layers."""
         # Not while the caller runs: a generator's context would leak into it.
-        with self._freeze(), _Recording(self.model, self.blocks, batch_size(batch)) as record:
+        with self._freeze(), Recording(self.model, self.blocks, batch_size(batch)) as record:
             with user_code(failure_message), torch.enable_grad():
                 result = values(self.model, batch)
             if not torch.isfinite(result).all():
@@ -132,7 +127,7 @@ class PerSample:
             ]
         return result.detach(), weights, recorded
 
-    def _find_wrong(
+    def _find_culprit(
         self, values: Values, batch: Any, weight: Tensor, gradients: Gradients
     ) -> tuple[str, float] | None:
         """Return the block whose gradients, summed by random weights, are not autograd's."""
@@ -160,39 +155,39 @@ class PerSample:
         scale = result.abs().max()
         for i in range(batch_size(batch)):
             sample = _sample(batch, i)
-            value, parts, recorded = self._differentiate(
+            value, slopes, recorded = self._differentiate(
                 values, sample, lambda _, i=i: [w[i : i + 1] for w in weights]
             )
             if value.shape != result[i : i + 1].shape:
                 raise ModelError(_one_row_each(batch_size(batch), list(result.shape)))
-            if (value - result[i : i + 1]).abs().max() > APART * scale:
-                raise ModelError(_mixed(float((value - result[i : i + 1]).abs().max() / scale)))
-            for of_weight, part, gradients in zip(results, parts, recorded, strict=True):
-                of_weight.append(gradients | self._direct_gradients(values, sample, part))
-        for index, (weight, each) in enumerate(zip(weights, results, strict=True)):
-            used = [b for b in self.blocks if any(b.name in gradients for gradients in each)]
+            if (change := (value - result[i : i + 1]).abs().max()) > APART * scale:
+                raise ModelError(_explain_mixing(float(change / scale)))
+            for of_weight, slope, gradients in zip(results, slopes, recorded, strict=True):
+                of_weight.append(gradients | self._direct_gradients(values, sample, slope))
+        for index, (weight, grads) in enumerate(zip(weights, results, strict=True)):
+            blocks = [b for b in self.blocks if any(b.name in gradients for gradients in grads)]
             joined = {
-                b.name: join_samples([g.get(b.name, []) for g in each], b.shape[0]) for b in used
+                b.name: join_samples([g.get(b.name, []) for g in grads], b.shape[0]) for b in blocks
             }
-            wrong = None if index else self._find_wrong(values, batch, weight, joined)
-            if wrong and wrong[1] > ROUGH:
+            culprit = None if index else self._find_culprit(values, batch, weight, joined)
+            if culprit and culprit[1] > ROUGH:
                 raise ModelError(
-                    f"gradients by {wrong[0]} cannot be told: the network uses its weights "
+                    f"gradients by {culprit[0]} are not autograd's: the network uses its weights "
                     "elsewhere, in ways that the first samples did not show. Leave it out "
                     "(parameters=)."
                 )
-            if wrong:  # of single samples as well: the network rounds, and batches do
+            if culprit:  # of single samples as well: the network rounds, and batches do
                 self._apart, self._is_alone = ROUGH, False
                 self.warnings[-1] = (
-                    f"gradients by {wrong[0]} and autograd's differ by {wrong[1]:.1%}: the network "
-                    "computes in less than float32, by autocast say."
+                    f"gradients by {culprit[0]} and autograd's differ by {culprit[1]:.1%}: the "
+                    "network computes in less than float32, by autocast say."
                 )
             yield joined
 
     def _check_apart(self, probe: Any, values: Values) -> None:
         change = _change(self.model, probe, values)
         if change > APART and not self._only_rounds(probe, values):
-            raise ModelError(_mixed(change))
+            raise ModelError(_explain_mixing(change))
 
     def _only_rounds(self, probe: Any, values: Values) -> bool:
         """Return whether samples are independent in float64: float32 only rounds a loss near 0."""
@@ -210,7 +205,7 @@ class PerSample:
             try:
                 _, (weight,), (gradients,) = self._differentiate(values, probe, _ones)
                 break
-            except _UnfitError as error:  # this layer directly, and again
+            except UnfitError as error:  # this layer directly, and again
                 self.blocks = [block for block in self.blocks if block.name != error.block.name]
                 unsuitable += error.block.parameters
         gradients |= self._direct_gradients(values, probe, weight)
@@ -294,7 +289,7 @@ def _change(model: nn.Module, probe: Any, values: Values, floor: float = 1e-30) 
     return float((joint - separate).abs().max() / separate.abs().max().clamp_min(floor))
 
 
-def _mixed(change: float) -> str:
+def _explain_mixing(change: float) -> str:
     """Explain that samples are not independent, whose values together differ by such a share."""
     amount = f"{change:.1%}" if change < 10 else f"{min(change, 1e6):,.0f} times their size"
     return (
@@ -310,85 +305,6 @@ def _one_row_each(n: int, shape: list[int]) -> str:
         f"losses and measures must have one row per sample; {n} samples give {shape}. Take "
         "reduction='none' in the loss, and no mean over the batch."
     )
-
-
-class _UnfitError(ModelError):
-    """A layer's input or output is not what its kind has, one part of it a sample."""
-
-    def __init__(self, block: Block):
-        self.block = block
-        super().__init__(
-            f"the layer {block.name!r} must get tensors of one form in all batches; these differ "
-            "from the first samples'. Leave it out (parameters=), or give batches of one form."
-        )
-
-
-class _Recording:
-    """Hooks that keep each layer's inputs and its outputs' gradients."""
-
-    def __init__(self, model: nn.Module, blocks: list[Block], size: int):
-        self._model, self._size = model, size
-        self._blocks = {layer: block for block in blocks for layer in block.layers}
-        self._calls: list[tuple[Block, Given]] = []
-        self._gradients: dict[int, Tensor] = {}
-        self._leaves: list[Tensor] = []
-        self._hooks: list[Any] = []
-
-    def __enter__(self) -> _Recording:
-        for name, block in self._blocks.items():
-            layer = self._model.get_submodule(name)
-            hook = partial(self._note, block)
-            # Before any hook of the user's that changes the output.
-            self._hooks.append(layer.register_forward_hook(hook, prepend=True, with_kwargs=True))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for hook in self._hooks:
-            hook.remove()
-
-    def _note(self, block: Block, layer: nn.Module, args: tuple, kwargs: dict, output: Any) -> Any:
-        if not torch.is_grad_enabled():  # no part of what is differentiated
-            return output
-        x = args[0] if args else next(iter(kwargs.values()))
-        index = len(self._calls)
-        kind = kind_of(layer)
-        assert kind is not None
-        if isinstance(layer, nn.Embedding) and len(x) == 1 < self._size:  # positions, say
-            x, output = (t.expand(self._size, *t.shape[1:]) for t in (x, output))
-        # A copy: the network may go on to change this tensor in place.
-        x = x.detach().clone()
-        if x.is_floating_point():  # which autocast has made bfloat16
-            x = x.to(next(layer.parameters()).dtype)
-        self._calls.append((block, _call_layer(block, kind, layer, x, self._size, block.has_bias)))
-        if not output.requires_grad:  # nothing before it is differentiated: start here
-            leaf = output.detach().requires_grad_()
-            self._leaves.append(leaf)
-            output = leaf.clone()
-        # On this tensor, so that what changes it in place later counts as after it.
-        output.register_hook(partial(self._gradients.__setitem__, index))
-        return output
-
-    def differentiate(self, values: Tensor, weight: Tensor, *, keep: bool) -> Gradients:
-        """Run one backward pass, and return each block's uses."""
-        self._gradients.clear()
-        if not values.requires_grad or not self._leaves:
-            return {}
-        torch.autograd.grad(values, self._leaves, weight, retain_graph=keep, allow_unused=True)
-        results: Gradients = {}
-        for index, (block, to_use) in enumerate(self._calls):
-            if index in self._gradients:
-                use = _call_layer(block, to_use, self._gradients[index].to(values.dtype))
-                results.setdefault(block.name, []).append(
-                    _call_layer(block, unfold, use, self._size)
-                )
-        return results
-
-
-def _call_layer(block: Block, call: Callable[..., Any], *arguments: Any) -> Any:
-    try:
-        return call(*arguments)
-    except (RuntimeError, IndexError, ValueError) as error:
-        raise _UnfitError(block) from error
 
 
 class _Weighted(nn.Module):

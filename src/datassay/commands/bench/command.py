@@ -17,7 +17,7 @@ from datassay.commands.inputs import (
 )
 from datassay.data.settings import Loading, check_seed
 from datassay.errors import SettingError
-from datassay.rules import at_least, one_of, positive, within
+from datassay.rules import at_least, in_interval, one_of, positive
 from datassay.setting import setting
 from datassay.train.recipe import Recipe
 
@@ -55,8 +55,8 @@ class TrustSettings:
     def refuse(self, *, only_plan: bool) -> None:
         """Check the values by themselves, before anything heavy is imported."""
         check_seed(self.seed)
-        within("minutes", self.minutes, 0, 1e6, "(]")
-        within("steps", self.steps, 1, 1_000_000)
+        in_interval("minutes", self.minutes, 0, 1e6, "(]")
+        in_interval("steps", self.steps, 1, 1_000_000)
         at_least("queries", self.n_queries, 2)
         one_of("optimizer", self.optimizer, ("adam", "sgd"))
         positive("lr", self.lr)

@@ -27,7 +27,7 @@ from datassay.report.style import BLUE, GREY, VERMILION
 from datassay.report.tables import standard_json
 from datassay.report.wording import number, percent
 from datassay.results import result
-from datassay.rules import within
+from datassay.rules import in_interval
 from datassay.score.compare.halves import FEWEST, retrained_halves
 from datassay.score.compare.scores import standard_scores
 from datassay.score.compare.trust import (
@@ -104,7 +104,7 @@ def check_settings(settings: TrustSettings) -> None:
     """Check the settings before anything is loaded."""
     if settings.halves is not None:
         why = ", so that intervals mean something"
-        within("halves", settings.halves, FEWEST, MOST_HALVES, why=why)
+        in_interval("halves", settings.halves, FEWEST, MOST_HALVES, why=why)
 
 
 def model_of(train: SampleSet, settings: TrustSettings) -> Any:

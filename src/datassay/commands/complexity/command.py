@@ -11,7 +11,7 @@ from datassay.commands.command import Command, refuse_others
 from datassay.commands.inputs import MODEL, MODEL_HELP, SEED_HELP, DataInputs
 from datassay.complexity.settings import Curve, Recovery
 from datassay.errors import SettingError
-from datassay.rules import at_least, within
+from datassay.rules import at_least, in_interval
 from datassay.setting import setting
 
 HOME = "datassay.commands.complexity"
@@ -63,8 +63,8 @@ class CurveSettings:
     def refuse(self, *, only_plan: bool = False) -> None:
         """Check the values by themselves, before anything heavy is imported."""
         for score in self.accuracy:
-            within("accuracy", score, 0, 1, "()", why=", as 0.95 for 95 %")
-        within("repeats", self.repeats, 2, MOST_REPEATS, why=", so that the noise is known")
+            in_interval("accuracy", score, 0, 1, "()", why=", as 0.95 for 95 %")
+        in_interval("repeats", self.repeats, 2, MOST_REPEATS, why=", so that the noise is known")
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ class PartitionSettings:
     blocks: int | None = setting(
         Division.n_blocks,
         "How many (default: by held-out likelihood).",
-        rule=partial(at_least, least=1),
+        rule=partial(at_least, minimum=1),
     )
     max_blocks: int = setting(
         Division.max_blocks, "Most to try where --blocks is not given.", needs="!blocks"

@@ -26,7 +26,7 @@ class PolynomialSettings:
     degree: int = setting(
         Regression.degree,
         "Most inputs in a product.",
-        rule=partial(at_least, least=1),
+        rule=partial(at_least, minimum=1),
         needs="!model",
     )
     window: int | str | None = setting(
@@ -51,7 +51,7 @@ class PolynomialSettings:
     n_batches: int = setting(
         Regression.n_batches,
         "Of the batched fit.",
-        rule=partial(at_least, least=1),
+        rule=partial(at_least, minimum=1),
         needs="solver=batched",
     )
     batch_size: int = setting(

@@ -42,9 +42,9 @@ class PurifySettings:
     ridge: float | None = setting(
         Removal.ridge,
         RIDGE_HELP + " Default: by cross_fit the best of six, else 0.0001.",
-        rule=partial(at_least, least=0),
+        rule=partial(at_least, minimum=0),
     )
-    damping: float = setting(Removal.damping, DAMPING_HELP, rule=partial(at_least, least=0))
+    damping: float = setting(Removal.damping, DAMPING_HELP, rule=partial(at_least, minimum=0))
     step: int | None = setting(
         Removal.step, "Samples removed per step (default: one in a hundred, networks one in forty)."
     )

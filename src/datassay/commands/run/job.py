@@ -66,7 +66,7 @@ from datassay.report.wording import percent
 from datassay.score.checks.data_issues import checked_ahead
 from datassay.score.checks.together import held_together
 from datassay.score.checks.units import unit_warning
-from datassay.score.labels.judges import judged_ahead
+from datassay.score.labels.judges import judge_in_background
 from datassay.score.learning_curve import learning_curve
 from datassay.score.leave_one_out import LeaveOneOut
 from datassay.score.registry import Context, compute_scores, further_scores, scores
@@ -118,7 +118,7 @@ def run(
     settings = choice.settings
     early_checks = checked_ahead(train, val)
     release_memory()
-    with nullcontext() if settings.own else judged_ahead(train, settings.seed) as judges:
+    with nullcontext() if settings.own else judge_in_background(train, settings.seed) as judges:
         lin = collect_run(model, train, val, settings, progress)
         check_n_outputs(train, lin.form.n_outputs)
         n, m = len(train), len(train if val is None else val)

@@ -27,7 +27,7 @@ from datassay.commands.inputs import (
     whole_auto_or_none,
 )
 from datassay.data.settings import Corruption
-from datassay.rules import at_least, fraction, one_of, positive, require, within
+from datassay.rules import at_least, fraction, in_interval, one_of, positive, require
 from datassay.score.settings import (
     FEWEST_CHECKED,
     FEWEST_DRAWS,
@@ -270,7 +270,7 @@ class AdversarialInputs:
         0.0,
         "Share of the training inputs to replace by adversarial ones, in [0, 1].",
         python="fraction",
-        rule=partial(within, low=0, high=1),
+        rule=partial(in_interval, low=0, high=1),
         needs="!before",
     )
     epsilon: float = setting(

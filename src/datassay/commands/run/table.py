@@ -60,8 +60,8 @@ def score_table(findings: Findings) -> pa.Table:
         with_meanings(pa.table(truth), GIVEN),
         *(table_of(score, joint=True) for score in f.scores.values()),
     )
-    for part in tables:
-        for field, values in zip(part.schema, part.columns, strict=True):
+    for table in tables:
+        for field, values in zip(table.schema, table.columns, strict=True):
             if field.name != "id" and field.name in result.column_names:
                 raise SettingError(
                     f"a column must have one name in scores.parquet; two scores name theirs "

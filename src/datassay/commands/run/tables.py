@@ -147,13 +147,13 @@ def near_table(issues: DataIssues) -> Table | None:
     )  # fmt: skip
 
 
-def group_table(findings: Findings, by: str) -> Table:
+def group_table(findings: Findings, key: str) -> Table:
     """Return a table with a row per group: classes in their order, sources by name."""
-    samples, totals, joint = findings.samples, findings.groups[by], findings.whole_groups.get(by)
-    labels = samples.source if by == "source" else np.array(samples.class_names)[samples.y]
+    samples, totals, joint = findings.samples, findings.groups[key], findings.whole_groups.get(key)
+    labels = samples.source if key == "source" else np.array(samples.class_names)[samples.y]
     assert labels is not None
     order = list(range(len(totals.names)))
-    if by == "class":
+    if key == "class":
         order.sort(key=lambda g: samples.class_names.index(str(totals.names[g])))
     rows = []
     for g in order:
@@ -166,9 +166,9 @@ def group_table(findings: Findings, by: str) -> Table:
             f"{findings.issues.is_issue[labels == totals.names[g]].sum():,}",
         )
         rows.append(Row(str(totals.names[g]), cells))
-    note = JOINTLY.format(by) if joint is not None else ""
-    columns = (by, *GROUP_COLUMNS)
-    return Table(f"Totals by {by}", columns, tuple(rows), note=note, wraps=False)
+    note = JOINTLY.format(key) if joint is not None else ""
+    columns = (key, *GROUP_COLUMNS)
+    return Table(f"Totals by {key}", columns, tuple(rows), note=note, wraps=False)
 
 
 def confusion_table(confused: list[Confusion], *, is_multi: bool) -> Table:

@@ -147,14 +147,14 @@ def routable_mixture(
     n_rules = n_classes if task == "classification" else n_blocks
     rules.one_of("task", task, ("classification", "regression"), error=DataError)
     if task == "classification":
-        rules.whole("n_classes", n_classes, 2, error=DataError)
+        rules.integer("n_classes", n_classes, 2, error=DataError)
     # More blocks than rules and two of them would agree.
     _check_sizes(sizes, n_rules, "blocks, as many as classes at most")
     needed, why = n_blocks + n_rules, f", a direction for each of {n_blocks} blocks"
     why += f" and {n_rules} rules"
-    rules.whole("n_features", n_features, needed, why=why, remedy="Raise it.", error=DataError)
+    rules.integer("n_features", n_features, needed, why=why, remedy="Raise it.", error=DataError)
     why = ", 0.5 for blocks in the same place"
-    rules.within("overlap", overlap, 0, 0.5, "(]", why=why, error=DataError)
+    rules.in_interval("overlap", overlap, 0, 0.5, "(]", why=why, error=DataError)
     check_seed(seed)
     rng = np.random.default_rng(seed)
     block = rng.permutation(np.repeat(np.arange(n_blocks), sizes))

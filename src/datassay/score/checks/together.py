@@ -21,7 +21,7 @@ from datassay.score.checks.issue import DataIssue
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.ridge import ridge_fit
 from datassay.score.neighbors.exact import nearest_exact
-from datassay.stats import by_groups, mean_interval
+from datassay.stats import mean_interval, sum_by_group
 from datassay.train.folds import FOLDS, held_out_outputs
 
 # A column may name groups where it has so many values, of so many rows each on average. Rows are
@@ -146,9 +146,9 @@ def _estimate_cost(
     groups, penalty_sets = candidate[2], [p * issues.ridge for p in (PENALTIES[:1], PENALTIES)]
     by_rows, cost = scores(train, issues.held_out), None
     for penalties in penalty_sets if (is_sampled := _sample_groups(groups)) is not None else ():
-        fit = ridge_fit(lin, silent, groups, penalties, asked=is_sampled)
+        fit = ridge_fit(lin, silent, groups, penalties, is_scored=is_sampled)
         loss = (by_rows - scores(train, fit.held_out.numpy()))[None, is_sampled]
-        if mean_interval(by_groups([loss], [groups[is_sampled]])[0][0]).high < ORDER_COST:
+        if mean_interval(sum_by_group([loss], [groups[is_sampled]])[0][0]).high < ORDER_COST:
             return None
     for penalties in penalty_sets:  # what costs little by the first costs no more by others
         fit = ridge_fit(lin, silent, groups, penalties)
@@ -205,7 +205,7 @@ def _report_cost(
     by_column: Float[np.ndarray, " n"],
 ) -> HeldTogether | None:
     """Return both mean scores where the loss by groups is large and significant, else None."""
-    loss = by_groups([(by_rows - by_column)[None]], [candidate[2]])[0][0]
+    loss = sum_by_group([(by_rows - by_column)[None]], [candidate[2]])[0][0]
     cost, p = loss.mean(), mean_interval(loss).p
     if not candidate[1]:  # one-sided 5 %
         is_sure = cost >= ORDER_COST and p < 0.1

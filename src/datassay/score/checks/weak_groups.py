@@ -15,7 +15,7 @@ from datassay.results import result
 from datassay.score.checks.codes import to_comparable
 from datassay.score.checks.issue import DataIssue
 from datassay.score.checks.together import scores
-from datassay.stats import BETTER, Interval, by_groups, interval, mean_interval, verdicts
+from datassay.stats import BETTER, Interval, interval, mean_interval, sum_by_group, verdicts
 
 # Samples of one half that a group must have; of fewer in all nothing is looked for.
 FEWEST, FEWEST_SAMPLES, LARGEST = 15, 120, 0.5  # the last: part of all samples that a group may be
@@ -79,7 +79,7 @@ def weak_groups(
 
     def mean(mask: Bool[np.ndarray, " n"]) -> Interval:
         mask_groups = None if groups is None else groups[mask]
-        return mean_interval(by_groups([errors[None, mask]], [mask_groups])[0][0], unit)
+        return mean_interval(sum_by_group([errors[None, mask]], [mask_groups])[0][0], unit)
 
     conditions = nlargest(MOST_CONDITIONS, _conditions(columns, half), effect)
     masks = np.array([mask for _, mask in conditions], bool).reshape(len(conditions), len(errors))

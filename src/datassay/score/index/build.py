@@ -255,7 +255,7 @@ def _fill(
         extra = {
             "index": {**run, "version": FORMAT, "of": run_digest, "keep": keep},
             "class names": list(classes),
-            "chosen": {name: position.tolist() for name, position in encoder.kept.items()},
+            "chosen": {name: position.tolist() for name, position in encoder.coordinates.items()},
             "share": encoder.share,
             "rank correlation": rank_correlation(network, encoder, keep, measure, run["seed"]),
         }

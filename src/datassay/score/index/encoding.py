@@ -19,7 +19,7 @@ from torch import Tensor
 
 from datassay.collect.gradients.batches import Batches, targets_of, to_model
 from datassay.collect.gradients.criteria import check_classes
-from datassay.collect.gradients.per_sample import Gradients
+from datassay.collect.gradients.recording import Gradients
 from datassay.progress import Progress, silent
 from datassay.score.influence.block_basis import BlockBasis, gradient_coordinates
 from datassay.score.influence.first_order import Measure, each_token
@@ -32,18 +32,18 @@ class GradientEncoding:
 
     Attributes:
         bases: of the blocks; of exact ones the eigenvectors, not a Cholesky factor.
-        kept: block → positions of its kept coordinates, rising.
+        coordinates: block → positions of its kept coordinates, rising.
         share: of the expected mean squared effect that they hold, in [0, 1].
     """
 
     bases: Mapping[str, BlockBasis]
-    kept: Mapping[str, Int[Tensor, " r"]]
+    coordinates: Mapping[str, Int[Tensor, " r"]]
     share: float
 
     @property
     def width(self) -> int:
         """Numbers a row."""
-        return sum(map(len, self.kept.values()))
+        return sum(map(len, self.coordinates.values()))
 
     def restrict(self) -> dict[str, BlockBasis]:
         """Return bases that respond in kept coordinates only: their effects are the rows'."""
@@ -51,7 +51,7 @@ class GradientEncoding:
         for name, basis in self.bases.items():
             inverse = basis.inverse()
             response = torch.zeros_like(inverse)
-            index = self.kept[name].to(inverse.device)
+            index = self.coordinates[name].to(inverse.device)
             response[index] = inverse[index]
             results[name] = replace(basis, response=response.view_as(basis.eigenvalues))
         return results
@@ -71,13 +71,13 @@ class GradientEncoding:
         for basis, white, rows in self._white(gradients):
             squares = white.square().sum(1).double()
             lengths = squares if lengths is None else lengths + squares
-            idx = self.kept[basis.block.name].to(white.device)
+            idx = self.coordinates[basis.block.name].to(white.device)
             pieces[basis.block.name] = _pick(white, rows, idx, basis.block.shape[1])
         assert lengths is not None, "a batch reaches at least one block"
         piece = next(iter(pieces.values()))
         columns = [
             pieces[name] if name in pieces else piece.new_zeros(len(piece), len(idx))
-            for name, idx in self.kept.items()
+            for name, idx in self.coordinates.items()
         ]
         return torch.cat(columns, 1), lengths
 

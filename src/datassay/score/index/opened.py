@@ -351,9 +351,9 @@ class Index(Tabular):
             )
         return tuple(messages)
 
-    def _measured_queries(self, new: Any, measure: Any) -> tuple[TrainedNetwork, Batches, Measure]:
+    def _measured_queries(self, data: Any, measure: Any) -> tuple[TrainedNetwork, Batches, Measure]:
         """Return the network, the queries in batches, and what is measured of them."""
-        network, parts = self._network_of(new, "new", queries=True)
+        network, parts = self._network_of(data, "new", queries=True)
         return network, parts, measure_of(measure, self.loss, has_several=network.has_several)
 
     def _network_of(

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.collect.gradients.blocks import Block
-from datassay.collect.gradients.per_sample import Gradients
+from datassay.collect.gradients.recording import Gradients
 from datassay.collect.layers import (
     Use,
     matrix,

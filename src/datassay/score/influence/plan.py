@@ -12,8 +12,8 @@ from torch import nn
 
 from datassay.collect.gradients.batches import Batches
 from datassay.collect.gradients.blocks import Block
-from datassay.collect.gradients.per_sample import Gradients
 from datassay.collect.gradients.reading import batches
+from datassay.collect.gradients.recording import Gradients
 from datassay.collect.layers import Factors, Use, tensors_of
 from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError

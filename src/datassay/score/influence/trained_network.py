@@ -25,8 +25,9 @@ from datassay.collect.gradients.criteria import (
     several_outputs,
 )
 from datassay.collect.gradients.objective import OF_CLASSES, OF_VALUES, Objective, is_one_hot
-from datassay.collect.gradients.per_sample import Gradients, PerSample
+from datassay.collect.gradients.per_sample import PerSample
 from datassay.collect.gradients.reading import batches
+from datassay.collect.gradients.recording import Gradients
 from datassay.collect.jacobian.inputs import takes_integers
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.data.samples import SampleSet

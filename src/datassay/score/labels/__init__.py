@@ -1,1 +1,1 @@
-"""Parts of `label_issues`: the fit that judges, which noise explains it, outliers, many labels."""
+"""Parts of `label_issues`: the ridge fit, label noise that explains its outputs, outliers."""

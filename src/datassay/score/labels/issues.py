@@ -1,4 +1,4 @@
-"""What is told of labels: how likely each is wrong, which to look at, how many there are."""
+"""The result of `label_issues`: how likely each label is wrong, and which are to be reviewed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class LabelIssues(Tabular):
             be wrong or an effect of the group: tables leave its probability empty. None: no groups.
         posterior: [n, k], probability of each true class; of several labels that each is 1; None
             for regression.
-        noise: that was found, one for each of several labels; empty for regression.
+        noise: the noise found, one for each of several labels; empty for regression.
         held_out: [n, outputs], 1 of two classes, from the fit to the given labels without each. Of
             an estimator its class probabilities (or decision function), or its predictions.
         ridge: the absolute penalty chosen by leave-one-out error, kernel unit, before suspected
@@ -61,11 +61,11 @@ class LabelIssues(Tabular):
     """
 
     given_label: Shaped[np.ndarray, "n ..."] = column(
-        "the given label", joint="", values=lambda one: one._as_given(one.given_label)
+        "the given label", joint="", values=lambda issues: issues._as_given(issues.given_label)
     )
     suggested_label: Shaped[np.ndarray, "n ..."] = column(
         "the likeliest label, of one worth a look the next; of a target what a fit expects",
-        values=lambda one: one._as_given(one.suggested_label),
+        values=lambda issues: issues._as_given(issues.suggested_label),
     )
     is_issue: Bool[np.ndarray, " n"] = column(
         "whether the label is probably wrong: of the most suspect as many as are to 94 % wrong by "
@@ -86,7 +86,7 @@ class LabelIssues(Tabular):
         unit="probability",
         sign="high: more likely wrong",
         name="wrong_probability",
-        values=lambda one: one.known_probability,
+        values=lambda issues: issues.known_probability,
     )
     share_wrong: tuple[float, float]
     posterior: Float[np.ndarray, "n k"] | None
@@ -122,24 +122,24 @@ class LabelIssues(Tabular):
         return suspect[np.argsort(-self.score[suspect], kind="stable")]
 
     def expected_precision(self, top: int | None = None) -> float:
-        """The share of wrong labels to expect among the most suspect samples.
+        """Return the share of wrong labels to expect among the most suspect samples.
 
         Args:
-            top: how many of them; None: those that are flagged.
+            top: number of samples; None: those that are flagged.
 
         Returns:
-            Their mean probability; nan of none.
+            Their mean probability; nan where there is no sample.
 
         Raises:
             SettingError: top is negative or above n.
         """
         if top is None:
-            chosen = np.flatnonzero(self.is_issue)
+            top_idx = np.flatnonzero(self.is_issue)
         elif 0 <= top <= len(self.score):
-            chosen = np.argsort(-self.score, kind="stable")[:top]
+            top_idx = np.argsort(-self.score, kind="stable")[:top]
         else:
             raise SettingError(f"top must lie in 0 ... {len(self.score)}; got {top}.")
-        return float(self.probability[chosen].mean()) if len(chosen) else float("nan")
+        return float(self.probability[top_idx].mean()) if len(top_idx) else float("nan")
 
     def _as_given(self, labels: np.ndarray) -> pa.Array:
         return as_given(labels, self.class_names, self.label_type)

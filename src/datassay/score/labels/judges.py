@@ -1,4 +1,4 @@
-"""Who judges labels besides the fit: checked probabilities, and how much they count."""
+"""Estimators that judge labels besides the ridge fit, and checks of what users give."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from datassay.train.folds import FOLDS, check_classes, held_out_outputs
 
 # Smaller probabilities count as this: folds of a few thousand samples know no smaller ones.
 LEAST_PROBABILITY = 1e-4
-SUSPICIOUS = 0.99  # share of labels that are the likeliest
-FEWEST = 10  # of fewer samples that says nothing
+SUSPICIOUS = 0.99  # share of labels that are the likeliest class
+FEWEST = 10  # samples from which on such a share is suspicious
 # Logistic regression, and of tables boosted trees, judge labels beside the network where there are
 # so many rows and at most so many classes: of 12 tables at 300 and 600 rows the order of suspects
 # gains .02 of AUROC by them, and loses .018 in the worst case.
@@ -50,7 +50,7 @@ MOST_SPLITS, SPLITS_ROWS, SPLITS_SECONDS, QUICK = 5, 10_000, 2.0, 0.6
 
 
 def check_judges(is_samples: bool, model: Any, pred_probs: Any) -> None:
-    """Refuse two judges, none, and an estimator for a linearisation."""
+    """Raise unless samples have one of model and pred_probs, and a linearisation no model."""
     if model is not None and pred_probs is not None:
         raise SettingError(
             "model and pred_probs are two ways to score labels; got both. Leave one out."
@@ -70,7 +70,7 @@ def check_judges(is_samples: bool, model: Any, pred_probs: Any) -> None:
 def checked_probabilities(
     pred_probs: Any, n: int, class_names: tuple[str, ...]
 ) -> Float[Tensor, "n k"]:
-    """Class probabilities that the user gave, in float64; refused if they are none."""
+    """Return the user's class probabilities in float64; raise if they are no probabilities."""
     k = len(class_names)
     try:
         p = np.asarray(pred_probs, np.float64)
@@ -92,18 +92,18 @@ def checked_probabilities(
 
 
 def checked_trusted(trusted: Any, n: int) -> Bool[Tensor, " n"]:
-    """Return which labels are known to be right; refuse what does not say so of each."""
+    """Return which labels are known to be right; raise unless these are bools, not all True."""
     if trusted is None:
         return torch.zeros(n, dtype=torch.bool)
-    known = np.asarray(trusted)
-    if known.shape != (n,) or known.dtype != bool or known.all():
-        got = f"shape {known.shape} of {known.dtype}" + " with no False" * (known.dtype == bool)
+    flags = np.asarray(trusted)
+    if flags.shape != (n,) or flags.dtype != bool or flags.all():
+        got = f"shape {flags.shape} of {flags.dtype}" + " with no False" * (flags.dtype == bool)
         raise SettingError(f"trusted must be [{n}] bool with a False to judge; got {got}.")
-    return torch.from_numpy(known.copy())
+    return torch.from_numpy(flags.copy())
 
 
 def checked_groups(groups: Any, n: int) -> Shaped[np.ndarray, " n"] | None:
-    """Return the group of each sample as a word; refuse a single one."""
+    """Return the group of each sample as a string; raise if all are in one group."""
     if groups is None:
         return None
     words = np.asarray(groups).astype(str)
@@ -116,42 +116,42 @@ def checked_groups(groups: Any, n: int) -> Shaped[np.ndarray, " n"] | None:
 def judge_warnings(
     probabilities: Float[Tensor, "n k"], labels: Int[Tensor, " n"]
 ) -> tuple[str, ...]:
-    """What the user should know of probabilities that judge alone."""
-    reported, low = [], float((probabilities < LEAST_PROBABILITY).double().mean())
+    """Return warnings about probabilities that labels are judged by alone."""
+    messages, low = [], float((probabilities < LEAST_PROBABILITY).double().mean())
     if low:
-        reported += [
+        messages += [
             f"{low:.0%} of the probabilities are below {LEAST_PROBABILITY:g}: they count as that"
         ]
     share = float((probabilities.argmax(1) == labels).double().mean())
     if len(labels) >= FEWEST and share >= SUSPICIOUS:
-        reported += [
+        messages += [
             f"the probabilities agree with {share:.0%} of the labels, as those of a model do that "
             "was trained on these very samples; held-out ones, by cross_val_predict(..., "
             'method="predict_proba"), can contradict wrong labels'
         ]
-    return tuple(reported)
+    return tuple(messages)
 
 
 def log_probabilities(probabilities: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
-    """Logarithms of class probabilities, none below LEAST_PROBABILITY."""
+    """Return logarithms of class probabilities, raised to LEAST_PROBABILITY at least."""
     return probabilities.double().clamp_min(LEAST_PROBABILITY).log()
 
 
 def further_judges(
     train: SampleSet, seed: int, progress: Progress = silent, most_splits: int = MOST_SPLITS
 ) -> dict[str, Float[np.ndarray, "n k"]]:
-    """Held-out probabilities of what judges labels of rows and of words besides the network.
+    """Predict held-out class probabilities by estimators that judge labels besides the network.
 
     Args:
         train: n labelled samples.
         seed: of the folds and the models.
         progress: called with (step, samples done, samples in all).
-        most_splits: into folds, of which trees are the mean.
+        most_splits: largest number of splits into folds over which trees are averaged.
 
     Returns:
-        By name, as a run asks them: logistic regression, and of rows boosted trees where they take
-        few seconds; each fit learns from 50 000 rows at most, which the name then says. None of
-        images, or of fewer than FEWEST_ROWS rows.
+        Probabilities by the estimator's name: logistic regression, and of rows boosted trees where
+        they take few seconds; each fit learns from 50 000 rows at most, which the name then says.
+        Empty for images, or fewer than FEWEST_ROWS rows.
 
     Raises:
         DataError: each class has fewer samples than there are folds.
@@ -159,39 +159,37 @@ def further_judges(
     Cost: five fits of each to four fifths of the samples; of trees that take little five times as
         many, over other splits.
     """
-    with _unwarned():
-        return _judged(train, seed, progress, most_splits)
+    with _ignore_convergence():
+        return _predict_held_out(train, seed, progress, most_splits)
 
 
 @contextmanager
-def judged_ahead(train: SampleSet, seed: int) -> Iterator[Future[dict[str, np.ndarray]]]:
-    """The same on a thread of its own: trees grow on one while the network is collected."""
-    with _unwarned(), ThreadPoolExecutor(1) as pool:
-        yield pool.submit(_judged, train, seed, silent, MOST_SPLITS)
+def judge_in_background(train: SampleSet, seed: int) -> Iterator[Future[dict[str, np.ndarray]]]:
+    """Yield a future of `further_judges`, computed on a thread while the network is collected."""
+    with _ignore_convergence(), ThreadPoolExecutor(1) as pool:
+        yield pool.submit(_predict_held_out, train, seed, silent, MOST_SPLITS)
 
 
 @contextmanager
-def _unwarned() -> Iterator[None]:
+def _ignore_convergence() -> Iterator[None]:
     with warnings.catch_warnings():
         # Nobody asked for these models, and a fit that ends early judges as well.
         warnings.simplefilter("ignore", ConvergenceWarning)
         yield
 
 
-def _judged(
+def _predict_held_out(
     train: SampleSet, seed: int, progress: Progress, most_splits: int
 ) -> dict[str, Float[np.ndarray, "n k"]]:
     is_large = len(train) * (1 - 1 / FOLDS) > MOST_ROWS
-    judged, drawn = {}, f" ({MOST_ROWS:,} rows a fit)" * is_large
-    for name, model in _models(train).items():
-        splits = min(most_splits, _splits(train)) if name == TREES else 1
-        each = (
-            held_out_outputs(model, train, seed + split, progress, MOST_ROWS)
-            for split in range(splits)
-        )
+    probabilities, suffix = {}, f" ({MOST_ROWS:,} rows a fit)" * is_large
+    for name, model in _choose_models(train).items():
+        n_splits = min(most_splits, _count_splits(train)) if name == TREES else 1
+        seeds = range(seed, seed + n_splits)
         with few_threads(len(train)):
-            judged[name + drawn] = sum(each) / splits
-    return judged
+            p_sum = sum(held_out_outputs(model, train, s, progress, MOST_ROWS) for s in seeds)
+            probabilities[name + suffix] = p_sum / n_splits
+    return probabilities
 
 
 def _tree_seconds(train: SampleSet) -> float:
@@ -199,14 +197,14 @@ def _tree_seconds(train: SampleSet) -> float:
     return QUICK * FOLDS * fit_seconds(n, columns, train.n_classes)
 
 
-def _splits(train: SampleSet) -> int:
-    """Over how many splits into folds trees are averaged."""
+def _count_splits(train: SampleSet) -> int:
+    """Return the number of splits into folds over which trees are averaged."""
     affordable = min(SPLITS_ROWS // len(train), int(SPLITS_SECONDS / _tree_seconds(train)))
     return min(MOST_SPLITS, max(1, affordable))
 
 
-def _models(train: SampleSet) -> dict[str, Any]:
-    """By name."""
+def _choose_models(train: SampleSet) -> dict[str, Any]:
+    """Return the estimators that suit the samples, by name; empty where none does."""
     is_words = train.kind == "text" and train.x.ndim == 2
     if not (train.kind == "row" or is_words) or len(train) < FEWEST_ROWS:
         return {}
@@ -222,7 +220,7 @@ def _models(train: SampleSet) -> dict[str, Any]:
 def held_out_probabilities(
     samples: SampleSet, model: Any = None, *, seed: int = 0, progress: Progress = silent
 ) -> Float[np.ndarray, "n k"]:
-    """Predictions of a classifier for each sample, fitted to the other folds.
+    """Predict class probabilities of each sample by a classifier fitted to the other folds.
 
     Args:
         samples: n labelled samples; what follows the first axis of x is flattened.

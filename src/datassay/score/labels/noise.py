@@ -1,7 +1,7 @@
-"""Which noise explains the given labels, and how likely each of them is wrong (METHODS §2b).
+"""The noise that explains the given labels, and how likely each of them is wrong (METHODS §2b).
 
-Held-out outputs alone cannot part wrong labels from hard samples. Two readings bound the truth:
-noise of a rate, which no calibration explains, and hardness, by which nothing is wrong.
+Held-out outputs alone cannot tell wrong labels from hard samples. Two readings bound the truth:
+noise at some rate, which no calibration explains, and hardness, where no label is wrong.
 """
 
 from __future__ import annotations
@@ -17,19 +17,12 @@ from torch import Tensor
 
 from datassay.errors import SettingError
 from datassay.results import result
-from datassay.score.labels.likelihood import (
-    MOST_INTERCEPTS,
-    Fitted,
-    Form,
-    cost_by_class,
-    fitted,
-)
+from datassay.score.labels.likelihood import MOST_INTERCEPTS, Form, NoiseFit, class_cost, fit_noise
 from datassay.score.labels.readings import Belief, weigh_readings
 from datassay.score.settings import NOISES
 
-Judges = Sequence[Float[Tensor, "n k"]]
-Again = Callable[[Float[Tensor, "n k"]], Judges]
-"""From probabilities of the true classes to fit to, to the judges' held-out outputs."""
+Outputs = Sequence[Float[Tensor, "n k"]]  # held-out outputs of each estimator
+Refit = Callable[[Float[Tensor, "n k"]], Outputs]  # outputs of fits to P(true class)
 # By how much noise that depends on the class must explain the labels better than one rate, beyond
 # half a nat a parameter: nats per sample, and nats in all, of two classes and of more. Hardness,
 # and noise of a region of the inputs, imitate less of it.
@@ -76,19 +69,19 @@ class LabelNoise:
 
 
 @result
-class Explained:
-    """How noise explains the given labels.
+class Diagnosis:
+    """Noise that explains the given labels, and how likely each label is wrong.
 
     Attributes:
-        noise: that was found.
-        is_predicted: whether held-out outputs tell the labels better than the classes' shares;
-            else nothing is said of any label.
-        posterior: log probability of each true class, the given label known, [n, k].
-        log_odds: that the given label is wrong, as the fits have it, [n].
-        by_noise: the same, were that noise believed and nothing else, [n].
-        share: of wrong labels, at least and at most.
-        n_look: labels that are worth a look, the most suspect.
-        weights: of the judges, in the reading without noise; 0: not heard.
+        noise: the noise found.
+        is_predicted: whether held-out outputs predict the labels better than the classes' shares;
+            else no label is suspected.
+        posterior: log probability of each true class when the given label is known, [n, k].
+        log_odds: log odds that the given label is wrong, [n].
+        by_noise: the same by the noise alone, without doubt about it, [n].
+        share: lower and upper bound of the share of wrong labels.
+        n_look: number of labels worth a look, counted from the most suspect.
+        weights: of the estimators, in the fit without noise; 0: left out.
     """
 
     noise: LabelNoise
@@ -102,7 +95,7 @@ class Explained:
 
 
 def check_noise(noise: str, *, is_of_labels: bool) -> None:
-    """Refuse a noise that is none of NOISES, or that of labels where there are none."""
+    """Raise if the noise is not one of NOISES, or is set although targets are numbers."""
     if noise not in NOISES:
         raise SettingError(f"noise must be one of {', '.join(NOISES)}; got {noise!r}.")
     if noise != "auto" and not is_of_labels:
@@ -112,20 +105,20 @@ def check_noise(noise: str, *, is_of_labels: bool) -> None:
 
 
 def explain(
-    judges: Judges,
-    again: Again,
+    outputs: Outputs,
+    refit: Refit,
     labels: Int[Tensor, " n"],
     noise: str = "auto",
     trusted: Bool[Tensor, " n"] | None = None,
-) -> Explained:
-    """Find the noise, and what it says of each label after one more fit to the probable labels.
+) -> Diagnosis:
+    """Find the noise that explains the labels, and how likely each label is wrong.
 
     Args:
-        judges: outputs for each sample of fits to the given labels without it, each [n, k].
-        again: the same after a fit to other probabilities of the true classes.
+        outputs: outputs for each sample of fits to the given labels without it, each [n, k].
+        refit: returns such outputs of fits to other probabilities of the true classes.
         labels: given.
-        noise: "uniform" or "class" leave no choice.
-        trusted: labels that are known to be right, not all; None: none is.
+        noise: "auto" compares all kinds; "uniform" or "class": that kind alone.
+        trusted: labels that are known to be right, not all; None: no label is.
 
     Returns:
         The noise and what follows from it. The order is that of two readings, their log posteriors
@@ -135,175 +128,181 @@ def explain(
         Probabilities up to 1/2 count, besides the noise, that all may be wrong which held-out
         predictions contradict, the less the better noise explains the labels.
 
-    Cost: 5 fits (of two classes 4), and one `again`; of two classes now and then two.
+    Cost: 5 fits (of two classes 4), and one `refit`; of two classes now and then two.
     """
-    n, k = judges[0].shape
+    n, k = outputs[0].shape
     trusted = torch.zeros(n, dtype=torch.bool) if trusted is None else trusted
-    fit = partial(fitted, labels=labels, trusted=trusted)
-    hard = fit(judges, form="none")
-    even = fit(judges, form="one rate")
-    found, gain, towards, open_one = even, -torch.inf, 0.0, even
+    fit = partial(fit_noise, labels=labels, trusted=trusted)
+    noiseless_fit = fit(outputs, form="none")
+    uniform_fit = fit(outputs, form="one rate")
+    chosen_fit, gain = uniform_fit, -torch.inf
+    rival_fit, rival_weight = uniform_fit, 0.0
 
-    def refitted(one: Fitted) -> Fitted:
-        return fit(again(one.log_posterior.exp()), form=one.form, start=one.transition)
+    def fit_again(draft: NoiseFit) -> NoiseFit:
+        return fit(refit(draft.log_posterior.exp()), form=draft.form, start=draft.transition)
 
-    def reading(one: Fitted, second: Fitted) -> Float[Tensor, "n k"]:
-        first = hard.log_p if one.form != "one rate" else one.log_posterior
-        return torch.log_softmax((first + second.log_posterior) / 2, 1)
+    def average_readings(first_fit: NoiseFit, second_fit: NoiseFit) -> Float[Tensor, "n k"]:
+        log_p = first_fit.log_posterior if first_fit.form == "one rate" else noiseless_fit.log_p
+        return torch.log_softmax((log_p + second_fit.log_posterior) / 2, 1)
 
     least_by_class = max(n * LEAST_GAIN[k > 2], min(LEAST_NATS[k > 2], n * ENOUGH))
-    best = -torch.inf if noise == "class" else 0.0
-    forms: tuple[tuple[Form, float], ...] = (
-        ("by class", least_by_class),
-        ("pairs", LEAST_OF_PAIRS),
-    )
-    start, noisy = None, [] if noise == "class" else [even]
-    for form, least in forms:
-        if not _can_pay(form, noise, k, -even.log_likelihood - least):
+    best_nats = -torch.inf if noise == "class" else 0.0
+    forms: list[tuple[Form, float]] = [("by class", least_by_class), ("pairs", LEAST_OF_PAIRS)]
+    start, noisy_fits = None, [] if noise == "class" else [uniform_fit]
+    for form, least_nats in forms:
+        if not _can_pay(form, noise, k, -uniform_fit.log_likelihood - least_nats):
             continue
-        one = fit(judges, form=form, start=start)
-        start = one.transition
-        noisy.append(one)
-        nats = one.log_likelihood - even.log_likelihood - one.cost
+        candidate = fit(outputs, form=form, start=start)
+        start = candidate.transition
+        noisy_fits.append(candidate)
+        nats = candidate.log_likelihood - uniform_fit.log_likelihood - candidate.cost
         gain = max(gain, nats / n)
-        if nats > best and (noise == "class" or nats > least):
-            found, best = one, nats
+        if nats > best_nats and (noise == "class" or nats > least_nats):
+            chosen_fit, best_nats = candidate, nats
         elif k == 2 and nats > OPEN_NATS:
-            towards, open_one = (nats - OPEN_NATS) / (least - OPEN_NATS), one
+            rival_weight, rival_fit = (nats - OPEN_NATS) / (least_nats - OPEN_NATS), candidate
     is_clear = gain > CLEAR_GAIN  # as where a class is given as one other: no region imitates that
-    second = refitted(found)
-    posterior = second.log_posterior if is_clear else reading(found, second)
-    if towards > 0:
-        both = (1 - towards) * posterior + towards * reading(open_one, refitted(open_one))
-        posterior = torch.log_softmax(both, 1)
-    belief, is_open = weigh_readings(judges, labels, trusted, hard, noisy), ~trusted
-    odds = _log_odds(posterior, labels)[is_open]
-    by_noise = _order_probabilities(belief.wrong[is_open], odds)
+    second_fit = fit_again(chosen_fit)
+    posterior = second_fit.log_posterior if is_clear else average_readings(chosen_fit, second_fit)
+    if rival_weight > 0:
+        rival_posterior = average_readings(rival_fit, fit_again(rival_fit))
+        posterior = (1 - rival_weight) * posterior + rival_weight * rival_posterior
+        posterior = torch.log_softmax(posterior, 1)
+    belief = weigh_readings(outputs, labels, trusted, noiseless_fit, noisy_fits)
+    odds = _log_odds(posterior, labels)[~trusted]
+    by_noise = _order_probabilities(belief.p_wrong[~trusted], odds)
     if is_clear:
-        by_noise = torch.logit((1 - belief.hard) * torch.sigmoid(odds), eps=CERTAIN)
-    contradicted = -torch.expm1(hard.log_p.gather(1, labels[:, None])[is_open, 0])
-    nats = even.log_likelihood - hard.log_likelihood
+        by_noise = torch.logit((1 - belief.p_noiseless) * torch.sigmoid(odds), eps=CERTAIN)
+    contradicted = -torch.expm1(noiseless_fit.log_p.gather(1, labels[:, None])[~trusted, 0])
+    nats = uniform_fit.log_likelihood - noiseless_fit.log_likelihood
     doubt = exp(-max(0.0, nats) / BELIEVED) * (DOUBT_IF_CLEAR if is_clear else 1.0)
     log_odds = torch.full((2, n), TRUSTED).double()
-    log_odds[:, is_open] = _told(by_noise, contradicted, doubt)
-    told, by_noise = log_odds
-    alone = hard if len(judges) == 1 else fit(judges[:1], form="none")
-    share, n_look = _share((hard, alone), belief, doubt, labels, trusted)
-    return Explained(
-        noise=_describe_noise(found, second, 0.0 if noise == "class" else belief.hard, gain),
+    log_odds[:, ~trusted] = torch.stack([_add_doubt(by_noise, contradicted, doubt), by_noise])
+    first_only_fit = noiseless_fit if len(outputs) == 1 else fit(outputs[:1], form="none")
+    noiseless_pair = (noiseless_fit, first_only_fit)
+    share, n_look = _bound_wrong_share(noiseless_pair, belief, doubt, labels, trusted)
+    p_noiseless = 0.0 if noise == "class" else belief.p_noiseless
+    return Diagnosis(
+        noise=_describe_noise(chosen_fit, second_fit, p_noiseless, gain),
         is_predicted=belief.is_predicted,
         posterior=posterior,
-        log_odds=told,
-        by_noise=by_noise,
+        log_odds=log_odds[0],
+        by_noise=log_odds[1],
         share=share,
         n_look=n_look,
-        weights=tuple(hard.weights.tolist()),
+        weights=tuple(noiseless_fit.weights.tolist()),
     )
 
 
-def _describe_noise(found: Fitted, second: Fitted, hard: float, gain: float) -> LabelNoise:
-    """Return the noise that was found; where hardness is likelier, as much of it as is believed."""
-    is_even, k = found.form == "one rate", len(found.transition)
-    transition = found.transition if is_even else second.transition
-    if hard <= 0.5:
-        return LabelNoise("uniform" if is_even else "class", transition.numpy(), gain)
+def _describe_noise(
+    first_fit: NoiseFit, second_fit: NoiseFit, p_noiseless: float, gain: float
+) -> LabelNoise:
+    """Return the noise of the fits, or as much of it as is believed where none is likelier."""
+    is_uniform, k = first_fit.form == "one rate", len(first_fit.transition)
+    transition = first_fit.transition if is_uniform else second_fit.transition
+    if p_noiseless <= 0.5:
+        return LabelNoise("uniform" if is_uniform else "class", transition.numpy(), gain)
     identity = torch.eye(k, dtype=torch.float64)
-    part = identity + (1 - hard) * (transition - identity)
-    return LabelNoise("uniform", part.numpy(), gain)
+    believed = identity + (1 - p_noiseless) * (transition - identity)
+    return LabelNoise("uniform", believed.numpy(), gain)
 
 
-def _can_pay(form: Form, noise: str, k: int, most: float) -> bool:
-    """Whether a form of noise can explain labels better than one rate, of which most is left."""
+def _can_pay(form: Form, noise: str, k: int, most_nats: float) -> bool:
+    """Return whether a form of noise may be asked for, and can gain more nats than it costs."""
     if form == "pairs":
         return noise != "uniform" and 2 < k <= MOST_INTERCEPTS  # two classes have two pairs
-    return noise == "class" or (noise == "auto" and k > 1 and most > cost_by_class(k))
+    return noise == "class" or (noise == "auto" and k > 1 and most_nats > class_cost(k))
 
 
-def _told(
+def _add_doubt(
     by_noise: Float[Tensor, " n"], contradicted: Float[Tensor, " n"], doubt: float
-) -> Float[Tensor, "2 n"]:
-    """Log odds as they are told, and by the noise alone; both in the same order."""
-    other, part = torch.sigmoid(_as_probable(by_noise, contradicted)), CONTRADICTED * doubt
-    p = (1 - part) * torch.sigmoid(by_noise) + part * other.clamp_max(0.5)
-    return torch.stack([torch.where(by_noise > 0, by_noise, torch.logit(p)), by_noise])
+) -> Float[Tensor, " n"]:
+    """Raise log odds below 0, in their order, where noise is doubted and labels contradicted."""
+    p_contradicted = torch.sigmoid(_scale_log_odds(by_noise, contradicted)).clamp_max(0.5)
+    weight = CONTRADICTED * doubt
+    p = (1 - weight) * torch.sigmoid(by_noise) + weight * p_contradicted
+    return torch.where(by_noise > 0, by_noise, torch.logit(p))
 
 
 def probability(log_odds: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """That labels are wrong: what the fits say, times n / (n + FEW)."""
+    """Return P(label is wrong) times n / (n + FEW): fits to few samples are surer than right."""
     return torch.sigmoid(log_odds) * len(log_odds) / (len(log_odds) + FEW)
 
 
-def listed(log_odds: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
-    """Which labels are on the longest list, the most suspect first, that is LISTED wrong.
+def flag_wrong(log_odds: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
+    """Flag the longest list of labels, the most suspect first, of which LISTED are wrong.
 
     Args:
         log_odds: that each label is wrong.
 
     Returns:
-        Whether it is on the list; none of a probability below 1/2.
+        Whether each label is on the list; False where its probability is below 1/2.
     """
     top, order = log_odds.sort(descending=True, stable=True)
-    p, number = torch.sigmoid(top.double()), torch.arange(1, len(top) + 1)
-    long_enough = ((p.cumsum(0) >= LISTED * number) & (probability(top) > 0.5)).nonzero()
+    p, n_listed = torch.sigmoid(top.double()), torch.arange(1, len(top) + 1)
+    long_enough = ((p.cumsum(0) >= LISTED * n_listed) & (probability(top) > 0.5)).nonzero()
     length = int(long_enough[-1]) + 1 if len(long_enough) else 0
     return torch.zeros(len(top), dtype=torch.bool).index_fill_(0, order[:length], True)
 
 
-def _share(
-    hards: tuple[Fitted, Fitted],
+def _bound_wrong_share(
+    noiseless_fits: tuple[NoiseFit, NoiseFit],
     belief: Belief,
     doubt: float,
     labels: Int[Tensor, " n"],
     trusted: Bool[Tensor, " n"],
 ) -> tuple[tuple[float, float], int]:
-    """The share of wrong labels, at least and at most, and how many are worth a look."""
+    """Return bounds of the share of wrong labels, and how many labels are worth a look."""
     # At least: what nearly all explanations agree on, less two standard errors. At most: what the
-    # held-out predictions contradict, of all judges or of the first alone (another may have learned
-    # the very rule that wrong labels follow), and one standard error. Worth a look: between what
-    # the noise says and what confident learning counts, the nearer to the noise the more believed.
-    hard, is_open = hards[0], ~trusted
-    n = int(is_open.sum())
-    sure = n * belief.least
-    error, own = (float((h.log_p.argmax(1) != labels)[is_open].double().mean()) for h in hards)
-    low = max(0.0, (sure - 2 * sqrt(sure)) / n)
-    most = max(error, own)
-    high = min(1.0, most + sqrt(most * (1 - most) / n) + 1 / n)
+    # held-out predictions contradict, of all estimators or of the first alone (another may have
+    # learned the very rule that wrong labels follow), and one standard error. Worth a look: between
+    # what the noise says and what confident learning counts, the nearer to the noise the more
+    # believed.
+    n = int((~trusted).sum())
+    n_sure = n * belief.least_share
+    wrong_predictions = [fit.log_p.argmax(1) != labels for fit in noiseless_fits]
+    error, first_error = (float(w[~trusted].double().mean()) for w in wrong_predictions)
+    low = max(0.0, (n_sure - 2 * sqrt(n_sure)) / n)
+    larger_error = max(error, first_error)
+    high = min(1.0, larger_error + sqrt(larger_error * (1 - larger_error) / n) + 1 / n)
+    log_p = noiseless_fits[0].log_p
     if len(labels) - n >= LEAST_TRUSTED:
-        contradicted = float((hard.log_p.argmax(1) != labels)[trusted].double().mean())
-        low, high = _with_trusted((low, high), error, contradicted, n, trusted, hard.log_p.shape[1])
-    by_noise = float(belief.wrong[is_open].mean())
-    counted = confident_count(hard.log_p[is_open].exp(), labels[is_open]) / n
-    most = min(error, high, max(counted, by_noise))
-    n_look = round(n * (by_noise + (most - by_noise) * doubt)) * belief.is_predicted
-    part = n / len(labels)
-    return (min(low, high) * part, high * part), n_look
+        contradicted = float(wrong_predictions[0][trusted].double().mean())
+        low, high = _narrow_by_trusted(
+            (low, high), error, contradicted, n, len(labels) - n, log_p.shape[1]
+        )
+    by_noise = float(belief.p_wrong[~trusted].mean())
+    counted = confident_count(log_p[~trusted].exp(), labels[~trusted]) / n
+    most_looks = min(error, high, max(counted, by_noise))
+    n_look = round(n * (by_noise + (most_looks - by_noise) * doubt)) * belief.is_predicted
+    open_share = n / len(labels)
+    return (min(low, high) * open_share, high * open_share), n_look
 
 
-def _with_trusted(
-    bounds: tuple[float, float], error: float, contradicted: float, n: int,
-    trusted: Bool[Tensor, " n"], k: int,
-) -> tuple[float, float]:  # fmt: skip
-    """Bounds of the share, narrowed by how often labels known to be right are contradicted."""
+def _narrow_by_trusted(
+    bounds: tuple[float, float], error: float, contradicted: float, n: int, n_trusted: int, k: int
+) -> tuple[float, float]:
+    """Narrow bounds of the wrong share by how often predictions contradict trusted labels."""
     # Rogan and Gladen (1978): error = s a + (1 − s) c, where c contradicts right labels and
     # a = 1 − c / (k − 1) wrong ones; each end with both rates two standard errors away. Where
     # right labels are contradicted more often than the others, predictions have learned the very
     # rule that wrong ones follow: then as many as are contradicted may be wrong.
-    m, ends = int(trusted.sum()), []
+    ends = []
     for sign in (-1, 1):
         e = error + sign * NORMAL * sqrt(error * (1 - error) / n)
-        c = contradicted - sign * NORMAL * sqrt(contradicted * (1 - contradicted) / m)
+        c = contradicted - sign * NORMAL * sqrt(contradicted * (1 - contradicted) / n_trusted)
         c = max(0.0, c)
-        rest = 1 - c - c / max(1, k - 1)
-        ends.append((e - c) / rest if rest > 0 else float(sign > 0))
+        slope = 1 - c - c / max(1, k - 1)
+        ends.append((e - c) / slope if slope > 0 else float(sign > 0))
     if ends[1] <= 0:
-        most = contradicted + NORMAL * sqrt(contradicted * (1 - contradicted) / m)
-        return bounds[0], min(1.0, max(bounds[1], most))
+        largest = contradicted + NORMAL * sqrt(contradicted * (1 - contradicted) / n_trusted)
+        return bounds[0], min(1.0, max(bounds[1], largest))
     low, high = max(bounds[0], ends[0]), min(bounds[1], ends[1])
     return min(low, high), max(low, high)
 
 
 def confident_count(p: Float[Tensor, "n k"], labels: Int[Tensor, " n"]) -> float:
-    """How many labels confident learning counts as wrong (Northcutt et al. 2021, eqs. 1–3).
+    """Count labels that confident learning takes for wrong (Northcutt et al. 2021, eqs. 1–3).
 
     Args:
         p: held-out probabilities.
@@ -314,44 +313,41 @@ def confident_count(p: Float[Tensor, "n k"], labels: Int[Tensor, " n"]) -> float
     """
     k = p.shape[1]
     counts = labels.bincount(minlength=k).double()
-    own = torch.zeros(k, dtype=torch.float64).index_add_(
-        0, labels, p.gather(1, labels[:, None])[:, 0]
-    )
-    least = torch.where(counts > 0, own / counts.clamp_min(1), torch.inf)
-    above = p >= least
-    likeliest = torch.where(above, p, -1.0).argmax(1)
-    is_sure = above.any(1)
-    joint = torch.zeros(k * k, dtype=torch.float64).index_add_(
-        0, (labels * k + likeliest)[is_sure], torch.ones(int(is_sure.sum()), dtype=torch.float64)
-    )
+    p_given = p.gather(1, labels[:, None])[:, 0]
+    p_sums = torch.zeros(k, dtype=torch.float64).index_add_(0, labels, p_given)
+    thresholds = torch.where(counts > 0, p_sums / counts.clamp_min(1), torch.inf)
+    is_confident = p >= thresholds
+    confident_class = torch.where(is_confident, p, -1.0).argmax(1)
+    has_class = is_confident.any(1)
+    joint = (labels * k + confident_class)[has_class].bincount(minlength=k * k).double()
     rows = joint.reshape(k, k)
     contradicted = rows.sum(1) - rows.diagonal()
     return float((contradicted / rows.sum(1).clamp_min(1) * counts).sum())
 
 
 def _log_odds(posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """Of a wrong label, from the log probabilities of the classes."""
-    given = posterior.gather(1, labels[:, None])
-    others = posterior.scatter(1, labels[:, None], -torch.inf)
-    return torch.logsumexp(others, 1) - given[:, 0]
+    """Return the log odds that each label is wrong, from log probabilities of the classes."""
+    log_p_given = posterior.gather(1, labels[:, None])
+    other_log_p = posterior.scatter(1, labels[:, None], -torch.inf)
+    return torch.logsumexp(other_log_p, 1) - log_p_given[:, 0]
 
 
 def _order_probabilities(
     probability: Float[Tensor, " n"], log_odds: Float[Tensor, " n"]
 ) -> Float[Tensor, " n"]:
-    """Return log odds of these probabilities, those below 1/2 in the order of others."""
+    """Return log odds of probabilities, those below 1/2 re-sorted into the order of `log_odds`."""
     suspect, order = probability > 0.5, log_odds.argsort(stable=True)
     order, top = order[~suspect[order]], torch.logit(probability, eps=CERTAIN)
     top[order] = top[~suspect].sort().values.clamp_max(-TIE)
-    return top + TIE * torch.tanh(log_odds / SPREAD) / 2  # parts equals
+    return top + TIE * torch.tanh(log_odds / SPREAD) / 2  # orders ties
 
 
-def _as_probable(
+def _scale_log_odds(
     log_odds: Float[Tensor, " n"], probability: Float[Tensor, " n"]
 ) -> Float[Tensor, " n"]:
-    """Log odds scaled and shifted so that they come nearest the probabilities, in cross-entropy."""
+    """Scale and shift log odds to the least cross-entropy against the probabilities."""
     spread = log_odds.std(correction=0)
-    if not spread > 0:  # all alike: there is no order to keep
+    if not spread > 0:  # all equal: there is no order to keep
         return torch.logit(probability)
     columns = torch.stack([(log_odds - log_odds.mean()) / spread, torch.ones_like(log_odds)], 1)
     line = torch.zeros(2, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Regression: how far a target lies from its held-out output, and how likely it is wrong."""
+"""Outliers of regression: distance of targets from held-out outputs, and P(target is wrong)."""
 
 from __future__ import annotations
 
@@ -100,54 +100,55 @@ def best_scale(
     fit: RidgeFit,
     refit: Callable[[Float[Tensor, "n k"]], RidgeFit],
 ) -> Outliers:
-    """Outliers of the targets as they are, or on the scale that makes them likeliest.
+    """Find outliers of the targets as they are, or on the scale that makes them likeliest.
 
     Errors that multiply, as of a price in another unit, hide in a skewed target.
 
     Args:
         targets: given.
-        fit: of them.
-        refit: the fit of other targets.
+        fit: to the targets.
+        refit: fits other targets.
 
     Returns:
         The outliers; several outputs, and targets of either sign, are judged as they are.
     """
-    best, size = _settled(targets, fit), float(targets.abs().median())
+    outcome, size = _refine(targets, fit), float(targets.abs().median())
     is_positive = (targets > 0).double().mean() >= POSITIVE
     if targets.shape[1] > 1 or len(targets) < FEWEST_SCALES or not (is_positive and size > 0):
-        return best
-    least = best.log_likelihood + GAIN
+        return outcome
+    threshold = outcome.log_likelihood + GAIN
     for c in (share * size for share in BENDS):
         bent = torch.asinh(targets.double() / c)
-        found = _settled(bent, refit(bent), is_bent=True)
-        likelihood = found.log_likelihood - float((targets.double() ** 2 + c**2).log().sum()) / 2
-        if likelihood > least:
-            expected = c * torch.sinh(found.expected)
-            best, least = replace(found, expected=expected), likelihood
-    return best
+        rescaled = _refine(bent, refit(bent), is_bent=True)
+        likelihood = rescaled.log_likelihood - float((targets.double() ** 2 + c**2).log().sum()) / 2
+        if likelihood > threshold:
+            expected = c * torch.sinh(rescaled.expected)
+            outcome, threshold = replace(rescaled, expected=expected), likelihood
+    return outcome
 
 
-def _settled(targets: Float[Tensor, "n k"], fit: RidgeFit, *, is_bent: bool = False) -> Outliers:
-    """Find outliers by fits in which suspects count as what is expected: they bend no other."""
-    found, before = outliers(targets, fit.held_out, is_bent=is_bent), None
+def _refine(targets: Float[Tensor, "n k"], fit: RidgeFit, *, is_bent: bool = False) -> Outliers:
+    """Find outliers by refitting with suspects at their expected targets: they bend no other."""
+    outcome = outliers(targets, fit.held_out, is_bent=is_bent)
+    was_suspect = torch.zeros(len(targets), dtype=torch.bool)
     for _ in range(ROUNDS if targets.shape[1] == 1 else 0):
-        wrong = found.probability > 0.5
-        if not wrong.any() or (before is not None and (wrong != before).sum() <= wrong.sum() / 50):
+        is_suspect = outcome.probability > 0.5
+        if not is_suspect.any() or (is_suspect != was_suspect).sum() <= is_suspect.sum() / 50:
             break
-        expected = plausible(found.expected, targets[~wrong])
-        mended = torch.where(wrong[:, None], expected, targets.double())
-        fit, before, earlier = fit.again(mended, PENALTIES), wrong, found
-        found = outliers(targets, fit.held_out, is_bent=is_bent)
+        expected = clip_targets(outcome.expected, targets[~is_suspect])
+        mended = torch.where(is_suspect[:, None], expected, targets.double())
+        fit, was_suspect, earlier = fit.refit(mended, PENALTIES), is_suspect, outcome
+        outcome = outliers(targets, fit.held_out, is_bent=is_bent)
         # What strays further from a fit that it does not bend is as wrong as it was.
-        further = torch.where(found.score >= earlier.score, earlier.probability * wrong, 0.0)
-        found = replace(found, probability=found.probability.maximum(further))
-    return found
+        p_least = torch.where(outcome.score >= earlier.score, earlier.probability * is_suspect, 0.0)
+        outcome = replace(outcome, probability=outcome.probability.maximum(p_least))
+    return outcome
 
 
 def outliers(
     targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"], *, is_bent: bool = False
 ) -> Outliers:
-    """Score the residuals, worst output first.
+    """Score each target by its residual, of several outputs the worst.
 
     Residuals that grow with the held-out output, as those of a skewed target, are divided by how
     large they usually are there: the logarithm of the residual's size as a polynomial in the rank
@@ -181,12 +182,12 @@ def outliers(
     # Where half of the residuals are equal, as for 2 samples, take the mean deviation; for repeated
     # samples that is rounding, which must not make an outlier either.
     spread = torch.where(spread > 0, spread, 1.2533 * distance.mean(0))
-    least = len(residual) * torch.finfo(torch.float64).eps * targets.abs().amax(0)
-    least = least.double().clamp_min(torch.finfo(torch.float64).tiny)
-    spread = spread.maximum(least)
+    rounding = len(residual) * torch.finfo(torch.float64).eps * targets.abs().amax(0)
+    rounding = rounding.double().clamp_min(torch.finfo(torch.float64).tiny)
+    spread = spread.maximum(rounding)
     score = (distance / spread).amax(1) - OUTLIER_SCORE
     extent = (targets.amax(0) - targets.amin(0)).double()[:, None]
-    turned = torch.stack([_turned(y) for y in targets.T], 1) & (targets * held_out < 0)
+    turned = torch.stack([_flag_rare_sign(y) for y in targets.T], 1) & (targets * held_out < 0)
     opposite = torch.where(turned, (-targets - held_out) / (scales * spread), torch.inf)
     skill = _deviation(targets.double()) / (scales.median(0).values * spread)
     nearest = torch.where(skill >= SKILL, NEAR_SCORE, 0.0).amin()
@@ -195,7 +196,7 @@ def outliers(
         ratio = (torch.sinh(targets) / torch.sinh(held_out))[:, 0]
         stray = (ratio <= 1 / FACTOR) | (ratio >= FACTOR)
         stray = (score >= FAR_SCORE) | (stray & (score > NEAR_SCORE))
-    strays = [stray & ~_at_limit(y) for y in targets.T]
+    strays = [stray & ~_flag_limit(y) for y in targets.T]
     middle = (targets - held_out).double().median(0).values + held_out
     found, unit, z = [], scales * spread, residual / spread
     for j, far in enumerate(strays):
@@ -217,8 +218,8 @@ def outliers(
 def least_share(probability: Float[Tensor, " n"]) -> float:
     """Return the share that is wrong at least: of those above 0.9, less two standard errors."""
     sure = probability.double().clamp_max(SURE) * (probability > SURE)
-    least = sure.sum() - 2 * (sure * (1 - sure)).sum().sqrt()
-    return float(least.clamp_min(0) / len(probability))
+    lower_sum = sure.sum() - 2 * (sure * (1 - sure)).sum().sqrt()
+    return float(lower_sum.clamp_min(0) / len(probability))
 
 
 def _deviation(values: Float[Tensor, "n k"]) -> Float[Tensor, " k"]:
@@ -226,46 +227,49 @@ def _deviation(values: Float[Tensor, "n k"]) -> Float[Tensor, " k"]:
     return 1.4826 * (values - values.median(0).values).abs().median(0).values
 
 
-def plausible(expected: Float[Tensor, "n k"], right: Float[Tensor, "r k"]) -> Float[Tensor, "n k"]:
-    """Return expected targets within the range of the right ones: beyond it none was observed."""
-    right = right if len(right) else expected
-    return expected.double().clamp(right.double().amin(0), right.double().amax(0))
+def clip_targets(
+    expected: Float[Tensor, "n k"], observed: Float[Tensor, "r k"]
+) -> Float[Tensor, "n k"]:
+    """Limit expected targets to the range of the observed ones, or of themselves if none is."""
+    observed = observed if len(observed) else expected
+    return expected.double().clamp(observed.double().amin(0), observed.double().amax(0))
 
 
 def _scales(residual: Float[Tensor, " n"], output: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """How large residuals usually are at each output, relative to their geometric mean."""
+    """Return the usual size of residuals at each output, relative to its geometric mean."""
     n, size = len(residual), residual.abs()
-    least = LEAST * size.median()
-    if n < FEWEST_SCALES or not least > 0:
+    floor = LEAST * size.median()
+    if n < FEWEST_SCALES or not floor > 0:
         return torch.ones_like(residual)
     position = 2 * (rankdata(output.numpy()) - 0.5) / n - 1
-    wanted, best, fitted = size.maximum(least).log().numpy(), np.inf, np.zeros(n)
+    log_size = size.maximum(floor).log().numpy()
+    least_criterion, log_scale = np.inf, np.zeros(n)
     for power in range(LARGEST_POWER + 1):
-        curve = np.polynomial.Polynomial.fit(position, wanted, power, domain=[-1, 1])(position)
-        criterion = n * np.log(np.var(wanted - curve)) + np.log(n) * power
-        if criterion < best:
-            best, fitted = criterion, curve
-    return torch.from_numpy(np.exp(fitted - fitted.mean()))
+        curve = np.polynomial.Polynomial.fit(position, log_size, power, domain=[-1, 1])(position)
+        criterion = n * np.log(np.var(log_size - curve)) + np.log(n) * power
+        if criterion < least_criterion:
+            least_criterion, log_scale = criterion, curve
+    return torch.from_numpy(np.exp(log_scale - log_scale.mean()))
 
 
-def _turned(y: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
-    """Targets of a sign that few have, unless those are the tail of the others across 0."""
-    few = y.sign() == -y.sign().sum().sign()
-    if not 0 < few.double().mean() <= 1 - POSITIVE:
-        return torch.zeros_like(few)
-    near = y[few].abs() < float(np.quantile(y[~few].abs(), 1 - POSITIVE))  # of turned ones a tenth
-    return few & (near.double().mean() <= ACROSS)
+def _flag_rare_sign(y: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
+    """Flag targets of a sign that few have, unless those are the tail of the others across 0."""
+    is_rare = y.sign() == -y.sign().sum().sign()
+    if not 0 < is_rare.double().mean() <= 1 - POSITIVE:
+        return torch.zeros_like(is_rare)
+    bound = float(np.quantile(y[~is_rare].abs(), 1 - POSITIVE))  # below it lies a tenth
+    return is_rare & ((y[is_rare].abs() < bound).double().mean() <= ACROSS)
 
 
-def _at_limit(y: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
-    """Targets at an end of the range that many share, near the others."""
-    found = torch.zeros(len(y), dtype=torch.bool)
+def _flag_limit(y: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
+    """Flag targets at an end of the range that many share, near the others."""
+    is_limit = torch.zeros(len(y), dtype=torch.bool)
     for end in (y.min(), y.max()):
-        shared, others = y == end, y[y != end].double().numpy()
-        if len(others) and shared.sum() >= max(AT_LIMIT, LIMIT_SHARE * len(y)):
-            low, high = np.quantile(others, [0.25, 0.75])
-            found |= shared & bool(np.abs(others - float(end)).min() <= high - low)
-    return found
+        is_end, other_values = y == end, y[y != end].double().numpy()
+        if len(other_values) and is_end.sum() >= max(AT_LIMIT, LIMIT_SHARE * len(y)):
+            low, high = np.quantile(other_values, [0.25, 0.75])
+            is_limit |= is_end & bool(np.abs(other_values - float(end)).min() <= high - low)
+    return is_limit
 
 
 def _most(z: Float[Tensor, " n"], targets: Float[Tensor, " n"], unit: Float[Tensor, " n"]) -> float:

@@ -1,4 +1,4 @@
-"""The ridge fit that judges labels: its penalty, and outputs for each sample without it."""
+"""The ridge fit that labels are judged by: its penalty, and each sample's held-out outputs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from datassay.score.registry import Sizes
 # Penalties tried, as fractions of λ_max: four a decade.
 RIDGES = torch.logspace(-8, 0, N_RIDGES, dtype=torch.float64)
 DECADE = 4
-SEARCHED = 32  # columns by which a penalty is chosen: the error is a mean over all samples
+SEARCH_COLUMNS = 32  # by which a penalty is chosen: the error is a mean over all samples
 STEP = "estimate label noise"
 # Products in less than float64 round by about 2⁻²³ λ_max: smaller penalties would not be felt.
 LEAST_RIDGE = 8 * torch.finfo(torch.float32).eps
@@ -65,17 +65,16 @@ class RidgeFit:
     def held_out_of(
         self, targets: Float[Tensor, "n k"], progress: Progress
     ) -> Float[Tensor, "n k"]:
-        """Held-out outputs of the fit to other targets, under the same penalty."""
+        """Return held-out outputs of the fit to other targets, [n, k], under the same penalty."""
         shape = self.lin.residual.shape
         target = (targets - self.offset).double().reshape(shape)
         shifts = torch.tensor([self.penalty], dtype=torch.float64)
-        left = _left(
-            self.basis, target, shifts, progress, "estimate label noise again", self.blocks
-        )
-        return targets - left[0].flatten(1)
+        step = "estimate label noise again"
+        residual = _leave_out(self.basis, target, shifts, progress, step, self.blocks)[0]
+        return targets - residual.flatten(1)
 
-    def again(self, targets: Float[Tensor, "n k"], factors: Sequence[float]) -> RidgeFit:
-        """Fit other targets under the best of some multiples of the penalty."""
+    def refit(self, targets: Float[Tensor, "n k"], factors: Sequence[float]) -> RidgeFit:
+        """Fit other targets under the best of `factors` times the penalty; with groups, by it."""
         if self.blocks is not None:
             return replace(self, held_out=self.held_out_of(targets, silent))
         penalties = self.penalty * torch.tensor(factors, dtype=torch.float64)
@@ -88,48 +87,48 @@ def ridge_fit(
     groups: Shaped[np.ndarray, " n"] | None = None,
     penalties: Float[Tensor, " q"] | None = None,
     targets: Float[Tensor, "n k"] | None = None,
-    asked: Bool[np.ndarray, " n"] | None = None,
+    is_scored: Bool[np.ndarray, " n"] | None = None,
 ) -> RidgeFit:
-    """The fit of the penalty and offset (0 or f₀) with the least leave-one-out error."""
+    """Fit the targets under the penalty and offset (0 or f₀) of the least leave-one-out error."""
     # One penalty a decade is tried, then those about the best; the error has one valley in all but
     # rare sets. groups: of each sample; those of a group are then left out together, and decades
     # alone are tried. penalties: those to try instead, in the kernel's unit. targets: other ones.
-    # asked: samples of the groups that are left out; the error is theirs, nothing is held out else.
-    blocks = None if groups is None else _blocks(groups, asked)
+    # is_scored: whose groups are left out; the error is theirs, held-out outputs of others are NaN.
+    blocks = None if groups is None else _collect_blocks(groups, is_scored)
     lin = lin.averaged() if len(lin) <= LARGEST_KERNEL else lin
     basis, targets = eigenbasis(lin, progress), lin.targets if targets is None else targets
     check_not_null(basis)
     is_exact = lin.kernel is not None or lin.form.products.precision == "float64"
-    tried = RIDGES if is_exact else RIDGES[RIDGES > LEAST_RIDGE]
+    ridges = RIDGES if is_exact else RIDGES[RIDGES > LEAST_RIDGE]
     # All at once where rows are computed each time they are read, which is dearer than penalties.
     is_read = isinstance(basis.rows, FeatureRows) and not basis.rows.is_small and blocks is None
-    decades = tried if is_read else tried[::DECADE]
+    decades = ridges if is_read else ridges[::DECADE]
     shifts = decades * basis.largest if penalties is None else penalties
     offsets = (torch.zeros_like(lin.outputs), lin.outputs)
     n, b, c = lin.residual.shape
     # Both offsets as columns side by side: the leverages are the same.
     exact = torch.stack([(targets - o).double().reshape(n, b, c) for o in offsets], 2)
-    target = mix_columns(exact, SEARCHED)
-    both = _left(basis, target.flatten(2), shifts, progress, STEP, blocks)
-    both = both.unflatten(3, (2, -1))
-    own = slice(None) if asked is None else torch.from_numpy(asked)
-    error = torch.stack([r[own].square().mean((0, 1, 3)) for r in both])  # [q, 2]
+    target = mix_columns(exact, SEARCH_COLUMNS)
+    residuals = _leave_out(basis, target.flatten(2), shifts, progress, STEP, blocks)
+    residuals = residuals.unflatten(3, (2, -1))
+    scored_idx = slice(None) if is_scored is None else torch.from_numpy(is_scored)
+    error = torch.stack([r[scored_idx].square().mean((0, 1, 3)) for r in residuals])  # [q, 2]
     q, o = divmod(int(error.argmin()), 2)
-    penalty, left = float(shifts[q]), both[q, :, :, o]
+    penalty, residual = float(shifts[q]), residuals[q, :, :, o]
     if blocks is None and penalties is None and not is_read:
-        at = torch.arange(max(0, DECADE * (q - 1) + 1), min(len(tried), DECADE * (q + 1)))
-        near = tried[at[at != DECADE * q]] * basis.largest
-        closer = _left(basis, target[:, :, o], near, progress, STEP)
-        errors = torch.stack([r.square().mean() for r in closer])
+        idx = torch.arange(max(0, DECADE * (q - 1) + 1), min(len(ridges), DECADE * (q + 1)))
+        shifts = ridges[idx[idx != DECADE * q]] * basis.largest
+        residuals = _leave_out(basis, target[:, :, o], shifts, progress, STEP)
+        errors = torch.stack([r.square().mean() for r in residuals])
         if errors.min() < error[q, o]:
-            penalty, left = float(near[errors.argmin()]), closer[errors.argmin()]
+            penalty, residual = float(shifts[errors.argmin()]), residuals[errors.argmin()]
     if target is not exact:
-        found = torch.tensor([penalty], dtype=torch.float64)
-        left = _left(basis, exact[:, :, o], found, progress, STEP, blocks)[0]
-    return RidgeFit(lin, basis, offsets[o], penalty, targets - left.flatten(1), blocks)
+        shifts = torch.tensor([penalty], dtype=torch.float64)
+        residual = _leave_out(basis, exact[:, :, o], shifts, progress, STEP, blocks)[0]
+    return RidgeFit(lin, basis, offsets[o], penalty, targets - residual.flatten(1), blocks)
 
 
-def _left(
+def _leave_out(
     basis: Eigenbasis,
     target: Float[Tensor, "n b c"],
     shifts: Float[Tensor, " q"],
@@ -137,59 +136,57 @@ def _left(
     step: str,
     blocks: tuple[Int[Tensor, "_ _"], ...] | None = None,
 ) -> Float[Tensor, "q n b c"]:
-    """Target minus held-out output under every penalty, a panel of samples at a time."""
+    """Return target minus held-out output under every penalty; NaN of samples in no block."""
     n, b, c = target.shape
     projected = basis.project(target)
-    left = torch.full((len(shifts), n, b, c), torch.nan, dtype=torch.float64)
+    residuals = torch.full((len(shifts), n, b, c), torch.nan, dtype=torch.float64)
     if blocks is not None:
         for members in blocks:
-            each = members.shape[1] * b * basis.rows.shape[2] * len(shifts)
-            for group in members.split(max(1, PANEL_VALUES // each)):
+            n_values = members.shape[1] * b * basis.rows.shape[2] * len(shifts)
+            for group in members.split(max(1, PANEL_VALUES // n_values)):
                 rows = basis.rows_of(group.flatten()).unflatten(0, group.shape)
-                part = RemovalBlocks(rows.flatten(1, 2), target[group].flatten(1, 2), projected)
-                alone = held_out_residuals(basis, part, shifts)
-                left[:, group] = alone.unflatten(2, (-1, b))
+                removal = RemovalBlocks(rows.flatten(1, 2), target[group].flatten(1, 2), projected)
+                group_residuals = held_out_residuals(basis, removal, shifts)
+                residuals[:, group] = group_residuals.unflatten(2, (-1, b))
             progress(step, n, n)
-        return left
-    parts = list(panels(n, b * basis.rows.shape[2] + len(shifts) * b * (b + 2 * c)))
+        return residuals
+    slices = list(panels(n, b * basis.rows.shape[2] + len(shifts) * b * (b + 2 * c)))
     shared = (basis.sent, target, projected, shifts)
-    for part, solved in zip(parts, basis.engine.map(_panel_left, shared, parts), strict=True):
-        left[:, part] = solved
-        progress(step, part.stop, n)
-    return left
+    solved = basis.engine.map(_leave_out_panel, shared, slices)
+    for panel, panel_residuals in zip(slices, solved, strict=True):
+        residuals[:, panel] = panel_residuals
+        progress(step, panel.stop, n)
+    return residuals
 
 
-def _blocks(
-    groups: Shaped[np.ndarray, " n"], asked: Bool[np.ndarray, " n"] | None
+def _collect_blocks(
+    groups: Shaped[np.ndarray, " n"], is_scored: Bool[np.ndarray, " n"] | None
 ) -> tuple[Int[Tensor, "_ _"], ...]:
-    """Positions of each group, those of one size together."""
-    (some,) = np.nonzero(np.ones(len(groups), bool) if asked is None else asked)
-    _, group, counts = np.unique(groups[some], return_inverse=True, return_counts=True)
-    each = np.split(some[np.argsort(group, kind="stable")], np.cumsum(counts)[:-1])
+    """Return positions of the members of each group, groups of one size stacked, [g, size]."""
+    (idx,) = np.nonzero(np.ones(len(groups), bool) if is_scored is None else is_scored)
+    _, group, counts = np.unique(groups[idx], return_inverse=True, return_counts=True)
+    blocks = np.split(idx[np.argsort(group, kind="stable")], np.cumsum(counts)[:-1])
     return tuple(
-        torch.from_numpy(np.stack([one for one in each if len(one) == size]))
+        torch.from_numpy(np.stack([block for block in blocks if len(block) == size]))
         for size in np.unique(counts)
     )
 
 
-def _panel_left(
-    shared: tuple[Eigenbasis, Tensor, Tensor, Tensor], part: slice
+def _leave_out_panel(
+    shared: tuple[Eigenbasis, Tensor, Tensor, Tensor], panel: slice
 ) -> Float[Tensor, "q g b c"]:
     basis, target, projected, shifts = shared
-    return held_out_residuals(
-        basis, RemovalBlocks(basis.rows[part], target[part], projected), shifts
-    )
+    removal = RemovalBlocks(basis.rows[panel], target[panel], projected)
+    return held_out_residuals(basis, removal, shifts)
 
 
 def judge_steps(sizes: Sizes) -> list[PlanStep]:
-    """What fitting all penalties, and the search for the noise in the labels, take."""
+    """Return the plan of `label_issues`: fits under all penalties, and the search for noise."""
     form, n, b, p = sizes.form, sizes.train, sizes.rows, sizes.eigenproblem
-    columns, held = min(sizes.outputs // b, SEARCHED), step_bytes(form)["label issues"]
+    columns, n_bytes = min(sizes.outputs // b, SEARCH_COLUMNS), step_bytes(form)["label issues"]
     # Two offsets a decade, the penalties about one of them, and two fits to the probable labels.
-    fits, work = (
-        2.0 * (1 + len(RIDGES) // DECADE) + 2.0 * DECADE + 2.0,
-        {"float64": 0.0, "eigen": 0.0, "thin": 0.0},
-    )
+    n_fits = 2.0 * (1 + len(RIDGES) // DECADE) + 2.0 * DECADE + 2.0
+    work = {"float64": 0.0, "eigen": 0.0, "thin": 0.0}
     if classes := sizes.classes:
         work["calls"] = EVALUATIONS * EVALUATION_CALLS
         work["values"] = EVALUATIONS * EVALUATION_VALUES * n * classes
@@ -197,9 +194,9 @@ def judge_steps(sizes: Sizes) -> list[PlanStep]:
             work["float64"] = EVALUATIONS * 6.0 * n * classes**2
     if not sizes.is_dual and (b == 1 or n > LARGEST_KERNEL):
         work[sizes.products] = work.get(sizes.products, 0.0) + 2 * 2.0 * n * b * p**2  # read twice
-        work["thin"] = fits * n * b * p * (b + columns)
+        work["thin"] = n_fits * n * b * p * (b + columns)
         detail = f"{p} x {p} systems, {len(RIDGES)} penalties"
     else:
-        work |= {"eigen": EIGEN_WORK * n**3 * (b > 1), "thin": fits * n * n * columns * b}
+        work |= {"eigen": EIGEN_WORK * n**3 * (b > 1), "thin": n_fits * n * n * columns * b}
         detail = f"{n} x {n} kernel, {len(RIDGES)} penalties"
-    return [PlanStep("label issues", detail, held, work)]
+    return [PlanStep("label issues", detail, n_bytes, work)]

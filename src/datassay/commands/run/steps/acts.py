@@ -64,9 +64,9 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     )  # fmt: skip
     settings, part = replace(settings, table_model=choice.name), parts[0]
     learner = learner_of(part.train, settings, CURVE_MODELS, 0)
-    whole = base[0] if base else None
+    scores = base[0] if base else None
     try:
-        growth = gain_of_more(learner, part.train, part.yardstick, whole=whole, seed=settings.seed)
+        growth = gain_of_more(learner, part.train, part.yardstick, whole=scores, seed=settings.seed)
     except OutOfTime:
         growth = None
     issues = context.results["data_issues"]

@@ -1,0 +1,96 @@
+"""What layers get and give back in a pass: the factors of gradients by their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from datassay.collect.gradients.blocks import Block
+from datassay.collect.layers import Given, Use, kind_of, unfold
+from datassay.errors import ModelError
+
+# By the name of a block, the uses of its weights.
+Gradients = dict[str, list[Use]]
+
+
+class UnfitError(ModelError):
+    """A layer's input or output is not what its kind has, one part of it a sample."""
+
+    def __init__(self, block: Block):
+        self.block = block
+        super().__init__(
+            f"the layer {block.name!r} must get tensors of one form in all batches; these differ "
+            "from the first samples'. Leave it out (parameters=), or give batches of one form."
+        )
+
+
+class Recording:
+    """Hooks that keep each layer's inputs and its outputs' gradients."""
+
+    def __init__(self, model: nn.Module, blocks: list[Block], size: int):
+        self._model, self._size = model, size
+        self._blocks = {layer: block for block in blocks for layer in block.layers}
+        self._calls: list[tuple[Block, Given]] = []
+        self._gradients: dict[int, Tensor] = {}
+        self._leaves: list[Tensor] = []
+        self._hooks: list[Any] = []
+
+    def __enter__(self) -> Recording:
+        for name, block in self._blocks.items():
+            layer = self._model.get_submodule(name)
+            hook = partial(self._note, block)
+            # Before any hook of the user's that changes the output.
+            self._hooks.append(layer.register_forward_hook(hook, prepend=True, with_kwargs=True))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for hook in self._hooks:
+            hook.remove()
+
+    def _note(self, block: Block, layer: nn.Module, args: tuple, kwargs: dict, output: Any) -> Any:
+        if not torch.is_grad_enabled():  # no part of what is differentiated
+            return output
+        x = args[0] if args else next(iter(kwargs.values()))
+        index = len(self._calls)
+        kind = kind_of(layer)
+        assert kind is not None
+        if isinstance(layer, nn.Embedding) and len(x) == 1 < self._size:  # positions, say
+            x, output = (t.expand(self._size, *t.shape[1:]) for t in (x, output))
+        # A copy: the network may go on to change this tensor in place.
+        x = x.detach().clone()
+        if x.is_floating_point():  # which autocast has made bfloat16
+            x = x.to(next(layer.parameters()).dtype)
+        self._calls.append((block, _call_layer(block, kind, layer, x, self._size, block.has_bias)))
+        if not output.requires_grad:  # nothing before it is differentiated: start here
+            leaf = output.detach().requires_grad_()
+            self._leaves.append(leaf)
+            output = leaf.clone()
+        # On this tensor, so that what changes it in place later counts as after it.
+        output.register_hook(partial(self._gradients.__setitem__, index))
+        return output
+
+    def differentiate(self, values: Tensor, weight: Tensor, *, keep: bool) -> Gradients:
+        """Run one backward pass, and return each block's uses."""
+        self._gradients.clear()
+        if not values.requires_grad or not self._leaves:
+            return {}
+        torch.autograd.grad(values, self._leaves, weight, retain_graph=keep, allow_unused=True)
+        results: Gradients = {}
+        for index, (block, to_use) in enumerate(self._calls):
+            if index in self._gradients:
+                use = _call_layer(block, to_use, self._gradients[index].to(values.dtype))
+                results.setdefault(block.name, []).append(
+                    _call_layer(block, unfold, use, self._size)
+                )
+        return results
+
+
+def _call_layer(block: Block, call: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return call(*arguments)
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise UnfitError(block) from error
