@@ -178,13 +178,14 @@ class _Classes:
                 if share >= WORDS:
                     sure[name] = share
         others = {name: values for name, values in numbers.items() if name not in sure}
-        for name in others:
+        # A dozen rows of a class are often told by chance, by a column that is only good.
+        for name in others if self.sizes.min() >= MANY else ():
             if shares[name] >= ALONE and self._rest(others, name) < FAR_BETTER:
                 sure[name] = shares[name]
         names = (read.column.name for read in columns)
         return [Leak((n,), sure[n]) for n in names if n in sure] or self._pairs(numbers)
 
-    def _apart(self, x: Float[np.ndarray, " m"]) -> bool:
+    def _apart(self, x: Float[np.ndarray, " m"], fewest: float = MANY) -> bool:
         """Whether values of the classes lie as far apart as no measurement's would."""
         x = np.round(x, 12 - int(np.log10(np.nanmax(np.abs(x), initial=1))))  # exact up to rounding
         low, high = (each.reduceat(x, self.starts) for each in (np.fmin, np.fmax))
@@ -197,7 +198,7 @@ class _Classes:
         middle = np.array([np.ptp(np.nanquantile(part, [0.1, 0.9])) for part in parts])
         wider = np.where(width > 0, np.inf, 0.0)
         np.divide(width**2, middle, out=wider, where=middle > 0)
-        return bool(gap > GAP * np.where(self.sizes >= MANY, wider, width).max())
+        return bool(gap > GAP * np.where(self.sizes >= fewest, wider, width).max())
 
     def _rest(self, numbers: dict[str, Float[np.ndarray, " m"]], *names: str) -> float:
         """F1 of the classes by all columns but some."""
@@ -275,7 +276,8 @@ class _Classes:
         codes = {name: np.unique(v, return_inverse=True)[1] for name, v in numbers.items()}
         for one, other in combinations(numbers, 2):
             a, b, n_values = numbers[one], numbers[other], codes[other].max() + 1
-            share = float(self._apart(a - b) or self._apart(a + b))
+            # All others are asked besides: tails need not be.
+            share = float(self._apart(a - b, np.inf) or self._apart(a + b, np.inf))
             if (codes[one].max() + 1) * n_values <= len(a) / 5:
                 share = max(share, self._by_value(codes[one] * n_values + codes[other]))
             if share >= TOGETHER and self._rest(numbers, one, other) < WEAK:
