@@ -104,3 +104,20 @@ def test_a_leak_with_gaps_and_columns_of_extreme_values_are_read():
     wide = rng.normal(size=300) * 1e30
     assert told(names, leak=leak, rare=rare, wide=wide, flat=[True] * 299 + [False]) == ["leak"]
     assert told(names, rare=rare, wide=wide) == []
+
+
+def test_a_dozen_rows_that_a_good_column_happens_to_tell_are_no_leak():
+    """Of few rows all may lie on one side, though no other column tells as much."""
+    rng = np.random.default_rng(0)
+    codes = np.arange(100) < 12
+    strong = rng.normal(size=100) + 3.3 * codes
+    strong[codes] += strong[~codes].max() - strong[codes].min() + 0.8
+    assert told(np.where(codes, "yes", "no"), strong=strong) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_few_rows_a_class_a_pair_is_named_however_its_values_bunch(seed):
+    rng = np.random.default_rng(seed)
+    codes, a = np.repeat(np.arange(5), 60), 5 * rng.normal(size=300)
+    within = 0.5 * np.where(rng.random(300) < 0.8, 0.5, rng.random(300))
+    assert told([f"g{c}" for c in codes], one=a, two=a + codes + within) == ["one", "two"]

@@ -177,13 +177,14 @@ class _Classes:
                 if share >= WORDS:
                     sure[name] = share
         unsure = {name: values for name, values in numbers.items() if name not in sure}
-        for name in unsure:
+        # A dozen rows of a class are often told by chance, by a column that is only good.
+        for name in unsure if self.sizes.min() >= MANY else ():
             if shares[name] >= ALONE and self._score_others(unsure, name) < FAR_BETTER:
                 sure[name] = shares[name]
         names = (read.column.name for read in columns)
         return [Leak((n,), sure[n]) for n in names if n in sure] or self._pairs(numbers)
 
-    def _are_separate(self, x: Float[np.ndarray, " m"]) -> bool:
+    def _are_separate(self, x: Float[np.ndarray, " m"], fewest: float = MANY) -> bool:
         """Return whether the classes' values lie as far apart as no measurement's would."""
         x = np.round(x, 12 - int(np.log10(np.nanmax(np.abs(x), initial=1))))  # exact up to rounding
         low, high = (extreme.reduceat(x, self.starts) for extreme in (np.fmin, np.fmax))
@@ -196,7 +197,7 @@ class _Classes:
         middle = np.array([np.ptp(np.nanquantile(values, [0.1, 0.9])) for values in classes])
         wider = np.where(width > 0, np.inf, 0.0)
         np.divide(width**2, middle, out=wider, where=middle > 0)
-        return bool(gap > GAP * np.where(self.sizes >= MANY, wider, width).max())
+        return bool(gap > GAP * np.where(self.sizes >= fewest, wider, width).max())
 
     def _score_others(self, numbers: dict[str, Float[np.ndarray, " m"]], *names: str) -> float:
         """Return the F1 of the classes by all columns but those named."""
@@ -274,7 +275,8 @@ class _Classes:
         codes = {name: np.unique(v, return_inverse=True)[1] for name, v in numbers.items()}
         for pair in combinations(numbers, 2):
             (a, b), (codes_a, codes_b) = ([values[n] for n in pair] for values in (numbers, codes))
-            share = float(self._are_separate(a - b) or self._are_separate(a + b))
+            # All others are asked besides: tails need not be.
+            share = float(self._are_separate(a - b, np.inf) or self._are_separate(a + b, np.inf))
             if (codes_a.max() + 1) * (codes_b.max() + 1) <= len(a) / 5:
                 share = max(share, self._by_value(codes_a * (codes_b.max() + 1) + codes_b))
             if share >= TOGETHER and self._score_others(numbers, *pair) < WEAK:

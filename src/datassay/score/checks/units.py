@@ -67,4 +67,5 @@ def _limit(targets: Float[np.ndarray, " n"]) -> str:
         f"{top} of {len(targets):,} targets are {values[-1]:g}, the largest: if that is a limit, "
     )
     told += "they were cut there, and their true values are not known."
-    return told * (top >= max(FEWEST, LIMITED * len(targets), TIMES * others) and len(counts) > 1)
+    is_limit = top >= max(FEWEST, LIMITED * len(targets), TIMES * others) and len(counts) > 1
+    return told * bool(is_limit)
