@@ -136,8 +136,12 @@ def test_one_seed_a_part_is_judged_by_the_means_of_the_parts():
     error = max(means.std(ddof=1) ** 2 / 4, (np.concatenate(parts, 1).var() / 200))
     result = paired_interval(parts, level=0.99)
     assert result.half == pytest.approx(student.ppf(0.995, 3) * error**0.5, rel=0.02)
-    assert paired_interval(parts, is_searched=True).half > paired_interval(parts).half
-    assert paired_interval(parts[:2]).half == np.inf
+    plain, searched = paired_interval(parts).half, paired_interval(parts, is_searched=True).half
+    added = student.ppf(0.975, 3) ** 2 * means.var(ddof=1) * (1 + 1 / 4)
+    assert searched**2 == pytest.approx(plain**2 + added)
+    many = np.random.default_rng(9).normal(0, 1, (3, 20))
+    for few in (parts[0], many[:, :1]):  # one seed, one sample
+        assert paired_interval([many, few]).half == np.inf == paired_interval(parts[:2]).half
 
 
 def half_by_hand(parts, base=()):
