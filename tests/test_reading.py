@@ -16,7 +16,22 @@ import datassay
 ROOT = Path(datassay.__file__).parent
 # By folder: docstrings without a verb, names that are no thing, functions that are a participle. A
 # figure may be lowered, never raised.
-MOST = {}
+MOST = {
+    ".": (0, 14, 1),
+    "act": (0, 28, 4),
+    "collect": (0, 28, 2),
+    "commands": (0, 35, 3),
+    "complexity": (0, 1, 1),
+    "data": (0, 16, 2),
+    "estimators": (0, 0, 0),
+    "lm": (0, 5, 0),
+    "models": (0, 5, 1),
+    "polynomial": (0, 7, 0),
+    "report": (0, 4, 4),
+    "score": (1, 71, 6),
+    "store": (0, 7, 0),
+    "train": (0, 6, 0),
+}
 # Words that begin a docstring.
 VERBS = """
 abort accept accumulate add adjust aggregate align allocate allow append apply approximate ask
