@@ -21,7 +21,7 @@ from datassay.act.review.outcomes import (
     quadratic,
     sums_by_code,
 )
-from datassay.act.review.remaining import BATCH, _interval, _sentence, probe, remaining
+from datassay.act.review.remaining import BATCH, _interval_of_errors, _describe, probe, remaining
 from datassay.errors import SettingError
 
 
@@ -150,7 +150,7 @@ def test_the_number_left_lies_in_the_interval_and_stopping_is_said_once_it_is_sm
 
 def test_the_share_that_the_run_holds_possible_bounds_what_is_left():
     def bounds(low, high):
-        return _interval(20.0, 15.0, 200, 5, 50, (low, high), 0.9)
+        return _interval_of_errors(20.0, 15.0, 200, 5, 50, (low, high), 0.9)
 
     free = bounds(0.0, 1.0)
     assert bounds(0.0, 0.9) == free == bounds(1 / 250, 1.0)  # 0 to 240 of 250 are possible
@@ -159,7 +159,7 @@ def test_the_share_that_the_run_holds_possible_bounds_what_is_left():
 
 def test_what_going_on_would_find_is_told_as_people_count():
     for yielded, words in ((2.6, "about 3"), (1.0, "about 1"), (0.34, "about 0.3")):
-        assert _sentence(3, (1, 4), 2.0, yielded, 60, 100).endswith(words)
+        assert _describe(3, (1, 4), 2.0, yielded, 60, 100).endswith(words)
 
 
 def test_errors_of_one_confusion_are_found_sooner_than_in_the_fixed_order():

@@ -10,7 +10,7 @@ from pyarrow import csv
 from scipy import sparse
 
 import datassay as da
-from datassay.data.tables.dates import _parsed
+from datassay.data.tables.dates import _parse_dates
 from datassay.errors import DataError, SettingError
 
 N = 60
@@ -126,12 +126,14 @@ def test_words_are_the_dates_that_they_are_for_strptime_and_months_have_german_n
         ("day.month.year", "%d.%m.%y %I:%M %p"), ("month/day/year", "%m/%d/%y %H:%M:%S"),
     ):  # fmt: skip
         words = [day.strftime(write) for day in days]
-        read = _parsed(pa.array(words, pa.large_string()), form, in_utc=False)
+        read = _parse_dates(pa.array(words, pa.large_string()), form, in_utc=False)
         expected = [datetime.datetime.strptime(word, write) for word in words]
         assert np.array_equal(read, np.array(expected, "datetime64[us]"))
     names = "Januar Februar März April Mai Juni Juli August September Oktober November Dezember Mrz"
     words = pa.array([f"3. {name} 2020" for name in names.split()], pa.large_string())
-    months = _parsed(words, "day month year", in_utc=False).astype("datetime64[M]").astype(int) % 12
+    months = (
+        _parse_dates(words, "day month year", in_utc=False).astype("datetime64[M]").astype(int) % 12
+    )
     assert months.tolist() == [*range(12), 2]
 
 

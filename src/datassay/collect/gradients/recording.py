@@ -62,16 +62,20 @@ class Recording:
             x, output = (t.expand(self._size, *t.shape[1:]) for t in (x, output))
         # A copy: the network may go on to change this tensor in place.
         x = x.detach().clone()
-        if x.is_floating_point():  # which autocast has made bfloat16
-            x = x.to(next(layer.parameters()).dtype)
+        # Inputs and gradients of the weights' own type: autocast makes them bfloat16.
+        dtype = next(layer.parameters()).dtype
+        x = x.to(dtype) if x.is_floating_point() else x
         self._calls.append((block, _call_layer(block, kind, layer, x, self._size, block.has_bias)))
         if not output.requires_grad:  # nothing before it is differentiated: start here
             leaf = output.detach().requires_grad_()
             self._leaves.append(leaf)
             output = leaf.clone()
         # On this tensor, so that what changes it in place later counts as after it.
-        output.register_hook(partial(self._gradients.__setitem__, index))
+        output.register_hook(partial(self._store_gradient, index, dtype))
         return output
+
+    def _store_gradient(self, index: int, dtype: torch.dtype, gradient: Tensor) -> None:
+        self._gradients[index] = gradient.to(dtype)
 
     def differentiate(self, values: Tensor, weight: Tensor, *, keep: bool) -> Gradients:
         """Run one backward pass, and return each block's uses."""
@@ -82,7 +86,7 @@ class Recording:
         results: Gradients = {}
         for index, (block, to_use) in enumerate(self._calls):
             if index in self._gradients:
-                use = _call_layer(block, to_use, self._gradients[index].to(values.dtype))
+                use = _call_layer(block, to_use, self._gradients[index])
                 results.setdefault(block.name, []).append(
                     _call_layer(block, unfold, use, self._size)
                 )
