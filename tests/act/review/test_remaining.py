@@ -21,7 +21,7 @@ from datassay.act.review.outcomes import (
     quadratic,
     sums_by_code,
 )
-from datassay.act.review.remaining import BATCH, _interval_of_errors, _describe, probe, remaining
+from datassay.act.review.remaining import BATCH, _describe, _interval_of_errors, probe, remaining
 from datassay.errors import SettingError
 
 
