@@ -15,6 +15,7 @@ from datassay.stats import (
     SAME,
     TRY,
     VERDICTS,
+    WIDE,
     WORSE,
     Interval,
     _part_variance,
@@ -201,3 +202,8 @@ def test_parts_that_do_not_differ_are_taken_for_different_in_one_of_twenty():
         means = rng.normal(0, 1, (5, 1, 1))
         counted += _part_variance(means, np.ones(5), is_searched=False) > 0
     assert 0.037 < counted / 2000 < 0.063
+
+
+def test_a_wide_interval_is_vague_also_where_it_begins_or_ends_at_0():
+    assert is_vague(0.0, 2 * WIDE) and is_vague(-2 * WIDE, 0.0) and is_vague(-WIDE, WIDE)
+    assert not is_vague(0.0, WIDE) and not is_vague(WIDE / 9, 9 * WIDE) and is_vague(-np.inf, 1.0)
