@@ -6,7 +6,7 @@ from helpers.fresh import draw, false
 
 # Of 369 rows in groups whose labels are noisy near the border, and none wrong, 35 are listed.
 FALSE = pytest.mark.xfail(reason="labels that are hard are taken for wrong", strict=True)
-SEEDS = [pytest.param(seed, marks=FALSE if seed == 614 else ()) for seed in range(600, 620)]
+SEEDS = [pytest.param(seed, marks=FALSE if seed == 614 else ()) for seed in range(606, 616)]
 
 
 @pytest.mark.slow

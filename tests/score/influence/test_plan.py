@@ -85,13 +85,13 @@ def test_a_plan_of_some_weights_is_saved_and_read(tmp_path):
 def test_seconds_are_those_of_a_run(curvature):
     train, val = da.load("digits")
     model = da.build_model("mlp:width=24", train)
-    planned = influence_plan(model, train, val, curvature=curvature, top=5).seconds
-    took = []
-    for _ in range(2):  # others may be using the cores
+    ratios = []
+    for _ in range(3):  # others may be using the cores, for a while
+        planned = influence_plan(model, train, val, curvature=curvature, top=5).seconds
         started = time.perf_counter()
         da.influence(model, train, val, curvature=curvature, top=5)
-        took.append(time.perf_counter() - started)
-    assert min(took) / FACTOR < planned < FACTOR * max(took)
+        ratios.append((time.perf_counter() - started) / planned)
+    assert any(1 / FACTOR < ratio < FACTOR for ratio in ratios)
 
 
 @pytest.mark.slow
