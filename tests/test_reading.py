@@ -28,7 +28,7 @@ MOST = {
     "models": (0, 5, 1),
     "polynomial": (0, 7, 0),
     "report": (0, 4, 4),
-    "score": (1, 71, 6),
+    "score": (0, 44, 5),
     "store": (0, 7, 0),
     "train": (0, 6, 0),
 }

@@ -122,16 +122,14 @@ def weighted_sum(
 
 def join_samples(uses_of: Sequence[list[Use]], rows: int) -> list[Use]:
     """Join the uses of single samples to those of a batch; places that a sample lacks are 0."""
-    if any(not isinstance(use, Factors) for uses in uses_of for use in uses):
-        shape = next(matrix(uses, rows) for uses in uses_of if uses)
-        return [torch.cat([matrix(u, rows) if u else torch.zeros_like(shape) for u in uses_of])]
+    example = next(uses[0] for uses in uses_of if uses)
     factors = [[use for use in uses if isinstance(use, Factors)] for uses in uses_of]
-    lefts = [torch.cat([use.left[0] for use in uses]) for uses in factors if uses]
-    rights = [torch.cat([use.right[0] for use in uses]) for uses in factors if uses]
-    for position, uses in enumerate(factors):
-        if not uses:
-            lefts.insert(position, lefts[0][:0])
-            rights.insert(position, rights[0][:0])
+    if not isinstance(example, Factors) or list(map(len, factors)) != list(map(len, uses_of)):
+        zeros = torch.zeros_like(matrix([example], rows))
+        return [torch.cat([matrix(uses, rows) if uses else zeros for uses in uses_of])]
+    unused = Factors(example.left[:, :0], example.right[:, :0])
+    lefts = [torch.cat([use.left[0] for use in uses or [unused]]) for uses in factors]
+    rights = [torch.cat([use.right[0] for use in uses or [unused]]) for uses in factors]
     pad = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
     return [Factors(pad(lefts), pad(rights))]
 

@@ -21,12 +21,7 @@ from datassay.collect.gradients.blocks import Block, as_matrix, blocks_of
 from datassay.collect.gradients.criteria import failure_message
 from datassay.collect.gradients.recording import Gradients, Recording, UnfitError
 from datassay.collect.jacobian.suitable import plain_attention
-from datassay.collect.layers import (
-    join_samples,
-    matrix,
-    tensors_of,
-    weighted_sum,
-)
+from datassay.collect.layers import join_samples, matrix, tensors_of, weighted_sum
 from datassay.errors import ModelError
 from datassay.models.user_code import user_code
 
@@ -81,40 +76,33 @@ class PerSample:
         # For each cotangent, one backward pass yields each block's uses: their `matrix` is
         # [b, rows, columns]. Tensors without a known layer cost another two passes; the comparison
         # with autograd costs two a batch.
-        is_single, culprit = batch_size(batch) == 1, None
+        is_single = batch_size(batch) == 1
+        if self._is_alone and not is_single:
+            yield from self._one_at_a_time(values, batch, cotangents)
+            return
         try:
-            result, weights, recorded = self._differentiate(values, batch, cotangents)
+            weights, recorded = self._differentiate(values, batch, cotangents)
         except UnfitError as error:
             if is_single:
                 raise
-            culprit = error.block.name, 1.0
-            with user_code(failure_message), torch.no_grad():
-                result = values(self.model, batch)
-            weights, recorded = [w.to(result) for w in cotangents(result)], []
-        if recorded and not (is_single or self._is_alone):
-            recorded[0] |= self._direct_gradients(values, batch, weights[0])
-            culprit = self._find_culprit(values, batch, weights[0], recorded[0])
-        if culprit and not self._is_alone:
-            self._is_alone = True
-            self.warnings.append(
-                f"samples are differentiated one at a time, since {culprit[0]} gets tensors whose "
-                "first axis does not count them. Give it [samples, ...] to be faster."
-            )
-        if self._is_alone and not is_single:
-            yield from self._one_at_a_time(values, batch, result, weights)
+            yield from self._one_at_a_time(values, batch, cotangents, error.block.name)
             return
-        for weight, gradients in zip(weights, recorded, strict=True):
-            has_direct = any(not b.layers and b.name in gradients for b in self.blocks)
-            yield gradients | ({} if has_direct else self._direct_gradients(values, batch, weight))
+        for index, (weight, gradients) in enumerate(zip(weights, recorded, strict=True)):
+            gradients |= self._direct_gradients(values, batch, weight)
+            is_checked = index == 0 and not is_single
+            if is_checked and (culprit := self._find_culprit(values, batch, weight, gradients)):
+                yield from self._one_at_a_time(values, batch, lambda _: weights, culprit[0])
+                return
+            yield gradients
 
     def _differentiate(
         self, values: Values, batch: Any, cotangents: Cotangents
-    ) -> tuple[Tensor, list[Tensor], list[Gradients]]:
-        """Return the batch's values, the cotangents, and for each the gradients by known layers."""
+    ) -> tuple[list[Tensor], list[Gradients]]:
+        """Return the cotangents, and for each the gradients by known layers."""
         # Not while the caller runs: a generator's context would leak into it.
         with self._freeze(), Recording(self.model, self.blocks, batch_size(batch)) as record:
-            with user_code(failure_message), torch.enable_grad():
-                result = values(self.model, batch)
+            with torch.enable_grad():
+                result = _evaluate(self.model, batch, values)
             if not torch.isfinite(result).all():
                 raise ModelError(
                     "the network's losses and measures must be finite; got NaN or infinity. Check "
@@ -125,7 +113,7 @@ class PerSample:
                 record.differentiate(result, weight, keep=index < len(weights) - 1)
                 for index, weight in enumerate(weights)
             ]
-        return result.detach(), weights, recorded
+        return weights, recorded
 
     def _find_culprit(
         self, values: Values, batch: Any, weight: Tensor, gradients: Gradients
@@ -148,20 +136,19 @@ class PerSample:
         return None
 
     def _one_at_a_time(
-        self, values: Values, batch: Any, result: Tensor, weights: list[Tensor]
+        self, values: Values, batch: Any, cotangents: Cotangents, culprit_name: str | None = None
     ) -> Iterator[Gradients]:
         """Yield the same from passes over single samples; raise if samples are not independent."""
+        # culprit_name: the block for whose sake it is done, where that is news.
+        self._check_apart(batch, values)
+        with torch.no_grad():
+            weights = list(cotangents(_evaluate(self.model, batch, values)))
         results: list[list[Gradients]] = [[] for _ in weights]
-        scale = result.abs().max()
         for i in range(batch_size(batch)):
             sample = _sample(batch, i)
-            value, slopes, recorded = self._differentiate(
+            slopes, recorded = self._differentiate(
                 values, sample, lambda _, i=i: [w[i : i + 1] for w in weights]
             )
-            if value.shape != result[i : i + 1].shape:
-                raise ModelError(_one_row_each(batch_size(batch), list(result.shape)))
-            if (change := (value - result[i : i + 1]).abs().max()) > APART * scale:
-                raise ModelError(_explain_mixing(float(change / scale)))
             for of_weight, slope, gradients in zip(results, slopes, recorded, strict=True):
                 of_weight.append(gradients | self._direct_gradients(values, sample, slope))
         for index, (weight, grads) in enumerate(zip(weights, results, strict=True)):
@@ -169,31 +156,41 @@ class PerSample:
             joined = {
                 b.name: join_samples([g.get(b.name, []) for g in grads], b.shape[0]) for b in blocks
             }
-            culprit = None if index else self._find_culprit(values, batch, weight, joined)
-            if culprit and culprit[1] > ROUGH:
-                raise ModelError(
-                    f"gradients by {culprit[0]} are not autograd's: the network uses its weights "
-                    "elsewhere, in ways that the first samples did not show. Leave it out "
-                    "(parameters=)."
-                )
-            if culprit:  # of single samples as well: the network rounds, and batches do
-                self._apart, self._is_alone = ROUGH, False
-                self.warnings[-1] = (
-                    f"gradients by {culprit[0]} and autograd's differ by {culprit[1]:.1%}: the "
-                    "network computes in less than float32, by autocast say."
-                )
+            if index == 0:
+                self._explain(self._find_culprit(values, batch, weight, joined), culprit_name)
             yield joined
 
-    def _check_apart(self, probe: Any, values: Values) -> None:
-        change = _change(self.model, probe, values)
-        if change > APART and not self._only_rounds(probe, values):
+    def _explain(self, culprit: tuple[str, float] | None, culprit_name: str | None) -> None:
+        """Raise where gradients of single samples are not autograd's either; else warn once."""
+        if culprit and culprit[1] > ROUGH:
+            raise ModelError(
+                f"gradients by {culprit[0]} are not autograd's: the network uses its weights "
+                "elsewhere, in ways that the first samples did not show. Leave it out "
+                "(parameters=)."
+            )
+        if culprit:  # the network rounds, and that of batches is as good
+            self._apart = ROUGH
+            self.warnings.append(
+                f"gradients by {culprit[0]} and autograd's differ by {culprit[1]:.1%}: the "
+                "network computes in less than float32, by autocast say."
+            )
+        elif culprit_name:
+            self._is_alone = True
+            self.warnings.append(
+                f"samples are differentiated one at a time, since {culprit_name} gets tensors "
+                "whose first axis does not count them. Give it [samples, ...] to be faster."
+            )
+
+    def _check_apart(self, batch: Any, values: Values) -> None:
+        change = _change(self.model, batch, values)
+        if change > APART and not self._only_rounds(batch, values):
             raise ModelError(_explain_mixing(change))
 
-    def _only_rounds(self, probe: Any, values: Values) -> bool:
+    def _only_rounds(self, batch: Any, values: Values) -> bool:
         """Return whether samples are independent in float64: float32 only rounds a loss near 0."""
         exact = copy.deepcopy(self.model).double()
         try:
-            change = _change(exact, to_model(probe, exact), values, ROUNDING)
+            change = _change(exact, to_model(batch, exact), values, ROUNDING)
         except ModelError:  # a loss of the user's own that takes float32 alone
             return False
         return change <= APART
@@ -203,7 +200,7 @@ class PerSample:
         unsuitable, candidates = [], [block for block in self.blocks if block.layers]
         while True:
             try:
-                _, (weight,), (gradients,) = self._differentiate(values, probe, _ones)
+                (weight,), (gradients,) = self._differentiate(values, probe, _ones)
                 break
             except UnfitError as error:  # this layer directly, and again
                 self.blocks = [block for block in self.blocks if block.name != error.block.name]
@@ -247,12 +244,12 @@ class PerSample:
             return {}
         parameters = dict(self.model.named_parameters())
         tensors = {f"inner.{b.parameters[0]}": parameters[b.parameters[0]].detach() for b in direct}
-        weighted_sum = _Weighted(self.model, values)
+        summed = _Weighted(self.model, values)
         slopes = None
         if self._vectorised:
             try:
                 with self._freeze():
-                    slopes = _vmap_slopes(weighted_sum, tensors, batch, weight)
+                    slopes = _vmap_slopes(summed, tensors, batch, weight)
             except Exception as error:  # noqa: BLE001 whatever torch.func cannot: one at a time
                 self._vectorised = False
                 self.warnings.append(
@@ -263,7 +260,7 @@ class PerSample:
                 )
         if slopes is None:
             with self._freeze():
-                slopes = _loop_slopes(weighted_sum, tensors, batch, weight)
+                slopes = _loop_slopes(summed, tensors, batch, weight)
         return {b.name: [slopes[f"inner.{b.parameters[0]}"].reshape(-1, *b.shape)] for b in direct}
 
     @contextmanager
@@ -279,13 +276,23 @@ class PerSample:
                 parameter.requires_grad_(was)
 
 
-def _change(model: nn.Module, probe: Any, values: Values, floor: float = 1e-30) -> float:
+def _evaluate(model: nn.Module, batch: Any, values: Values) -> Tensor:
+    with user_code(failure_message):
+        return values(model, batch)
+
+
+def _change(model: nn.Module, batch: Any, values: Values, floor: float = 1e-30) -> float:
     """Return how far values of samples together are from those of each alone, over the largest."""
-    with user_code(failure_message), torch.no_grad():
-        joint = values(model, probe)
-        separate = torch.cat([values(model, _sample(probe, i)) for i in range(batch_size(probe))])
+    with torch.no_grad():
+        joint = _evaluate(model, batch, values)
+        singles = (_evaluate(model, _sample(batch, i), values) for i in range(batch_size(batch)))
+        separate = torch.cat(list(singles))
     if joint.shape != separate.shape:
-        raise ModelError(_one_row_each(batch_size(probe), list(joint.shape)))
+        shape, n = list(joint.shape), batch_size(batch)
+        raise ModelError(
+            f"losses and measures must have one row per sample; {n} samples give {shape}. Take "
+            "reduction='none' in the loss, and no mean over the batch."
+        )
     return float((joint - separate).abs().max() / separate.abs().max().clamp_min(floor))
 
 
@@ -297,13 +304,6 @@ def _explain_mixing(change: float) -> str:
         f"by {amount} from each alone. Take out what mixes the batch or draws at random: "
         "statistics over the batch (batch norm without running ones), attention across samples, "
         "noise."
-    )
-
-
-def _one_row_each(n: int, shape: list[int]) -> str:
-    return (
-        f"losses and measures must have one row per sample; {n} samples give {shape}. Take "
-        "reduction='none' in the loss, and no mean over the batch."
     )
 
 

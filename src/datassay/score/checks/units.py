@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.collect.linearization import Linearization
+from datassay.score.labels.factors import FACTORS
 from datassay.score.labels.issues import LabelIssues
-from datassay.score.labels.units import FACTORS
 
 # A factor is named where it is within this of so many suspects and such a share of them, and of
 # more than there are samples in as wide a range nearer 1, where what strays by chance is denser.
@@ -35,7 +35,7 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
     targets, expected = lin.targets.double()[:, 0].numpy(), issues.suggested_label
     targets, expected = (np.exp(targets), np.exp(expected)) if is_log else (targets, expected)
     if n < FEWEST:
-        return _limit(targets)
+        return _describe_limit(targets)
     values, counts = np.unique(targets[suspect], return_counts=True)
     if (count := counts.max()) >= max(FEWEST, SHARE * n):
         value = values[counts.argmax()]
@@ -59,13 +59,13 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
     return f"{count} of {n} suspected targets are about {words} what is expected: check their unit."
 
 
-def _limit(targets: Float[np.ndarray, " n"]) -> str:
+def _describe_limit(targets: Float[np.ndarray, " n"]) -> str:
     """Return a sentence on a largest target that many share, as none of the large others."""
     values, counts = np.unique(targets, return_counts=True)
     top, others = counts[-1], counts[len(counts) // 2 : -1].max(initial=1)
-    told = (
+    if len(counts) < 2 or top < max(FEWEST, LIMITED * len(targets), TIMES * others):
+        return ""
+    return (
         f"{top} of {len(targets):,} targets are {values[-1]:g}, the largest: if that is a limit, "
+        "they were cut there, and their true values are not known."
     )
-    told += "they were cut there, and their true values are not known."
-    is_limit = top >= max(FEWEST, LIMITED * len(targets), TIMES * others) and len(counts) > 1
-    return told * bool(is_limit)

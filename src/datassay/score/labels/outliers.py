@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.distributions import StudentT
 
 from datassay.results import result
+from datassay.score.labels.factors import weigh_factor
 from datassay.score.labels.ridge import RidgeFit
-from datassay.score.labels.units import by_factor
 
 # A modified z-score beyond this marks an outlier (Iglewicz and Hoaglin, 1993).
 OUTLIER_SCORE = 3.5
@@ -91,8 +91,8 @@ class Outliers:
     @property
     def most(self) -> float:
         """Largest share of the targets that may be wrong."""
-        each = zip(self.residual.T, self.targets.T, self.unit.T, strict=True)
-        return max(self.by_unit, *(_most(*one) for one in each))
+        columns = zip(self.residual.T, self.targets.T, self.unit.T, strict=True)
+        return max(self.by_unit, *(_largest_share(*column) for column in columns))
 
 
 def best_scale(
@@ -196,23 +196,22 @@ def outliers(
         ratio = (torch.sinh(targets) / torch.sinh(held_out))[:, 0]
         stray = (ratio <= 1 / FACTOR) | (ratio >= FACTOR)
         stray = (score >= FAR_SCORE) | (stray & (score > NEAR_SCORE))
-    strays = [stray & ~_flag_limit(y) for y in targets.T]
     middle = (targets - held_out).double().median(0).values + held_out
-    found, unit, z = [], scales * spread, residual / spread
-    for j, far in enumerate(strays):
-        y, u, at = targets[:, j].double(), unit[:, j], middle[:, j]
+    columns, unit, z = [], scales * spread, residual / spread
+    for j, y in enumerate(targets.T.double()):
 
-        def of_unit(t, explained, y=y, u=u, at=at, j=j):
-            if skill[j] < PREDICTED:
+        def of_unit(t, explained, y=y, u=unit[:, j], center=middle[:, j], skill=skill[j]):
+            if skill < PREDICTED:
                 return torch.zeros_like(y), 0.0
-            return by_factor(y, lambda v: t.log_prob((v - at) / u), explained, is_bent=is_bent)
+            return weigh_factor(y, lambda v: t.log_prob((v - center) / u), explained, is_bent)
 
-        e, o = extent[j] / u, opposite[:, j].double()
-        found.append(_probability(z[:, j], e, o, far, of_unit, is_bent=is_bent))
-    probability = torch.stack([p for p, _, _ in found]).amax(0)
-    most = max(one for _, _, one in found)
-    likelihood = sum(one for _, one, _ in found) - len(residual) * float(spread.log().sum())
-    return Outliers(score, probability, likelihood, held_out, targets.double(), z, unit, most)
+        may_be = stray & ~_flag_limit(targets[:, j])
+        ends = extent[j] / unit[:, j], opposite[:, j].double()
+        columns.append(_probability(z[:, j], *ends, may_be, of_unit, is_bent=is_bent))
+    probabilities, likelihoods, shares = zip(*columns, strict=True)
+    p_wrong = torch.stack(probabilities).amax(0)
+    likelihood = sum(likelihoods) - len(residual) * float(spread.log().sum())
+    return Outliers(score, p_wrong, likelihood, held_out, targets.double(), z, unit, max(shares))
 
 
 def least_share(probability: Float[Tensor, " n"]) -> float:
@@ -272,20 +271,20 @@ def _flag_limit(y: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
     return is_limit
 
 
-def _most(z: Float[Tensor, " n"], targets: Float[Tensor, " n"], unit: Float[Tensor, " n"]) -> float:
+def _largest_share(z: Float[Tensor, " n"], y: Float[Tensor, " n"], u: Float[Tensor, " n"]) -> float:
     """Return the largest share that may be wrong, hidden among right ones that are Student's t.
 
-    Wrong ones are like any other target, as if swapped, or lie anywhere in their range.
+    Wrong ones are like any other target y, as if swapped, or anywhere in their range; u: z's unit.
     """
-    step = -(-len(z) // MOST_TARGETS)
-    z, y, unit, extent = z[::step], targets[::step], unit[::step], targets.max() - targets.min()
+    step, extent = -(-len(z) // MOST_TARGETS), y.max() - y.min()
+    z, y, u = z[::step], y[::step], u[::step]
     width = 0.9 * float(_deviation(y[:, None]) or y.std()) * len(y) ** -0.2
     if not (width > 0 and extent > 0):
         return 0.0
     like = (-(((y[:, None] - y) / width) ** 2) / 2).exp().mean(1) / (width * (2 * pi) ** 0.5)
     t, most = StudentT(torch.tensor(DEGREES)[:, None, None], 0.0, WIDTHS[:, None]), 0.0
     right = t.log_prob(z).exp().flatten(0, 1)  # [fits, n]
-    for wrong in (like * unit, unit / extent):
+    for wrong in (like * u, u / extent):
         fits = (torch.lerp(right, wrong, s).clamp_min(TINY).log().sum(1).max() for s in SHARES)
         best = torch.stack(list(fits)) - SHARES / RARE
         most = max(most, float(SHARES[best >= best.max() - LOST].max()))
@@ -299,30 +298,31 @@ def _probability(
     """Return how likely each target is wrong, the log-likelihood, and the share by a factor."""
     mirrored = StudentT(DEGREES[2]).log_prob(opposite)
     anywhere = torch.logaddexp(-extent.log(), mirrored) - log(2) * opposite.isfinite()
-    none, *_ = _best(z, anywhere, stray, 0.0)
+    all_right, *_ = _best(z, anywhere, stray, 0.0)
     if extent.median() <= 1:  # a wrong target would not stand out
-        return torch.zeros_like(z), none, 0.0
+        return torch.zeros_like(z), all_right, 0.0
     # The likelihood is that of wrong ones anywhere: scales are compared by how well both fit.
-    some, strange, explained, t = _best(z, anywhere, torch.ones_like(stray), 0.05)
-    wrong, most = of_unit(t, explained)
-    wrong = torch.where(wrong > 0.5, wrong + strange - wrong * strange, wrong)
-    rest = wrong <= LEAST_OF_UNIT
-    others = _strays(z[rest], anywhere[rest], stray[rest], is_bent=is_bent)
-    wrong[rest] = wrong[rest].clamp_max(0.5).maximum(others)
-    return wrong, some if some - none > PARAMETERS else none, most
+    some_wrong, p_anywhere, explained, t = _best(z, anywhere, torch.ones_like(stray), 0.05)
+    p_wrong, largest = of_unit(t, explained)
+    p_wrong = torch.where(p_wrong > 0.5, p_wrong + p_anywhere - p_wrong * p_anywhere, p_wrong)
+    is_open = p_wrong <= LEAST_OF_UNIT
+    p_stray = _stray_probability(z[is_open], anywhere[is_open], stray[is_open], is_bent=is_bent)
+    p_wrong[is_open] = p_wrong[is_open].clamp_max(0.5).maximum(p_stray)
+    likelihood = some_wrong if some_wrong - all_right > PARAMETERS else all_right
+    return p_wrong, likelihood, largest
 
 
-def _strays(
+def _stray_probability(
     z: Float[Tensor, " n"], anywhere: Float[Tensor, " n"], stray: Bool[Tensor, " n"], *,
     is_bent: bool,
 ) -> Float[Tensor, " n"]:  # fmt: skip
-    """That each target is wrong, and lies anywhere."""
-    none, *_ = _best(z, anywhere, stray, 0.0)
-    some, wrong, *_ = _best(z, anywhere, stray | is_bent, 0.05)
-    is_natural = is_bent and bool(wrong[stray].sum() < FAR_PART * wrong.sum())
-    if is_natural or some - none <= PARAMETERS:
+    """Return how likely each target is wrong and anywhere; above 1/2 those alone that stray."""
+    all_right, *_ = _best(z, anywhere, stray, 0.0)
+    some_wrong, p_wrong, *_ = _best(z, anywhere, stray | is_bent, 0.05)
+    is_natural = is_bent and bool(p_wrong[stray].sum() < FAR_PART * p_wrong.sum())
+    if is_natural or some_wrong - all_right <= PARAMETERS:
         return torch.zeros_like(z)
-    return torch.where(stray, wrong, wrong.clamp_max(0.5))
+    return torch.where(stray, p_wrong, p_wrong.clamp_max(0.5))
 
 
 def _best(
@@ -337,20 +337,20 @@ def _mixture(
     z: Float[Tensor, " n"], anywhere: Float[Tensor, " n"], nu: float, share: float,
     may_be: Bool[Tensor, " n"],
 ) -> tuple[float, Float[Tensor, " n"], Float[Tensor, " n"], StudentT]:  # fmt: skip
-    """Log-likelihood, P(wrong), log density, and t of right ones, by EM for scale and share."""
-    scale, wrong, likelihood = 1.0, torch.zeros_like(z), -torch.inf
-    t, each, floor = StudentT(nu), wrong, torch.finfo(torch.float64).eps
+    """Fit log-likelihood, P(wrong), log density, and t of right ones, by EM for scale and share."""
+    scale, p_wrong, likelihood = 1.0, torch.zeros_like(z), -torch.inf
+    t, log_density, floor = StudentT(nu), p_wrong, torch.finfo(torch.float64).eps
     for _ in range(EM_ROUNDS):
         t = StudentT(nu, 0.0, scale, validate_args=False)
         joint = torch.stack([t.log_prob(z) + log(1 - share), anywhere.clone()])
         joint[1] += log(share) if share else -torch.inf
-        each = torch.logsumexp(joint, 0)
-        before, likelihood = likelihood, float(torch.where(may_be, each, joint[0]).sum())
-        wrong = (joint[1] - each).exp()
-        right = 1 - wrong * may_be
+        log_density = torch.logsumexp(joint, 0)
+        before, likelihood = likelihood, float(torch.where(may_be, log_density, joint[0]).sum())
+        p_wrong = (joint[1] - log_density).exp()
+        right = 1 - p_wrong * may_be
         weight = right * (nu + 1) / (nu + (z / scale) ** 2)
         scale = max(floor, float((weight * z**2).sum() / right.sum().clamp_min(floor)) ** 0.5)
         share = min(0.49, float(1 - right.mean())) if share else 0.0
         if likelihood - before < 1e-9 * abs(likelihood):
             break
-    return likelihood, wrong, each, t
+    return likelihood, p_wrong, log_density, t

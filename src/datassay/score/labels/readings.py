@@ -80,7 +80,7 @@ def weigh_readings(
         noiseless_fit: the fit without noise.
         noisy_fits: fits with noise, that of one rate among them where it may count.
 
-    Cost: a fit for each rate, MAP_ROUNDS of n k² operations.
+    Cost: up to MOST_SAMPLES a fit for each rate and each estimator; MAP_ROUNDS of n k² operations.
     """
     n, k = noiseless_fit.log_p.shape
     is_open = ~trusted
@@ -95,26 +95,26 @@ def weigh_readings(
         uniform_fits += [fit_noise(outputs, labels, "none", start, trusted) for start in starts]
     fits = [*uniform_fits, *(fit for fit in noisy_fits if fit.form != "one rate")]
     log_weights, p_wrong = [0.0], [torch.zeros(n, dtype=torch.float64)]
+
+    def add_explanation(nats: float, log_p: Tensor, p: Tensor) -> None:
+        nats += _weigh_crispness(log_p[is_open], noiseless_fit.log_p[is_open])
+        log_weights.append(nats - _price_errors(p[is_open]))
+        p_wrong.append(p)
+
     if 2 < k <= MOST_INTERCEPTS:
         nats, log_p = _map_classes(outputs, labels, noiseless_fit)
-        nats += _weigh_crispness(log_p[is_open], noiseless_fit.log_p[is_open])
-        log_weights.append(nats - MAP_COST * k**2 * (k - 1))
-        p_wrong.append(p_wrong[0])
+        add_explanation(nats - MAP_COST * k**2 * (k - 1), log_p, p_wrong[0])
     n_noiseless = len(log_weights)
     for number, fit in enumerate(fits):
         p = -torch.expm1(fit.log_posterior.gather(1, labels[:, None])[:, 0])
         nats = fit.log_likelihood - noiseless_fit.log_likelihood - fit.cost
-        nats += _weigh_crispness(fit.log_p[is_open], noiseless_fit.log_p[is_open])
-        nats -= _price_errors(p[is_open])
-        log_weights.append(nats - log(len(uniform_fits) if number < len(uniform_fits) else 1))
-        p_wrong.append(p.clamp_min(0.0))
-    for output in outputs if len(outputs) > 1 else ():
+        nats -= log(len(uniform_fits)) if number < len(uniform_fits) else 0.0
+        add_explanation(nats, fit.log_p, p.clamp_min(0.0))
+    for output in outputs if 1 < len(outputs) and n <= MOST_SAMPLES else ():
         truth = fit_noise([output], labels, "one rate", trusted=trusted)
         nats, p = _vary_rate(truth.log_p.exp(), noiseless_fit.log_p.exp(), labels, trusted)
-        nats = nats - noiseless_fit.log_likelihood - log(len(outputs))
-        nats += _weigh_crispness(truth.log_p[is_open], noiseless_fit.log_p[is_open])
-        log_weights.append(nats - _price_errors(p[is_open]))
-        p_wrong.append(p)
+        nats -= noiseless_fit.log_likelihood + log(len(outputs))
+        add_explanation(nats, truth.log_p, p)
     weight = torch.softmax(torch.tensor(log_weights, dtype=torch.float64), 0)
     p_wrong_by_fit = torch.stack(p_wrong)
     least_share = _bound_share(weight, p_wrong_by_fit[:, is_open].mean(1))

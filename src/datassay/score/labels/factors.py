@@ -20,9 +20,9 @@ SHARES = torch.logspace(-3, log10(0.5), 20, dtype=torch.float64)  # of all targe
 MOST_TARGETS = 20_000  # by which a factor is chosen
 
 
-def by_factor(
+def weigh_factor(
     targets: Float[Tensor, " n"], right: Callable[[Tensor], Tensor],
-    explained: Float[Tensor, " n"], *, is_bent: bool,
+    explained: Float[Tensor, " n"], is_bent: bool,
 ) -> tuple[Float[Tensor, " n"], float]:  # fmt: skip
     """Return how likely each target is the right one times one factor of all, and how many may be.
 
@@ -31,7 +31,7 @@ def by_factor(
     """
     step = -(-len(targets) // MOST_TARGETS)
 
-    def likelier(factor: float) -> Float[Tensor, " n"]:  # the target if so, than as explained
+    def likelihood_ratio(factor: float) -> Float[Tensor, " n"]:  # of the factor to `explained`
         if not is_bent:
             return (right(targets / factor) - explained).exp() / abs(factor)
         y = torch.sinh(targets)
@@ -39,14 +39,14 @@ def by_factor(
         return (right(torch.asinh(y / factor)) + slope - explained).exp()
 
     def gains(factor: float) -> Float[Tensor, " shares"]:
-        return (SHARES[:, None] * (likelier(factor)[::step] - 1)).log1p().sum(1)
+        return (SHARES[:, None] * (likelihood_ratio(factor)[::step] - 1)).log1p().sum(1)
 
-    tried = {f: gains(f) for f in (-1.0, *FACTORS, *(1 / one for one in FACTORS))}
-    factor = max(tried, key=lambda one: float(tried[one].max()))
-    gain = tried[factor].max()
-    beside = max(0.0, *(float(gains(factor * one).max()) for one in (BESIDE, 1 / BESIDE)))
-    if not gain - beside > GAIN:
+    gains_of = {f: gains(f) for f in (-1.0, *FACTORS, *(1 / factor for factor in FACTORS))}
+    best = max(gains_of, key=lambda factor: float(gains_of[factor].max()))
+    gain = gains_of[best].max()
+    gain_beside = max(0.0, *(float(gains(best * f).max()) for f in (BESIDE, 1 / BESIDE)))
+    if not gain - gain_beside > GAIN:
         return torch.zeros_like(targets), 0.0
-    share = SHARES[tried[factor].argmax()]
-    odds = share / (1 - share) * likelier(factor)
-    return odds / (1 + odds), float(SHARES[tried[factor] >= gain - 1].max())
+    share = SHARES[gains_of[best].argmax()]
+    odds = share / (1 - share) * likelihood_ratio(best)
+    return odds / (1 + odds), float(SHARES[gains_of[best] >= gain - 1].max())

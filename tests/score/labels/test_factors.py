@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch.distributions import StudentT
 
+from datassay.score.labels.factors import weigh_factor
 from datassay.score.labels.outliers import outliers
-from datassay.score.labels.units import by_factor
 
 N, UNIT = 500, 0.4
 
@@ -22,7 +22,7 @@ def drawn(seed=0, factor=1.0, share=0.08):
 
 def explained(y, output):
     t = StudentT(30.0, 0.0, UNIT)
-    return by_factor(y, lambda v: t.log_prob(v - output), t.log_prob(y - output), is_bent=False)
+    return weigh_factor(y, lambda v: t.log_prob(v - output), t.log_prob(y - output), is_bent=False)
 
 
 @pytest.mark.parametrize("factor", [-1.0, 10.0, 1 / 12])
@@ -48,7 +48,7 @@ def test_bent_targets_and_plain_ones_are_explained_alike():
     t = StudentT(30.0, 0.0, UNIT)
     plain, _ = explained(y, output)
     slope = (1 + y**2).log() / 2
-    bent, _ = by_factor(
+    bent, _ = weigh_factor(
         torch.asinh(y),
         lambda v: t.log_prob(torch.sinh(v) - output) + torch.cosh(v).log(),
         t.log_prob(y - output) + slope,
