@@ -12,6 +12,7 @@ from torch import Tensor
 
 from datassay.collect.engine.base import Engine
 from datassay.collect.gradients.blocks import Block
+from datassay.errors import DatassayError
 from datassay.progress import Progress, silent
 from datassay.score.index.segment import THREADS, fill, own_run, remove_folder
 from datassay.score.influence.block_basis import (
@@ -96,8 +97,13 @@ def load_bases(
     blocks = network.per_sample.blocks
     result = stored_bases(location, blocks, run)
     if result is None:
-        fitting = _fit(location, run, network, small, shift, seed, engine, progress)
-        _store(location, run, blocks, *fitting)
+        try:
+            fitting = _fit(location, run, network, small, shift, seed, engine, progress)
+            _store(location, run, blocks, *fitting)
+        except (DatassayError, OSError):
+            # Another process that fits them at the same time may have removed the sums of both.
+            if stored_bases(location, blocks, run) is None:
+                raise
         # Read back: products of arrays that lie otherwise in memory round otherwise.
         result = stored_bases(location, blocks, run)
         assert result is not None

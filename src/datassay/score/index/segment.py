@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 from collections.abc import Callable, Mapping
@@ -62,10 +63,14 @@ def _put(shared: tuple[FeatureStore, Work], chunk: Chunk) -> None:
 
 
 def remove_folder(location: str) -> None:
-    """Delete a folder of an index, if there is one."""
+    """Delete a folder of an index, if there is one, while others may delete it or write to it."""
     files, root = file_system(location)
-    if files.exists(root):
-        files.rm(root, recursive=True)
+    while files.exists(root):
+        try:
+            files.rm(root, recursive=True)
+        except OSError as error:
+            if error.errno not in {errno.ENOENT, errno.ENOTEMPTY}:
+                raise
 
 
 ROWS, SCALE, LENGTH, IDS = "rows", "scale", "length", "ids"
