@@ -11,6 +11,7 @@ import pytest
 from datassay.errors import SettingError
 from datassay.store import atomic, journal
 from datassay.store.atomic import PREFIX, whole_folder, write_whole
+from datassay.store.folders import list_foreign
 from datassay.store.outputs import check_writable, write_pages
 
 # Each writer takes a folder and a word that all it writes holds; `held` gives the word back.
@@ -20,6 +21,7 @@ from pathlib import Path
 from datassay.store.atomic import PREFIX, whole_folder, write_whole
 from datassay.store.folders import heal
 from datassay.store.journal import add, read_journal
+from datassay.store.folders import list_foreign
 from datassay.store.outputs import check_writable, write_pages
 
 def folder(place, word):
@@ -164,8 +166,12 @@ def test_two_at_once_leave_the_results_of_one(tmp_path, write):
                 os._exit(0)
             children.append(child)
         assert not any(os.waitpid(child, 0)[1] for child in children)
-        left = {path.read_text() for path in place.rglob("*") if path.name in {"a", "index.html"}}
-        assert left in ({"one"}, {"two"}) and not list(place.rglob(f"{PREFIX}*/*"))
+        # The loser of a new folder keeps what it finished in one of its own.
+        for folder in place.iterdir():
+            left = {path.read_text() for path in folder.iterdir() if path.suffix != ".json"}
+            assert left in ({"one"}, {"two"})
+            assert write is not pages or not list_foreign(folder, ["a", "index.html"])
+        assert (place / "out").is_dir() and not list(place.rglob(f"{PREFIX}*/*"))
 
 
 def test_what_a_killed_apply_left_does_not_go_where_another_folder_stands_now(tmp_path):

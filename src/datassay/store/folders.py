@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
 
@@ -63,28 +64,44 @@ def list_foreign(folder: Path, names: Iterable[str]) -> list[str]:
     return [n for n in existing if n in foreign or (n == MANIFEST and not digests)]
 
 
-def place(folder: Path, out: Path, overwrite: bool, stale: Iterable[str] = ()) -> None:
+def place(folder: Path, out: Path, overwrite: bool, job: Iterable[str] = ()) -> None:
     """Move the new files of a staging folder to `out`, and stale ones away, all of them or none."""
-    # overwrite: whether files that we did not write may be replaced.
-    with hold_signals():
-        if folder.parent != out:
-            os.rename(folder / NEW, out)
+    # overwrite: whether files that we did not write may be replaced. job: see `write_pages`. What
+    # stands there is compared under the lock: another process may have written since.
+    new_folder, is_new = folder / NEW, folder.parent != out
+    with hold_signals(), nullcontext() if is_new else hold_lock(out):
+        names = sorted(path.name for path in new_folder.iterdir())
+        unchanged = _unchanged_digests(out, names)
+        stale = unchanged.keys() & set(job)
+        write_manifest(new_folder, {n: d for n, d in unchanged.items() if n not in stale})
+        if is_new:
+            os.rename(new_folder, out)
             return
-        with hold_lock(out):
-            names = [path.name for path in sorted((folder / NEW).iterdir())]
-            if not overwrite:
-                refuse_foreign(out, names)
-            try:
-                for name in stale:
+        if not overwrite:
+            names = [name for name in names if not _is_repeated(new_folder / name, out)]
+            refuse_foreign(out, names)
+        try:
+            for name in sorted(stale):
+                os.replace(out / name, folder / OLD / name)
+            # The page comes after its tables, the manifest last of all.
+            for name in (*sorted(names, key=lambda n: n == "index.html"), MANIFEST):
+                if os.path.lexists(out / name):
                     os.replace(out / name, folder / OLD / name)
-                # The page comes after its tables, the manifest last of all.
-                for name in sorted(names, key=lambda n: (n == MANIFEST, n == "index.html")):
-                    if os.path.lexists(out / name):
-                        os.replace(out / name, folder / OLD / name)
-                    os.replace(folder / NEW / name, out / name)
-            except BaseException:
-                _put_back(folder, out)
-                raise
+                os.replace(new_folder / name, out / name)
+        except BaseException:
+            _put_back(folder, out)
+            raise
+
+
+def _unchanged_digests(out: Path, names: Iterable[str]) -> dict[str, str]:
+    """Return name → digest of earlier files that stay unchanged beside files of these names."""
+    stay = {name: digest for name, digest in read_digests(out).items() if name not in set(names)}
+    return {name: digest for name, digest in stay.items() if sha256(out / name) == digest}
+
+
+def _is_repeated(path: Path, out: Path) -> bool:
+    """Return whether a new file equals what an earlier run wrote, and one is there still."""
+    return os.path.lexists(out / path.name) and read_digests(out).get(path.name) == sha256(path)
 
 
 def refuse_foreign(out: Path, names: list[str]) -> None:

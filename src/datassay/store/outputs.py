@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from datassay.errors import SettingError
 from datassay.store.atomic import NEW, staging
-from datassay.store.folders import heal, place, read_digests, refuse_foreign, sha256, write_manifest
+from datassay.store.folders import heal, place, refuse_foreign
 
 Part = pa.Table | str | Callable[[Path], object]  # a table, a text, or what writes a file
 
@@ -57,13 +57,8 @@ def write_pages(
         with staging(parent) as folder:
             for name, content in parts.items():
                 write_part(content, folder / NEW / name)
-            repeated = {} if overwrite else _repeated_digests(folder / NEW, target)
-            for name in repeated:
-                (folder / NEW / name).unlink()
-            stale = _unchanged_digests(target, parts).keys() & set(job)
-            write_manifest(folder / NEW, {**_unchanged_digests(target, [*parts, *job]), **repeated})
             try:
-                place(folder, target, overwrite, stale)
+                place(folder, target, overwrite, job)
             except (OSError, SettingError) as error:
                 rescued = parent / f"results-{folder.name.rpartition('-')[2]}"
                 os.rename(folder / NEW, rescued)
@@ -72,18 +67,6 @@ def write_pages(
     except OSError as error:
         raise SettingError(_refusal(out, error)) from error
     return out / "index.html"
-
-
-def _unchanged_digests(out: Path, names: Iterable[str]) -> dict[str, str]:
-    """Return name → digest of earlier files that stay unchanged beside files of these names."""
-    stay = {name: digest for name, digest in read_digests(out).items() if name not in set(names)}
-    return {name: digest for name, digest in stay.items() if sha256(out / name) == digest}
-
-
-def _repeated_digests(new_folder: Path, out: Path) -> dict[str, str]:
-    """Return name → digest of the new files that equal what an earlier run wrote."""
-    earlier = {n: d for n, d in read_digests(out).items() if os.path.lexists(out / n)}
-    return {name: digest for name, digest in earlier.items() if sha256(new_folder / name) == digest}
 
 
 def _refusal(out: Path, error: OSError) -> str:
