@@ -8,7 +8,6 @@ from dataclasses import MISSING, fields, is_dataclass
 from importlib import import_module
 
 import pytest
-from typer.main import get_command
 
 import datassay
 from datassay.commands import app
@@ -18,7 +17,7 @@ from datassay.score.influence.trained_network import PLAIN, SOFTENED
 from datassay.score.settings import DEFAULT_TOP, Influence
 from datassay.setting import sentence_of
 from datassay.setting import settings_of as options_of
-from helpers.command_line import succeed
+from helpers.command_line import make_commands, succeed
 
 PUBLIC_MODULES = (
     "data", "collect", "train", "score", "act", "polynomial", "complexity", "estimators",
@@ -174,7 +173,7 @@ def test_no_two_commands_write_the_same_default():
 def test_the_command_line_shows_and_uses_the_defaults_of_the_settings(command, monkeypatch):
     calls = []
     monkeypatch.setattr(type(command), "start", lambda self, given, out: calls.append((given, out)))
-    options = {o.name: o for o in get_command(app).commands[command.name].params}
+    options = {o.name: o for o in make_commands(app).commands[command.name].params}
     required = [o for o in options.values() if o.required]
     words = [w for o in required for w in (*o.opts[:1] * (o.param_type_name == "option"), "given")]
     succeed(command.name, *words)

@@ -12,13 +12,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
-
-from datassay.commands import app
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench import extrapolate, table
 from docs import equations
+
+from datassay.commands import app
+from helpers.command_line import make_commands
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -29,7 +29,7 @@ PAGES = {
 
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_and_options_exist(page):
-    group = get_command(app)
+    group = make_commands(app)
     blocks = re.findall(r"^```sh\n(.*?)^```", PAGES[page], re.M | re.S)
     lines = [line.partition("  #")[0].partition(" # ")[0] for b in blocks for line in b.split("\n")]
     for line in lines:
@@ -68,7 +68,7 @@ def test_tables_are_the_recorded_ones():
 def test_each_command_and_public_name_has_its_page_with_real_defaults():
     generate = pytest.importorskip("docs.generate", reason="the extra docs is not installed")
     pages = dict(generate.pages())
-    assert {f"commands/datassay-{name}.md" for name in get_command(app).commands} <= pages.keys()
+    assert {f"commands/datassay-{name}.md" for name in make_commands(app).commands} <= pages.keys()
     for name in generate.MODULES:
         page, module = pages[f"python/{name.removeprefix('datassay.')}.md"], import_module(name)
         for public in getattr(module, "__all__", ()):

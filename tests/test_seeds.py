@@ -10,13 +10,13 @@ from pathlib import Path
 from statistics import mean
 
 import pytest
-from typer.main import get_command
-
-from datassay.commands import app
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench.frame import every_task, task_named
 from bench.record import RESULTS, latest, read
+
+from datassay.commands import app
+from helpers.command_line import make_commands
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/seeds.md").read_text(encoding="utf-8")
@@ -56,7 +56,7 @@ def assert_exists(name):
     elif words[:2] == ["datassay", "lab"]:
         assert words[2] in experiments(), name
     elif words[0] == "datassay":
-        command = get_command(app).get_command(None, words[1])
+        command = make_commands(app).get_command(None, words[1])
         known = {option for p in command.params for option in (*p.opts, *p.secondary_opts)}
         assert len(words) == 2 or set(words[2:]) <= known, name
     elif words[0].removeprefix("truths/") in every_task():

@@ -1,5 +1,6 @@
 """Calls of the command line, and what they must print."""
 
+import functools
 import json
 import re
 import shlex
@@ -7,14 +8,18 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
+import typer.main
+import typer.testing
 
 from datassay.commands import app
 from datassay.store.outputs import write_pages
 
+# Typer makes the options of all commands from their signatures, 20 ms each time it is asked.
+typer.testing._get_command = make_commands = functools.cache(typer.main.get_command)
+
 
 def invoke(*args):
-    return CliRunner().invoke(app, [str(a) for a in args])
+    return typer.testing.CliRunner().invoke(app, [str(a) for a in args])
 
 
 def assert_one_error_line(result, message):

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from click import Context
-from typer.main import get_command
 
 from datassay.act.actions.relabel import TOO_FEW
 from datassay.act.choose.gains import ActionGain, ActionTable
@@ -31,6 +30,7 @@ from datassay.report.result_plots import acts_figure
 from datassay.report.wording import count, number, percent, score_change
 from datassay.score.checks.issue import DataIssue
 from datassay.stats import FREE, advice, costs
+from helpers.command_line import make_commands
 from helpers.consistent import contradictions
 from helpers.findings import issues_of, make_findings, regression_samples, row_samples
 
@@ -317,7 +317,7 @@ def test_commands_are_those_of_the_command_line():
         assert bool(lines[-1]) == (not noise)
     assert any("'my data.csv' --drop a,b --log-target" in line for line in lines)
     assert "datassay view 'my scores'" in lines
-    group = get_command(app)
+    group = make_commands(app)
     for line in filter(None, lines):
         program, name, *words = shlex.split(line)
         assert program == "datassay"
