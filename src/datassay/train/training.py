@@ -48,11 +48,12 @@ class TrainedNetworks:
     state: dict[str, Tensor]
 
     def outputs(self, x: Shaped[np.ndarray | Tensor, "m ..."]) -> Float[Tensor, "S m k"]:
-        """Return the outputs of every network on the same inputs, in the networks' precision."""
+        """Return every network's outputs on the same inputs, in main memory, in its precision."""
         precision = next(t.dtype for t in self.state.values() if t.is_floating_point())
         x = network_inputs(x, self.template, precision)
         with torch.no_grad(), run_vectorized(AT_ONCE):
-            return vmap(lambda state: functional_call(self.template, state, (x,)))(self.state)
+            run = vmap(lambda state: functional_call(self.template, state, (x,)))
+            return run(self.state).cpu()
 
     def outputs_in_parts(self, x: Shaped[np.ndarray | Tensor, "m ..."]) -> Float[Tensor, "S m k"]:
         """Return the outputs in float64, for any number of inputs."""
@@ -81,7 +82,8 @@ def train_networks(
     Args:
         models: S networks of one architecture; their weights are the starting points. They are
             copied and run in evaluation mode (batch norm frozen, dropout off), as linearised;
-            weights that the first does not train (requires_grad False) stay as they are.
+            weights that the first does not train (requires_grad False) stay as they are. They train
+            on its device, in the order and to the numbers, up to rounding, of the processor.
         train: the training samples.
         subsets: positions in samples, the same number for every network.
         recipe: optimiser, steps, batch size and loss.
@@ -90,8 +92,8 @@ def train_networks(
             scaled to mean 1 over each network's subset; or, for weights that change, a function of
             the batch's positions [S, batch], called before each update.
         observe: called after the gradients of each batch and before its update with positions
-            [S, batch] and outputs [S, batch, k], to be read at once. Full batches that hold most
-            samples give all n to every network, also those it leaves out.
+            [S, batch] and outputs [S, batch, k], in main memory, to be read at once. Full batches
+            that hold most samples give all n to every network, also those it leaves out.
         progress: called with (step, updates done, updates in all).
 
     Returns:
@@ -146,6 +148,7 @@ def train_on_batches(
     check_n_outputs(train, n_outputs)
     versions = [replace(train, y=targets, true_y=None) for targets in labels]
     y = torch.cat([_train_targets(version, recipe, n_outputs, dtype) for version in versions])
+    y = y.to(x.device)
     stack = dense_stack(copies, x[:1], is_shared=prepared is None)
     link = ""
     if stack is not None:
@@ -216,7 +219,7 @@ def _descend(
     for step, batch in enumerate(draw):
         outputs = write_gradients(weights, batch)
         if observe is not None:
-            observe(batch.positions, outputs)
+            observe(batch.positions.cpu(), outputs.cpu())
         for name, w in weights.items() if recipe.weight_decay else ():
             assert w.grad is not None
             w.grad.add_(w.detach() - start[name], alpha=recipe.weight_decay)
@@ -292,7 +295,7 @@ def _optimizer_step(recipe: Recipe, weights: list[Tensor]) -> Callable[[], None]
         return torch.optim.SGD(weights, lr=recipe.lr).step
     # Bit-identical to torch.optim.Adam, whose class takes a second to import a compiler.
     first_moments, second_moments = ([torch.zeros_like(w) for w in weights] for _ in range(2))
-    steps = [torch.zeros(()) for _ in weights]
+    steps = [torch.zeros((), device=w.device) for w in weights]
 
     @torch.no_grad()
     def update() -> None:

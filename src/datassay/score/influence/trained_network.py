@@ -80,6 +80,11 @@ class TrainedNetwork:
         """Of the weights and their gradients."""
         return next(p.dtype for p in self.model.parameters() if p.is_floating_point())
 
+    @property
+    def device(self) -> torch.device:
+        """Of the weights and their gradients."""
+        return next(self.model.parameters()).device
+
     def loss_gradients(self) -> Iterator[tuple[int, Gradients]]:
         """Yield each batch's number of samples to remove, and the gradients of their losses."""
         for ids, batch in self.train if self.removed is None else self.removed:
