@@ -99,6 +99,14 @@ def threads_for(values: float) -> Iterator[None]:
         yield
 
 
+def wait_for(device: torch.device | None) -> None:
+    """Wait until a device has done what it was given; the processor always has."""
+    if device is not None and device.type != "cpu":
+        import torch
+
+        getattr(torch, device.type).synchronize()
+
+
 def best_seconds(call: Callable[[], object], repeats: int = 5, warm_up: int = 1) -> float:
     """Return the shortest of `repeats` timings of a call, after `warm_up` untimed ones."""
     for _ in range(warm_up):

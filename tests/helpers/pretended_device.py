@@ -18,7 +18,7 @@ from torch.utils.dlpack import from_dlpack, to_dlpack
 
 NAME = "pretended"
 IN_MAIN_MEMORY, ON_DEVICE = 1, 12  # kDLCPU; kDLExtDev, which is torch's PrivateUse1
-SENT, FETCHED, WAITED = "sent to the device", "fetched from it", "waited for"
+SENT, FETCHED, WAITED, SYNCHRONIZED = "sent", "fetched", "waited for", "synchronized"
 COPIES = {"copy_", "_copy_from", "_copy_from_and_resize"}
 ROWS = {"index", "index_put", "index_put_", "_index_put_impl_"}  # take indices in main memory
 # Whose result or its shape Python must know before it goes on.
@@ -133,9 +133,14 @@ def convolve_back(gradient: Tensor, x: Tensor, weight: Tensor, *args: Any) -> An
     return compute(backward, gradient, x, weight, None, *args)
 
 
+class Backend(backend_registration._DummyBackendModule):
+    def synchronize(self) -> None:
+        count(SYNCHRONIZED)
+
+
 def install() -> None:
     """Make the device known to torch, for the rest of this process."""
-    backend_registration._setup_privateuseone_for_python_backend(NAME)
+    backend_registration._setup_privateuseone_for_python_backend(NAME, Backend())
     EVERY.fallback(compute, "PrivateUse1")
     ATEN.impl("convolution_overrideable", convolve)
     ATEN.impl("convolution_backward_overrideable", convolve_back)
@@ -144,9 +149,14 @@ def install() -> None:
     def copy_tensor(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
         if not is_there(tensor) or id(tensor) in memo:  # torch has no storage of this device
             return deep_copy(tensor, memo)
-        return memo.setdefault(id(tensor), tensor.detach().clone().requires_grad_(tensor.requires_grad))
+        return memo.setdefault(
+            id(tensor), tensor.detach().clone().requires_grad_(tensor.requires_grad)
+        )
 
     Tensor.__deepcopy__ = copy_tensor
 
 
-EVERY, ATEN = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL", "PrivateUse1")
+EVERY, ATEN = (
+    torch.library.Library("_", "IMPL"),
+    torch.library.Library("aten", "IMPL", "PrivateUse1"),
+)

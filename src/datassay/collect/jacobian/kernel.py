@@ -108,9 +108,11 @@ def _common_product(
     left: DenseFactors, right: DenseFactors, width: int, device: str
 ) -> Tensor | None:
     """Return Δ Δᵀ, [width, width], of a layer whose Δ is one for all samples; else None."""
-    # The last layer is one, and with many outputs the dearest. The second check mostly decides.
+    # The last layer is one, and with many outputs the dearest. The second check mostly decides; on
+    # a device the first does, since each is waited for.
     for gradients in (left.gradients, right.gradients):
-        if not all(bool((g == gradients[:1]).all()) for g in gradients.split(32)):
+        size = 32 if gradients.is_cpu else len(gradients)
+        if not all(bool((g == gradients[:1]).all()) for g in gradients.split(size)):
             return None
     return _rows(left.gradients[:1], width, device) @ _rows(right.gradients[:1], width, device).T
 

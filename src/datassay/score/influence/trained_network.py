@@ -108,7 +108,7 @@ class TrainedNetwork:
             gradients, own_grads = self.per_sample.gradients(
                 values,
                 to_model(batch, self.model),
-                lambda v: torch.eye(2).to(v)[:, None].expand(2, len(v), 2),
+                lambda v: torch.eye(2, device=v.device)[:, None].expand(2, len(v), 2),
             )
             yield len(ids), gradients, own_grads
 
