@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils import _pytree, backend_registration
 from torch.utils.dlpack import from_dlpack, to_dlpack
 
@@ -24,9 +25,46 @@ ROWS = {"index", "index_put", "index_put_", "_index_put_impl_"}  # take indices 
 # Whose result or its shape Python must know before it goes on.
 NEEDED_NOW = {"_local_scalar_dense", "nonzero", "masked_select", "equal", "_unique2", "unique_dim"}
 MIXED = "Expected all tensors to be on the same device, but {} got some on {} and some on the cpu"
+CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+IN_TORCH = [torch.library.Library(*a) for a in (("_", "IMPL"), ("aten", "IMPL", "PrivateUse1"))]
 counts: Counter[str] = Counter()
 lines: Counter[tuple[str, str]] = Counter()  # the same by the line of datassay
-CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+
+
+class Backend(backend_registration._DummyBackendModule):
+    def synchronize(self) -> None:
+        count(SYNCHRONIZED)
+
+
+def install() -> None:
+    """Make the device known to torch, for the rest of this process."""
+    if hasattr(torch, NAME):
+        return
+    backend_registration._setup_privateuseone_for_python_backend(NAME, Backend())
+    IN_TORCH[0].fallback(compute, "PrivateUse1")
+    IN_TORCH[1].impl("convolution_overrideable", convolve)
+    IN_TORCH[1].impl("convolution_backward_overrideable", convolve_back)
+    deep_copy: Callable[..., Tensor] = Tensor.__deepcopy__
+    move: Callable[..., nn.Module] = nn.Module.to
+
+    def copy_tensor(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
+        if not is_there(tensor) or id(tensor) in memo:  # torch has no storage of this device
+            return deep_copy(tensor, memo)
+        copied = tensor.detach().clone().requires_grad_(tensor.requires_grad)
+        return memo.setdefault(id(tensor), copied)
+
+    def move_tied(module: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
+        """Move a network; torch unties shared weights of devices that it does not know."""
+        places = [(m._parameters, name) for m in module.modules() for name in m._parameters]
+        before = [held[name] for held, name in places]
+        move(module, *args, **kwargs)
+        first = {id(p): i for i, p in reversed(list(enumerate(before)))}
+        for (held, name), p in zip(places, before, strict=True):
+            original, name_there = places[first[id(p)]]
+            held[name] = original[name_there]
+        return module
+
+    Tensor.__deepcopy__, nn.Module.to = copy_tensor, move_tied
 
 
 def rename_memory(tensor: Tensor, device_type: int) -> Tensor:
@@ -67,8 +105,7 @@ def check_devices(name: str, tensors: list[Tensor]) -> None:
             count(SENT)
     elif here and len(here) < len(tensors):
         raise RuntimeError(MIXED.format(name, NAME))
-    has_mask = "put" in name and any(t.dtype == torch.bool for t in tensors[1:])
-    if name in NEEDED_NOW or has_mask:
+    if name in NEEDED_NOW or ("put" in name and any(t.dtype == torch.bool for t in tensors[1:])):
         count(WAITED)
 
 
@@ -77,16 +114,16 @@ def compute(operation: Any, *args: Any, **kwargs: Any) -> Any:
     name = operation._schema.name.removeprefix("aten::")
     if name == "as_strided":
         return operation.redispatch(CPU, *args, **kwargs)
+    types = [str(argument.type) for argument in operation._schema.arguments]
+    args = tuple(  # numbers come as numbers also where a tensor is due
+        torch.from_numpy(np.array(x)) if of == "Tensor" and isinstance(x, int | float) else x
+        for x, of in zip(args, types, strict=False)
+    )
     leaves, spec = _pytree.tree_flatten((args, kwargs))
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     check_devices(name, tensors)
-    in_memory: dict[int, Tensor] = {}
-    there: dict[int, Tensor] = {}
-    for leaf in tensors:
-        if is_there(leaf) and id(leaf) not in in_memory:
-            empty = not leaf.numel()  # may be resized
-            alias = torch.empty_like(leaf, device="cpu") if empty else rename_memory(leaf, 1)
-            in_memory[id(leaf)], there[id(alias)] = alias, leaf
+    in_memory = {id(t): in_main_memory(t) for t in tensors if is_there(t)}
+    there = {id(in_memory[id(t)]): t for t in tensors if is_there(t)}
     devices = {torch.device(NAME): "cpu", torch.device(NAME, 0): "cpu"}
     moved = [
         devices.get(x, x) if isinstance(x, torch.device) else in_memory.get(id(x), x)
@@ -99,29 +136,31 @@ def compute(operation: Any, *args: Any, **kwargs: Any) -> Any:
     if name == "_efficientzerotensor":  # which has no memory
         operation = torch.ops.aten.zeros.default
     results = operation(*args, **kwargs)
+    if name == "_local_scalar_dense":
+        return results
     for alias in in_memory.values():
         if alias.shape != there[id(alias)].shape:
             there[id(alias)].data = rename_memory(alias, ON_DEVICE)
-    if name == "_local_scalar_dense":
-        return results
-    is_view = [r.alias_info is not None for r in operation._schema.returns]
-    view_of = tensors[0] if any(is_view) and tensors else None
+    is_view = any(r.alias_info is not None for r in operation._schema.returns)
+    base = tensors[0] if is_view and tensors else None
+    return _pytree.tree_map(lambda result: on_device(result, base, there), results)
 
-    def rename(result: Any) -> Any:
-        if not isinstance(result, Tensor):
-            return result
-        if id(result) in there:
-            return there[id(result)]
-        if any(result is leaf for leaf in moved):
-            return result
-        if view_of is None or not result.numel():
-            return rename_memory(result, ON_DEVICE)
-        shift = (result.data_ptr() - view_of.data_ptr()) // result.element_size()
-        place = view_of.storage_offset() + shift
-        strided = torch.ops.aten.as_strided.default
-        return strided.redispatch(CPU, view_of, result.shape, result.stride(), place)
 
-    return _pytree.tree_map(rename, results)
+def in_main_memory(tensor: Tensor) -> Tensor:
+    # One without values may be resized.
+    empty = torch.empty_like(tensor, device="cpu") if not tensor.numel() else None
+    return rename_memory(tensor, IN_MAIN_MEMORY) if empty is None else empty
+
+
+def on_device(result: Any, base: Tensor | None, there: dict[int, Tensor]) -> Any:
+    """Return a result as the device's: what was written into, a view of `base`, or a new tensor."""
+    if not isinstance(result, Tensor) or is_there(result) or id(result) in there:
+        return there.get(id(result), result)
+    if base is None or not result.numel():
+        return rename_memory(result, ON_DEVICE)
+    shift = (result.data_ptr() - base.data_ptr()) // result.element_size()
+    strided, place = torch.ops.aten.as_strided.default, base.storage_offset() + shift
+    return strided.redispatch(CPU, base, result.shape, result.stride(), place)
 
 
 def convolve(*args: Any) -> Tensor:
@@ -131,32 +170,3 @@ def convolve(*args: Any) -> Tensor:
 def convolve_back(gradient: Tensor, x: Tensor, weight: Tensor, *args: Any) -> Any:
     backward = torch.ops.aten.convolution_backward.default
     return compute(backward, gradient, x, weight, None, *args)
-
-
-class Backend(backend_registration._DummyBackendModule):
-    def synchronize(self) -> None:
-        count(SYNCHRONIZED)
-
-
-def install() -> None:
-    """Make the device known to torch, for the rest of this process."""
-    backend_registration._setup_privateuseone_for_python_backend(NAME, Backend())
-    EVERY.fallback(compute, "PrivateUse1")
-    ATEN.impl("convolution_overrideable", convolve)
-    ATEN.impl("convolution_backward_overrideable", convolve_back)
-    deep_copy: Callable[..., Tensor] = Tensor.__deepcopy__
-
-    def copy_tensor(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
-        if not is_there(tensor) or id(tensor) in memo:  # torch has no storage of this device
-            return deep_copy(tensor, memo)
-        return memo.setdefault(
-            id(tensor), tensor.detach().clone().requires_grad_(tensor.requires_grad)
-        )
-
-    Tensor.__deepcopy__ = copy_tensor
-
-
-EVERY, ATEN = (
-    torch.library.Library("_", "IMPL"),
-    torch.library.Library("aten", "IMPL", "PrivateUse1"),
-)

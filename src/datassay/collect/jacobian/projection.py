@@ -7,7 +7,7 @@ than asked for is kept whole, so the projection is exact for it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -34,6 +34,11 @@ class TensorProjection:
     sign: Float[Tensor, " d"] | None = None
     scale: float = 1.0  # of the features, so that inner products are unbiased
     n_features: int = 0  # p; of sparse_sign also those that no entry goes to
+
+    @property
+    def of_entries(self) -> list[str]:
+        """Names of the tensors that it has."""
+        return [name for name in ("index", "sign") if getattr(self, name) is not None]
 
 
 def tensor_projection(
@@ -73,6 +78,15 @@ class Projector:
     kind: ProjectionKind
     tensors: dict[str, TensorProjection]
     mixing: dict[str, Float[Tensor, "k p"]] | None = None
+
+    def to(self, device: str) -> Projector:
+        """Return the projector with its tensors on a device, so that no chunk moves them."""
+        tensors = {
+            name: replace(p, **{f: getattr(p, f).to(device) for f in p.of_entries})
+            for name, p in self.tensors.items()
+        }
+        mixing = self.mixing and {name: signs.to(device) for name, signs in self.mixing.items()}
+        return replace(self, tensors=tensors, mixing=mixing)
 
 
 def projector(
@@ -169,7 +183,7 @@ def _columns_by_row(row: Tensor, column: Tensor, n_rows: int) -> tuple[Tensor, T
     """Return the columns wanted in each row of a weight, and each coordinate's position there."""
     # Rows with fewer columns are filled up with column 0, whose products nobody reads.
     count = row.bincount(minlength=n_rows)
-    position = torch.arange(len(row)) - (count.cumsum(0) - count)[row]  # rows come sorted
+    position = torch.arange(len(row), device=row.device) - (count.cumsum(0) - count)[row]  # rows come sorted
     table = column.new_zeros(n_rows, int(count.max()))
     table[row, position] = column
     return table, row * table.shape[1] + position

@@ -158,8 +158,8 @@ def directions(
     values: list[Tensor] = []
     pieces: dict[str, list[tuple[Tensor, Tensor | None]]] = {name: [] for name in bases}
     for batch in queries:
-        batch = to_model(batch, network.model)
         check_classes(network.loss, targets_of(batch), network.n_outputs)
+        batch = to_model(batch, network.model)
         tokens: list[Tensor] = []
         grads = network.per_sample.gradients(measure, batch, lambda v, s=tokens: each_token(v, s))
         per_token = list(grads)

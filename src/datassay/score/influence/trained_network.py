@@ -117,6 +117,8 @@ class TrainedNetwork:
         generator = torch.Generator().manual_seed(seed)  # the same draws in every pass
         done = 0
         for ids, batch in self.train:
+            if self.loss.name != "custom":
+                check_classes(self.loss, targets_of(batch), self.n_outputs)
             batch = to_model(batch, self.model)
             drawn = weights_at(self.train, done, len(ids)).to(self.dtype)
             done += len(ids)
@@ -129,7 +131,6 @@ class TrainedNetwork:
                 targets: list[Tensor] = []  # the targets by position
                 weight = weights_of(batch, next(self.model.parameters()))
                 scale = (weight * drawn.to(weight)).sqrt().view(-1, 1, 1)
-                check_classes(self.loss, targets_of(batch), self.n_outputs)
 
                 def values(model: nn.Module, data: Any, targets: list[Tensor] = targets) -> Tensor:
                     f, y = self.loss.align(outputs_of(model, data), targets_of(data))
