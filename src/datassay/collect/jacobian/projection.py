@@ -183,7 +183,8 @@ def _columns_by_row(row: Tensor, column: Tensor, n_rows: int) -> tuple[Tensor, T
     """Return the columns wanted in each row of a weight, and each coordinate's position there."""
     # Rows with fewer columns are filled up with column 0, whose products nobody reads.
     count = row.bincount(minlength=n_rows)
-    position = torch.arange(len(row), device=row.device) - (count.cumsum(0) - count)[row]  # rows come sorted
+    # Rows come sorted.
+    position = torch.arange(len(row), device=row.device) - (count.cumsum(0) - count)[row]
     table = column.new_zeros(n_rows, int(count.max()))
     table[row, position] = column
     return table, row * table.shape[1] + position
