@@ -65,24 +65,24 @@ def available_memory(system: Path = Path("/")) -> float:
     Returns:
         The least of what the machine has free and what the process's cgroups leave of their limits.
     """
-    free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
+    n_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
     for line in _lines(system / "proc/meminfo"):
         if line.startswith("MemAvailable:"):
-            free = float(line.split()[1]) * 1024
-    return min([free, *_free_in_cgroups(system)])
+            n_bytes = float(line.split()[1]) * 1024
+    return min([n_bytes, *_free_in_cgroups(system)])
 
 
 def _free_in_cgroups(system: Path) -> Iterator[float]:
     """Yield what each cgroup with a limit leaves, from the process's own outwards."""
     for kind, folder, outermost in _cgroups(system):
-        limit_file, used_file, prefix = CGROUP_FILES[kind]
+        limit_file, use_file, prefix = CGROUP_FILES[kind]
         for place in (folder, *folder.parents):
-            limit, used = (_lines(place / name) for name in (limit_file, used_file))
-            if limit and used and limit[0] != "max":
+            limit, use = (_lines(place / name) for name in (limit_file, use_file))
+            if limit and use and limit[0] != "max":
                 stat = dict(line.split(None, 1) for line in _lines(place / "memory.stat"))
                 # Pages of files are given back before a process is killed.
                 cached = sum(float(stat.get(f"{prefix}{name}", 0)) for name in FILE_PAGES)
-                yield max(0.0, float(limit[0]) - float(used[0]) + cached)
+                yield max(0.0, float(limit[0]) - float(use[0]) + cached)
             if place == outermost:
                 break
 

@@ -146,12 +146,12 @@ def _rows(t: Tensor, positions: Int[Tensor, "S size"]) -> Tensor:
 
 def _full_batch(x: Tensor, y: Tensor, subsets: Int[Tensor, "S kept"], dtype: torch.dtype) -> Batch:
     n_networks, subset_size = subsets.shape
-    subsets, made = subsets.to(x.device), {"dtype": dtype, "device": x.device}
+    subsets, options = subsets.to(x.device), {"dtype": dtype, "device": x.device}
     if subset_size < SHARED_FROM * len(x):
-        weights = torch.full((n_networks, subset_size), 1 / subset_size, **made)
+        weights = torch.full((n_networks, subset_size), 1 / subset_size, **options)
         return Batch(x[subsets], y[subsets], weights, False, subsets)
-    weights = torch.zeros(n_networks, len(x), **made)
-    weights.scatter_add_(1, subsets, torch.full(subsets.shape, 1 / subset_size, **made))
+    weights = torch.zeros(n_networks, len(x), **options)
+    weights.scatter_add_(1, subsets, torch.full(subsets.shape, 1 / subset_size, **options))
     positions = torch.arange(len(x), device=x.device)
     return Batch(x, y, weights, True, positions.expand(n_networks, -1))
 

@@ -41,11 +41,11 @@ def kernel(
     layer or a part of other Jacobians.
     Source: METHODS §2, last bullet. Exact.
     """
-    first = _gradients(next(iter(left.values())))
-    n, k = first.shape[:2]
+    example = _gradients(next(iter(left.values())))
+    n, k = example.shape[:2]
     m = len(_gradients(next(iter(right.values()))))
     width = k if outputs == "joint" else 1
-    result = torch.zeros(n, width, m, width, dtype=torch.float64, device=first.device)
+    result = torch.zeros(n, width, m, width, dtype=torch.float64, device=example.device)
     panel = max(1, int(max_bytes // (8 * width * width * m)))
     for name, block in left.items():
         right_block = right[name]

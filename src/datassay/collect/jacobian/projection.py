@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -34,11 +34,6 @@ class TensorProjection:
     sign: Float[Tensor, " d"] | None = None
     scale: float = 1.0  # of the features, so that inner products are unbiased
     n_features: int = 0  # p; of sparse_sign also those that no entry goes to
-
-    @property
-    def of_entries(self) -> list[str]:
-        """Names of the tensors that it has."""
-        return [name for name in ("index", "sign") if getattr(self, name) is not None]
 
 
 def tensor_projection(
@@ -79,13 +74,17 @@ class Projector:
     tensors: dict[str, TensorProjection]
     mixing: dict[str, Float[Tensor, "k p"]] | None = None
 
-    def to(self, device: str) -> Projector:
+    def move(self, device: str) -> Projector:
         """Return the projector with its tensors on a device, so that no chunk moves them."""
+
+        def send(t: Tensor | None) -> Any:
+            return None if t is None else t.to(device)
+
         tensors = {
-            name: replace(p, **{f: getattr(p, f).to(device) for f in p.of_entries})
+            name: replace(p, index=send(p.index), sign=send(p.sign))
             for name, p in self.tensors.items()
         }
-        mixing = self.mixing and {name: signs.to(device) for name, signs in self.mixing.items()}
+        mixing = self.mixing and {name: send(signs) for name, signs in self.mixing.items()}
         return replace(self, tensors=tensors, mixing=mixing)
 
 

@@ -79,24 +79,25 @@ def quadrature(
     # Cost: LANCZOS_STEPS of 2 p² operations. A device is waited for once, at the end: steps after
     # the last that counts are taken for nothing.
     steps = min(LANCZOS_STEPS, len(start))
-    sizes, along = [start.norm()], []
+    sizes, slopes = [start.norm()], []
     basis = start.new_empty(steps, len(start))
     basis[0] = start / sizes[0]
     for step in range(steps):
         moved = matrix @ basis[step]
-        along.append(basis[step] @ moved)
+        slopes.append(basis[step] @ moved)
         so_far = basis[: step + 1]
         for _ in range(2):  # rounding would let it come back to where it was
             moved = moved - so_far.T @ (so_far @ moved)
         sizes.append(moved.norm())
         basis[step + 1 : step + 2] = moved / sizes[-1]
-    diagonal, (length, *beside) = torch.stack(along).cpu(), torch.stack(sizes).cpu()
+    diagonal, lengths = torch.stack(slopes).cpu(), torch.stack(sizes).cpu()
+    length, lengths = lengths[0], lengths[1:]
     if not length > 0:
         return torch.zeros(1).double(), torch.zeros(1).double()
-    is_last = torch.stack(beside) <= SMALLEST_STEP * diagonal[0]
-    kept = int(is_last.nonzero()[0]) + 1 if is_last.any() else steps
-    below = torch.diag(torch.stack(beside)[: kept - 1], -1)
-    values, vectors = torch.linalg.eigh(below + below.T + torch.diag(diagonal[:kept]))
+    ends = (lengths <= SMALLEST_STEP * diagonal[0]).nonzero()
+    size = int(ends[0]) + 1 if len(ends) else steps
+    lower = torch.diag(lengths[: size - 1], -1)
+    values, vectors = torch.linalg.eigh(lower + lower.T + torch.diag(diagonal[:size]))
     return values.clamp_min(0), float(length) ** 2 * vectors[0].square()
 
 
