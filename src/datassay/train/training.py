@@ -14,6 +14,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 from torch.optim.adam import adam
+from torch.optim.sgd import sgd
 
 from datassay.collect.curvature.output_loss import check_n_outputs, task_loss
 from datassay.collect.jacobian.inputs import network_inputs
@@ -32,6 +33,8 @@ from datassay.train.recipe import Recipe
 AT_ONCE = "run for many networks at once"
 CHUNK = 4096  # samples that networks are run on at a time
 ADAM: Any = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.0, "fused": True}
+SGD: Any = {"weight_decay": 0.0, "momentum": 0.0, "dampening": 0.0, "nesterov": False}
+SGD |= {"maximize": False}
 ADAM |= {"amsgrad": False, "maximize": False}
 
 
@@ -291,9 +294,15 @@ def _check_training(models, samples: SampleSet, subsets: Tensor, recipe: Recipe)
 
 def _optimizer_step(recipe: Recipe, weights: list[Tensor]) -> Callable[[], None]:
     """Return the function that updates the weights by their gradients, elementwise."""
+
+    # Bit-identical to torch's classes, which take two seconds to import a compiler.
+    @torch.no_grad()
+    def descend() -> None:
+        gradients = [w.grad for w in weights if w.grad is not None]
+        sgd(weights, gradients, [None] * len(weights), lr=recipe.lr, **SGD)
+
     if recipe.optimizer == "sgd":
-        return torch.optim.SGD(weights, lr=recipe.lr).step
-    # Bit-identical to torch.optim.Adam, whose class takes a second to import a compiler.
+        return descend
     first_moments, second_moments = ([torch.zeros_like(w) for w in weights] for _ in range(2))
     steps = [torch.zeros((), device=w.device) for w in weights]
 
