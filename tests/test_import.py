@@ -43,11 +43,15 @@ import sys
 import datassay.score.leave_one_out, datassay.act.purify.loop, datassay.collect.form
 from datassay.score import leave_one_out
 from datassay.act import purify
+import datassay.collect.settings as of_collect, datassay.score.index.build as of_index
 import datassay as da
+assert da.collect.settings is of_collect and callable(of_index.index)
 assert callable(leave_one_out) and callable(purify) and callable(da.collect)
 assert da.models.build_model is da.build_model  # a step is there without an import of its own
 train, val = da.load("digits")
 lin = da.collect(da.build_model("mlp:width=4", train), train.subset(range(20)))
+da.label_issues(da.collect(da.build_model("mlp:width=4", train), train.subset(range(90))))
+da.train.retrain(da.build_model("mlp:width=4", train), train.subset(range(9)), lr=0.1, steps=2)
 print("torch._dynamo" in sys.modules, len(lin))"""
     done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "20"]

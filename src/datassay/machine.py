@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 
 # Values of an array from which on two threads are worth their start.
 SMALL = 2**22
+# Of each version of cgroups: files with the limit and the use, and what statistics begin with that
+# count the cgroups within.
+CGROUP_FILES = {
+    "cgroup": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+    "cgroup2": ("memory.max", "memory.current", ""),
+}
+FILE_PAGES = ("active_file", "inactive_file")
 # What torch and NumPy say, not as MemoryError, of arrays that no memory holds.
 TOO_LARGE = (
     "allocate memory",
@@ -49,14 +56,62 @@ def release_memory() -> None:
             trim(0)
 
 
-def available_memory() -> float:
-    """Return the bytes of free memory; half of the physical memory if that is unknown."""
-    meminfo = Path("/proc/meminfo")
-    if meminfo.exists():
-        for line in meminfo.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return float(line.split()[1]) * 1024
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
+def available_memory(system: Path = Path("/")) -> float:
+    """Return the bytes of free memory, also in a container; half of the physical memory if unknown.
+
+    Args:
+        system: where /proc and /sys are.
+
+    Returns:
+        The least of what the machine has free and what the process's cgroups leave of their limits.
+    """
+    n_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
+    for line in _lines(system / "proc/meminfo"):
+        if line.startswith("MemAvailable:"):
+            n_bytes = float(line.split()[1]) * 1024
+    return min([n_bytes, *_free_in_cgroups(system)])
+
+
+def _free_in_cgroups(system: Path) -> Iterator[float]:
+    """Yield what each cgroup with a limit leaves, from the process's own outwards."""
+    for kind, folder, outermost in _cgroups(system):
+        limit_file, use_file, prefix = CGROUP_FILES[kind]
+        for place in (folder, *folder.parents):
+            limit, use = (_lines(place / name) for name in (limit_file, use_file))
+            if limit and use and limit[0] != "max":
+                stat = dict(line.split(None, 1) for line in _lines(place / "memory.stat"))
+                # Pages of files are given back before a process is killed.
+                cached = sum(float(stat.get(f"{prefix}{name}", 0)) for name in FILE_PAGES)
+                yield max(0.0, float(limit[0]) - float(use[0]) + cached)
+            if place == outermost:
+                break
+
+
+def _cgroups(system: Path) -> Iterator[tuple[str, Path, Path]]:
+    """Yield the kind, the folder and the outermost folder of each cgroup that limits memory."""
+    paths = {}
+    for line in _lines(system / "proc/self/cgroup"):
+        _, controllers, path = line.split(":", 2)
+        if not controllers or "memory" in controllers.split(","):
+            paths["cgroup" if controllers else "cgroup2"] = PurePosixPath(path)
+    for line in _lines(system / "proc/self/mountinfo"):
+        mount, _, source = line.partition(" - ")
+        root, mount_point = mount.split()[3:5]
+        kind, _, options = source.split(None, 2)
+        if kind in paths and (kind == "cgroup2" or "memory" in options.split(",")):
+            # Of a container the mount shows its own part alone, whatever the path says.
+            is_inside = paths[kind].is_relative_to(root)
+            outermost = system / mount_point.lstrip("/")
+            folder = outermost / paths[kind].relative_to(root) if is_inside else outermost
+            yield kind, folder, outermost
+
+
+def _lines(file: Path) -> list[str]:
+    """Return the lines of a file; none where it is not there or may not be read."""
+    try:
+        return file.read_text().splitlines()
+    except OSError:
+        return []
 
 
 def out_of_memory(error: BaseException) -> bool:
@@ -97,6 +152,14 @@ def threads_for(values: float) -> Iterator[None]:
 
     with thread_count(1 if values < SMALL else torch.get_num_threads()):
         yield
+
+
+def wait_for(device: torch.device | None) -> None:
+    """Wait until a device has done what it was given; the processor always has."""
+    if device is not None and device.type != "cpu":
+        import torch
+
+        getattr(torch, device.type).synchronize()
 
 
 def best_seconds(call: Callable[[], object], repeats: int = 5, warm_up: int = 1) -> float:

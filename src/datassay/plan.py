@@ -16,12 +16,15 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from datassay.machine import best_seconds, matrix_rate
+from datassay.machine import best_seconds, matrix_rate, wait_for
 from datassay.results import Tabular, column, result
+
+if TYPE_CHECKING:
+    import torch
 
 # Operations of one symmetric eigendecomposition, in units of size³ matrix products' operations.
 EIGEN_WORK = 15.0
@@ -183,8 +186,12 @@ _PILOTS = {
 }  # fmt: skip
 
 
-def time_call(call: Callable[[], Any], size: int = 1) -> tuple[float, Any]:
+def time_call(
+    call: Callable[[], Any], size: int = 1, device: torch.device | None = None
+) -> tuple[float, Any]:
     """Run a pilot batch; return the seconds per sample that it took and its outcome."""
+    wait_for(device)  # what it has to do already is not the batch's
     started = time.perf_counter()
     outcome = call()
+    wait_for(device)
     return (time.perf_counter() - started) / size, outcome

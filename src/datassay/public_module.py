@@ -17,7 +17,7 @@ class PublicModule(ModuleType):
 
     A name may be a folder's as well: `datassay.collect` is the function although a folder is
     called so too. The import system binds the folder to the package; that binding is left out, and
-    `from datassay.collect.x import y` goes on working without it.
+    the function has the folder's modules as attributes: `import datassay.collect.settings` works.
     """
 
     _homes: dict[str, str]
@@ -34,7 +34,11 @@ class PublicModule(ModuleType):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         if self._homes[name] == self.__name__:  # a step under its own name
             return import_module(f"{self.__name__}.{name}")
-        return getattr(import_module(self._homes[name]), name)
+        value = getattr(import_module(self._homes[name]), name)
+        folder = sys.modules.get(f"{self.__name__}.{name}")
+        if hasattr(folder, "__path__"):
+            vars(value).update({k: m for k, m in vars(folder).items() if isinstance(m, ModuleType)})
+        return value
 
     def __setattr__(self, name: str, value: object) -> None:
         if not (isinstance(value, ModuleType) and name in self._homes):

@@ -123,6 +123,7 @@ def collect(
     frozen = frozen_copy(model, getattr(torch, form.precision)).to(form.products.device)
     sets = {"train": train} | ({} if val is None else {"val": val})
     projections = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
+    projections = projections.move(form.products.device)
     work = JacobianPass(frozen, layers, sets, form, projections)
     if form.landmarks:
         work = add_landmarks(work, landmark_positions(train.ids, form.landmarks, seed))
@@ -188,6 +189,7 @@ def collection_step(model: nn.Module, train: SampleSet, n: int, form: Form) -> P
     frozen = frozen_copy(model, getattr(torch, form.precision)).to(form.products.device)
     pilot_samples = train.subset(np.arange(min(len(train), form.chunk, PILOT)))
     projections = projector(layers, form.projection, form.kind, 0, averaged=form.mixes_outputs)
+    projections = projections.move(form.products.device)
     # Jacobians for landmarks are those of a kernel; the products with these are counted.
     kind = "kernel" if form.landmarks else form.representation
     pilot_form = replace(form, chunk=len(pilot_samples), representation=kind, landmarks=0)

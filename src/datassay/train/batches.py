@@ -46,6 +46,7 @@ def batches(
     dtype: torch.dtype,
 ) -> Iterator[Batch]:
     """Yield the batch of each update of S networks; network s draws from subsets[s]."""
+    # All but the order is made where x is, which is drawn in main memory, alike on every device.
     # Cost: S · batch inputs gathered an update; full batches are gathered once, or never when the
     # subsets hold most samples (then S n instead of S kept samples pass through the networks).
     if batch_size is None:
@@ -54,8 +55,8 @@ def batches(
             yield full_batch
         return
     size = min(batch_size, subsets.shape[1])
-    weights = torch.full((len(subsets), size), 1 / size, dtype=dtype)
-    for idx in _shuffle(subsets, steps, size, [stream(seed, s) for s in range(len(subsets))]):
+    weights = torch.full((len(subsets), size), 1 / size, dtype=dtype, device=x.device)
+    for idx in _shuffle(x, subsets, steps, size, [stream(seed, s) for s in range(len(subsets))]):
         yield Batch(_rows(x, idx), _rows(y, idx), weights, False, idx)
 
 
@@ -79,10 +80,11 @@ def ragged_batches(
     # y: the n targets of each version of the labels, one version after the other. versions: which
     # one each network learns from. size: at most the smallest subset. streams: seed of each
     # network's order. weights: mean 1 over each network's subset; None: all equal.
-    uniform = torch.full((len(subsets), size), 1 / size, dtype=dtype)
-    shift = torch.as_tensor(versions)[:, None] * len(x)
+    uniform = torch.full((len(subsets), size), 1 / size, dtype=dtype, device=x.device)
+    shift = torch.as_tensor(versions, device=x.device)[:, None] * len(x)
+    weights = None if weights is None else weights.to(x.device)
     orders = [
-        _shuffle(rows[None], steps, size, [seed])
+        _shuffle(x, rows[None], steps, size, [seed])
         for rows, seed in zip(subsets, streams, strict=True)
     ]
     for rows in zip(*orders, strict=True):
@@ -100,18 +102,19 @@ def multiply_weights(
     if not callable(sample_weight):
         weight = _scale_to_mean_one(sample_weight, subsets)
         for batch in batches:
+            weight = weight.to(batch.positions.device)
             factor = weight.gather(1, batch.positions).to(batch.weights.dtype)
             yield replace(batch, weights=batch.weights * factor)
         return
     for batch in batches:
-        factor = sample_weight(batch.positions)
+        factor = sample_weight(batch.positions.cpu())
         if factor.shape != batch.positions.shape or not _are_valid_weights(factor):
             raise SettingError(
                 "sample_weight must give a finite weight of at least 0 for every position, "
                 f"{list(batch.positions.shape)}; got shape {list(factor.shape)}"
                 f"{'' if _are_valid_weights(factor) else ' with others'}."
             )
-        yield replace(batch, weights=batch.weights * factor.to(batch.weights.dtype))
+        yield replace(batch, weights=batch.weights * factor.to(batch.weights))
 
 
 def _are_valid_weights(weight: Tensor) -> bool:
@@ -143,16 +146,18 @@ def _rows(t: Tensor, positions: Int[Tensor, "S size"]) -> Tensor:
 
 def _full_batch(x: Tensor, y: Tensor, subsets: Int[Tensor, "S kept"], dtype: torch.dtype) -> Batch:
     n_networks, subset_size = subsets.shape
+    subsets, options = subsets.to(x.device), {"dtype": dtype, "device": x.device}
     if subset_size < SHARED_FROM * len(x):
-        weights = torch.full((n_networks, subset_size), 1 / subset_size, dtype=dtype)
+        weights = torch.full((n_networks, subset_size), 1 / subset_size, **options)
         return Batch(x[subsets], y[subsets], weights, False, subsets)
-    weights = torch.zeros(n_networks, len(x), dtype=dtype)
-    weights.scatter_add_(1, subsets, torch.full(subsets.shape, 1 / subset_size, dtype=dtype))
-    return Batch(x, y, weights, True, torch.arange(len(x)).expand(n_networks, -1))
+    weights = torch.zeros(n_networks, len(x), **options)
+    weights.scatter_add_(1, subsets, torch.full(subsets.shape, 1 / subset_size, **options))
+    positions = torch.arange(len(x), device=x.device)
+    return Batch(x, y, weights, True, positions.expand(n_networks, -1))
 
 
 def _shuffle(
-    subsets: Int[Tensor, "S kept"], steps: int, size: int, seeds: Sequence[int]
+    x: Tensor, subsets: Int[Tensor, "S kept"], steps: int, size: int, seeds: Sequence[int]
 ) -> Iterator[Int[Tensor, "S size"]]:
     """Yield the [S, size] positions of each update; every network reshuffles each epoch."""
     subset_size = subsets.shape[1]
@@ -163,7 +168,7 @@ def _shuffle(
             order = torch.stack([
                 row[torch.randperm(subset_size, generator=g)]
                 for row, g in zip(subsets, streams, strict=True)
-            ])
+            ]).to(x.device)
             n_used = 0
         yield order[:, n_used : n_used + size]
         n_used += size

@@ -222,7 +222,7 @@ def _outputs(networks: TrainedNetworks, x: np.ndarray) -> Float[np.ndarray, "S m
 
 def _flatten_weights(networks: TrainedNetworks) -> Float[Tensor, "S d"]:
     trained = dict(networks.template.named_parameters())
-    return torch.cat([networks.state[name].flatten(1) for name in trained], 1)
+    return torch.cat([networks.state[name].flatten(1) for name in trained], 1).cpu()
 
 
 def networks_at_a_time(model: nn.Module, train: SampleSet) -> int:

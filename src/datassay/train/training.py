@@ -14,6 +14,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 from torch.optim.adam import adam
+from torch.optim.sgd import sgd
 
 from datassay.collect.curvature.output_loss import check_n_outputs, task_loss
 from datassay.collect.jacobian.inputs import network_inputs
@@ -32,6 +33,8 @@ from datassay.train.recipe import Recipe
 AT_ONCE = "run for many networks at once"
 CHUNK = 4096  # samples that networks are run on at a time
 ADAM: Any = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.0, "fused": True}
+SGD: Any = {"weight_decay": 0.0, "momentum": 0.0, "dampening": 0.0, "nesterov": False}
+SGD |= {"maximize": False}
 ADAM |= {"amsgrad": False, "maximize": False}
 
 
@@ -48,11 +51,12 @@ class TrainedNetworks:
     state: dict[str, Tensor]
 
     def outputs(self, x: Shaped[np.ndarray | Tensor, "m ..."]) -> Float[Tensor, "S m k"]:
-        """Return the outputs of every network on the same inputs, in the networks' precision."""
+        """Return every network's outputs on the same inputs, in main memory, in its precision."""
         precision = next(t.dtype for t in self.state.values() if t.is_floating_point())
         x = network_inputs(x, self.template, precision)
         with torch.no_grad(), run_vectorized(AT_ONCE):
-            return vmap(lambda state: functional_call(self.template, state, (x,)))(self.state)
+            run = vmap(lambda state: functional_call(self.template, state, (x,)))
+            return run(self.state).cpu()
 
     def outputs_in_parts(self, x: Shaped[np.ndarray | Tensor, "m ..."]) -> Float[Tensor, "S m k"]:
         """Return the outputs in float64, for any number of inputs."""
@@ -81,7 +85,8 @@ def train_networks(
     Args:
         models: S networks of one architecture; their weights are the starting points. They are
             copied and run in evaluation mode (batch norm frozen, dropout off), as linearised;
-            weights that the first does not train (requires_grad False) stay as they are.
+            weights that the first does not train (requires_grad False) stay as they are. They train
+            on its device, in the order and to the numbers, up to rounding, of the processor.
         train: the training samples.
         subsets: positions in samples, the same number for every network.
         recipe: optimiser, steps, batch size and loss.
@@ -90,8 +95,8 @@ def train_networks(
             scaled to mean 1 over each network's subset; or, for weights that change, a function of
             the batch's positions [S, batch], called before each update.
         observe: called after the gradients of each batch and before its update with positions
-            [S, batch] and outputs [S, batch, k], to be read at once. Full batches that hold most
-            samples give all n to every network, also those it leaves out.
+            [S, batch] and outputs [S, batch, k], in main memory, to be read at once. Full batches
+            that hold most samples give all n to every network, also those it leaves out.
         progress: called with (step, updates done, updates in all).
 
     Returns:
@@ -146,6 +151,7 @@ def train_on_batches(
     check_n_outputs(train, n_outputs)
     versions = [replace(train, y=targets, true_y=None) for targets in labels]
     y = torch.cat([_train_targets(version, recipe, n_outputs, dtype) for version in versions])
+    y = y.to(x.device)
     stack = dense_stack(copies, x[:1], is_shared=prepared is None)
     link = ""
     if stack is not None:
@@ -216,7 +222,7 @@ def _descend(
     for step, batch in enumerate(draw):
         outputs = write_gradients(weights, batch)
         if observe is not None:
-            observe(batch.positions, outputs)
+            observe(batch.positions.cpu(), outputs.cpu())
         for name, w in weights.items() if recipe.weight_decay else ():
             assert w.grad is not None
             w.grad.add_(w.detach() - start[name], alpha=recipe.weight_decay)
@@ -288,11 +294,17 @@ def _check_training(models, samples: SampleSet, subsets: Tensor, recipe: Recipe)
 
 def _optimizer_step(recipe: Recipe, weights: list[Tensor]) -> Callable[[], None]:
     """Return the function that updates the weights by their gradients, elementwise."""
+
+    # Bit-identical to torch's classes, which take two seconds to import a compiler.
+    @torch.no_grad()
+    def descend() -> None:
+        gradients = [w.grad for w in weights if w.grad is not None]
+        sgd(weights, gradients, [None] * len(weights), lr=recipe.lr, **SGD)
+
     if recipe.optimizer == "sgd":
-        return torch.optim.SGD(weights, lr=recipe.lr).step
-    # Bit-identical to torch.optim.Adam, whose class takes a second to import a compiler.
+        return descend
     first_moments, second_moments = ([torch.zeros_like(w) for w in weights] for _ in range(2))
-    steps = [torch.zeros(()) for _ in weights]
+    steps = [torch.zeros((), device=w.device) for w in weights]
 
     @torch.no_grad()
     def update() -> None:

@@ -239,9 +239,13 @@ def train_all(
     if train_idx is not None:
         cause |= {"kept": digest({"subsets": train_idx})}
     name = f"weights-{digest_of_values(cause)}"
-    state = store.get_or_compute(name, lambda: {n: t.numpy() for n, t in train_now().state.items()})
+    arrays = store.get_or_compute(
+        name, lambda: {n: t.cpu().numpy() for n, t in train_now().state.items()}
+    )
     template = frozen_copy(models[0], getattr(torch, recipe.precision))
-    return TrainedNetworks(template, {n: torch.from_numpy(a) for n, a in state.items()})
+    device = next(template.parameters()).device
+    state = {n: torch.from_numpy(a).to(device) for n, a in arrays.items()}
+    return TrainedNetworks(template, state)
 
 
 def _cause(

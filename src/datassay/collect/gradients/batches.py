@@ -216,7 +216,7 @@ def labels_by_name(batch: Any) -> list[str]:
 def weights_of(batch: Any, reference: Tensor) -> Tensor:
     """Return weights in the training loss, [b] of "loss_weight" or a 1, typed as `reference`."""
     weights = batch.get(LOSS_WEIGHT) if isinstance(batch, Mapping) else None
-    return torch.ones(()).to(reference) if weights is None else weights.to(reference)
+    return reference.new_ones(()) if weights is None else weights.to(reference)
 
 
 def to_model(batch: Any, model: nn.Module) -> Any:

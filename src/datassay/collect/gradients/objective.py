@@ -167,7 +167,8 @@ class Objective:
             p = f.softmax(-1)
             if is_exact:
                 for c in range(k):
-                    unit = functional.one_hot(torch.tensor(c), k).to(p)
+                    unit = p.new_zeros(k)
+                    unit[c] = 1
                     yield weight.sqrt() * p[..., c : c + 1].sqrt() * (unit - p)
                 return
             draws = DRAWS if f.shape[1] == 1 else 1

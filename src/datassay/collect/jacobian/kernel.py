@@ -33,17 +33,19 @@ def kernel(
 
     Returns:
         "joint": [n k, m k], row i k + a for output a of sample i. "averaged": [n, m], the mean over
-        outputs of the diagonal output blocks, exact for networks of infinite width.
+        outputs of the diagonal output blocks, exact for networks of infinite width. It lies where
+        `left` does.
 
     Cost: n m (n_in + k² n_out) multiplications a dense layer for "joint", n m (n_in + k n_out) for
     "averaged"; beyond the result two panels of max_bytes and, in float64, the factors of one dense
     layer or a part of other Jacobians.
     Source: METHODS §2, last bullet. Exact.
     """
-    n, k = _gradients(next(iter(left.values()))).shape[:2]
+    example = _gradients(next(iter(left.values())))
+    n, k = example.shape[:2]
     m = len(_gradients(next(iter(right.values()))))
     width = k if outputs == "joint" else 1
-    result = torch.zeros(n, width, m, width, dtype=torch.float64)
+    result = torch.zeros(n, width, m, width, dtype=torch.float64, device=example.device)
     panel = max(1, int(max_bytes // (8 * width * width * m)))
     for name, block in left.items():
         right_block = right[name]
@@ -106,9 +108,11 @@ def _common_product(
     left: DenseFactors, right: DenseFactors, width: int, device: str
 ) -> Tensor | None:
     """Return Δ Δᵀ, [width, width], of a layer whose Δ is one for all samples; else None."""
-    # The last layer is one, and with many outputs the dearest. The second check mostly decides.
+    # The last layer is one, and with many outputs the dearest. The second check mostly decides; on
+    # a device the first does, since each is waited for.
     for gradients in (left.gradients, right.gradients):
-        if not all(bool((g == gradients[:1]).all()) for g in gradients.split(32)):
+        size = 32 if gradients.is_cpu else len(gradients)
+        if not all(bool((g == gradients[:1]).all()) for g in gradients.split(size)):
             return None
     return _rows(left.gradients[:1], width, device) @ _rows(right.gradients[:1], width, device).T
 
@@ -144,13 +148,14 @@ def landmarks(blocks: Mapping[str, Block], *, device: str = "cpu") -> Landmarks:
     """Turn samples into landmarks (Nyström; Williams and Seeger 2001), by kernel pivots."""
     # A pivoted Cholesky decomposition takes a thirtieth of the operations of an eigenproblem.
     theta = kernel(dict(blocks), dict(blocks), "averaged", device=device)
-    theta = ((theta + theta.T) / 2).cpu()
+    theta = (theta + theta.T) / 2
     largest = float(theta.abs().sum(1).max())  # at least the largest eigenvalue
     factored: Any = get_lapack_funcs("pstrf", (theta.numpy(),))
     root, order, rank, _ = factored(theta.numpy(), tol=RANK_CUT * largest)
     pivots = torch.from_numpy(order[:rank].astype(np.int64) - 1).to(device)
     upper = np.ascontiguousarray(np.triu(root[:rank, :rank]))
-    return Landmarks(blocks, pivots, torch.from_numpy(upper).to(device), device)
+    moved = {name: map_block(block, lambda t: t.to(device)) for name, block in blocks.items()}
+    return Landmarks(moved, pivots, torch.from_numpy(upper).to(device), device)
 
 
 def landmark_positions(ids: np.ndarray, n_landmarks: int, seed: int) -> Int[np.ndarray, " m"]:

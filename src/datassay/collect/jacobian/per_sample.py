@@ -161,10 +161,10 @@ def factored_jacobian(
     weight = next(iter(parameters.values()))
     taps = {n: weight.new_zeros(1, *shape) for n, shape in shapes.items()}
     running: list[str] = []
-    mix = torch.eye(layers.n_outputs)
+    mix = torch.eye(layers.n_outputs, dtype=weight.dtype, device=weight.device)
     if mixtures:
         mix = mixing(layers.n_outputs, mixtures).T * (mixtures / layers.n_outputs) ** 0.5
-    mix = mix.to(weight)
+        mix = mix.to(weight)
 
     def outputs_and_inputs(direct, taps, sample):
         with _add_taps(model, taps, running) as inputs:

@@ -7,8 +7,8 @@ than asked for is kept whole, so the projection is exact for it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -73,6 +73,19 @@ class Projector:
     kind: ProjectionKind
     tensors: dict[str, TensorProjection]
     mixing: dict[str, Float[Tensor, "k p"]] | None = None
+
+    def move(self, device: str) -> Projector:
+        """Return the projector with its tensors on a device, so that no chunk moves them."""
+
+        def send(t: Tensor | None) -> Any:
+            return None if t is None else t.to(device)
+
+        tensors = {
+            name: replace(p, index=send(p.index), sign=send(p.sign))
+            for name, p in self.tensors.items()
+        }
+        mixing = self.mixing and {name: send(signs) for name, signs in self.mixing.items()}
+        return replace(self, tensors=tensors, mixing=mixing)
 
 
 def projector(
@@ -169,7 +182,8 @@ def _columns_by_row(row: Tensor, column: Tensor, n_rows: int) -> tuple[Tensor, T
     """Return the columns wanted in each row of a weight, and each coordinate's position there."""
     # Rows with fewer columns are filled up with column 0, whose products nobody reads.
     count = row.bincount(minlength=n_rows)
-    position = torch.arange(len(row)) - (count.cumsum(0) - count)[row]  # rows come sorted
+    # Rows come sorted.
+    position = torch.arange(len(row), device=row.device) - (count.cumsum(0) - count)[row]
     table = column.new_zeros(n_rows, int(count.max()))
     table[row, position] = column
     return table, row * table.shape[1] + position

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from datassay.collect.collection import check_sets, collect
+from datassay.collect.jacobian.inputs import network_inputs
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
@@ -112,7 +113,8 @@ def standard_scores(
     with torch.no_grad(), seeded(seed):
         for weight in start.parameters():
             if weight.requires_grad:
-                weight.mul_(1 + ROUNDING * torch.randn_like(weight))
+                noise = torch.randn(weight.shape, dtype=weight.dtype).to(weight.device)
+                weight.mul_(1 + ROUNDING * noise)
     duplicate = taken_network(start, _train_network(start, train, recipe, seed))
     settings: Any = {"loss": recipe.loss, "weight_decay": recipe.weight_decay, "seed": seed}
     settings |= {"measure": measure_of(train), "progress": progress}
@@ -248,9 +250,9 @@ def _label_cosine(
 
 def _mean_outputs(models: list[nn.Module], val: SampleSet) -> np.ndarray:
     with torch.no_grad():
-        x = torch.as_tensor(val.x)
-        outputs = [model(x.to(next(model.parameters()).dtype)) for model in models]
-    return torch.stack(outputs).mean(0).double().numpy()
+        dtype = next(models[0].parameters()).dtype
+        outputs = [model(network_inputs(val.x, model, dtype, integers=False)) for model in models]
+    return torch.stack(outputs).mean(0).double().cpu().numpy()
 
 
 def _fit(outputs: np.ndarray, val: SampleSet) -> float:

@@ -95,17 +95,17 @@ def load_bases(
 ) -> dict[str, BlockBasis]:
     """Read the bases from the store; fit and store them first where they are missing."""
     blocks = network.per_sample.blocks
-    result = stored_bases(location, blocks, run)
+    result = stored_bases(location, network, run)
     if result is None:
         try:
             fitting = _fit(location, run, network, small, shift, seed, engine, progress)
             _store(location, run, blocks, *fitting)
         except (DatassayError, OSError):
             # Another process that fits them at the same time may have removed the sums of both.
-            if stored_bases(location, blocks, run) is None:
+            if stored_bases(location, network, run) is None:
                 raise
         # Read back: products of arrays that lie otherwise in memory round otherwise.
-        result = stored_bases(location, blocks, run)
+        result = stored_bases(location, network, run)
         assert result is not None
     for name in ("sums", "squares"):
         remove_folder(f"{location}/{name}")
@@ -134,7 +134,7 @@ def _fit(
             total_sum = torch.from_numpy(store.get(0, array)[0])
             for p in range(1, parts):
                 total_sum += torch.from_numpy(store.get(p, array)[0])
-            total[blocks[int(position)].name, kind] = total_sum
+            total[blocks[int(position)].name, kind] = total_sum.to(network.device)
         return total
 
     work = replace(work, starts=starts)
@@ -177,9 +177,10 @@ def short_damping(location: str) -> float:
 
 
 def stored_bases(
-    location: str, blocks: list[Block], run: Mapping[str, object] | None = None
+    location: str, network: TrainedNetwork, run: Mapping[str, object] | None = None
 ) -> dict[str, BlockBasis] | None:
-    """Read an index's bases; None where they were never finished. `run` None: of any run."""
+    """Read an index's bases to where the network is; None where they were never finished."""
+    # run: None: of any run.
     manifest = features_manifest(f"{location}/{FOLDER}")
     if manifest is None:
         return None
@@ -189,10 +190,10 @@ def stored_bases(
     if store.list_unfinished():
         return None
     results: dict[str, BlockBasis] = {}
-    for index, block in enumerate(blocks):
+    for index, block in enumerate(network.per_sample.blocks):
         if f"{index}.{DAMPING}" in stored:
             basis_arrays = {
-                kind: torch.from_numpy(store.get(0, f"{index}.{kind}")[0])
+                kind: torch.from_numpy(store.get(0, f"{index}.{kind}")[0]).to(network.device)
                 for kind in (WHOLE, LEFT, RIGHT, EIGENVALUES)
                 if f"{index}.{kind}" in stored
             }

@@ -134,8 +134,8 @@ def query_rows(
     rows, values, n_done = [], [], 0
     for ids, batch in queries:
         tokens: list[Tensor] = []
+        check_classes(network.loss, targets_of(batch), network.n_outputs)
         inputs = to_model(batch, network.model)
-        check_classes(network.loss, targets_of(inputs), network.n_outputs)
         grads = network.per_sample.gradients(measure, inputs, lambda v, s=tokens: each_token(v, s))
         encoded = torch.stack([encoding.rows(g)[0] for g in grads], 1)
         rows.append(encoded.flatten(0, 1).float().cpu())

@@ -385,14 +385,15 @@ class Index(Tabular):
 
     def _encoding_of(self, network: TrainedNetwork) -> GradientEncoding:
         if self._encoding is None:
-            bases = stored_bases(self.location, network.per_sample.blocks)
+            bases = stored_bases(self.location, network)
             if bases is None or set(bases) != set(self.chosen):
                 raise DataError(
                     f"an index must be whole; the curvature of {redact(self.location)} is not. Run "
                     "index(...) again: what is stored there is used."
                 )
             idx_of = {
-                name: torch.tensor(index, dtype=torch.long) for name, index in self.chosen.items()
+                name: torch.tensor(index, device=network.device, dtype=torch.long)
+                for name, index in self.chosen.items()
             }
             self._encoding = GradientEncoding(bases, idx_of, self.share)
         return self._encoding

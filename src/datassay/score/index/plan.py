@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import ceil
 from typing import Any
 
@@ -179,23 +180,26 @@ class _Pilot:
         self.real, self.follows = real, damping == "auto"
         small = {b.name for b in blocks if exact(b)}
         net, size = self._draw_samples(network, small, seed)
-        self.sums, sums = time_call(lambda: first_sums(blocks, net.roots(seed, ""), small), size)
+        place = size, network.device
+        self.sums, sums = time_call(lambda: first_sums(blocks, net.roots(seed, ""), small), *place)
         self.sum_bytes = float(sum(s.numel() * 8 for s in sums.values()))
         if real:
             bases = kronecker_bases(blocks, sums, dtype)
-            self.squares, squares = time_call(lambda: square_sums(bases, net.roots(seed, "")), size)
+            self.squares, squares = time_call(
+                lambda: square_sums(bases, net.roots(seed, "")), *place
+            )
             sums |= squares
             to_learn = left_to_learn(net, damping)
             self.bases = fit_bases(
                 blocks, bases, sums, size, shift, training=to_learn, spectral=True, dtype=dtype
             )
         else:
-            self.bases = {b.name: _stand_in(b, exact(b), dtype) for b in blocks}
+            self.bases = {b.name: _stand_in(b, exact(b), dtype, network.device) for b in blocks}
             factored = {n: b for n, b in self.bases.items() if n not in small}
-            self.squares, _ = time_call(lambda: square_sums(factored, net.roots(seed, "")), size)
+            self.squares, _ = time_call(lambda: square_sums(factored, net.roots(seed, "")), *place)
         self.squares *= len(small) < len(blocks)  # a pass that is not made otherwise
         encoder = GradientEncoding(self.bases, {n: torch.arange(0) for n in self.bases}, 1.0)
-        self.rows, _ = time_call(lambda: list(encoder.rows_of(net)), size)
+        self.rows, _ = time_call(lambda: list(encoder.rows_of(net)), *place)
 
     def _draw_samples(
         self, network: TrainedNetwork, small: set[str], seed: int
@@ -214,19 +218,22 @@ class _Pilot:
         self.held = held_bytes(roots)
         self.vectors = len(list(draw(1).roots(seed, "")))
         per_sample, _ = time_call(
-            lambda: first_sums(network.per_sample.blocks, draw(size).roots(seed, ""), small), size
+            lambda: first_sums(network.per_sample.blocks, draw(size).roots(seed, ""), small),
+            size,
+            network.device,
         )
         size = min(network.n, N_TIMED, max(size, int(LONGEST_TIMED / per_sample)))
         return draw(size), size
 
 
-def _stand_in(block: Block, exact: bool, dtype: torch.dtype) -> BlockBasis:
+def _stand_in(block: Block, exact: bool, dtype: torch.dtype, device: torch.device) -> BlockBasis:
     """Return a basis that costs what the block's own will: no rotation at all."""
-    values = torch.ones(block.shape, dtype=torch.float64)
+    values = torch.ones(block.shape, dtype=torch.float64, device=device)
+    eye = partial(torch.eye, dtype=dtype, device=device)
     if exact:
-        return BlockBasis(block, torch.eye(block.size, dtype=dtype), None, None, values.flatten())
+        return BlockBasis(block, eye(block.size), None, None, values.flatten())
     rows_axes, columns_axes = (
-        torch.eye(side, dtype=dtype) if 1 < side <= LARGEST_SIDE else None for side in block.shape
+        eye(side) if 1 < side <= LARGEST_SIDE else None for side in block.shape
     )
     return BlockBasis(block, None, rows_axes, columns_axes, values)
 

@@ -24,6 +24,7 @@ from datassay.collect.layers import (
     restrict,
     rotate,
     second_moments,
+    tensors_of,
     used_rows,
 )
 from datassay.errors import SettingError
@@ -220,7 +221,9 @@ def first_sums(blocks: list[Block], gradients: Iterable[Gradients], small: set[s
                 for side, sum_ in zip(SIDES, second_moments(uses, LARGEST_SIDE), strict=True):
                     if sum_ is not None and len(sum_) > 1:
                         _add(sums, (name, side), sum_)
-                sums.setdefault((name, SQUARES), torch.zeros(shapes[name], dtype=torch.float64))
+                if (name, SQUARES) not in sums:
+                    values = tensors_of(uses[0])[0]
+                    sums[name, SQUARES] = values.new_zeros(shapes[name], dtype=torch.float64)
     for name, pending in waiting.items():
         _add(sums, (name, GRAM), _gram(pending))
     return sums
@@ -256,11 +259,10 @@ def _vectors(side: Tensor, factor: Tensor, dtype: torch.dtype) -> Tensor:
 
 def square_sums(bases: dict[str, BlockBasis], gradients: Iterable[Gradients]) -> Sums:
     """Sum the squared coordinates over samples, in float64."""
-    sums = {(n, SQUARES): torch.zeros(b.block.shape).double() for n, b in bases.items()}
+    sums = {(n, SQUARES): torch.zeros_like(b.eigenvalues) for n, b in bases.items()}
     for batch in gradients:
         for basis, result, rows in gradient_coordinates(bases, batch):
             squares, key = result.square().sum(0).double(), (basis.block.name, SQUARES)
-            sums[key] = sums[key].to(squares)  # where the gradients are
             if rows is None:
                 sums[key] += squares.view(basis.block.shape)
             else:
@@ -305,9 +307,9 @@ def _exact(
 ) -> BlockBasis:
     """Return the basis L⁻ᵀ, where H + damping = L Lᵀ."""
     damping = _damping(hessian.diagonal(), penalty)
-    ones = torch.ones(block.size, dtype=torch.float64)
-    if not hessian.any() and not damping:
-        return BlockBasis(block, None, None, None, torch.zeros(block.shape).double())
+    ones = torch.ones_like(hessian.diagonal())
+    if not damping and not hessian.any():
+        return BlockBasis(block, None, None, None, hessian.new_zeros(block.shape))
     hessian.diagonal().add_(damping)
     lower, failed = torch.linalg.cholesky_ex(hessian)
     if failed:
@@ -315,9 +317,8 @@ def _exact(
             f"damping must make every block's Hessian positive definite; that of {block.name!r} is "
             f"singular at {penalty[0]:g} of its mean eigenvalue. Raise damping; 0.1 is the default."
         )
-    whitening = torch.linalg.solve_triangular(
-        lower, torch.eye(block.size, dtype=torch.float64).to(lower), upper=False
-    ).T
+    identity = torch.eye(block.size, dtype=lower.dtype, device=lower.device)
+    whitening = torch.linalg.solve_triangular(lower, identity, upper=False).T
     return BlockBasis(block, whitening.to(dtype), None, None, ones)
 
 

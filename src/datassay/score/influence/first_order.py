@@ -158,8 +158,8 @@ def directions(
     values: list[Tensor] = []
     pieces: dict[str, list[tuple[Tensor, Tensor | None]]] = {name: [] for name in bases}
     for batch in queries:
-        batch = to_model(batch, network.model)
         check_classes(network.loss, targets_of(batch), network.n_outputs)
+        batch = to_model(batch, network.model)
         tokens: list[Tensor] = []
         grads = network.per_sample.gradients(measure, batch, lambda v, s=tokens: each_token(v, s))
         per_token = list(grads)
@@ -187,7 +187,7 @@ def each_token(values: Tensor, collected: list[Tensor]) -> list[Tensor]:
     collected.append(values)
     if values.ndim == 1:
         return [torch.ones_like(values)]
-    unit = torch.eye(values.shape[1]).to(values)
+    unit = torch.eye(values.shape[1], dtype=values.dtype, device=values.device)
     return [unit[t].expand_as(values) for t in range(values.shape[1])]
 
 
@@ -219,11 +219,11 @@ def removal_effects(
     start, m = 0, len(towards.values)
     samples = network.train if network.removed is None else network.removed
     for size, gradients, own_grads in network.both_gradients():
-        effect = torch.zeros(size, m, dtype=torch.float64)
-        self_effect = torch.zeros(size, dtype=torch.float64)
+        effect = torch.zeros(size, m, dtype=torch.float64, device=network.device)
+        self_effect = effect.new_zeros(size)
         for basis, coords, rows in gradient_coordinates(bases, gradients):
             matrix, q_rows = towards.by_block[basis.block.name]
-            effect -= _products(coords, rows, matrix, q_rows, basis.block.shape[1]).double().cpu()
+            effect -= _products(coords, rows, matrix, q_rows, basis.block.shape[1]).double()
             if own_grads is None:
                 self_effect += _length(basis, coords, rows)
         for basis, coords, rows in gradient_coordinates(bases, own_grads or {}):
@@ -231,10 +231,10 @@ def removal_effects(
         drawn = weights_at(samples, start, size) * scale  # a sample drawn twice weighs two
         yield Effects(
             start=start,
-            effect=effect * drawn[:, None],
+            effect=effect.cpu() * drawn[:, None],
             prediction=None,
             weight=None,
-            own=self_effect * drawn,
+            own=self_effect.cpu() * drawn,
         )
         start += size
         network.progress(step, start, network.n)
@@ -242,7 +242,7 @@ def removal_effects(
 
 def _length(basis: BlockBasis, coords: Tensor, rows: Tensor | None) -> Float[Tensor, " b"]:
     """Return gᵀ P g of each gradient."""
-    return (coords.square() @ basis.inverse(rows).to(coords)).double().cpu()
+    return (coords.square() @ basis.inverse(rows).to(coords)).double()
 
 
 def average_effects(streams: list[Iterator[Effects]], share: float) -> Iterator[Effects]:
@@ -268,8 +268,9 @@ def _products(
     if not matrix.shape[1]:
         return coords.new_zeros(len(coords), len(matrix))
     n_rows = coords.shape[1] // columns
-    own_rows = torch.arange(n_rows).to(coords.device) if rows is None else rows
-    other_rows = torch.arange(matrix.shape[1] // columns).to(own_rows) if q_rows is None else q_rows
+    own_rows = torch.arange(n_rows, device=coords.device) if rows is None else rows
+    every_row = torch.arange(matrix.shape[1] // columns, device=coords.device)
+    other_rows = every_row if q_rows is None else q_rows
     shared = torch.isin(own_rows, other_rows)
     indices = torch.searchsorted(other_rows, own_rows[shared])
     shared_coords = coords.view(len(coords), n_rows, columns)[:, shared].flatten(1)

@@ -223,8 +223,8 @@ def with_steps(network: TrainedNetwork, measure: Measure, segment: TrainingSegme
     metrics = segment.metrics(network.per_sample.blocks)
     bases = {}
     for b in network.per_sample.blocks:
-        ones = torch.ones(b.shape, dtype=torch.float64)
-        steps = metrics[b.name].steps if metrics else None
+        ones = torch.ones(b.shape, dtype=torch.float64, device=network.device)
+        steps = metrics[b.name].steps.to(network.device) if metrics else None
         bases[b.name] = BlockBasis(b, None, None, None, ones, response=steps)
     return Prepared(network, bases, measure, segment.time)
 

@@ -12,6 +12,7 @@ import torch
 from datassay.collect.collection import check_sets, network_targets
 from datassay.collect.curvature.hessian import inputs, loss_at, outputs_at
 from datassay.collect.curvature.output_loss import task_loss
+from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
@@ -218,6 +219,8 @@ def _on_arrays(
     problems = []
     for index, model in enumerate(request.models):
         progress = request.progress_of(index, len(request.models))
+        if request.device is not None:
+            model = frozen_copy(model, getattr(torch, precision)).to(request.device)
         mean = loss_at(model, train, loss, precision)
         x = mean.x if val is None else inputs(mean.template, val)
         penalties = (damping, float(request.weight_decay))

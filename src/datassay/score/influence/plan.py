@@ -126,9 +126,10 @@ class _Pilot:
 
     @classmethod
     def measure(cls, network: TrainedNetwork, size: int, seed: int) -> _Pilot:
-        roots, uses = time_call(lambda: list(network.roots(seed, "")), size)
-        losses, _ = time_call(lambda: sum(1 for _ in network.loss_gradients()), size)
-        of_both, _ = time_call(lambda: sum(1 for _ in network.both_gradients()), size)
+        place = size, network.device
+        roots, uses = time_call(lambda: list(network.roots(seed, "")), *place)
+        losses, _ = time_call(lambda: sum(1 for _ in network.loss_gradients()), *place)
+        of_both, _ = time_call(lambda: sum(1 for _ in network.both_gradients()), *place)
         batch_bytes = sum(map(held_bytes, uses))
         return cls(roots, losses, max(0.0, of_both - losses), len(uses), uses[0], batch_bytes)
 

@@ -76,24 +76,28 @@ def quadrature(
 ) -> tuple[Float[Tensor, " q"], Float[Tensor, " q"]]:
     """Return nodes v ≥ 0 and weights w, Σ w f(v) ≈ startᵀ f(matrix) start, by Lanczos' method."""
     # The matrix is positive semidefinite. All its eigenvalues where there are few.
-    # Cost: LANCZOS_STEPS of 2 p² operations.
-    length, steps = start.norm(), min(LANCZOS_STEPS, len(start))
-    if not length > 0:
-        return torch.zeros(1).double(), torch.zeros(1).double()
-    basis, small = [start / length], torch.zeros(steps, steps, dtype=torch.float64)
+    # Cost: LANCZOS_STEPS of 2 p² operations. A device is waited for once, at the end: steps after
+    # the last that counts are taken for nothing.
+    steps = min(LANCZOS_STEPS, len(start))
+    sizes, slopes = [start.norm()], []
+    basis = start.new_empty(steps, len(start))
+    basis[0] = start / sizes[0]
     for step in range(steps):
-        moved = matrix @ basis[-1]
-        small[step, step] = basis[-1] @ moved
-        so_far = torch.stack(basis)
+        moved = matrix @ basis[step]
+        slopes.append(basis[step] @ moved)
+        so_far = basis[: step + 1]
         for _ in range(2):  # rounding would let it come back to where it was
             moved = moved - so_far.T @ (so_far @ moved)
-        size = float(moved.norm())
-        if step + 1 == steps or size <= SMALLEST_STEP * float(small[0, 0]):
-            small = small[: step + 1, : step + 1]
-            break
-        small[step, step + 1] = small[step + 1, step] = size
-        basis.append(moved / size)
-    values, vectors = torch.linalg.eigh(small)
+        sizes.append(moved.norm())
+        basis[step + 1 : step + 2] = moved / sizes[-1]
+    diagonal, lengths = torch.stack(slopes).cpu(), torch.stack(sizes).cpu()
+    length, lengths = lengths[0], lengths[1:]
+    if not length > 0:
+        return torch.zeros(1).double(), torch.zeros(1).double()
+    ends = (lengths <= SMALLEST_STEP * diagonal[0]).nonzero()
+    size = int(ends[0]) + 1 if len(ends) else steps
+    lower = torch.diag(lengths[: size - 1], -1)
+    values, vectors = torch.linalg.eigh(lower + lower.T + torch.diag(diagonal[:size]))
     return values.clamp_min(0), float(length) ** 2 * vectors[0].square()
 
 
@@ -107,8 +111,8 @@ def left_to_learn(network: TrainedNetwork, damping: float | str) -> ShortTrainin
         return None
     parameters = dict(model.named_parameters())
     names = [name for block in blocks for name in block.parameters]
-    total = {name: torch.zeros(parameters[name].shape).double() for name in names}
-    unknowing, done = 0.0, 0
+    total = {name: torch.zeros_like(parameters[name], dtype=torch.float64) for name in names}
+    unknowing, done = torch.zeros((), dtype=torch.float64, device=network.device), 0
     for ids, stored in network.train:
         batch = to_model(stored, model)
         drawn = weights_at(network.train, done, len(ids))
@@ -121,8 +125,8 @@ def left_to_learn(network: TrainedNetwork, damping: float | str) -> ShortTrainin
             gradients = torch.autograd.grad(value, weights, allow_unused=True)
         for name, gradient in zip(names, gradients, strict=True):
             if gradient is not None:
-                total[name] += gradient.double().cpu()
-        unknowing += float((loss.of_outputs(torch.zeros_like(f), y).sum(1) * weight).sum())
-    means = {name: summed / network.n for name, summed in total.items()}
+                total[name] += gradient.double()
+        unknowing += (loss.of_outputs(torch.zeros_like(f), y).sum(1) * weight).sum()
+    means = {name: summed.detach() / network.n for name, summed in total.items()}
     matrices = {b.name: as_matrix(b, [means[name] for name in b.parameters]) for b in blocks}
-    return ShortTraining(matrices, unknowing / network.n)
+    return ShortTraining(matrices, float(unknowing.detach()) / network.n)

@@ -80,6 +80,11 @@ class TrainedNetwork:
         """Of the weights and their gradients."""
         return next(p.dtype for p in self.model.parameters() if p.is_floating_point())
 
+    @property
+    def device(self) -> torch.device:
+        """Of the weights and their gradients."""
+        return next(self.model.parameters()).device
+
     def loss_gradients(self) -> Iterator[tuple[int, Gradients]]:
         """Yield each batch's number of samples to remove, and the gradients of their losses."""
         for ids, batch in self.train if self.removed is None else self.removed:
@@ -103,7 +108,7 @@ class TrainedNetwork:
             gradients, own_grads = self.per_sample.gradients(
                 values,
                 to_model(batch, self.model),
-                lambda v: torch.eye(2).to(v)[:, None].expand(2, len(v), 2),
+                lambda v: torch.eye(2, device=v.device)[:, None].expand(2, len(v), 2),
             )
             yield len(ids), gradients, own_grads
 
@@ -112,6 +117,8 @@ class TrainedNetwork:
         generator = torch.Generator().manual_seed(seed)  # the same draws in every pass
         done = 0
         for ids, batch in self.train:
+            if self.loss.name != "custom":
+                check_classes(self.loss, targets_of(batch), self.n_outputs)
             batch = to_model(batch, self.model)
             drawn = weights_at(self.train, done, len(ids)).to(self.dtype)
             done += len(ids)
@@ -124,7 +131,6 @@ class TrainedNetwork:
                 targets: list[Tensor] = []  # the targets by position
                 weight = weights_of(batch, next(self.model.parameters()))
                 scale = (weight * drawn.to(weight)).sqrt().view(-1, 1, 1)
-                check_classes(self.loss, targets_of(batch), self.n_outputs)
 
                 def values(model: nn.Module, data: Any, targets: list[Tensor] = targets) -> Tensor:
                     f, y = self.loss.align(outputs_of(model, data), targets_of(data))

@@ -14,6 +14,7 @@ in a region: there one estimator gives the true classes, and all together give t
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from math import log
 
@@ -168,6 +169,12 @@ def _bound_share(weight: Float[Tensor, " r"], share: Float[Tensor, " r"]) -> flo
     return float(share[order][n_below])
 
 
+class _Solver(torch.optim.LBFGS):
+    """L-BFGS that imports no compiler, which takes two seconds."""
+
+    add_param_group = inspect.unwrap(torch.optim.LBFGS.add_param_group)
+
+
 def _map_classes(
     outputs: Sequence[Float[Tensor, "n k"]], labels: Int[Tensor, " n"], noiseless_fit: NoiseFit
 ) -> tuple[float, Float[Tensor, "n k"]]:
@@ -179,7 +186,7 @@ def _map_classes(
     rows, row_labels = logits[::step], labels[::step, None]
     matrix = torch.zeros(k, k, dtype=torch.float64, requires_grad=True)
     shift = torch.zeros(k, dtype=torch.float64, requires_grad=True)
-    solver = torch.optim.LBFGS([matrix, shift], max_iter=MAP_ROUNDS, line_search_fn="strong_wolfe")
+    solver = _Solver([matrix, shift], max_iter=MAP_ROUNDS, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         log_p = torch.log_softmax(rows + rows @ matrix.T + shift, 1)
@@ -187,7 +194,7 @@ def _map_classes(
         return prior / (2 * step) - log_p.gather(1, row_labels).sum()
 
     def backward() -> Tensor:
-        solver.zero_grad()
+        matrix.grad = shift.grad = None
         value = loss()
         value.backward()
         return value
