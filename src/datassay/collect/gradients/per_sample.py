@@ -101,8 +101,14 @@ class PerSample:
         """Return the cotangents, and for each the gradients by known layers."""
         # Not while the caller runs: a generator's context would leak into it.
         with self._freeze(), Recording(self.model, self.blocks, batch_size(batch)) as record:
-            with torch.enable_grad():
-                result = _evaluate(self.model, batch, values)
+            try:
+                with torch.enable_grad():
+                    result = _evaluate(self.model, batch, values)
+            except ModelError as error:
+                if record.expanded is None:
+                    raise
+                # The network repeats that row itself, for several choices of a sample, say.
+                raise UnfitError(record.expanded) from error
             if not torch.isfinite(result).all():
                 raise ModelError(
                     "the network's losses and measures must be finite; got NaN or infinity. Check "

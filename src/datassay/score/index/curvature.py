@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from datassay.collect.engine.base import Engine
 from datassay.collect.gradients.blocks import Block
@@ -16,6 +16,10 @@ from datassay.errors import DatassayError
 from datassay.progress import Progress, silent
 from datassay.score.index.segment import THREADS, fill, own_run, remove_folder
 from datassay.score.influence.block_basis import (
+    GRAM,
+    LARGEST_SIDE,
+    SIDES,
+    SQUARES,
     BlockBasis,
     Sums,
     first_sums,
@@ -64,9 +68,28 @@ class _Sums:
         }
 
     def template(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-        """Names, shapes and types, by the sums of one sample."""
-        result = self._sums(self.places[:1], 0)
-        return {name: (tuple(t.shape), np.dtype(np.float64)) for name, t in result.items()}
+        """Return names, shapes and types of all blocks' sums, whichever a sample uses."""
+        return {
+            f"{index}.{kind}": (shape, np.dtype(np.float64))
+            for index, block in enumerate(self.network.per_sample.blocks)
+            for kind, shape in self._shapes(block).items()
+        }
+
+    def _shapes(self, block: Block) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of one block's sums by their kind."""
+        if self.bases is not None:
+            return {SQUARES: block.shape} if block.name in self.bases else {}
+        if block.name in self.small:
+            return {GRAM: (block.size, block.size)}
+        layers = map(self.network.model.get_submodule, block.layers)
+        is_sparse = any(isinstance(layer, nn.Embedding) for layer in layers)
+        sides = dict(zip(SIDES, block.shape, strict=True))
+        squares = {
+            side: (n, n)
+            for side, n in sides.items()
+            if 1 < n <= LARGEST_SIDE and not (is_sparse and side == SIDES[0])
+        }
+        return {SQUARES: block.shape} | squares
 
     def _sums(self, positions: np.ndarray, number: int) -> dict[str, Tensor]:
         assert self.network.train.subset is not None
@@ -75,12 +98,16 @@ class _Sums:
         )
         gradients = subset.roots(self.seed + number, "")
         blocks = self.network.per_sample.blocks
-        index_of = {block.name: i for i, block in enumerate(blocks)}
         if self.bases is None:
             sums = first_sums(blocks, gradients, set(self.small))
         else:
             sums = square_sums(self.bases, gradients)
-        return {f"{index_of[name]}.{kind}": tensor for (name, kind), tensor in sums.items()}
+        unused = torch.zeros(())  # of blocks that no sample of this part uses
+        return {
+            f"{index}.{kind}": sums.get((block.name, kind), unused.double().expand(shape))
+            for index, block in enumerate(blocks)
+            for kind, shape in self._shapes(block).items()
+        }
 
 
 def load_bases(

@@ -20,6 +20,7 @@ from torch import Tensor
 from datassay.collect.gradients.batches import Batches, targets_of, to_model
 from datassay.collect.gradients.criteria import check_classes
 from datassay.collect.gradients.recording import Gradients
+from datassay.errors import ModelError
 from datassay.progress import Progress, silent
 from datassay.score.influence.block_basis import BlockBasis, gradient_coordinates
 from datassay.score.influence.first_order import Measure, each_token
@@ -111,6 +112,11 @@ def encoding(bases: Mapping[str, BlockBasis], share: float, max_width: int) -> G
     # the choice by the very samples and queries would (`bench/attribution/index.py`).
     by_block = [((b.eigenvalues * b.inverse().view_as(b.eigenvalues)) ** 2) for b in bases.values()]
     energy = torch.cat([energies.flatten().cpu() for energies in by_block])
+    if not energy.sum() > 0:
+        raise ModelError(
+            "an index needs gradients; every training sample's is 0, so that no sample changes "
+            "any answer. Check that the outputs depend on the weights, and for units that are off."
+        )
     order = energy.argsort(descending=True, stable=True)
     shares = energy[order].cumsum(0) / energy.sum()
     width = min(max_width, int((shares < share).sum()) + 1, int((energy > 0).sum()))

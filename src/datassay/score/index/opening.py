@@ -31,6 +31,7 @@ from datassay.store.manifest import digest_of_values
 FOLDER = "network"
 # Entries of a configuration that name code to be fetched and run, or other packages.
 FETCHED = {"auto_map", "custom_pipelines", "quantization_config"}
+OF_TORCH = ("eager", "sdpa")  # implementations of attention that nothing is fetched for
 
 
 def keep_network(location: str, run: Mapping[str, object], model: nn.Module) -> None:
@@ -92,7 +93,7 @@ def without_fetched(config: Any) -> Any:
     return {
         name: without_fetched(value)
         for name, value in config.items()
-        if name not in FETCHED and "implementation" not in name
+        if name not in FETCHED and ("implementation" not in name or value in OF_TORCH)
     }
 
 
