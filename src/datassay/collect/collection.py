@@ -20,7 +20,7 @@ from datassay.collect.form import Form, step_bytes, within_memory
 from datassay.collect.jacobian.blocks import Block, map_block
 from datassay.collect.jacobian.inputs import check_device, network_inputs
 from datassay.collect.jacobian.kernel import kernel, landmark_positions
-from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers
+from datassay.collect.jacobian.per_sample import check_vectorized, frozen_copy, inspect_layers
 from datassay.collect.jacobian.projection import projector
 from datassay.collect.jacobian.suitable import check_apart, check_initial_fit, probability_warning
 from datassay.collect.jacobian_pass import (
@@ -42,6 +42,8 @@ from datassay.progress import Progress, silent
 
 # Samples of the batch that says how long a pass takes.
 PILOT = 64
+# Of larger networks Jacobians are mostly float32; whether float64 ones come is not looked at.
+MOST_DOUBLE = 10**7
 logger = logging.getLogger(__name__)
 
 
@@ -120,6 +122,8 @@ def collect(
     runner = engine_named(engine) if isinstance(engine, str) else engine
     layers, form, (train, val) = _plan(model, train, val, settings, store)
     notes = _memory_warnings(form, memory)
+    if layers.unvectorized:
+        notes += (f"samples are differentiated one at a time, slowly: {layers.unvectorized}",)
     frozen = frozen_copy(model, getattr(torch, form.precision)).to(form.products.device)
     sets = {"train": train} | ({} if val is None else {"val": val})
     projections = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
@@ -262,7 +266,11 @@ def sample_layers(model: nn.Module, samples: SampleSet) -> Layers:
     x = network_inputs(samples.x[:4], probe, torch.float32)
     layers = inspect_layers(probe, x[:1])
     check_apart(probe, x)
-    return layers
+    layers = check_vectorized(probe, layers, x)
+    if layers.n_parameters > MOST_DOUBLE:
+        return layers
+    # Some kernels of torch take one type alone.
+    return check_vectorized(probe.double(), layers, x if layers.integers else x.double())
 
 
 def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:

@@ -7,9 +7,9 @@ factors of the gradients by its weights. Other tensors are differentiated sample
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from datassay.collect.gradients.batches import batch_size, map_batch, rows, to_m
 from datassay.collect.gradients.blocks import Block, as_matrix, blocks_of
 from datassay.collect.gradients.criteria import failure_message
 from datassay.collect.gradients.recording import Gradients, Recording, UnfitError
-from datassay.collect.jacobian.suitable import plain_attention
+from datassay.collect.jacobian.suitable import copy_network, plain_attention
 from datassay.collect.layers import join_samples, matrix, tensors_of, weighted_sum
 from datassay.errors import ModelError
 from datassay.models.user_code import user_code
@@ -194,7 +194,7 @@ class PerSample:
 
     def _only_rounds(self, batch: Any, values: Values) -> bool:
         """Return whether samples are independent in float64: float32 only rounds a loss near 0."""
-        exact = copy.deepcopy(self.model).double()
+        exact = copy_network(self.model).double()
         try:
             change = _change(exact, to_model(batch, exact), values, ROUNDING)
         except ModelError:  # a loss of the user's own that takes float32 alone
@@ -283,7 +283,7 @@ class PerSample:
 
 
 def _evaluate(model: nn.Module, batch: Any, values: Values) -> Tensor:
-    with user_code(failure_message):
+    with user_code(partial(failure_message, batch)):
         return values(model, batch)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -58,6 +59,40 @@ def unwrap(model: M) -> M:
     return model
 
 
+def copy_network(model: M) -> M:
+    """Copy a network, sharing what cannot be copied: locks, open files, kept activations."""
+    try:
+        return copy.deepcopy(model)
+    except Exception:  # noqa: BLE001 whatever the objects that it keeps raise
+        memo: dict[int, object] = {}
+        for module in model.modules():
+            _share(module, memo)
+    with user_code(
+        lambda error: (
+            f"the model must be one that can be copied; that raised {error} Let copy.deepcopy take "
+            "it, or build one like it and load its state_dict there."
+        )
+    ):
+        return copy.deepcopy(model, memo)
+
+
+def _share(value: object, memo: dict[int, object]) -> None:
+    """Note the parts of a value that cannot be copied as copies of themselves."""
+    parts = list(vars(value).values()) if hasattr(value, "__dict__") else []
+    parts += value.values() if isinstance(value, dict) else ()
+    parts += value if isinstance(value, list | tuple) else ()
+    if isinstance(value, Tensor):
+        parts = []
+    for part in parts:
+        try:
+            copy.deepcopy(part, dict(memo))
+        except Exception:  # noqa: BLE001 likewise
+            if not isinstance(part, nn.Module):
+                _share(part, memo)
+    if not parts:
+        memo[id(value)] = value.detach() if isinstance(value, Tensor) else value
+
+
 def _check_tensor(name: str, tensor: Tensor) -> None:
     if is_lazy(tensor):
         raise ModelError(
@@ -72,7 +107,8 @@ def _check_tensor(name: str, tensor: Tensor) -> None:
     if tensor.layout != torch.strided or tensor.is_complex() or tensor.is_quantized:
         raise ModelError(
             f"the model's tensors must be dense and real; {name!r} is {tensor.dtype}, "
-            f"{tensor.layout}. Convert it: copies in another precision would drop a part of it."
+            f"{tensor.layout}. Give it real parameters: a complex one's real and imaginary parts, "
+            "joined in forward by torch.complex, a sparse one's to_dense()."
         )
 
 

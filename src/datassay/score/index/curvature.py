@@ -14,6 +14,7 @@ from datassay.collect.engine.base import Engine
 from datassay.collect.gradients.blocks import Block
 from datassay.errors import DatassayError
 from datassay.progress import Progress, silent
+from datassay.score.index.encoding import check_gradients
 from datassay.score.index.segment import THREADS, fill, own_run, remove_folder
 from datassay.score.influence.block_basis import (
     GRAM,
@@ -84,12 +85,12 @@ class _Sums:
         layers = map(self.network.model.get_submodule, block.layers)
         is_sparse = any(isinstance(layer, nn.Embedding) for layer in layers)
         sides = dict(zip(SIDES, block.shape, strict=True))
-        squares = {
+        shapes: dict[str, tuple[int, ...]] = {
             side: (n, n)
             for side, n in sides.items()
             if 1 < n <= LARGEST_SIDE and not (is_sparse and side == SIDES[0])
         }
-        return {SQUARES: block.shape} | squares
+        return shapes | {SQUARES: block.shape}
 
     def _sums(self, positions: np.ndarray, number: int) -> dict[str, Tensor]:
         assert self.network.train.subset is not None
@@ -171,6 +172,7 @@ def _fit(
         sums |= sum_parts("squares", replace(work, bases=bases))
     to_learn = left_to_learn(network, run["damping"])
     bases = fit_bases(blocks, bases, sums, n, shift, training=to_learn, spectral=True, dtype=dtype)
+    check_gradients(bases)
     return bases, 0.0 if to_learn is None else to_learn.damping
 
 

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from datassay.collect.gradients.batches import Batches, targets_of, to_model
+from datassay.collect.gradients.batches import Batches, to_model
 from datassay.collect.gradients.criteria import check_classes
 from datassay.collect.gradients.recording import Gradients
 from datassay.errors import ModelError
@@ -106,17 +106,22 @@ def _pick(white: Tensor, rows: Tensor | None, idx: Tensor, columns: int) -> Tens
     return result
 
 
+def check_gradients(bases: Mapping[str, BlockBasis]) -> None:
+    """Raise ModelError where no sample has a gradient."""
+    if not any(basis.eigenvalues.any() for basis in bases.values()):
+        raise ModelError(
+            "an index needs gradients; every training sample's is 0, so that none changes any "
+            "answer. Check that the outputs depend on the weights, and for units that are off."
+        )
+
+
 def encoding(bases: Mapping[str, BlockBasis], share: float, max_width: int) -> GradientEncoding:
-    """Choose the coordinates that are kept."""
+    """Choose the coordinates that are kept; raise ModelError where there are none."""
+    check_gradients(bases)
     # Source: s² as in the header. On networks with known effects of retraining it keeps as much as
     # the choice by the very samples and queries would (`bench/attribution/index.py`).
     by_block = [((b.eigenvalues * b.inverse().view_as(b.eigenvalues)) ** 2) for b in bases.values()]
     energy = torch.cat([energies.flatten().cpu() for energies in by_block])
-    if not energy.sum() > 0:
-        raise ModelError(
-            "an index needs gradients; every training sample's is 0, so that no sample changes "
-            "any answer. Check that the outputs depend on the weights, and for units that are off."
-        )
     order = energy.argsort(descending=True, stable=True)
     shares = energy[order].cumsum(0) / energy.sum()
     width = min(max_width, int((shares < share).sum()) + 1, int((energy > 0).sum()))
@@ -141,7 +146,7 @@ def query_rows(
     for ids, batch in queries:
         tokens: list[Tensor] = []
         inputs = to_model(batch, network.model)
-        check_classes(network.loss, targets_of(inputs), network.n_outputs)
+        check_classes(network.loss, network.loss.targets(inputs), network.n_outputs)
         grads = network.per_sample.gradients(measure, inputs, lambda v, s=tokens: each_token(v, s))
         encoded = torch.stack([encoding.rows(g)[0] for g in grads], 1)
         rows.append(encoded.flatten(0, 1).float().cpu())

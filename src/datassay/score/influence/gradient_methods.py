@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from datassay.collect.gradients.batches import Batches, group_batches, labels_by_name, targets_of
+from datassay.collect.gradients.batches import Batches, group_batches, labels_by_name
 from datassay.collect.gradients.criteria import check_classes
 from datassay.collect.gradients.reading import Unlabelled, batches
 from datassay.collect.jacobian.inputs import takes_integers
@@ -80,7 +80,7 @@ def check_queries(network: TrainedNetwork, queries: Any, measure: Measure) -> No
     """Raise if queries lack the targets that the measure needs, before anything is computed."""
     is_named = measure.function is None and measure.objective.name != "custom"
     for _, batch in queries_of(network, queries):
-        targets = targets_of(batch)
+        targets = network.loss.targets(batch)
         if targets is None and is_named and measure.name != "output":
             names = labels_by_name(batch)
             if names:
