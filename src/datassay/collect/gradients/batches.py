@@ -46,14 +46,31 @@ class Batches:
             yield ids, batch
 
 
+class Joined(tuple):
+    """One sample, in whose tensors the first axis counts its parts: the nodes of a graph, say."""
+
+
+class JoinedFields(dict):
+    """The same by fields."""
+
+
+def join_parts(batch: Any) -> Joined | JoinedFields:
+    """Mark a batch as one sample of several parts."""
+    if isinstance(batch, Mapping):
+        return JoinedFields(batch)
+    return Joined(batch if isinstance(batch, tuple | list) else (batch,))
+
+
 def batch_size(batch: Any) -> int:
     """Return how many samples a batch holds: the length of its first tensor, however deep."""
+    if isinstance(batch, Joined | JoinedFields):
+        return 1
     for leaf in _leaves(batch):
         if isinstance(leaf, Tensor) and leaf.ndim:
             return len(leaf)
     raise DataError(
         f"a batch must hold tensors, one row per sample; got a {type(batch).__name__} without. "
-        "Give the loader a collate_fn that makes tensors."
+        "Give the loader a collate_fn that makes a tuple or dictionary of tensors."
     )
 
 
@@ -76,7 +93,8 @@ def map_batch(batch: Any, change: Callable[[Tensor], Any]) -> Any:
     if isinstance(batch, Tensor):
         return change(batch)
     if isinstance(batch, Mapping):
-        return {key: map_batch(value, change) for key, value in batch.items()}
+        changed = {key: map_batch(value, change) for key, value in batch.items()}
+        return JoinedFields(changed) if isinstance(batch, JoinedFields) else changed
     if isinstance(batch, tuple | list):
         return type(batch)(map_batch(value, change) for value in batch)
     return batch
@@ -84,6 +102,8 @@ def map_batch(batch: Any, change: Callable[[Tensor], Any]) -> Any:
 
 def rows(batch: Any, idx: slice | list[int]) -> Any:
     """Select some samples of a batch; tensors that do not have one row per sample stay."""
+    if isinstance(batch, Joined | JoinedFields):
+        return batch
     size = batch_size(batch)
     return map_batch(batch, lambda t: t[idx] if t.ndim and len(t) == size else t)
 

@@ -20,7 +20,7 @@ from datassay.collect.gradients.batches import batch_size, map_batch, rows, to_m
 from datassay.collect.gradients.blocks import Block, as_matrix, blocks_of
 from datassay.collect.gradients.criteria import failure_message
 from datassay.collect.gradients.recording import Gradients, Recording, UnfitError
-from datassay.collect.jacobian.suitable import copy_network, plain_attention
+from datassay.collect.jacobian.suitable import copy_network, keep_activations, plain_attention
 from datassay.collect.layers import join_samples, matrix, tensors_of, weighted_sum
 from datassay.errors import ModelError
 from datassay.models.user_code import user_code
@@ -57,6 +57,7 @@ class PerSample:
         self.model, self.warnings = model, []  # filled by the passes
         self.blocks = blocks_of(model, parameters)
         self._vectorised = True
+        self._flat: set[str] = set()  # tensors whose gradients are rounding
         self._is_alone = False  # samples are differentiated one at a time
         self._apart = APART  # share by which gradients may differ from autograd's
         self._check_apart(probe, values if separable is None else separable)
@@ -65,6 +66,7 @@ class PerSample:
         unsuitable = self._find_unsuitable(probe, values)
         if unsuitable:
             self.blocks = blocks_of(model, parameters, frozenset(unsuitable))
+        self._flat = self._find_flat(probe, values)
 
     def gradients(
         self,
@@ -129,7 +131,7 @@ class PerSample:
         draws = torch.rand(batch_size(batch), 2, generator=torch.Generator().manual_seed(0))
         drawn = ((draws[:, 0] < 0.5).double() * 2 - 1) * (0.5 + draws[:, 1])
         shaped = drawn.to(weight).view(-1, *[1] * (weight.ndim - 1))
-        truth = self._by_autograd(self.blocks, batch, values, weight * shaped)
+        truth = _by_autograd(self.model, self.blocks, batch, values, weight * shaped)
         largest = max(float(slope.norm()) for slope in truth.values())
         for block in self.blocks:
             theirs = truth[block.name]
@@ -219,7 +221,7 @@ class PerSample:
         checked = [block for block in self.blocks if block.layers and block.name in gradients]
         unsuitable += [p for b in candidates if b.name not in gradients for p in b.parameters]
         for i in range(batch_size(probe) if checked else 0):
-            truth = self._by_autograd(checked, _sample(probe, i), values)
+            truth = _by_autograd(self.model, checked, _sample(probe, i), values)
             for block in checked:
                 ours = matrix(gradients[block.name], block.shape[0])[i]
                 theirs = truth[block.name]
@@ -228,20 +230,31 @@ class PerSample:
                     unsuitable += block.parameters
         return unsuitable
 
-    def _by_autograd(
-        self, blocks: list[Block], batch: Any, values: Values, weight: Tensor | float = 1.0
-    ) -> dict[str, Tensor]:
-        parameters = dict(self.model.named_parameters())
-        tensors = [parameters[p] for block in blocks for p in block.parameters]
-        before = [t.requires_grad for t in tensors]
-        for tensor in tensors:
-            tensor.requires_grad_()
-        with torch.enable_grad():
-            slopes = _slopes((values(self.model, batch) * weight).sum(), tensors)
-        for tensor, was in zip(tensors, before, strict=True):
-            tensor.requires_grad_(was)
-        by_tensor = iter(slopes)
-        return {b.name: as_matrix(b, [next(by_tensor) for _ in b.parameters]) for b in blocks}
+    def _find_flat(self, probe: Any, values: Values) -> set[str]:
+        """Return tensors whose gradients cancel to rounding, as a bias's before a normalisation."""
+        # Over a curvature that is rounding likewise they would be effects of any size.
+        truth = _by_autograd(self.model, self.blocks, probe, values)
+        largest = max(float(slope.norm()) for slope in truth.values())
+        weight = next(p for p in self.model.parameters() if p.is_floating_point())
+        is_double = weight.dtype == torch.float64
+        share = NEGLIGIBLE**2 if is_double else NEGLIGIBLE
+        small = [
+            block
+            for block in self.blocks
+            if not block.layers and 0 < float(truth[block.name].norm()) < share * largest
+        ]
+        if not small:
+            return set()
+        other = copy_network(self.model).to(torch.float32 if is_double else torch.float64)
+        batch = to_model(probe, other)
+        try:
+            again = _by_autograd(other, small, batch, values)
+        except (ModelError, RuntimeError):  # it takes one precision alone
+            return set()
+        finer, coarser = (truth, again) if is_double else (again, truth)
+        return {
+            b.name for b in small if finer[b.name].norm() < APART * coarser[b.name].norm().double()
+        }
 
     def _direct_gradients(self, values: Values, batch: Any, weight: Tensor) -> Gradients:
         """Return the gradients by tensors that no layer of a known kind owns."""
@@ -252,7 +265,7 @@ class PerSample:
         tensors = {f"inner.{b.parameters[0]}": parameters[b.parameters[0]].detach() for b in direct}
         summed = _Weighted(self.model, values)
         slopes = None
-        if self._vectorised:
+        if self._vectorised and len(weight) > 1:
             try:
                 with self._freeze():
                     slopes = _vmap_slopes(summed, tensors, batch, weight)
@@ -267,7 +280,11 @@ class PerSample:
         if slopes is None:
             with self._freeze():
                 slopes = _loop_slopes(summed, tensors, batch, weight)
-        return {b.name: [slopes[f"inner.{b.parameters[0]}"].reshape(-1, *b.shape)] for b in direct}
+        results: Gradients = {}
+        for block in direct:
+            slope = slopes[f"inner.{block.parameters[0]}"].reshape(-1, *block.shape)
+            results[block.name] = [slope * 0 if block.name in self._flat else slope]
+        return results
 
     @contextmanager
     def _freeze(self) -> Iterator[None]:
@@ -282,8 +299,25 @@ class PerSample:
                 parameter.requires_grad_(was)
 
 
+def _by_autograd(
+    model: nn.Module, blocks: list[Block], batch: Any, values: Values, weight: Tensor | float = 1.0
+) -> dict[str, Tensor]:
+    """Return each block's gradient of the sum of a batch's values, each times its weight."""
+    parameters = dict(model.named_parameters())
+    tensors = [parameters[p] for block in blocks for p in block.parameters]
+    before = [t.requires_grad for t in tensors]
+    for tensor in tensors:
+        tensor.requires_grad_()
+    with torch.enable_grad(), keep_activations():
+        slopes = _slopes((values(model, batch) * weight).sum(), tensors)
+    for tensor, was in zip(tensors, before, strict=True):
+        tensor.requires_grad_(was)
+    by_tensor = iter(slopes)
+    return {b.name: as_matrix(b, [next(by_tensor) for _ in b.parameters]) for b in blocks}
+
+
 def _evaluate(model: nn.Module, batch: Any, values: Values) -> Tensor:
-    with user_code(partial(failure_message, batch)):
+    with user_code(partial(failure_message, batch)), keep_activations():
         return values(model, batch)
 
 
@@ -321,7 +355,8 @@ class _Weighted(nn.Module):
         self.inner, self._values = inner, values
 
     def forward(self, batch: Any, weight: Tensor) -> Tensor:
-        return (self._values(self.inner, batch) * weight).sum()
+        with keep_activations():
+            return (self._values(self.inner, batch) * weight).sum()
 
 
 def _vmap_slopes(model: nn.Module, tensors: dict[str, Tensor], batch: Any, weight: Tensor) -> dict:

@@ -24,6 +24,7 @@ from torch.func import functional_call, grad, jacrev, vmap
 from datassay.collect.jacobian.blocks import Block, ConvolutionFactors, DenseFactors
 from datassay.collect.jacobian.suitable import (
     copy_network,
+    keep_activations,
     one_output,
     plain_attention,
     unwrap,
@@ -214,11 +215,12 @@ class _Tapped:
         self, direct: Tensors, taps: Tensors, sample: Tensor
     ) -> tuple[Tensor, tuple[Tensor, Tensors]]:
         """Return what is differentiated of a sample, its outputs, and the tapped layers' inputs."""
-        with _add_taps(self._model, taps, self._running) as inputs:
+        with _add_taps(self._model, taps, self._running) as inputs, keep_activations():
             # A copy: the network may change its input in place.
             tensors = {**self._fixed, **direct}
             output = functional_call(self._model, tensors, (sample[None].clone(),))[0]
-        return inputs[self._last][0] if self._last else self._mix @ output, (output, inputs)
+        mixed = inputs[self._last][0] if self._last else self._mix.to(output) @ output
+        return mixed, (output, inputs)
 
     def differentiate(self, direct: Tensors, taps: Tensors, x: Tensor) -> Derivatives:
         """Differentiate all samples and mixtures together."""

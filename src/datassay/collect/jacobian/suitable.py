@@ -20,6 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parameter import is_lazy
+from torch.utils import checkpoint
 
 from datassay.errors import ModelError
 from datassay.models.user_code import user_code
@@ -125,6 +126,18 @@ def plain_attention() -> Iterator[None]:
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
+
+
+@contextmanager
+def keep_activations() -> Iterator[None]:
+    """Run re-entrant checkpoints as plain code inside: their backward takes no chosen inputs."""
+    before = checkpoint.CheckpointFunction
+    stand_in: Any = SimpleNamespace(apply=lambda function, _, *inputs: function(*inputs))
+    checkpoint.CheckpointFunction = stand_in
+    try:
+        yield
+    finally:
+        checkpoint.CheckpointFunction = before
 
 
 @contextmanager
