@@ -26,6 +26,8 @@ from datassay.score.influence.block_basis import BlockBasis, gradient_coordinate
 from datassay.score.influence.first_order import Measure, each_token
 from datassay.score.influence.trained_network import TrainedNetwork
 
+LEAST = 1e-300  # beside s², of coordinates without curvature
+
 
 @dataclass(frozen=True, slots=True)
 class GradientEncoding:
@@ -120,11 +122,12 @@ def encoding(bases: Mapping[str, BlockBasis], share: float, max_width: int) -> G
     check_gradients(bases)
     # Source: s² as in the header. On networks with known effects of retraining it keeps as much as
     # the choice by the very samples and queries would (`bench/attribution/index.py`).
-    by_block = [((b.eigenvalues * b.inverse().view_as(b.eigenvalues)) ** 2) for b in bases.values()]
+    by_block = [_energy(basis) for basis in bases.values()]
     energy = torch.cat([energies.flatten().cpu() for energies in by_block])
     order = energy.argsort(descending=True, stable=True)
     shares = energy[order].cumsum(0) / energy.sum()
-    width = min(max_width, int((shares < share).sum()) + 1, int((energy > 0).sum()))
+    width = int((shares < share).sum()) + 1 if share < 1 else len(energy)
+    width = min(max_width, width, int((energy > 0).sum()))
     largest = order[:width].sort().values
     idx_of, start = {}, 0
     for (name, _), energies in zip(bases.items(), by_block, strict=True):
@@ -132,6 +135,12 @@ def encoding(bases: Mapping[str, BlockBasis], share: float, max_width: int) -> G
         idx_of[name] = largest[in_block] - start
         start += energies.numel()
     return GradientEncoding(bases, idx_of, float(shares[width - 1]))
+
+
+def _energy(basis: BlockBasis) -> Tensor:
+    """Return s² at each coordinate; those without curvature, as a Huber loss has, come last."""
+    inverse = basis.inverse().view_as(basis.eigenvalues)
+    return (basis.eigenvalues * inverse) ** 2 + LEAST * (inverse > 0).double()
 
 
 def query_rows(

@@ -101,7 +101,10 @@ def prepare(request: Request, train: Any, queries: Any = None) -> tuple[list[Pre
     if adds:
         run = TAKES_CHECKPOINTS[request.method](request.models[0], **request.settings)
     models = [segment.network for segment in run] if adds else request.models
-    networks = [_network(request, model, train, i, len(models)) for i, model in enumerate(models)]
+    networks: list[TrainedNetwork] = []
+    for i, model in enumerate(models):
+        direct = networks[0].per_sample.direct if networks else None  # one's blocks are all's
+        networks.append(_network(request, model, train, i, len(models), direct))
     networks[0].warnings.extend((*request.notes, *label_doubts(networks[0])))
     if len({tuple(b.shape for b in n.per_sample.blocks) for n in networks}) > 1:
         raise SettingError("several models must have one architecture; their sizes differ.")
@@ -142,7 +145,14 @@ def _deciders(
     return tuple(n.model for n in networks)
 
 
-def _network(request: Request, model: nn.Module, train: Any, index: int, n: int) -> TrainedNetwork:
+def _network(
+    request: Request,
+    model: nn.Module,
+    train: Any,
+    index: int,
+    n: int,
+    direct: frozenset[str] | None = None,
+) -> TrainedNetwork:
     network = trained_network(
         model,
         train,
@@ -151,6 +161,7 @@ def _network(request: Request, model: nn.Module, train: Any, index: int, n: int)
         precision=request.precision or "float32",
         device=request.device,
         progress=request.progress_of(index, n),
+        direct=direct,
     )
     if request.method != "tracin":
         with_temperature(network, request.temperature)

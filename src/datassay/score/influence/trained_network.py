@@ -149,6 +149,7 @@ def trained_network(
     precision: str,
     device: str | None,
     progress: Progress,
+    direct: frozenset[str] | None = None,
 ) -> TrainedNetwork:
     """Copy the network and prepare its gradients; samples are what `batches` takes."""
     copied = frozen_copy(model, getattr(torch, precision))
@@ -168,7 +169,7 @@ def trained_network(
     messages += [] if bound.name == "custom" else several_outputs(copied, example)
     outputs = None if bound.name == "custom" else lambda model, batch: outputs_of(model, batch)
     values = _sums if outputs and targets is None and bound.name != "next_token" else bound.losses
-    per_sample = PerSample(copied, selected, example, values, outputs)
+    per_sample = PerSample(copied, selected, example, values, outputs, direct)
     size = max(1, min(LARGEST_PASS, PASS_VALUES // per_sample.values_held))
     parts = batches(train, size, integers=integers)
     n = parts.n if parts.n is not None else sum(len(ids) for ids, _ in parts)
