@@ -78,13 +78,15 @@ def find_flat(model: nn.Module, blocks: list[Block], probe: Any, values: Values)
     """Return tensors whose gradients cancel to rounding, as a bias's before a normalisation."""
     # Over a curvature that is rounding likewise they would be effects of any size.
     direct = [block for block in blocks if not block.layers]
-    truth = sum_gradients(model, blocks if direct else [], probe, values)
-    largest = max((float(slope.norm()) for slope in truth.values()), default=0.0)
+    if not direct:
+        return set()
+    truth = sum_gradients(model, blocks, probe, values)
+    largest = max(float(slope.norm()) for slope in truth.values())
     dtypes = torch.float64, torch.float32
     dtype = next(p for p in model.parameters() if p.is_floating_point()).dtype
     share = NEGLIGIBLE**2 if dtype == torch.float64 else NEGLIGIBLE
     small = [b for b in direct if float(truth[b.name].norm()) < share * largest]
-    small = _find_reached(model, small, probe, values)
+    small = _find_reached(model, small, probe, values) if small else []
     sizes = {dtype: torch.zeros(len(small)).double() for dtype in dtypes}
     for dtype in dtypes if small else ():
         copied = copy_network(model).to(dtype)
@@ -105,7 +107,7 @@ def _find_reached(model: nn.Module, blocks: list[Block], batch: Any, values: Val
     named = dict(model.named_parameters())
     tensors = [named[block.parameters[0]] for block in blocks]
     with require_gradients(tensors), torch.enable_grad(), keep_activations():
-        value = values(model, batch).sum() if blocks else torch.zeros(())
+        value = values(model, batch).sum()
         if not value.requires_grad:
             return []
         slopes = torch.autograd.grad(value, tensors, allow_unused=True)
