@@ -104,8 +104,8 @@ def find_flat(model: nn.Module, blocks: list[Block], probe: Any, values: Values)
 
 def _find_reached(model: nn.Module, blocks: list[Block], batch: Any, values: Values) -> list[Block]:
     """Return the blocks of single tensors that these values are computed from."""
-    named = dict(model.named_parameters())
-    tensors = [named[block.parameters[0]] for block in blocks]
+    parameters = dict(model.named_parameters())
+    tensors = [parameters[block.parameters[0]] for block in blocks]
     with require_gradients(tensors), torch.enable_grad(), keep_activations():
         value = values(model, batch).sum()
         if not value.requires_grad:

@@ -7,7 +7,7 @@ factors of the gradients by its weights. Other tensors are differentiated sample
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -53,7 +53,7 @@ class PerSample:
         probe: Any,
         values: Values,
         separable: Values | None = None,
-        direct: frozenset[str] | None = None,
+        direct: Collection[str] | None = None,
     ):
         """Find the layers that give factors, and check them on a batch of one or two samples."""
         # direct: tensors that no layer may give, where blocks must be those of another object.
@@ -67,7 +67,7 @@ class PerSample:
         # Numbers that a pass holds for each sample, about.
         self.values_held = max(block.size for block in self.blocks)
         unsuitable = frozenset(self._find_unsuitable(probe, values))
-        self.direct = unsuitable if direct is None else direct
+        self.direct = unsuitable if direct is None else frozenset(direct)
         self.blocks = blocks_of(model, parameters, self.direct)
         self._flat = find_flat(model, self.blocks, probe, values)
 

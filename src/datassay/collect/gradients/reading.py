@@ -291,8 +291,8 @@ def _load(
     has_ids = isinstance(example, Mapping) and any(field in example for field in ID_FIELDS)
     outcome = Loaded(dataset, order, collate, name, has_ids, settings, (*order.warnings, *notes))
     if collates_alike(collate, dataset, indices, name):
-        few = [dataset[i] for i in indices[:2]]
-        if batch_size(with_ids(collate(few))[1]) == len(few):
+        probe = [dataset[i] for i in indices[:2]]
+        if batch_size(with_ids(collate(probe))[1]) == len(probe):
             return outcome
         note = (
             f"{name} joins the parts of its samples in one axis, as the nodes of graphs are: "

@@ -207,8 +207,8 @@ Derivatives = tuple[tuple[Tensors, Tensors], tuple[Tensor, Tensors]]
 class _Tapped:
     """A network with taps, whose mixed outputs are differentiated by parameters and taps."""
 
-    def __init__(self, model: nn.Module, fixed: Tensors, last: str, mix: Tensor):
-        self._model, self._fixed, self._last, self._mix = model, fixed, last, mix
+    def __init__(self, model: nn.Module, fixed: Tensors, last_layer: str, mix: Tensor):
+        self._model, self._fixed, self._last, self._mix = model, fixed, last_layer, mix
         self._running: list[str] = []
 
     def _run(
@@ -259,8 +259,8 @@ class _Tapped:
                     slopes_of(v, retain_graph=True, allow_unused=True, materialize_grads=True)
                     for v in mixed
                 ]
-            each = zip(*by_value, strict=True)
-            rows.append([torch.stack([slope.to_dense() for slope in of_one]) for of_one in each])
+            by_tensor = zip(*by_value, strict=True)
+            rows.append([torch.stack([s.to_dense() for s in slopes]) for slopes in by_tensor])
             outputs.append(output.detach())
         columns = map(torch.stack, zip(*rows, strict=True))
         return (dict(zip(direct, columns, strict=True)), {}), (torch.stack(outputs), {})
@@ -270,13 +270,12 @@ def check_vectorized(model: nn.Module, layers: Layers, x: Num[Tensor, "few ..."]
     """Return the layers; all of them directly where torch.func cannot take samples together."""
     if layers.unvectorized:
         return layers
-    few = x[:3]
+    probe = x[:3]
     try:  # numbers of samples and of mixtures that differ: torch may mix up equal ones
-        factored_jacobian(model, layers, few, len(few) + 1)
+        factored_jacobian(model, layers, probe, len(probe) + 1)
     except ModelError as error:
         trains = {n: p.numel() for n, p in model.named_parameters() if p.requires_grad}
-        alone = replace(layers, dense={}, convolutions={}, last="", direct=trains)
-        return replace(alone, unvectorized=str(error))
+        return Layers({}, trains, layers.n_outputs, {}, "", layers.integers, str(error))
     return layers
 
 

@@ -79,19 +79,20 @@ def copy_network(model: M) -> M:
 
 def _share(value: object, memo: dict[int, object]) -> None:
     """Note the parts of a value that cannot be copied as copies of themselves."""
-    parts = list(vars(value).values()) if hasattr(value, "__dict__") else []
-    parts += value.values() if isinstance(value, dict) else ()
-    parts += value if isinstance(value, list | tuple) else ()
     if isinstance(value, Tensor):
-        parts = []
-    for part in parts:
+        memo[id(value)] = value.detach()
+        return
+    contents = list(getattr(value, "__dict__", {}).values())
+    contents += value.values() if isinstance(value, dict) else ()
+    contents += value if isinstance(value, list | tuple) else ()
+    for item in contents:
         try:
-            copy.deepcopy(part, dict(memo))
+            copy.deepcopy(item, dict(memo))
         except Exception:  # noqa: BLE001 likewise
-            if not isinstance(part, nn.Module):
-                _share(part, memo)
-    if not parts:
-        memo[id(value)] = value.detach() if isinstance(value, Tensor) else value
+            if not isinstance(item, nn.Module):
+                _share(item, memo)
+    if not contents:
+        memo[id(value)] = value
 
 
 def _check_tensor(name: str, tensor: Tensor) -> None:

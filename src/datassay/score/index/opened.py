@@ -368,7 +368,6 @@ class Index(Tabular):
         coding = coding_of(self.model, self.loss)
         samples = query_set(coding, samples, self.like, name, queries=queries)
         if self._network is None:
-            direct = self.manifest.get("direct")
             self._network = trained_network(
                 self.model,
                 samples,
@@ -377,8 +376,7 @@ class Index(Tabular):
                 precision=self.manifest["precision"],
                 device=self.device,
                 progress=silent,
-                # Other samples may find other layers unfit.
-                direct=None if direct is None else frozenset(direct),
+                direct=self.manifest.get("direct"),  # other samples may find others unfit
             )
             temperature = self.manifest[OWN_TEMPERATURE]
             if temperature != self.loss.temperature:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -149,7 +149,7 @@ def trained_network(
     precision: str,
     device: str | None,
     progress: Progress,
-    direct: frozenset[str] | None = None,
+    direct: Collection[str] | None = None,
 ) -> TrainedNetwork:
     """Copy the network and prepare its gradients; samples are what `batches` takes."""
     copied = frozen_copy(model, getattr(torch, precision))
