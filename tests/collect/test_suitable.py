@@ -10,9 +10,9 @@ from torch import nn
 import datassay as da
 from datassay.collect.jacobian.per_sample import (
     check_vectorized,
-    frozen_copy,
     inspect_layers,
     jacobian,
+    typed_copy,
 )
 from datassay.collect.jacobian.suitable import copy_network
 from datassay.data.samples import SampleSet
@@ -275,7 +275,7 @@ def test_layers_whose_inputs_the_network_converts(dtype):
         lambda net, x: net.head(net.body(x.double()).tanh().float()),
         body=nn.Linear(3, 4).double(), head=nn.Linear(4, 2),
     )  # fmt: skip
-    copied = frozen_copy(model, getattr(torch, dtype))
+    copied = typed_copy(model, getattr(torch, dtype))
     x = torch.randn(3, 3)
     assert torch.allclose(copied(x.to(getattr(torch, dtype))).float(), model(x), atol=1e-6)
     assert da.collect(model, samples(shape=(3,))).outputs.shape == (10, 2)

@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
 
 import datassay as da
-from datassay.collect.jacobian.per_sample import frozen_copy
+from datassay.collect.jacobian.per_sample import typed_copy
 from datassay.score.influence.given import given_sets
 from datassay.score.influence.trained_network import trained_network
 from helpers.made_of import MadeOf
@@ -318,7 +318,7 @@ def slopes(model: nn.Module, value: Tensor, names: tuple[str, ...]) -> Tensor:
 
 def truth(drawn: Drawn, blocks: list[tuple[str, ...]]) -> Tensor:
     """[N, M], one sample at a time."""
-    model = frozen_copy(network(drawn), torch.float64)
+    model = typed_copy(network(drawn), torch.float64)
     _, _, of_outputs = LOSSES[drawn.loss]
     loss = cubes if of_outputs is None else _by_output(of_outputs)
     measure = MEASURES[drawn.measure][1] or loss
@@ -384,7 +384,7 @@ def _difference(drawn: Drawn) -> str:
     kernel = da.collect(
         model, (x, y), projection=None, outputs="joint", precision="float64", allow_trained=True
     ).kernel
-    copied = frozen_copy(model, torch.float64)
+    copied = typed_copy(model, torch.float64)
     names = tuple(name for name, p in copied.named_parameters() if p.requires_grad)
     rows = [slopes(copied, f, names) for one in singles(x, y) for f in copied(one[0])[0]]
     jacobian = torch.stack(rows)

@@ -48,7 +48,23 @@ def frozen_copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
         ModelError: as `unwrap` refuses it, or it cannot be copied.
     """
     model = unwrap(model)
-    copied = copy_network(model).to(dtype).eval()
+    return copy_network(model).to(dtype).eval()
+
+
+def typed_copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """Return a frozen copy whose layers take numbers of any type, which a network's code may set.
+
+    Args:
+        model: as in `frozen_copy`.
+        dtype: of the copy.
+
+    Returns:
+        The copy, with a hook at each of torch's layers.
+
+    Raises:
+        ModelError: as `frozen_copy` does.
+    """
+    copied = frozen_copy(model, dtype)
     for module in copied.modules():
         has_weights = next(module.parameters(recurse=False), None) is not None
         if has_weights and type(module).__module__.startswith("torch.nn."):
@@ -57,7 +73,7 @@ def frozen_copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
 
 
 def _match_type(module: nn.Module, args: tuple) -> tuple:
-    """Give a layer numbers of its weights' type, where the network's code sets one of its own."""
+    """Convert a layer's inputs to its weights' type."""
     weight = next(module.parameters(recurse=False))
     if torch.is_autocast_enabled(weight.device.type):
         return args

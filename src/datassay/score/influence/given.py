@@ -15,7 +15,7 @@ from datassay.collect.gradients.batches import IGNORED, outputs_of, to_model
 from datassay.collect.gradients.criteria import ignored_label, kind_of_loss
 from datassay.collect.gradients.reading import Read, samples_or_batches
 from datassay.collect.jacobian.inputs import network_inputs
-from datassay.collect.jacobian.per_sample import frozen_copy
+from datassay.collect.jacobian.per_sample import typed_copy
 from datassay.data.samples import SampleSet
 from datassay.data.targets import Coding, recode_for_outputs, recode_like
 from datassay.errors import DataError
@@ -120,7 +120,7 @@ def output_shape(model: nn.Module) -> Callable[[np.ndarray], tuple[int, ...]]:
 
     @lru_cache(maxsize=1)
     def copy_model() -> nn.Module:
-        return frozen_copy(model, torch.float32)
+        return typed_copy(model, torch.float32)
 
     def shape(x: np.ndarray) -> tuple[int, ...]:
         def message(error: str) -> str:

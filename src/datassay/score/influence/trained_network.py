@@ -29,7 +29,7 @@ from datassay.collect.gradients.per_sample import PerSample
 from datassay.collect.gradients.reading import batches
 from datassay.collect.gradients.recording import Gradients
 from datassay.collect.jacobian.inputs import takes_integers
-from datassay.collect.jacobian.per_sample import frozen_copy
+from datassay.collect.jacobian.per_sample import typed_copy
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
 
@@ -152,7 +152,7 @@ def trained_network(
     direct: Collection[str] | None = None,
 ) -> TrainedNetwork:
     """Copy the network and prepare its gradients; samples are what `batches` takes."""
-    copied = frozen_copy(model, getattr(torch, precision))
+    copied = typed_copy(model, getattr(torch, precision))
     if device is not None:
         copied = copied.to(device)
     selected = chosen_parameters(copied, parameters)
