@@ -1,12 +1,20 @@
 """Networks as people have them: taken as they are, or one clear error that names the layer."""
 
+import threading
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import datassay as da
-from datassay.collect.jacobian.per_sample import inspect_layers, jacobian
+from datassay.collect.jacobian.per_sample import (
+    check_vectorized,
+    inspect_layers,
+    jacobian,
+    typed_copy,
+)
+from datassay.collect.jacobian.suitable import copy_network
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
 from datassay.models.networks import mlp
@@ -231,6 +239,46 @@ def test_what_cannot_be_vectorised_is_named(model, label):
     with pytest.raises(ModelError, match=rf"torch.func can vectorise; {label} is not: .+ Replace"):
         jacobian(model, layers, x)
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+    alone = check_vectorized(model, layers, x)
+    f, blocks = jacobian(model, alone, x)
+    for i, k in ((0, 0), (1, 1)):
+        slopes = torch.autograd.grad(model(x[i : i + 1])[0, k], list(model.parameters()))
+        for name, slope in zip(dict(model.named_parameters()), slopes, strict=True):
+            torch.testing.assert_close(blocks[name][i, k], slope.flatten())
+    assert torch.equal(f, model(x[:1]).detach().expand(2, 2)) and label[:5] in alone.unvectorized
+
+
+def test_a_network_that_is_not_vectorised_is_said_to_be_slow():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(12, 4), nn.PReLU(), nn.Linear(4, 2))
+    (warning,) = da.collect(model, samples()).warnings
+    assert "one at a time, slowly: every layer must be one that torch.func can" in warning
+
+
+def test_what_deepcopy_cannot_take_is_shared():
+    model = nn.Linear(3, 2)
+    model.lock, model.kept = threading.Lock(), [{"last": model.weight * 2}, (i for i in "ab")]
+    copied = copy_network(model)
+    assert copied.lock is model.lock and copied.kept[1] is model.kept[1]
+    assert copied.weight is not model.weight and torch.equal(copied.weight, model.weight)
+    model.kept = type("Own", (), {"__deepcopy__": lambda self, memo: 1 / 0})()
+    assert copy_network(model).kept is model.kept
+    model = type("Own", (nn.Linear,), {"__deepcopy__": lambda self, memo: 1 / 0})(3, 2)
+    with pytest.raises(
+        ModelError, match=r"can be copied; that raised ZeroDivisionError.+state_dict"
+    ):
+        copy_network(model)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_layers_whose_inputs_the_network_converts(dtype):
+    model = MadeOf(
+        lambda net, x: net.head(net.body(x.double()).tanh().float()),
+        body=nn.Linear(3, 4).double(), head=nn.Linear(4, 2),
+    )  # fmt: skip
+    copied = typed_copy(model, getattr(torch, dtype))
+    x = torch.randn(3, 3)
+    assert torch.allclose(copied(x.to(getattr(torch, dtype))).float(), model(x), atol=1e-6)
+    assert da.collect(model, samples(shape=(3,))).outputs.shape == (10, 2)
 
 
 def of_outputs(change):

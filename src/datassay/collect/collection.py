@@ -20,7 +20,7 @@ from datassay.collect.form import Form, step_bytes, within_memory
 from datassay.collect.jacobian.blocks import Block, map_block
 from datassay.collect.jacobian.inputs import check_device, network_inputs
 from datassay.collect.jacobian.kernel import kernel, landmark_positions
-from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers
+from datassay.collect.jacobian.per_sample import check_vectorized, inspect_layers, typed_copy
 from datassay.collect.jacobian.projection import projector
 from datassay.collect.jacobian.suitable import check_apart, check_initial_fit, probability_warning
 from datassay.collect.jacobian_pass import (
@@ -42,6 +42,8 @@ from datassay.progress import Progress, silent
 
 # Samples of the batch that says how long a pass takes.
 PILOT = 64
+# Of larger networks Jacobians are mostly float32; whether float64 ones come is not looked at.
+MOST_DOUBLE = 10**7
 logger = logging.getLogger(__name__)
 
 
@@ -120,7 +122,9 @@ def collect(
     runner = engine_named(engine) if isinstance(engine, str) else engine
     layers, form, (train, val) = _plan(model, train, val, settings, store)
     notes = _memory_warnings(form, memory)
-    frozen = frozen_copy(model, getattr(torch, form.precision)).to(form.products.device)
+    if layers.unvectorized:
+        notes += (f"samples are differentiated one at a time, slowly: {layers.unvectorized}",)
+    frozen = typed_copy(model, getattr(torch, form.precision)).to(form.products.device)
     sets = {"train": train} | ({} if val is None else {"val": val})
     projections = projector(layers, form.projection, form.kind, seed, averaged=form.mixes_outputs)
     projections = projections.move(form.products.device)
@@ -186,7 +190,7 @@ def plan_collection(
 def collection_step(model: nn.Module, train: SampleSet, n: int, form: Form) -> PlanStep:
     """Estimate what collecting n samples takes, from counted products and a pilot batch."""
     layers = sample_layers(model, train)
-    frozen = frozen_copy(model, getattr(torch, form.precision)).to(form.products.device)
+    frozen = typed_copy(model, getattr(torch, form.precision)).to(form.products.device)
     pilot_samples = train.subset(np.arange(min(len(train), form.chunk, PILOT)))
     projections = projector(layers, form.projection, form.kind, 0, averaged=form.mixes_outputs)
     projections = projections.move(form.products.device)
@@ -260,11 +264,15 @@ def check_sets(train: SampleSet, val: SampleSet | None) -> None:
 
 def sample_layers(model: nn.Module, samples: SampleSet) -> Layers:
     """Inspect a network on the first samples: return the layers that are collected."""
-    probe = frozen_copy(model, torch.float32)
+    probe = typed_copy(model, torch.float32)
     x = network_inputs(samples.x[:4], probe, torch.float32)
     layers = inspect_layers(probe, x[:1])
     check_apart(probe, x)
-    return layers
+    layers = check_vectorized(probe, layers, x)
+    if layers.n_parameters > MOST_DOUBLE:
+        return layers
+    # Some kernels of torch take one type alone.
+    return check_vectorized(probe.double(), layers, x if layers.integers else x.double())
 
 
 def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:

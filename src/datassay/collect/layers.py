@@ -37,6 +37,7 @@ class Layers:
         last: name of the dense layer whose output is the network's, whose gradient is the identity;
             empty where there is none.
         integers: whether the network takes whole numbers as integers.
+        unvectorized: why samples are differentiated one at a time; empty where together.
     """
 
     dense: dict[str, tuple[int, int, bool]]
@@ -45,6 +46,7 @@ class Layers:
     convolutions: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     last: str = ""
     integers: bool = False
+    unvectorized: str = ""
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from datassay.collect.gradients.autograd import evaluate
 from datassay.collect.gradients.batches import IGNORED, outputs_of, targets_of
 from datassay.collect.gradients.criteria import (
     check_classes,
@@ -214,6 +215,33 @@ def test_outputs_and_targets_by_name():
     assert targets_of(batch) is CLASSES
     assert targets_of((VALUES, None, CLASSES)) is CLASSES and targets_of(VALUES) is None
     assert outputs_of(Given(), (VALUES[:, 0], CLASSES)).shape == (N, 1)
+
+
+def test_a_mask_that_the_network_asks_for_is_made_where_nothing_is_padded():
+    def masked(net, input_ids, attention_mask):
+        return net.head(input_ids.float() * attention_mask)
+
+    model = MadeOf(masked, head=nn.Linear(4, K))
+    model.forward = lambda input_ids, attention_mask: masked(model, input_ids, attention_mask)
+    ids = torch.arange(8).view(2, 4)
+    given = outputs_of(model, {"input_ids": ids, "attention_mask": torch.ones_like(ids)})
+    assert torch.equal(outputs_of(model, {"input_ids": ids}), given)
+
+
+def test_texts_without_labels():
+    """They are their own targets as next tokens alone; else what is missing is said."""
+    ids = torch.arange(8).view(2, 4)
+    batch = {"input_ids": ids, "attention_mask": (ids < 6).long()}
+    assert targets_of(batch) is None and Objective("cross_entropy").targets(batch) is None
+    assert Objective("next_token").targets(batch)[1].tolist() == [4, 5, -100, -100]
+    with pytest.raises(
+        SettingError, match=r"needs the batch's targets: .+ a dictionary's 'labels'"
+    ):
+        objective("auto", named(), batch)
+    with pytest.raises(
+        ModelError, match=r"KeyError: 'labels'. Batches have 'x' and no other field"
+    ):
+        evaluate(named(), {"x": ids}, lambda model, batch: batch["labels"])
 
 
 SOFT = VALUES.softmax(1)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from datassay.collect.gradients.batches import collate
+from datassay.collect.gradients.criteria import objective
 from helpers import transformers_models as tiny
 from helpers.per_sample import check, direct
 
@@ -65,11 +66,35 @@ def test_llama_and_its_normalisation(tf):
     assert not direct(check(tf.LlamaForCausalLM(config), collate(tiny.texts(N, "none")), N))
 
 
+def test_several_choices_a_sample(tf):
+    """The row of positions is one for all choices of all samples, which are six times two."""
+    batch = {"input_ids": torch.randint(1, tiny.WORDS, (N, 3, 5)), "labels": torch.arange(N) % 3}
+    engine = check(tiny.bert(tf, "BertForMultipleChoice"), batch, N)
+    assert direct(engine) == {"bert.embeddings.position_embeddings.weight"}
+
+
+@pytest.mark.parametrize(
+    "kind", ["PromptTuningConfig", "PromptEncoderConfig", "PrefixTuningConfig"]
+)
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # peft asks transformers by an old name
+def test_learnt_prompts(tf, kind):
+    """Prompts come before the text, in its logits too, of which the first token is one's next."""
+    peft = tiny.imported("peft")
+    further = {"encoder_hidden_size": 4} if kind == "PromptEncoderConfig" else {}
+    config = getattr(peft, kind)(task_type="CAUSAL_LM", num_virtual_tokens=2, **further)
+    model = peft.get_peft_model(tiny.gpt2(tf), config).double().eval()
+    batch = {"input_ids": torch.randint(1, tiny.WORDS, (N, 5))}
+    check(model, batch, N)
+    loss = objective("auto", model, batch).losses(model, batch).mean()
+    n_places = 4 if kind == "PrefixTuningConfig" else 5
+    theirs = model(**batch, labels=batch["input_ids"]).loss * n_places
+    torch.testing.assert_close(loss.float(), theirs)  # they compute it in float32
+
+
 def test_adapters_of_peft(tf):
     peft = tiny.imported("peft")
-    config = peft.LoraConfig(
-        r=2, target_modules=["query", "value"], task_type="SEQ_CLS", init_lora_weights=False
-    )
+    settings = {"target_modules": ["query", "value"], "task_type": "SEQ_CLS"}
+    config = peft.LoraConfig(r=2, init_lora_weights=False, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers by an old name
         model = peft.get_peft_model(tiny.bert(tf), config)

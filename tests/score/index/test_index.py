@@ -327,11 +327,13 @@ def test_ids_that_are_texts(tmp_path):
     assert texts.to_table().column_names == ["id", "self_influence", "segment"]
 
 
-def test_a_network_of_transformers_is_built_again_without_fetched_code(tmp_path):
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_a_network_of_transformers_is_built_again_without_fetched_code(tmp_path, attention):
     transformers = pytest.importorskip("transformers")
     sizes = {"n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 12, "vocab_size": 20}
     torch.manual_seed(0)
-    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes)).eval()
+    config = transformers.GPT2Config(**sizes, attn_implementation=attention)
+    model = transformers.GPT2LMHeadModel(config).eval()
     samples = [{"input_ids": torch.randint(0, 20, (9,))} for _ in range(24)]
     ix, wanted = (
         da.index(model, samples, tmp_path / "ix", **WHOLE),

@@ -21,7 +21,7 @@ from datassay.collect.choose_form import LARGEST_EIGENPROBLEM
 from datassay.collect.collection import network_targets
 from datassay.collect.curvature.output_loss import output_losses, task_loss
 from datassay.collect.jacobian.inputs import network_inputs
-from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers
+from datassay.collect.jacobian.per_sample import inspect_layers, typed_copy
 from datassay.collect.jacobian.suitable import run_vectorized
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
@@ -90,7 +90,7 @@ def loss_at(model: nn.Module, samples: SampleSet, loss: str, precision: str = "f
     one_of("precision", precision, ("float32", "float64"))
     load_forward_mode()
     dtype = getattr(torch, precision)
-    template = frozen_copy(model, dtype)
+    template = typed_copy(model, dtype)
     x = inputs(template, samples)
     k = inspect_layers(template, x[:1]).n_outputs
     trains = {n: p.detach() for n, p in template.named_parameters() if p.requires_grad}

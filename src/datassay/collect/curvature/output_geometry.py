@@ -18,7 +18,12 @@ from datassay.collect.collection import network_targets
 from datassay.collect.curvature.output_loss import loss_derivatives, task_loss
 from datassay.collect.jacobian.blocks import DenseFactors
 from datassay.collect.jacobian.inputs import network_inputs
-from datassay.collect.jacobian.per_sample import frozen_copy, inspect_layers, jacobian
+from datassay.collect.jacobian.per_sample import (
+    check_vectorized,
+    inspect_layers,
+    jacobian,
+    typed_copy,
+)
 from datassay.collect.jacobian.projection import ProjectionKind, project, projector
 from datassay.collect.layers import Layers
 from datassay.collect.settings import Collection
@@ -114,9 +119,9 @@ def output_geometry(
     Cost: one forward pass for a dense last layer; else k + 1 passes and n k p values.
     """
     loss = task_loss(train, loss)
-    frozen = frozen_copy(model, torch.float64)
+    frozen = typed_copy(model, torch.float64)
     x = network_inputs(train.x, frozen, next(frozen.parameters()).dtype)
-    layers = inspect_layers(frozen, x[:1])
+    layers = check_vectorized(frozen, inspect_layers(frozen, x[:1]), x)
     targets = network_targets(train, layers.n_outputs)
     shared = _shared_features(frozen, layers, x, progress)
     if shared is None:

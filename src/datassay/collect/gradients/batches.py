@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
@@ -45,14 +46,31 @@ class Batches:
             yield ids, batch
 
 
+class Joined(tuple):
+    """One sample, in whose tensors the first axis counts its parts: the nodes of a graph, say."""
+
+
+class JoinedFields(dict):
+    """The same by fields."""
+
+
+def join_parts(batch: Any) -> Joined | JoinedFields:
+    """Mark a batch as one sample of several parts."""
+    if isinstance(batch, Mapping):
+        return JoinedFields(batch)
+    return Joined(batch if isinstance(batch, tuple | list) else (batch,))
+
+
 def batch_size(batch: Any) -> int:
     """Return how many samples a batch holds: the length of its first tensor, however deep."""
+    if isinstance(batch, Joined | JoinedFields):
+        return 1
     for leaf in _leaves(batch):
         if isinstance(leaf, Tensor) and leaf.ndim:
             return len(leaf)
     raise DataError(
         f"a batch must hold tensors, one row per sample; got a {type(batch).__name__} without. "
-        "Give the loader a collate_fn that makes tensors."
+        "Give the loader a collate_fn that makes a tuple or dictionary of tensors."
     )
 
 
@@ -75,7 +93,8 @@ def map_batch(batch: Any, change: Callable[[Tensor], Any]) -> Any:
     if isinstance(batch, Tensor):
         return change(batch)
     if isinstance(batch, Mapping):
-        return {key: map_batch(value, change) for key, value in batch.items()}
+        changed = {key: map_batch(value, change) for key, value in batch.items()}
+        return JoinedFields(changed) if isinstance(batch, JoinedFields) else changed
     if isinstance(batch, tuple | list):
         return type(batch)(map_batch(value, change) for value in batch)
     return batch
@@ -83,6 +102,8 @@ def map_batch(batch: Any, change: Callable[[Tensor], Any]) -> Any:
 
 def rows(batch: Any, idx: slice | list[int]) -> Any:
     """Select some samples of a batch; tensors that do not have one row per sample stay."""
+    if isinstance(batch, Joined | JoinedFields):
+        return batch
     size = batch_size(batch)
     return map_batch(batch, lambda t: t[idx] if t.ndim and len(t) == size else t)
 
@@ -172,7 +193,9 @@ def outputs_of(model: nn.Module, batch: Any) -> Tensor:
         inputs = {key: value for key, value in batch.items() if key not in left_out}
         shifted: Any = getattr(model, "prepare_decoder_input_ids_from_labels", None)
         if shifted is not None and "decoder_input_ids" not in inputs:  # an encoder and a decoder
-            inputs["decoder_input_ids"] = shifted(labels=targets_of(batch))
+            inputs["decoder_input_ids"] = shifted(labels=tokens_of(batch))
+        if "input_ids" in inputs and _requires(model, "attention_mask"):
+            inputs.setdefault("attention_mask", torch.ones_like(inputs["input_ids"]))
         outcome = model(**inputs)
     else:
         parts = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
@@ -190,18 +213,30 @@ def outputs_of(model: nn.Module, batch: Any) -> Tensor:
     return outcome[:, None] if outcome.ndim == 1 else outcome
 
 
+def _requires(model: nn.Module, name: str) -> bool:
+    """Return whether the network cannot be called without an argument of this name."""
+    parameter = signature(model.forward).parameters.get(name)
+    return parameter is not None and parameter.default is Parameter.empty
+
+
 def targets_of(batch: Any) -> Tensor | None:
-    """Return a batch's targets: the tuple's last item, "labels", or input_ids without padding."""
+    """Return a batch's targets, the tuple's last item or "labels"; None where it has none."""
     if isinstance(batch, Mapping):
-        for name in TARGETS:
-            if batch.get(name) is not None:
-                return batch[name] if isinstance(batch[name], Tensor) else None
-        ids, mask = batch.get("input_ids"), batch.get("attention_mask")
-        if ids is None or mask is None:
-            return ids
-        return ids.masked_fill(mask == 0, IGNORED)
-    labels = batch[-1] if isinstance(batch, tuple | list) and len(batch) > 1 else None
+        labels = next((batch[name] for name in TARGETS if batch.get(name) is not None), None)
+    else:
+        labels = batch[-1] if isinstance(batch, tuple | list) and len(batch) > 1 else None
     return labels if isinstance(labels, Tensor) else None  # names of classes, say
+
+
+def tokens_of(batch: Any) -> Tensor | None:
+    """Return a batch's targets, or, of a text without any, its input_ids without padding."""
+    targets = targets_of(batch)
+    if targets is not None or not isinstance(batch, Mapping):
+        return targets
+    ids, mask = batch.get("input_ids"), batch.get("attention_mask")
+    if ids is None or mask is None:
+        return ids
+    return ids.masked_fill(mask == 0, IGNORED)
 
 
 def labels_by_name(batch: Any) -> list[str]:

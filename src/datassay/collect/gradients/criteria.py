@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -295,13 +296,15 @@ def _loss_by_several(y: Tensor) -> str:
 
 
 def _outputs(model: nn.Module, batch: Any) -> Tensor:
-    with user_code(failure_message), torch.no_grad():
+    with user_code(partial(failure_message, batch)), torch.no_grad():
         return outputs_of(model, batch)
 
 
-def failure_message(error: str) -> str:
-    """Return one line with the remedy, for an error of the model or the loss."""
+def failure_message(batch: Any, error: str) -> str:
+    """Return one line with the remedy, for an error of the model or the loss on a batch."""
+    names = ", ".join(map(repr, batch)) if isinstance(batch, Mapping) else ""
+    fields = f"Batches have {names} and no other field: check" if names else "Check"
     return (
-        f"the model and loss must run on the batches given; that raised {error} Check what the "
+        f"the model and loss must run on the batches given; that raised {error} {fields} what the "
         "loader gives, or pass loss=lambda model, batch: [b] losses."
     )

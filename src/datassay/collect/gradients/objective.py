@@ -15,7 +15,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from datassay.collect.gradients.batches import IGNORED, outputs_of, targets_of, weights_of
+from datassay.collect.gradients.batches import (
+    IGNORED,
+    outputs_of,
+    targets_of,
+    tokens_of,
+    weights_of,
+)
 from datassay.errors import ModelError, SettingError
 
 # Of classes, whose outputs are logits; of values.
@@ -64,14 +70,18 @@ class Objective:
                     f"loss must give [b], one loss per sample; got {actual}. Take reduction='none'."
                 )
             return result
-        outputs, targets = self.align(outputs_of(model, batch), targets_of(batch))
+        outputs, targets = self.align(outputs_of(model, batch), self.targets(batch))
         return self.of_outputs(outputs, targets).sum(1) * weights_of(batch, outputs)
+
+    def targets(self, batch: Any) -> Tensor | None:
+        """Return a batch's targets; of next tokens without labels the tokens themselves."""
+        return tokens_of(batch) if self.name == "next_token" else targets_of(batch)
 
     def at_places(self, model: nn.Module, batch: Any) -> Float[Tensor, "b places"]:
         """Compute each sample's loss at each place; for next tokens, token t + 1's stands at t."""
         if self.function is not None:
             raise SettingError("a loss of your own has no positions; take a loss by name.")
-        outputs, targets = self.align(outputs_of(model, batch), targets_of(batch))
+        outputs, targets = self.align(outputs_of(model, batch), self.targets(batch))
         return self.of_outputs(outputs, targets) * weights_of(batch, outputs)[..., None]
 
     def align(
@@ -84,6 +94,8 @@ class Objective:
                 "dictionary's 'labels'. Give them, or pass loss=lambda model, batch: [b] losses."
             )
         if self.name == "next_token":
+            prompt = outputs.shape[1] - targets.shape[1]  # places of a learnt one before the text
+            targets = functional.pad(targets, (max(0, prompt), 0), value=self.ignored)
             outputs, targets = outputs[:, :-1], targets[:, 1:]
         if self.name in OF_CLASSES:
             return self._align_classes(outputs, targets)

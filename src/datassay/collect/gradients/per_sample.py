@@ -7,33 +7,34 @@ factors of the gradients by its weights. Other tensors are differentiated sample
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
+from datassay.collect.gradients.autograd import (
+    NEGLIGIBLE,
+    Values,
+    evaluate,
+    find_flat,
+    require_gradients,
+    slopes_of,
+    sum_gradients,
+)
 from datassay.collect.gradients.batches import batch_size, map_batch, rows, to_model
-from datassay.collect.gradients.blocks import Block, as_matrix, blocks_of
-from datassay.collect.gradients.criteria import failure_message
+from datassay.collect.gradients.blocks import blocks_of
 from datassay.collect.gradients.recording import Gradients, Recording, UnfitError
-from datassay.collect.jacobian.suitable import plain_attention
+from datassay.collect.jacobian.suitable import copy_network, keep_activations, plain_attention
 from datassay.collect.layers import join_samples, matrix, tensors_of, weighted_sum
 from datassay.errors import ModelError
-from datassay.models.user_code import user_code
 
-# From the model and a batch to numbers, one or several a sample: [b, ...].
-Values = Callable[[nn.Module, Any], Tensor]
 # From the values to what each is multiplied by, once a pass.
 Cotangents = Callable[[Tensor], Iterable[Tensor]]
 # A sample's gradients in a batch and alone differ by less than this share; by that of a network
 # that computes in bfloat16.
 APART, ROUGH = 1e-3, 0.03
-# Beside the largest layer's gradients those of a layer below this share are rounding.
-NEGLIGIBLE = 1e-5
 # Losses below this are rounding, in float64 too: the square of what float32 rounds at 1.
 ROUNDING = float(torch.finfo(torch.float32).eps) ** 2
 
@@ -52,19 +53,23 @@ class PerSample:
         probe: Any,
         values: Values,
         separable: Values | None = None,
+        direct: Collection[str] | None = None,
     ):
         """Find the layers that give factors, and check them on a batch of one or two samples."""
+        # direct: tensors that no layer may give, where blocks must be those of another object.
         self.model, self.warnings = model, []  # filled by the passes
         self.blocks = blocks_of(model, parameters)
         self._vectorised = True
+        self._flat: set[str] = set()  # tensors whose gradients are rounding
         self._is_alone = False  # samples are differentiated one at a time
         self._apart = APART  # share by which gradients may differ from autograd's
         self._check_apart(probe, values if separable is None else separable)
         # Numbers that a pass holds for each sample, about.
         self.values_held = max(block.size for block in self.blocks)
-        unsuitable = self._find_unsuitable(probe, values)
-        if unsuitable:
-            self.blocks = blocks_of(model, parameters, frozenset(unsuitable))
+        unsuitable = frozenset(self._find_unsuitable(probe, values))
+        self.direct = unsuitable if direct is None else frozenset(direct)
+        self.blocks = blocks_of(model, parameters, self.direct)
+        self._flat = find_flat(model, self.blocks, probe, values)
 
     def gradients(
         self,
@@ -100,9 +105,18 @@ class PerSample:
     ) -> tuple[list[Tensor], list[Gradients]]:
         """Return the cotangents, and for each the gradients by known layers."""
         # Not while the caller runs: a generator's context would leak into it.
-        with self._freeze(), Recording(self.model, self.blocks, batch_size(batch)) as record:
-            with torch.enable_grad():
-                result = _evaluate(self.model, batch, values)
+        with (
+            require_gradients(list(self.model.parameters()), required=False),
+            Recording(self.model, self.blocks, batch_size(batch)) as record,
+        ):
+            try:
+                with torch.enable_grad():
+                    result = evaluate(self.model, batch, values)
+            except ModelError as error:
+                if record.expanded is None:
+                    raise
+                # The network repeats that row itself, for several choices of a sample, say.
+                raise UnfitError(record.expanded) from error
             if not torch.isfinite(result).all():
                 raise ModelError(
                     "the network's losses and measures must be finite; got NaN or infinity. Check "
@@ -123,7 +137,7 @@ class PerSample:
         draws = torch.rand(batch_size(batch), 2, generator=torch.Generator().manual_seed(0))
         drawn = ((draws[:, 0] < 0.5).double() * 2 - 1) * (0.5 + draws[:, 1])
         shaped = drawn.to(weight).view(-1, *[1] * (weight.ndim - 1))
-        truth = self._by_autograd(self.blocks, batch, values, weight * shaped)
+        truth = sum_gradients(self.model, self.blocks, batch, values, weight * shaped)
         largest = max(float(slope.norm()) for slope in truth.values())
         for block in self.blocks:
             theirs = truth[block.name]
@@ -142,7 +156,7 @@ class PerSample:
         # culprit_name: the block for whose sake it is done, where that is news.
         self._check_apart(batch, values)
         with torch.no_grad():
-            weights = list(cotangents(_evaluate(self.model, batch, values)))
+            weights = list(cotangents(evaluate(self.model, batch, values)))
         results: list[list[Gradients]] = [[] for _ in weights]
         for i in range(batch_size(batch)):
             sample = _sample(batch, i)
@@ -188,7 +202,7 @@ class PerSample:
 
     def _only_rounds(self, batch: Any, values: Values) -> bool:
         """Return whether samples are independent in float64: float32 only rounds a loss near 0."""
-        exact = copy.deepcopy(self.model).double()
+        exact = copy_network(self.model).double()
         try:
             change = _change(exact, to_model(batch, exact), values, ROUNDING)
         except ModelError:  # a loss of the user's own that takes float32 alone
@@ -213,7 +227,7 @@ class PerSample:
         checked = [block for block in self.blocks if block.layers and block.name in gradients]
         unsuitable += [p for b in candidates if b.name not in gradients for p in b.parameters]
         for i in range(batch_size(probe) if checked else 0):
-            truth = self._by_autograd(checked, _sample(probe, i), values)
+            truth = sum_gradients(self.model, checked, _sample(probe, i), values)
             for block in checked:
                 ours = matrix(gradients[block.name], block.shape[0])[i]
                 theirs = truth[block.name]
@@ -221,21 +235,6 @@ class PerSample:
                 if (ours - theirs).norm() > APART * theirs.norm().clamp_min(1e-20):
                     unsuitable += block.parameters
         return unsuitable
-
-    def _by_autograd(
-        self, blocks: list[Block], batch: Any, values: Values, weight: Tensor | float = 1.0
-    ) -> dict[str, Tensor]:
-        parameters = dict(self.model.named_parameters())
-        tensors = [parameters[p] for block in blocks for p in block.parameters]
-        before = [t.requires_grad for t in tensors]
-        for tensor in tensors:
-            tensor.requires_grad_()
-        with torch.enable_grad():
-            slopes = _slopes((values(self.model, batch) * weight).sum(), tensors)
-        for tensor, was in zip(tensors, before, strict=True):
-            tensor.requires_grad_(was)
-        by_tensor = iter(slopes)
-        return {b.name: as_matrix(b, [next(by_tensor) for _ in b.parameters]) for b in blocks}
 
     def _direct_gradients(self, values: Values, batch: Any, weight: Tensor) -> Gradients:
         """Return the gradients by tensors that no layer of a known kind owns."""
@@ -246,9 +245,9 @@ class PerSample:
         tensors = {f"inner.{b.parameters[0]}": parameters[b.parameters[0]].detach() for b in direct}
         summed = _Weighted(self.model, values)
         slopes = None
-        if self._vectorised:
+        if self._vectorised and len(weight) > 1:
             try:
-                with self._freeze():
+                with require_gradients(list(self.model.parameters()), required=False):
                     slopes = _vmap_slopes(summed, tensors, batch, weight)
             except Exception as error:  # noqa: BLE001 whatever torch.func cannot: one at a time
                 self._vectorised = False
@@ -259,33 +258,20 @@ class PerSample:
                     "faster."
                 )
         if slopes is None:
-            with self._freeze():
+            with require_gradients(list(self.model.parameters()), required=False):
                 slopes = _loop_slopes(summed, tensors, batch, weight)
-        return {b.name: [slopes[f"inner.{b.parameters[0]}"].reshape(-1, *b.shape)] for b in direct}
-
-    @contextmanager
-    def _freeze(self) -> Iterator[None]:
-        """Freeze all parameters as long as the context lasts."""
-        before = [(p, p.requires_grad) for p in self.model.parameters()]
-        for parameter, _ in before:
-            parameter.requires_grad_(False)
-        try:
-            yield
-        finally:
-            for parameter, was in before:
-                parameter.requires_grad_(was)
-
-
-def _evaluate(model: nn.Module, batch: Any, values: Values) -> Tensor:
-    with user_code(failure_message):
-        return values(model, batch)
+        results: Gradients = {}
+        for block in direct:
+            slope = slopes[f"inner.{block.parameters[0]}"].reshape(-1, *block.shape)
+            results[block.name] = [slope * 0 if block.name in self._flat else slope]
+        return results
 
 
 def _change(model: nn.Module, batch: Any, values: Values, floor: float = 1e-30) -> float:
     """Return how far values of samples together are from those of each alone, over the largest."""
     with torch.no_grad():
-        joint = _evaluate(model, batch, values)
-        singles = (_evaluate(model, _sample(batch, i), values) for i in range(batch_size(batch)))
+        joint = evaluate(model, batch, values)
+        singles = (evaluate(model, _sample(batch, i), values) for i in range(batch_size(batch)))
         separate = torch.cat(list(singles))
     if joint.shape != separate.shape:
         shape, n = list(joint.shape), batch_size(batch)
@@ -315,7 +301,8 @@ class _Weighted(nn.Module):
         self.inner, self._values = inner, values
 
     def forward(self, batch: Any, weight: Tensor) -> Tensor:
-        return (self._values(self.inner, batch) * weight).sum()
+        with keep_activations():
+            return (self._values(self.inner, batch) * weight).sum()
 
 
 def _vmap_slopes(model: nn.Module, tensors: dict[str, Tensor], batch: Any, weight: Tensor) -> dict:
@@ -337,17 +324,9 @@ def _loop_slopes(model: nn.Module, tensors: dict[str, Tensor], batch: Any, weigh
         leaves = {name: t.clone().requires_grad_() for name, t in tensors.items()}
         with torch.enable_grad():
             value = functional_call(model, leaves, (_sample(batch, i), weight[i : i + 1]))
-        slopes = _slopes(value, list(leaves.values()))
+        slopes = slopes_of(value, list(leaves.values()))
         results.append(dict(zip(leaves, slopes, strict=True)))
     return {name: torch.stack([slopes_of[name] for slopes_of in results]) for name in tensors}
-
-
-def _slopes(value: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Differentiate a number by tensors, some of which it may not depend on."""
-    if not value.requires_grad:
-        return [torch.zeros_like(tensor) for tensor in tensors]
-    slopes = torch.autograd.grad(value, tensors, allow_unused=True, materialize_grads=True)
-    return [slope.to_dense() if slope.is_sparse else slope for slope in slopes]
 
 
 def _sample(batch: Any, i: int) -> Any:

@@ -19,6 +19,7 @@ from datassay.collect.gradients.batches import (
     batch_size,
     collate,
     digest_of,
+    join_parts,
     rows,
     with_ids,
 )
@@ -61,18 +62,28 @@ class Loaded:
     has_ids: bool = False  # of the samples' own
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the loader that reads them
     warnings: tuple[str, ...] = ()
+    is_joined: bool = False  # samples have parts that batches join in one axis
 
     def batches(self, size: int) -> Batches:
         """Return the samples in batches of the loader's size, else `size`; indices may be ids."""
         indices = self.order.indices
+        size = 1 if self.is_joined else self.order.size or size
 
         def parts() -> Iterator[tuple[np.ndarray | None, Any]]:
             selected = Subset(self.dataset, indices.tolist())
-            loader = DataLoader(
-                selected, self.order.size or size, collate_fn=self.collate, **self.settings
-            )
-            for batch in _read(loader, self.name):
-                yield with_ids(batch)
+            loader = DataLoader(selected, size, collate_fn=self.collate, **self.settings)
+            for number, batch in enumerate(_read(loader, self.name)):
+                ids, fields = with_ids(batch)
+                expected = min(size, len(indices) - number * size)
+                if self.is_joined:
+                    fields = join_parts(fields)
+                elif batch_size(fields) != expected:
+                    raise DataError(
+                        f"{self.name} must give batches whose first tensor has a row per sample; "
+                        f"of {expected} samples it has {batch_size(fields)}. Pad samples of "
+                        "several parts to one number of parts."
+                    )
+                yield ids, fields
 
         def subset(places: Sequence[int]) -> Batches:
             idx = np.asarray(places, dtype=np.int64)
@@ -280,7 +291,14 @@ def _load(
     has_ids = isinstance(example, Mapping) and any(field in example for field in ID_FIELDS)
     outcome = Loaded(dataset, order, collate, name, has_ids, settings, (*order.warnings, *notes))
     if collates_alike(collate, dataset, indices, name):
-        return outcome
+        probe = [dataset[i] for i in indices[:2]]
+        if batch_size(with_ids(collate(probe))[1]) == len(probe):
+            return outcome
+        note = (
+            f"{name} joins the parts of its samples in one axis, as the nodes of graphs are: "
+            "samples are taken one at a time."
+        )
+        return replace(outcome, is_joined=True, warnings=(*outcome.warnings, note))
     if order.weights is not None:
         raise DataError(
             f"{name} must give the same batch of the same samples; its collate function draws at "

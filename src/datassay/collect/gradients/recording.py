@@ -38,6 +38,7 @@ class Recording:
         self._gradients: dict[int, Tensor] = {}
         self._leaves: list[Tensor] = []
         self._hooks: list[Any] = []
+        self.expanded: Block | None = None  # the last whose single row stands for all samples
 
     def __enter__(self) -> Recording:
         for name, block in self._blocks.items():
@@ -60,6 +61,7 @@ class Recording:
         assert kind is not None
         if isinstance(layer, nn.Embedding) and len(x) == 1 < self._size:  # positions, say
             x, output = (t.expand(self._size, *t.shape[1:]) for t in (x, output))
+            self.expanded = block
         # A copy: the network may go on to change this tensor in place.
         x = x.detach().clone()
         # Inputs and gradients of the weights' own type: autocast makes them bfloat16.
@@ -80,16 +82,18 @@ class Recording:
     def differentiate(self, values: Tensor, weight: Tensor, *, keep: bool) -> Gradients:
         """Run one backward pass, and return each block's uses."""
         self._gradients.clear()
-        if not values.requires_grad or not self._leaves:
-            return {}
-        torch.autograd.grad(values, self._leaves, weight, retain_graph=keep, allow_unused=True)
         results: Gradients = {}
+        if values.requires_grad and self._leaves:
+            torch.autograd.grad(values, self._leaves, weight, retain_graph=keep, allow_unused=True)
         for index, (block, to_use) in enumerate(self._calls):
             if index in self._gradients:
                 use = _call_layer(block, to_use, self._gradients[index])
                 results.setdefault(block.name, []).append(
                     _call_layer(block, unfold, use, self._size)
                 )
+        if not results and self._blocks:  # no gradient reaches any: readers count samples by one
+            block = next(iter(self._blocks.values()))
+            results[block.name] = [torch.zeros(self._size, *block.shape).to(values)]
         return results
 
 

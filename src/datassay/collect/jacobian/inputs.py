@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import torch
 from jaxtyping import Num, Shaped
 from torch import Tensor, nn
 
+from datassay.collect.jacobian.suitable import copy_network
 from datassay.collect.settings import check_device_name
 from datassay.errors import ModelError, SettingError
 from datassay.models.user_code import user_code
@@ -37,7 +36,7 @@ def takes_integers(model: nn.Module, x: Shaped[np.ndarray | Tensor, "few ..."]) 
     # The first layers decide, not the type in which the samples are kept. False also where it fails
     # on both, unless it then asks for integers.
     if model.training:  # which would move the statistics of batch norm
-        model = copy.deepcopy(model).eval()
+        model = copy_network(model).eval()
     values = torch.as_tensor(x)
     weight = next((p for p in model.parameters() if p.is_floating_point()), torch.zeros(()))
     error = _failure(model, values.to(weight.device, weight.dtype, copy=True))

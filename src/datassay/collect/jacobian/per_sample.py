@@ -9,7 +9,6 @@ position l: its Jacobian is Σ_l Δ_l ⊗ A_l, one matrix product a sample or on
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -23,7 +22,13 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, jacrev, vmap
 
 from datassay.collect.jacobian.blocks import Block, ConvolutionFactors, DenseFactors
-from datassay.collect.jacobian.suitable import one_output, plain_attention, unwrap
+from datassay.collect.jacobian.suitable import (
+    copy_network,
+    keep_activations,
+    one_output,
+    plain_attention,
+    unwrap,
+)
 from datassay.collect.layers import Layers, parameter_name, patches
 from datassay.errors import ModelError
 from datassay.models.user_code import user_code
@@ -43,11 +48,39 @@ def frozen_copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
         ModelError: as `unwrap` refuses it, or it cannot be copied.
     """
     model = unwrap(model)
-    with user_code(lambda error: f"the model must be one that can be copied; that raised {error}"):
-        # Activations that a network keeps are no leaves, which torch copies alone.
-        attributes = [value for module in model.modules() for value in vars(module).values()]
-        memo = {id(t): t.detach() for t in attributes if isinstance(t, Tensor) and not t.is_leaf}
-        return copy.deepcopy(model, memo).to(dtype).eval()
+    return copy_network(model).to(dtype).eval()
+
+
+def typed_copy(model: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """Return a frozen copy whose layers take numbers of any type, which a network's code may set.
+
+    Args:
+        model: as in `frozen_copy`.
+        dtype: of the copy.
+
+    Returns:
+        The copy, with a hook at each of torch's layers.
+
+    Raises:
+        ModelError: as `frozen_copy` does.
+    """
+    copied = frozen_copy(model, dtype)
+    for module in copied.modules():
+        has_weights = next(module.parameters(recurse=False), None) is not None
+        if has_weights and type(module).__module__.startswith("torch.nn."):
+            module.register_forward_pre_hook(_match_type)
+    return copied
+
+
+def _match_type(module: nn.Module, args: tuple) -> tuple:
+    """Convert a layer's inputs to its weights' type."""
+    weight = next(module.parameters(recurse=False))
+    if torch.is_autocast_enabled(weight.device.type):
+        return args
+    return tuple(
+        value.to(weight.dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
+        for value in args
+    )
 
 
 def inspect_layers(model: nn.Module, x: Num[Tensor, "1 ..."]) -> Layers:
@@ -160,39 +193,12 @@ def factored_jacobian(
     # With the batch axis of the one sample: nothing is left to add up over it.
     weight = next(iter(parameters.values()))
     taps = {n: weight.new_zeros(1, *shape) for n, shape in shapes.items()}
-    running: list[str] = []
     mix = torch.eye(layers.n_outputs, dtype=weight.dtype, device=weight.device)
     if mixtures:
         mix = mixing(layers.n_outputs, mixtures).T * (mixtures / layers.n_outputs) ** 0.5
-        mix = mix.to(weight)
-
-    def outputs_and_inputs(direct, taps, sample):
-        with _add_taps(model, taps, running) as inputs:
-            # A copy: the network may change its input in place.
-            output = functional_call(model, {**fixed, **direct}, (sample[None].clone(),))[0]
-        return inputs[layers.last][0] if layers.last else mix @ output, (output, inputs)
-
-    def one_sample(direct, taps, sample):
-        if not layers.last:
-            return jacrev(outputs_and_inputs, argnums=(0, 1), has_aux=True)(direct, taps, sample)
-
-        # From the last layer's input on: its weight is what k identical products would give. Of
-        # numbers: to start from a vector, autograd imports sympy for a second.
-        def along(vector):
-            def number(direct, taps):
-                hidden, aux = outputs_and_inputs(direct, taps, sample)
-                return (hidden * vector).sum(), aux
-
-            return grad(number, argnums=(0, 1), has_aux=True)(direct, taps)
-
-        vectors = mix @ parameters[parameter_name(layers.last, "weight")]
-        (by_direct, by_tap), (outputs, inputs) = vmap(along)(vectors)
-        aux = outputs[0], {name: values[0] for name, values in inputs.items()}  # all the same
-        by_tap[layers.last] = mix[:, None]
-        return (by_direct, by_tap), aux
-
-    with user_code(partial(_vectorising_error, running)), plain_attention():
-        (by_direct, by_tap), (outputs, inputs) = vmap(one_sample, (None, None, 0))(direct, taps, x)
+    tapped = _Tapped(model, fixed, layers.last, mix.to(weight))
+    differentiate = tapped.differentiate_alone if layers.unvectorized else tapped.differentiate
+    (by_direct, by_tap), (outputs, inputs) = differentiate(direct, taps, x)
     inputs = {n: a.flatten(0, 1) for n, a in inputs.items()}  # [n, ...]
     gradients = {n: d.squeeze(2) for n, d in by_tap.items()}  # [n, k, ...]
     by_name: dict[str, Block | ConvolutionFactors] = {n: j.flatten(2) for n, j in by_direct.items()}
@@ -207,6 +213,86 @@ def factored_jacobian(
     for name, (_, _, has_bias) in layers.dense.items():
         blocks[name] = DenseFactors(inputs[name], gradients[name], has_bias)
     return outputs, blocks
+
+
+Tensors = dict[str, Tensor]  # by name
+# By parameters and by taps; and the outputs with the inputs of tapped layers.
+Derivatives = tuple[tuple[Tensors, Tensors], tuple[Tensor, Tensors]]
+
+
+class _Tapped:
+    """A network with taps, whose mixed outputs are differentiated by parameters and taps."""
+
+    def __init__(self, model: nn.Module, fixed: Tensors, last_layer: str, mix: Tensor):
+        self._model, self._fixed, self._last, self._mix = model, fixed, last_layer, mix
+        self._running: list[str] = []
+
+    def _run(
+        self, direct: Tensors, taps: Tensors, sample: Tensor
+    ) -> tuple[Tensor, tuple[Tensor, Tensors]]:
+        """Return what is differentiated of a sample, its outputs, and the tapped layers' inputs."""
+        with _add_taps(self._model, taps, self._running) as inputs, keep_activations():
+            # A copy: the network may change its input in place.
+            tensors = {**self._fixed, **direct}
+            output = functional_call(self._model, tensors, (sample[None].clone(),))[0]
+        mixed = inputs[self._last][0] if self._last else self._mix.to(output) @ output
+        return mixed, (output, inputs)
+
+    def differentiate(self, direct: Tensors, taps: Tensors, x: Tensor) -> Derivatives:
+        """Differentiate all samples and mixtures together."""
+        with user_code(partial(_vectorising_error, self._running)), plain_attention():
+            return vmap(self._differentiate_one, (None, None, 0))(direct, taps, x)
+
+    def _differentiate_one(self, direct: Tensors, taps: Tensors, sample: Tensor) -> Derivatives:
+        if not self._last:
+            return jacrev(self._run, argnums=(0, 1), has_aux=True)(direct, taps, sample)
+
+        # From the last layer's input on: its weight is what k identical products would give. Of
+        # numbers: to start from a vector, autograd imports sympy for a second.
+        def along(vector):
+            def number(direct, taps):
+                hidden, aux = self._run(direct, taps, sample)
+                return (hidden * vector).sum(), aux
+
+            return grad(number, argnums=(0, 1), has_aux=True)(direct, taps)
+
+        vectors = self._mix @ self._fixed[parameter_name(self._last, "weight")]
+        (by_direct, by_tap), (outputs, inputs) = vmap(along)(vectors)
+        aux = outputs[0], {name: values[0] for name, values in inputs.items()}  # all the same
+        by_tap[self._last] = self._mix[:, None]
+        return (by_direct, by_tap), aux
+
+    def differentiate_alone(self, direct: Tensors, taps: Tensors, x: Tensor) -> Derivatives:
+        """Differentiate one sample and mixture after the other by autograd, as any layer can be."""
+        assert not taps, "another sample may use a layer twice, or not at all"
+        rows, outputs = [], []
+        for sample in x:
+            leaves = {name: t.clone().requires_grad_() for name, t in direct.items()}
+            slopes_of = partial(torch.autograd.grad, inputs=list(leaves.values()))
+            with torch.enable_grad():
+                mixed, (output, _) = self._run(leaves, {}, sample)
+                by_value = [
+                    slopes_of(v, retain_graph=True, allow_unused=True, materialize_grads=True)
+                    for v in mixed
+                ]
+            by_tensor = zip(*by_value, strict=True)
+            rows.append([torch.stack([s.to_dense() for s in slopes]) for slopes in by_tensor])
+            outputs.append(output.detach())
+        columns = map(torch.stack, zip(*rows, strict=True))
+        return (dict(zip(direct, columns, strict=True)), {}), (torch.stack(outputs), {})
+
+
+def check_vectorized(model: nn.Module, layers: Layers, x: Num[Tensor, "few ..."]) -> Layers:
+    """Return the layers; all of them directly where torch.func cannot take samples together."""
+    if layers.unvectorized:
+        return layers
+    probe = x[:3]
+    try:  # numbers of samples and of mixtures that differ: torch may mix up equal ones
+        factored_jacobian(model, layers, probe, len(probe) + 1)
+    except ModelError as error:
+        trains = {n: p.numel() for n, p in model.named_parameters() if p.requires_grad}
+        return Layers({}, trains, layers.n_outputs, {}, "", layers.integers, str(error))
+    return layers
 
 
 def _vectorising_error(running: list[str], error: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parameter import is_lazy
+from torch.utils import checkpoint
 
 from datassay.errors import ModelError
 from datassay.models.user_code import user_code
@@ -58,6 +60,41 @@ def unwrap(model: M) -> M:
     return model
 
 
+def copy_network(model: M) -> M:
+    """Copy a network, sharing what cannot be copied: locks, open files, kept activations."""
+    try:
+        return copy.deepcopy(model)
+    except Exception:  # noqa: BLE001 whatever the objects that it keeps raise
+        memo: dict[int, object] = {}
+        for module in model.modules():
+            _share(module, memo)
+    with user_code(
+        lambda error: (
+            f"the model must be one that can be copied; that raised {error} Let copy.deepcopy take "
+            "it, or build one like it and load its state_dict there."
+        )
+    ):
+        return copy.deepcopy(model, memo)
+
+
+def _share(value: object, memo: dict[int, object]) -> None:
+    """Note the parts of a value that cannot be copied as copies of themselves."""
+    if isinstance(value, Tensor):
+        memo[id(value)] = value.detach()
+        return
+    contents = list(getattr(value, "__dict__", {}).values())
+    contents += value.values() if isinstance(value, dict) else ()
+    contents += value if isinstance(value, list | tuple) else ()
+    for item in contents:
+        try:
+            copy.deepcopy(item, dict(memo))
+        except Exception:  # noqa: BLE001 likewise
+            if not isinstance(item, nn.Module):
+                _share(item, memo)
+    if not contents:
+        memo[id(value)] = value
+
+
 def _check_tensor(name: str, tensor: Tensor) -> None:
     if is_lazy(tensor):
         raise ModelError(
@@ -72,7 +109,8 @@ def _check_tensor(name: str, tensor: Tensor) -> None:
     if tensor.layout != torch.strided or tensor.is_complex() or tensor.is_quantized:
         raise ModelError(
             f"the model's tensors must be dense and real; {name!r} is {tensor.dtype}, "
-            f"{tensor.layout}. Convert it: copies in another precision would drop a part of it."
+            f"{tensor.layout}. Give it real parameters: a complex one's real and imaginary parts, "
+            "joined in forward by torch.complex, a sparse one's to_dense()."
         )
 
 
@@ -89,6 +127,18 @@ def plain_attention() -> Iterator[None]:
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
+
+
+@contextmanager
+def keep_activations() -> Iterator[None]:
+    """Run re-entrant checkpoints as plain code inside: their backward takes no chosen inputs."""
+    before = checkpoint.CheckpointFunction
+    stand_in: Any = SimpleNamespace(apply=lambda function, _, *inputs: function(*inputs))
+    checkpoint.CheckpointFunction = stand_in
+    try:
+        yield
+    finally:
+        checkpoint.CheckpointFunction = before
 
 
 @contextmanager

@@ -252,8 +252,9 @@ def _fill(
         extra = manifest["free"]
     else:  # what the first rows say of the whole index
         measure = measure_of(Queries.measure, network.loss, has_several=network.has_several)
+        blocks = {"direct": sorted(network.per_sample.direct)}
         extra = {
-            "index": {**run, "version": FORMAT, "of": run_digest, "keep": keep},
+            "index": {**run, **blocks, "version": FORMAT, "of": run_digest, "keep": keep},
             "class names": list(classes),
             "chosen": {name: position.tolist() for name, position in encoder.coordinates.items()},
             "share": encoder.share,

@@ -8,14 +8,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from datassay.collect.engine.base import Engine
 from datassay.collect.gradients.blocks import Block
 from datassay.errors import DatassayError
 from datassay.progress import Progress, silent
+from datassay.score.index.encoding import check_gradients
 from datassay.score.index.segment import THREADS, fill, own_run, remove_folder
 from datassay.score.influence.block_basis import (
+    GRAM,
+    LARGEST_SIDE,
+    SIDES,
+    SQUARES,
     BlockBasis,
     Sums,
     first_sums,
@@ -64,9 +69,28 @@ class _Sums:
         }
 
     def template(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-        """Names, shapes and types, by the sums of one sample."""
-        result = self._sums(self.places[:1], 0)
-        return {name: (tuple(t.shape), np.dtype(np.float64)) for name, t in result.items()}
+        """Return names, shapes and types of all blocks' sums, whichever a sample uses."""
+        return {
+            f"{index}.{kind}": (shape, np.dtype(np.float64))
+            for index, block in enumerate(self.network.per_sample.blocks)
+            for kind, shape in self._shapes(block).items()
+        }
+
+    def _shapes(self, block: Block) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of one block's sums by their kind."""
+        if self.bases is not None:
+            return {SQUARES: block.shape} if block.name in self.bases else {}
+        if block.name in self.small:
+            return {GRAM: (block.size, block.size)}
+        layers = map(self.network.model.get_submodule, block.layers)
+        is_sparse = any(isinstance(layer, nn.Embedding) for layer in layers)
+        sides = dict(zip(SIDES, block.shape, strict=True))
+        shapes: dict[str, tuple[int, ...]] = {
+            side: (n, n)
+            for side, n in sides.items()
+            if 1 < n <= LARGEST_SIDE and not (is_sparse and side == SIDES[0])
+        }
+        return shapes | {SQUARES: block.shape}
 
     def _sums(self, positions: np.ndarray, number: int) -> dict[str, Tensor]:
         assert self.network.train.subset is not None
@@ -75,12 +99,16 @@ class _Sums:
         )
         gradients = subset.roots(self.seed + number, "")
         blocks = self.network.per_sample.blocks
-        index_of = {block.name: i for i, block in enumerate(blocks)}
         if self.bases is None:
             sums = first_sums(blocks, gradients, set(self.small))
         else:
             sums = square_sums(self.bases, gradients)
-        return {f"{index_of[name]}.{kind}": tensor for (name, kind), tensor in sums.items()}
+        unused = torch.zeros(())  # of blocks that no sample of this part uses
+        return {
+            f"{index}.{kind}": sums.get((block.name, kind), unused.double().expand(shape))
+            for index, block in enumerate(blocks)
+            for kind, shape in self._shapes(block).items()
+        }
 
 
 def load_bases(
@@ -144,6 +172,7 @@ def _fit(
         sums |= sum_parts("squares", replace(work, bases=bases))
     to_learn = left_to_learn(network, run["damping"])
     bases = fit_bases(blocks, bases, sums, n, shift, training=to_learn, spectral=True, dtype=dtype)
+    check_gradients(bases)
     return bases, 0.0 if to_learn is None else to_learn.damping
 
 

@@ -17,13 +17,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from datassay.collect.gradients.batches import Batches, targets_of, to_model
+from datassay.collect.gradients.batches import Batches, to_model
 from datassay.collect.gradients.criteria import check_classes
 from datassay.collect.gradients.recording import Gradients
+from datassay.errors import ModelError
 from datassay.progress import Progress, silent
 from datassay.score.influence.block_basis import BlockBasis, gradient_coordinates
 from datassay.score.influence.first_order import Measure, each_token
 from datassay.score.influence.trained_network import TrainedNetwork
+
+LEAST = 1e-300  # beside s², of coordinates without curvature
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +108,26 @@ def _pick(white: Tensor, rows: Tensor | None, idx: Tensor, columns: int) -> Tens
     return result
 
 
+def check_gradients(bases: Mapping[str, BlockBasis]) -> None:
+    """Raise ModelError where no sample has a gradient."""
+    if not any(basis.eigenvalues.any() for basis in bases.values()):
+        raise ModelError(
+            "an index needs gradients; every training sample's is 0, so that none changes any "
+            "answer. Check that the outputs depend on the weights, and for units that are off."
+        )
+
+
 def encoding(bases: Mapping[str, BlockBasis], share: float, max_width: int) -> GradientEncoding:
-    """Choose the coordinates that are kept."""
+    """Choose the coordinates that are kept; raise ModelError where there are none."""
+    check_gradients(bases)
     # Source: s² as in the header. On networks with known effects of retraining it keeps as much as
     # the choice by the very samples and queries would (`bench/attribution/index.py`).
-    by_block = [((b.eigenvalues * b.inverse().view_as(b.eigenvalues)) ** 2) for b in bases.values()]
+    by_block = [_energy(basis) for basis in bases.values()]
     energy = torch.cat([energies.flatten().cpu() for energies in by_block])
     order = energy.argsort(descending=True, stable=True)
     shares = energy[order].cumsum(0) / energy.sum()
-    width = min(max_width, int((shares < share).sum()) + 1, int((energy > 0).sum()))
+    width = int((shares < share).sum()) + 1 if share < 1 else len(energy)
+    width = min(max_width, width, int((energy > 0).sum()))
     largest = order[:width].sort().values
     idx_of, start = {}, 0
     for (name, _), energies in zip(bases.items(), by_block, strict=True):
@@ -121,6 +135,12 @@ def encoding(bases: Mapping[str, BlockBasis], share: float, max_width: int) -> G
         idx_of[name] = largest[in_block] - start
         start += energies.numel()
     return GradientEncoding(bases, idx_of, float(shares[width - 1]))
+
+
+def _energy(basis: BlockBasis) -> Tensor:
+    """Return s² at each coordinate; those without curvature, as a Huber loss has, come last."""
+    inverse = basis.inverse().view_as(basis.eigenvalues)
+    return (basis.eigenvalues * inverse) ** 2 + LEAST * (inverse > 0).double()
 
 
 def query_rows(
@@ -134,7 +154,7 @@ def query_rows(
     rows, values, n_done = [], [], 0
     for ids, batch in queries:
         tokens: list[Tensor] = []
-        check_classes(network.loss, targets_of(batch), network.n_outputs)
+        check_classes(network.loss, network.loss.targets(batch), network.n_outputs)
         inputs = to_model(batch, network.model)
         grads = network.per_sample.gradients(measure, inputs, lambda v, s=tokens: each_token(v, s))
         encoded = torch.stack([encoding.rows(g)[0] for g in grads], 1)

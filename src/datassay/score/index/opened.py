@@ -376,6 +376,7 @@ class Index(Tabular):
                 precision=self.manifest["precision"],
                 device=self.device,
                 progress=silent,
+                direct=self.manifest.get("direct"),  # other samples may find others unfit
             )
             temperature = self.manifest[OWN_TEMPERATURE]
             if temperature != self.loss.temperature:

@@ -31,6 +31,9 @@ from datassay.store.manifest import digest_of_values
 FOLDER = "network"
 # Entries of a configuration that name code to be fetched and run, or other packages.
 FETCHED = {"auto_map", "custom_pipelines", "quantization_config"}
+# What a configuration says of its layers' code only in memory, and what torch alone computes.
+IMPLEMENTATIONS = ("_attn_implementation", "_experts_implementation")
+OF_TORCH = ("eager", "sdpa", "grouped_mm", "batched_mm")
 
 
 def keep_network(location: str, run: Mapping[str, object], model: nn.Module) -> None:
@@ -45,6 +48,7 @@ def keep_network(location: str, run: Mapping[str, object], model: nn.Module) -> 
     meta = {
         "class": type(model).__name__,
         "config": json.loads(model.config.to_json_string(use_diff=False)),
+        "implementations": {n: getattr(model.config, n, None) for n in IMPLEMENTATIONS},
         "types": {name: str(t.dtype).removeprefix("torch.") for name, t in state.items()},
         "arrays": {name: [list(a.shape), a.dtype.str] for name, a in arrays.items()},
     }
@@ -72,7 +76,11 @@ def stored_network(location: str) -> nn.Module | None:
         for name, dtype in meta["types"].items()
     }
     try:
-        model = kind(kind.config_class.from_dict(without_fetched(meta["config"])))
+        config = kind.config_class.from_dict(without_fetched(meta["config"]))
+        for name, value in meta.get("implementations", {}).items():
+            if name in IMPLEMENTATIONS and value in OF_TORCH:
+                setattr(config, name, value)
+        model = kind(config)
         floating = next(t.dtype for t in state.values() if t.is_floating_point())
         model.to(floating).load_state_dict(state)
     except (TypeError, RuntimeError, ValueError, AttributeError) as error:

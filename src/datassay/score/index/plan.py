@@ -19,7 +19,7 @@ from datassay.progress import silent
 from datassay.results import result
 from datassay.score.index.build import MOST_OPERATIONS, N_QUERIES, N_SAMPLES, check_settings
 from datassay.score.index.curvature import MOST_FITTED, n_parts
-from datassay.score.index.encoding import GradientEncoding, encoding
+from datassay.score.index.encoding import GradientEncoding, check_gradients, encoding
 from datassay.score.index.search import has_bfloat16
 from datassay.score.index.segment import (
     PRECISIONS,
@@ -193,6 +193,7 @@ class _Pilot:
             self.bases = fit_bases(
                 blocks, bases, sums, size, shift, training=to_learn, spectral=True, dtype=dtype
             )
+            check_gradients(self.bases)
         else:
             self.bases = {b.name: _stand_in(b, exact(b), dtype, network.device) for b in blocks}
             factored = {n: b for n, b in self.bases.items() if n not in small}

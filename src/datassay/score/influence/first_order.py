@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from datassay.collect.gradients.batches import IGNORED, outputs_of, targets_of, to_model
+from datassay.collect.gradients.batches import IGNORED, outputs_of, to_model
 from datassay.collect.gradients.criteria import check_classes
 from datassay.collect.gradients.objective import OF_CLASSES, OF_VALUES, Objective, is_one_hot
 from datassay.errors import SettingError
@@ -57,7 +57,7 @@ class Measure:
             return values
         if self.name == "loss":
             return self.objective.losses(model, batch)
-        outputs, targets = outputs_of(model, batch), targets_of(batch)
+        outputs, targets = outputs_of(model, batch), self.objective.targets(batch)
         f, y = self.objective.align(
             outputs, self._stand_in(outputs) if targets is None else targets
         )
@@ -105,7 +105,7 @@ class Measure:
 
     def _outputs(self, model: nn.Module, batch: Any) -> Tensor:
         with torch.no_grad():
-            outputs, targets = outputs_of(model, batch), targets_of(batch)
+            outputs, targets = outputs_of(model, batch), self.objective.targets(batch)
             y = self._stand_in(outputs) if targets is None else targets
             return self.objective.align(outputs, y)[0].flatten(0, 1)
 
@@ -158,7 +158,7 @@ def directions(
     values: list[Tensor] = []
     pieces: dict[str, list[tuple[Tensor, Tensor | None]]] = {name: [] for name in bases}
     for batch in queries:
-        check_classes(network.loss, targets_of(batch), network.n_outputs)
+        check_classes(network.loss, network.loss.targets(batch), network.n_outputs)
         batch = to_model(batch, network.model)
         tokens: list[Tensor] = []
         grads = network.per_sample.gradients(measure, batch, lambda v, s=tokens: each_token(v, s))

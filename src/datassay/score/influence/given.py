@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from datassay.collect.gradients.batches import IGNORED, outputs_of, targets_of, to_model
+from datassay.collect.gradients.batches import IGNORED, outputs_of, to_model
 from datassay.collect.gradients.criteria import ignored_label, kind_of_loss
 from datassay.collect.gradients.reading import Read, samples_or_batches
 from datassay.collect.jacobian.inputs import network_inputs
-from datassay.collect.jacobian.per_sample import frozen_copy
+from datassay.collect.jacobian.per_sample import typed_copy
 from datassay.data.samples import SampleSet
 from datassay.data.targets import Coding, recode_for_outputs, recode_like
 from datassay.errors import DataError
@@ -95,7 +95,9 @@ def label_doubts(network: TrainedNetwork) -> list[str]:
     for _, batch in samples if samples.streamed else samples.subset(positions):
         with torch.no_grad():
             inputs = to_model(batch, network.model)
-            f, y = network.loss.align(outputs_of(network.model, inputs), targets_of(inputs))
+            f, y = network.loss.align(
+                outputs_of(network.model, inputs), network.loss.targets(inputs)
+            )
         if f.shape[1] > 1 or y.is_floating_point():
             return []
         predicted = (f[..., 0] > 0).long() if k == 1 else f.argmax(-1)
@@ -118,7 +120,7 @@ def output_shape(model: nn.Module) -> Callable[[np.ndarray], tuple[int, ...]]:
 
     @lru_cache(maxsize=1)
     def copy_model() -> nn.Module:
-        return frozen_copy(model, torch.float32)
+        return typed_copy(model, torch.float32)
 
     def shape(x: np.ndarray) -> tuple[int, ...]:
         def message(error: str) -> str:

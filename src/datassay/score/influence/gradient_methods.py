@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from datassay.collect.gradients.batches import Batches, group_batches, labels_by_name, targets_of
+from datassay.collect.gradients.batches import Batches, group_batches, labels_by_name
 from datassay.collect.gradients.criteria import check_classes
 from datassay.collect.gradients.reading import Unlabelled, batches
 from datassay.collect.jacobian.inputs import takes_integers
@@ -80,7 +80,7 @@ def check_queries(network: TrainedNetwork, queries: Any, measure: Measure) -> No
     """Raise if queries lack the targets that the measure needs, before anything is computed."""
     is_named = measure.function is None and measure.objective.name != "custom"
     for _, batch in queries_of(network, queries):
-        targets = targets_of(batch)
+        targets = network.loss.targets(batch)
         if targets is None and is_named and measure.name != "output":
             names = labels_by_name(batch)
             if names:
@@ -101,7 +101,10 @@ def prepare(request: Request, train: Any, queries: Any = None) -> tuple[list[Pre
     if adds:
         run = TAKES_CHECKPOINTS[request.method](request.models[0], **request.settings)
     models = [segment.network for segment in run] if adds else request.models
-    networks = [_network(request, model, train, i, len(models)) for i, model in enumerate(models)]
+    networks: list[TrainedNetwork] = []
+    for i, model in enumerate(models):
+        direct = networks[0].per_sample.direct if networks else None  # one's blocks are all's
+        networks.append(_network(request, model, train, i, len(models), direct))
     networks[0].warnings.extend((*request.notes, *label_doubts(networks[0])))
     if len({tuple(b.shape for b in n.per_sample.blocks) for n in networks}) > 1:
         raise SettingError("several models must have one architecture; their sizes differ.")
@@ -142,7 +145,14 @@ def _deciders(
     return tuple(n.model for n in networks)
 
 
-def _network(request: Request, model: nn.Module, train: Any, index: int, n: int) -> TrainedNetwork:
+def _network(
+    request: Request,
+    model: nn.Module,
+    train: Any,
+    index: int,
+    n: int,
+    direct: frozenset[str] | None = None,
+) -> TrainedNetwork:
     network = trained_network(
         model,
         train,
@@ -151,6 +161,7 @@ def _network(request: Request, model: nn.Module, train: Any, index: int, n: int)
         precision=request.precision or "float32",
         device=request.device,
         progress=request.progress_of(index, n),
+        direct=direct,
     )
     if request.method != "tracin":
         with_temperature(network, request.temperature)

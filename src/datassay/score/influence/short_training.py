@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from datassay.collect.gradients.batches import outputs_of, targets_of, to_model, weights_of
+from datassay.collect.gradients.batches import outputs_of, to_model, weights_of
 from datassay.collect.gradients.blocks import as_matrix
 from datassay.score.influence.trained_network import TrainedNetwork, weights_at
 
@@ -118,7 +118,7 @@ def left_to_learn(network: TrainedNetwork, damping: float | str) -> ShortTrainin
         drawn = weights_at(network.train, done, len(ids))
         done += len(ids)
         with torch.enable_grad():
-            f, y = loss.align(outputs_of(model, batch), targets_of(batch))
+            f, y = loss.align(outputs_of(model, batch), loss.targets(batch))
             weight = weights_of(batch, f) * drawn.to(f)
             value = (loss.of_outputs(f, y).sum(1) * weight).sum()
             weights = [parameters[name] for name in names]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from datassay.collect.gradients.per_sample import PerSample
 from datassay.collect.gradients.reading import batches
 from datassay.collect.gradients.recording import Gradients
 from datassay.collect.jacobian.inputs import takes_integers
-from datassay.collect.jacobian.per_sample import frozen_copy
+from datassay.collect.jacobian.per_sample import typed_copy
 from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
 
@@ -88,7 +88,7 @@ class TrainedNetwork:
     def loss_gradients(self) -> Iterator[tuple[int, Gradients]]:
         """Yield each batch's number of samples to remove, and the gradients of their losses."""
         for ids, batch in self.train if self.removed is None else self.removed:
-            check_classes(self.loss, targets_of(batch), self.n_outputs)
+            check_classes(self.loss, self.loss.targets(batch), self.n_outputs)
             result = self.per_sample.gradients(self.loss.losses, to_model(batch, self.model))
             yield len(ids), next(result)
 
@@ -100,11 +100,11 @@ class TrainedNetwork:
         losses = (self.loss, self.own_loss)
 
         def values(model: nn.Module, data: Any) -> Tensor:  # [b, 2]
-            f, y = self.loss.align(outputs_of(model, data), targets_of(data))
+            f, y = self.loss.align(outputs_of(model, data), self.loss.targets(data))
             return torch.stack([a.of_outputs(f, y).sum(1) * weights_of(data, f) for a in losses], 1)
 
         for ids, batch in self.train if self.removed is None else self.removed:
-            check_classes(self.loss, targets_of(batch), self.n_outputs)
+            check_classes(self.loss, self.loss.targets(batch), self.n_outputs)
             gradients, own_grads = self.per_sample.gradients(
                 values,
                 to_model(batch, self.model),
@@ -118,7 +118,7 @@ class TrainedNetwork:
         done = 0
         for ids, batch in self.train:
             if self.loss.name != "custom":
-                check_classes(self.loss, targets_of(batch), self.n_outputs)
+                check_classes(self.loss, self.loss.targets(batch), self.n_outputs)
             batch = to_model(batch, self.model)
             drawn = weights_at(self.train, done, len(ids)).to(self.dtype)
             done += len(ids)
@@ -133,7 +133,7 @@ class TrainedNetwork:
                 scale = (weight * drawn.to(weight)).sqrt().view(-1, 1, 1)
 
                 def values(model: nn.Module, data: Any, targets: list[Tensor] = targets) -> Tensor:
-                    f, y = self.loss.align(outputs_of(model, data), targets_of(data))
+                    f, y = self.loss.align(outputs_of(model, data), self.loss.targets(data))
                     targets.append(y)
                     return f
 
@@ -155,9 +155,10 @@ def trained_network(
     precision: str,
     device: str | None,
     progress: Progress,
+    direct: Collection[str] | None = None,
 ) -> TrainedNetwork:
     """Copy the network and prepare its gradients; samples are what `batches` takes."""
-    copied = frozen_copy(model, getattr(torch, precision))
+    copied = typed_copy(model, getattr(torch, precision))
     if device is not None:
         copied = copied.to(device)
     selected = chosen_parameters(copied, parameters)
@@ -169,12 +170,12 @@ def trained_network(
     more_targets = [] if task or targets is None else _more_targets(parts, targets)
     bound = objective(loss, copied, example, task, more_targets)
     k = outputs_of_classes(bound, copied, example)
-    check_classes(bound, targets, k)
+    check_classes(bound, bound.targets(example), k)
     messages = check_logits(loss, bound, copied, example)
     messages += [] if bound.name == "custom" else several_outputs(copied, example)
     outputs = None if bound.name == "custom" else lambda model, batch: outputs_of(model, batch)
     values = _sums if outputs and targets is None and bound.name != "next_token" else bound.losses
-    per_sample = PerSample(copied, selected, example, values, outputs)
+    per_sample = PerSample(copied, selected, example, values, outputs, direct)
     size = max(1, min(LARGEST_PASS, PASS_VALUES // per_sample.values_held))
     parts = batches(train, size, integers=integers)
     n = parts.n if parts.n is not None else sum(len(ids) for ids, _ in parts)
@@ -191,7 +192,7 @@ def _has_several(loss: Objective, model: nn.Module, batch: Any) -> bool:
     if loss.name in {*OF_CLASSES, "custom"}:
         return False
     with torch.no_grad():
-        outputs, targets = outputs_of(model, batch), targets_of(batch)
+        outputs, targets = outputs_of(model, batch), loss.targets(batch)
     is_class = targets is not None and not targets.is_floating_point() and targets.ndim == 1
     one_hot = loss.name in OF_VALUES and targets is not None and is_one_hot(targets)
     return outputs[:1].numel() > 1 and not is_class and not one_hot
@@ -230,7 +231,7 @@ def outputs_of_classes(loss: Objective, model: nn.Module, batch: Any) -> int | N
     if loss.name == "custom":
         return None
     with torch.no_grad():
-        outputs, targets = outputs_of(model, batch), targets_of(batch)
+        outputs, targets = outputs_of(model, batch), loss.targets(batch)
     if loss.name not in OF_CLASSES:  # squares of classes
         is_label = targets is not None and targets.ndim == 1 and not targets.is_floating_point()
         return outputs.shape[1] if is_label and outputs.ndim == 2 and outputs.shape[1] > 1 else None

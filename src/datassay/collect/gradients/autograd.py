@@ -1,0 +1,114 @@
+"""Values of a batch, and their gradients by plain autograd: what every other way must give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from datassay.collect.gradients.batches import to_model
+from datassay.collect.gradients.blocks import Block, as_matrix
+from datassay.collect.gradients.criteria import failure_message
+from datassay.collect.jacobian.suitable import copy_network, keep_activations
+from datassay.errors import ModelError
+from datassay.models.user_code import user_code
+
+# From the model and a batch to numbers, one or several a sample: [b, ...].
+Values = Callable[[nn.Module, Any], Tensor]
+# Beside the largest layer's gradients those of a layer below this share are rounding.
+NEGLIGIBLE = 1e-5
+# Gradients that are rounding differ between precisions by more, in proportion.
+ROUNDING_APART = 1e-3
+# Weights at which gradients that are rounding are told from those that are small.
+ROUNDS = 3
+
+
+@contextmanager
+def require_gradients(tensors: Sequence[Tensor], *, required: bool = True) -> Iterator[None]:
+    """Let tensors require gradients, or none, as long as the context lasts."""
+    before = [tensor.requires_grad for tensor in tensors]
+    for tensor in tensors:
+        tensor.requires_grad_(required)
+    try:
+        yield
+    finally:
+        for tensor, was in zip(tensors, before, strict=True):
+            tensor.requires_grad_(was)
+
+
+def _perturb(model: nn.Module, seed: int) -> None:
+    """Change each weight by up to a tenth, alike in every precision."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight *= (1 + 0.1 * torch.rand(weight.shape, generator=generator)).to(weight)
+
+
+def sum_gradients(
+    model: nn.Module, blocks: list[Block], batch: Any, values: Values, weight: Tensor | float = 1.0
+) -> dict[str, Tensor]:
+    """Return each block's gradient of the sum of a batch's values, each times its weight."""
+    parameters = dict(model.named_parameters())
+    tensors = [parameters[p] for block in blocks for p in block.parameters]
+    with require_gradients(tensors), torch.enable_grad(), keep_activations():
+        slopes = slopes_of((values(model, batch) * weight).sum(), tensors)
+    by_tensor = iter(slopes)
+    return {b.name: as_matrix(b, [next(by_tensor) for _ in b.parameters]) for b in blocks}
+
+
+def evaluate(model: nn.Module, batch: Any, values: Values) -> Tensor:
+    """Compute a batch's values; raise ModelError in one line where the user's code fails."""
+    with user_code(partial(failure_message, batch)), keep_activations():
+        return values(model, batch)
+
+
+def slopes_of(value: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Differentiate a number by tensors, some of which it may not depend on."""
+    if not value.requires_grad:
+        return [torch.zeros_like(tensor) for tensor in tensors]
+    slopes = torch.autograd.grad(value, tensors, allow_unused=True, materialize_grads=True)
+    return [slope.to_dense() if slope.is_sparse else slope for slope in slopes]
+
+
+def find_flat(model: nn.Module, blocks: list[Block], probe: Any, values: Values) -> set[str]:
+    """Return tensors whose gradients cancel to rounding, as a bias's before a normalisation."""
+    # Over a curvature that is rounding likewise they would be effects of any size.
+    direct = [block for block in blocks if not block.layers]
+    if not direct:
+        return set()
+    truth = sum_gradients(model, blocks, probe, values)
+    largest = max(float(slope.norm()) for slope in truth.values())
+    dtypes = torch.float64, torch.float32
+    dtype = next(p for p in model.parameters() if p.is_floating_point()).dtype
+    share = NEGLIGIBLE**2 if dtype == torch.float64 else NEGLIGIBLE
+    small = [b for b in direct if float(truth[b.name].norm()) < share * largest]
+    small = _find_reached(model, small, probe, values) if small else []
+    sizes = {dtype: torch.zeros(len(small)).double() for dtype in dtypes}
+    for dtype in dtypes if small else ():
+        copied = copy_network(model).to(dtype)
+        for seed in range(ROUNDS):  # at other weights, for rounding may happen to be 0
+            _perturb(copied, seed)
+            batch = to_model(probe, copied)
+            try:
+                slopes = sum_gradients(copied, small, batch, values).values()
+            except (ModelError, RuntimeError):  # it takes one precision alone
+                return set()
+            sizes[dtype] += torch.stack([slope.norm().double().cpu() for slope in slopes])
+    is_flat = sizes[torch.float64] < ROUNDING_APART * sizes[torch.float32]
+    return {block.name for block, flat in zip(small, is_flat.tolist(), strict=True) if flat}
+
+
+def _find_reached(model: nn.Module, blocks: list[Block], batch: Any, values: Values) -> list[Block]:
+    """Return the blocks of single tensors that these values are computed from."""
+    parameters = dict(model.named_parameters())
+    tensors = [parameters[block.parameters[0]] for block in blocks]
+    with require_gradients(tensors), torch.enable_grad(), keep_activations():
+        value = values(model, batch).sum()
+        if not value.requires_grad:
+            return []
+        slopes = torch.autograd.grad(value, tensors, allow_unused=True)
+    return [block for block, slope in zip(blocks, slopes, strict=True) if slope is not None]

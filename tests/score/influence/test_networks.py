@@ -1,0 +1,134 @@
+"""Networks nobody chose: effects, rows of an index and kernels are those of single samples."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader
+
+import datassay as da
+from datassay.collect.jacobian.per_sample import frozen_copy
+from datassay.errors import ModelError
+from datassay.score.index.plan import index_plan
+from helpers.made_of import MadeOf
+from kinds import networks
+from kinds.judge import unequal
+
+# Together they have each start, layer, loss, loader and measure at least once.
+COVERING = (4, 9, 14, 93, 120, 141, 40, 23, 73, 198, 41, 177, 179, 11, 21, 74)
+
+
+# A checkpoint says so where nothing is differentiated.
+pytestmark = pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad:UserWarning")
+
+
+@pytest.mark.parametrize("seed", COVERING)
+def test_drawn_networks(seed):
+    drawn = networks.draw(seed)
+    assert not networks.failure(drawn), drawn
+
+
+@pytest.mark.slow
+def test_more_of_them():
+    drawn = [networks.draw(seed) for seed in range(1000, 1012)]
+    failures = {each: why for each in drawn if (why := networks.failure(each))}
+    assert not failures
+
+
+def graphs(*sizes):
+    """Nodes, edges and a class of each graph."""
+    rng = torch.Generator().manual_seed(0)
+    return [
+        (torch.randn(n, 5, generator=rng), torch.randint(0, n, (2, 6), generator=rng), n % 3)
+        for n in sizes
+    ]
+
+
+def join(few):
+    """Nodes of all graphs in one axis, as libraries of graphs have them."""
+    sizes = [len(nodes) for nodes, _, _ in few]
+    starts = np.cumsum([0, *sizes]).tolist()
+    return (
+        torch.cat([nodes for nodes, _, _ in few]),
+        torch.cat([edges + start for start, (_, edges, _) in zip(starts, few, strict=False)], 1),
+        torch.repeat_interleave(torch.arange(len(few)), torch.tensor(sizes)),
+        torch.tensor([label for _, _, label in few]),
+    )
+
+
+def pass_messages(net, nodes, edges, graph):
+    hidden = net.first(nodes)
+    hidden = torch.tanh(hidden.index_add(0, edges[1], hidden[edges[0]]))
+    total = hidden.new_zeros(int(graph.max()) + 1, 4)
+    return net.head(total.index_add(0, graph, hidden))
+
+
+def test_graphs_whose_nodes_share_an_axis():
+    torch.manual_seed(0)
+    model = MadeOf(pass_messages, first=nn.Linear(5, 4), head=nn.Linear(4, 3))
+    some = graphs(3, 4, 5, 6, 3)
+    settings = {"curvature": "blocks", "damping": 0.5, "temperature": 1.0}
+    found = da.influence(
+        model, DataLoader(some, 2, collate_fn=join), DataLoader(some, 3, collate_fn=join),
+        measure="loss", precision="float64", **settings,
+    )  # fmt: skip
+    copied = frozen_copy(model, torch.float64)
+
+    def parts(graph):
+        nodes, edges, index, y = join([graph])
+        return nodes.double(), edges, index, y
+
+    names = [("first.weight", "first.bias"), ("head.weight", "head.bias")]
+    right = 0
+    for block in names:
+        rows, hessian = [], 0
+        for graph in some:
+            *inputs, y = parts(graph)
+            f = copied(*inputs)
+            rows.append(networks.slopes(copied, functional.cross_entropy(f, y), block))
+            p = f.softmax(1)[0].detach()
+            jacobian = torch.stack([networks.slopes(copied, value, block) for value in f[0]])
+            hessian = hessian + jacobian.T @ (p.diag() - p.outer(p)) @ jacobian / 5
+        g = torch.stack(rows)
+        hessian = hessian + 0.5 * hessian.diagonal().mean() * torch.eye(len(hessian)).double()
+        right = right - g @ torch.linalg.solve(hessian, g.T) / 5
+    assert not unequal(found.effect, right.numpy())
+    assert any("one axis, as the nodes of graphs" in warning for warning in found.warnings)
+
+
+class Second(nn.Module):
+    """A second input that samples may lack, alone or a whole batch of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.head = nn.Linear(5, 4), nn.Linear(5, 4), nn.Linear(4, 3)
+
+    def forward(self, x, z):
+        hidden = self.first(x)
+        has_it = (z != 0).any(1, keepdim=True)
+        if has_it.any():
+            hidden = hidden + torch.tanh(self.second(z)) * has_it
+        return self.head(torch.tanh(hidden))
+
+
+def test_an_index_has_layers_that_its_first_sample_does_not_use():
+    torch.manual_seed(0)
+    model, x, z = Second(), torch.randn(6, 5), torch.randn(6, 5)
+    z[0] = 0
+    some = [(*pair, i % 3) for i, pair in enumerate(zip(x, z, strict=True))]
+    settings = {"curvature": "blocks", "damping": 0.5, "temperature": 1.0}
+    right = da.influence(model, some, some, measure="loss", precision="float64", **settings)
+    index = da.index(
+        model, some, share=1.0, width=10_000, keep="float32", precision="float64", **settings
+    )
+    assert not unequal(index.query(some, top=None, measure="loss").effect, right.effect, 1e-5)
+
+
+def test_an_index_of_gradients_that_are_all_0_is_refused():
+    model = MadeOf(lambda net, x: net.head(x) * 0, head=nn.Linear(5, 3))
+    some = torch.randn(6, 5).numpy(), np.arange(6) % 3
+    assert not da.influence(model, some, some, measure="loss").effect.any()
+    for function in (da.index, index_plan):
+        with pytest.raises(ModelError, match="index needs gradients; every training sample's is 0"):
+            function(model, some)
