@@ -55,7 +55,7 @@ def moved(fit, z, penalty, ridge):
 
 
 def step_by_definition(fit, z, ridge, damping):
-    """S4's code: θ + (H + damping)⁻¹ (∇L(z) + ridge θ)/n, then everything again on n − 1 samples."""
+    """S4's code: θ + (H + damping)⁻¹ (∇L(z) + ridge θ)/n, then all again on n − 1 samples."""
     weights = fit.weights + moved(fit, z, ridge + damping, ridge)
     return variance(fit, weights, without(len(fit), z), ridge, damping)
 
