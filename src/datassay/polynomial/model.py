@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Num
 
 from datassay.polynomial.monomials import Monomials
 from datassay.results import result
@@ -58,7 +58,7 @@ class Polynomial:
 
 
 def column_units(
-    x: Float[np.ndarray, "n d"], *, is_image: bool = False
+    x: Num[np.ndarray, "n d"], *, is_image: bool = False
 ) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, " d"]]:
     """Return each column's mean and standard deviation; of an image 0 and its largest |pixel|."""
     if is_image:  # pixels share one unit, and black stays 0

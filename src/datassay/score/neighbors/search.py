@@ -66,7 +66,8 @@ def nearest_neighbors(
     searched again in float64. Approximate: an inverted file of faiss.
 
     Args:
-        features: [n, ...], finite, any unit; samples are flattened.
+        features: [n, ...], finite; samples are flattened. Columns are compared as they are: one
+            in a smaller unit counts for more.
         n_neighbors: k, the sample itself among them: 2 ≤ k < n.
         search: "exact", "approximate" (needs `datassay[neighbors]`), or "auto": exact below 200 000
             samples of more than 8 columns or without faiss, else approximate.
