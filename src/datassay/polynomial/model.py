@@ -57,6 +57,13 @@ class Polynomial:
         return np.concatenate(parts)
 
 
+def are_classes(targets: Float[np.ndarray, "n q"]) -> bool:
+    """Return whether targets are one-hot classes: a single 1 among zeros in every row."""
+    return targets.shape[1] > 1 and bool(
+        ((targets == 0) | (targets == 1)).all() and (targets.sum(axis=1) == 1).all()
+    )
+
+
 def column_units(
     x: Num[np.ndarray, "n d"], *, is_image: bool = False
 ) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, " d"]]:
