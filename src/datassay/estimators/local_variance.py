@@ -58,7 +58,7 @@ class _LocalVariance(MetaEstimatorMixin, BaseEstimator):
             )
         self._units = (0.0, 1.0) if self.estimator is not None else column_units(X)
         weights = local_variance_weights(
-            self._scaled(X).astype(np.float64),
+            self._scale_columns(X).astype(np.float64),
             targets,
             self.n_neighbors,
             self.max_ratio,
@@ -66,9 +66,9 @@ class _LocalVariance(MetaEstimatorMixin, BaseEstimator):
         )
         product = weight * weights
         self.sample_weight_ = product * (weight.sum() / product.sum())
-        self.estimator_ = inner.fit(self._scaled(X), y, sample_weight=self.sample_weight_)
+        self.estimator_ = inner.fit(self._scale_columns(X), y, sample_weight=self.sample_weight_)
 
-    def _scaled(self, X: np.ndarray) -> np.ndarray:
+    def _scale_columns(self, X: np.ndarray) -> np.ndarray:
         """Return standardised columns for our own estimator, those given for the user's."""
         center, spread = self._units
         return X if self.estimator is not None else (X - center) / spread
@@ -86,7 +86,7 @@ class _LocalVariance(MetaEstimatorMixin, BaseEstimator):
             [m].
         """
         check_is_fitted(self)
-        return self.estimator_.predict(self._scaled(validate_xy(self, X, reset=False)))
+        return self.estimator_.predict(self._scale_columns(validate_xy(self, X, reset=False)))
 
 
 class LocalVarianceClassifier(ClassifierMixin, _LocalVariance):
@@ -148,7 +148,7 @@ class LocalVarianceClassifier(ClassifierMixin, _LocalVariance):
             [m, n_classes].
         """
         check_is_fitted(self)
-        return self.estimator_.predict_proba(self._scaled(validate_xy(self, X, reset=False)))
+        return self.estimator_.predict_proba(self._scale_columns(validate_xy(self, X, reset=False)))
 
     @available_if(_estimator_has("decision_function"))
     def decision_function(self, X: Any) -> np.ndarray:
@@ -161,7 +161,9 @@ class LocalVarianceClassifier(ClassifierMixin, _LocalVariance):
             [m] for two classes, else [m, n_classes].
         """
         check_is_fitted(self)
-        return self.estimator_.decision_function(self._scaled(validate_xy(self, X, reset=False)))
+        return self.estimator_.decision_function(
+            self._scale_columns(validate_xy(self, X, reset=False))
+        )
 
     def _default(self) -> Any:
         return LogisticRegression(max_iter=1000)

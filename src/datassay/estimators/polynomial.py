@@ -71,7 +71,7 @@ class _Polynomial(BaseEstimator):
         monomials = self._monomials(X)
         self._set_units(X)
         fit = fit_polynomial(
-            self._scaled(X),
+            self._scale_columns(X),
             targets,
             monomials,
             solver=self.solver,
@@ -97,7 +97,7 @@ class _Polynomial(BaseEstimator):
     def _set_units(self, X: np.ndarray) -> None:
         self._units = column_units(X, is_image=self.image_shape is not None)
 
-    def _scaled(self, X: np.ndarray) -> np.ndarray:
+    def _scale_columns(self, X: np.ndarray) -> np.ndarray:
         center, spread = self._units
         if not self.standardize or not (center.any() or (spread != 1).any()):
             return X
@@ -109,7 +109,7 @@ class _Polynomial(BaseEstimator):
         if previous is None:
             self._set_units(X)
         added_sums = normal_equations(
-            self._scaled(X),
+            self._scale_columns(X),
             targets,
             monomials,
             precision=self.precision,
@@ -149,7 +149,7 @@ class _Polynomial(BaseEstimator):
     def _outputs(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "n_features_in_")
         X, self._solution = as_floats(validate_xy(self, X, reset=False)), self.fit_
-        return self._of_scaled.outputs(self._scaled(X))
+        return self._of_scaled.outputs(self._scale_columns(X))
 
 
 class PolynomialClassifier(ClassifierMixin, _Polynomial):

@@ -77,8 +77,8 @@ def check_dynamics(
         lr = AUTO_STEP_FRACTION * per_sample / scale
     step = float(lr) / per_sample
     run = Dynamics(kind, step, int(steps), penalty)
-    without = run.without(1, n_samples, reduction)
-    fastest = without.step * (largest + without.penalty)
+    reduced = run.without(1, n_samples, reduction)
+    fastest = reduced.step * (largest + reduced.penalty)
     if kind == "descent" and fastest >= 2:
         raise SettingError(
             f"lr must be below {float(lr) * 2 / fastest:.4g} so that descent is stable "
