@@ -95,7 +95,13 @@ def test_where_columns_are_independent_a_graph_finds_what_cells_miss():
 def test_auto_goes_by_size(monkeypatch):
     monkeypatch.setattr(neighbors, "APPROXIMATE_FROM", 250)
     x = SETS["normal"]
-    assert nearest_neighbors(x, 5).search == "approximate"
+    line = np.outer(np.arange(600.0), np.ones(40)) + 0.01 * G.normal(size=(600, 40))
+    assert nearest_neighbors(line, 5).search == "approximate"
+    independent = G.normal(size=(3000, 40))  # an inverted file finds few: exact, then a graph
+    assert nearest_neighbors(independent, 5).search == "exact"
+    monkeypatch.setattr(neighbors, "EXACT_UP_TO", 2000)
+    graph = nearest_neighbors(independent, 5)
+    assert graph.search == "approximate" and graph.recall >= 0.95
     assert nearest_neighbors(x[:200], 5).search == "exact"
     assert nearest_neighbors(SETS["line"], 5).search == "exact"  # few columns
     monkeypatch.setattr(neighbors, "find_spec", lambda name: None)

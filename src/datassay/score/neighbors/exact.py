@@ -24,8 +24,8 @@ WIDTHS = (64, 128, 256, 512)
 
 
 def nearest_approximate(
-    x: Float[Tensor, "n d"], k: int, probes: int | None = None
-) -> tuple[Nearest, float]:
+    x: Float[Tensor, "n d"], k: int, probes: int | None = None, *, has_graph: bool = True
+) -> tuple[Nearest, float] | None:
     """Find the k nearest by an inverted file or, where that finds too few, a graph; and the recall.
 
     Args:
@@ -33,9 +33,11 @@ def nearest_approximate(
         k: neighbours, the row itself among them.
         probes: cells of the inverted file to search, whatever it finds: the recall is then nan.
             None: measured, by the exact neighbours of some rows.
+        has_graph: whether a graph is tried.
 
     Returns:
-        Candidates ranked by differences in float64, and the share of the exact ones found.
+        Candidates ranked by differences in float64, and the share of the exact ones found; None
+        where the inverted file finds too few and no graph is tried.
 
     Source: Jégou, Douze and Schmid (2011), the inverted file without product quantisation, about
     2 √n cells; Malkov and Yashunin (2018), hierarchical navigable small worlds.
@@ -48,6 +50,8 @@ def nearest_approximate(
         queries = torch.from_numpy(sampled)
         exact = nearest_exact(x, queries, k)
         recall = _recall(_search(index, rows, x, queries, k), exact)
+        if recall < LEAST_RECALL and not has_graph:
+            return None
         if recall < LEAST_RECALL:
             index = _graph(rows)
             for width in WIDTHS:

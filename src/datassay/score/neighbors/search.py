@@ -24,6 +24,9 @@ from datassay.score.settings import SEARCHES
 
 # From this many rows "auto" approximates where faiss is installed: exact takes minutes.
 APPROXIMATE_FROM = 200_000
+# Up to this many rows exact ones cost less than a graph: 115 s of processor time at 200 000 rows of
+# 64 columns, where the graph that finds .95 of independent ones takes more than 210 s.
+EXACT_UP_TO = 500_000
 LARGEST = 1e150
 
 
@@ -69,7 +72,8 @@ def nearest_neighbors(
             in a smaller unit counts for more.
         n_neighbors: k, the sample itself among them: 2 ≤ k < n.
         search: "exact", "approximate" (needs `datassay[neighbors]`), or "auto": exact below 200 000
-            samples of more than 8 columns or without faiss, else approximate.
+            samples of more than 8 columns or without faiss, else approximate; up to 500 000 only
+            if the inverted file finds .95.
         probes: cells of the inverted file that approximate ones search, whatever that finds; the
             recall is then nan. None: measured, the graph where it is needed.
 
@@ -81,8 +85,8 @@ def nearest_neighbors(
         SettingError: n_neighbors is below 2 or not below n, search is unknown, or faiss is missing.
 
     Cost: exact n² d float32 operations and up to 2²⁷ values and the rows; approximate about 12
-    n^1.5 d by cells; by the graph three quarters of exact at 200 000 samples of 64 independent
-    columns, less beyond. Memory n d values twice, and 2 n k; the graph n (d + 70).
+    n^1.5 d by cells; by the graph more than exact at 200 000 samples of 64 independent columns,
+    less beyond 500 000 or so. Memory n d values twice, and 2 n k; the graph n (d + 70).
     """
     x = checked_features(features)
     check_n_neighbors(n_neighbors, len(x))
@@ -91,8 +95,12 @@ def nearest_neighbors(
     rows = torch.from_numpy(x if len(firsts) == len(x) else x[firsts])
     k = min(n_neighbors, len(rows))
     is_large = len(rows) >= APPROXIMATE_FROM and rows.shape[1] > TREE_COLUMNS
+    approximate = None
     if search == "approximate" or (search == "auto" and is_large and find_spec("faiss")):
-        search, (nearest, recall) = "approximate", nearest_approximate(rows, k, probes)
+        has_graph = search == "approximate" or len(rows) > EXACT_UP_TO
+        approximate = nearest_approximate(rows, k, probes, has_graph=has_graph)
+    if approximate is not None:
+        search, (nearest, recall) = "approximate", approximate
     else:
         search, nearest = "exact", nearest_exact(rows, torch.arange(len(rows)), k)
         recall = 1.0
