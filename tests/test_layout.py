@@ -33,7 +33,7 @@ BUDGET = {
     "stats.py": 301,  # 300
     "score": 19_474,  # 15 800; checks, texts, pictures, cells; belief; what hides among targets
     "act": 8_237,  # 7 000; targets not suspected; a clock; looks; reviews; files; copies
-    "polynomial complexity lm estimators": 7_591,  # 8 000
+    "polynomial complexity lm estimators": 7_710,  # 8 000; columns in any unit
     "commands": 12_932,  # 10 800; one list of warnings; a clock; pages, refusals; plan in words
     # Everything in the folder, templates of any kind counted.
     "report": 6_001,  # 5 200; the end of a review; the first 24; templates compiled once

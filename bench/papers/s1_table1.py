@@ -54,7 +54,7 @@ class Column:
     def run(self) -> dict:
         """S1 prints λ; its code applies it to the mean loss (REFERENCE.md)."""
         names = ("lr", "steps", "weight_decay")
-        return {name: getattr(self, name) for name in names} | {"reduction": "mean"}
+        return {name: getattr(self, name) for name in names} | {"reduction": "mean_same_penalty"}
 
 
 COLUMNS = {

@@ -98,6 +98,7 @@ def test_joint_law_is_d_log_m():
     ("call", "message"),
     [
         (lambda good: fit_laws(T[:2], good[:2]), "at least three sizes"),
+        (lambda good: fit_laws(T, good[:, 0]), r"n_opt must be \[sizes, teachers\] with the"),
         (lambda good: fit_laws(T - 1, good), "size must be 2 or more; got 1"),
         (lambda good: fit_joint_law(T, T, np.full_like(good, np.inf)), "at least three sizes"),
         (lambda good: fit_laws(T, good, level=1.0), "level must lie in"),

@@ -51,10 +51,38 @@ def test_parts_give_the_fit_to_all():
     )
     rng = np.random.default_rng(0)
     z, t = rng.normal(size=(90, 3)), rng.normal(size=90)
-    regressor = PolynomialRegressor(ridge=0.1).fit(z[:40], t[:40]).partial_fit(z[40:], t[40:])
-    np.testing.assert_allclose(
-        regressor.predict(z), PolynomialRegressor(ridge=0.1).fit(z, t).predict(z), atol=1e-10
-    )
+    one, other = (PolynomialRegressor(ridge=0.1, standardize=False) for _ in range(2))
+    one.fit(z[:40], t[:40]).partial_fit(z[40:], t[40:])
+    np.testing.assert_allclose(one.predict(z), other.fit(z, t).predict(z), atol=1e-10)
+
+
+UNLIKE = np.array([1e-6, 1.0, 1e4, 1e8])
+
+
+def test_a_ridge_fit_is_that_of_standardised_columns_whatever_their_unit():
+    """R² against numpy's ridge on standardised products; coefficients are those of X itself."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(300, 4))
+    y = z[:, 0] + z[:, 1] * z[:, 2] - z[:, 3] ** 2 + 0.3 * rng.normal(size=300)
+    z, y, new, y_new = z[:200], y[:200], z[200:], y[200:]
+    scaled = (z - z.mean(0)) / z.std(0)
+    features = MonomialFeatures(2).fit_transform(scaled)[:, 1:]
+    centred = features - features.mean(0)
+    beta = np.linalg.solve(centred.T @ centred + 0.5 * np.eye(14), centred.T @ (y - y.mean()))
+    of_new = MonomialFeatures(2).fit_transform((new - z.mean(0)) / z.std(0))[:, 1:]
+    oracle = (of_new - features.mean(0)) @ beta + y.mean()
+    for unit, offset in ((1.0, 0.0), (UNLIKE, 0.0), (UNLIKE, 1e3 * UNLIKE)):
+        model = PolynomialRegressor(ridge=0.5).fit(z * unit + offset, y)
+        np.testing.assert_allclose(model.predict(new * unit + offset), oracle, atol=1e-7)
+        assert model.score(new * unit + offset, y_new) > 0.95
+        read = model.fit_.polynomial.outputs(new * unit + offset)[:, 0]  # offsets cancel there
+        np.testing.assert_allclose(read, oracle, atol=1e-6)
+        automatic = PolynomialRegressor(degree=3).fit(z * unit + offset, y)
+        assert automatic.score(new * unit + offset, y_new) > 0.94
+    images, digit, x_test, y_test = digits()
+    one, other = (PolynomialClassifier(window=3, image_shape=(8, 8)) for _ in range(2))
+    accuracy = one.fit(images, digit).score(x_test, y_test)
+    assert other.fit(255 * images, digit).score(255 * x_test, y_test) == accuracy
 
 
 def test_features_are_those_of_scikit_learn_with_their_weights():

@@ -88,21 +88,25 @@ def weights(phi, r, kind, eta, steps, penalty):
     return phi.T @ (q @ (g[:, None] * (q.T @ r)))
 
 
-def trainings(phi, r, kind, eta, steps, penalty, groups=None, eta_without=None):
-    """Weights trained on all samples [p, c], and without each group, else each sample [g, p, c]."""
+def trainings(phi, r, kind, eta, steps, penalty, groups=None, reduction="sum"):
+    """Weights trained on all samples [p, c], and without each group, else each sample [g, p, c].
 
-    def trained(keep, step):
-        return weights(phi[keep].flatten(0, 1), r[keep].flatten(0, 1), kind, step, steps, penalty)
+    eta and penalty are those of the sum loss of all samples.
+    """
 
-    every, groups = torch.arange(len(r)), range(len(r)) if groups is None else groups
-    steps_of = eta_without if callable(eta_without) else lambda group: eta_without or eta
-    kept = [(~torch.isin(every, torch.as_tensor(group)), steps_of(group)) for group in groups]
-    return trained(every, eta), torch.stack([trained(*one) for one in kept])
+    def trained(keep):
+        share = 1.0 if reduction == "sum" else len(keep) / len(r)
+        decay = penalty * (share if reduction == "mean" else 1.0)
+        x, y = phi[keep].flatten(0, 1), r[keep].flatten(0, 1)
+        return weights(x, y, kind, eta / share, steps, decay)
+
+    every, groups = np.arange(len(r)), range(len(r)) if groups is None else groups
+    return trained(every), torch.stack([trained(np.setdiff1d(every, group)) for group in groups])
 
 
-def brute_force(phi, r, val_phi, kind, eta, steps, penalty, eta_without=None):
+def brute_force(phi, r, val_phi, kind, eta, steps, penalty, reduction="sum"):
     """held_out [n, k], prediction_change [n], weight_change [n], one retraining per sample."""
-    full, without = trainings(phi, r, kind, eta, steps, penalty, eta_without=eta_without)
+    full, without = trainings(phi, r, kind, eta, steps, penalty, reduction=reduction)
     held, change = torch.einsum("nbp,npc->nbc", phi, without).flatten(1), full - without
     prediction = (val_phi.flatten(0, 1) @ change).square().sum((1, 2))
     return held, prediction, change.square().sum((1, 2))

@@ -55,6 +55,7 @@ def test_the_fit_without_a_ridge_is_that_of_lstsq(n):
 
 def test_leave_one_out_errors_are_those_of_fits_without_the_sample():
     x, y = data(25)
+    y = np.eye(y.shape[1])[y.argmax(1)]
     monomials = all_monomials(3, 2)
     path = exact.exact_fit(normal_equations(x, y, monomials, precision="float64")).path
     for j in range(len(path.ridge) // 2, len(path.ridge), 4):
@@ -159,7 +160,7 @@ def test_the_error_of_a_precision_is_told(precision, least, most):
 
 def test_batches_are_minimum_norm_fits_and_average():
     x, y = data(50, 4)
-    y[:, 1] = y[:, 0] + x[:, 0]
+    y = np.eye(y.shape[1])[(y + x[:, :1]).argmax(1)]
     monomials = all_monomials(4, 3)
     curve = {}
     for n_batches in (1, 3):
@@ -281,4 +282,19 @@ def test_products_that_drown_others_are_told(scale, has_note):
         assert f"of degree {large} are about" in notes[0]
         assert f"of degree {small}, which" in notes[0]
         with pytest.warns(UserWarning, match="Bring the inputs to one scale"):
-            PolynomialRegressor(degree=2).fit(x, y)
+            PolynomialRegressor(degree=2, standardize=False).fit(x, y)
+
+
+def test_several_numbers_are_no_classes():
+    """Scores are R², mean over targets, by its definition; a largest target means nothing."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(90, 3))
+    y = x @ rng.normal(size=(3, 2)) + 0.3 * rng.normal(size=(90, 2))
+    val = (x[60:], y[60:])
+    settings = {"solver": "batched", "n_batches": 4, "batch_size": 30, "val": val}
+    fit = fit_polynomial(x[:60], y[:60], all_monomials(3, 1), **settings)
+    outputs = fit.polynomial.outputs(x[60:])
+    r2 = 1 - ((y[60:] - outputs) ** 2).sum(0) / ((y[60:] - y[60:].mean(0)) ** 2).sum(0)
+    assert not fit.curve.is_accuracy and fit.curve.cumulative[-1] == pytest.approx(r2.mean())
+    path = fit_polynomial(x, y, all_monomials(3, 1)).path
+    assert np.isnan(path.class_error).all()

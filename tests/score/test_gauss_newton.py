@@ -77,6 +77,28 @@ def test_squared_error_at_the_minimum_is_the_exact_ridge_leave_one_out():
         assert part.weights[i] == pytest.approx(float((w - without).square().sum()))
 
 
+@pytest.mark.parametrize(("n", "decay"), [(100, 1e-3), (100, 0.3), (2000, 0.3)])
+def test_weight_decay_of_a_mean_loss_is_that_of_the_n_minus_1_others(n, decay):
+    """numpy's ridge fit to the others, (n − 1)·decay, and its changes on five queries."""
+    g = np.random.default_rng(n)
+    x, queries = g.normal(size=(n, 6)), g.normal(size=(5, 6))
+    y = x @ g.normal(size=6) + g.normal(size=n)
+
+    def fitted(keep):
+        a = x[keep]
+        return np.linalg.solve(a.T @ a + len(keep) * decay * np.eye(6), a.T @ y[keep])
+
+    full = fitted(np.arange(n))
+    phi, residual, val = (
+        torch.from_numpy(t)[:, None] for t in (x, (y - x @ full)[:, None], queries)
+    )
+    lin = linearization(phi, residual, val, dual=False, outputs=torch.from_numpy(x @ full)[:, None])
+    parts = list(gauss_newton(lin, "mse", decay, decay=decay))
+    ours = torch.cat([part.outputs for part in parts])[:30, :, 0].numpy()
+    moved = np.stack([full - fitted(np.delete(np.arange(n), i)) for i in range(30)])
+    np.testing.assert_allclose(ours, moved @ queries.T, rtol=1e-6, atol=1e-9)
+
+
 def test_units():
     """Features × u with damping × u² leave the output changes as they are."""
     phi, residual, val = random_jacobians(8, 2, 1, 10, 3, seed=3)

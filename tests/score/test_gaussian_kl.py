@@ -44,7 +44,8 @@ def test_against_refitting_in_weight_space(reduction, b, c, dual):
     information = kl_information(
         linearization(phi, r, val, dual=dual), batch_size=batch, reduction=reduction, **run
     )
-    shorter = RUN | ({"lr": RUN["lr"] * n / (n - 1)} if reduction == "mean" else {})
+    share = (n - 1) / n if reduction == "mean" else 1
+    shorter = RUN | {"lr": RUN["lr"] / share, "weight_decay": RUN["weight_decay"] * share}
 
     def fitted(keep, setting):
         x, y = phi[keep], r[keep]

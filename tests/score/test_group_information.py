@@ -29,11 +29,7 @@ SHAPES = {"binary": (24, 1, 1), "joint": (12, 3, 1), "averaged": (24, 1, 5)}
 
 def brute_force(phi, r, val, groups, kind, eta, steps, penalty, reduction="sum"):
     """Functional and isotropic information at σ = 1, one retraining per group."""
-
-    def step(group):
-        return eta * (len(r) / (len(r) - np.size(group)) if reduction == "mean" else 1)
-
-    full, without = trainings(phi, r, kind, eta, steps, penalty, groups, step)
+    full, without = trainings(phi, r, kind, eta, steps, penalty, groups, reduction)
     change = full - without
     functional = (val.flatten(0, 1) @ change).square().sum((1, 2)) / (2 * len(val))
     return functional, change.square().sum((1, 2)) / 2
@@ -88,15 +84,16 @@ def test_each_training_is_its_definition(monkeypatch, kind, size, steps, penalty
         assert_matches(lin, oracle, groups, **run)
 
 
+@pytest.mark.parametrize("reduction", ["mean", "mean_same_penalty"])
 @pytest.mark.parametrize("kind", ["flow", "descent"])
 @pytest.mark.parametrize("dual", [True, False], ids=["dual", "primal"])
-def test_mean_reduction_trains_the_rest_with_longer_steps(kind, dual):
+def test_of_a_mean_loss_the_rest_have_a_step_and_a_penalty_of_their_own(kind, dual, reduction):
     phi, r, val = random_jacobians(20, 2, 1, 30, 7, seed=4, decay=0.5)
     largest = float(torch.linalg.matrix_norm(phi.flatten(0, 1), 2) ** 2)
     groups = groups_of(20)[:-1]
-    oracle = brute_force(phi, r, val, groups, kind, 0.3 / largest, 40, 0.2, "mean")
+    oracle = brute_force(phi, r, val, groups, kind, 0.3 / largest, 40, 0.2, reduction)
     lin = linearization(phi, r, val, dual=dual)
-    run = {"lr": 6 / largest, "steps": 40, "weight_decay": 0.01, "reduction": "mean"}
+    run = {"lr": 6 / largest, "steps": 40, "weight_decay": 0.01, "reduction": reduction}
     assert_matches(lin, oracle, groups, dynamics=kind, **run)
 
 

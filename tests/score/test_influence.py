@@ -32,8 +32,8 @@ def samples(n=40, k=2, m_seed=0, shift=1.0):
     return SampleSet(x=x, y=y, ids=np.arange(100, 100 + n), class_names=names)
 
 
-def objective(model, x, y, kept, n):
-    """Σ over `kept` / n + DECAY/2 ‖w‖²: S1's convention, the penalty of the sum loss stays."""
+def objective(model, x, y, kept):
+    """Return the mean loss over `kept` + DECAY/2 ‖w‖²."""
     out = model(x)
     if out.shape[1] == 1:
         call = nn.functional.binary_cross_entropy_with_logits
@@ -41,7 +41,7 @@ def objective(model, x, y, kept, n):
     else:
         losses = nn.functional.cross_entropy(out, y, reduction="none")
     squares = sum(p.square().sum() for p in model.parameters())
-    return losses[kept].sum() / n + DECAY / 2 * squares
+    return losses[kept].mean() + DECAY / 2 * squares
 
 
 def fitted(train, kept=None, outputs=1):
@@ -55,7 +55,7 @@ def fitted(train, kept=None, outputs=1):
 
     def closure():
         solver.zero_grad()
-        value = objective(model, x, y, kept, len(train))
+        value = objective(model, x, y, kept)
         value.backward()
         return value
 
@@ -140,7 +140,8 @@ def by_formula(model, train, damping):
 
     eye = torch.eye(len(flat)).double()
     rows = [(slope(flat + step * e) - slope(flat - step * e)) / (2 * step) for e in eye]
-    return -torch.linalg.solve(torch.stack(rows) + damping * eye, gradients.T).T / len(train)
+    leaving = gradients - gradients.mean(0)  # with its share of the weight decay
+    return -torch.linalg.solve(torch.stack(rows) + damping * eye, leaving.T).T / len(train)
 
 
 def test_exact_is_the_formula():

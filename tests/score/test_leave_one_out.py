@@ -58,17 +58,40 @@ def test_each_training_is_its_definition(shape, kind, size, steps, penalty, form
     assert_matches(lin, oracle, lr=eta, steps=steps, weight_decay=penalty, dynamics=kind)
 
 
-@pytest.mark.parametrize("kind", ["flow", "descent"])
+@pytest.mark.parametrize("reduction", ["mean", "mean_same_penalty"])
+@pytest.mark.parametrize("kind", ["flow", "descent", "converged"])
 @pytest.mark.parametrize("dual", [True, False], ids=["dual", "primal"])
-def test_mean_reduction_is_the_papers_convention(kind, dual):
-    """S1's code: η = lr/n, λ = n·wd, and lr/(n−1) with the same λ without a sample."""
+def test_of_a_mean_loss_the_others_have_its_step_and_weight_decay(kind, dual, reduction):
+    """η = lr/n, λ = n·wd; without a sample lr/(n−1) and (n−1)·wd, or n·wd as in S1's code."""
     phi, r, val = random_jacobians(20, 2, 1, 30, 7, seed=4, decay=0.5)
     largest = float(torch.linalg.matrix_norm(phi.flatten(0, 1), 2) ** 2)
     lr, decay = 20 * 0.3 / largest, 0.01
-    oracle = brute_force(phi, r, val, kind, lr / 20, 40, 20 * decay, eta_without=lr / 19)
+    oracle = brute_force(phi, r, val, kind, lr / 20, 40, 20 * decay, reduction)
     lin = linearization(phi, r, val, dual=dual)
-    run = {"lr": lr, "steps": 40, "weight_decay": decay, "dynamics": kind, "reduction": "mean"}
+    run = {"lr": lr, "steps": 40, "weight_decay": decay, "dynamics": kind, "reduction": reduction}
     assert_matches(lin, oracle, **run)
+
+
+@pytest.mark.parametrize(("n", "decay"), [(100, 1e-3), (100, 0.3), (2000, 1e-3), (2000, 0.3)])
+def test_of_a_mean_loss_with_weight_decay_the_size_is_that_of_a_ridge_fit_to_the_others(n, decay):
+    """(Φᵀ Φ/(n−1) + decay) w = Φᵀ r/(n−1) without sample i, solved anew by numpy."""
+    g = np.random.default_rng(n)
+    x = np.c_[g.normal(size=(n, 9)), np.ones(n)]
+    y = x @ g.normal(size=10) + g.normal(size=n)
+    tensors = (torch.from_numpy(t[:, None]) for t in (x, y[:, None], x[:50]))
+    run = {"weight_decay": decay, "dynamics": "converged", "reduction": "mean"}
+    ours = leave_one_out(linearization(*tensors, dual=False), **run)
+
+    def fitted(keep):
+        a, m = x[keep], len(keep)
+        return np.linalg.solve(a.T @ a / m + decay * np.eye(10), a.T @ y[keep] / m)
+
+    full, some = fitted(np.arange(n)), g.choice(n, 40, replace=False)
+    moved = np.stack([full - fitted(np.delete(np.arange(n), i)) for i in some])
+    np.testing.assert_allclose(ours.weight_change[some], (moved**2).sum(1), rtol=1e-6)
+    np.testing.assert_allclose(
+        ours.prediction_change[some], ((moved @ x[:50].T) ** 2).sum(1), rtol=1e-6
+    )
 
 
 @settings(max_examples=90, deadline=None, derandomize=True)
@@ -159,7 +182,7 @@ def test_descent_of_a_mean_loss_must_be_stable_without_a_sample_too():
         ({"steps": 0}, "steps must be a whole number of at least 1; got 0"),
         ({"lr": "fast"}, "lr must be finite and positive, or 'auto'; got fast"),
         ({"weight_decay": -0.1}, "weight_decay must be finite and at least 0"),
-        ({"reduction": "median"}, "reduction must be 'sum' or 'mean'"),
+        ({"reduction": "median"}, "reduction must be one of sum, mean, mean_same_penalty"),
         ({"dynamics": "sgd"}, "dynamics must be 'flow', 'descent' or 'converged'"),
     ],
 )

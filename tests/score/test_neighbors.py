@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.neighbors import NearestNeighbors
 
 from datassay.errors import DataError, SettingError
 from datassay.score.neighbors import exact as nearest
@@ -74,15 +75,33 @@ def test_approximate_measures_its_recall(monkeypatch):
     assert all(len(set(row)) == 20 for row in result.index.tolist())
     pairs = zip(result.index[:2900, 1:], exact.index[:2900, 1:], strict=True)
     recall = np.mean([len(set(a) & set(b)) / 19 for a, b in pairs])
-    assert 0.5 < recall < 1 and result.recall == pytest.approx(recall, abs=0.005)
+    assert 0.95 < recall < 1 and result.recall == pytest.approx(recall, abs=0.005)
     again = nearest_neighbors(x, 20, search="approximate")
     np.testing.assert_array_equal(again.index, result.index)
+
+
+def test_where_columns_are_independent_a_graph_finds_what_cells_miss():
+    x = np.random.default_rng(2).normal(size=(6000, 40))
+    exact = NearestNeighbors(n_neighbors=10, algorithm="brute").fit(x).kneighbors(x)[1]
+    result, cells = (nearest_neighbors(x, 10, search="approximate", probes=p) for p in (None, 8))
+    recall, by_cells = (
+        np.mean([len(set(a[1:]) & set(b[1:])) / 9 for a, b in zip(r.index, exact, strict=True)])
+        for r in (result, cells)
+    )
+    assert by_cells < 0.6 < 0.94 < recall and result.recall == pytest.approx(recall, abs=0.02)
+    assert np.isnan(cells.recall)
 
 
 def test_auto_goes_by_size(monkeypatch):
     monkeypatch.setattr(neighbors, "APPROXIMATE_FROM", 250)
     x = SETS["normal"]
-    assert nearest_neighbors(x, 5).search == "approximate"
+    line = np.outer(np.arange(600.0), np.ones(40)) + 0.01 * G.normal(size=(600, 40))
+    assert nearest_neighbors(line, 5).search == "approximate"
+    independent = G.normal(size=(3000, 40))  # an inverted file finds few: exact, then a graph
+    assert nearest_neighbors(independent, 5).search == "exact"
+    monkeypatch.setattr(neighbors, "EXACT_UP_TO", 2000)
+    graph = nearest_neighbors(independent, 5)
+    assert graph.search == "approximate" and graph.recall >= 0.95
     assert nearest_neighbors(x[:200], 5).search == "exact"
     assert nearest_neighbors(SETS["line"], 5).search == "exact"  # few columns
     monkeypatch.setattr(neighbors, "find_spec", lambda name: None)

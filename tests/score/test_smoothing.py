@@ -70,7 +70,8 @@ def test_sgd_of_joint_outputs():
     oracle = 0.5 * np.einsum("np,pq,nq->n", delta[..., 0], inverse, delta[..., 0])
     run = {"smoothing": "sgd", "batch_size": 8, "dynamics": "converged"}
     # lr of the mean loss is n η, weight decay λ / n: the full run, and so Σ, is the same.
-    mean = {"lr": 40 * RUN["lr"], "weight_decay": RUN["weight_decay"] / 40, "reduction": "mean"}
+    mean = {"lr": 40 * RUN["lr"], "weight_decay": RUN["weight_decay"] / 40}
+    mean["reduction"] = "mean_same_penalty"
     for dual in (True, False):
         information = sample_information(linearization(phi, r, val, dual=dual), **RUN, **run)
         np.testing.assert_allclose(information.information, oracle, rtol=1e-8)

@@ -51,24 +51,24 @@ def by_hand(model, train, keep, lr, steps, penalty, loss="mse"):
     return model
 
 
-@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize("reduction", ["sum", "mean", "mean_same_penalty"])
 @pytest.mark.parametrize("weight_decay", [0.0, 0.02])
 @pytest.mark.parametrize("loss", ["mse", "cross_entropy"])
 def test_against_a_loop_by_hand(reduction, weight_decay, loss):
-    """S1's convention: λ of the sum loss stays without a sample; a mean loss divides by n − 1."""
+    """λ of the sum loss stays without a sample; a mean loss divides by n − 1, S1's but for λ."""
     train, val = samples(), samples(6, seed=1)
     lr = 0.01 if reduction == "sum" else 0.1
     run = {"lr": lr, "steps": 20, "weight_decay": weight_decay, "reduction": reduction}
     retrained = retrain(network(), train, val, loss=loss, precision="float64", **run)
     n = len(train)
-    per = n if reduction == "mean" else 1
+    per, per_without = (1, 1) if reduction == "sum" else (n, n - 1)
+    penalty = weight_decay * (per_without if reduction == "mean" else per)
     everything = np.arange(n)
     x_val = torch.tensor(val.x).double()
     reference = by_hand(network(), train, everything, lr / per, 20, weight_decay * per, loss)
     for i in (0, 5, 11):
         keep = np.delete(everything, i)
-        step = lr / (n - 1) if reduction == "mean" else lr
-        without = by_hand(network(), train, keep, step, 20, weight_decay * per, loss)
+        without = by_hand(network(), train, keep, lr / per_without, 20, penalty, loss)
         with torch.no_grad():
             change = float((reference(x_val) - without(x_val)).square().sum())
             own = without(torch.tensor(train.x[i : i + 1]).double())
@@ -79,7 +79,7 @@ def test_against_a_loop_by_hand(reduction, weight_decay, loss):
         np.testing.assert_allclose(retrained.held_out[i], own[0].numpy(), rtol=1e-9)
 
 
-@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize("reduction", ["sum", "mean", "mean_same_penalty"])
 def test_a_linear_network_is_its_own_linearisation(reduction):
     """The same settings describe the same run in `leave_one_out`."""
     train, val = samples(), samples(6, seed=1)
@@ -179,7 +179,11 @@ def test_a_store_of_something_else_is_refused(tmp_path):
     [
         ({"removed": [12]}, SettingError, r"removed must hold positions in 0\.\.11; got 12"),
         ({"removed": []}, SettingError, "got none"),
-        ({"reduction": "median"}, SettingError, "reduction must be 'sum' or 'mean'; got 'median'"),
+        (
+            {"reduction": "median"},
+            SettingError,
+            "reduction must be one of sum, mean, mean_same_penalty; got 'median'",
+        ),
         ({"steps": 0}, SettingError, "steps must be positive"),
         ({"weight_decay": -1.0}, SettingError, "weight_decay must be at least 0"),
         ({"precision": "float16"}, SettingError, "precision must be 'float32' or 'float64'"),

@@ -80,7 +80,8 @@ def fit_laws(
         The laws, best R² first.
 
     Raises:
-        DataError: fewer than three sizes have a finite median, or a size is below 2.
+        DataError: fewer than three sizes have a finite median, a size is below 2, or n_opt has
+            another shape.
         SettingError: level is outside (0, 1), or n_resamples is below 1.
 
     Cost: n_resamples · sizes · 901 operations per law with an exponent.
@@ -118,7 +119,7 @@ def fit_joint_law(
         The law, "linear" in t = d · log m.
 
     Raises:
-        DataError: fewer than three sizes have a finite median.
+        DataError: fewer than three sizes have a finite median, or n_opt has another shape.
         SettingError: level is outside (0, 1), or n_resamples is below 1.
 
     Source: S3 eq. (2.14). Deviation: with a constant.
@@ -135,6 +136,9 @@ def _medians(
     at_least("n_resamples", n_resamples, 1)
     fraction("level", level, "()")
     n_opt = np.asarray(n_opt, dtype=float)
+    holds = n_opt.ndim == 2 and len(n_opt) == len(t)
+    rule = f"be [sizes, teachers] with the {len(t)} sizes"
+    require(holds, "n_opt", rule, f"shape {list(n_opt.shape)}", error=DataError)
     is_finite = np.isfinite(median(n_opt))
     if is_finite.sum() < 3:
         raise DataError(

@@ -14,6 +14,7 @@ from datassay.act.settings import Weighting
 from datassay.act.weigh.weights import local_variance_weights
 from datassay.errors import DataError, SettingError
 from datassay.estimators.validation import validate_classes, validate_xy
+from datassay.polynomial.model import column_units
 
 
 def _estimator_has(name: str) -> Any:
@@ -55,12 +56,22 @@ class _LocalVariance(MetaEstimatorMixin, BaseEstimator):
                 "sample_weight must not be negative and not all 0; got values from "
                 f"{weight.min():g} to {weight.max():g}."
             )
+        self._units = (0.0, 1.0) if self.estimator is not None else column_units(X)
         weights = local_variance_weights(
-            X.astype(np.float64), targets, self.n_neighbors, self.max_ratio, search=self.search
+            self._scale_columns(X).astype(np.float64),
+            targets,
+            self.n_neighbors,
+            self.max_ratio,
+            search=self.search,
         )
         product = weight * weights
         self.sample_weight_ = product * (weight.sum() / product.sum())
-        self.estimator_ = inner.fit(X, y, sample_weight=self.sample_weight_)
+        self.estimator_ = inner.fit(self._scale_columns(X), y, sample_weight=self.sample_weight_)
+
+    def _scale_columns(self, X: np.ndarray) -> np.ndarray:
+        """Return standardised columns for our own estimator, those given for the user's."""
+        center, spread = self._units
+        return X if self.estimator is not None else (X - center) / spread
 
     def _default(self) -> Any:
         raise NotImplementedError
@@ -75,7 +86,7 @@ class _LocalVariance(MetaEstimatorMixin, BaseEstimator):
             [m].
         """
         check_is_fitted(self)
-        return self.estimator_.predict(validate_xy(self, X, reset=False))
+        return self.estimator_.predict(self._scale_columns(validate_xy(self, X, reset=False)))
 
 
 class LocalVarianceClassifier(ClassifierMixin, _LocalVariance):
@@ -87,13 +98,14 @@ class LocalVarianceClassifier(ClassifierMixin, _LocalVariance):
     data, so that weights of sum 1 would make their penalty n times as strong. A user's own
     sample_weight is multiplied in and its sum kept; it does not move the neighbourhoods.
 
-    Neighbours are those of X as given: scale the columns first, as in
-    `make_pipeline(StandardScaler(), LocalVarianceClassifier(...))`. Both parameters can be searched
+    Neighbours are those of X as your estimator gets it: scale the columns first, as in
+    `make_pipeline(StandardScaler(), LocalVarianceClassifier(...))`; where they differ much a
+    UserWarning says so. Both parameters can be searched
     as any others; that search must not see the test set.
 
     Args:
-        estimator: anything whose fit takes sample_weight; None: logistic regression. A skorch net
-            takes it through `SampleWeightMixin`.
+        estimator: anything whose fit takes sample_weight; None: logistic regression of standardised
+            columns, whose neighbours count. A skorch net takes it through `SampleWeightMixin`.
         n_neighbors: k, the point itself included.
         max_ratio: m, the heaviest weight over the lightest.
         search: how neighbours are found, as for `local_variance_weights`.
@@ -136,7 +148,7 @@ class LocalVarianceClassifier(ClassifierMixin, _LocalVariance):
             [m, n_classes].
         """
         check_is_fitted(self)
-        return self.estimator_.predict_proba(validate_xy(self, X, reset=False))
+        return self.estimator_.predict_proba(self._scale_columns(validate_xy(self, X, reset=False)))
 
     @available_if(_estimator_has("decision_function"))
     def decision_function(self, X: Any) -> np.ndarray:
@@ -149,7 +161,9 @@ class LocalVarianceClassifier(ClassifierMixin, _LocalVariance):
             [m] for two classes, else [m, n_classes].
         """
         check_is_fitted(self)
-        return self.estimator_.decision_function(validate_xy(self, X, reset=False))
+        return self.estimator_.decision_function(
+            self._scale_columns(validate_xy(self, X, reset=False))
+        )
 
     def _default(self) -> Any:
         return LogisticRegression(max_iter=1000)
@@ -163,7 +177,8 @@ class LocalVarianceRegressor(RegressorMixin, _LocalVariance):
     (Boston Housing in `bench/papers/README.md`); try it on held-out samples.
 
     Args:
-        estimator: anything whose fit takes sample_weight; None: ridge regression.
+        estimator: anything whose fit takes sample_weight; None: ridge regression of standardised
+            columns, whose neighbours count.
         n_neighbors: k, the point itself included.
         max_ratio: m, the heaviest weight over the lightest.
         search: how neighbours are found, as for `local_variance_weights`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from datassay.polynomial.fit import (
     unlike_sizes,
 )
 from datassay.polynomial.maps import CoefMaps, coef_maps
+from datassay.polynomial.model import Polynomial, column_units, in_user_units
 from datassay.polynomial.monomials import Monomials, chosen_monomials
 from datassay.polynomial.normal_equations import NormalEquations, merge, normal_equations
 from datassay.polynomial.settings import Regression
@@ -45,6 +47,7 @@ class _Polynomial(BaseEstimator):
         n_batches: Any = Regression.n_batches,
         batch_size: Any = Regression.batch_size,
         precision: Any = Regression.precision,
+        standardize: Any = True,
         random_state: Any = 0,
     ):
         self.degree = degree
@@ -55,6 +58,7 @@ class _Polynomial(BaseEstimator):
         self.n_batches = n_batches
         self.batch_size = batch_size
         self.precision = precision
+        self.standardize = standardize
         self.random_state = random_state
 
     def _fit(self, X: np.ndarray, targets: np.ndarray) -> None:
@@ -64,28 +68,50 @@ class _Polynomial(BaseEstimator):
             check_spread(targets)
             self._solution = self._solve(self._add(X, targets))
             return
-        self._solution = fit_polynomial(
-            X,
+        monomials = self._monomials(X)
+        self._set_units(X)
+        fit = fit_polynomial(
+            self._scale_columns(X),
             targets,
-            self._monomials(X),
+            monomials,
             solver=self.solver,
             n_batches=self.n_batches,
             batch_size=self.batch_size,
             precision=self.precision,
             seed=self._seed(),
         )
+        self._solution = self._keep(fit)
 
     def _solve(self, sums: NormalEquations) -> PolynomialFit:
         for note in unlike_sizes(sums):
             warnings.warn(note, UserWarning, stacklevel=3)
-        return fit_normal_equations(sums, self.ridge)
+        return self._keep(fit_normal_equations(sums, self.ridge))
+
+    def _keep(self, fit: PolynomialFit) -> PolynomialFit:
+        """Keep the polynomial that predicts; return the fit with that of the user's units."""
+        self._of_scaled: Polynomial = fit.polynomial
+        if not self.standardize:
+            return fit
+        return replace(fit, polynomial=in_user_units(fit.polynomial, *self._units))
+
+    def _set_units(self, X: np.ndarray) -> None:
+        self._units = column_units(X, is_image=self.image_shape is not None)
+
+    def _scale_columns(self, X: np.ndarray) -> np.ndarray:
+        center, spread = self._units
+        if not self.standardize or not (center.any() or (spread != 1).any()):
+            return X
+        return ((X - center) / spread).astype(X.dtype)
 
     def _add(self, X: np.ndarray, targets: np.ndarray) -> NormalEquations:
         previous = getattr(self, "_sums", None)
+        monomials = self._monomials(X) if previous is None else previous.monomials
+        if previous is None:
+            self._set_units(X)
         added_sums = normal_equations(
-            X,
+            self._scale_columns(X),
             targets,
-            self._monomials(X) if previous is None else previous.monomials,
+            monomials,
             precision=self.precision,
             seed=self._seed(),
             seen=0 if previous is None else previous.n_samples,
@@ -122,7 +148,8 @@ class _Polynomial(BaseEstimator):
 
     def _outputs(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "n_features_in_")
-        return self.fit_.polynomial.outputs(as_floats(validate_xy(self, X, reset=False)))
+        X, self._solution = as_floats(validate_xy(self, X, reset=False)), self.fit_
+        return self._of_scaled.outputs(self._scale_columns(X))
 
 
 class PolynomialClassifier(ClassifierMixin, _Polynomial):
@@ -132,9 +159,10 @@ class PolynomialClassifier(ClassifierMixin, _Polynomial):
     fitted to 0 and 1 but are no probabilities, so there is no predict_proba: calibrate where they
     are needed (`CalibratedClassifierCV`).
 
-    Columns are multiplied as they are: bring them to one scale first. With many columns and no
-    window the number of products grows as d^degree. The exact fit keeps its sums for `partial_fit`:
-    p² numbers.
+    Columns are brought to mean 0 and standard deviation 1 before they are multiplied (an image's
+    pixels divided by the largest), so that no unit changes the answer; coefficients are in the
+    units of X. With many columns and no window the number of products grows as d^degree. The exact
+    fit keeps its sums for `partial_fit`: p² numbers.
 
     Args:
         degree: most inputs in a product.
@@ -147,11 +175,13 @@ class PolynomialClassifier(ClassifierMixin, _Polynomial):
         n_batches: of the batched fit.
         batch_size: of the batched fit; at most n.
         precision: of the features' products: "auto", "float32", "float64" or "bfloat16".
+        standardize: False multiplies columns as they are, as S3 does: units then decide what the
+            ridge takes away.
         random_state: seed or generator of the batches and of the samples left out for the ridge.
 
     Attributes:
         classes_: the labels.
-        fit_: the `PolynomialFit`.
+        fit_: the `PolynomialFit`, its polynomial in the units of X, its ridge of scaled columns.
         n_features_in_: d.
     """
 
@@ -175,9 +205,10 @@ class PolynomialClassifier(ClassifierMixin, _Polynomial):
 
     @available_if(_sums_exist)
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> PolynomialClassifier:
-        """Add samples to the sums; the same fit as that of all of them at once.
+        """Add samples to the sums, in the units that the first part had.
 
-        Solving waits until a prediction or `fit_` is asked for. Only with solver="exact".
+        With standardize=False the fit is that of all samples at once. Solving waits until a
+        prediction or `fit_` is asked for. Only with solver="exact".
 
         Args:
             X: inputs, [n, d].
@@ -245,10 +276,12 @@ class PolynomialRegressor(RegressorMixin, _Polynomial):
         n_batches: of the batched fit.
         batch_size: of the batched fit; at most n.
         precision: of the features' products: "auto", "float32", "float64" or "bfloat16".
+        standardize: False multiplies columns as they are, as S3 does: units then decide what the
+            ridge takes away.
         random_state: seed or generator of the batches and of the samples left out for the ridge.
 
     Attributes:
-        fit_: the `PolynomialFit`.
+        fit_: the `PolynomialFit`, its polynomial in the units of X, its ridge of scaled columns.
         n_features_in_: d.
     """
 
@@ -272,9 +305,10 @@ class PolynomialRegressor(RegressorMixin, _Polynomial):
 
     @available_if(_sums_exist)
     def partial_fit(self, X: Any, y: Any) -> PolynomialRegressor:
-        """Add samples to the sums; the same fit as that of all of them at once.
+        """Add samples to the sums, in the units that the first part had.
 
-        Solving waits until a prediction or `fit_` is asked for. Only with solver="exact".
+        With standardize=False the fit is that of all samples at once. Solving waits until a
+        prediction or `fit_` is asked for. Only with solver="exact".
 
         Args:
             X: inputs, [n, d].

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from datassay.polynomial.model import are_classes
 from datassay.polynomial.monomials import Monomials
 from datassay.polynomial.normal_equations import chosen_dtype
 from datassay.polynomial.ridge_solvers import minimum_norm
@@ -16,14 +18,16 @@ from datassay.rules import at_least, require
 
 CURVE_ROWS = 2000  # samples that each score of the curves is averaged over, as in Fig. 3.11
 STEP = "polynomial: batches"
+Rate = Callable[[np.ndarray, np.ndarray], float]  # of outputs and targets
 
 
 @result
 class BatchCurve:
     """Scores after 1, 2, … b batches.
 
-    A score is the share of samples whose largest output is their largest target's; with one target
-    it is R², 1 − Σ (y − f)² / Σ (y − mean y)². Each is over at most `CURVE_ROWS` samples.
+    Of one-hot classes a score is the share of samples whose largest output is their class's, else
+    R², 1 − Σ (y − f)² / Σ (y − mean y)², mean over targets. Each is over at most `CURVE_ROWS`
+    samples.
 
     Attributes:
         single: [b], each batch's own fit on the validation samples (Fig. 3.11); NaN without any.
@@ -97,13 +101,14 @@ def batched_fit(
     oob_rows = rng.permutation(len(x))[:CURVE_ROWS]
     features = partial(monomials.features, keep=live, dtype=dtype)
     first_rows = batches[0][:CURVE_ROWS]
+    rate: Rate = accuracy if are_classes(targets) else mean_r2
     views = {
-        "in_sample": _View(features(x[first_rows]), targets[first_rows]),
-        "out_of_bag": _View(features(x[oob_rows]), targets[oob_rows]),
+        "in_sample": _View(features(x[first_rows]), targets[first_rows], rate),
+        "out_of_bag": _View(features(x[oob_rows]), targets[oob_rows], rate),
     }
     if val is not None:
         val_rows = rng.permutation(len(val[0]))[:CURVE_ROWS]
-        views["val"] = _View(features(val[0][val_rows]), val[1][val_rows])
+        views["val"] = _View(features(val[0][val_rows]), val[1][val_rows], rate)
     total, ranks, scores = np.zeros((len(live), targets.shape[1])), [], []
     for b, batch in enumerate(batches):
         coef, rank = _fit_batch(features(x[batch]), targets[batch])
@@ -112,7 +117,7 @@ def batched_fit(
         scores.append(_scores(views, coef, ~np.isin(oob_rows, batch)))
         progress(STEP, b + 1, n_batches)
     single_scores, cumulative, in_sample, out_of_bag = np.array(scores).T
-    curve = BatchCurve(single_scores, cumulative, in_sample, out_of_bag, targets.shape[1] > 1)
+    curve = BatchCurve(single_scores, cumulative, in_sample, out_of_bag, are_classes(targets))
     return BatchedFit(total / n_batches, curve, np.array(ranks))
 
 
@@ -125,8 +130,8 @@ def _fit_batch(features: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, i
 class _View:
     """Samples, and the sums of the fits' outputs on them."""
 
-    def __init__(self, features: np.ndarray, targets: np.ndarray):
-        self.features, self.targets = features, targets
+    def __init__(self, features: np.ndarray, targets: np.ndarray, rate: Rate):
+        self.features, self.targets, self.rate = features, targets, rate
         self.total = np.zeros(targets.shape)
         self.count = np.zeros(len(targets))
 
@@ -141,7 +146,7 @@ class _View:
         rows = np.flatnonzero(self.count)
         if len(rows) < 2:
             return np.nan
-        return score(self.total[rows] / self.count[rows, None], self.targets[rows])
+        return self.rate(self.total[rows] / self.count[rows, None], self.targets[rows])
 
 
 def _scores(
@@ -149,16 +154,20 @@ def _scores(
 ) -> tuple[float, float, float, float]:
     single_score = cumulative = np.nan
     if "val" in views:
-        single_score = score(views["val"].add(coef), views["val"].targets)
+        single_score = views["val"].rate(views["val"].add(coef), views["val"].targets)
         cumulative = views["val"].score()
     views["in_sample"].add(coef)
     views["out_of_bag"].add(coef, out_of_bag)
     return single_score, cumulative, views["in_sample"].score(), views["out_of_bag"].score()
 
 
-def score(outputs: Float[np.ndarray, "n q"], targets: Float[np.ndarray, "n q"]) -> float:
-    """Return the accuracy of the largest output; of one output R², NaN if all targets are equal."""
-    if targets.shape[1] > 1:
-        return float((outputs.argmax(axis=1) == targets.argmax(axis=1)).mean())
-    spread = float(((targets - targets.mean(axis=0)) ** 2).sum())
-    return 1 - float(((targets - outputs) ** 2).sum()) / spread if spread > 0 else np.nan
+def accuracy(outputs: Float[np.ndarray, "n q"], targets: Float[np.ndarray, "n q"]) -> float:
+    """Return the share of samples whose largest output is their class's."""
+    return float((outputs.argmax(axis=1) == targets.argmax(axis=1)).mean())
+
+
+def mean_r2(outputs: Float[np.ndarray, "n q"], targets: Float[np.ndarray, "n q"]) -> float:
+    """Return R², mean over the targets that vary; NaN if none does."""
+    spread = ((targets - targets.mean(axis=0)) ** 2).sum(axis=0)
+    error, varies = ((targets - outputs) ** 2).sum(axis=0), spread > 0
+    return float((1 - error[varies] / spread[varies]).mean()) if varies.any() else np.nan

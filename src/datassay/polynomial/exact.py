@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from datassay.errors import DataError
+from datassay.polynomial.model import are_classes
 from datassay.polynomial.normal_equations import FEW, NormalEquations
 from datassay.polynomial.ridge_solvers import (
     Centred,
@@ -40,7 +41,7 @@ class RidgePath:
         squared_error: [r], squared held-out residual, summed over targets, mean over rows; NaN
             where a row's leverage is 1 within rounding.
         class_error: [r], share of rows whose largest held-out output is not their largest
-            target; NaN with one target.
+            target; NaN where targets are no one-hot classes.
         n_rows: number of random samples that both are averaged over; each in turn is left out of
             the fit to all n.
         poles: ridges at which the equations were factored; empty where all eigenvalues were
@@ -184,7 +185,8 @@ def _ridge_grid(low: float, high: float) -> Float[np.ndarray, " r"]:
 def _path_errors(
     system: Centred, solver: Spectrum | Poles, ridges: np.ndarray, poles: tuple[float, ...]
 ) -> RidgePath:
-    label = system.normal.row_targets.argmax(axis=1)
+    targets = system.normal.row_targets
+    label = targets.argmax(axis=1) if are_classes(targets) else None
     pairs = [_loo_errors(system, solver, float(r), label) for r in ridges]
     mse, class_error = np.array(pairs).T
     if np.isnan(mse).all():
@@ -196,7 +198,7 @@ def _path_errors(
 
 
 def _loo_errors(
-    system: Centred, solver: Spectrum | Poles, ridge: float, label: np.ndarray
+    system: Centred, solver: Spectrum | Poles, ridge: float, label: np.ndarray | None
 ) -> tuple[float, float]:
     """Return the mean squared held-out residual, and the share of rows with a wrong class."""
     leverage, fitted = solver.rows(ridge)
@@ -205,7 +207,7 @@ def _loo_errors(
         return np.nan, np.nan
     residual = (system.row_targets - fitted) / complement
     square = float((residual**2).sum(axis=1).mean())
-    if residual.shape[1] < 2:
+    if label is None:
         return square, np.nan
     target_mean = system.normal.target_sum / system.normal.n_samples
     held_out = system.row_targets + target_mean - residual

@@ -28,6 +28,7 @@ from datassay.rules import one_of
 # Largest ratio of sums of squares without a note: the smallest ridge tried is 1e-12 of the largest
 # eigenvalue, so beyond this ratio it removes 1e-4 or more of what the small features explain.
 UNLIKE = 1e8
+MOST_UNLIKE = 0.1  # share of columns so small without a note; images have such pixels at the edge
 
 
 @result
@@ -156,12 +157,20 @@ def fit_normal_equations(
 
 
 def unlike_sizes(normal: NormalEquations) -> tuple[str, ...]:
-    """Return a note if products of one degree are so large that another degree's are lost."""
+    """Return a note if columns, or products of one degree, are so large that others are lost."""
     squares = np.diag(normal.gram).astype(np.float64)
     degree = normal.monomials.degree[normal.live]
     degrees = [k for k in np.unique(degree) if k > 0]
     typical = [float(np.median(squares[degree == k])) for k in degrees]
-    if not typical or min(typical) * UNLIKE >= max(typical):
+    if typical and min(typical) * UNLIKE >= max(typical):
+        columns = squares[degree == 1]
+        lost = int((columns * UNLIKE < columns.max()).sum())
+        note = (
+            f"{lost} of {len(columns)} columns are over 1e4 times smaller than the largest, so "
+            "the ridge leaves little of them. Bring the inputs to one scale."
+        )
+        return (note,) * (lost > MOST_UNLIKE * len(columns))
+    if not typical:
         return ()
     large, small = degrees[int(np.argmax(typical))], degrees[int(np.argmin(typical))]
     ratio = (max(typical) / min(typical)) ** 0.5

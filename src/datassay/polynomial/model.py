@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
+
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Num
 
 from datassay.polynomial.monomials import Monomials
 from datassay.results import result
@@ -52,3 +55,43 @@ class Polynomial:
             for i in range(0, max(len(x), 1), CHUNK)
         ]
         return np.concatenate(parts)
+
+
+def are_classes(targets: Float[np.ndarray, "n q"]) -> bool:
+    """Return whether targets are one-hot classes: a single 1 among zeros in every row."""
+    return targets.shape[1] > 1 and bool(
+        ((targets == 0) | (targets == 1)).all() and (targets.sum(axis=1) == 1).all()
+    )
+
+
+def column_units(
+    x: Num[np.ndarray, "n d"], *, is_image: bool = False
+) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, " d"]]:
+    """Return each column's mean and standard deviation; of an image 0 and its largest |pixel|."""
+    if is_image:  # pixels share one unit, and black stays 0
+        return np.zeros(x.shape[1]), np.full(x.shape[1], float(np.abs(x).max()) or 1.0)
+    varies, rows = (x != x[:1]).any(axis=0), x.astype(np.float64)
+    return np.where(varies, rows.mean(axis=0), rows[0]), np.where(varies, rows.std(axis=0), 1.0)
+
+
+def in_user_units(
+    polynomial: Polynomial, center: Float[np.ndarray, " d"], spread: Float[np.ndarray, " d"]
+) -> Polynomial:
+    """Return in x the polynomial that is given in (x − center) / spread.
+
+    Every product of (x_i − center_i) / spread_i is multiplied out; exact, but at centers far from 0
+    terms cancel: predict by `polynomial` itself.
+    """
+    terms, scale = polynomial.monomials.terms, polynomial.monomials.scale[:, None]
+    row_of = {tuple(term): row for row, term in enumerate(terms.tolist())}
+    factors = np.append(1 / spread, 1.0)[terms], np.append(-center / spread, 1.0)[terms]
+    coef, coef_scaled = np.zeros_like(polynomial.coef), polynomial.monomial_coef
+    for stays in product((True, False), repeat=terms.shape[1]):  # which factors give their input
+        share = np.where(stays, *factors).prod(axis=1)
+        # Where a term is shorter, one of the choices counts for its padding.
+        share[((terms < 0) & np.array(stays)).any(axis=1)] = 0
+        rows = np.flatnonzero(share)
+        shorter = np.sort(np.where(stays, terms[rows], -1), axis=1)
+        targets = [row_of[tuple(term)] for term in shorter.tolist()]
+        np.add.at(coef, targets, share[rows, None] * coef_scaled[rows])
+    return replace(polynomial, coef=coef / scale)

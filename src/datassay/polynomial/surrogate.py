@@ -13,7 +13,7 @@ from jaxtyping import Float, Shaped
 from datassay.data.new_rows import RowFormat, row_format
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
-from datassay.polynomial.model import CHUNK, Polynomial
+from datassay.polynomial.model import CHUNK, Polynomial, column_units
 from datassay.polynomial.monomials import Monomials, chosen_monomials
 from datassay.results import result
 from datassay.stats import Interval, mean_interval
@@ -128,9 +128,7 @@ def empty_surrogate(train: SampleSet, degree: int, window: int | None) -> Surrog
     names, d = output_names(train), monomials.n_inputs
     center, spread = np.zeros(d), np.ones(d)
     if train.kind == "row":
-        rows = train.x.reshape(len(train), -1).astype(np.float64)
-        center, spread = rows.mean(axis=0), rows.std(axis=0)
-        spread[spread == 0] = 1.0
+        center, spread = column_units(train.x.reshape(len(train), -1))
     zero = Polynomial(monomials, np.zeros((monomials.n_features, len(names))))
     columns = train.feature_names if len(train.feature_names) == d else ()
     classes, rows = train.is_classification, row_format(train)

@@ -62,7 +62,7 @@ def attribution(
         lr: as in `leave_one_out`, like the next four.
         steps: t.
         weight_decay: penalty towards w₀.
-        reduction: "sum" or "mean".
+        reduction: as `leave_one_out` takes it.
         dynamics: "flow", "descent" or "converged".
         progress: called with (step, samples done, samples in all).
 

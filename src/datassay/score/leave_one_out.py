@@ -48,7 +48,7 @@ class LeaveOneOut(Tabular):
         n_queries: inputs that prediction_change sums over.
         on_training_inputs: whether those are the training inputs.
         run: the training run, in the sum-loss convention.
-        reduction: "sum" or "mean"; decides how the runs without a sample differ.
+        reduction: of the loss; decides how the runs without a sample differ.
         largest_eigenvalue: λ_max(Θ); run.step times it is η·λ_max.
         rank: non-null eigenvalues of Θ.
         ids: [n], the samples' ids.
@@ -98,7 +98,9 @@ def leave_one_out(
         steps: t, training steps.
         weight_decay: penalty towards w₀, of the loss as reduced: (weight_decay/2)‖w − w₀‖².
         reduction: "sum": loss Σ ½‖f − y‖². "mean": 1/n of it; then η = lr/n, λ = n·weight_decay,
-            and the runs without a sample use lr/(n−1) with the same λ, as S1's code does.
+            and the runs without a sample, whose mean is over n − 1, have η = lr/(n − 1) and
+            λ = (n − 1)·weight_decay. "mean_same_penalty": they keep λ = n·weight_decay, as S1's
+            code does, which is no training that a user can repeat.
         dynamics: "flow" (gradient flow for time η t), "descent" (t full-batch steps), "converged".
         progress: called with (step, samples done, samples in all).
 
@@ -125,7 +127,7 @@ def leave_one_out(
         training = replace(unmixed, residual=mix_columns(unmixed.residual))
     c = training.residual.shape[2]
     record = RemovalRecord(lin, training, unmixed)
-    one_run = training.leave_out(1) == training.run  # mean loss: larger steps without a sample
+    one_run = training.leave_out(1) == training.run  # mean loss: η and λ differ without a sample
     if has_modes(basis, c) and one_run and not takes_few_steps(training.run):
         return record.leave_one_out(record.keep_modes(progress).numpy())
     chunk = removal_chunk(training.residual.shape, len(basis.eigenvalues))

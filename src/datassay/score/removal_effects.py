@@ -315,7 +315,8 @@ def _remove_set(
     slope, curvature = geometry.derivatives()
     mean = geometry.features.curvature(curvature) / len(geometry)
     factor = hessian_factor(mean, ridge + damping)
-    pull = geometry.features.pullback(slope * ~keep[:, None]) / len(geometry)
+    share = (~keep).double() - (~keep).double().mean() * (ridge > 0)  # as `removal_gradients`
+    pull = geometry.features.pullback(slope * share[:, None]) / len(geometry)
     move = torch.cholesky_solve(pull[:, None], factor)[:, 0]
     weights = None if geometry.weights is None else geometry.weights + move
     moved = replace(

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from datassay.errors import SettingError
 from datassay.rules import integer, one_of, require
-from datassay.train.recipe import Descent
+from datassay.train.recipe import REDUCTIONS, Descent
 
 # Samples stored per query and direction, where the whole matrix of effects is not.
 DEFAULT_TOP = 20
@@ -43,7 +43,7 @@ def check_training(
     """Raise for settings of a training run that are wrong whatever its kernel."""
     kinds = {"flow", "descent", "converged"}
     require(dynamics in kinds, "dynamics", "be 'flow', 'descent' or 'converged'", repr(dynamics))
-    one_of("reduction", reduction, ["sum", "mean"])
+    one_of("reduction", reduction, REDUCTIONS)
     if not (1 <= steps < math.inf and steps == int(steps)):
         raise SettingError(f"steps must be a whole number of at least 1; got {steps}.")
     if not (math.isfinite(weight_decay) and weight_decay >= 0):
@@ -91,7 +91,7 @@ class Training(Descent):
 
     Attributes:
         lr: learning rate of the loss as reduced, or "auto".
-        reduction: "sum" or "mean" loss.
+        reduction: "sum" or "mean" loss, or "mean_same_penalty", as S1's code leaves samples out.
         dynamics: "flow", "descent" or "converged".
     """
 

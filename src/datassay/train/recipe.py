@@ -7,6 +7,9 @@ from dataclasses import dataclass
 # Batches of a network that is trained for its features or for what it predicts, and how long.
 BATCH, EPOCHS = 64, 20
 FEWEST_UPDATES, MOST_UPDATES = 500, 3000
+# Of a loss over samples. Without a sample a mean loss has (n − 1) times its weight decay; S1's code
+# keeps n times.
+REDUCTIONS = ("sum", "mean", "mean_same_penalty")
 
 
 @dataclass(frozen=True)

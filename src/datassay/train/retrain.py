@@ -25,7 +25,7 @@ from datassay.results import Tabular, result
 from datassay.rules import one_of
 from datassay.store.manifest import digest
 from datassay.store.results import ResultStore
-from datassay.train.recipe import Descent, Recipe
+from datassay.train.recipe import REDUCTIONS, Descent, Recipe
 from datassay.train.training import TrainedNetworks, train_networks, with_loss
 
 # Networks train side by side while their activations for all samples take less than this, which
@@ -100,8 +100,8 @@ def retrain(
         lr: learning rate of the loss as reduced.
         steps: full-batch updates.
         weight_decay: of the loss as reduced: (weight_decay/2)‖w − w₀‖².
-        reduction: "sum", or "mean": η = lr/n, λ = n·weight_decay, and lr/(n−1) with the same λ
-            without a sample, as S1's code does.
+        reduction: "sum", or "mean": η = lr/n, λ = n·weight_decay, and n − 1 in place of n without a
+            sample; "mean_same_penalty" keeps λ = n·weight_decay there, as S1's code does.
         loss: "mse" (½ squared error, S1; what `leave_one_out` describes), "cross_entropy", "bce" of
             several labels per sample, or "auto": by the task.
         removed: positions of the samples to leave out; None is every one.
@@ -177,11 +177,13 @@ def _recipes(
     n: int, lr: float, steps: int, weight_decay: float, reduction: str, loss: str, precision: str
 ) -> tuple[Recipe, Recipe]:
     """Return the recipes of the runs on n and on n − 1 samples, both of the averaged loss."""
-    one_of("reduction", reduction, ("sum", "mean"))
+    one_of("reduction", reduction, REDUCTIONS)
     per_sample = n if reduction == "sum" else 1
     full = Recipe("sgd", lr * per_sample, steps, None, loss, weight_decay / per_sample, precision)
-    # Sum loss: the step η stays, so the averaged loss steps by η(n−1). Mean loss: it stays as it
-    # is. The penalty λ of the sum loss stays in both, and with it λ/(n−1) of the averaged loss.
+    # Mean loss: nothing changes. Sum loss: η stays, so the averaged loss steps by η(n−1), and λ, of
+    # the averaged loss λ/(n−1).
+    if reduction == "mean":
+        return full, full
     shrink = (n - 1) / n if reduction == "sum" else 1.0
     decay = full.weight_decay * n / (n - 1)
     return full, replace(full, lr=full.lr * shrink, weight_decay=decay)

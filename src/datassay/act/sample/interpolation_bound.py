@@ -67,7 +67,7 @@ def interpolation_bound(
         SettingError: lipschitz is negative or not finite, or position is unknown.
 
     Cost: a sort of n numbers.
-    Source: S0 eq. 9. Its eq. 1 prints ¼ for the appendix's ⅓; no position of X_i makes ¼ the bound.
+    Source: S0 eq. 9. Its eq. 1 prints ¼, right from (3 − √6)/6 of the cell inwards.
     """
     x, slope = np.asarray(x, dtype=float), np.asarray(slope, dtype=float)
     low, high = domain

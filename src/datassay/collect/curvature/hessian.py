@@ -142,6 +142,15 @@ def loss_gradients(objective: LossAt, start: int, stop: int) -> Float[Tensor, "c
     return _flatten(gradients)
 
 
+def mean_gradient(objective: LossAt) -> Float[Tensor, "1 d"]:
+    """Return ∇L of the mean loss over all samples."""
+    total = sum(
+        loss_gradients(objective, start, start + objective.vectors_at_once).sum(0, keepdim=True)
+        for start in range(0, len(objective), objective.vectors_at_once)
+    )
+    return torch.as_tensor(total) / len(objective)
+
+
 def with_weights(objective: LossAt, weights: Float[Tensor, " d"]) -> LossAt:
     """Return the same loss around other weights, given flat."""
     return replace(

@@ -77,7 +77,7 @@ class TrainingSettings:
     )
     reduction: str = setting(
         Training.reduction,
-        "Loss over samples: sum or mean, for --lr too.",
+        "Loss over samples: sum or mean, for --lr too; mean_same_penalty as S1's code has it.",
         needs="rule=information",
     )
     dynamics: str = setting(Training.dynamics, of=f"{LOO}dynamics", needs="rule=information")

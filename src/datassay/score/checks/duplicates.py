@@ -232,7 +232,7 @@ def _find_neighbors(
         return _Neighbors(places, places, zeros.astype(int), zeros, zeros, partners, n_partners)
     approximate = n > EXACT_UP_TO and find_spec("faiss") is not None
     search, reach = "approximate" if approximate else "exact", min(REACH + 1, n - 1)
-    numbers, settings = places[:, ~words], {"search": search, "measured": False}
+    numbers, settings = places[:, ~words], {"search": search}
     only_close &= bool(words.any() and numbers.shape[1])
     probes = FEW_PROBES if only_close else PROBES
     x = numbers if only_close else places

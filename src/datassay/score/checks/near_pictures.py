@@ -13,6 +13,7 @@ from datassay.data.samples import SampleSet
 from datassay.results import result
 from datassay.score.checks.duplicates import EXACT_UP_TO, FEWEST, NO_LINKS, Links
 from datassay.score.checks.images import picture_pixels
+from datassay.score.neighbors.exact import PROBES
 from datassay.score.neighbors.search import nearest_neighbors
 
 LEVELS = (48, 24, 12)  # pixels a side at which grain is compared, as many as both have
@@ -123,7 +124,7 @@ def _find_candidates(views: _Views) -> Links:
     bright = luma.flatten(1).norm(dim=1, keepdim=True).clamp_min(1e-3)
     colour = torch.cat([grey, 3 * views.colour / bright], 1)
     vectors = [grey, colour] if not _are_grey(views.colour).all() else [grey]
-    neighbors = [nearest_neighbors(v.numpy(), k + 1, measured=False).index[:, 1:] for v in vectors]
+    neighbors = [nearest_neighbors(v.numpy(), k + 1, probes=PROBES).index[:, 1:] for v in vectors]
     rows = [np.arange(n).repeat(k)] * len(neighbors)
     for end in ENDS if n <= MOST_CROPPED else ():
         cut = _normalize(avg_pool2d(_crop(views.luma[LEVELS[1]], SHARES[3], end)[:, None], 2))

@@ -119,7 +119,10 @@ def influence(
             "auto" is 2, and 1, the loss itself, of next tokens, which no network fits so well, and
             in the gradients of `self_influence`. A number is both's. Losses of values (mse) and
             your own are never softened; `method` names what was.
-        weight_decay: of the training, (weight_decay/2)‖w − w₀‖² added to the mean loss.
+        weight_decay: of the training, (weight_decay/2)‖w − w₀‖² added to the mean loss. By the
+            whole Hessian a sample takes its share along, as in training again with the same decay:
+            ∇ℓ_i − ∇L stands for ∇ℓ_i, L the mean loss of all. By blocks, in an index and along a
+            run it does not: the effects on a query differ by one number, their order does not.
         parameters: a part of the names of the weights to attribute to, or a pattern with *, or
             several; None: all that train.
         checkpoints: of one training run, instead of the model: networks, state dicts, files of

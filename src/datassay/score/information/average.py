@@ -99,7 +99,7 @@ def average_information(
     check_memory(draws, len(lin))
     # One learning rate for all subsets, of the loss as reduced.
     training = training_run(lin, **{k: v for k, v in settings.items() if k in RUN})
-    settings["lr"] = training.run.step * (len(lin) if training.reduction == "mean" else 1)
+    settings["lr"] = training.run.step * (1 if training.reduction == "sum" else len(lin))
     rng = np.random.default_rng(seed)
     means, errors, counts = [], [], []
     for f, size in enumerate(sizes):

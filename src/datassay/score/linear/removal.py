@@ -106,7 +106,7 @@ def removals(
         basis: the eigenbasis of all n samples.
         residual: Y − f₀.
         run: the training run on all samples.
-        run_without: the run on n − 1 samples; it differs in step size under a mean loss.
+        run_without: the run on n − 1 samples; η and λ differ under a mean loss.
         chunk: samples at a time.
 
     Yields:
@@ -132,7 +132,7 @@ def removals(
         blocks = RemovalBlocks(rows, residual[samples], projected)
         terms, v = deletion(basis, blocks, run_without, fits)
         coordinates = sum_resolvents(rows, basis.eigenvalues, terms, v)
-        if run_without != run:  # a mean loss trains the others by larger steps
+        if run_without != run:  # a mean loss trains the others with its own η and λ
             coordinates += (trained - same_data)[:, None]
         yield Removals(start, rows, coordinates)
 

@@ -50,8 +50,12 @@ class Dynamics:
         return self.step * self.steps
 
     def without(self, removed: int, n: int, reduction: str) -> Dynamics:
-        """Return the run on n − removed samples: a mean loss's step grows by n/(n − removed)."""
-        return self if reduction == "sum" else replace(self, step=self.step * n / (n - removed))
+        """Return the run on n − removed samples: a mean loss's η and λ follow their number."""
+        if reduction == "sum":
+            return self
+        share = (n - removed) / n
+        penalty = self.penalty * (share if reduction == "mean" else 1.0)
+        return replace(self, step=self.step / share, penalty=penalty)
 
 
 def check_dynamics(
@@ -66,14 +70,15 @@ def check_dynamics(
 ) -> Dynamics:
     """Check a training run against the kernel's largest eigenvalue and convert it to a sum loss."""
     check_training(lr, steps, weight_decay, reduction, kind)
-    per_sample = n_samples if reduction == "mean" else 1
+    per_sample = n_samples if reduction != "sum" else 1
     penalty = weight_decay * per_sample
     scale = largest + penalty if largest + penalty > 0 else 1.0
     if lr == "auto":
         lr = AUTO_STEP_FRACTION * per_sample / scale
     step = float(lr) / per_sample
     run = Dynamics(kind, step, int(steps), penalty)
-    fastest = run.without(1, n_samples, reduction).step * scale
+    reduced = run.without(1, n_samples, reduction)
+    fastest = reduced.step * (largest + reduced.penalty)
     if kind == "descent" and fastest >= 2:
         raise SettingError(
             f"lr must be below {float(lr) * 2 / fastest:.4g} so that descent is stable "
@@ -162,7 +167,7 @@ class TrainingRun:
         basis: the kernel's eigenbasis.
         residual: Y − f₀, [n, b, c], float64.
         run: on all samples, sum-loss convention.
-        reduction: "sum" or "mean"; under "mean" the runs on fewer samples take larger steps.
+        reduction: of the loss; of a mean loss the runs on fewer samples have their own η and λ.
     """
 
     basis: Eigenbasis
@@ -206,7 +211,7 @@ def training_run(
         lr: as `leave_one_out` takes it.
         steps: t.
         weight_decay: of the loss as reduced.
-        reduction: "sum" or "mean".
+        reduction: "sum", "mean" or "mean_same_penalty".
         dynamics: "flow", "descent" or "converged".
         progress: called with (step, rows done, rows in all).
 

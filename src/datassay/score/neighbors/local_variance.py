@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
@@ -11,6 +13,10 @@ from datassay.score.neighbors.search import Neighbors, nearest_neighbors
 
 # Values of one block of neighbours' targets.
 BLOCK_VALUES = 2**22
+# Columns this many times narrower than the widest decide no neighbour. A picture has a few such
+# pixels at its edge, a table whose columns differ in unit has a tenth of its columns or more.
+NARROW, MOST_NARROW = 1e3, 0.1
+SMALLEST = 1e-150  # difference of targets whose square is a number
 
 
 @result
@@ -39,6 +45,8 @@ def local_variance(
     Df²(x_i) = 1/(k − 1) Σ_{j ∈ kNN(i)} ‖f(x_j) − mean‖²;
     of one-hot classes (k − Σ_c k_c²/k)/(k − 1), with k_c neighbours in class c.
 
+    Units of columns decide who is a neighbour: a UserWarning says so where they differ too much.
+
     Args:
         features: [n, ...], finite.
         y: classes ([n] whole numbers, booleans or strings) or targets ([n] floats, or [n, q]
@@ -50,7 +58,8 @@ def local_variance(
         The variances and the neighbours.
 
     Raises:
-        DataError: features or targets that are not finite numbers, or not one target per sample.
+        DataError: features or targets that are not finite numbers, or not one target per sample, or
+            targets that differ by less than 1e-150.
         SettingError: n_neighbors is below 2 or not below n, search is unknown, or faiss is missing.
 
     Cost: the neighbours, and n k q values per block at a time.
@@ -59,7 +68,22 @@ def local_variance(
     """
     _check_targets(features, y)
     neighbors = nearest_neighbors(features, n_neighbors, search=search)
+    _warn_of_units(features)
     return LocalVariance(neighbor_variance(neighbors.index, y), neighbors)
+
+
+def _warn_of_units(features: Shaped[np.ndarray, "n ..."]) -> None:
+    spread = features.reshape(len(features), -1).std(axis=0, dtype=np.float64)
+    spread = spread[spread > 0]
+    narrow = int((spread < spread.max(initial=0.0) / NARROW).sum())
+    if narrow > MOST_NARROW * len(spread):
+        warnings.warn(
+            f"{narrow} of {len(spread)} columns vary {NARROW:g} times less than the widest and "
+            "decide no neighbour: the answer depends on the columns' units. Bring them to one "
+            "scale first, as by sklearn's StandardScaler.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def neighbor_variance(
@@ -91,6 +115,11 @@ def _check_targets(features: np.ndarray, y: np.ndarray) -> None:
             raise DataError(
                 f"y must be finite and below 1e150; {bad.sum()} of {len(y)} targets are not, the "
                 f"first at position {bad.argmax()}. Remove those samples."
+            )
+        if 0 < np.ptp(y.astype(np.float64), axis=0).max() < SMALLEST:
+            raise DataError(
+                f"y must differ by {SMALLEST:g} or more, or squares of differences are 0; got "
+                f"{np.ptp(y):.3g} at most. Multiply the targets, which changes no weight."
             )
 
 

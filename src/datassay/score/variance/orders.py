@@ -1,7 +1,8 @@
 """The variance of influence without each sample: at fixed weights, to first order, or refitted.
 
-To first order, δ(z) = [V(θ, Z) − V(θ, Z∖z)] − (1/n) ∇L(z)ᵀ H̃⁻¹ ∂V/∂θ: the bracket drops the pairs
-of z and takes H on the n − 1 others, exactly: with
+To first order, δ(z) = [V(θ, Z) − V(θ, Z∖z)] − (1/n) g(z)ᵀ H̃⁻¹ ∂V/∂θ, g(z) = ∇L(z) + ridge θ: of
+the mean over n − 1 the ridge is (n − 1)/n of that over n. The bracket drops the pairs of z and
+takes H on the n − 1 others, exactly: with
 K = n H̄/(n−1) + (ridge + damping) I = L Lᵀ, S_z = R Rᵀ, u = L⁻¹ J_zᵀ R and T = ((n−1) I − uᵀu)⁻¹,
 H₋z⁻¹ = L⁻ᵀ (I + u T uᵀ) L⁻¹. ∂V/∂θ is one backward pass through G and H for all z.
 
@@ -44,8 +45,13 @@ def adjoint(geometry: OutputGeometry, ridge: float, damping: float) -> Float[Ten
     training = factor if ridge == 0 else hessian_factor(mean, ridge)
     slope_of_v = variance_gradient(geometry, factor)
     moves = torch.cholesky_solve(slope_of_v[:, None], training)[:, 0]
-    implicit = gradients @ moves / len(geometry)
+    implicit = removal_gradients(gradients, ridge) @ moves / len(geometry)
     return variance - _variance_without_each(geometry, gradients, mean, ridge + damping) - implicit
+
+
+def removal_gradients(gradients: Float[Tensor, "n p"], ridge: float) -> Float[Tensor, "n p"]:
+    """Return ∇L(z) + ridge θ, what leaves the penalised loss with z; at its minimum θ cancels."""
+    return gradients - gradients.mean(0) if ridge > 0 else gradients
 
 
 def variance_gradient(
@@ -159,13 +165,13 @@ def step(
     removed: Tensor,
     progress: Progress = silent,
 ) -> Float[Tensor, " z"]:
-    """Compute V[Z∖z] at θ₋z = θ + (H + (ridge + damping) I)⁻¹ ∇L(z)/n, all else computed anew."""
+    """Compute V[Z∖z] at θ₋z = θ + (H + (ridge + damping) I)⁻¹ g(z)/n, all else computed anew."""
     # Cost: z (4 n k² d² + 2 n p² + p³) operations for a dense last layer, else z times 4 n k p².
-    # Source: S4 §4's "leave-one-out" as its code has it (REFERENCE.md). Deviates nowhere.
+    # Source: S4 §4's "leave-one-out" as its code has it (REFERENCE.md), which has no ridge.
     slope, curvature = geometry.derivatives()
     mean = geometry.features.curvature(curvature) / len(geometry)
     factor = hessian_factor(mean, ridge + damping)
-    gradients = geometry.features.gradients(slope)[removed]
+    gradients = removal_gradients(geometry.features.gradients(slope), ridge)[removed]
     moves = torch.cholesky_solve(gradients.T, factor).T / len(geometry)
     variances = []
     for batch in _batches(geometry, len(removed)):

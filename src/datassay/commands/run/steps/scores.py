@@ -120,7 +120,7 @@ def check_of(model: nn.Module, context: Context) -> RetrainingCheck | None:
     n, store = len(context.train), options["store"]
     retrained = retrain(
         model, context.train, context.val,
-        lr=loo.run.step * (n if options["reduction"] == "mean" else 1), steps=loo.run.steps,
+        lr=loo.run.step * (1 if options["reduction"] == "sum" else n), steps=loo.run.steps,
         weight_decay=options["weight_decay"], reduction=options["reduction"], loss="mse",
         removed=np.sort(np.random.default_rng(context.seed).permutation(n)[: options["check"]]),
         store=inside(store, WITHOUT_ONE) if store is not None and is_local(store) else None,

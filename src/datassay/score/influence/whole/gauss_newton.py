@@ -3,6 +3,9 @@
 With H = Σ J_iᵀ S_i J_i + ε I, S_i the Hessian of the loss in its outputs and R_i its gradient, the
 Newton step from the trained weights to those without sample i is
 θ₋ᵢ − θ = H⁻¹ J_iᵀ (I − S_i H_ii)⁻¹ R_i,  H_ii = J_i H⁻¹ J_iᵀ.
+
+With weight decay in the mean loss its share leaves too: ε is n·damping + (n − 1)·decay, and with
+g = (1/n) Σ J_jᵀ R_j, −decay (θ − θ₀) at the minimum, the step is that of J_iᵀ R_i − g.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from datassay.score.settings import TrainedWeights
 
 
 def gauss_newton(
-    lin: Linearization, loss: str, damping: float, *, leverage: bool = True
+    lin: Linearization, loss: str, damping: float, *, leverage: bool = True, decay: float = 0.0
 ) -> Iterator[OutputChanges]:
     """Yield changes by removing each sample, at the weights where `lin` was collected.
 
@@ -35,8 +38,10 @@ def gauss_newton(
         lin: collected at the trained weights with allow_trained=True and, where k > 1, joint
             outputs; the queries are its validation samples, else its training samples.
         loss: training loss, "cross_entropy" or "mse".
-        damping: ε/n, of the mean loss; includes the weight decay of the training.
+        damping: of the mean loss; includes the weight decay of the training.
         leverage: take each sample's own into account; False: to first order in its weight.
+        decay: the part of damping that is weight decay, so that (n − 1)·decay is left without a
+            sample; 0 keeps all of it.
 
     Yields:
         Chunks in sample order; output changes are linear in the step.
@@ -63,17 +68,20 @@ def gauss_newton(
     # Probabilities sum to 1, so S has a null direction, which rounding can turn negative.
     root = (vectors * values.clamp_min(0).sqrt()[:, None, :]) @ vectors.mT  # [n, k, k]
     hessian = gram((root @ features).flatten(0, 1))
-    hessian.diagonal().add_(damping * n)
+    hessian.diagonal().add_(damping * n - (decay if leverage else 0.0))
     lower = torch.linalg.cholesky(hessian)
     white = _whiten(lower, features)  # J L⁻ᵀ
     white_queries = _whiten(lower, queries)
     del lin, features, queries, hessian  # several networks may be held here at once
     own_kernel = white @ white.mT  # H_ii, [n, k, k]
     step = slope[..., None]
+    pull = (white.mT @ step).mean(0) * (decay > 0)  # L⁻¹ g
     if leverage:
         inner = torch.eye(k, dtype=torch.float64) - curvature @ own_kernel
-        step = solve_each(inner, step)  # (I − S H_ii)⁻¹ R
-    moved = -(white.mT @ step)[..., 0]  # w − w₋ᵢ in whitened coordinates, [n, p]
+        step = solve_each(
+            inner, step - curvature @ (white @ pull)
+        )  # (I − S H_ii)⁻¹ (R − S J H⁻¹ g)
+    moved = (pull - white.mT @ step)[..., 0]  # w − w₋ᵢ in whitened coordinates, [n, p]
     self_effect = -((white @ moved[..., None])[..., 0] * slope).sum(1)  # −∇ℓ_i (w − w₋ᵢ)
     del white, own_kernel
     chunk = max(1, CHUNK_VALUES // white_queries[..., 0].numel())
@@ -115,7 +123,9 @@ def changes_on_arrays(
     loss = problem.mean_loss.loss
     leverage = response == "leave_one_out"
     lin = _collect(problem, projection)
-    chunks = _watch(gauss_newton(lin, loss, problem.penalty, leverage=leverage), problem)
+    decay = problem.weight_decay
+    changes = gauss_newton(lin, loss, problem.penalty, leverage=leverage, decay=decay)
+    chunks = _watch(changes, problem)
     if problem.removed is None:
         yield from chunks
         return

@@ -14,6 +14,7 @@ from datassay.collect.curvature.hessian import (
     hessian,
     hessian_products,
     loss_gradients,
+    mean_gradient,
     output_changes,
 )
 from datassay.data.samples import SampleSet
@@ -66,9 +67,13 @@ class Problem:
 
 
 def newton_changes(problem: Problem, solve: Solve) -> Iterator[OutputChanges]:
-    """Yield output changes to first order of Δ_i = −(1/n) (H + penalty I)⁻¹ ∇ℓ_i, in chunks."""
+    """Yield output changes to first order of Δ_i = −(1/n) (H + penalty I)⁻¹ (∇ℓ_i − ∇L)."""
+    # ∇L, the mean's, is −weight_decay (w − w₀) where training ended: the share of the decay that
+    # leaves with each sample. Without decay it is 0 there.
+    shared = mean_gradient(problem.mean_loss) if problem.weight_decay > 0 else None
     for start, gradients in gradient_chunks(problem):
-        moves = solve(gradients) / -len(problem.mean_loss)
+        moves = solve(gradients if shared is None else gradients - shared)
+        moves = moves / -len(problem.mean_loss)
         self_effect = -(gradients * moves).sum(1).double().cpu()
         yield replace(changes_of(problem, start, moves), own=self_effect)
 
