@@ -28,7 +28,8 @@ BETTER, PERHAPS, WORSE, SAME = VERDICTS = "better", "perhaps better", "worse", "
 WORTH = 0.01
 # An interval around 0 that is wider says less than what it was to tell: it is no figure to lead by.
 WIDE = 0.2
-DO, TRY, FREE, LEAVE = ADVICE = "do it", "try it", "costs nothing", "leave it"
+SHOWN = 0.0005  # a smaller change is printed as 0, so an interval that begins there includes it
+DO, TRY, FREE, LEAVE = ADVICE = "do it", "try it", "no loss shown", "leave it"
 _SENTENCES = {
     BETTER: "{ours} does better than {theirs}",
     PERHAPS: "{ours} perhaps does better than {theirs}",
@@ -266,7 +267,7 @@ def advice(gain: float, low: float, high: float) -> str:
         DO: it helps, its interval lies above 0; TRY: it may help, a point or more is estimated and
         more than two thirds of the interval lie above 0; else LEAVE: it is not shown to help.
     """
-    if low > 0:
+    if low >= SHOWN:
         return DO
     return TRY if gain >= WORTH and high > -2 * low else LEAVE
 

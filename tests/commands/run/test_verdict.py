@@ -162,6 +162,8 @@ def test_a_contradiction_is_noticed():
          "gains 0.4 points of accuracy (0.1 to 1.0)"),
         (("relabel", 0.02, -0.004, 0.04, "no difference"),
          "may help: −0.4 to 4.0 points of accuracy (estimate 2.0)"),
+        (("relabel", 0.02, 0.0001, 0.04, "perhaps better"),  # printed, it includes 0
+         "may help: 0.0 to 4.0 points of accuracy (estimate 2.0)"),
         (("relabel", 0.1, -0.02, 0.3, "no difference"), "may help"),
         (("relabel", 0.024, -0.414, 0.172, "no difference"), "is not shown to help"),
         (("relabel", 0.025, -0.045, 0.04, "better"),
@@ -195,6 +197,12 @@ def test_next_is_what_the_verdict_says(drop, is_next):
     assert ("none is shown to help" in told.sentence) is not is_next
     assert any("summarize" in line for line in told.commands) is is_next
     assert any("summarize" in card.command for card in told.cards)
+
+
+@pytest.mark.parametrize(("low", "n_cards"), [(0.0018, 1), (0.0001, 0), (0.0, 0)])
+def test_more_samples_are_suggested_where_the_printed_interval_lies_above_0(low, n_cards):
+    told = verdict(replace(clean(), acts=acts(HARMLESS, ("more", 0.003, low, 0.029, ""))))
+    assert len(told.cards) == n_cards
 
 
 def test_an_input_that_looks_wrong_is_told_on_the_card_and_in_the_table():

@@ -289,6 +289,38 @@ def test_no_key_touches_what_is_decided_unless_somebody_goes_back(browser, digit
         assert {one: after[one] for one in before} == before | {again: ("remove", "")}
 
 
+HOLD_ORDER = """const asked = window.fetch;
+window.fetch = (path, ...rest) => !path.includes("remaining") ? asked(path, ...rest) :
+  new Promise((done) => { window.release = () => done(asked(path, ...rest)); });"""
+
+
+def test_a_key_decides_what_it_was_pressed_on_though_a_new_order_comes(browser, digits):
+    from selenium.webdriver.common.keys import Keys
+
+    with served(digits) as server:
+        ready(browser, server.url)
+        browser.execute_script(HOLD_ORDER)
+        press(browser, *"k" * 24)  # the last asks for a new order, which takes long
+        until(browser, SAVED)
+        before = in_file(digits)
+        press(browser, "p")
+        revisited, given = shown_id(browser), part(browser, "given")
+        press(browser, "o", *next(name for name in "0123456789" if name != given))
+        until(browser, "return !!window.release")
+        browser.execute_script("window.release()")
+        until(browser, LEARNED)
+        assert shown_id(browser) == revisited
+        press(browser, Keys.ENTER)
+        until(browser, SAVED)
+        after = in_file(digits)
+        assert after == before | {revisited: after[revisited]}
+        assert after[revisited][0] == "relabel" and part(browser, "decided") == ""
+        held = dict.fromkeys(("key", "code"), "k") | {"bubbles": True, "repeat": True}
+        script = f"{STAGE.removeprefix('return ')}.dispatchEvent(new KeyboardEvent(...arguments))"
+        browser.execute_script(script, "keydown", held)  # a key held down decides once
+        assert shown_id(browser) not in after and in_file(digits) == after
+
+
 @pytest.mark.parametrize("mode", ["server", "page"])
 def test_what_users_wrote_shows_as_text(browser, each_kind, mode):
     def look(url):

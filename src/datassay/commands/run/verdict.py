@@ -22,7 +22,7 @@ from datassay.report.wording import count, gain_text, rough_percent, shortened
 from datassay.results import result
 from datassay.score.checks.data_issues import leaking_columns
 from datassay.score.label_issues import FEWEST
-from datassay.stats import BETTER, DO, FREE, LEAVE, TRY, advice, is_vague
+from datassay.stats import BETTER, DO, FREE, LEAVE, SHOWN, TRY, advice, is_vague
 
 MOST_CARDS, MOST_COMMANDS = 3, 2
 REVIEWS = 50  # that a plan begins with
@@ -165,7 +165,7 @@ def clause(action: ActionGain, metric: str, n_flagged: int) -> str:
 def _state_change(subject: str, row: Any, metric: str, verbs: Any) -> str:
     """Return a change with its interval by the rule of `stats.advice`, in words if that is wide."""
     helps, may_help, unshown, costs = verbs
-    if row.high < 0:
+    if row.high <= -SHOWN:
         row = SimpleNamespace(gain=-row.gain, low=-row.high, high=-row.low)  # a cost is positive
         return f"{subject} {costs} {gain_text(row, metric)}"
     if (advised := advice(row.gain, row.low, row.high)) == DO:
@@ -251,7 +251,8 @@ def _cards(
         cards += [Advice("drop", "look", headline, text, command=command)]
     for action in actions:
         command = typed.line("complexity", out="curve")
-        if action.kind == MORE and action.low > 0 and (command or not typed.is_known):
+        helps = action.kind == MORE and advice(action.gain, action.low, action.high) == DO
+        if helps and (command or not typed.is_known):
             text = f"Doubling the data is expected to gain {gain_text(action, metric)}"
             text += ", by the learning curve."
             cards += [Advice("more data", "look", "Collect more samples", text, command=command)]
