@@ -23,6 +23,8 @@ LOOKS = (0.99, 0.96)
 FEWEST_PARTS = 3
 # What may be lost, in units of a score, to count as no loss.
 TOLERATED = 0.005
+# No loss is shown where a larger one can be excluded: two points.
+MOST_LOST = 0.02
 BETTER, PERHAPS, WORSE, SAME = VERDICTS = "better", "perhaps better", "worse", "no difference"
 # What may help is estimated to gain this at least, in units of a score: one point.
 WORTH = 0.01

@@ -281,12 +281,20 @@ def test_an_earlier_result_is_replaced_unless_it_was_changed(here):
     with open("clean/a.csv", "a") as file:
         file.write("A6;1,0;good\n")
     result = invoke("apply", "a.csv", "d.parquet")
-    assert_one_error_line(result, "must not replace data that were changed since")
+    assert_one_error_line(
+        result, "changed since datassay apply made them; in clean a.csv is changed."
+    )
     assert b"A6" in (here / "clean/a.csv").read_bytes()
     succeed("apply", "a.csv", "d.parquet", "--overwrite")
     assert b"A6" not in (here / "clean/a.csv").read_bytes()
     (here / "clean/a.csv").unlink()
-    assert_one_error_line(invoke("apply", "a.csv", "d.parquet"), "changed since")
+    assert_one_error_line(invoke("apply", "a.csv", "d.parquet"), "in clean a.csv is missing.")
+    (here / "clean/.git").mkdir()
+    for name in ("notes.txt", "b.csv"):
+        (here / "clean" / name).write_text("mine")
+    message = "a.csv is missing and .git, b.csv, notes.txt are new. Choose another folder, or give"
+    assert_one_error_line(invoke("apply", "a.csv", "d.parquet"), message)
+    assert (here / "clean/notes.txt").read_text() == "mine"
     succeed("apply", "a.csv", "d.parquet", "--overwrite")
     assert (here / "clean/a.csv").exists()
 

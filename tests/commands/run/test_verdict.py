@@ -225,21 +225,21 @@ def test_the_template_has_the_shared_numbers_from_the_verdict_alone():
 @pytest.mark.parametrize(
     ("labels", "sentence", "review"),
     [
-        (Labels(4, 0, 0, 2, 2),
+        (Labels(4, 0, 0, 0, 2, 2),
          "4 labels are too few to tell which are wrong", "0 likeliest labels"),
-        (Labels(900, 1, 1, 1, 1), "1 of 900 labels is probably wrong", "1 label"),
-        (Labels(900, 9, 9, 7, 99),
+        (Labels(900, 1, 1, 1, 1, 1), "1 of 900 labels is probably wrong", "1 label"),
+        (Labels(900, 9, 9, 9, 7, 99),
          "9 of 900 labels are probably wrong (between 7 and 99 are wrong)", "9 labels"),
-        (Labels(900, 0, 10, 0, 80),
+        (Labels(900, 0, 10, 0, 0, 80),
          "No label is surely wrong, but up to 80 of 900 (about 9 %) may be", "10 likeliest labels"),
-        (Labels(900, 0, 0, 0, 450, is_predicted=False),
+        (Labels(900, 0, 0, 0, 0, 450, is_predicted=False),
          "The inputs do not predict the labels, so none can be called wrong", "0 likeliest labels"),
-        (Labels(900, 0, 0, 0, 0, leaks=("code", "paid")),
+        (Labels(900, 0, 0, 0, 0, 0, leaks=("code", "paid")),
          "Wrong labels may be hidden: code, paid tell the label almost alone; run again with "
          "--drop code,paid", "0 likeliest labels"),
-        (Labels(442, 0, 0, 0, 0, "target"), "No target stands out as wrong", "0 likeliest targets"),
+        (Labels(442, 0, 0, 0, 0, 0, "target"), "No target stands out as wrong", "0 likeliest targets"),
         (
-            Labels(442, 0, 0, 0, 60, "target"),
+            Labels(442, 0, 0, 0, 0, 60, "target"),
             "No target stands out as wrong, but up to 60 wrong ones of 442 (about 14 %) would not "
             "show",
             "0 likeliest targets",
@@ -281,13 +281,15 @@ def test_what_gains_most_leads_and_is_hedged_where_chance_could_look_so():
 
 def test_actions_that_have_no_words_of_their_own_are_named_once():
     dropped = replace(acts(BOTH).actions[0], kind="drop+balance", words="Drop half, then balance")
-    assert clause(dropped, "accuracy", 9).startswith("“Drop half, then balance” may help: ")
+    assert clause(dropped, "accuracy", "them").startswith("“Drop half, then balance” may help: ")
 
 
 def test_what_is_tried_where_no_label_is_probably_wrong_is_counted():
     (row,) = acts(UNSURE).actions
-    assert clause(row, "accuracy", 50).startswith("correcting them is not shown to help: ")
-    assert clause(row, "accuracy", 0).startswith("correcting the 50 most suspect is not shown")
+    assert clause(row, "accuracy", "them").startswith("correcting them is not shown to help: ")
+    tried = [Labels(400, n, 58, 24, 0, 118).tried for n in (0, 2, 20, 24)]
+    assert tried == ["the 24 most suspect"] * 2 + ["them"] * 2
+    assert clause(row, "accuracy", tried[1]).startswith("correcting the 24 most suspect is not")
 
 
 def test_at_most_three_cards_each_with_its_command():
