@@ -237,7 +237,8 @@ def test_the_template_has_the_shared_numbers_from_the_verdict_alone():
         (Labels(900, 0, 0, 0, 0, 0, leaks=("code", "paid")),
          "Wrong labels may be hidden: code, paid tell the label almost alone; run again with "
          "--drop code,paid", "0 likeliest labels"),
-        (Labels(442, 0, 0, 0, 0, 0, "target"), "No target stands out as wrong", "0 likeliest targets"),
+        (Labels(442, 0, 0, 0, 0, 0, "target"), "No target stands out as wrong",
+         "0 likeliest targets"),
         (
             Labels(442, 0, 0, 0, 0, 60, "target"),
             "No target stands out as wrong, but up to 60 wrong ones of 442 (about 14 %) would not "
