@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import struct
 import tokenize
@@ -27,6 +28,7 @@ Task = Literal["classification", "regression"]
 # Names of parts, in any case; of those to hold out the first that is there is taken.
 TRAIN_NAMES = ("train", "training")
 VAL_NAMES = ("val", "valid", "validation", "dev", "eval", "test", "testing")
+_PART = re.compile(rf"(?<![a-z])(?:{'|'.join(TRAIN_NAMES + VAL_NAMES)})(?![a-z])")
 
 # What zip, gzip, numpy, Arrow and Pillow raise on a truncated or foreign file.
 _UNREADABLE = (
@@ -124,10 +126,22 @@ def decoding(name: str) -> Iterator[None]:
 
 
 def parts_among(names: Iterable[str]) -> list[str]:
-    """Return which names are of parts: the training's first, then one to hold out; or none."""
-    by_lower = {name.casefold(): name for name in names}
-    training = [by_lower[name] for name in TRAIN_NAMES if name in by_lower][:1]
-    return training and training + [by_lower[name] for name in VAL_NAMES if name in by_lower]
+    """Return which names are of parts: the training's first, then one to hold out; or none.
+
+    What else they hold they share, such as in `training_set` and `test_set`.
+    """
+    by_part: dict[tuple[str, str], str] = {}  # (what else the name holds, part) → name
+    for name in names:
+        if match := _PART.search(name.casefold()):
+            by_part[name.casefold().replace(match[0], "", 1), match[0]] = name
+    for rest in sorted({rest for rest, _ in by_part}):
+        training, held_out = (
+            [by_part[rest, part] for part in parts if (rest, part) in by_part]
+            for parts in (TRAIN_NAMES, VAL_NAMES)
+        )
+        if training and (held_out or not rest):
+            return training[:1] + held_out
+    return []
 
 
 def scan(folder: Path) -> list[os.DirEntry[str]]:

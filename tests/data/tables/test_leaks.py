@@ -149,3 +149,12 @@ def test_a_rank_that_reads_as_row_numbers_is_named_though_it_is_left_out(
     named = [text for text in samples.warnings if "the target almost alone" in text]
     assert len(named) == is_named
     assert all(f"{name!r}" in text and "It is left out: it" in text for text in named)
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_ids_in_words_are_named_where_they_hold_the_class_alone(is_named):
+    rng = np.random.default_rng(0)
+    y = rng.choice(["case", "control"], 200)
+    ids = [f"{label if is_named else 'row'}-({k}, {k + 1}]" for k, label in enumerate(y)]
+    samples = da.load(pa.table({"a": rng.normal(size=200), "who": ids, "y": y}), target="y")[0]
+    assert any("'who' predicts the target" in text for text in samples.warnings) == is_named

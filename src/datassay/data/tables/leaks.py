@@ -92,7 +92,11 @@ def find_unused_leaks(
 ) -> list[Leak]:
     """Return columns left out as ids that tell the target though the rows are in no such order."""
     notes = {c.column.name: c.column.note for c in columns}
-    columns = [c for c in columns if c.words is not None or _is_unsorted(c.values)]
+    columns = [
+        replace(c, column=replace(c.column, read_as="number" if c.words is None else "text"))
+        for c in columns
+        if c.words is not None or _is_unsorted(c.values)
+    ]
     leaks = (leak for column in columns for leak in find_leaks([column], y, task))
     return [replace(leak, unused_as=notes[leak.names[0]]) for leak in leaks]
 
