@@ -189,6 +189,11 @@ def test_suggestions_are_accepted_where_nobody_decided(here):
     succeed("apply", "a.csv", "report", *least)  # A4 is kept: somebody decided so
     assert load("clean", target="y", ids="key")[0].y.tolist() == [1, 1, 1, 0, 0]
     os.remove(made)
+    for unreviewed in ("report", made):
+        result = invoke("apply", "a.csv", unreviewed)
+        assert_one_error_line(
+            result, "nobody has reviewed this run yet. Run datassay view report, or"
+        )
     assert "3 labels changed" in succeed("apply", "a.csv", "report", *least).stdout
     assert_one_error_line(invoke("apply", "a.csv", "d.parquet", *least), "must hold scores.parquet")
     copies = [False, False, True, True, True]  # A4 stays: somebody decided so

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,6 +82,12 @@ def gather_decisions(settings: ApplySettings) -> Decisions:
     path, limit = settings.decisions, settings.accept_suggested
     file = path / FILE if path.is_dir() else path
     if limit is None and not settings.drop_copies:
+        folder = run_of(settings)
+        if file == folder / FILE and not file.exists() and (folder / SUMMARY).is_file():
+            raise DataError(
+                f"{folder} must hold decisions; nobody has reviewed this run yet. Run datassay "
+                f"view {shlex.quote(str(folder))}, or add --accept-suggested 0.9."
+            )
         return read_any(file)
     fraction("accept-suggested", limit or 0.0, "[]")
     decisions = read_any(file) if file.exists() else Decisions(())
