@@ -10,6 +10,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -130,17 +131,15 @@ def parts_among(names: Iterable[str]) -> list[str]:
 
     What else they hold they share, such as in `training_set` and `test_set`.
     """
-    by_part: dict[tuple[str, str], str] = {}  # (what else the name holds, part) → name
+    by_affix: dict[str, dict[str, str]] = defaultdict(dict)  # what else it holds → part → name
     for name in names:
         if match := _PART.search(name.casefold()):
-            by_part[name.casefold().replace(match[0], "", 1), match[0]] = name
-    for rest in sorted({rest for rest, _ in by_part}):
-        training, held_out = (
-            [by_part[rest, part] for part in parts if (rest, part) in by_part]
-            for parts in (TRAIN_NAMES, VAL_NAMES)
-        )
-        if training and (held_out or not rest):
-            return training[:1] + held_out
+            by_affix[name.casefold().replace(match[0], "", 1)][match[0]] = name
+    for affix, by_part in sorted(by_affix.items()):
+        training = [by_part[word] for word in TRAIN_NAMES if word in by_part][:1]
+        held_out = [by_part[word] for word in VAL_NAMES if word in by_part]
+        if training and (held_out or not affix):
+            return training + held_out
     return []
 
 

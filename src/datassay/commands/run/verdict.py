@@ -211,7 +211,7 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
 def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
     """Return what reviews and actions after them gain, in a sentence; "" if not measured."""
     measured, issues, actions = run_verdict.tried, findings.issues, findings.acts
-    n_flagged, tried = run_verdict.labels.n_flagged, run_verdict.labels.tried
+    n_flagged, suspects = run_verdict.labels.n_flagged, run_verdict.labels.tried
     relabel = next((a for a in measured if a.kind == RELABEL and a.advice in {DO, TRY}), None)
     if relabel is None or actions is None or not n_flagged:
         return ""
@@ -220,10 +220,10 @@ def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
     steps = [
         f"A plan: {count(n, 'review')} correct about {n_corrected:.0f} of the {n_wrong:.0f} wrong "
         f"{run_verdict.labels.noun}s that are suspected",
-        f"with suggestions for the others {clause(relabel, actions.metric, tried)}",
+        f"with suggestions for the others {clause(relabel, actions.metric, suspects)}",
     ]
     sequence = next((a for a in measured if a.kind.startswith(f"{RELABEL}+")), relabel)
-    steps += [clause(sequence, actions.metric, tried)] * (sequence.gain > relabel.gain)
+    steps += [clause(sequence, actions.metric, suspects)] * (sequence.gain > relabel.gain)
     if (drop := _find_drop(measured)) is not None:
         subject = f"leaving out {count(drop.cost, 'sample')} shows no loss"
         steps += [f"by itself, {subject}: {gain_text(drop, actions.metric)}"]

@@ -132,11 +132,8 @@ def best_scale(
 
 
 def _confirm(outcome: Outliers, likelier: Outliers, y: Float[Tensor, " n"]) -> Outliers:
-    """Take from positive targets that they are wrong where a likelier scale explains most of them.
-
-    The likelihood tells the scales apart only by so much, but natural targets of a skewed sort
-    stray on one alone.
-    """
+    """Return the outliers; none on this scale alone where a likelier one explains most of them."""
+    # Natural targets of a skewed sort stray on one scale, wrong ones on both.
     is_wrong = (outcome.probability > 0.5) & (y > 0)
     is_natural = is_wrong & (likelier.probability <= 0.5)
     if 2 * is_natural.sum() <= is_wrong.sum():
