@@ -25,20 +25,20 @@ FILES = sorted(ROOT.rglob("*.py"))
 # The budget, in lines. This table is the only place to raise one: a raise needs its reason here.
 BUDGET = {
     # Python files below src/datassay: the most now, and in a comment the goal.
-    "data": 8_424,  # 5 900; dialects; groups, time; leaks by trees, of ids; odd types; parts by names
+    "data": 8_424,  # 5 900; dialects; groups, time; leaks by trees; odd types; names of parts
     "models": 2_018,  # 1 900; the usual models of tables; trees of weighted samples
     "store": 1_648,  # 1 600; a kill between renames; a journal; files of models
     "collect": 7_235,  # 6 800; the encoder where pixels do poorly; every batch against autograd
     "train": 2_944,  # 2 600; a clock; folds for purify, of groups; stacks of networks
     "stats.py": 301,  # 300
-    "score": 19_419,  # 15 800; checks, texts, pictures, cells; two scales; what hides among targets
+    "score": 19_405,  # 15 800; checks, texts, pictures, cells; belief; what hides among targets
     "act": 8_237,  # 7 000; targets not suspected; a clock; looks; reviews; files; copies
     "polynomial complexity lm estimators": 7_591,  # 8 000
     "commands": 12_970,  # 10 800; one list of warnings; a clock; pages, refusals; what is missing
     # Everything in the folder, templates of any kind counted.
     "report": 6_012,  # 5 200; the end of a review, what was gone to; templates compiled once
     # All Python of src/datassay, and what lies beside it.
-    "src/datassay": 74_383,  # 60 000; what ordinary data brought out: the above
+    "src/datassay": 74_369,  # 60 000; what ordinary data brought out: the above
     "packages/datassay-exports/src": 866,  # tools that few people need; adapters of four peers
     "packages/datassay-lab/src": 9_226,  # 9 000; learned features, activations, ℓ1, batches, groups
     "bench": 12_466,  # 9 500; S1 by pretrained networks; noisy sets; tables; three peers' exams

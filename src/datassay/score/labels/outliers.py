@@ -116,7 +116,7 @@ def best_scale(
     is_positive = (targets > 0).double().mean() >= POSITIVE
     if targets.shape[1] > 1 or len(targets) < FEWEST_SCALES or not (is_positive and size > 0):
         return outcome
-    threshold, as_given, likelier = outcome.log_likelihood + GAIN, outcome, None
+    threshold = outcome.log_likelihood + GAIN
     for c in (share * size for share in BENDS):
         bent = torch.asinh(targets.double() / c)
         rescaled = _refine(bent, refit(bent), is_bent=True)
@@ -124,21 +124,7 @@ def best_scale(
         if likelihood > threshold:
             expected = c * torch.sinh(rescaled.expected)
             outcome, threshold = replace(rescaled, expected=expected), likelihood
-        elif likelihood > as_given.log_likelihood:
-            likelier = rescaled
-    if outcome is as_given and likelier is not None:
-        return _confirm(outcome, likelier, targets[:, 0])
     return outcome
-
-
-def _confirm(outcome: Outliers, likelier: Outliers, y: Float[Tensor, " n"]) -> Outliers:
-    """Return the outliers; none on this scale alone where a likelier one explains most of them."""
-    # Natural targets of a skewed sort stray on one scale, wrong ones on both.
-    is_wrong = (outcome.probability > 0.5) & (y > 0)
-    is_natural = is_wrong & (likelier.probability <= 0.5)
-    if 2 * is_natural.sum() <= is_wrong.sum():
-        return outcome
-    return replace(outcome, probability=outcome.probability.masked_fill(is_natural, 0.5))
 
 
 def _refine(targets: Float[Tensor, "n k"], fit: RidgeFit, *, is_bent: bool = False) -> Outliers:
