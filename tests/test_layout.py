@@ -25,7 +25,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 # The budget, in lines. This table is the only place to raise one: a raise needs its reason here.
 BUDGET = {
     # Python files below src/datassay: the most now, and in a comment the goal.
-    "data": 8_366,  # 5 900; dialects; groups, time; leaks by trees; odd types; pictures as seen
+    "data": 8_424,  # 5 900; dialects; groups, time; leaks by trees; odd types; names of parts
     "models": 2_018,  # 1 900; the usual models of tables; trees of weighted samples
     "store": 1_648,  # 1 600; a kill between renames; a journal; files of models
     "collect": 7_550,  # 6 800; every batch against autograd; layers that torch.func cannot; graphs
@@ -36,7 +36,7 @@ BUDGET = {
     "polynomial complexity lm estimators": 7_710,  # 8 000; columns in any unit
     "commands": 12_932,  # 10 800; one list of warnings; a clock; pages, refusals; plan in words
     # Everything in the folder, templates of any kind counted.
-    "report": 6_001,  # 5 200; the end of a review; the first 24; templates compiled once
+    "report": 6_012,  # 5 200; the end of a review, what was gone to; templates compiled once
     # All Python of src/datassay, and what lies beside it.
     "src/datassay": 74_651,  # 60 000; what ordinary data brought out: the above
     "packages/datassay-exports/src": 866,  # tools that few people need; adapters of four peers

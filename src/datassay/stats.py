@@ -23,12 +23,15 @@ LOOKS = (0.99, 0.96)
 FEWEST_PARTS = 3
 # What may be lost, in units of a score, to count as no loss.
 TOLERATED = 0.005
+# No loss is shown where a larger one can be excluded: two points.
+MOST_LOST = 0.02
 BETTER, PERHAPS, WORSE, SAME = VERDICTS = "better", "perhaps better", "worse", "no difference"
 # What may help is estimated to gain this at least, in units of a score: one point.
 WORTH = 0.01
 # An interval around 0 that is wider says less than what it was to tell: it is no figure to lead by.
 WIDE = 0.2
-DO, TRY, FREE, LEAVE = ADVICE = "do it", "try it", "costs nothing", "leave it"
+SHOWN = 0.0005  # a smaller change is printed as 0, so an interval that begins there includes it
+DO, TRY, FREE, LEAVE = ADVICE = "do it", "try it", "no loss shown", "leave it"
 _SENTENCES = {
     BETTER: "{ours} does better than {theirs}",
     PERHAPS: "{ours} perhaps does better than {theirs}",
@@ -266,7 +269,7 @@ def advice(gain: float, low: float, high: float) -> str:
         DO: it helps, its interval lies above 0; TRY: it may help, a point or more is estimated and
         more than two thirds of the interval lie above 0; else LEAVE: it is not shown to help.
     """
-    if low > 0:
+    if low >= SHOWN:
         return DO
     return TRY if gain >= WORTH and high > -2 * low else LEAVE
 

@@ -246,6 +246,8 @@ def test_images_are_turned_as_their_exif_says(tmp_path, orientation, suffix):
         (("train", "valid"), []),
         (("train", "dev"), []),
         (("train", "val", "test"), ["test"]),
+        (("training_set", "test_set"), []),
+        (("seg_train", "seg_test"), []),
     ],
 )
 def test_parts_by_any_of_their_names(tmp_path, parts, further):

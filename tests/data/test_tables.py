@@ -289,7 +289,7 @@ def test_a_header_that_comes_again_is_refused_by_its_row(tmp_path):
     lines = path.read_text().splitlines()
     path.write_text("\n".join([*lines[:5], lines[0], *lines[5:]]))
     with pytest.raises(
-        DataError, match="line of column names once; row 4, counted from 0, repeats"
+        DataError, match="line of column names once; it is repeated in row 4, counted from"
     ):
         da.load(path)
 

@@ -10,8 +10,8 @@ UNCLEAR = re.compile(rf"({NUMBER}) to ({NUMBER})(?: points)? of [\w² ]+? \(esti
 CHANGE = re.compile(rf"{NUMBER} points")
 # What a clause about a gain speaks of → kind of the action.
 ABOUT = {
-    r"correcting (?:them|what)": "relabel",
-    r"removing (?:them|what)": "remove",
+    r"correcting (?:them|what|the [\d,]+ most)": "relabel",
+    r"removing (?:them|what|the [\d,]+ most)": "remove",
     r"left out|leaving out|others do as well": "drop",
     r"weighing the classes": "balance",
     r"weighing samples": "reweight",

@@ -332,7 +332,7 @@ def _check_pair(train: SampleSet, val: SampleSet) -> None:
     if len(absent):
         raise DataError(
             "every class of the validation part must occur in training; "
-            f"{', '.join(train.class_names[c] for c in absent)} does not. Lower val_fraction, or "
+            f"not there: {', '.join(train.class_names[c] for c in absent)}. Lower val_fraction, or "
             "move samples of it into training."
         )
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import struct
 import tokenize
 import zipfile
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +29,7 @@ Task = Literal["classification", "regression"]
 # Names of parts, in any case; of those to hold out the first that is there is taken.
 TRAIN_NAMES = ("train", "training")
 VAL_NAMES = ("val", "valid", "validation", "dev", "eval", "test", "testing")
+_PART = re.compile(rf"(?<![a-z])(?:{'|'.join(TRAIN_NAMES + VAL_NAMES)})(?![a-z])")
 
 # What zip, gzip, numpy, Arrow and Pillow raise on a truncated or foreign file.
 _UNREADABLE = (
@@ -124,10 +127,20 @@ def decoding(name: str) -> Iterator[None]:
 
 
 def parts_among(names: Iterable[str]) -> list[str]:
-    """Return which names are of parts: the training's first, then one to hold out; or none."""
-    by_lower = {name.casefold(): name for name in names}
-    training = [by_lower[name] for name in TRAIN_NAMES if name in by_lower][:1]
-    return training and training + [by_lower[name] for name in VAL_NAMES if name in by_lower]
+    """Return which names are of parts: the training's first, then one to hold out; or none.
+
+    What else they hold they share, such as in `training_set` and `test_set`.
+    """
+    by_affix: dict[str, dict[str, str]] = defaultdict(dict)  # what else it holds → part → name
+    for name in names:
+        if match := _PART.search(name.casefold()):
+            by_affix[name.casefold().replace(match[0], "", 1)][match[0]] = name
+    for affix, by_part in sorted(by_affix.items()):
+        training = [by_part[word] for word in TRAIN_NAMES if word in by_part][:1]
+        held_out = [by_part[word] for word in VAL_NAMES if word in by_part]
+        if training and (held_out or not affix):
+            return training + held_out
+    return []
 
 
 def scan(folder: Path) -> list[os.DirEntry[str]]:

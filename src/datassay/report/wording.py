@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from datassay.stats import SHOWN
+
 
 def number(value: float) -> str:
     """Format with three significant digits, zeros kept: 0.940, 12.3, 1.20e-05; NaN: "n/a"."""
@@ -114,7 +116,7 @@ def gain_text(change: Any, metric: str) -> str:
     """
     value, lowest, highest = gain_numbers(change.gain, change.low, change.high, metric)
     unit = f" points of {metric}" if in_points(metric) else f" of {metric}"
-    if change.low <= 0 <= change.high:
+    if change.low < SHOWN and change.high > -SHOWN:
         return f"{lowest} to {highest}{unit} (estimate {value})"
     return f"{value}{unit} ({lowest} to {highest})"
 

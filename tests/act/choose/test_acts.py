@@ -45,7 +45,7 @@ from datassay.models.tabular import LOGISTIC, RIDGE, TREES, TableClassifier
 from datassay.progress import OutOfTime, silent
 from datassay.score.checks.data_issues import data_issues
 from datassay.score.checks.weak_groups import WeakGroup
-from datassay.stats import Interval
+from datassay.stats import FREE, LEAVE, Interval
 from datassay.train import together
 from datassay.train.learner import Estimators, Networks, table_learner
 from datassay.train.recipe import Recipe
@@ -332,6 +332,21 @@ def test_actions_follow_each_other_as_long_as_each_adds_a_gain(monkeypatch, gain
     result = job._combine([job.retrained_row(one) for one in actions], actions)
     assert [one.kind for one in result] == tried
     assert max(gains[0], *(one.gain for one in result)) == best
+
+
+@pytest.mark.parametrize(
+    ("kind", "ends", "advice"),
+    [
+        (DROP, (-0.018, 0.013), FREE), (COPIES, (-0.004, 0.006), FREE),
+        (REMOVE, (-0.01, 0.01), LEAVE),
+        (DROP, (-0.043, 0.043), LEAVE),  # four points may be lost
+        (DROP, (-0.02, 0.001), LEAVE),  # on average too much is
+    ],
+)  # fmt: skip
+def test_no_loss_is_shown_where_two_points_can_be_excluded(kind, ends, advice):
+    low, high = ends
+    row = ActionGain(kind, "", "retrained", (low + high) / 2, low, high, 0.5, "")
+    assert compare._rank_rows([row])[0].advice == advice
 
 
 def test_clean_samples_need_nothing():

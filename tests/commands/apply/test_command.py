@@ -189,6 +189,11 @@ def test_suggestions_are_accepted_where_nobody_decided(here):
     succeed("apply", "a.csv", "report", *least)  # A4 is kept: somebody decided so
     assert load("clean", target="y", ids="key")[0].y.tolist() == [1, 1, 1, 0, 0]
     os.remove(made)
+    for unreviewed in ("report", made):
+        result = invoke("apply", "a.csv", unreviewed)
+        assert_one_error_line(
+            result, "nobody has reviewed this run yet. Run datassay view report, or"
+        )
     assert "3 labels changed" in succeed("apply", "a.csv", "report", *least).stdout
     assert_one_error_line(invoke("apply", "a.csv", "d.parquet", *least), "must hold scores.parquet")
     copies = [False, False, True, True, True]  # A4 stays: somebody decided so
@@ -281,12 +286,20 @@ def test_an_earlier_result_is_replaced_unless_it_was_changed(here):
     with open("clean/a.csv", "a") as file:
         file.write("A6;1,0;good\n")
     result = invoke("apply", "a.csv", "d.parquet")
-    assert_one_error_line(result, "must not replace data that were changed since")
+    assert_one_error_line(
+        result, "changed since datassay apply made them; in clean a.csv is changed."
+    )
     assert b"A6" in (here / "clean/a.csv").read_bytes()
     succeed("apply", "a.csv", "d.parquet", "--overwrite")
     assert b"A6" not in (here / "clean/a.csv").read_bytes()
     (here / "clean/a.csv").unlink()
-    assert_one_error_line(invoke("apply", "a.csv", "d.parquet"), "changed since")
+    assert_one_error_line(invoke("apply", "a.csv", "d.parquet"), "in clean a.csv is missing.")
+    (here / "clean/.git").mkdir()
+    for name in ("notes.txt", "b.csv"):
+        (here / "clean" / name).write_text("mine")
+    message = "a.csv is missing and .git, b.csv, notes.txt are new. Choose another folder, or give"
+    assert_one_error_line(invoke("apply", "a.csv", "d.parquet"), message)
+    assert (here / "clean/notes.txt").read_text() == "mine"
     succeed("apply", "a.csv", "d.parquet", "--overwrite")
     assert (here / "clean/a.csv").exists()
 

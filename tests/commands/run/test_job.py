@@ -7,6 +7,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 import datassay as da
@@ -93,6 +94,12 @@ def test_the_curve_holds_every_ranking_and_seed(findings):
     assert {LOWEST_FIRST, HIGHEST_FIRST, SUSPECTS_FIRST, RANDOM} <= set(curve.rankings)
     assert curve.score.shape == (len(curve.rankings), len(curve.fractions), 2)
     assert (curve.score[:, 0] == curve.score[0, 0]).all()
+
+
+def test_an_ensemble_that_is_not_fitted_and_so_has_no_length_is_a_model(noisy):
+    own = RandomForestClassifier(5, random_state=0)
+    result = run(noisy[0].subset(np.arange(60)), noisy[1], replace(SETTINGS, own=own))
+    assert result.issues.judge.startswith("RandomForestClassifier")
 
 
 def test_the_page_tells_of_all_actions_without_a_contradiction(noisy, monkeypatch):

@@ -162,6 +162,8 @@ def test_a_contradiction_is_noticed():
          "gains 0.4 points of accuracy (0.1 to 1.0)"),
         (("relabel", 0.02, -0.004, 0.04, "no difference"),
          "may help: −0.4 to 4.0 points of accuracy (estimate 2.0)"),
+        (("relabel", 0.02, 0.0001, 0.04, "perhaps better"),  # printed, it includes 0
+         "may help: 0.0 to 4.0 points of accuracy (estimate 2.0)"),
         (("relabel", 0.1, -0.02, 0.3, "no difference"), "may help"),
         (("relabel", 0.024, -0.414, 0.172, "no difference"), "is not shown to help"),
         (("relabel", 0.025, -0.045, 0.04, "better"),
@@ -197,6 +199,12 @@ def test_next_is_what_the_verdict_says(drop, is_next):
     assert any("summarize" in card.command for card in told.cards)
 
 
+@pytest.mark.parametrize(("low", "n_cards"), [(0.0018, 1), (0.0001, 0), (0.0, 0)])
+def test_more_samples_are_suggested_where_the_printed_interval_lies_above_0(low, n_cards):
+    told = verdict(replace(clean(), acts=acts(HARMLESS, ("more", 0.003, low, 0.029, ""))))
+    assert len(told.cards) == n_cards
+
+
 def test_an_input_that_looks_wrong_is_told_on_the_card_and_in_the_table():
     findings = regression()
     issues = replace(findings.issues, cells={7: "x2 0, of most 3 to 5"})
@@ -217,21 +225,22 @@ def test_the_template_has_the_shared_numbers_from_the_verdict_alone():
 @pytest.mark.parametrize(
     ("labels", "sentence", "review"),
     [
-        (Labels(4, 0, 0, 2, 2),
+        (Labels(4, 0, 0, 0, 2, 2),
          "4 labels are too few to tell which are wrong", "0 likeliest labels"),
-        (Labels(900, 1, 1, 1, 1), "1 of 900 labels is probably wrong", "1 label"),
-        (Labels(900, 9, 9, 7, 99),
+        (Labels(900, 1, 1, 1, 1, 1), "1 of 900 labels is probably wrong", "1 label"),
+        (Labels(900, 9, 9, 9, 7, 99),
          "9 of 900 labels are probably wrong (between 7 and 99 are wrong)", "9 labels"),
-        (Labels(900, 0, 10, 0, 80),
+        (Labels(900, 0, 10, 0, 0, 80),
          "No label is surely wrong, but up to 80 of 900 (about 9 %) may be", "10 likeliest labels"),
-        (Labels(900, 0, 0, 0, 450, is_predicted=False),
+        (Labels(900, 0, 0, 0, 0, 450, is_predicted=False),
          "The inputs do not predict the labels, so none can be called wrong", "0 likeliest labels"),
-        (Labels(900, 0, 0, 0, 0, leaks=("code", "paid")),
+        (Labels(900, 0, 0, 0, 0, 0, leaks=("code", "paid")),
          "Wrong labels may be hidden: code, paid tell the label almost alone; run again with "
          "--drop code,paid", "0 likeliest labels"),
-        (Labels(442, 0, 0, 0, 0, "target"), "No target stands out as wrong", "0 likeliest targets"),
+        (Labels(442, 0, 0, 0, 0, 0, "target"), "No target stands out as wrong",
+         "0 likeliest targets"),
         (
-            Labels(442, 0, 0, 0, 60, "target"),
+            Labels(442, 0, 0, 0, 0, 60, "target"),
             "No target stands out as wrong, but up to 60 wrong ones of 442 (about 14 %) would not "
             "show",
             "0 likeliest targets",
@@ -273,13 +282,15 @@ def test_what_gains_most_leads_and_is_hedged_where_chance_could_look_so():
 
 def test_actions_that_have_no_words_of_their_own_are_named_once():
     dropped = replace(acts(BOTH).actions[0], kind="drop+balance", words="Drop half, then balance")
-    assert clause(dropped, "accuracy", 9).startswith("“Drop half, then balance” may help: ")
+    assert clause(dropped, "accuracy", "them").startswith("“Drop half, then balance” may help: ")
 
 
 def test_what_is_tried_where_no_label_is_probably_wrong_is_counted():
     (row,) = acts(UNSURE).actions
-    assert clause(row, "accuracy", 50).startswith("correcting them is not shown to help: ")
-    assert clause(row, "accuracy", 0).startswith("correcting the 50 most suspect is not shown")
+    assert clause(row, "accuracy", "them").startswith("correcting them is not shown to help: ")
+    tried = [Labels(400, n, 58, 24, 0, 118).tried for n in (0, 2, 20, 24)]
+    assert tried == ["the 24 most suspect"] * 2 + ["them"] * 2
+    assert clause(row, "accuracy", tried[1]).startswith("correcting the 24 most suspect is not")
 
 
 def test_at_most_three_cards_each_with_its_command():

@@ -240,6 +240,15 @@ def test_a_number_is_typed(browser, tmp_path):
     assert in_file(folder) == {int(first): ("relabel", "-12.5")}
 
 
+def show(browser, value):
+    browser.execute_script(
+        "const { elements } = document.querySelector('#reviewing form');"
+        "elements.show.value = arguments[0];"
+        "elements.show.dispatchEvent(new Event('change', { bubbles: true }))",
+        value,
+    )
+
+
 def test_no_key_touches_what_is_decided_unless_somebody_goes_back(browser, digits):
     from selenium.webdriver.common.keys import Keys
 
@@ -253,11 +262,7 @@ def test_no_key_touches_what_is_decided_unless_somebody_goes_back(browser, digit
 
     with served(digits) as server:
         ready(browser, server.url)
-        browser.execute_script(
-            "const { elements } = document.querySelector('#reviewing form');"
-            "elements.show.value = 'suspects';"
-            "elements.show.dispatchEvent(new Event('change', { bubbles: true }))"
-        )
+        show(browser, "suspects")
         focus(browser)
         for expected in (10, 20, 30):  # the order of what is left changes within the third
             accept_all(expected)
@@ -287,6 +292,42 @@ def test_no_key_touches_what_is_decided_unless_somebody_goes_back(browser, digit
         after = in_file(digits)
         assert before.keys() <= after.keys() and len(after) <= len(before) + 1
         assert {one: after[one] for one in before} == before | {again: ("remove", "")}
+
+
+HOLD_ORDER = """const asked = window.fetch;
+window.fetch = (path, ...rest) => !path.includes("remaining") ? asked(path, ...rest) :
+  new Promise((done) => { window.release = () => done(asked(path, ...rest)); });"""
+
+
+def test_a_key_decides_what_it_was_pressed_on_though_a_new_order_comes(browser, digits):
+    from selenium.webdriver.common.keys import Keys
+
+    with served(digits) as server:
+        ready(browser, server.url)
+        browser.execute_script(HOLD_ORDER)
+        press(browser, *"k" * 24)  # the last asks for a new order, which takes long
+        until(browser, SAVED)
+        before = in_file(digits)
+        press(browser, "p")
+        revisited, given = shown_id(browser), part(browser, "given")
+        press(browser, "o", *("six" if given == "two" else "two"))
+        until(browser, "return !!window.release")
+        browser.execute_script("window.release()")
+        until(browser, LEARNED)
+        assert shown_id(browser) == revisited
+        press(browser, Keys.ENTER)
+        until(browser, SAVED)
+        after = in_file(digits)
+        assert after == before | {revisited: after[revisited]}
+        assert after[revisited][0] == "relabel" and part(browser, "decided") == ""
+        held = dict.fromkeys(("key", "code"), "k") | {"bubbles": True, "repeat": True}
+        script = f"{STAGE.removeprefix('return ')}.dispatchEvent(new KeyboardEvent(...arguments))"
+        browser.execute_script(script, "keydown", held)  # a key held down decides once
+        assert shown_id(browser) not in after and in_file(digits) == after
+        press(browser, "g")
+        for value in ("done", "all"):  # a decided sample is the last of many: it stays in view
+            show(browser, value)
+        assert browser.find_element("css selector", ".tile.current").is_displayed()
 
 
 @pytest.mark.parametrize("mode", ["server", "page"])

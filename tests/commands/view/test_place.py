@@ -15,11 +15,15 @@ pytestmark = pytest.mark.skipif(not NODE, reason="Node.js is not installed")
 
 def places(*calls):
     """What calls of `reviewPlace` give, each of rows, those decided, and further arguments."""
-    script = Path(review.__file__).parents[1] / "templates" / "review_place.js"
     one = "([name, rows, decided, ...rest]) =>"
     one += " reviewPlace[name](rows, (k) => decided.includes(k), ...rest)"
-    asked = f"JSON.stringify({json.dumps(calls)}.map({one}))"
-    text = f"{script.read_text()}\nconsole.log({asked});"
+    return evaluated(f"{json.dumps(calls)}.map({one})")
+
+
+def evaluated(expression):
+    """What an expression of the script gives."""
+    script = Path(review.__file__).parents[1] / "templates" / "review_place.js"
+    text = f"{script.read_text()}\nconsole.log(JSON.stringify({expression}));"
     done = subprocess.run([NODE], input=text, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
@@ -37,3 +41,20 @@ def test_no_decided_sample_is_stood_on_unless_it_is_gone_to():
         ("again", [4, 9], [4], 3, True),  # it is not among them
         ("again", [4, 9], [4, 9], 3, False),
     ) == [0, 3, 0, 4, 0, 2, 3, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("row", "is_asked", "visited", "stays"),
+    [
+        (3, False, None, True),  # it is open
+        (9, False, None, False),  # it was accepted with many others
+        (9, False, 9, True),  # somebody went back to it: the next key is meant for it
+        (9, False, 3, False),
+        (None, False, None, False),  # behind the last
+        (9, True, None, True),  # the user chose other rows
+    ],
+)
+def test_a_new_order_leaves_what_somebody_went_to(row, is_asked, visited, stays):
+    rows = ["undefined" if place is None else str(place) for place in (row, visited)]
+    arguments = f"(k) => k === 9, {rows[0]}, {json.dumps(is_asked)}, {rows[1]}"
+    assert evaluated(f"reviewPlace.stays({arguments})") is stays

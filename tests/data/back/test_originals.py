@@ -479,6 +479,6 @@ def test_a_cell_that_nobody_decided_about_is_compared():
 @pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t", "\r"])
 def test_no_cell_of_the_changelog_is_a_formula(sign):
     row = dict.fromkeys(COLUMNS, f"{sign}1+1")
-    text = Changelog((row,), "", "", is_numbered=False).texts()[TABLE]
+    text = Changelog((row,), "", "", is_numbered=False, files={}).texts()[TABLE]
     (cells,) = list(csv.reader(io.StringIO(text, newline="")))[1:]
     assert cells == [f"'{sign}1+1"] * len(COLUMNS)

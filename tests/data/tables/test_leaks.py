@@ -121,3 +121,40 @@ def test_of_few_rows_a_class_a_pair_is_named_however_its_values_bunch(seed):
     codes, a = np.repeat(np.arange(5), 60), 5 * rng.normal(size=300)
     within = 0.5 * np.where(rng.random(300) < 0.8, 0.5, rng.random(300))
     assert told([f"g{c}" for c in codes], one=a, two=a + codes + within) == ["one", "two"]
+
+
+@pytest.mark.parametrize("is_class", [True, False])
+@pytest.mark.parametrize(
+    ("name", "leak", "is_named"),
+    [
+        ("rank", lambda rank, rng: rank + 1, True),
+        ("worst_first", lambda rank, rng: len(rank) - rank, True),
+        ("case_id", lambda rank, rng: 1000 + 7 * rank, True),
+        ("number", lambda rank, rng: np.arange(len(rank)), False),
+        ("number", lambda rank, rng: rng.permutation(len(rank)), False),
+    ],
+)
+def test_a_rank_that_reads_as_row_numbers_is_named_though_it_is_left_out(
+    name, leak, is_named, is_class
+):
+    rng = np.random.default_rng(0)
+    amounts = np.exp(rng.normal(size=300))
+    rank = amounts.argsort().argsort()
+    y = [None if r == 7 else ("high" if r > 150 else "low") if is_class else float(amounts[i])
+         for i, r in enumerate(rank)]  # fmt: skip
+    table = pa.table({"a": rng.normal(size=300), name: leak(rank, rng), "y": y})
+    samples = da.load(table, target="y", val_fraction=0)[0]
+    (column,) = (column for column in samples.columns if column.name == name)
+    assert column.read_as == "left out" and not column.tells_target
+    named = [text for text in samples.warnings if "the target almost alone" in text]
+    assert len(named) == is_named
+    assert all(f"{name!r}" in text and "It is left out: it" in text for text in named)
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_ids_in_words_are_named_where_they_hold_the_class_alone(is_named):
+    rng = np.random.default_rng(0)
+    y = rng.choice(["case", "control"], 200)
+    ids = [f"{label if is_named else 'row'}-({k}, {k + 1}]" for k, label in enumerate(y)]
+    samples = da.load(pa.table({"a": rng.normal(size=200), "who": ids, "y": y}), target="y")[0]
+    assert any("'who' predicts the target" in text for text in samples.warnings) == is_named

@@ -4,7 +4,7 @@ import io
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
 from scipy.ndimage import gaussian_filter
 
 from datassay.data.pictures import Pictures, image_size
@@ -100,3 +100,25 @@ def test_copies_join_the_groups_of_equal_rows():
     assert joined.near[[0, 1, 5]].tolist() == [joined.near[0]] * 3 and joined.near[0] >= 0
     assert joined.near[7] == joined.near[9] != joined.near[0] and (joined.near >= 0).sum() == 5
     assert joined.pairs.tolist() == [[0, 5], [7, 9]] and not joined.one_column.any()
+
+
+def shapes(side, rng):
+    """Some flat shapes, without grain."""
+    image = Image.new("RGB", (side, side), tuple(rng.integers(0, 255, 3).tolist()))
+    draw = ImageDraw.Draw(image)
+    for _ in range(7):
+        (left, top), size = rng.integers(0, side - 8, 2).tolist(), int(rng.integers(6, side // 2))
+        form = draw.ellipse if rng.random() < 0.5 else draw.rectangle
+        form([left, top, left + size, top + size], fill=tuple(rng.integers(0, 255, 3).tolist()))
+    return image
+
+
+def test_copies_of_several_kinds_do_not_hide_each_other(tmp_path):
+    """Cropped and lighter copies lie between copies and different pictures."""
+    originals = [shapes(64, np.random.default_rng(i)) for i in range(60)]
+    kinds = [COPIES["half"], COPIES["grey"], lambda i: i.crop((2, 2, 62, 62)),
+             lambda i: i.point(lambda v: min(255, int(v * 1.3)))]  # fmt: skip
+    copies = [kinds[i % 4](image) for i, image in enumerate(originals[:24])]
+    found = named(folder(tmp_path, originals + copies))
+    assert found <= {(i, 60 + i) for i in range(24)}
+    assert {(i, 60 + i) for i in range(24) if i % 4 < 2} <= found

@@ -37,12 +37,12 @@ from datassay.stats import (
     DO,
     FREE,
     LEAVE,
+    MOST_LOST,
     TOLERATED,
     TRY,
     Interval,
     advice,
     costs,
-    is_vague,
     mean_interval,
     verdicts,
 )
@@ -366,5 +366,5 @@ def _rank_rows(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
 def _choose_advice(row: ActionGain) -> str:
     """Return what to do; fewer samples that do as well are worth having without any gain."""
     result = advice(row.gain, row.low, row.high)
-    is_free = result == LEAVE and not (costs(row.gain, row.high) or is_vague(row.low, row.high))
+    is_free = result == LEAVE and row.low >= -MOST_LOST and not costs(row.gain, row.high)
     return FREE if is_free and row.kind in SAVES else result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ from datassay.act.review.decisions import (
 from datassay.act.review.label_studio import read_label_studio
 from datassay.commands.apply.command import ApplySettings
 from datassay.commands.finished import SUMMARY, check_columns, finished_run, read_summary
-from datassay.data.back.origin import source_digest
+from datassay.data.back.origin import file_digests, folder_digest, source_digest
 from datassay.data.back.original import (
     FILES,
     Changelog,
@@ -70,7 +71,7 @@ def run(settings: ApplySettings, out: Path, *, overwrite: bool = False) -> list[
     with fill_folder(out) as folder:
         new_ids = data.write(folder, changes.keep, changes.y)
         check_written(folder, data, changes, new_ids, choices)
-        log = changelog(decisions, data, changes, new_ids, (digest, source_digest(folder)))
+        log = changelog(decisions, data, changes, new_ids, digest, folder)
         for name, text in log.texts().items():
             (folder / name).write_text(text, encoding="utf-8")
     return summary(data, changes, out, settings)
@@ -81,6 +82,12 @@ def gather_decisions(settings: ApplySettings) -> Decisions:
     path, limit = settings.decisions, settings.accept_suggested
     file = path / FILE if path.is_dir() else path
     if limit is None and not settings.drop_copies:
+        folder = run_of(settings)
+        if file == folder / FILE and not file.exists() and (folder / SUMMARY).is_file():
+            raise DataError(
+                f"{folder} must hold decisions; nobody has reviewed this run yet. Run datassay "
+                f"view {shlex.quote(str(folder))}, or add --accept-suggested 0.9."
+            )
         return read_any(file)
     fraction("accept-suggested", limit or 0.0, "[]")
     decisions = read_any(file) if file.exists() else Decisions(())
@@ -200,9 +207,10 @@ def changelog(
     data: Original,
     changes: Corrections,
     ids: np.ndarray,
-    digests: tuple[str, str],
+    digest: str,
+    folder: Path,
 ) -> Changelog:
-    """Return what was decided, with the ids before and after."""
+    """Return what was decided, with the ids before and after, and what lies in the folder now."""
     new_ids = np.full(len(data.ids), "", dtype=object)
     new_ids[changes.keep] = [str(name) for name in ids.tolist()]
     rows = tuple(
@@ -216,7 +224,8 @@ def changelog(
         }
         for index, d in zip(changes.index.tolist(), decisions.decisions, strict=True)
     )
-    return Changelog(rows, *digests, data.is_numbered)
+    files = file_digests(folder)
+    return Changelog(rows, digest, folder_digest(files), data.is_numbered, files)
 
 
 def summary(data: Original, changes: Corrections, out: Path, settings: ApplySettings) -> list[str]:
@@ -266,11 +275,30 @@ def check_target(out: Path, data: str, decisions: Path, *, overwrite: bool) -> N
             f"out must be a new folder, or one that datassay apply made; {out} holds something "
             "else. Choose another folder."
         )
-    if not overwrite and source_digest(out) != log.digest_after:
+    if not overwrite and (changes := list_changes(out, log)):
         raise SettingError(
-            f"out must not replace data that were changed since datassay apply made them; {out} "
-            "holds such. Choose another folder, or give --overwrite."
+            f"out must not replace data that were changed since datassay apply made them; in {out} "
+            f"{' and '.join(changes)}. Choose another folder, or give --overwrite, which removes "
+            "all that is there and writes all of the data again."
         )
+
+
+def list_changes(out: Path, log: Changelog) -> list[str]:
+    """Return what is missing, changed or new in a folder since apply wrote it, hidden files too."""
+    now, before = file_digests(out), log.files
+    hidden = {path.name for path in out.iterdir() if path.name.startswith(".")} - {".DS_Store"}
+    states = {
+        "missing": sorted(before.keys() - now.keys()),
+        "changed": [name for name in now.keys() & before.keys() if now[name] != before[name]],
+        "new": sorted((now.keys() - before.keys()) | hidden),
+    }
+    return [
+        f"{shortened(', '.join(names[:3]), 99)} {'is' if len(names) == 1 else 'are'} {state}"
+        if len(names) <= 3
+        else f"{len(names):,} files are {state}, such as {shortened(names[0], 99)}"
+        for state, names in states.items()
+        if names
+    ]
 
 
 @contextmanager

@@ -118,7 +118,8 @@ def run(
     settings = choice.settings
     early_checks = checked_ahead(train, val)
     release_memory()
-    with nullcontext() if settings.own else judge_in_background(train, settings.seed) as judges:
+    is_alone = settings.own is not None  # an ensemble that is not fitted has no length
+    with nullcontext() if is_alone else judge_in_background(train, settings.seed) as judges:
         lin = collect_run(model, train, val, settings, progress)
         check_n_outputs(train, lin.form.n_outputs)
         n, m = len(train), len(train if val is None else val)

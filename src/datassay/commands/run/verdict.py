@@ -22,10 +22,11 @@ from datassay.report.wording import count, gain_text, rough_percent, shortened
 from datassay.results import result
 from datassay.score.checks.data_issues import leaking_columns
 from datassay.score.label_issues import FEWEST
-from datassay.stats import BETTER, DO, FREE, LEAVE, TRY, advice, is_vague
+from datassay.stats import BETTER, DO, FREE, LEAVE, SHOWN, TRY, advice, is_vague
 
 MOST_CARDS, MOST_COMMANDS = 3, 2
 REVIEWS = 50  # that a plan begins with
+NEARLY = 1.25  # as many labels again as were named are no longer the same ones
 FEW = 0.02  # a share of labels that may be wrong and goes without saying
 TOO_FEW = f"What actions gain is measured on {FEWEST_COMPARED} samples or more; these are fewer."
 UNPREDICTED = "Actions are not compared: what seems to gain would do so by chance."
@@ -51,11 +52,18 @@ class Labels:
     n: int
     n_flagged: int  # probably wrong
     n_review: int  # those, and others that are worth a look
+    n_tried: int  # likelier wrong than right: what correcting and removing were measured on
     low: int
     high: int
     noun: str = "label"  # or "target"
     is_predicted: bool = True  # by the inputs, better than by the shares of the classes
     leaks: tuple[str, ...] = ()  # columns that tell it, and so agree with wrong ones
+
+    @property
+    def tried(self) -> str:
+        """The labels that were corrected or removed: "them" after a sentence on nearly the same."""
+        is_same = self.n_flagged and self.n_tried <= NEARLY * self.n_flagged
+        return "them" if is_same else f"the {self.n_tried:,} most suspect"
 
     @property
     def expected(self) -> str:
@@ -145,6 +153,7 @@ def label_verdict(findings: Findings) -> Labels:
         n=n,
         n_flagged=flagged,
         n_review=len(to_check(findings)),
+        n_tried=int(issues.to_try.sum()),
         low=min(int(low * n), flagged),
         high=max(round(high * n), flagged),
         noun="label" if is_label else "target",
@@ -153,10 +162,9 @@ def label_verdict(findings: Findings) -> Labels:
     )
 
 
-def clause(action: ActionGain, metric: str, n_flagged: int) -> str:
+def clause(action: ActionGain, metric: str, them: str = "") -> str:
     """Return what an action gains as a clause, worded no more surely than it is known."""
     phrases = [DOING.get(kind, "") for kind in action.kind.split("+")]
-    them = "them" if n_flagged else f"the {action.changed:,} most suspect"
     phrase = " and then ".join(phrases).format(them=them) if all(phrases) else f"“{action.words}”"
     phrase = f"leaving out {count(action.cost, 'sample')}" if action.kind == DROP else phrase
     return _state_change(phrase, action, metric, NOW)
@@ -165,7 +173,7 @@ def clause(action: ActionGain, metric: str, n_flagged: int) -> str:
 def _state_change(subject: str, row: Any, metric: str, verbs: Any) -> str:
     """Return a change with its interval by the rule of `stats.advice`, in words if that is wide."""
     helps, may_help, unshown, costs = verbs
-    if row.high < 0:
+    if row.high <= -SHOWN:
         row = SimpleNamespace(gain=-row.gain, low=-row.high, high=-row.low)  # a cost is positive
         return f"{subject} {costs} {gain_text(row, metric)}"
     if (advised := advice(row.gain, row.low, row.high)) == DO:
@@ -184,12 +192,12 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
             return f"{subject}: what that gained was not measured, {before.why_none}."
         return f"{_state_change(subject, gain.rows[0], gain.metric, THEN)}."
     # What helps, else the correction, else what may help.
-    leading = [action for action in measured if action.advice == DO]
+    leading = [action for action in measured if action.advice == DO and action.changed]
     leading += [action for action in measured if action.kind == RELABEL and labels.n_flagged]
     leading += [action for action in measured if action.advice == TRY]
     ending = ""
     if leading and findings.acts is not None:
-        ending = f"; {clause(leading[0], findings.acts.metric, labels.n_flagged)}"
+        ending = f"; {clause(leading[0], findings.acts.metric, labels.tried)}"
         ending += f" for {findings.acts.model}" * (findings.acts.model in TABLE_MODELS)
     elif measured:
         ending = f"; of {count(len(measured), 'action')} tried none is shown to help"
@@ -203,7 +211,7 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
 def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
     """Return what reviews and actions after them gain, in a sentence; "" if not measured."""
     measured, issues, actions = run_verdict.tried, findings.issues, findings.acts
-    n_flagged = run_verdict.labels.n_flagged
+    n_flagged, suspects = run_verdict.labels.n_flagged, run_verdict.labels.tried
     relabel = next((a for a in measured if a.kind == RELABEL and a.advice in {DO, TRY}), None)
     if relabel is None or actions is None or not n_flagged:
         return ""
@@ -212,10 +220,10 @@ def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
     steps = [
         f"A plan: {count(n, 'review')} correct about {n_corrected:.0f} of the {n_wrong:.0f} wrong "
         f"{run_verdict.labels.noun}s that are suspected",
-        f"with suggestions for the others {clause(relabel, actions.metric, n_flagged)}",
+        f"with suggestions for the others {clause(relabel, actions.metric, suspects)}",
     ]
     sequence = next((a for a in measured if a.kind.startswith(f"{RELABEL}+")), relabel)
-    steps += [clause(sequence, actions.metric, n_flagged)] * (sequence.gain > relabel.gain)
+    steps += [clause(sequence, actions.metric, suspects)] * (sequence.gain > relabel.gain)
     if (drop := _find_drop(measured)) is not None:
         subject = f"leaving out {count(drop.cost, 'sample')} shows no loss"
         steps += [f"by itself, {subject}: {gain_text(drop, actions.metric)}"]
@@ -238,28 +246,29 @@ def _cards(
     data_cards = _data_cards(findings, typed, measured)
     cards = data_cards[: len(labels.leaks) > 0]  # leaks, before labels can be judged
     cards += [_label_card(findings, labels, typed, measured, metric)] if labels.n_review else []
-    arguments = metric, labels.n_flagged, typed
+    arguments = metric, labels.tried, typed
     cards += [_action_card(action, *arguments) for action in extra if action.advice == DO]
     cards += data_cards[len(labels.leaks) > 0 :]
     cards += [_action_card(action, *arguments) for action in extra if action.advice == TRY]
     if (drop := _find_drop(measured)) is not None:
         text = f"No loss is shown when they are left out: {gain_text(drop, metric)}"
-        text = f"{_capital(clause(drop, metric, 0))}" if drop.advice != FREE else text
+        text = f"{_capital(clause(drop, metric))}" if drop.advice != FREE else text
         text = f"{text}. Suspected labels go first, then the samples that tell least."
         command = typed.line("summarize", fraction=f"{1 - drop.cost / labels.n:.2g}", out="kept")
         headline = f"{drop.cost:,} of {labels.n:,} samples may be left out"
         cards += [Advice("drop", "look", headline, text, command=command)]
     for action in actions:
         command = typed.line("complexity", out="curve")
-        if action.kind == MORE and action.low > 0 and (command or not typed.is_known):
+        helps = action.kind == MORE and advice(action.gain, action.low, action.high) == DO
+        if helps and (command or not typed.is_known):
             text = f"Doubling the data is expected to gain {gain_text(action, metric)}"
             text += ", by the learning curve."
             cards += [Advice("more data", "look", "Collect more samples", text, command=command)]
     return tuple(cards[:MOST_CARDS])
 
 
-def _action_card(action: ActionGain, metric: str, n_flagged: int, typed: Typed) -> Advice:
-    text = f"{_capital(clause(action, metric, n_flagged))} on held-out samples."
+def _action_card(action: ActionGain, metric: str, them: str, typed: Typed) -> Advice:
+    text = f"{_capital(clause(action, metric, them))} on held-out samples."
     is_done = action.advice == DO
     if action.verdict != BETTER and action.low > 0:
         text += " Of several actions tried one may look so by chance."
@@ -292,7 +301,7 @@ def _label_card(
         removing = [action for action in label_actions if action.kind == REMOVE]
         label_actions = [*(action for action in measured if action.kind == RELABEL), *removing]
         is_sure = not any(action.advice == LEAVE for action in label_actions[:1])
-    text = [reason, *(f"{_capital(clause(a, metric, labels.n_flagged))}." for a in label_actions)]
+    text = [reason, *(f"{_capital(clause(a, metric, labels.tried))}." for a in label_actions)]
     classes = suspected_classes(samples.y, issues) if samples.is_classification else []
     for c in classes[:3]:
         mask, is_sure = samples.y == c, False

@@ -34,17 +34,26 @@ class Origin:
         return asdict(self)
 
 
+def file_digests(path: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of data in a folder, by its path there; of a file by ""."""
+    digests = {}
+    for name in files_in(path) if path.is_dir() else [""]:
+        with reading(path / name), (path / name).open("rb") as file:
+            digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests
+
+
 def source_digest(data: str | Path) -> str:
     """Return the SHA-256 of a file, or of a folder's names and bytes; a built-in set is named."""
     if str(data) in BUILTINS:
         return f"built-in {data}"
     path = Path(data).expanduser()
-    digests = {}
-    for name in files_in(path) if path.is_dir() else [""]:
-        with reading(path / name), (path / name).open("rb") as file:
-            digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
-    if not path.is_dir():
-        return digests[""]
+    digests = file_digests(path)
+    return folder_digest(digests) if path.is_dir() else digests[""]
+
+
+def folder_digest(digests: dict[str, str]) -> str:
+    """Return the SHA-256 of a folder's names and bytes from those of its files."""
     lines = "".join(f"{name}\0{digest}\n" for name, digest in digests.items())
     return hashlib.sha256(os.fsencode(lines)).hexdigest()
 

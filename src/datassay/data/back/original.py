@@ -284,6 +284,7 @@ class Changelog:
     digest: str  # of the data before, from `source_digest`
     digest_after: str  # of the data given back
     is_numbered: bool  # ids are positions: samples behind a removed one move up
+    files: dict[str, str]  # path in the folder → SHA-256, of the data given back
 
     def new_ids(self, ids: np.ndarray) -> list[str]:
         """Return the ids, [n], that samples have now, as text; empty where they are removed."""
@@ -304,6 +305,7 @@ class Changelog:
             "digest": self.digest,
             "digest_after": self.digest_after,
             "is_numbered": self.is_numbered,
+            "files": self.files,
             "rows": self.rows,
         }
         return {
@@ -335,7 +337,7 @@ def read_changelog(data: Path) -> Changelog | None:
             return None
         rows = tuple({name: str(row[name]) for name in COLUMNS} for row in record["rows"])
         digests = str(record["digest"]), str(record["digest_after"])
-        return Changelog(rows, *digests, bool(record["is_numbered"]))
+        return Changelog(rows, *digests, bool(record["is_numbered"]), dict(record["files"]))
     except (LookupError, TypeError, AttributeError) as error:
         raise DataError(
             f"{path} must be as datassay apply wrote it; it was changed. Apply the decisions again."

@@ -190,8 +190,8 @@ def _check_header(path: Path, table: pa.Table) -> None:
         )
     if is_header.any():
         raise DataError(
-            f"{path} must hold its line of column names once; {rows_of(is_header)}, counted from "
-            "0, repeats it. Remove it there."
+            f"{path} must hold its line of column names once; it is repeated in "
+            f"{rows_of(is_header)}, counted from 0. Remove it there."
         )
 
 

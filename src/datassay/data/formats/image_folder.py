@@ -137,7 +137,8 @@ def _read_part(
             except DataError as error:
                 broken.append((name, error))
         if len(result.files) == before:
-            raise broken[-len(images)][1]
+            text = f"{class_folder} must hold an image that can be read; all {len(images):,} fail"
+            raise DataError(f"{text}. Of the first: {broken[-len(images)][1]}")
         result.labels.extend([class_folder.name] * (len(result.files) - before))
     if not result.files:
         raise DataError(

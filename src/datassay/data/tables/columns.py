@@ -68,7 +68,7 @@ def read_column(values: pa.ChunkedArray, name: str, choices: Choices) -> ReadCol
         return read
     note = "; ".join(filter(None, (read.reason, read.column.note)))
     column = replace(read.column, read_as="left out", n_values=None, note=note)
-    return ReadColumn(column, warning=read.warning)
+    return replace(read, column=column, reason="")  # with its values: they may tell the target
 
 
 def _read_role(values: pa.ChunkedArray, column: Column, choices: Choices) -> ReadColumn:

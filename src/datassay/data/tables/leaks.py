@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -39,6 +40,7 @@ class Leak:
 
     names: tuple[str, ...]
     share: float
+    unused_as: str = ""  # why the column is no feature
 
     @property
     def sentence(self) -> str:
@@ -50,6 +52,8 @@ class Leak:
         else:
             subject = f"Columns {' and '.join(map(repr, self.names))} together predict"
             remedy = "they are not known before the target is, drop them."
+        if self.unused_as:
+            return f"{subject} {share}. It is left out: {self.unused_as}."
         return f"{subject} {share}. If {remedy}"
 
 
@@ -81,6 +85,28 @@ def find_leaks(columns: Sequence[ReadColumn], y: np.ndarray, task: Task | None) 
         if share := _in_order(values, target, is_code=read.words is not None):
             leaks.append(Leak((name,), share))
     return leaks or _sums(numbers, target)
+
+
+def find_unused_leaks(
+    columns: Sequence[ReadColumn], y: np.ndarray, task: Task | None
+) -> list[Leak]:
+    """Return columns left out as ids that tell the target though the rows are in no such order."""
+    notes = {c.column.name: c.column.note for c in columns}
+    columns = [
+        replace(c, column=replace(c.column, read_as="number" if c.words is None else "text"))
+        for c in columns
+        if c.words is not None or _is_unsorted(c.values)
+    ]
+    leaks = (leak for column in columns for leak in find_leaks([column], y, task))
+    return [replace(leak, unused_as=notes[leak.names[0]]) for leak in leaks]
+
+
+def _is_unsorted(values: np.ndarray | None) -> bool:
+    """Return whether numbers, if they are some, neither rise nor fall from row to row."""
+    if values is None or values.dtype.kind not in "iuf" or values.ndim > 1:
+        return False
+    steps = np.diff(values.astype(np.float64))
+    return not ((steps >= 0).all() or (steps <= 0).all())
 
 
 def _numbers(read: ReadColumn, rows: Int[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:

@@ -36,6 +36,12 @@ class ReadColumn:
     decimal: str = ""  # of such numbers, their decimal mark where they tell it
     is_ambiguous: bool = False  # whether their decimals may as well be thousands
 
+    def take(self, rows: np.ndarray) -> ReadColumn:
+        """Select rows by [m] integers."""
+        values = None if self.values is None else self.values[rows]
+        words = None if self.words is None else self.words.take(pa.array(rows))
+        return replace(self, values=values, words=words)
+
 
 def report_missing(column: Column, is_missing: np.ndarray) -> ReadColumn:
     """Return a column with missing values: a problem, but for a target that has some values."""

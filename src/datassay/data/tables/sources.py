@@ -17,7 +17,7 @@ from datassay.data.source import Source, SourcePart
 from datassay.data.strings import Texts, compact
 from datassay.data.tables.columns import read_column
 from datassay.data.tables.images import image_column, source_of_images
-from datassay.data.tables.leaks import find_leaks
+from datassay.data.tables.leaks import find_leaks, find_unused_leaks
 from datassay.data.tables.preparation import fit_columns, refuse
 from datassay.data.tables.read import (
     NAMED,
@@ -70,7 +70,7 @@ def table_source(
         )
         complete = _read_columns(table.select(columns).take(pa.array(positions)), name, choices)
         # What numbered all rows numbers these, though with gaps.
-        is_out = {n: c for n, c in read.items() if c.column.read_as == "left out"}
+        is_out = {n: c.take(positions) for n, c in read.items() if c.column.read_as == "left out"}
         read = complete | is_out
     warnings += _describe_reading(read)
     weights = [n for n, c in read.items() if n.lower() in WEIGHTS and c.column.read_as == "number"]
@@ -228,6 +228,8 @@ def _source(
         )
     leaks = find_leaks(features, y, choices.task)
     leaking = {name for leak in leaks for name in leak.names}
+    unused = [c for n, c in read.items() if n not in roles and c.column.read_as == "left out"]
+    leaks += find_unused_leaks(unused, y, choices.task)
     read.clear()
     texts = [c for c in features if c.column.read_as == "text"]
     treated, x, fitted = [c for c in features if c.column.read_as != "text"], None, None

@@ -12,7 +12,7 @@
     part("saved").textContent = text;
     part("saved").className = bad ? "bad" : "";
   });
-  let list, rows = [], at = 0, grid, learned = 0, isNew = false;
+  let list, rows = [], at = 0, visited, grid, learned = 0, isNew = false;
   const decisions = new Map(); // row → decision, in the order in which they were made
   const done = []; // what undo takes back: [[row, what it was], ...] each
   const details = new Map(), asked = new Map();
@@ -30,10 +30,8 @@
   const differs = (k) => list.relabels && list.suggested[k] !== list.given[k];
 
   // ---- which samples, and where we are among them
-  // The row that we are at stays: where the user chose other rows, if it is among them; where the
-  // server did, until it is decided.
   function choose(isAsked = true) {
-    const before = row(), stays = isAsked || (before !== undefined && !isDecided(before));
+    const before = row(), stays = reviewPlace.stays(isDecided, before, isAsked, visited);
     const { show, class: given, source, least } = Object.fromEntries(new FormData(form));
     const fits = (k) => (
       (show === "all" || (show === "done" ? decisions.has(k) :
@@ -44,7 +42,9 @@
       (!Number(least) || list.wrong[k] >= Number(least)));
     rows = list.order.filter((k) => fits(k) || (!isAsked && stays && k === before));
     at = reviewPlace.again(rows, isDecided, before, stays);
-    if (show === "done" && row() === undefined) at = 0; // whoever asks for these goes to them
+    if (isAsked && show === "done" && row() === undefined) at = 0; // whoever asks for these goes to them
+    if (isAsked) visited = row();
+    if (dialog("accept").open) precision(); // of the samples that Enter would take now
     form.elements.shown.value = counted(rows.length, "sample");
     draw();
   }
@@ -52,6 +52,7 @@
   function go(to) {
     if (to < 0 || to >= rows.length) return say(to < 0 ? "This is the first." : "This is the last.");
     at = to;
+    visited = row();
     draw();
     say("", here());
   }
@@ -59,6 +60,7 @@
   function afterDecision() {
     const isAsked = form.elements.show.value === "done"; // one after the other
     at = isAsked ? at + 1 : reviewPlace.open(rows, isDecided, isNew ? 0 : at + 1); // new: at its top
+    visited = isAsked ? row() : undefined;
     isNew = false;
     draw();
     return row() === undefined ? ` ${ended()}` : "";
@@ -102,6 +104,7 @@
     apply(last);
     const back = rows.indexOf(last[0][0]);
     if (back >= 0) at = back;
+    visited = row();
     draw();
     say(`Undone: ${last.length > 1 ? counted(last.length, "decision") : list.id[last[0][0]]}.`, here());
   }
@@ -375,6 +378,7 @@
     arrowdown: "down", arrowup: "up", home: "first", end: "last",
   };
   const inGrid = new Set(["arrowdown", "arrowup", "home", "end"]);
+  const repeats = new Set(["next", "previous", "down", "up"]); // a key held down decides once
 
   function pressed(event) {
     const { target, key } = event, name = key.toLowerCase();
@@ -383,7 +387,7 @@
     if ((event.ctrlKey || event.metaKey) && name !== "z") return;
     if (!(name in keys) || (inGrid.has(name) && !isGrid())) return;
     event.preventDefault();
-    acts[keys[name]]();
+    if (!event.repeat || repeats.has(keys[name])) acts[keys[name]]();
   }
 
   function prepare() {

@@ -88,6 +88,7 @@ const reviewGrid = (place, { rows, current, tile, pictures, chosen }) => {
 
   // Bring a place of the list into view, and draw.
   function show(at) {
+    draw(); // at its new height first: nobody can scroll beyond it
     const { across, height } = size();
     const top = Math.floor(at / across) * (height + GAP);
     if (top < place.scrollTop) place.scrollTop = top;

@@ -37,7 +37,7 @@ LEAST_GRAIN, SURE_GRAIN = 0.5, 4.0
 ROUNDED = 2e-5  # of the contrast, that rounding to 8 bits leaves
 # Pairs that tell how alike different pictures are, of those less alike than copies; false pairs
 # that may be expected; and the powers that are taken of their chance.
-LESS_ALIKE, KNOWN_BY, EXPECTED = 0.03, 30, 0.01
+LESS_ALIKE, KNOWN_BY, EXPECTED = 0.03, (30, 120), 0.01
 LEAST_RANGE = 4.0  # from the least alike of these to the most
 AS_BRIGHT, SAME_POWER, OTHER_POWER = 0.02, 1.5, 2.0
 # Parts of a side that are cut off, and where: 0 at its start, 1 at its end.
@@ -219,9 +219,14 @@ def _compute_grain(x: Float[Tensor, "m s s"]) -> tuple[Tensor, Tensor]:
 def _fit_chance_bound(unexplained: Float[np.ndarray, " l"], power: float) -> float:
     """Return the unexplained part of contrast below which hardly any two different pictures lie."""
     tail = np.sort(unexplained[(unexplained > LESS_ALIKE) & np.isfinite(unexplained)])
-    if len(tail) < KNOWN_BY:
-        return 0.0
-    highest = max(tail[KNOWN_BY - 1], LEAST_RANGE * LESS_ALIKE)
+    # Copies that were cropped, too, lie among the nearest: further pairs tell that there are few.
+    n_used = [n for n in KNOWN_BY if n <= len(tail)]
+    return max((_fit_tail(tail, tail[n - 1], power) for n in n_used), default=0.0)
+
+
+def _fit_tail(tail: Float[np.ndarray, " l"], highest: float, power: float) -> float:
+    """Return the bound by pairs up to the highest of `tail`, which ascends."""
+    highest = max(highest, LEAST_RANGE * LESS_ALIKE)
     tail = tail[tail <= highest]
     width, mean = np.log(highest / LESS_ALIKE), np.log(highest / tail).mean()
     if mean >= width / 2:  # no fewer the more alike

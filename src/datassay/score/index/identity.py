@@ -182,4 +182,4 @@ def check_unique(ids: np.ndarray) -> None:
     values, counts = np.unique(ids, return_counts=True)
     if (counts > 1).any():
         names = ", ".join(map(repr, values[counts > 1][:3].tolist()))
-        raise DataError(f"ids must be unique; {names} occurs more than once.")
+        raise DataError(f"ids must be unique; more than once: {names}.")

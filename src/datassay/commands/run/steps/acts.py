@@ -75,9 +75,9 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     suspects = int(context.results["label_issues"].to_try.sum())
     counts = {RELABEL: suspects, REMOVE: suspects, COPIES: int(issues.is_copy.sum())}
     actions = tuple(_scale_to_all(row, scale, counts) for row in (*table.actions, *rows))
-    model_name = choice.name or (type(settings.own).__name__ if settings.own else settings.model)
+    model_name = settings.model if settings.own is None else type(settings.own).__name__
     left_out = (*table.left_out, *[choice.note] * bool(choice.note))
-    return replace(table, actions=actions, left_out=left_out, model=model_name)
+    return replace(table, actions=actions, left_out=left_out, model=choice.name or model_name)
 
 
 def _scale_to_all(row: ActionGain, scale: float, counts: dict[str, int]) -> ActionGain:
