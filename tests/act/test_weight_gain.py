@@ -210,6 +210,28 @@ def test_equal_weights_gain_exactly_nothing():
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["network", "last layer"])
+def test_a_rare_class_counts_as_much_as_the_frequent_one(whole):
+    """As `run` judges: accuracy would fall by what balanced accuracy gains."""
+    draw = np.random.default_rng(3)
+    y = (np.arange(600) % 20 == 0).astype(np.int64)
+    x = (draw.normal(size=(600, 2)) + 1.5 * y[:, None]).astype(np.float32)
+    both = SampleSet(x, y, np.arange(600), ("many", "few"))
+    train, val = both.subset(np.arange(300)), both.subset(np.arange(300, 600))
+    weights = {"balanced": np.where(train.y == 1, 19.0, 1.0)}
+    if whole:
+        gain, networks = network_gain(starts(), train, val, weights, recipe=RECIPE)
+        outputs = [networks[name].outputs(val.x)[:, :, 0] for name in gain.names]
+        recall = [
+            [((o > 0).numpy() == val.y)[:, val.y == c].mean() for c in (0, 1)] for o in outputs
+        ]
+        np.testing.assert_allclose(gain.score.mean(0), np.mean(recall, 1), rtol=1e-6)
+    else:
+        gain = head_gain(head_problem(starts()[0], train, val), val, weights, n_seeds=3)
+    assert gain.metric == "balanced accuracy" and gain.unit > 1
+    assert gain.difference(1)[0] > 0.1 and gain.scores[:, :, val.y == 0].mean((0, 2))[1] < 0.95
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["network", "last layer"])
 def test_leaving_out_wrong_labels_helps(whole):
     (train, wrong), (val, _) = plane(corrupted=0.5), plane(60, seed=1)
     weights = {"right ones": np.where(wrong, 0.0, 1.0)}

@@ -24,7 +24,7 @@ def gain(changes=(0.0, 0.05, 0.01), n_seeds=4, n_val=60):
     draw = np.random.default_rng(3)
     each = 0.8 + np.array(changes)[:, None] + draw.normal(0, 0.001, (n_seeds, len(changes), n_val))
     names = ("no weights", "local variance", "class-balanced")[: len(changes)]
-    return WeightGain(names, each, "accuracy")
+    return WeightGain(names, each, "accuracy", 1.0)
 
 
 @cache
@@ -35,7 +35,7 @@ def weighed(regression=False):
         train = replace(train, y=y, class_names=())
     local = local_variance(train.x, train.y, K)
     weights = weights_of_variance(local, train.ids, 40, None, 2)
-    shown = gain() if not regression else replace(gain((0, -0.03)), metric="R²")
+    shown = gain() if not regression else replace(gain((0, -0.03)), metric="R²", unit=0.0)
     return WeighFindings(
         train,
         samples(60, seed=1) if not regression else replace(samples(60, seed=1), class_names=()),

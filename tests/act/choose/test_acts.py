@@ -78,7 +78,7 @@ def test_wrong_held_out_labels_are_counted_so_that_the_mean_is_the_accuracy_on_r
     given = np.array([rng.choice(3, p=transition[t]) for t in true])
     predicted = np.where(rng.random(n) < 0.8, true, (true + 1) % 3)
     held_out, _ = da.load((rng.normal(size=(n, 1)), given), val_fraction=0)
-    rule = yardstick(held_out, held_out, transition)
+    rule = yardstick(held_out, held_out.y, transition)
     chance = np.eye(3)[predicted][None]
     assert rule.is_corrected
     assert abs(rule.scores(chance).mean() - (predicted == true).mean()) < 0.01
@@ -142,11 +142,11 @@ def test_one_action_after_another_weighs_what_the_first_left():
 def test_a_rare_class_and_a_noise_that_cannot_be_inverted():
     y = np.repeat([0, 1], [970, 30])
     held_out, _ = da.load((np.arange(1000.0)[:, None], y), val_fraction=0)
-    rule = yardstick(held_out, held_out, None)
+    rule = yardstick(held_out, held_out.y, None)
     assert rule.metric == BALANCED and not rule.is_corrected
     always = np.tile([1.0, 0.0], (1, 1000, 1))
     assert rule.scores(always).mean() == pytest.approx(0.5)
-    rule = yardstick(held_out, held_out, np.full((2, 2), 0.5))
+    rule = yardstick(held_out, held_out.y, np.full((2, 2), 0.5))
     assert not rule.is_corrected and (rule.worth == rule.given).all()
 
 
@@ -552,14 +552,14 @@ def test_more_samples_gain_what_they_then_do():
     held_out, _ = one_way(1500, 6)
     train = many.subset(np.arange(200))
     learner = Estimators(LogisticRegression(C=0.05), 4)
-    row = gain_of_more(learner, train, yardstick(held_out, train, None))
+    row = gain_of_more(learner, train, yardstick(held_out, train.y, None))
     accuracy = []
     for n in (200, 400):
         predicted = learner.outputs(many, held_out, np.tile(np.arange(n), (4, 1)))
         accuracy.append((predicted.argmax(2) == held_out.y).mean())
     assert row.how == "expected" and row.cost == -200
     assert row.low <= accuracy[1] - accuracy[0] <= row.high
-    rule = yardstick(held_out, train, None)
+    rule = yardstick(held_out, train.y, None)
     assert gain_of_more(learner, train.subset(np.arange(20)), rule) is None
 
 

@@ -9,11 +9,15 @@ from scipy.optimize import minimize
 
 from datassay.act.review.judged import Judged
 from datassay.act.review.outcomes import (
+    NONE_WRONG,
     PRIOR,
     SHIFT,
     SLIPS,
+    SLIPS_PRIOR,
     STRETCH,
+    Outcomes,
     Term,
+    _fit_hypothesis,
     _hypotheses,
     covariance,
     fit_outcomes,
@@ -150,7 +154,8 @@ def test_the_number_left_lies_in_the_interval_and_stopping_is_said_once_it_is_sm
 
 def test_the_share_that_the_run_holds_possible_bounds_what_is_left():
     def bounds(low, high):
-        return _interval_of_errors(20.0, 15.0, 200, 5, 50, (low, high), 0.9)
+        fitted = Outcomes(np.zeros(200), *(np.array([value]) for value in (1.0, 20.0, 15.0)))
+        return _interval_of_errors(fitted, 200, 5, 50, (low, high), 0.9)
 
     free = bounds(0.0, 1.0)
     assert bounds(0.0, 0.9) == free == bounds(1 / 250, 1.0)  # 0 to 240 of 250 are possible
@@ -229,14 +234,24 @@ def fitted(judged, reviewed, wrong):
     return fit_outcomes(judged, suggested, np.asarray(reviewed), np.asarray(wrong), is_open)
 
 
+def by_hypothesis(outcomes):
+    """Weights of calibration, classes and places, if any label is wrong."""
+    return outcomes.weights[:-1].reshape(3, 3).sum(1) / outcomes.weights[:-1].sum()
+
+
 def test_before_any_decision_it_is_what_the_run_said():
     judged = judged_alike()
     result = fitted(judged, np.zeros(0, np.int64), np.zeros(0, bool))
     assert_allclose(result.probability, 1 / (1 + np.exp(-judged.log_odds.astype(float))))
-    assert_allclose(result.weights, PRIOR)
+    assert_allclose(by_hypothesis(result), PRIOR)
+    assert_allclose(
+        result.weights[:-1].reshape(3, 3).sum(0), (1 - NONE_WRONG) * np.array(SLIPS_PRIOR)
+    )
+    assert result.weights[-1] == pytest.approx(NONE_WRONG)
 
 
-def test_the_fit_of_a_hypothesis_is_the_maximum():
+@pytest.mark.parametrize("slips", SLIPS)
+def test_the_fit_of_a_hypothesis_is_the_maximum(slips):
     """Numbers have one hypothesis; its two coefficients by a general optimiser."""
     judged, rng = judged_alike(), np.random.default_rng(1)
     numbers = Judged(
@@ -244,27 +259,47 @@ def test_the_fit_of_a_hypothesis_is_the_maximum():
     )
     reviewed = np.argsort(-judged.log_odds)[:60]
     wrong = rng.random(60) < 0.3
-    shift, stretch = _hypotheses(numbers, np.full(300, -1))[0]
+    shift, stretch = terms = _hypotheses(numbers, np.full(300, -1))[0]
     columns = np.column_stack([SHIFT * shift.values, STRETCH * stretch.values])
     offset, y = judged.log_odds.astype(float), wrong.astype(float)
 
     def loss(w):
         f = offset[reviewed] + columns[reviewed] @ w
-        decided = SLIPS + (1 - 2 * SLIPS) / (1 + np.exp(-f))  # a reviewer is wrong now and then
+        decided = slips + (1 - 2 * slips) / (1 + np.exp(-f))  # a reviewer is wrong now and then
         return -np.log(np.where(y > 0, decided, 1 - decided)).sum() + w @ w / 2
 
     best = minimize(loss, np.zeros(2), tol=1e-12).x
-    result = fitted(numbers, reviewed, wrong)
-    assert_allclose(result.probability, 1 / (1 + np.exp(-offset - columns @ best)), atol=1e-6)
-    p = result.probability
-    decided = SLIPS + (1 - 2 * SLIPS) * p
-    expected = np.square((1 - 2 * SLIPS) * p * (1 - p)) / (decided * (1 - decided))
+    is_open = ~np.isin(np.arange(300), reviewed)
+    p, spread, _ = _fit_hypothesis(terms, offset, reviewed, wrong, is_open, slips)
+    assert_allclose(p, 1 / (1 + np.exp(-offset - columns @ best)), atol=1e-6)
+    decided = slips + (1 - 2 * slips) * p
+    expected = np.square((1 - 2 * slips) * p * (1 - p)) / (decided * (1 - decided))
     curvature = columns[reviewed].T @ (expected[reviewed, None] * columns[reviewed])
-    is_open = np.setdiff1d(np.arange(300), reviewed)
     change = (p * (1 - p))[is_open] @ columns[is_open]
     variance = change @ np.linalg.solve(curvature + np.eye(2), change)
-    assert_allclose(result.spread, np.sqrt(variance), rtol=1e-5)
+    assert_allclose(spread, np.sqrt(variance), rtol=1e-5)
     assert_allclose(covariance([shift, stretch], reviewed), columns[reviewed] @ columns[reviewed].T)
+
+
+def test_what_slips_explain_is_no_proof_of_wrong_labels():
+    """Each rate of slips, and that no label is wrong, weighs by how likely it makes decisions."""
+    judged = replace(judged_alike(), log_odds=np.full(300, -40, np.float32))
+    numbers = replace(judged, labels=np.full(300, -1), log_posterior=np.zeros((300, 0), np.float32))
+    wrong = np.arange(24) < 2
+    likelihood = np.power(SLIPS, 2) * np.power(1 - np.array(SLIPS), 22)
+    weights = fitted(numbers, np.arange(24), wrong).weights
+    assert len(weights) == 4
+    # A shift of 37 nats is beyond belief, so that all explain the two alike: as slips.
+    assert_allclose(
+        weights[:3] / weights[:3].sum(),
+        likelihood * SLIPS_PRIOR / (likelihood @ SLIPS_PRIOR),
+        rtol=1e-3,
+    )
+    assert weights[3] == pytest.approx(NONE_WRONG, rel=1e-3)
+    drawn = probe(judged)
+    decided = np.where(np.arange(24) < 2, (judged.labels[drawn] + 1) % 3, judged.labels[drawn])
+    rest = remaining(judged, dict(zip(drawn.tolist(), decided.tolist(), strict=True)))
+    assert rest.interval[0] == 0 < rest.interval[1]
 
 
 def test_an_error_raises_its_like_and_a_kept_label_lowers_its_like():
@@ -277,7 +312,7 @@ def test_an_error_raises_its_like_and_a_kept_label_lowers_its_like():
     ratio = np.log(result.probability / before)[rest]
     of = judged.labels[rest]
     assert ratio[of == 0].min() > 0.5 and np.median(ratio[of == 1]) < -0.2
-    assert result.weights[1:].sum() > 0.9  # errors depend on the class, and that is seen
+    assert by_hypothesis(result)[1:].sum() > 0.9  # errors depend on the class, and that is seen
 
 
 def test_one_slip_among_many_decisions_changes_little():
@@ -309,7 +344,7 @@ def test_errors_in_one_place_raise_that_place():
     rest = np.arange(90, 300)
     there = index[rest] == 2
     assert result.probability[rest][there].mean() > 5 * result.probability[rest][~there].mean()
-    assert result.weights[2] > 0.9
+    assert by_hypothesis(result)[2] > 0.9
 
 
 def test_errors_everywhere_alike_leave_the_order_to_the_run():
@@ -317,7 +352,7 @@ def test_errors_everywhere_alike_leave_the_order_to_the_run():
     reviewed = np.argsort(-judged.log_odds)[:100]
     p = 1 / (1 + np.exp(-judged.log_odds.astype(float)))
     result = fitted(judged, reviewed, rng.random(100) < p[reviewed])
-    assert result.weights[0] > 0.3
+    assert by_hypothesis(result)[0] > 0.3
     rest = np.setdiff1d(np.arange(300), reviewed)
     assert np.corrcoef(result.probability[rest], p[rest])[0, 1] > 0.9
 

@@ -85,7 +85,7 @@ def test_it_writes_its_files_and_names_the_page_last(written):
     assert summary_["seeds"] == 2
     assert summary_["neighbors"]["space"] == "the standardised inputs, 2 columns"
     kinds = [reported["kind"] for reported in summary_["advice"]]
-    assert kinds == ["weights", "does it help", "labels", "contest"]
+    assert kinds == ["does it help", "weights", "labels", "contest"]
 
 
 def test_weights_join_back_by_id_and_have_mean_one(data, written):
@@ -264,6 +264,13 @@ def test_it_says_whether_the_weights_help(change, severity, words):
     assert {f.name for f in page.figures} == {"weights", "gain"}
     without = page_of(replace(text, gain=None))
     assert {f.name for f in without.figures} == {"weights"}
+
+
+def test_class_balance_is_offered_where_it_helps_and_local_variance_does_not():
+    for changes, is_offered in (((0.0, -0.05, 0.05), True), ((0.0, 0.05, 0.05), False)):
+        first = page_of(replace(weighed(), gain=gain(changes))).advice[0]
+        assert first.kind == "does it help"
+        assert ("--method class_balanced" in first.sentence) == is_offered
 
 
 def test_the_baseline_is_told_honestly():

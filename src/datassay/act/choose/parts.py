@@ -93,13 +93,13 @@ class Yardstick:
 
 
 def yardstick(
-    held_out: SampleSet, train: SampleSet, transition: Float[np.ndarray, "k k"] | None
+    held_out: SampleSet, labels: np.ndarray, transition: Float[np.ndarray, "k k"] | None
 ) -> Yardstick:
-    """Return how held-out predictions are scored; the classes of train decide the metric."""
-    if not train.is_classification:
+    """Return how held-out predictions are scored; the training labels decide the metric."""
+    if not held_out.is_classification:
         return Yardstick(held_out, None, None, R2, False)
-    k = train.n_classes
-    shares = np.bincount(train.y, minlength=k) / len(train)
+    k = held_out.n_classes
+    shares = np.bincount(labels, minlength=k) / len(labels)
     is_balanced = bool((shares[shares > 0] < RARE / k).any())
     given = worth = _table(held_out.y, np.eye(k), is_balanced)
     if transition is not None and _is_invertible(transition):
@@ -202,7 +202,7 @@ class Part:
     @property
     def yardstick(self) -> Yardstick:
         """The scoring rule of the held-out samples."""
-        rule = yardstick(self.held_out, self.train, self.noise)
+        rule = yardstick(self.held_out, self.train.y, self.noise)
         return rule if self.doubt is None else self._limit_doubt(rule, SUSPECTED)
 
     @property
@@ -213,7 +213,7 @@ class Part:
         if self.noise is None or not self.share[1]:
             return ()
         noises = (with_share(self.noise, self.held_out.y, share) for share in self.share)
-        return tuple(yardstick(self.held_out, self.train, noise) for noise in noises)
+        return tuple(yardstick(self.held_out, self.train.y, noise) for noise in noises)
 
     def _limit_doubt(self, rule: Yardstick, limit: float) -> Yardstick:
         """Limit a rule to the targets whose probability of being wrong is at most `limit`."""

@@ -200,7 +200,7 @@ def _compare_sides(
         samples = replace(held_out.samples, y=held_out.y) if is_now else held_out.samples
         if not mask.any():
             continue
-        rule = yardstick(samples.subset(mask), train, None)
+        rule = yardstick(samples.subset(mask), train.y, None)
         groups.append(None if samples.groups is None else samples.groups[mask])
         scores.append(tuple(rule.scores(side[:, mask]) for side in sides))
         units.append(rule.unit)

@@ -2,11 +2,11 @@
 
 Logistic regression on the reviewed outcomes, with the run's log odds as offset:
 P(label i is wrong) = σ(o_i + f_i),  f ~ N(0, K),
-o_i the run's log odds; a decision is the other one by a small chance, since reviewers slip. Three
-hypotheses say what K is made of: the run's log odds are shifted and stretched alike for all (its
-calibration); besides, by given class, by suggested one and by the pair (its transition matrix T
-enters log odds as log T[c, l] / T[l, l], so this is T refitted); besides, by position.
-Each is fitted by Laplace's method and weighed by its evidence.
+o_i the run's log odds; a decision is the other one by a chance of 1, 3 or 10 %, since reviewers
+slip. Three hypotheses say what K is made of: the run's log odds are shifted and stretched alike for
+all (its calibration); besides, by given class, by suggested one and by the pair (its transition
+matrix T enters log odds as log T[c, l] / T[l, l], so this is T refitted); besides, by position.
+Each is fitted under each chance of slips by Laplace's method, and weighed by its evidence.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
+from scipy.special import logsumexp, softmax
 
 from datassay.act.review.judged import Judged
 from datassay.results import result
@@ -23,7 +24,7 @@ from datassay.results import result
 # Standard deviations, nats: of a shift of all, of a stretch (a nat), of a class, of a position.
 # Chosen on simulated reviews so that the interval of the share of wrong labels holds it as often as
 # it says, where the run's own log odds are far off too.
-SHIFT, STRETCH, CLASS, PLACE = 3.0, 0.8, 1.5, 1.0
+SHIFT, STRETCH, CLASS, PLACE = 5.0, 0.8, 1.5, 1.0
 # How likely each hypothesis is before any decision: the simplest most.
 PRIOR = np.array([0.6, 0.25, 0.15])
 MOST_TAUGHT = 400  # latest decisions used; earlier ones are about likelier errors than the rest
@@ -31,8 +32,11 @@ TOP = 100  # highest log odds, about whose mean all are stretched
 MOST_STRETCHED = 6.0  # nats from that mean; log odds farther off are stretched by as much
 NEWTON_STEPS, LONGEST_STEP, STILL = 50, 3.0, 1e-8
 JITTER, SMALLEST = 1e-9, 1e-300
-# Chance that a decision is wrong. Chosen on simulated reviews with none and with 5 %.
-SLIPS = 0.03
+# Chances that a decision is wrong, and how likely each is before any decision. Chosen on simulated
+# reviews of 60 drawn tables with none, 3 and 10 %.
+SLIPS, SLIPS_PRIOR = (0.01, 0.03, 0.1), (0.25, 0.25, 0.5)
+# How likely it is, before any decision, that no label is wrong: what is found are then slips.
+NONE_WRONG = 0.25
 
 
 @result
@@ -40,15 +44,17 @@ class Outcomes:
     """Probabilities of wrong labels, fitted to the decisions.
 
     Attributes:
-        probability: that the given label is wrong, [n].
-        spread: standard deviation of the sum of `probability` over the open samples, from not
-            knowing f.
-        weights: of the hypotheses: calibration, classes, places; sum to 1.
+        probability: that the given label is wrong, [n], if any is.
+        weights: of the hypotheses calibration, classes, places, each by SLIPS; last, that no label
+            is wrong, [c]. They sum to 1.
+        expected: of each, how many open labels are wrong, [c].
+        spread: standard deviation of that number, [c].
     """
 
     probability: Float[np.ndarray, " n"]
-    spread: float
-    weights: Float[np.ndarray, " hypotheses"]
+    weights: Float[np.ndarray, " c"]
+    expected: Float[np.ndarray, " c"]
+    spread: Float[np.ndarray, " c"]
 
 
 def fit_outcomes(
@@ -59,21 +65,30 @@ def fit_outcomes(
     is_open: Bool[np.ndarray, " n"],
 ) -> Outcomes:
     """Fit P(label is wrong) to the decisions, averaged over the hypotheses by evidence."""
-    # Cost: for each hypothesis at most NEWTON_STEPS of m³ operations (m ≤ MOST_TAUGHT), and 300 n.
+    # Cost: for each hypothesis and chance of slips at most NEWTON_STEPS of m³ operations
+    # (m ≤ MOST_TAUGHT), and 300 n.
     reviewed, is_wrong = reviewed[-MOST_TAUGHT:], is_wrong[-MOST_TAUGHT:]
+    hypotheses, offset = _hypotheses(judged, suggested), judged.log_odds.astype(np.float64)
     fits = [
-        _fit_hypothesis(terms, judged.log_odds.astype(np.float64), reviewed, is_wrong, is_open)
-        for terms in _hypotheses(judged, suggested)
+        _fit_hypothesis(terms, offset, reviewed, is_wrong, is_open, slips)
+        for terms in hypotheses
+        for slips in SLIPS
     ]
     probabilities, spreads, evidences = map(np.array, zip(*fits, strict=True))
-    log_weights = evidences + np.log(PRIOR[: len(fits)])
-    weights = np.exp(log_weights - log_weights.max())
-    weights /= weights.sum()
-    probability = weights @ probabilities
-    expected_errors = probabilities[:, is_open].sum(1)
-    variance_within = weights @ np.square(spreads)
-    variance_between = weights @ np.square(expected_errors - weights @ expected_errors)
-    return Outcomes(probability, float(np.sqrt(variance_within + variance_between)), weights)
+    prior = PRIOR[: len(hypotheses)] / PRIOR[: len(hypotheses)].sum()
+    log_weights = evidences + np.log((1 - NONE_WRONG) * np.outer(prior, SLIPS_PRIOR).ravel())
+    n_slips, n_right = np.count_nonzero(is_wrong), np.count_nonzero(~is_wrong)
+    by_slips = n_slips * np.log(SLIPS) + n_right * np.log1p(np.negative(SLIPS))
+    log_none = np.log(NONE_WRONG) + logsumexp(by_slips, b=SLIPS_PRIOR)
+    weights = softmax(np.append(log_weights, log_none))
+    p = probabilities[:, is_open]
+    spread = np.sqrt(np.square(spreads) + (p * (1 - p)).sum(1))
+    return Outcomes(
+        probability=weights[:-1] @ probabilities / weights[:-1].sum(),
+        weights=weights,
+        expected=np.append(p.sum(1), 0.0),
+        spread=np.append(spread, 0.0),
+    )
 
 
 def _hypotheses(judged: Judged, suggested: Int[np.ndarray, " n"]) -> list[Sequence[Term]]:
@@ -99,6 +114,7 @@ def _fit_hypothesis(
     reviewed: Int[np.ndarray, " m"],
     is_wrong: Bool[np.ndarray, " m"],
     is_open: Bool[np.ndarray, " n"],
+    slips: float,
 ) -> tuple[Float[np.ndarray, " n"], float, float]:
     """Fit P(label is wrong) under one hypothesis; return it, the sum's spread, log evidence."""
     # Source: Rasmussen and Williams (2006), algorithms 3.1 and 3.2, with an offset. As a slip, a
@@ -108,7 +124,7 @@ def _fit_hypothesis(
     start_at_zero = np.zeros(len(reviewed))
     start_without_slips = _find_mode(prior, start, is_wrong, start_at_zero, slips=0.0).f
     starts = (start_at_zero, start_without_slips)
-    modes = [_find_mode(prior, start, is_wrong, f, SLIPS) for f in starts]
+    modes = [_find_mode(prior, start, is_wrong, f, slips) for f in starts]
     mode = max(modes, key=lambda mode: mode.log_posterior)
     evidence = mode.log_posterior - np.linalg.slogdet(mode.inner)[1] / 2
     learnt_log_odds = product(terms, sums_by_code(terms, reviewed, mode.slope), slice(None))

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from datassay import rules
+from datassay.act.choose.parts import yardstick
 from datassay.act.settings import Weighting
 from datassay.act.weigh.reweight import HeadProblem
 from datassay.data.arguments import checks_arguments
@@ -19,7 +20,6 @@ from datassay.progress import Progress, part_of, silent
 from datassay.results import Tabular, result
 from datassay.stats import SAME, Interval, paired_interval, verdicts
 from datassay.train.head_training import HeadRecipe
-from datassay.train.learner import sample_scores
 from datassay.train.recipe import Recipe
 from datassay.train.training import TrainedNetworks, train_networks
 
@@ -35,18 +35,19 @@ class WeightGain(Tabular):
 
     Attributes:
         names: of the weightings; the first is "no weights".
-        scores: [S, M, m], what each validation sample adds to accuracy or R²: the score is its
-            mean over samples.
-        metric: "accuracy" or "R²".
+        scores: [S, M, m], what each validation sample adds to the score, which is their mean.
+        metric: as `run` has it: "accuracy", "balanced accuracy" where a class is rare, or "R²".
+        unit: squared weight of one prediction in the score; 0 of "R²".
     """
 
     names: tuple[str, ...]
     scores: Float[np.ndarray, "S M m"]
     metric: str
+    unit: float = 0.0
 
     @property
     def score(self) -> Float[np.ndarray, "S M"]:
-        """Accuracy or R² of each training."""
+        """Score of each training."""
         return self.scores.mean(2)
 
     @property
@@ -65,7 +66,7 @@ class WeightGain(Tabular):
             In the unit of `score`, by `stats.paired_interval`.
         """
         change = self.scores[:, weighting] - self.scores[:, against]
-        return paired_interval([change], 1.0 if self.metric == "accuracy" else 0.0)
+        return paired_interval([change], self.unit)
 
     def difference(self, weighting: int, against: int = 0) -> tuple[float, float]:
         """Return the gain and the half-width of its `interval`; 0 of a weighting with itself."""
@@ -129,7 +130,7 @@ def head_gain(
     )  # fmt: skip
     head = problem.head
     outputs = trained.outputs(problem.val[0]).double() * head.scale + head.shift  # [S, M, m, k]
-    return _gain(names, outputs, val)
+    return _gain(names, outputs, problem.labels, val)
 
 
 def retrain_head(problem: HeadProblem, weights: Float[np.ndarray, " n"], seed: int) -> nn.Module:
@@ -181,7 +182,7 @@ def network_gain(
             seed=seed, sample_weight=torch.as_tensor(weight), progress=report,
         )  # fmt: skip
     outputs = torch.stack([network.outputs(val.x).double() for network in networks.values()], 1)
-    return _gain(names, outputs, val), networks
+    return _gain(names, outputs, train.y, val), networks
 
 
 def head_recipe(n_samples: int) -> HeadRecipe:
@@ -202,7 +203,11 @@ def _with_uniform(
     return (UNIFORM, *weightings), np.stack([np.full(n, 1 / n), *weightings.values()])
 
 
-def _gain(names: tuple[str, ...], outputs: Float[Tensor, "S M m k"], val: SampleSet) -> WeightGain:
-    scores = sample_scores(outputs, val)
-    metric = "accuracy" if val.is_classification else "R²"
-    return WeightGain(names, scores.numpy(), metric)
+def _gain(
+    names: tuple[str, ...], outputs: Float[Tensor, "S M m k"], labels: np.ndarray, val: SampleSet
+) -> WeightGain:
+    rule = yardstick(val, labels, None)
+    if val.is_classification and outputs.shape[-1] == 1:
+        outputs = torch.cat([-outputs, outputs], -1)
+    scores = rule.scores(outputs.flatten(0, 1).numpy())
+    return WeightGain(names, scores.reshape(outputs.shape[:3]), rule.metric, rule.unit)

@@ -19,7 +19,7 @@ from datassay.report.page import Gallery, Page, Table, View
 from datassay.report.plots import chart, histogram, level, marks
 from datassay.report.style import BLUE, GREY, VERMILION, plain
 from datassay.report.tables import column, labels, standard_json
-from datassay.report.wording import label_text, number, share
+from datassay.report.wording import in_points, label_text, number, share
 from datassay.store.model_file import NAME
 from datassay.store.outputs import Part
 
@@ -105,7 +105,7 @@ def concentration(findings: WeighFindings) -> dict[str, float]:
 
 def _gain_table(gain: WeightGain) -> Table:
     """Return scores with and without weights, a row per weighting."""
-    unit, rows = ", points" if gain.metric == "accuracy" else "", []
+    unit, rows = ", points" if in_points(gain.metric) else "", []
     for i, name in enumerate(gain.names):
         cells = (*change_cells(gain.interval(i), gain.metric), gain.verdict(i))
         rows.append((name, f"{gain.score[:, i].mean():.3f}", *(cells if i else "–––")))
@@ -284,9 +284,9 @@ def _weight_figure(findings: WeighFindings) -> Figure:
 
 def _gain_figure(gain: WeightGain) -> Figure:
     """Plot the change of score per weighting: a dot per seed, the mean with its interval."""
-    points = gain.metric == "accuracy"
+    points = in_points(gain.metric)
     unit, n = 100 if points else 1, len(gain.names) - 1
-    title = "change of accuracy, points" if points else f"change of {gain.metric}"
+    title = f"change of {gain.metric}{', points' if points else ''}"
     figure = chart(title, height=120 + 64 * n, showlegend=False)
     for i, name in enumerate(gain.names[1:], 1):
         mean, half = (unit * v for v in gain.difference(i))
