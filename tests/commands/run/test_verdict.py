@@ -18,6 +18,7 @@ from datassay.commands import app
 from datassay.commands.run.files import files
 from datassay.commands.run.findings import PENDING
 from datassay.commands.run.page import page
+from datassay.commands.run.steps.acts import _scale_to_all
 from datassay.commands.run.suspects import suspects_table
 from datassay.commands.run.tables import before_table
 from datassay.commands.run.typed import Typed
@@ -60,6 +61,14 @@ def acts(*gains, metric="accuracy"):
     return ActionTable(
         rows, ("Purifying: no.", TOO_FEW), metric, 0.9, 0.9, 1435, 9, 5, 5, True, 1.0
     )
+
+
+def test_what_changes_none_of_all_samples_is_never_advised():
+    """Parts of the samples may have suspects where all together have none."""
+    row = acts(("remove", 0.04, 0.01, 0.07, "better")).actions[0]
+    assert row.advice == "do it"
+    assert _scale_to_all(row, 1.25, {"remove": 60}).advice == "do it"
+    assert _scale_to_all(row, 1.25, {"remove": 0}).advice == "leave it"
 
 
 RELABEL = ("relabel", 0.016, 0.007, 0.024, "better")

@@ -29,6 +29,7 @@ from datassay.score.checks.weak_groups import told_groups
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.ridge import ridge_fit
 from datassay.score.registry import Context
+from datassay.stats import LEAVE
 from datassay.train.learner import Estimators, Learner, Networks, table_learner
 
 # Models of each size on the learning curve that tells what more samples would gain.
@@ -85,7 +86,7 @@ def _scale_to_all(row: ActionGain, scale: float, counts: dict[str, int]) -> Acti
     changed = counts.get(row.kind.split("+")[0], round(row.changed * scale))
     cost = changed if row.cost == row.changed else round(row.cost * scale)
     if not changed and row.changed:
-        row = replace(row, note="only parts of the samples have suspects")
+        row = replace(row, note="only parts of the samples have suspects", advice=LEAVE)
     return replace(row, changed=changed, cost=cost)
 
 
