@@ -42,7 +42,7 @@ BUDGET = {
     "packages/datassay-exports/src": 866,  # tools that few people need; adapters of four peers
     "packages/datassay-lab/src": 9_226,  # 9 000; learned features, activations, ℓ1, batches, groups
     "bench": 12_466,  # 9 500; S1 by pretrained networks; noisy sets; tables; three peers' exams
-    "tests packages/*/tests": 51_876,  # 40 000; mutants, draws, kills; drawn networks; a pretended device; units
+    "tests packages/*/tests": 51_876,  # 40 000; mutants, draws, kills, networks; devices; units
 }
 # Commands, report with its templates, and setting.py, as a share of the core they serve.
 SHELLS_SHARE = 0.363  # 1/3
