@@ -66,7 +66,7 @@ def test_too_few_samples(y, fraction, message):
 
 def test_a_class_that_would_leave_training_is_refused():
     y = np.repeat([0, 1], [100, 2])
-    with pytest.raises(DataError, match="must occur in training; 1 does not"):
+    with pytest.raises(DataError, match="must occur in training; not there: 1\."):
         for seed in range(20):
             da.load((np.arange(102.0)[:, None], y), val_fraction=0.97, seed=seed)
 
