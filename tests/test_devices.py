@@ -1,4 +1,4 @@
-"""`tests/devices.py` in a process of its own: torch takes a new device before it computes, for good."""
+"""`tests/devices.py`, in a process of its own: torch takes new devices only before it computes."""
 
 import os
 import subprocess
