@@ -173,7 +173,7 @@ def paired_interval(
     m, mean = len(gains), float(gains.mean())
     if min(map(len, parts)) < 2 and len(parts) >= FEWEST_PARTS:
         return _by_parts(parts, gains, unit, is_searched, level)
-    if m < 2 or any(min(part.shape) < 2 for part in parts):
+    if any(min(part.shape) < 2 for part in parts):
         return interval(mean, np.inf)
     share = np.array([(part.shape[1] / m) ** 2 for part in parts])
     seed, residual, sample = np.array([_variances(part) for part in parts]).T
