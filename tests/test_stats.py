@@ -194,7 +194,18 @@ def test_parts_count_as_different_from_the_five_percent_point_on(n, beyond):
     means *= np.sqrt(wanted / means.var(ddof=1))
     parts = [part + mean for part, mean in zip(parts, means, strict=True)]
     assert (_part_variance(parts, np.full(n, within), is_searched=False) > 0) == (beyond > 0)
+    searched = _part_variance(parts, np.full(n, within), is_searched=True)
+    assert searched == pytest.approx(means.var(ddof=1) * (1 + 1 / n))
     assert paired_interval(parts).half == pytest.approx(half_by_hand(parts))
+
+
+def test_an_unknown_error_gives_no_verdict_and_a_step_of_holm_holds_its_end():
+    for gain, freedom in ((0.3, np.inf), (-0.3, 3), (0.0, 1)):
+        unknown = interval(gain, np.inf, freedom, level=0.99)
+        assert (unknown.half, unknown.p, unknown.verdict) == (np.inf, 1.0, SAME)
+    first, second = (Interval(0.1, 0.05, (1 - LEVEL) / k) for k in (2, 1))
+    assert verdicts([second, first]) == [BETTER, BETTER]
+    assert verdicts([Interval(0.1, 0.05, np.nextafter(first.p, 1)), second])[0] == PERHAPS
 
 
 def test_parts_that_do_not_differ_are_taken_for_different_in_one_of_twenty():

@@ -83,8 +83,6 @@ def interval(gain: float, error: float, freedom: float = np.inf, level: float = 
     Returns:
         By Student's t. Without any error the interval has no width.
     """
-    if np.isinf(error):
-        return Interval(gain, np.inf, 1.0)
     if not error > 0:
         return Interval(gain, 0.0, float(gain == 0))
     half = float(stdtrit(freedom, (1 + level) / 2) * error)
