@@ -13,6 +13,7 @@ from datassay.stats import (
     LOOKS,
     PERHAPS,
     SAME,
+    SHOWN,
     TRY,
     VERDICTS,
     WIDE,
@@ -102,6 +103,11 @@ def test_what_helps_is_done_and_what_may_help_is_tried(row, told):
 def test_an_interval_that_says_nothing_is_no_figure():
     assert is_vague(-0.414, 0.172) and is_vague(-np.inf, np.inf) and is_vague(-0.2, 0.01)
     assert not is_vague(-0.008, 0.04) and not is_vague(0.1, 0.9) and not is_vague(-0.9, -0.1)
+
+
+def test_a_gain_is_shown_from_the_first_printed_digit_on():
+    below = float(np.nextafter(SHOWN, 0))
+    assert (advice(0.02, SHOWN, 0.04), advice(0.02, below, 0.04)) == (DO, TRY)
 
 
 def test_a_loss_counts_from_half_a_point_on_or_where_it_is_sure():
