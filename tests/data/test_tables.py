@@ -260,6 +260,7 @@ def csv_of(path, words, header="u,region"):
     ("words", "names"),
     [
         (["NA", "EU"], ("EU", "NA")),
+        (["NA", *["EU"] * 7], ("EU", "NA")),
         (["EU", "NA", "AS", "USA"], ("AS", "EU", "NA", "USA")),
         (["None", "some", "all"], ("None", "all", "some")),
         (["none", "N", "Y"], ("N", "Y", "none")),

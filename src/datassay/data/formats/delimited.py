@@ -210,11 +210,9 @@ def _restore_codes(table: pa.Table, text: _Text) -> tuple[pa.Table, str]:
         times = dict(zip(values.to_pylist(), counts.to_pylist(), strict=True))
         unread = times.keys() - set(table[name].unique().to_pylist())
         n_codes = sum(1 for word in times.keys() - unread if re.fullmatch("[A-Z]{2}", word))
-        if (
-            unread == {"NA"}
-            and times["NA"] * len(times) >= OFTEN * len(table)
-            and (2 * n_codes > len(times) - 1)
-        ):
+        # Beside one other code it is one: as missing it would leave a column of one value.
+        is_often = times.get("NA", 0) * len(times) >= OFTEN * len(table) or len(times) == 2
+        if unread == {"NA"} and is_often and 2 * n_codes > len(times) - 1:
             table = table.set_column(table.column_names.index(name), name, words[name])
         elif frequent := [word for word in sorted(unread) if times[word] >= MANY * len(table)]:
             lines += [f"{word!r} in {times[word]:,} rows of {name!r}" for word in frequent]
