@@ -280,8 +280,8 @@ def set_effects(
         if order == "fixed":
             pairs = replace(everyone, rows=everyone.rows[keep], ids=train.ids[keep.numpy()])
         else:
-            kept_samples = _remove_set(geometry, keep, ridge, damping, order)
-            pairs = geometry_influence(kept_samples, train.ids[keep.numpy()], ridge, damping)
+            geometry_without = _remove_set(geometry, keep, ridge, damping, order)
+            pairs = geometry_influence(geometry_without, train.ids[keep.numpy()], ridge, damping)
         variances.append(influence_variance(pairs))
         moments.append(raw_moments(pairs.rows, powers))
         progress("remove sets", done + 1, len(members))
