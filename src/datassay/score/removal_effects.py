@@ -300,7 +300,7 @@ def set_effects(
 def _remove_set(
     geometry: OutputGeometry, keep: Tensor, ridge: float, damping: float, order: str
 ) -> OutputGeometry:
-    """Return the kept samples, at weights without the others."""
+    """Return the geometry of the kept samples, at weights fitted or moved without the others."""
     if order == "retrain":
         if geometry.weights is None:
             raise SettingError(
