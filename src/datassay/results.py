@@ -88,10 +88,10 @@ def table_of(*results: Any, joint: bool = False) -> pa.Table:
     columns: dict[str, Any] = {}
     meanings: dict[str, Meaning] = {}
     for source in results:
-        for name, declared in _column_fields(source, joint).items():
+        for name, column_field in _column_fields(source, joint).items():
             if name not in columns:
-                convert = declared.metadata["column"].values
-                values = getattr(source, declared.name) if convert is None else convert(source)
+                convert = column_field.metadata["column"].values
+                values = getattr(source, column_field.name) if convert is None else convert(source)
                 columns[name] = values.tolist() if getattr(values, "ndim", 1) > 1 else values
         meanings = columns_of(source, joint=joint) | meanings
     return with_meanings(pa.table(columns), meanings)

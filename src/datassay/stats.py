@@ -95,8 +95,8 @@ def mean_interval(values: Float[np.ndarray, " r"], unit: float = 0.0) -> Interva
 
     Args:
         values: r differences.
-        unit: of samples, the squared weight of one prediction in the score: imagined samples as in
-            `paired`; 0: none.
+        unit: squared weight of one prediction in the score, where values are per sample: imagined
+            samples are added as in `paired_interval`; 0: none.
 
     Returns:
         The interval, by Student's t; infinitely wide for one value.

@@ -282,10 +282,9 @@ def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
     y = torch.as_tensor(samples.y)
     if not samples.is_classification:
         return y.double().reshape(len(samples), -1)
-    y = y.long()
     if n_outputs == 1 and samples.n_classes == 2:
         return y.double()[:, None]
-    return torch.nn.functional.one_hot(y, n_outputs).double()
+    return torch.nn.functional.one_hot(y.long(), n_outputs).double()
 
 
 def _memory_warnings(form: Form, memory: float | None) -> tuple[str, ...]:

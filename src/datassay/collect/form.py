@@ -144,11 +144,11 @@ class Form:
             shape = f"{self.n_rows} x {self.n_features}"
             description = f"averaged kernel{mixture_note} by {self.landmarks:,} landmarks"
             return f"{description}, {shape}, {self.precision} Jacobians"
-        exact = "exact" if self.projection is None else f"projected (≤ {self.projection} a tensor)"
-        exact = f"averaged{mixture_note}:" if mixture_note else exact
+        method = "exact" if self.projection is None else f"projected (≤ {self.projection} a tensor)"
+        method = f"averaged{mixture_note}:" if mixture_note else method
         width = self.eigenproblem if self.representation == "kernel" else self.n_features
         shape = f"{self.n_rows} x {width}"
-        return f"{exact} {self.outputs} {self.representation}, {shape}, {self.precision} Jacobians"
+        return f"{method} {self.outputs} {self.representation}, {shape}, {self.precision} Jacobians"
 
 
 def step_bytes(form: Form) -> dict[str, float]:

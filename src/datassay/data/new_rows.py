@@ -135,13 +135,14 @@ class RowFormat:
         return join_texts([no_words if c.words is None else c.words for c in read])
 
     def _read_part(self, raw: SourcePart) -> SampleSet:
+        """Return arrays as a set; raise where the training's columns were prepared."""
         fitted = self.like.preparation
         columns = () if fitted is None else fitted.columns
-        treated = [c for c in columns if c.treatment not in AS_IT_IS]
-        if treated:
+        prepared_columns = [c for c in columns if c.treatment not in AS_IT_IS]
+        if prepared_columns:
             raise DataError(
                 f"rows must be a table with the columns used in training, since those such as "
-                f"{treated[0].name!r} were made numbers of; got an array."
+                f"{prepared_columns[0].name!r} were made numbers of; got an array."
             )
         return self._make_samples(raw, ())
 

@@ -317,14 +317,13 @@ def recode_for_outputs(
     samples: SampleSet, n_outputs: int, *, beside_loader: bool = False, is_own: bool = False
 ) -> SampleSet:
     """Return a set whose labels number a network's outputs; a regression unchanged."""
-    # Of fewer classes than outputs, which are named by numbers from 0 to k − 1 as `load` names
-    # those that it makes of integers, each label is its number again. beside_loader: the training
-    # is a loader, whose labels are those numbers already. is_own: the user's loss takes other
-    # labels, too.
+    # Classes named by numbers from 0 to k − 1, as `load` names integers, may be fewer than outputs:
+    # each label becomes the number that names its class. beside_loader: the training samples are a
+    # loader's, labelled by output. is_own: the loss is the user's and takes other labels, too.
     n, names = samples.n_classes, samples.class_names
     if not n or (n_outputs == 1 and n == 2):
         return samples
-    numbers = None  # that the classes are named by; they are words
+    numbers = None  # that name the classes; None: words do
     with suppress(ValueError):
         if samples.label_type in {"integer", "number"}:
             numbers = [int(name) for name in names]

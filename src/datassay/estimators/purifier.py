@@ -102,8 +102,7 @@ class Purifier(BaseEstimator):
             DataError: as `fit`.
             SettingError: as `fit`.
         """
-        self.fit(X, y)
-        keep = self.sample_indices_
+        keep = self.fit(X, y).sample_indices_
         return _safe_indexing(X, keep), _safe_indexing(y, keep)
 
     def __sklearn_tags__(self) -> Any:

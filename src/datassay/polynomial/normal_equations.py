@@ -252,8 +252,9 @@ class _Sums:
     def arrays(self) -> dict[str, np.ndarray]:
         return {"gram": self.gram, "cross": self.cross, "feature_sum": self.feature_sum}
 
-    def add(self, features: np.ndarray, targets: np.ndarray, add: Add) -> None:
-        add(self.gram, features)
+    def add(self, features: np.ndarray, targets: np.ndarray, add_gram: Add) -> None:
+        """Add a chunk's features, [b, k], and targets, [b, q], in place."""
+        add_gram(self.gram, features)
         # Products are in the chunk's precision, their sums over chunks in float64. The mean of
         # targets far from 0 is multiplied in float64, or it would drown their differences.
         mean = targets.mean(axis=0, dtype=np.float64)

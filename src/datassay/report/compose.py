@@ -209,16 +209,16 @@ class _Reader:
             self._fields["opening" if line.startswith("##!") else "sections"] += (section,)
 
     def _read_body(self, group: list[str]) -> None:
-        if self._in_method:
+        if self._in_method:  # a term, and from the next line on what it means
             term, *meaning = group
             text = " ".join(line.strip() for line in meaning).removeprefix(":").strip()
             self._fields["method"] += ((self._reveal(term.strip()), self._reveal(text)),)
         elif group[0].startswith("[["):
             directives = [self._parts(line.strip("[] ")) for line in group]
             blocks = [block for arguments in directives for block in self._blocks_named(*arguments)]
-            pair = tuple(block for block in blocks if isinstance(block, Figure | Table))
-            self._add(*((Pair(pair),) if len(pair) == len(blocks) > 1 else blocks))
-        elif group[0].startswith("> "):
+            halves = tuple(block for block in blocks if isinstance(block, Figure | Table))
+            self._add(*((Pair(halves),) if len(halves) == len(blocks) > 1 else blocks))
+        elif group[0].startswith("> "):  # the line under the section's title
             *earlier, latest = self._fields["sections"]
             line = " ".join(line.strip() for line in group).removeprefix("> ")
             self._fields["sections"] = (*earlier, replace(latest, line=self._reveal(line)))

@@ -280,8 +280,8 @@ def set_effects(
         if order == "fixed":
             pairs = replace(everyone, rows=everyone.rows[keep], ids=train.ids[keep.numpy()])
         else:
-            kept_samples = _remove_set(geometry, keep, ridge, damping, order)
-            pairs = geometry_influence(kept_samples, train.ids[keep.numpy()], ridge, damping)
+            geometry_without = _remove_set(geometry, keep, ridge, damping, order)
+            pairs = geometry_influence(geometry_without, train.ids[keep.numpy()], ridge, damping)
         variances.append(influence_variance(pairs))
         moments.append(raw_moments(pairs.rows, powers))
         progress("remove sets", done + 1, len(members))
@@ -300,7 +300,7 @@ def set_effects(
 def _remove_set(
     geometry: OutputGeometry, keep: Tensor, ridge: float, damping: float, order: str
 ) -> OutputGeometry:
-    """Return the kept samples, at weights without the others."""
+    """Return the geometry of the kept samples, at weights fitted or moved without the others."""
     if order == "retrain":
         if geometry.weights is None:
             raise SettingError(

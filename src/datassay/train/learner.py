@@ -288,8 +288,7 @@ def table_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -
     Args:
         name: of `models.tabular`.
         train: samples of the task.
-        repeats: R; linear models, and trees for few targets, draw nothing, so that one fit answers
-            for all.
+        repeats: R; one fit serves all of a linear model, or of trees for a small regression.
         seed: random state of the first repeat.
 
     Returns:

@@ -208,12 +208,13 @@ def _measure_changes(
     queries: SampleSet,
     reference: dict[str, np.ndarray],
 ) -> list[dict[str, np.ndarray]]:
+    """Return for each sample left out what `Retrained` holds of it, by field."""
     outputs = _outputs(networks, queries.x)  # [S, m, k]
     held_out = _outputs(networks, train.x[left_out])  # [S, S, k]: network s on sample s
     shift = _flatten_weights(networks).double() - torch.as_tensor(reference["weights"]).double()
-    change = shift.square().sum(1).numpy()
+    squared_shift = shift.square().sum(1).numpy()  # [S]
     return [
-        {"outputs": outputs[s], "held_out": held_out[s, s], "weight_change": change[s]}
+        {"outputs": outputs[s], "held_out": held_out[s, s], "weight_change": squared_shift[s]}
         for s in range(len(left_out))
     ]
 

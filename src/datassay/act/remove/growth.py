@@ -146,8 +146,8 @@ def grow(
 
 
 def unit_rows(lin: Linearization, seed: int) -> Float[Tensor, "n q"]:
-    """Return the samples in the averaged kernel's leading directions, scaled to length 1."""
-    # Lengths are left out because outliers, whose rows are long, would otherwise be kept first.
+    """Return a row per sample, of length 1: its features or kernel in the leading directions."""
+    # Rows are scaled because outliers, whose rows are long, would otherwise be chosen first.
     # Cost: features of one row per sample: 4096 p² + p³ + 256 n p operations, read in panels. Of b
     # rows: 1024 n b p. A kernel: 1024³ + 1024 n q.
     # Source: Williams and Seeger (2001) for the kernel.

@@ -99,7 +99,7 @@ def places_in_group(groups: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
 
 
 def held_out_margin(samples: Candidates) -> Float[np.ndarray, " n"]:
-    """Return how far the given class leads the best other in the fit without the sample."""
+    """Return the given class's held-out lead over the best other; of a regression −‖residual‖."""
     rows, targets = samples.rows.double(), samples.targets.double()
     values, vectors = torch.linalg.eigh(rows.T @ rows)
     rotated = rows @ vectors
@@ -115,7 +115,7 @@ def held_out_margin(samples: Candidates) -> Float[np.ndarray, " n"]:
     residual = best_fit[1]
     if not samples.is_classification:
         return -residual.norm(dim=1).numpy()
-    outputs = (targets - residual).numpy()
+    outputs = (targets - residual).numpy()  # [n, k], of the fit without each sample
     given_output = outputs[np.arange(len(outputs)), samples.groups]
     outputs[np.arange(len(outputs)), samples.groups] = -np.inf
     return given_output - outputs.max(1)

@@ -46,11 +46,12 @@ def objective(
     more: Sequence[Tensor] = (),
 ) -> Objective:
     """Return a task's loss from a name or 'auto', torch's criterion or (model, batch) → [b]."""
-    # A criterion's weights, smoothing, ignore_index and reduction are read from it. 'auto', also as
-    # an Objective's name, stands for `task` where it is set; else the type of the batch's targets,
-    # and of `more` of them, decides.
+    # A criterion's settings are read from it. 'auto', also as an Objective's name, stands for
+    # `task`; without a task the targets of the batch, and `more` of them, decide.
     if isinstance(loss, Objective):
-        name = task or _loss_by_targets(model, batch, more) if loss.name == "auto" else loss.name
+        name = loss.name
+        if name == "auto":
+            name = task or _loss_by_targets(model, batch, more)
         return _with_axis(replace(loss, name=name), model, batch)
     loss = _criterion(loss)
     if isinstance(loss, nn.Module):

@@ -265,21 +265,21 @@ class _Tapped:
     def differentiate_alone(self, direct: Tensors, taps: Tensors, x: Tensor) -> Derivatives:
         """Differentiate one sample and mixture after the other by autograd, as any layer can be."""
         assert not taps, "another sample may use a layer twice, or not at all"
-        rows, outputs = [], []
+        jacobians, outputs = [], []
         for sample in x:
             leaves = {name: t.clone().requires_grad_() for name, t in direct.items()}
             slopes_of = partial(torch.autograd.grad, inputs=list(leaves.values()))
             with torch.enable_grad():
                 mixed, (output, _) = self._run(leaves, {}, sample)
-                by_value = [
-                    slopes_of(v, retain_graph=True, allow_unused=True, materialize_grads=True)
-                    for v in mixed
+                by_mixture = [
+                    slopes_of(value, retain_graph=True, allow_unused=True, materialize_grads=True)
+                    for value in mixed
                 ]
-            by_tensor = zip(*by_value, strict=True)
-            rows.append([torch.stack([s.to_dense() for s in slopes]) for slopes in by_tensor])
+            by_tensor = zip(*by_mixture, strict=True)
+            jacobians.append([torch.stack([s.to_dense() for s in slopes]) for slopes in by_tensor])
             outputs.append(output.detach())
-        columns = map(torch.stack, zip(*rows, strict=True))
-        return (dict(zip(direct, columns, strict=True)), {}), (torch.stack(outputs), {})
+        by_parameter = map(torch.stack, zip(*jacobians, strict=True))
+        return (dict(zip(direct, by_parameter, strict=True)), {}), (torch.stack(outputs), {})
 
 
 def check_vectorized(model: nn.Module, layers: Layers, x: Num[Tensor, "few ..."]) -> Layers:

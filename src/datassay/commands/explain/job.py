@@ -138,7 +138,7 @@ def run(
     facts |= {"Weights": files} | ({} if opened is None else opened.facts)
     facts |= {"Loss": loss.replace("_", " "), "Measure": measure, "Method": attribution.method}
     if fitted is not None:
-        fit = _fit(fitted, train)
+        fit = _measure_fit(fitted, train)
         score = f"{percent(round(fit, 3))} of the training samples right"
         message = score if train.is_classification else f"R² {number(fit)} on the training samples"
         facts["Fit"] = message
@@ -267,7 +267,7 @@ def _tell_long(
         )
 
 
-def _fit(fitted: np.ndarray, samples: SampleSet) -> float:
+def _measure_fit(fitted: np.ndarray, samples: SampleSet) -> float:
     """Return how well the networks fit their training samples: accuracy, or R²."""
     if samples.is_classification:
         return float((predicted_class(fitted) == samples.y).mean())
@@ -278,8 +278,9 @@ def _fit(fitted: np.ndarray, samples: SampleSet) -> float:
 def _warnings(
     fitted: np.ndarray | None, train: SampleSet, val: SampleSet | None
 ) -> tuple[str, ...]:
+    """Return warnings of a fit no better than by chance, and of queries that were split off."""
     warnings = []
-    fit = None if fitted is None else _fit(fitted, train)
+    fit = None if fitted is None else _measure_fit(fitted, train)
     if fit is not None and train.is_classification:
         majority = float(np.bincount(train.y).max() / len(train))
         if fit <= majority + 2 * (majority * (1 - majority) / len(train)) ** 0.5:

@@ -78,14 +78,14 @@ def _table(findings: ExplainFindings, n_rows: int) -> Table:
 def gallery(findings: ExplainFindings) -> Gallery:
     """Return the first sixty samples of each view."""
     f, n = findings, len(findings.samples)  # of an index: those that can be drawn
-    strongest, harm = (rows[rows < n][:N_CARDS].tolist() for rows in (f.first, harmful(f)))
+    strongest, most_harmful = (rows[rows < n][:N_CARDS].tolist() for rows in (f.first, harmful(f)))
     views = {i: ["labels"] for i in strongest}
     view_list, sorts = [FIRST], [("own", "self-influence"), ("id", "id")]
     if f.harm is not None:
         word = HARMS[f.attribution.measure]
         view_list.append(View("harm", f"{word} most", sort="harm", descending=True))
         sorts.insert(1, ("harm", "harm to all queries"))
-        for i in harm:
+        for i in most_harmful:
             views.setdefault(i, []).append("harm")
     cards = []
     for i, drawing in zip(views, draw(f.samples, np.array([*views], int)), strict=True):

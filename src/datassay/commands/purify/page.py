@@ -209,16 +209,16 @@ def _rankings(findings: PurifyFindings) -> list[tuple[Purification, str, str]]:
     return curves if baseline is None else [*curves, (baseline, "by loss, same rule", VERMILION)]
 
 
-def _draw_curves(figure: Figure, findings: PurifyFindings, lines: list[Line], value: str) -> None:
-    """Draw lines up to the stop, dotted beyond it, where nothing was removed for good."""
+def _draw_curves(figure: Figure, findings: PurifyFindings, lines: list[Line], y_hover: str) -> None:
+    """Draw each line in full up to its stop, and dotted over what was only tried beyond it."""
     for purification, y, name, colour in lines:
         x, stop = purification.trace.removed, purification.steps
         mode = "lines" if stop else "lines+markers"
         up_to, beyond = slice(stop + 1), slice(stop, None)
-        hover = f"%{{x}} removed: {value}"
+        hover = f"%{{x}} removed: {y_hover}"
         line(figure, x[up_to], y[up_to], name, colour, hover, width=3, mode=mode, legendgroup=name)
         if len(x) > stop + 1:
-            hover = f"%{{x}} removed, beyond the stop: {value}"
+            hover = f"%{{x}} removed, beyond the stop: {y_hover}"
             line(
                 figure, x[beyond], y[beyond], name, colour, hover, dash="dot", legendgroup=name,
                 showlegend=False,

@@ -116,11 +116,8 @@ class Verdict:
 def verdict(findings: Findings, out: str = "") -> Verdict:
     """Return what to say first of a run; `out` is its files' folder, else as the command has it."""
     labels, typed, actions = label_verdict(findings), Typed(findings, out), findings.acts
-    measured = (
-        ()
-        if actions is None
-        else tuple(action for action in actions.actions if action.how == RETRAINED)
-    )
+    compared = () if actions is None else actions.actions
+    measured = tuple(action for action in compared if action.how == RETRAINED)
     cards = _cards(findings, labels, typed, measured)
     is_unmeasured = actions is None and findings.before is None
     # That nothing is lost is no reason to do what is not shown to help.
@@ -184,6 +181,7 @@ def _state_change(subject: str, row: Any, metric: str, verbs: Any) -> str:
 
 
 def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ...]) -> str:
+    """Return what is wrong and what doing something gains, or what was done and what it gained."""
     if (before := findings.before) is not None:
         parts = [f"correcting {count(before.n_relabelled, 'label')}"] * bool(before.n_relabelled)
         parts += [f"removing {count(before.n_removed, 'sample')}"] * bool(before.n_removed)
@@ -211,7 +209,7 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
 def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
     """Return what reviews and actions after them gain, in a sentence; "" if not measured."""
     measured, issues, actions = run_verdict.tried, findings.issues, findings.acts
-    n_flagged, suspects = run_verdict.labels.n_flagged, run_verdict.labels.tried
+    n_flagged, them = run_verdict.labels.n_flagged, run_verdict.labels.tried
     relabel = next((a for a in measured if a.kind == RELABEL and a.advice in {DO, TRY}), None)
     if relabel is None or actions is None or not n_flagged:
         return ""
@@ -220,10 +218,10 @@ def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
     steps = [
         f"A plan: {count(n, 'review')} correct about {n_corrected:.0f} of the {n_wrong:.0f} wrong "
         f"{run_verdict.labels.noun}s that are suspected",
-        f"with suggestions for the others {clause(relabel, actions.metric, suspects)}",
+        f"with suggestions for the others {clause(relabel, actions.metric, them)}",
     ]
     sequence = next((a for a in measured if a.kind.startswith(f"{RELABEL}+")), relabel)
-    steps += [clause(sequence, actions.metric, suspects)] * (sequence.gain > relabel.gain)
+    steps += [clause(sequence, actions.metric, them)] * (sequence.gain > relabel.gain)
     if (drop := _find_drop(measured)) is not None:
         subject = f"leaving out {count(drop.cost, 'sample')} shows no loss"
         steps += [f"by itself, {subject}: {gain_text(drop, actions.metric)}"]

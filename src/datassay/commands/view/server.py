@@ -166,12 +166,12 @@ class Handler(BaseHTTPRequestHandler):
         return rows
 
     def _changes(self) -> Any:
+        """Read the changes that were sent, as JSON has them; `session.change` checks them."""
         is_json = self.headers.get_content_type() == "application/json"
         require(is_json, 415, "Decisions must come as application/json.")
         length = self.headers.get("Content-Length", "")
         require(re.fullmatch(r"[0-9]{1,18}", length), 411, "Content-Length must be given.")
-        is_small = int(length) <= LARGEST_POST
-        require(is_small, 413, f"A message may have {LARGEST_POST:,} bytes.")
+        require(int(length) <= LARGEST_POST, 413, f"A message may have {LARGEST_POST:,} bytes.")
         try:
             message = json.loads(self.rfile.read(int(length)))
         except (ValueError, RecursionError) as error:

@@ -76,9 +76,8 @@ def frame_with_targets(
 def as_samples(
     value: Any, name: str, reference: SampleSet | None = None, coding: Coding | None = None
 ) -> SampleSet | None:
-    """Return all samples given as one set, a SampleSet unchanged; None of what is neither."""
-    # reference: the training samples, whose task and classes these follow. coding: of y by a
-    # network's outputs, where reference is None.
+    """Return a value as one set, a SampleSet unchanged; None where it is no data in memory."""
+    # reference: training samples, whose task and classes count. coding: of y, where it is None.
     if isinstance(value, SampleSet):
         return value
     is_pair = isinstance(value, tuple) and len(value) == 2

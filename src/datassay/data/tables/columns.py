@@ -230,10 +230,11 @@ def _are_numbers(words: pa.LargeStringArray, read: NumberWords, task: Task | Non
 
 
 def _read_number_words(words: pa.LargeStringArray, read: NumberWords, column: Column) -> ReadColumn:
+    """Return a column of strings as the numbers they read as, or with what is wrong with it."""
     is_known, is_target = read.is_number | read.is_mark, column.read_as == "target"
     strays = stray_words(words, is_known, "no number")
-    is_name = ~is_known & matches(words, _NAME)
-    if strays and (is_target or (not read.number_format and is_name.any())):
+    is_stray_name = ~is_known & matches(words, _NAME)
+    if strays and (is_target or (not read.number_format and is_stray_name.any())):
         problem = (
             f"column {column.name!r} is one of numbers ({read.is_number.sum()} of {len(words)} "
             f"values are), but {stray_words(words, is_known)}"

@@ -51,7 +51,7 @@ class _Sums:
         small: names of exact blocks.
         bases: of the second pass; None: the first.
         places: of the samples that are fitted to.
-        starts: of the parts among these, and their number.
+        starts: where each part begins among `places`, and their length at the end.
         seed: of draws of outputs; each part has its own.
     """
 
@@ -93,6 +93,7 @@ class _Sums:
         return shapes | {SQUARES: block.shape}
 
     def _sums(self, positions: np.ndarray, number: int) -> dict[str, Tensor]:
+        """Return the sums over one part, the `number`-th, by the names of `template`."""
         assert self.network.train.subset is not None
         subset = replace(
             self.network, train=self.network.train.subset(positions.tolist()), progress=silent
@@ -143,13 +144,13 @@ def load_bases(
 def _fit(
     location, run, network, small, shift, seed, engine, progress
 ) -> tuple[dict[str, BlockBasis], float]:
-    """Fit the block eigenbases; return them with the extra damping for short training."""
+    """Fit what `load_bases` loads; return it with the damping added for short training."""
     blocks, dtype = network.per_sample.blocks, network.dtype
     n = min(network.n, MOST_FITTED)
     positions = np.sort(np.random.default_rng(seed).permutation(network.n)[:n])
     work = _Sums(replace(network, progress=silent), small, None, positions, (0, n), seed)
-    size = sum(8 * int(np.prod(shape)) for shape, _ in work.template().values())
-    parts = n_parts(n, size)
+    sum_bytes = sum(8 * int(np.prod(shape)) for shape, _ in work.template().values())
+    parts = n_parts(n, sum_bytes)
     starts = tuple(n * i // parts for i in range(parts + 1))
 
     def sum_parts(name: str, pass_work: _Sums) -> Sums:
@@ -170,10 +171,10 @@ def _fit(
     bases = kronecker_bases(blocks, sums, dtype)
     if bases:
         sums |= sum_parts("squares", replace(work, bases=bases))
-    to_learn = left_to_learn(network, run["damping"])
-    bases = fit_bases(blocks, bases, sums, n, shift, training=to_learn, spectral=True, dtype=dtype)
+    training = left_to_learn(network, run["damping"])
+    bases = fit_bases(blocks, bases, sums, n, shift, training=training, spectral=True, dtype=dtype)
     check_gradients(bases)
-    return bases, 0.0 if to_learn is None else to_learn.damping
+    return bases, 0.0 if training is None else training.damping
 
 
 def n_parts(n: int, size: float) -> int:

@@ -202,8 +202,8 @@ def samples_of_chunk(n: int, row_bytes: int) -> int:
 
 
 def note_parts(location: str, index_digest: str) -> None:
-    """Write down which parts of an index are finished, so that one that goes later is missed."""
-    # An appending that was finished and not written down is so by the next one.
+    """Write down which parts of an index are finished: opening it tells if one is lost later."""
+    # All from the first: a part that was finished but not noted is noted with the next one.
     runs, noted_runs = [], noted_parts(location) or []
     while (manifest := segment_manifest(location, len(runs))) is not None:
         is_own = manifest["run"].get("of") == index_digest

@@ -200,12 +200,12 @@ def _along(
 
 
 def _damping(values: Tensor, penalty: tuple[float, float]) -> float:
-    """Return a block's damping, by its eigenvalues or by its diagonal, which has the same mean."""
+    """Return penalty[0] · mean(values) + penalty[1]; values: eigenvalues, or the diagonal."""
     return penalty[0] * float(values.mean()) + penalty[1]
 
 
 def first_sums(blocks: list[Block], gradients: Iterable[Gradients], small: set[str]) -> Sums:
-    """Sum Gram matrices of exact blocks, Kronecker factors of others, in float64: parts add up."""
+    """Return sums over samples, float64: Gram matrices of exact blocks, two factors of others."""
     sums: Sums = {}
     waiting: dict[str, list[Tensor]] = {}
     shapes = {block.name: block.shape for block in blocks}
@@ -221,9 +221,9 @@ def first_sums(blocks: list[Block], gradients: Iterable[Gradients], small: set[s
                 for side, sum_ in zip(SIDES, second_moments(uses, LARGEST_SIDE), strict=True):
                     if sum_ is not None and len(sum_) > 1:
                         _add(sums, (name, side), sum_)
-                if (name, SQUARES) not in sums:
-                    values = tensors_of(uses[0])[0]
-                    sums[name, SQUARES] = values.new_zeros(shapes[name], dtype=torch.float64)
+                if (name, SQUARES) not in sums:  # zeros, which `square_sums` replaces
+                    tensor = tensors_of(uses[0])[0]
+                    sums[name, SQUARES] = tensor.new_zeros(shapes[name], dtype=torch.float64)
     for name, pending in waiting.items():
         _add(sums, (name, GRAM), _gram(pending))
     return sums
@@ -286,15 +286,15 @@ def _spectral(
     penalty: tuple[float, float],
     metric: Metric | None,
 ) -> BlockBasis:
-    """Return the basis of eigenvectors of H, or of √D H √D + Λ, times √D."""
+    """Return H's eigenbasis, or √D times that of √D H √D + Λ for a metric; overwrites `hessian`."""
     steps = None if metric is None else metric.steps.flatten().to(hessian)
-    root = torch.ones(1).to(hessian) if steps is None else steps.sqrt()
-    hessian.mul_(root[:, None]).mul_(root)
+    root_steps = torch.ones(1).to(hessian) if steps is None else steps.sqrt()
+    hessian.mul_(root_steps[:, None]).mul_(root_steps)
     damping = _damping(hessian.diagonal(), penalty)
     if metric is not None:
         hessian.diagonal().add_(metric.decay.flatten().to(hessian))
     values, vectors = torch.linalg.eigh(hessian)
-    axes = (vectors * root[:, None]).to(dtype)
+    axes = (vectors * root_steps[:, None]).to(dtype)
     # Positive semidefinite; rounding makes the smallest negative.
     return BlockBasis(block, axes, None, None, values.clamp_min(0), damping, steps=steps)
 

@@ -194,7 +194,7 @@ def each_token(values: Tensor, collected: list[Tensor]) -> list[Tensor]:
 def _join(
     pieces: list[tuple[Tensor, Tensor | None]], shape: tuple[int, int]
 ) -> tuple[Tensor, Tensor | None]:
-    """Join queries in one matrix, on the weights' rows that any of them uses."""
+    """Join batches' [m, rows · columns]; return them and the rows that any uses, None: all."""
     if all(rows is None for _, rows in pieces):
         return torch.cat([values for values, _ in pieces]), None
     all_rows = torch.cat([

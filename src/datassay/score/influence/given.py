@@ -122,16 +122,16 @@ def output_shape(model: nn.Module) -> Callable[[np.ndarray], tuple[int, ...]]:
     def copy_model() -> nn.Module:
         return typed_copy(model, torch.float32)
 
-    def shape(x: np.ndarray) -> tuple[int, ...]:
-        def message(error: str) -> str:
-            shape = ", ".join(["n", *map(str, x.shape[1:])])
+    def measure_shape(x: np.ndarray) -> tuple[int, ...]:
+        def describe(error: str) -> str:
+            sizes = ", ".join(["n", *map(str, x.shape[1:])])
             return (
-                f"the model must run on samples [{shape}]; that raised {error} Give samples as it "
+                f"the model must run on samples [{sizes}]; that raised {error} Give samples as it "
                 "was trained on."
             )
 
         inputs = network_inputs(np.ascontiguousarray(x), copy_model(), torch.float32)
-        with user_code(message), torch.no_grad():
+        with user_code(describe), torch.no_grad():
             return tuple(outputs_of(copy_model(), (inputs,)).shape)
 
-    return shape
+    return measure_shape

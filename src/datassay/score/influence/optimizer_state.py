@@ -141,20 +141,20 @@ def _dictionaries(value: Any) -> Iterable[Mapping[str, Any]]:
 
 
 def _step_size(state: Mapping[str, Any], group: Mapping[str, Any], weight: Tensor):
-    """Return the optimiser's kind, and D of one weight."""
+    """Return the optimiser's kind, and D of one weight, of its shape, in units of lr."""
     zeros = torch.zeros(weight.shape)
     if "betas" in group:
         if not state:  # it never had a gradient
             return "Adam", zeros
-        moments = state.get("max_exp_avg_sq", state.get("exp_avg_sq"))
-        if isinstance(moments, Tensor) and moments.shape == weight.shape:
-            moments = moments.detach().to("cpu", torch.float32)
-            if bool(torch.isfinite(moments).all()) and bool((moments >= 0).all()):
-                unbiased = moments / (1 - float(group["betas"][1]) ** float(state["step"]))
-                return "Adam", 1 / (unbiased.sqrt() + float(group["eps"]))
+        squares = state.get("max_exp_avg_sq", state.get("exp_avg_sq"))
+        if isinstance(squares, Tensor) and squares.shape == weight.shape:
+            squares = squares.detach().to("cpu", torch.float32)
+            if bool(torch.isfinite(squares).all()) and bool((squares >= 0).all()):
+                mean_square = squares / (1 - float(group["betas"][1]) ** float(state["step"]))
+                return "Adam", 1 / (mean_square.sqrt() + float(group["eps"]))
     elif "momentum" in group and "dampening" in group:
-        share = (1 - float(group["dampening"])) / (1 - float(group["momentum"]))
-        return "gradient descent", torch.full_like(zeros, share if group["momentum"] else 1.0)
+        summed_step = (1 - float(group["dampening"])) / (1 - float(group["momentum"]))
+        return "gradient descent", torch.full_like(zeros, summed_step if group["momentum"] else 1.0)
     raise UnknownOptimizerError(
         "the optimiser must be Adam, AdamW or SGD, with finite second moments of the weights' "
         f"shapes; its state has {', '.join(sorted(map(str, state))) or 'nothing'} and its settings "

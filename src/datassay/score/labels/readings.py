@@ -86,8 +86,8 @@ def weigh_readings(
     n, k = noiseless_fit.log_p.shape
     is_open = ~trusted
     counts = labels.bincount(minlength=k).double()
-    by_shares = float((counts * (counts.clamp_min(1) / n).log()).sum())
-    if noiseless_fit.log_likelihood - by_shares < min(LEAST_SKILL, -LEAST_PART * by_shares):
+    baseline = float((counts * (counts.clamp_min(1) / n).log()).sum())  # nats, of their shares
+    if noiseless_fit.log_likelihood - baseline < min(LEAST_SKILL, -LEAST_PART * baseline):
         return Belief(False, torch.zeros(n, dtype=torch.float64), 1.0, 0.0)
     uniform_fits = [fit for fit in noisy_fits if fit.form == "one rate"]
     if uniform_fits and n <= MOST_SAMPLES:
@@ -95,27 +95,27 @@ def weigh_readings(
         starts = [uniform_transition(k, r) for r in sorted({min(r, largest) for r in RATES})]
         uniform_fits += [fit_noise(outputs, labels, "none", start, trusted) for start in starts]
     fits = [*uniform_fits, *(fit for fit in noisy_fits if fit.form != "one rate")]
-    log_weights, p_wrong = [0.0], [torch.zeros(n, dtype=torch.float64)]
+    log_weights, p_wrong = [0.0], [torch.zeros(n, dtype=torch.float64)]  # of the fit without noise
 
-    def add_explanation(nats: float, log_p: Tensor, p: Tensor) -> None:
-        nats += _weigh_crispness(log_p[is_open], noiseless_fit.log_p[is_open])
-        log_weights.append(nats - _price_errors(p[is_open]))
+    def add_explanation(gain: float, log_p: Tensor, p: Tensor) -> None:  # gain: in nats
+        gain += _weigh_crispness(log_p[is_open], noiseless_fit.log_p[is_open])
+        log_weights.append(gain - _price_errors(p[is_open]))
         p_wrong.append(p)
 
     if 2 < k <= MOST_INTERCEPTS:
-        nats, log_p = _map_classes(outputs, labels, noiseless_fit)
-        add_explanation(nats - MAP_COST * k**2 * (k - 1), log_p, p_wrong[0])
+        gain, log_p = _map_classes(outputs, labels, noiseless_fit)
+        add_explanation(gain - MAP_COST * k**2 * (k - 1), log_p, p_wrong[0])
     n_noiseless = len(log_weights)
     for number, fit in enumerate(fits):
         p = -torch.expm1(fit.log_posterior.gather(1, labels[:, None])[:, 0])
-        nats = fit.log_likelihood - noiseless_fit.log_likelihood - fit.cost
-        nats -= log(len(uniform_fits)) if number < len(uniform_fits) else 0.0
-        add_explanation(nats, fit.log_p, p.clamp_min(0.0))
+        gain = fit.log_likelihood - noiseless_fit.log_likelihood - fit.cost
+        gain -= log(len(uniform_fits)) if number < len(uniform_fits) else 0.0
+        add_explanation(gain, fit.log_p, p.clamp_min(0.0))
     for output in outputs if 1 < len(outputs) and n <= MOST_SAMPLES else ():
-        truth = fit_noise([output], labels, "one rate", trusted=trusted)
-        nats, p = _vary_rate(truth.log_p.exp(), noiseless_fit.log_p.exp(), labels, trusted)
-        nats -= noiseless_fit.log_likelihood + log(len(outputs))
-        add_explanation(nats, truth.log_p, p)
+        estimator_fit = fit_noise([output], labels, "one rate", trusted=trusted)
+        gain, p = _vary_rate(estimator_fit.log_p.exp(), noiseless_fit.log_p.exp(), labels, trusted)
+        gain -= noiseless_fit.log_likelihood + log(len(outputs))
+        add_explanation(gain, estimator_fit.log_p, p)
     weight = torch.softmax(torch.tensor(log_weights, dtype=torch.float64), 0)
     p_wrong_by_fit = torch.stack(p_wrong)
     least_share = _bound_share(weight, p_wrong_by_fit[:, is_open].mean(1))

@@ -340,19 +340,16 @@ class _Products:
         return self._bound(queries, index, groups.values.amax(1).minimum(top.values.amax(1)))
 
     def _bound(self, queries: Tensor, index: Tensor, largest: Tensor) -> NeighborCandidates:
-        """Add the bound: a row outside the list has a computed value of at least `largest`."""
+        """Add the bound; `largest`: [q] scaled squared distances that no other row falls below."""
         if index.shape[1] == self.n:
             return NeighborCandidates(index, torch.full((len(queries),), torch.inf).double())
         # True for any radius r: a row of norm above ‖x_i‖ + r is farther than r, and any other errs
         # by at most γ (2 ‖x_i‖ + r)². So an outlier weakens no other row's bound.
         largest = largest.double()
-        norm = self.norm[queries]
         radius = largest.clamp_min(0).sqrt() * (1 + 2 * self.gamma)
-        error = self.gamma * (2 * norm + radius).square() + self.tiny
-        bound = largest - error
-        return NeighborCandidates(
-            index, bound.minimum(radius.square()) * self.scale**2 * (1 - SLACK)
-        )
+        error = self.gamma * (2 * self.norm[queries] + radius).square() + self.tiny
+        bound = (largest - error).minimum(radius.square()) * self.scale**2 * (1 - SLACK)
+        return NeighborCandidates(index, bound)
 
 
 def _one_by_one(x: Tensor, queries: Tensor, k: int) -> Nearest:

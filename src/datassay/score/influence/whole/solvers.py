@@ -249,10 +249,10 @@ def lissa(
 
     def solve(gradients: Float[Tensor, "s d"]) -> Float[Tensor, "s d"]:
         # Every chunk sees the same batches: results do not depend on how samples are chunked.
-        draw = torch.Generator().manual_seed(problem.seed)
+        generator = torch.Generator().manual_seed(problem.seed)
         total = torch.zeros_like(gradients)
         for _ in range(repeats):
-            total += _recursion(problem, gradients, depth, scale, batch_size, draw)
+            total += _recursion(problem, gradients, depth, scale, batch_size, generator)
         solution = total / (repeats * scale)
         # ‖(H + penalty I) u − ∇ℓ‖ / ‖∇ℓ‖ with the Hessian of all samples.
         product = hessian_products(problem.mean_loss, solution) + problem.penalty * solution
@@ -281,16 +281,17 @@ def _recursion(
     depth: int,
     scale: float,
     batch_size: int | None,
-    draw: torch.Generator,
+    generator: torch.Generator,
 ) -> Float[Tensor, "s d"]:
-    keep = 1 - problem.penalty / scale
+    """Return scale · (H + penalty I)⁻¹ ∇ℓ, as `depth` recursions estimate it."""
+    kept_share = 1 - problem.penalty / scale
     estimate = gradients.clone()
     for done in range(1, depth + 1):
         n = len(problem.mean_loss)
         is_whole = batch_size is None or batch_size >= n
-        batch = None if is_whole else torch.randperm(n, generator=draw)[:batch_size]
+        batch = None if is_whole else torch.randperm(n, generator=generator)[:batch_size]
         product = hessian_products(problem.mean_loss, estimate, batch)
-        estimate = estimate.mul_(keep).add_(gradients).sub_(product, alpha=1 / scale)
+        estimate = estimate.mul_(kept_share).add_(gradients).sub_(product, alpha=1 / scale)
         if done % LOOK_EVERY == 0 or done == depth:
             # If no step lengthens a vector, a sum of done + 1 terms is at most this long.
             bound = (done + 1) * gradients.norm(dim=1)
