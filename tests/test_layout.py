@@ -25,24 +25,24 @@ FILES = sorted(ROOT.rglob("*.py"))
 # The budget, in lines. This table is the only place to raise one: a raise needs its reason here.
 BUDGET = {
     # Python files below src/datassay: the most now, and in a comment the goal.
-    "data": 8_424,  # 5 900; dialects; groups, time; leaks by trees; odd types; names of parts
+    "data": 8_422,  # 5 900; dialects; groups, time; leaks by trees; odd types; names of parts
     "models": 2_018,  # 1 900; the usual models of tables; trees of weighted samples
     "store": 1_648,  # 1 600; a kill between renames; a journal; files of models
     "collect": 7_581,  # 6 800; every batch against autograd; what torch.func cannot; devices
     "train": 2_966,  # 2 600; a clock; folds, of groups; stacks; decay of a mean loss; on a device
     "stats.py": 298,  # 300
-    "score": 19_634,  # 15 800; checks, texts, cells; belief; decay of a mean loss; a graph; devices
+    "score": 19_633,  # 15 800; checks, texts, cells; belief; decay of a mean loss; a graph; devices
     "act": 8_264,  # 7 000; targets not suspected; a clock; looks; slips by the evidence; files
     "polynomial complexity lm estimators": 7_705,  # 8 000; columns in any unit
-    "commands": 12_971,  # 10 800; one list of warnings; a clock; pages, refusals; plan in words
+    "commands": 12_970,  # 10 800; one list of warnings; a clock; pages, refusals; plan in words
     # Everything in the folder, templates of any kind counted.
     "report": 6_015,  # 5 200; the end of a review, what was gone to; templates compiled once
     # All Python of src/datassay, and what lies beside it.
-    "src/datassay": 75_180,  # 60 000; what ordinary data brought out; limits of containers
+    "src/datassay": 75_176,  # 60 000; what ordinary data brought out; limits of containers
     "packages/datassay-exports/src": 866,  # tools that few people need; adapters of four peers
     "packages/datassay-lab/src": 9_226,  # 9 000; learned features, activations, ℓ1, batches, groups
     "bench": 12_466,  # 9 500; S1 by pretrained networks; noisy sets; tables; three peers' exams
-    "tests packages/*/tests": 51_917,  # 40 000; mutants, draws, kills, networks; devices; units
+    "tests packages/*/tests": 51_918,  # 40 000; mutants, draws, kills, networks; devices; units
 }
 # Commands, report with its templates, and setting.py, as a share of the core they serve.
 SHELLS_SHARE = 0.363  # 1/3
