@@ -39,13 +39,18 @@ def read_digests(folder: Path, key: str = "files") -> dict[str, str]:
         return {}
 
 
-def write_manifest(folder: Path, earlier: Mapping[str, str]) -> None:
-    """Write the manifest of a folder of finished files and the `earlier` ones that stay."""
+def write_manifest(folder: Path, earlier: Mapping[str, str]) -> dict[str, str]:
+    """Write the manifest of a folder of finished files and the `earlier` ones that stay.
+
+    Returns:
+        Name → SHA-256 of the finished files.
+    """
     latest = {path.name: sha256(path) for path in sorted(folder.iterdir())}
     made_by = f"datassay {version('datassay')}"
     manifest = {"made_by": made_by, "files": {**earlier, **latest}, "latest": latest}
     text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
     (folder / MANIFEST).write_text(text, encoding="utf-8")
+    return latest
 
 
 def sha256(path: Path) -> str:
@@ -70,15 +75,18 @@ def place(folder: Path, out: Path, overwrite: bool, job: Iterable[str] = ()) -> 
     # stands there is compared under the lock: another process may have written since.
     new_folder, is_new = folder / NEW, folder.parent != out
     with hold_signals(), nullcontext() if is_new else hold_lock(out):
-        names = sorted(path.name for path in new_folder.iterdir())
-        unchanged = _unchanged_digests(out, names)
+        names, earlier = sorted(path.name for path in new_folder.iterdir()), read_digests(out)
+        unwritten = {name: d for name, d in earlier.items() if name not in names}
+        unchanged = {name: d for name, d in unwritten.items() if sha256(out / name) == d}
         stale = unchanged.keys() & set(job)
-        write_manifest(new_folder, {n: d for n, d in unchanged.items() if n not in stale})
+        latest = write_manifest(new_folder, {n: d for n, d in unchanged.items() if n not in stale})
         if is_new:
             os.rename(new_folder, out)
             return
         if not overwrite:
-            names = [name for name in names if not _is_repeated(new_folder / name, out)]
+            # One that an earlier run wrote just so stays, edited since or not.
+            present = {name for name in names if os.path.lexists(out / name)}
+            names = [n for n in names if n not in present or latest[n] != earlier.get(n)]
             refuse_foreign(out, names)
         try:
             for name in sorted(stale):
@@ -91,17 +99,6 @@ def place(folder: Path, out: Path, overwrite: bool, job: Iterable[str] = ()) -> 
         except BaseException:
             _put_back(folder, out)
             raise
-
-
-def _unchanged_digests(out: Path, names: Iterable[str]) -> dict[str, str]:
-    """Return name → digest of earlier files that stay unchanged beside files of these names."""
-    stay = {name: digest for name, digest in read_digests(out).items() if name not in set(names)}
-    return {name: digest for name, digest in stay.items() if sha256(out / name) == digest}
-
-
-def _is_repeated(path: Path, out: Path) -> bool:
-    """Return whether a new file equals what an earlier run wrote, and one is there still."""
-    return os.path.lexists(out / path.name) and read_digests(out).get(path.name) == sha256(path)
 
 
 def refuse_foreign(out: Path, names: list[str]) -> None:

@@ -33,9 +33,9 @@ from datassay.train.recipe import Recipe
 AT_ONCE = "run for many networks at once"
 CHUNK = 4096  # samples that networks are run on at a time
 ADAM: Any = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.0, "fused": True}
+ADAM |= {"amsgrad": False, "maximize": False}
 SGD: Any = {"weight_decay": 0.0, "momentum": 0.0, "dampening": 0.0, "nesterov": False}
 SGD |= {"maximize": False}
-ADAM |= {"amsgrad": False, "maximize": False}
 
 
 @result

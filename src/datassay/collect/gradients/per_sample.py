@@ -326,7 +326,7 @@ def _loop_slopes(model: nn.Module, tensors: dict[str, Tensor], batch: Any, weigh
             value = functional_call(model, leaves, (_sample(batch, i), weight[i : i + 1]))
         slopes = slopes_of(value, list(leaves.values()))
         results.append(dict(zip(leaves, slopes, strict=True)))
-    return {name: torch.stack([slopes_of[name] for slopes_of in results]) for name in tensors}
+    return {name: torch.stack([sample[name] for sample in results]) for name in tensors}
 
 
 def _sample(batch: Any, i: int) -> Any:

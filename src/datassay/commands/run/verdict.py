@@ -190,7 +190,7 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
             return f"{subject}: what that gained was not measured, {before.why_none}."
         return f"{_state_change(subject, gain.rows[0], gain.metric, THEN)}."
     # What helps, else the correction, else what may help.
-    leading = [action for action in measured if action.advice == DO and action.changed]
+    leading = [action for action in measured if action.advice == DO]
     leading += [action for action in measured if action.kind == RELABEL and labels.n_flagged]
     leading += [action for action in measured if action.advice == TRY]
     ending = ""

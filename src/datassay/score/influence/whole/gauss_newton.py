@@ -78,9 +78,8 @@ def gauss_newton(
     pull = (white.mT @ step).mean(0) * (decay > 0)  # L⁻¹ g
     if leverage:
         inner = torch.eye(k, dtype=torch.float64) - curvature @ own_kernel
-        step = solve_each(
-            inner, step - curvature @ (white @ pull)
-        )  # (I − S H_ii)⁻¹ (R − S J H⁻¹ g)
+        shifted = step - curvature @ (white @ pull)  # R − S J H⁻¹ g
+        step = solve_each(inner, shifted)  # (I − S H_ii)⁻¹ of it
     moved = (pull - white.mT @ step)[..., 0]  # w − w₋ᵢ in whitened coordinates, [n, p]
     self_effect = -((white @ moved[..., None])[..., 0] * slope).sum(1)  # −∇ℓ_i (w − w₋ᵢ)
     del white, own_kernel
