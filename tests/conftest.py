@@ -4,6 +4,10 @@ import copy
 import functools
 import gc
 import os
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +15,16 @@ import typecheck
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does, before torch
 pytest.register_assert_rewrite("helpers")
-CORE = ("data", "collect", "train", "score", "act", "polynomial")
-typecheck.install([f"datassay.{package}" for package in CORE])
+CORE = ("data", "collect", "train", "score", "act")
+# Of methods their mathematics: a folder's modules but those that serve it to others.
+SERVING = {"__init__", "command", "job", "page", "division", "curve", "teachers"}
+METHODS = Path(find_spec("datassay").origin).parent / "methods"
+MODULES = [
+    ".".join(("datassay", "methods", *file.relative_to(METHODS).with_suffix("").parts))
+    for file in sorted(METHODS.rglob("*.py"))
+    if file.stem not in SERVING and "estimator" not in str(file)
+]
+typecheck.install([*(f"datassay.{package}" for package in CORE), *MODULES])
 import sklearn.datasets  # noqa: E402  (OpenMP reads the variable above)
 
 from helpers import perturbation  # noqa: E402
@@ -43,3 +55,22 @@ def browser(tmp_path_factory):
     """One headless browser for all tests; a test resizes it as it needs."""
     with started(tmp_path_factory.mktemp("profile")) as driver:
         yield driver
+
+
+@pytest.fixture
+def here(data, tmp_path, monkeypatch):
+    """A current folder with the files of the test module's `data` and nothing else."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(data, tmp_path, dirs_exist_ok=True)
+    known = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - known:  # a user's own modules are imported anew in each test
+        file = getattr(sys.modules[name], "__file__", None) or ""
+        if file.startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory):
+    """No files: a module that needs some has a fixture of this name."""
+    return tmp_path_factory.mktemp("empty")

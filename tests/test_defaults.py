@@ -11,7 +11,7 @@ import pytest
 
 import datassay
 from datassay.commands import app
-from datassay.commands.app import COMMANDS
+from datassay.commands.app import commands
 from datassay.score.influence.exact_blocks import auto_damping
 from datassay.score.influence.trained_network import PLAIN, SOFTENED
 from datassay.score.settings import DEFAULT_TOP, Influence
@@ -22,15 +22,11 @@ from helpers.command_line import make_commands, succeed
 PUBLIC_MODULES = (
     "data", "collect", "train", "score", "act", "polynomial", "complexity", "estimators",
 )  # fmt: skip
+METHODS = ("purify", "partition", "weigh", "sample", "polynomial", "complexity")
 STEPS = {
-    **{name: name for name in ("data", "collect", "train", "score", "polynomial", "complexity")},
-    **{f"act.{name}": f"act.{name}" for name in ("purify", "partition", "weigh", "sample")},
-    "act.remove.summarize": "act.remove",
-    "estimators.purifier": "act.purify",
-    "estimators.partitioned": "act.partition",
-    "estimators.local_variance": "act.weigh",
-    "estimators.polynomial": "polynomial",
-    "estimators.monomial_features": "polynomial",
+    **{name: name for name in ("data", "collect", "train", "score")},
+    **{f"methods.{name}": f"methods.{name}" for name in METHODS},
+    "act.remove.summarize": "act",
 }
 # The same word for something else: ranges to search, or a method's own setting.
 OTHERS = {
@@ -41,20 +37,13 @@ OTHERS = {
 }  # fmt: skip
 
 
-# Where a step's settings stand, and which class of that module they are; else in its settings.py.
-CLASSES = {
-    "train": ("train.recipe", "Descent"), "act.purify": ("act.settings", "Removal"),
-    "act.partition": ("act.settings", "Division"), "act.weigh": ("act.settings", "Weighting"),
-    "act.sample": ("act.settings", "Sampling"), "act.remove": ("act.settings", "Keeping"),
-}  # fmt: skip
-
-
 def settings_of(step):
     """The settings classes of a step, and those they inherit from."""
-    home, only = CLASSES.get(step, (f"{step}.settings", None))
-    module = import_module(f"datassay.{home}")
+    module = import_module(
+        "datassay.train.recipe" if step == "train" else f"datassay.{step}.settings"
+    )
     classes = [c for c in vars(module).values() if isinstance(c, type) and is_dataclass(c)]
-    return [c for c in classes if only in {None, c.__name__}]
+    return [c for c in classes if step != "train" or c.__name__ == "Descent"]
 
 
 def public():
@@ -105,11 +94,10 @@ def test_settings_are_plain_frozen_values(step):
 STEPS_OF = {
     **dict.fromkeys(("TrainingSettings", "RunSettings", "ScoreSettings"),
                     ("collect", "train", "score")),
-    **{f"{name}Settings": (f"act.{name.lower()}",)
-       for name in ("Purify", "Partition", "Weigh", "Sample")},
-    **dict.fromkeys(("CurveSettings", "TeacherSettings"), ("complexity",)),
-    "PolynomialSettings": ("polynomial",),
-    "KeepSettings": ("act.remove",),
+    **{f"{name}Settings": (f"methods.{name.lower()}",)
+       for name in ("Purify", "Partition", "Weigh", "Sample", "Polynomial")},
+    **dict.fromkeys(("CurveSettings", "TeacherSettings"), ("methods.complexity",)),
+    "KeepSettings": ("act",),
     **dict.fromkeys(("DataInputs", "NoiseInputs", "AdversarialInputs", "TrustSettings",
                      "LabSettings", "ApplySettings", "ExampleSettings"), ("data",)),
     **dict.fromkeys(("ExplainSettings", "IndexSettings", "PlanInputs", "ExportSettings",
@@ -125,6 +113,7 @@ DIFFERENT = {
     "attribution": "a run leaves effects out by itself where they take minutes",
     "top": "a page shows a few samples each; a function returns all that fit",
 }
+COMMANDS = commands(ours_only=True)
 GROUPS = {group.__name__: group for command in COMMANDS for group in command.groups}
 OPTIONS = [(group, name) for group in GROUPS.values() for name in options_of(group)]
 
@@ -173,7 +162,7 @@ def test_no_two_commands_write_the_same_default():
 def test_the_command_line_shows_and_uses_the_defaults_of_the_settings(command, monkeypatch):
     calls = []
     monkeypatch.setattr(type(command), "start", lambda self, given, out: calls.append((given, out)))
-    options = {o.name: o for o in make_commands(app).commands[command.name].params}
+    options = {o.name: o for o in make_commands(app).get_command(None, command.name).params}
     required = [o for o in options.values() if o.required]
     words = [w for o in required for w in (*o.opts[:1] * (o.param_type_name == "option"), "given")]
     succeed(command.name, *words)

@@ -14,8 +14,10 @@ STEPS = (
     *("report", "lm", "estimators", "commands"),
 )
 HEAVY = {"torch", "plotly", "sklearn", "scipy", "pandas", "pyarrow", "numpy", "rich", "jinja2"}
-OF_STEPS = (f"{step}.settings" for step in ("data", "collect", *STEPS[4:8]))
-SETTINGS = [(f"datassay.{home}", HEAVY) for home in ("train.recipe", *OF_STEPS)]
+METHODS = ("purify", "partition", "weigh", "sample", "polynomial", "complexity")
+OF_STEPS = (f"{step}.settings" for step in ("data", "collect", "score", "act"))
+OF_METHODS = (f"methods.{method}.settings" for method in METHODS)
+SETTINGS = [(f"datassay.{home}", HEAVY) for home in ("train.recipe", *OF_STEPS, *OF_METHODS)]
 # Generous: of the processor, which others may be using too; usually 0.05 s.
 MOST_SECONDS = 2.0
 SCRIPT = """
@@ -40,7 +42,7 @@ def test_importing_loads_nothing_heavy(module, light):
 def test_a_name_is_the_function_where_a_module_has_it_and_a_pass_imports_no_compiler():
     line = """
 import sys
-import datassay.score.leave_one_out, datassay.act.purify.loop, datassay.collect.form
+import datassay.score.leave_one_out, datassay.methods.purify.loop, datassay.collect.form
 from datassay.score import leave_one_out
 from datassay.act import purify
 import datassay.collect.settings as of_collect, datassay.score.index.build as of_index

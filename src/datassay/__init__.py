@@ -9,11 +9,7 @@ from datassay.public_module import make_public
 if TYPE_CHECKING:
     __version__: str
     from datassay import lm as lm
-    from datassay.act.partition.blocks import partition as partition
-    from datassay.act.purify.loop import purify as purify
     from datassay.act.remove.summarize import summarize as summarize
-    from datassay.act.sample.taylor import taylor_sample as taylor_sample
-    from datassay.act.weigh.weights import local_variance_weights as local_variance_weights
     from datassay.collect.backbone import Backbone as Backbone
     from datassay.collect.collection import collect as collect
     from datassay.commands.assay import assay as assay
@@ -21,13 +17,21 @@ if TYPE_CHECKING:
     from datassay.data.load import load as load
     from datassay.data.samples import SampleSet as SampleSet
     from datassay.errors import DatassayError as DatassayError
-    from datassay.estimators.local_variance import (
+    from datassay.methods.partition.blocks import partition as partition
+    from datassay.methods.partition.estimator import PartitionedClassifier as PartitionedClassifier
+    from datassay.methods.polynomial.estimators.polynomial import (
+        PolynomialClassifier as PolynomialClassifier,
+    )
+    from datassay.methods.polynomial.estimators.polynomial import (
+        PolynomialRegressor as PolynomialRegressor,
+    )
+    from datassay.methods.purify.estimator import Purifier as Purifier
+    from datassay.methods.purify.loop import purify as purify
+    from datassay.methods.sample.taylor import taylor_sample as taylor_sample
+    from datassay.methods.weigh.estimator import (
         LocalVarianceClassifier as LocalVarianceClassifier,
     )
-    from datassay.estimators.partitioned import PartitionedClassifier as PartitionedClassifier
-    from datassay.estimators.polynomial import PolynomialClassifier as PolynomialClassifier
-    from datassay.estimators.polynomial import PolynomialRegressor as PolynomialRegressor
-    from datassay.estimators.purifier import Purifier as Purifier
+    from datassay.methods.weigh.weights import local_variance_weights as local_variance_weights
     from datassay.models.build import build_model as build_model
     from datassay.score.attribution import attribution as attribution
     from datassay.score.index.build import index as index

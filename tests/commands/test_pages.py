@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from datassay.commands.app import COMMANDS
-from datassay.commands.complexity.command import CURVE, TEACHERS, CurveSettings, TeacherSettings
-from datassay.commands.complexity.curve import run as run_curve
-from datassay.commands.complexity.teachers import run as run_teachers
-from datassay.commands.sample.command import SampleSettings
-from datassay.commands.sample.job import run as run_sample
+from datassay.commands.app import commands
 from datassay.data.load import load
+from datassay.methods.complexity.command import CURVE, TEACHERS, CurveSettings, TeacherSettings
+from datassay.methods.complexity.curve import run as run_curve
+from datassay.methods.complexity.teachers import run as run_teachers
+from datassay.methods.sample.command import SampleSettings
+from datassay.methods.sample.job import run as run_sample
 from datassay.report.html import render
 from helpers.blocks import divided, evil_images, evil_names, purified
 from helpers.explanations import KINDS, explained
@@ -84,7 +84,10 @@ PAGES = {
     },
 }
 
-PARTS = {c.name: c for c in COMMANDS} | {"complexity.curve": CURVE, "complexity.teachers": TEACHERS}
+PARTS = {c.name: c for c in commands(ours_only=True)} | {
+    "complexity.curve": CURVE,
+    "complexity.teachers": TEACHERS,
+}
 
 
 @pytest.mark.parametrize(

@@ -68,8 +68,8 @@ def test_a_broken_one_is_named_and_leaves_ours_alone(tmp_path):
 @pytest.fixture
 def only(monkeypatch):
     """What is installed: only these entry points."""
-    module = sys.modules["datassay.commands.app"]
-    return lambda **added: monkeypatch.setattr(module, "plugins", lambda group: added)
+    module = sys.modules["datassay.plugins"]
+    return lambda **added: monkeypatch.setattr(module, "plugins", lambda group, **_: added)
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,10 @@ class Nothing:
 @pytest.mark.parametrize(
     ("added", "predicted"),
     [
-        ("text", "an entry point of datassay.commands must name a Command; 'toy' names str"),
+        ("text", "the entry point toy of datassay.commands must name a Command; it names a str"),
         (
             Command(name="run", help="", settings=Nothing, home="", out=""),
-            "each command must have a name of its own; the entry point 'toy' .* adds 'run' again",
+            "a command must have a name of its own; the entry point toy of .* adds another run",
         ),
     ],
 )

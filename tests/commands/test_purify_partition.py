@@ -6,17 +6,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from datassay.commands.partition.division import gallery as surest_gallery
-from datassay.commands.partition.division import page as partition_page
-from datassay.commands.purify.command import PurifySettings
-from datassay.commands.purify.job import before_and_after, foreign, majority_source
-from datassay.commands.purify.job import run as run_purify
-from datassay.commands.purify.page import FILES as PURIFIED
-from datassay.commands.purify.page import files as purify_files
-from datassay.commands.purify.page import gallery as removed_gallery
-from datassay.commands.purify.page import page as purify_page
-from datassay.commands.purify.page import purified_table, trace_table
 from datassay.data.synthetic.mixtures import sd_mixture
+from datassay.methods.partition.division import gallery as surest_gallery
+from datassay.methods.partition.division import page as partition_page
+from datassay.methods.purify.command import PurifySettings
+from datassay.methods.purify.job import before_and_after, foreign, majority_source
+from datassay.methods.purify.job import run as run_purify
+from datassay.methods.purify.page import FILES as PURIFIED
+from datassay.methods.purify.page import files as purify_files
+from datassay.methods.purify.page import gallery as removed_gallery
+from datassay.methods.purify.page import page as purify_page
+from datassay.methods.purify.page import purified_table, trace_table
 from datassay.report.html import render
 from datassay.report.wording import gain_text, number
 from datassay.score.variance.shuffled import ShuffledLabels

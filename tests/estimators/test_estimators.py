@@ -11,12 +11,12 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import datassay as da
-from datassay.act.partition import block_count, mixture
 from datassay.data.synthetic.mixtures import routable_mixture, sd_mixture
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.estimators import PartitionedRegressor
+from datassay.methods.partition import block_count, mixture
 
-partition = import_module("datassay.act.partition.blocks")
+partition = import_module("datassay.methods.partition.blocks")
 
 
 @pytest.fixture

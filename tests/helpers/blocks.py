@@ -5,11 +5,11 @@ from functools import cache
 
 import numpy as np
 
-from datassay.commands.partition.command import PartitionSettings
-from datassay.commands.partition.division import run as run_partition
-from datassay.commands.purify.command import PurifySettings
-from datassay.commands.purify.job import run as run_purify
 from datassay.data.samples import SampleSet
+from datassay.methods.partition.command import PartitionSettings
+from datassay.methods.partition.division import run as run_partition
+from datassay.methods.purify.command import PurifySettings
+from datassay.methods.purify.job import run as run_purify
 from helpers.findings import EVIL
 
 NAMES = (EVIL, 'b<i>" onload="x')

@@ -29,7 +29,7 @@ AREAS = {
     "data/back": "data/back commands/apply",
     "data/assemble.py": "data/test_groups.py data/test_split.py data/test_load.py"
     " data/test_arguments.py data/test_tables.py",
-    "train/folds.py": "train/test_learner.py data/test_groups.py act/test_cross_fit.py",
+    "train/folds.py": "train/test_learner.py data/test_groups.py methods/purify/test_cross_fit.py",
     "data/tables/columns.py": "data/test_columns.py data/tables/test_kinds.py data/test_tables.py",
     "data/tables/numerals.py": "data/tables/test_numerals.py",
     "data/tables/numeric.py": "data/test_float32.py data/tables/test_kinds.py",

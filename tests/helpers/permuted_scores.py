@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from datassay.act.purify.loop import purify
-from datassay.act.weigh.features import standardized_inputs
-from datassay.act.weigh.weights import local_variance_weights
 from datassay.collect.collection import collect
 from datassay.data.corrupt.label_noise import add_label_noise
 from datassay.data.load import load
 from datassay.data.samples import SampleSet
+from datassay.data.scaling import standardized_inputs
+from datassay.methods.purify.loop import purify
+from datassay.methods.weigh.weights import local_variance_weights
 from datassay.models.build import build_model
 from datassay.score.information.groups import group_information
 from helpers.same_scores import scores

@@ -4,9 +4,9 @@ from functools import cache
 
 import numpy as np
 
-from datassay.commands.polynomial.command import PolynomialSettings
-from datassay.commands.polynomial.job import run
 from datassay.data.samples import SampleSet
+from datassay.methods.polynomial.command import PolynomialSettings
+from datassay.methods.polynomial.job import run
 from helpers.blocks import NAMES
 
 

@@ -5,9 +5,9 @@ from functools import cache
 
 import numpy as np
 
-from datassay.act.weigh.gain import WeightGain
-from datassay.act.weigh.weights import weights_of_variance
-from datassay.commands.weigh.job import WeighFindings
+from datassay.methods.weigh.gain import WeightGain
+from datassay.methods.weigh.job import WeighFindings
+from datassay.methods.weigh.weights import weights_of_variance
 from datassay.score.neighbors.local_variance import local_variance
 from helpers import blocks
 

@@ -13,10 +13,10 @@ from torch import nn
 from torch.nn import functional
 
 import datassay as da
-from datassay.act.weigh.reweight import reweight
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.estimators.transformers import SampleWeightTrainerMixin
+from datassay.methods.weigh.reweight import reweight
 from datassay.models.tokens import TokenLogits, token_array
 from datassay.train.head import split_head
 from datassay.train.head_training import HeadRecipe

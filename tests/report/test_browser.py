@@ -9,16 +9,16 @@ import pytest
 
 from datassay.commands.explain.page import harmful
 from datassay.commands.explain.page import page as explain_page
-from datassay.commands.partition.division import page as partition_page
-from datassay.commands.polynomial.page import page as polynomial_page
-from datassay.commands.purify.page import page as purify_page
 from datassay.commands.report.page import page as report_page
 from datassay.commands.run.gallery import predictions
 from datassay.commands.run.page import page as run_page
-from datassay.commands.sample.command import SampleSettings
-from datassay.commands.sample.job import run as run_sample
-from datassay.commands.sample.page import page as sample_page
-from datassay.commands.weigh.page import page as weigh_page
+from datassay.methods.partition.division import page as partition_page
+from datassay.methods.polynomial.page import page as polynomial_page
+from datassay.methods.purify.page import page as purify_page
+from datassay.methods.sample.command import SampleSettings
+from datassay.methods.sample.job import run as run_sample
+from datassay.methods.sample.page import page as sample_page
+from datassay.methods.weigh.page import page as weigh_page
 from datassay.report.html import render
 from datassay.report.predictions import chosen_queries
 from datassay.train.recipe import Recipe
@@ -292,7 +292,7 @@ def test_the_page_of_a_weighting(browser, tmp_path):
 
 
 def test_the_page_of_a_sampling(browser, tmp_path, monkeypatch):
-    monkeypatch.setattr("datassay.commands.sample.job.RECIPE", Recipe(steps=20, loss="mse"))
+    monkeypatch.setattr("datassay.methods.sample.job.RECIPE", Recipe(steps=20, loss="mse"))
     settings = SampleSettings(function="runge", n_initial=16, n_new=20, compare=2)
     findings = replace(run_sample(settings), name="<b>mine")
     silent_and_narrow(browser, tmp_path, sample_page(findings))

@@ -22,19 +22,6 @@ if TYPE_CHECKING:
     from datassay.act.choose.learner import best_learner as best_learner
     from datassay.act.choose.parts import Part as Part
     from datassay.act.choose.parts import fifths as fifths
-    from datassay.act.partition.block_model import BlockModel as BlockModel
-    from datassay.act.partition.block_model import block_model as block_model
-    from datassay.act.partition.blocks import Partition as Partition
-    from datassay.act.partition.blocks import agreement as agreement
-    from datassay.act.partition.blocks import oracle_agreement as oracle_agreement
-    from datassay.act.partition.blocks import partition as partition
-    from datassay.act.purify.loop import Purification as Purification
-    from datassay.act.purify.loop import PurificationTrace as PurificationTrace
-    from datassay.act.purify.loop import purify as purify
-    from datassay.act.purify.stopping import held_out_stop as held_out_stop
-    from datassay.act.purify.stopping import held_out_threshold as held_out_threshold
-    from datassay.act.purify.stopping import inflection_stop as inflection_stop
-    from datassay.act.purify.stopping import validation_stop as validation_stop
     from datassay.act.remove.auroc import auroc as auroc
     from datassay.act.remove.removal_curve import RemovalCurve as RemovalCurve
     from datassay.act.remove.removal_curve import removal_curve as removal_curve
@@ -50,35 +37,50 @@ if TYPE_CHECKING:
     from datassay.act.review.remaining import Remaining as Remaining
     from datassay.act.review.remaining import probe as probe
     from datassay.act.review.remaining import remaining as remaining
-    from datassay.act.sample.comparison import SamplingComparison as SamplingComparison
-    from datassay.act.sample.comparison import compare_designs as compare_designs
-    from datassay.act.sample.density import Density as Density
-    from datassay.act.sample.interpolation_bound import InterpolationBound as InterpolationBound
-    from datassay.act.sample.interpolation_bound import (
+    from datassay.methods.partition.block_model import BlockModel as BlockModel
+    from datassay.methods.partition.block_model import block_model as block_model
+    from datassay.methods.partition.blocks import Partition as Partition
+    from datassay.methods.partition.blocks import agreement as agreement
+    from datassay.methods.partition.blocks import oracle_agreement as oracle_agreement
+    from datassay.methods.partition.blocks import partition as partition
+    from datassay.methods.purify.loop import Purification as Purification
+    from datassay.methods.purify.loop import PurificationTrace as PurificationTrace
+    from datassay.methods.purify.loop import purify as purify
+    from datassay.methods.purify.stopping import held_out_stop as held_out_stop
+    from datassay.methods.purify.stopping import held_out_threshold as held_out_threshold
+    from datassay.methods.purify.stopping import inflection_stop as inflection_stop
+    from datassay.methods.purify.stopping import validation_stop as validation_stop
+    from datassay.methods.sample.comparison import SamplingComparison as SamplingComparison
+    from datassay.methods.sample.comparison import compare_designs as compare_designs
+    from datassay.methods.sample.density import Density as Density
+    from datassay.methods.sample.interpolation_bound import InterpolationBound as InterpolationBound
+    from datassay.methods.sample.interpolation_bound import (
         interpolation_bound as interpolation_bound,
     )
-    from datassay.act.sample.taylor import TaylorSample as TaylorSample
-    from datassay.act.sample.taylor import index_from_draws as index_from_draws
-    from datassay.act.sample.taylor import taylor_index as taylor_index
-    from datassay.act.sample.taylor import taylor_sample as taylor_sample
-    from datassay.act.weigh.baseline_weights import active_bias_weights as active_bias_weights
-    from datassay.act.weigh.baseline_weights import batched_active_bias as batched_active_bias
-    from datassay.act.weigh.baseline_weights import class_balanced_weights as class_balanced_weights
-    from datassay.act.weigh.baseline_weights import self_paced_weights as self_paced_weights
-    from datassay.act.weigh.features import trained_network as trained_network
-    from datassay.act.weigh.gain import WeightGain as WeightGain
-    from datassay.act.weigh.gain import head_gain as head_gain
-    from datassay.act.weigh.gain import network_gain as network_gain
-    from datassay.act.weigh.reweight import HeadProblem as HeadProblem
-    from datassay.act.weigh.reweight import Reweighted as Reweighted
-    from datassay.act.weigh.reweight import head_problem as head_problem
-    from datassay.act.weigh.reweight import reweight as reweight
-    from datassay.act.weigh.search import Weightings as Weightings
-    from datassay.act.weigh.search import WeightSearch as WeightSearch
-    from datassay.act.weigh.search import search_weights as search_weights
-    from datassay.act.weigh.weights import SampleWeights as SampleWeights
-    from datassay.act.weigh.weights import local_variance_weights as local_variance_weights
-    from datassay.act.weigh.weights import sample_weights as sample_weights
+    from datassay.methods.sample.taylor import TaylorSample as TaylorSample
+    from datassay.methods.sample.taylor import index_from_draws as index_from_draws
+    from datassay.methods.sample.taylor import taylor_index as taylor_index
+    from datassay.methods.sample.taylor import taylor_sample as taylor_sample
+    from datassay.methods.weigh.baseline_weights import active_bias_weights as active_bias_weights
+    from datassay.methods.weigh.baseline_weights import batched_active_bias as batched_active_bias
+    from datassay.methods.weigh.baseline_weights import (
+        class_balanced_weights as class_balanced_weights,
+    )
+    from datassay.methods.weigh.baseline_weights import self_paced_weights as self_paced_weights
+    from datassay.methods.weigh.features import trained_network as trained_network
+    from datassay.methods.weigh.gain import WeightGain as WeightGain
+    from datassay.methods.weigh.gain import head_gain as head_gain
+    from datassay.methods.weigh.gain import network_gain as network_gain
+    from datassay.methods.weigh.reweight import HeadProblem as HeadProblem
+    from datassay.methods.weigh.reweight import Reweighted as Reweighted
+    from datassay.methods.weigh.reweight import head_problem as head_problem
+    from datassay.methods.weigh.reweight import reweight as reweight
+    from datassay.methods.weigh.search import Weightings as Weightings
+    from datassay.methods.weigh.search import WeightSearch as WeightSearch
+    from datassay.methods.weigh.search import search_weights as search_weights
+    from datassay.methods.weigh.weights import SampleWeights as SampleWeights
+    from datassay.methods.weigh.weights import local_variance_weights as local_variance_weights
+    from datassay.methods.weigh.weights import sample_weights as sample_weights
     from datassay.train.folds import validation_score as validation_score
     from datassay.train.learner import Estimators as Estimators
     from datassay.train.learner import Networks as Networks

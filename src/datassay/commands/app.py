@@ -1,4 +1,4 @@
-"""The command line: its commands are the folders beside this file."""
+"""The command line: its commands are the folders beside this file, and those of plug-ins."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from datassay.commands.shell import (
     say,
 )
 from datassay.errors import UNWEIGHTED, SettingError
-from datassay.plugins import plugins
+from datassay.plugins import checked_plugins
 
 # Retraining is many small parallel regions. Where another process wants the cores, threads spinning
 # at their barriers make it 20 times slower; sleeping ones cost nothing measurable when alone. The
@@ -73,14 +73,15 @@ class CommandGroup(TyperGroup):
             return [command.name for command in commands()]
         except SettingError as error:
             say(f"Error: {error}", "red")
-            return [command.name for command in COMMANDS]
+            return [command.name for command in commands(ours_only=True)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command by name; end with an error if no command has that name."""
         if (command := super().get_command(ctx, cmd_name)) is not None:
             return command
+        added = [c for c in added_commands(ours_only=True) if c.name == cmd_name]
         try:
-            added = [c for c in added_commands() if c.name == cmd_name]
+            added = added or [c for c in added_commands() if c.name == cmd_name]
         except SettingError as error:
             return ctx.fail(str(error).rstrip("."))
         if not added:
@@ -158,7 +159,7 @@ def _configure(ctx: typer.Context, version: Annotated[bool, VERSION] = False) ->
     logging.getLogger("datassay").setLevel(logging.INFO)
 
 
-def own_commands() -> list[Command]:
+def built_in_commands() -> list[Command]:
     """Return the COMMAND, or COMMANDS, of every folder next to this file, sorted by order."""
     package = __name__.rpartition(".")[0]
     folders = [m.name for m in pkgutil.iter_modules(sys.modules[package].__path__) if m.ispkg]
@@ -168,31 +169,19 @@ def own_commands() -> list[Command]:
     return sorted([*lists, *singles], key=lambda command: command.order)
 
 
-def added_commands() -> list[Command]:
-    """Return the commands of other distributions: entry points of the group `datassay.commands`."""
-    added = plugins("commands")
-    names = [c.name for c in COMMANDS]
-    for entry, command in added.items():
-        if not isinstance(command, Command):
-            raise SettingError(
-                f"an entry point of datassay.commands must name a Command; {entry!r} names "
-                f"{type(command).__name__}. Update or uninstall the package that adds it."
-            )
-        if command.name in names:
-            raise SettingError(
-                f"each command must have a name of its own; the entry point {entry!r} of "
-                f"datassay.commands adds {command.name!r} again. Uninstall the package that does."
-            )
-        names.append(command.name)
-    return list(added.values())
+def added_commands(*, ours_only: bool = False) -> list[Command]:
+    """Return the commands that are entry points of the group `datassay.commands`."""
+    names = [command.name for command in COMMANDS]
+    return checked_plugins("commands", Command, names, ours_only=ours_only)
 
 
-def commands() -> list[Command]:
+def commands(*, ours_only: bool = False) -> list[Command]:
     """Return all commands, those of other distributions too, sorted by order."""
-    return sorted([*COMMANDS, *added_commands()], key=lambda command: command.order)
+    added = added_commands(ours_only=ours_only)
+    return sorted([*COMMANDS, *added], key=lambda command: command.order)
 
 
-COMMANDS = own_commands()
+COMMANDS = built_in_commands()
 for _command in COMMANDS:
     add_command(app, _command)
 

@@ -11,15 +11,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import datassay as da
-from datassay.act.actions import split
 from datassay.act.choose import action, compare
 from datassay.act.choose.action import (
-    BALANCE,
     COPIES,
     DROP,
     RELABEL,
     REMOVE,
-    REWEIGHT,
     SPLIT,
     Blocks,
     ProposalScores,
@@ -39,8 +36,10 @@ from datassay.act.choose.gains import ActionGain
 from datassay.act.choose.learner import Chosen, best_learner
 from datassay.act.choose.parts import BALANCED, Part, fifths, mark_trusted, with_share, yardstick
 from datassay.act.choose.screen import most_wanted, screen
-from datassay.complexity.more_samples import gain_of_more
 from datassay.data.corrupt.label_noise import add_label_noise
+from datassay.methods.complexity.action import gain_of_more
+from datassay.methods.partition import action as split
+from datassay.methods.weigh.action import BALANCE, REWEIGHT
 from datassay.models.tabular import LOGISTIC, RIDGE, TREES, TableClassifier
 from datassay.progress import OutOfTime, silent
 from datassay.score.checks.data_issues import data_issues

@@ -7,7 +7,7 @@ import pytest
 
 from datassay.act.choose.action import action_kinds, likely_fits, most_fits
 from datassay.commands.run.steps import budget
-from datassay.commands.run.steps.plan import ON_CURVE
+from datassay.commands.run.steps.acts import CURVE_MODELS
 from datassay.commands.shell import out_console
 from datassay.errors import SettingError
 from datassay.plugins import plugins
@@ -47,9 +47,8 @@ def test_an_action_of_one_module_is_everywhere(add, tmp_path, monkeypatch):
     assert row["words"] == "Thin out" and row["control_words"] == "as many at random"
     assert "thin: Every tenth sample is left out." in succeed("run", "--help").output
     plan = succeed("run", *FEW, "--plan").output
-    assert f"about {likely_fits() * 10 + ON_CURVE} networks, 5 held-out parts" in " ".join(
-        plan.split()
-    )
+    networks = likely_fits() * 10 + CURVE_MODELS * action_kinds()["more"].fits
+    assert f"about {networks} networks, 5 held-out parts" in " ".join(plan.split())
 
 
 @pytest.mark.parametrize(

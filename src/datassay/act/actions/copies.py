@@ -22,6 +22,7 @@ ACTION = ActionKind(
     name=COPIES,
     help="Of samples of one label that are equal or all but equal to each other the first stays.",
     propose=propose,
+    doing="keeping one of each group of copies",
     fits=1,
     evidence="data",
     follows=True,

@@ -33,6 +33,7 @@ ACTION = ActionKind(
     help="Suspects go first, then the least informative samples: the largest part that costs "
     "nothing.",
     propose=propose,
+    removes_suspects=True,
     fits=len(FRACTIONS) + 1,  # one control, of the largest that costs nothing
     evidence="removal",
     command="summarize",

@@ -20,6 +20,7 @@ ACTION = ActionKind(
     name=RELABEL,
     help="Suspected labels become those that a fit without the sample suggests.",
     propose=propose,
+    doing="correcting {them}",
     fits=1,
     evidence="labels",
     command="view",

@@ -18,6 +18,8 @@ ACTION = ActionKind(
     name=REMOVE,
     help="Samples with suspected labels are left out.",
     propose=propose,
+    doing="removing {them}",
+    removes_suspects=True,
     evidence="labels",
     command="view",
 )

@@ -1,8 +1,8 @@
 """An action: one thing that can be done to the training samples before a model learns from them.
 
 Each kind is one module that says when it is worth trying, what it does and what it costs. Its
-`ACTION` registers it: the built-in ones are listed here, those of other distributions are found by
-the entry points of the group `datassay.actions`.
+`ACTION` registers it: the built-in ones are listed here; those of `datassay.methods` and of other
+distributions are found by the entry points of the group `datassay.actions`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
+from datassay.act.choose.gains import ActionGain
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.plugins import checked_plugins
@@ -23,11 +24,9 @@ from datassay.score.label_issues import LabelIssues
 from datassay.train.learner import Learner
 from datassay.train.together import Fitting, predictions_of
 
-RELABEL, REMOVE, COPIES, DROP, REWEIGHT, BALANCE, PURIFY, SPLIT, MORE = KINDS = (
-    "relabel", "remove", "copies", "drop", "reweight", "balance", "purify", "split", "more",
-)  # fmt: skip
-BUILT_IN = KINDS[:-1]
-"""Their modules, in the order in which they are proposed."""
+# The built-in kinds, each the name of its module, in the order in which they are proposed.
+RELABEL, REMOVE, COPIES, DROP = BUILT_IN = ("relabel", "remove", "copies", "drop")
+SPLIT = "split"  # the kind of what `splitting` makes
 SAVES = (COPIES, DROP)  # fewer samples that do as well are worth having without any gain
 AGAIN = "trained again, nothing changed"
 
@@ -59,7 +58,7 @@ class Action:
     """What is done to n training samples.
 
     Attributes:
-        kind: which action, such as those of KINDS.
+        kind: which action: the name of an ActionKind, or several with + between.
         words: what is done, as a heading.
         labels: [n] or [n, k], the targets afterwards.
         weights: [n], of the samples in the loss, of any scale; 0: left out.
@@ -213,7 +212,7 @@ def combine_actions(
     remaining = replace(train, y=action.labels, true_y=None).subset(action.kept)
     copies = None if scores.copies is None else scores.copies[action.kept]
     scores = replace(scores, copies=copies, information=scores.information[action.kept])
-    second = kind.propose(remaining, scores)
+    second = None if kind.propose is None else kind.propose(remaining, scores)
     if not isinstance(second, Action):
         return None
     weights = action.weights.copy()
@@ -291,6 +290,9 @@ class ProposalScores:
     copies: Int[np.ndarray, " n"] | None = None
 
 
+Proposal = Callable[[SampleSet, ProposalScores], Action | str | Iterator[Action | str] | None]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ActionKind:
     """One thing that can be done, as the table of actions tries it.
@@ -300,43 +302,54 @@ class ActionKind:
         help: in a sentence, what is done.
         propose: from samples and their scores to the action; of several to an iterator of them. A
             sentence instead says why there is none; None: there is nothing to report.
+        estimate: in place of `propose` where samples at hand cannot try it: from a learner, the
+            samples, a Yardstick and `whole=` (`gain_of_more`) to the expected gain, or None.
+        doing: what is done, as the subject of a sentence; "{them}" stands for the suspects.
         fits: models per seed that it takes at most, those of its controls too.
         evidence: anchor of the section of a run's page that it rests on.
         command: that goes into it.
-        is_searched: whether a search with many outcomes found it, so that other samples may give
-            another.
+        is_searched: whether it is found by a search, which ends otherwise with other samples.
         is_slow: whether the search takes seconds a part: other parts are searched only where it
             gains in closed form on the first.
         follows: whether it can be done after another, proposed anew on what that left; it then
             looks at the samples and their copies alone, at no score.
+        is_followed: whether others can be done after it.
+        removes_suspects: whether it leaves out what relabelling corrects.
+        order: its place among the kinds that are not built in.
     """
 
     name: str
     help: str
-    propose: Callable[[SampleSet, ProposalScores], Action | str | Iterator[Action | str] | None]
+    propose: Proposal | None = None
+    estimate: Callable[..., ActionGain | None] | None = None
+    doing: str = ""
     fits: int = 2
     evidence: str = ""
     command: str = ""
     is_searched: bool = False
     is_slow: bool = False
     follows: bool = False
+    is_followed: bool = True
+    removes_suspects: bool = False
+    order: int = 100
 
 
 def action_kinds() -> dict[str, ActionKind]:
-    """Return all kinds of actions by name: the built-in ones, then those of other distributions."""
-    built_in = (import_module(f"datassay.act.actions.{name}").ACTION for name in BUILT_IN)
-    kinds = {kind.name: kind for kind in built_in}
-    return kinds | {kind.name: kind for kind in checked_plugins("actions", ActionKind, kinds)}
+    """Return all kinds of actions by name: the built-in ones, then those of plug-ins in order."""
+    built_in = [import_module(f"datassay.act.actions.{name}").ACTION for name in BUILT_IN]
+    added = checked_plugins("actions", ActionKind, BUILT_IN)
+    return {kind.name: kind for kind in [*built_in, *sorted(added, key=lambda kind: kind.order)]}
 
 
 def most_fits() -> int:
-    """Return how many models a seed and part all actions and their controls take together."""
-    return sum(kind.fits for kind in action_kinds().values())
+    """Return how many models a seed and part all tried actions and their controls take."""
+    return sum(kind.fits for kind in action_kinds().values() if kind.propose is not None)
 
 
 def likely_fits() -> int:
     """Return how many models are likely: the samples as they are, and one a kind without search."""
-    return 1 + sum(not kind.is_searched for kind in action_kinds().values())
+    tried = [kind for kind in action_kinds().values() if kind.propose is not None]
+    return 1 + sum(not kind.is_searched for kind in tried)
 
 
 def proposals(
@@ -371,7 +384,9 @@ def proposals(
     actions: list[Action] = []
     left_out: list[str] = []
     for kind in action_kinds().values():
-        proposed = None if kind.name in without else kind.propose(train, scores)
+        if kind.propose is None or kind.name in without:
+            continue
+        proposed = kind.propose(train, scores)
         for proposal in proposed if isinstance(proposed, Iterator) else (proposed,):
             if isinstance(proposal, str):
                 left_out.append(proposal)

@@ -15,11 +15,9 @@ import numpy as np
 from datassay.act.choose.action import (
     COPIES,
     DROP,
-    PURIFY,
     RELABEL,
     REMOVE,
     SAVES,
-    SPLIT,
     Action,
     ActionKind,
     action_kinds,
@@ -170,7 +168,7 @@ class _Job:
         """Add actions to the best one, the best first; keep each that raises the measured gain."""
         recommended = [row for row in _rank_rows(list(rows)) if row.advice in {DO, TRY}]
         candidates = [r for r in recommended if r.kind == COPIES or not self.kinds[r.kind].follows]
-        best_row = next((row for row in candidates if row.kind != SPLIT), None)
+        best_row = next((row for row in candidates if self.kinds[row.kind].is_followed), None)
         if best_row is None or recommended[0].advice != DO:
             return []
         words, best_gain, combinations = (best_row.kind, best_row.words), best_row.gain, []
@@ -354,7 +352,8 @@ def _rank_rows(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
     # Correcting keeps samples: what leaves out the same ones leads where it is shown to gain more.
     relabel = next((row for row in reported if row.kind == RELABEL), None)
     upper_end = -np.inf if relabel is None else relabel.high
-    rivals = [r.gain for r in reported if r.kind in (REMOVE, PURIFY, DROP) and r.gain <= upper_end]
+    removing = {kind.name for kind in action_kinds().values() if kind.removes_suspects}
+    rivals = [row.gain for row in reported if row.kind in removing and row.gain <= upper_end]
     lead = max([*rivals, -np.inf if relabel is None else relabel.gain])
     # An action ended early leads nothing: the first analysis alone says less.
     reported.sort(key=lambda r: (ADVICE.index(r.advice), r.note.startswith(ENDED),

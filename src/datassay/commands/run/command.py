@@ -38,17 +38,18 @@ class _Run(Command):
 
     def epilog(self) -> str:
         """Return the scores, with their columns, and the actions that other packages add."""
-        from datassay.plugins import plugins
+        from datassay.plugins import plugin_names, plugins
 
         lines = []  # nothing heavy is imported for help where nothing is added
-        if plugins("scores"):
+        if plugin_names("scores"):
             from datassay.score.registry import further_scores
 
             added = [f"{s.name}: {s.help} {s.columns}".strip() for s in further_scores()]
             lines += ["Scores that installed packages add:", *added]
-        if added := plugins("actions"):
+        if names := plugin_names("actions"):
+            added = plugins("actions")
             lines += ["Actions that installed packages add:"]
-            lines += [f"{action.name}: {action.help}" for action in added.values()]
+            lines += [f"{added[name].name}: {added[name].help}" for name in names]
         return "\n\n".join(lines)
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from datassay.act.choose.action import MORE, action_kinds
+from datassay.act.choose.action import action_kinds
 from datassay.act.choose.gains import EXPECTED, ActionGain, ActionTable
 from datassay.act.review.gain import BeforeAfter
 from datassay.commands.run.findings import Findings
@@ -45,10 +45,8 @@ def _action_row(action: ActionGain, table: ActionTable) -> Row:
         "" if np.isnan(action.gain) else gain,
         action.advice or ("expected" if action.how == EXPECTED else "only screened"),
     )
-    # More samples are no action that retraining measures.
     kind = action_kinds().get(action.kind)
-    evidence = kind.evidence if kind else "modes" if action.kind == MORE else ""
-    return Row(action.words, cells, action is table.best, evidence)
+    return Row(action.words, cells, action is table.best, kind.evidence if kind else "")
 
 
 def acts_details(table: ActionTable) -> Details:

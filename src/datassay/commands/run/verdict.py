@@ -9,9 +9,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from datassay.act.choose import action as kinds
-from datassay.act.choose.action import COPIES, DROP, MORE, RELABEL, REMOVE, action_kinds
-from datassay.act.choose.gains import RETRAINED, ActionGain
+from datassay.act.choose.action import COPIES, DROP, RELABEL, REMOVE, action_kinds
+from datassay.act.choose.gains import EXPECTED, RETRAINED, ActionGain
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import suspected_classes, to_check
 from datassay.commands.run.steps.budget import FEWEST as FEWEST_COMPARED
@@ -31,15 +30,6 @@ FEW = 0.02  # a share of labels that may be wrong and goes without saying
 TOO_FEW = f"What actions gain is measured on {FEWEST_COMPARED} samples or more; these are fewer."
 UNPREDICTED = "Actions are not compared: what seems to gain would do so by chance."
 NOT_COMPARED = "What actions gain was not measured here; datassay run measures it."
-DOING = {  # as the subject of a sentence
-    RELABEL: "correcting {them}",
-    REMOVE: "removing {them}",
-    COPIES: "keeping one of each group of copies",
-    kinds.REWEIGHT: "weighing samples by local variance",
-    kinds.BALANCE: "weighing the classes alike",
-    kinds.PURIFY: "removing foreign samples",
-    kinds.SPLIT: "splitting the data into blocks",
-}
 # Of what helps, what may help, what is not shown to help, and what costs.
 NOW = ("gains", "may help", "is not shown to help", "costs")
 THEN = ("gained", "may have helped", "is not shown to have helped", "cost")
@@ -161,7 +151,8 @@ def label_verdict(findings: Findings) -> Labels:
 
 def clause(action: ActionGain, metric: str, them: str = "") -> str:
     """Return what an action gains as a clause, worded no more surely than it is known."""
-    phrases = [DOING.get(kind, "") for kind in action.kind.split("+")]
+    kinds = action_kinds()
+    phrases = [kinds[name].doing if name in kinds else "" for name in action.kind.split("+")]
     phrase = " and then ".join(phrases).format(them=them) if all(phrases) else f"“{action.words}”"
     phrase = f"leaving out {count(action.cost, 'sample')}" if action.kind == DROP else phrase
     return _state_change(phrase, action, metric, NOW)
@@ -256,10 +247,13 @@ def _cards(
         headline = f"{drop.cost:,} of {labels.n:,} samples may be left out"
         cards += [Advice("drop", "look", headline, text, command=command)]
     for action in actions:
-        command = typed.line("complexity", out="curve")
-        helps = action.kind == MORE and advice(action.gain, action.low, action.high) == DO
+        kind = action_kinds().get(action.kind)
+        if kind is None or action.how != EXPECTED:
+            continue
+        command = typed.line(kind.command, out="curve")
+        helps = advice(action.gain, action.low, action.high) == DO
         if helps and (command or not typed.is_known):
-            text = f"Doubling the data is expected to gain {gain_text(action, metric)}"
+            text = f"{_capital(kind.doing)} is expected to gain {gain_text(action, metric)}"
             text += ", by the learning curve."
             cards += [Advice("more data", "look", "Collect more samples", text, command=command)]
     return tuple(cards[:MOST_CARDS])

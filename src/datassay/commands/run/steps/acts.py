@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from math import isnan
 
 import numpy as np
 from torch import nn
 
-from datassay.act.choose.action import COPIES, RELABEL, REMOVE
+from datassay.act.choose.action import COPIES, RELABEL, REMOVE, action_kinds
 from datassay.act.choose.compare import compare_actions
 from datassay.act.choose.gains import ActionGain, ActionTable
 from datassay.act.choose.learner import Chosen, best_learner
@@ -20,7 +21,6 @@ from datassay.commands.run.settings import RunSettings
 from datassay.commands.run.steps.budget import ActPlan, act_plan, forward_work, seconds_of
 from datassay.commands.run.steps.scores import issues_of
 from datassay.commands.run.steps.settings import starting_network
-from datassay.complexity.more_samples import gain_of_more
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.progress import OutOfTime, silent
@@ -66,12 +66,14 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     settings, part = replace(settings, table_model=choice.name), parts[0]
     learner = learner_of(part.train, settings, CURVE_MODELS, 0)
     scores = base[0] if base else None
-    try:
-        growth = gain_of_more(learner, part.train, part.yardstick, whole=scores, seed=settings.seed)
-    except OutOfTime:
-        growth = None
     issues = context.results["data_issues"]
-    rows = () if growth is None else (replace(growth, note=_name_wanted(part, issues, settings)),)
+    rows = []
+    estimates = [kind.estimate for kind in action_kinds().values() if kind.estimate is not None]
+    with suppress(OutOfTime):
+        for estimate in estimates:
+            row = estimate(learner, part.train, part.yardstick, whole=scores, seed=settings.seed)
+            if row is not None:
+                rows.append(replace(row, note=_name_wanted(part, issues, settings)))
     scale = len(train) / len(part.train)
     suspects = int(context.results["label_issues"].to_try.sum())
     counts = {RELABEL: suspects, REMOVE: suspects, COPIES: int(issues.is_copy.sum())}

@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from torch import nn
 
-from datassay.act.choose.action import likely_fits
+from datassay.act.choose.action import action_kinds, likely_fits
 from datassay.act.choose.learner import trial_seconds
 from datassay.act.remove.removal_curve import task_recipe
 from datassay.collect.collection import collection_step, plan_collection
@@ -43,7 +43,6 @@ from datassay.commands.run.steps.settings import (
     retrained_network,
     with_network,
 )
-from datassay.complexity.more_samples import SHARES
 from datassay.data.samples import SampleSet
 from datassay.machine import available_memory, resident_bytes
 from datassay.models.build import build_model
@@ -69,7 +68,6 @@ PAGE_CALLS, PAGE_SAMPLE_CALLS = 3e4, 1.0
 ENGINE_STARTS = {"processes": 1.0, "ray": 4.0}
 # Updates of the batch that says how fast networks train, and rows that an own model is fitted to.
 PILOT_UPDATES, PILOT_ROWS = 4, 1000
-ON_CURVE = CURVE_MODELS * len(SHARES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +172,11 @@ def _training_steps(
         peak = weights * at_once * seeds
         yield PlanStep("retrain", detail, peak, pilot=seconds, counted=cost.flops)
     if act := act_plan(work, train, val, settings):
-        networks, at_once = likely_fits() * act.networks + ON_CURVE, Networks([net]).at_once
+        estimated = [kind.fits for kind in action_kinds().values() if kind.estimate is not None]
+        networks, at_once = (
+            likely_fits() * act.networks + CURVE_MODELS * sum(estimated),
+            Networks([net]).at_once,
+        )
         at_once = min(at_once, STACK)
         detail = f"about {networks} networks, {count(act.parts, 'held-out part')}"
         fit = estimator_fit

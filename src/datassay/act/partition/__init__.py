@@ -1,1 +1,0 @@
-"""Divide mixed samples into blocks."""

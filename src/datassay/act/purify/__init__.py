@@ -1,1 +1,0 @@
-"""Remove what does not belong, step by step."""

@@ -1,1 +1,0 @@
-"""Where to sample a function next."""

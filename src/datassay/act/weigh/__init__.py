@@ -1,1 +1,0 @@
-"""How much each sample should count."""

@@ -1,1 +1,0 @@
-"""Predict new rows by a model that a command wrote."""

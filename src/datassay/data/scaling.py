@@ -1,0 +1,25 @@
+"""The units of columns, and inputs that are freed of them."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float, Num
+
+from datassay.data.samples import SampleSet
+
+
+def column_units(
+    x: Num[np.ndarray, "n d"], *, is_image: bool = False
+) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, " d"]]:
+    """Return each column's mean and standard deviation; of an image 0 and its largest |pixel|."""
+    if is_image:  # pixels share one unit, and black stays 0
+        return np.zeros(x.shape[1]), np.full(x.shape[1], float(np.abs(x).max()) or 1.0)
+    varies, rows = (x != x[:1]).any(axis=0), x.astype(np.float64)
+    return np.where(varies, rows.mean(axis=0), rows[0]), np.where(varies, rows.std(axis=0), 1.0)
+
+
+def standardized_inputs(samples: SampleSet) -> Float[np.ndarray, "n d"]:
+    """Return the inputs as rows, each column with mean 0 and standard deviation 1 (constant: 0)."""
+    rows = np.asarray(samples.x, np.float64).reshape(len(samples), -1)
+    center, spread = column_units(rows)
+    return (rows - center) / spread

@@ -1,0 +1,1 @@
+"""How many samples a network needs (S3, chapter 2)."""

@@ -1,0 +1,98 @@
+"""What more samples of the same kind would gain: the learning curve, read beyond its end."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from jaxtyping import Float
+
+from datassay.act.choose.action import ActionKind
+from datassay.act.choose.gains import EXPECTED, ActionGain
+from datassay.act.choose.parts import R2, Yardstick
+from datassay.data.samples import SampleSet
+from datassay.methods.complexity.accuracy_curve import AccuracyCurve, nested_order
+from datassay.methods.complexity.needed_samples import extrapolate
+from datassay.stats import LEVEL
+from datassay.train.learner import Learner
+from datassay.train.together import Fitting, predictions_of
+
+MORE = "more"
+SHARES = (1 / 8, 1 / 4, 1 / 2, 3 / 4, 1.0)
+FACTOR = 2
+# Fewer samples than this a class at the smallest size draw no curve.
+FEWEST = 3
+DRAWS = 400
+
+
+def gain_of_more(
+    learner: Learner,
+    train: SampleSet,
+    rule: Yardstick,
+    *,
+    whole: Float[np.ndarray, "_ m k"] | None = None,
+    seed: int = 0,
+) -> ActionGain | None:
+    """Estimate the gain of twice the samples, by a learning curve of R ≥ 2 fits of five sizes.
+
+    Args:
+        learner: gives the R models.
+        train: n samples.
+        rule: how predictions of the held-out samples are scored.
+        whole: what the learner's first models say of those when they learn from all n samples,
+            where that is known: they are not fitted again.
+        seed: of the smaller sizes' samples, and of the curves that are drawn.
+
+    Returns:
+        A row of the table of actions, not measured but expected: the median over resampled curves
+        and laws, and its 95 % interval; the cost is minus the samples to collect. None where there
+        are too few samples for a curve.
+    """
+    started = time.perf_counter()
+    n, k = len(train), max(1, train.n_classes)
+    sizes = np.unique((np.array(SHARES) * n).astype(int))
+    if len(sizes) < len(SHARES) or sizes[0] < FEWEST * k or sizes[0] < 8:
+        return None
+    draw = np.random.default_rng((seed, 3))
+    orders = np.stack([nested_order(train, draw) for _ in range(learner.repeats)])
+    subsets = [np.sort(orders[:, :size], 1) for size in sizes]
+    whole_predictions = [] if whole is None else list(whole[: learner.repeats, None])
+    fittings = [
+        Fitting(learner, train, rule.held_out, train.y, rows[seed], None, range(seed, seed + 1))
+        for rows in subsets
+        for seed in range(len(whole_predictions) if rows is subsets[-1] else 0, learner.repeats)
+    ]
+    predictions = predictions_of(fittings)
+    n_smaller = (len(sizes) - 1) * learner.repeats
+    predictions[n_smaller:n_smaller] = whole_predictions
+    scores = np.concatenate([rule.scores(p) for p in predictions])
+    errors = 1 - scores.reshape(len(sizes), learner.repeats, -1)
+    curve = AccuracyCurve(sizes, errors, _constant_error(train, rule), rule.metric)
+    laws = extrapolate(curve, draws=DRAWS, seed=seed)
+    error_now, error_later = laws.draws.errors(np.array([n, FACTOR * n], float)).T
+    ends = ((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2)
+    low, median, high = np.quantile(error_now - error_later, ends)
+    return ActionGain(
+        kind=MORE, words="Double the data", how=EXPECTED,
+        gain=float(median), low=float(low), high=float(high), p=1.0, verdict="",
+        cost=-(FACTOR - 1) * n, seconds=time.perf_counter() - started,
+    )  # fmt: skip
+
+
+def _constant_error(train: SampleSet, rule: Yardstick) -> float:
+    """Return the error of the best constant guess."""
+    if rule.metric == R2 or rule.worth is None:
+        return 1.0
+    return float(1 - rule.worth.mean(0).max())
+
+
+ACTION = ActionKind(
+    name=MORE,
+    help="As many samples again are collected; the gain is read off the learning curve.",
+    estimate=gain_of_more,
+    doing="doubling the data",
+    fits=len(SHARES),
+    evidence="modes",
+    command="complexity",
+    order=50,
+)

@@ -1,0 +1,141 @@
+"""`datassay complexity`: for data, or for teacher networks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from datassay.commands.command import Command, refuse_others
+from datassay.commands.inputs import MODEL, MODEL_HELP, SEED_HELP, DataInputs
+from datassay.errors import SettingError
+from datassay.methods.complexity.settings import Curve, Recovery
+from datassay.rules import at_least, in_interval
+from datassay.setting import setting
+
+HOME = "datassay.methods.complexity"
+DIGITS, MOST_NUMBERS, MOST_REPEATS = 15, 1000, 10_000
+STORE_HELP = "Folder that keeps finished sizes, so that a second call goes on."
+
+
+def whole_numbers(text: str, name: str, limit: int = 8) -> tuple[int, ...]:
+    """Parse numbers as "5,10,20", "5:40:5", or "5:40": at most `limit`, evenly spaced, sorted."""
+    rule = f"{name} must be whole numbers from 1, as 5,10,20 or 5:40 or 5:40:5; got {text[:60]!r}."
+    ends = text.split(":")
+    words = text.split(",") if len(ends) == 1 else ends
+    checks = (len(word) <= DIGITS and word.strip().isdecimal() and int(word) > 0 for word in words)
+    if not all(checks) or len(ends) > 3:
+        raise SettingError(rule)
+    numbers = [int(word) for word in words]
+    if len(ends) == 1:
+        return tuple(sorted(set(numbers)))
+    low, high = numbers[:2]
+    if high < low:
+        raise SettingError(rule)
+    if len(ends) == 3 and (high - low) // numbers[2] >= MOST_NUMBERS:
+        raise SettingError(f"{name} must be at most {MOST_NUMBERS:,} numbers; got {text}.")
+    if len(ends) == 3:
+        return tuple(range(low, high + 1, numbers[2]))
+    intervals = max(1, min(limit - 1, high - low))
+    return tuple(sorted({round(low + k * (high - low) / intervals) for k in range(intervals + 1)}))
+
+
+@dataclass(frozen=True)
+class CurveSettings:
+    """Settings of the job; the defaults are those of `datassay complexity DATA`."""
+
+    model: str = setting(MODEL, f"{MODEL_HELP} Here also an estimator, sklearn.svm:SVC.")
+    accuracy: tuple[float, ...] = setting(
+        (), "Wanted (of a regression: R²); may be repeated.", show="half the present error"
+    )
+    sizes: tuple[int, ...] | None = setting(
+        Curve.sizes,
+        "Training samples to fit to, as 50,100,200,400.",
+        read=lambda text: whole_numbers(text, "sizes"),
+        show="eight, up to all",
+    )
+    repeats: int = setting(10, "Fits a size.")
+    store: str | None = setting(Curve.store, STORE_HELP)
+    seed: int = setting(Curve.seed, SEED_HELP)
+    command: str = ""
+
+    def refuse(self, *, only_plan: bool = False) -> None:
+        """Check the values by themselves, before anything heavy is imported."""
+        for score in self.accuracy:
+            in_interval("accuracy", score, 0, 1, "()", why=", as 0.95 for 95 %")
+        in_interval("repeats", self.repeats, 2, MOST_REPEATS, why=", so that the noise is known")
+
+
+@dataclass(frozen=True)
+class TeacherSettings:
+    """Settings of the job; the defaults are those of `datassay complexity --inputs …`."""
+
+    inputs: tuple[int, ...] = setting(
+        (5,),
+        "Input dimensions d of teacher networks: 5:40 (eight values), 5:40:1 or 5,10,20.",
+        read=lambda text: whole_numbers(text, "inputs"),
+        show="",
+    )
+    width: tuple[int, ...] = setting(
+        (5,),
+        "Their widths m, written as --inputs; every d goes with every m.",
+        read=lambda text: whole_numbers(text, "width"),
+    )
+    teachers: int = setting(Recovery.n_teachers, "Teachers a size.")
+    students: int = setting(20, "Students a teacher and sample size.")
+    depth: int = setting(Recovery.depth, "Bisections after doubling.")
+    max_samples: int = setting(Recovery.max_samples, "Largest sample size tried.")
+    store: str | None = setting(Curve.store, STORE_HELP)
+    seed: int = setting(Recovery.seed, SEED_HELP)
+    command: str = ""
+
+    def refuse(self, *, only_plan: bool = False) -> None:
+        """Check the values by themselves, before anything heavy is imported."""
+        for name in ("teachers", "students", "max_samples"):
+            at_least(name.replace("_", "-"), getattr(self, name), 1)
+        at_least("depth", self.depth, 0)
+
+
+class Complexity(Command):
+    """A command about teacher networks with --inputs or --width, else about data."""
+
+    def start(self, given: Mapping[str, Any], out: Path) -> None:
+        """Choose the job by the options, and raise if one is of the other job."""
+        if "inputs" in given or "width" in given:
+            refuse_others(
+                given, DataInputs, (TeacherSettings,), "does not go with --inputs or --width"
+            )
+            why = "needs DATA, which --inputs and --width do not go with"
+            refuse_others(given, CurveSettings, (TeacherSettings,), why)
+            TEACHERS.start(given, out)
+        else:
+            why = "needs --inputs or --width, which no data go with"
+            refuse_others(given, TeacherSettings, (CurveSettings,), why)
+            CURVE.start(given, out)
+
+
+COMMAND = Complexity(
+    name="complexity",
+    common="target val_fraction model accuracy sizes repeats inputs width seed",
+    help="""How many samples does a network need: for your data, or as a law of its size.
+
+    With DATA: fits the model to growing parts, draws its learning curve and extrapolates it to the
+    accuracy wanted. With --inputs or --width: how many samples recover a random teacher network,
+    and the law. Writes one table (fits.parquet or trials.parquet), summary.json and one page.
+
+    Examples:
+      datassay complexity digits --model mlp --accuracy 0.98
+      datassay complexity table.csv --target label --model sklearn.ensemble:RandomForestClassifier
+      datassay complexity --inputs 5:40 --width 5 --store trials
+    """,
+    settings=CurveSettings,
+    inputs=(TeacherSettings, DataInputs),
+    home=HOME,
+    out="complexity",
+    order=70,
+)
+CURVE = Command(
+    name=COMMAND.name, help="", settings=CurveSettings, home=f"{HOME}.curve", out=COMMAND.out
+)
+TEACHERS = replace(CURVE, settings=TeacherSettings, home=f"{HOME}.teachers", inputs=())

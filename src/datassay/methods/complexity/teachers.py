@@ -1,0 +1,200 @@
+"""`datassay complexity --inputs`: sample complexity of teacher networks, and its law.
+
+`text/teachers.md.j2` says what the page says.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import asdict
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from datassay.commands.facts import closing_facts
+from datassay.commands.frame import Findings, compose_page, table
+from datassay.methods.complexity.command import TeacherSettings
+from datassay.methods.complexity.laws import Law, fit_joint_law, fit_laws
+from datassay.methods.complexity.sample_complexity import SampleComplexity, Search
+from datassay.methods.complexity.table import ComplexityTable, complexity_table
+from datassay.progress import Progress, silent
+from datassay.report.page import Page
+from datassay.report.plots import chart, line, marks
+from datassay.report.style import BLUE, GREY, VERMILION
+from datassay.report.tables import standard_json
+from datassay.report.wording import count
+from datassay.results import result
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+FILES = {"trials.parquet": "every teacher", "summary.json": "the figures above"}
+FEWEST_SIZES = 3
+# The laws that S3 arrives at (eqs. 2.13, 2.14 and Fig. 2.10), by what varies.
+S3_LAW = {"d": "linear", "m": "log", "d·log m": "linear"}
+AXES = {"d": "inputs d", "m": "width m (log scale)", "d·log m": "d · log m"}
+
+
+@result
+class TeacherFindings(Findings):
+    """Sample complexity of several network sizes, and its laws."""
+
+    table: ComplexityTable
+    varied: str  # what the laws are in: "d", "m", or "d·log m" where both vary
+    laws: tuple[Law, ...]  # best R² first; empty where fewer than three sizes have a median
+
+    @property
+    def x(self) -> np.ndarray:
+        """The values of what varies, one per size."""
+        d, m = self.table.n_inputs, self.table.width
+        return {"d": d, "m": m, "d·log m": d * np.log(m)}[self.varied].astype(np.float64)
+
+    @property
+    def medians(self) -> np.ndarray:
+        """Median over the teachers; infinite where half of them were not recovered."""
+        return np.array([s.median for s in self.table.sizes])
+
+    @property
+    def law(self) -> Law | None:
+        """The law of the form that S3 gives; None without laws."""
+        return next((law for law in self.laws if law.kind == S3_LAW[self.varied]), None)
+
+
+def run(settings: TeacherSettings, progress: Progress = silent) -> TeacherFindings:
+    """Compute everything that `datassay complexity --inputs` shows, without writing anything."""
+    started = time.perf_counter()
+    settings.refuse()
+    search = Search(
+        n_teachers=settings.teachers,
+        n_students=settings.students,
+        depth=settings.depth,
+        max_samples=settings.max_samples,
+        seed=settings.seed,
+    )
+    sizes = product(settings.inputs, settings.width)
+    trials = complexity_table(sizes, search, store=settings.store, progress=progress)
+    varies_both = len(settings.inputs) > 1 and len(settings.width) > 1
+    varied = "d·log m" if varies_both else "m" if len(settings.width) > 1 else "d"
+    laws = _laws(trials, varied, settings.seed)
+    facts = {
+        "Inputs d": ", ".join(map(str, settings.inputs)),
+        "Width m": ", ".join(map(str, settings.width)),
+        "Trials": f"{count(settings.teachers, 'teacher')} a size, "
+        f"{count(settings.students, 'student')} each",
+        "Search": f"doubling to at most {settings.max_samples:,} samples, then "
+        f"{count(settings.depth, 'bisection')}",
+        "Recovered": "R² of at least 0.95 on fresh samples, by half of the students",
+        **closing_facts(started, settings.seed, settings.command),
+    }
+    return TeacherFindings(trials, varied, laws, facts=facts)
+
+
+def _laws(trials: ComplexityTable, varied: str, seed: int) -> tuple[Law, ...]:
+    usable = np.isfinite([s.median for s in trials.sizes])
+    smallest = {"d": trials.n_inputs, "m": trials.width, "d·log m": trials.width}[varied].min()
+    if usable.sum() < FEWEST_SIZES or smallest < 2:
+        return ()
+    d, m = trials.n_inputs.astype(np.float64), trials.width.astype(np.float64)
+    if varied == "d·log m":
+        return (fit_joint_law(d, m, trials.n_opt, seed=seed),)
+    x = d if varied == "d" else m
+    return fit_laws(x, trials.n_opt, name=varied, seed=seed)
+
+
+def page(findings: TeacherFindings) -> Page:
+    """Return the page of teacher networks."""
+    sizes = findings.table.sizes
+    n_opt = findings.table.n_opt
+    rows = n_opt[np.isfinite(n_opt).all(1)]
+    is_compared = len(rows) > 0 and n_opt.shape[1] > 1
+    numbers = {
+        "written": write_law,
+        "lost": [s for s in sizes if not np.isfinite(s.median)],
+        "n_lost": sum(s.n_not_recovered for s in sizes),
+        "fewest_sizes": FEWEST_SIZES,
+        "ratio": float(np.median(rows.max(1) / rows.min(1))) if is_compared else None,
+    }
+    laws = [
+        (write_law(law), f"{law.r_squared:.3f}", "{:.3f} to {:.3f}".format(*law.r_squared_interval))
+        for law in findings.laws
+    ]
+    columns = ("inputs d", "width m", "median N", "range over teachers", "not recovered")
+    by_size = table("Sample complexity by size", columns, map(_size_row, sizes), in_terminal=True)
+    columns = ("law", "R² of the medians", "with teachers resampled")
+    blocks = {
+        "complexity": _complexity_figure(findings),
+        "sizes": by_size,
+        "laws": table("Laws", columns, laws),
+    }
+    return compose_page("teachers", findings, blocks, numbers, FILES, urgent_first=True)
+
+
+def write_law(law: Law) -> str:
+    """Format a law as people write it: "N = −56.3 + 25.3·d"."""
+    return law.formula.replace("-", "−")
+
+
+def _size_row(size: SampleComplexity) -> tuple[str, ...]:
+    recovered = size.n_opt[np.isfinite(size.n_opt)]
+    median = f"{size.median:,.0f}" if math.isfinite(size.median) else "not recovered"
+    spread = f"{recovered.min():,.0f} to {recovered.max():,.0f}" if len(recovered) else "–"
+    lost = f"{size.n_not_recovered} of {len(size.n_opt)}"
+    return str(size.n_inputs), str(size.width), median, spread, lost
+
+
+def _complexity_figure(findings: TeacherFindings) -> Figure:
+    """Plot N of each teacher, the medians and the fitted law (S3 Figs 2.8 to 2.10)."""
+    x, n_opt, medians = findings.x, findings.table.n_opt, findings.medians
+    order = np.argsort(x, kind="stable")
+    names = np.array([f"d = {s.n_inputs}, m = {s.width}" for s in findings.table.sizes])
+    figure = chart(AXES[findings.varied], "samples needed N", height=420)
+    # Teachers that were not recovered are no dots.
+    recovered = np.isfinite(n_opt)
+    across = np.broadcast_to(x[:, None], n_opt.shape)[recovered]
+    hover, texts = (
+        "%{text}: %{y:,} samples<extra></extra>",
+        np.repeat(names[:, None], n_opt.shape[1], 1)[recovered],
+    )
+    style = {"size": 6, "opacity": 0.5, "text": texts}
+    marks(figure, across, n_opt[recovered], "one teacher", GREY, hover, **style)
+    rows = order[np.isfinite(medians[order])]
+    line(
+        figure, x[rows], medians[rows], "median", BLUE, hover.replace(": %", ": median %", 1),
+        width=1.5, mode="markers" if findings.varied == "d·log m" else "lines+markers",
+        marker={"color": BLUE, "size": 9, "symbol": "diamond"},
+        text=names[rows],
+    )  # fmt: skip
+    if findings.law is not None:
+        grid = np.geomspace(*findings.law.size_range, 100)
+        name, values = f"law, R² {findings.law.r_squared:.3f}", findings.law.n_samples(grid)
+        line(figure, grid, values, name, VERMILION, dash="dash")
+    if findings.varied == "m":
+        ticks = np.unique(findings.table.width)
+        ticks = ticks[:: max(1, len(ticks) // 8)]
+        figure.update_xaxes(type="log", tickvals=ticks.tolist(), ticktext=[str(t) for t in ticks])
+    figure.update_yaxes(rangemode="tozero")
+    return figure
+
+
+def files(findings: TeacherFindings, page: Page) -> dict[str, pa.Table | str]:
+    """Return every teacher as a table, and the summary, where a missing median is null."""
+    summary = standard_json({
+        **page.head,
+        "search": findings.table.search.manifest(),
+        "varied": findings.varied,
+        "sizes": [
+            {
+                "n_inputs": s.n_inputs,
+                "width": s.width,
+                "median": s.median,
+                "n_opt": s.n_opt,
+                "not_recovered": s.n_not_recovered,
+            }
+            for s in findings.table.sizes
+        ],
+        "laws": [asdict(law) for law in findings.laws],
+    })
+    return {"trials.parquet": findings.table.to_table(), "summary.json": summary}

@@ -1,0 +1,1 @@
+"""Divide mixed samples into blocks (S4)."""

@@ -1,0 +1,261 @@
+"""A linear model per block and the router as arrays: what predicts new samples, in a file too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, Shaped
+from scipy.special import softmax
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+
+from datassay.data.arguments import checks_arguments
+from datassay.data.new_rows import RowFormat, row_format
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError
+from datassay.methods.partition.blocks import Partition
+from datassay.methods.partition.routing import Routed, compact, fit_experts, scaled_linear
+from datassay.methods.partition.settings import Division
+from datassay.results import result
+from datassay.rules import one_of
+from datassay.store.model_file import write_model
+from datassay.train.learner import rows_of, sample_scores
+
+FORMAT = "datassay blocks 1"
+ROUTING = ("soft", "hard")
+
+
+@result
+class BlockModel:
+    """K linear models of standardised inputs, and a router that weighs them.
+
+    Attributes:
+        block: [K], the number of each in the partition; blocks without a sample have no model.
+        center: [K, d], subtracted from the inputs of each block's model.
+        spread: [K, d], by which they are then divided.
+        coef: [K, k, d]; of classes the logits of a softmax, of targets their own unit.
+        intercept: [K, k]; −inf of a class that the block does not have.
+        router_center: [d].
+        router_spread: [d].
+        router_coef: [K, d]; zeros where nothing routes: the inputs do not tell the blocks apart.
+        router_intercept: [K]; the logarithms of the blocks' shares where nothing routes.
+        is_routed: whether the inputs decide.
+        gain: how much more probable the router's block is than the largest one, by
+            cross-validation; 0 for one block.
+        gain_error: its standard error.
+        rows: what new rows must be.
+    """
+
+    block: Int[np.ndarray, " K"]
+    center: Float[np.ndarray, "K d"]
+    spread: Float[np.ndarray, "K d"]
+    coef: Float[np.ndarray, "K k d"]
+    intercept: Float[np.ndarray, "K k"]
+    router_center: Float[np.ndarray, " d"]
+    router_spread: Float[np.ndarray, " d"]
+    router_coef: Float[np.ndarray, "K d"]
+    router_intercept: Float[np.ndarray, " K"]
+    is_routed: bool
+    gain: float
+    gain_error: float
+    rows: RowFormat
+
+    def router(self, x: Shaped[np.ndarray, "m ..."]) -> Float[np.ndarray, "m K"]:
+        """Return the probability of each block given the inputs alone.
+
+        Args:
+            x: [m, ...] as loaded.
+
+        Returns:
+            [m, K], rows sum to 1.
+
+        Raises:
+            DataError: a sample does not have d values.
+        """
+        z = (_flat(x, len(self.router_center)) - self.router_center) / self.router_spread
+        return softmax(z @ self.router_coef.T + self.router_intercept, axis=1)
+
+    def blocks(self, x: Shaped[np.ndarray, "m ..."]) -> Int[np.ndarray, " m"]:
+        """Return the most probable block given the inputs alone.
+
+        Args:
+            x: [m, ...] as loaded.
+
+        Returns:
+            [m], as `block` numbers them; the largest block where nothing routes.
+        """
+        return self.block[self.router(x).argmax(1)]
+
+    def outputs(
+        self, x: Shaped[np.ndarray, "m ..."], *, routing: str = "soft"
+    ) -> Float[np.ndarray, "m k"]:
+        """Predict: probabilities of classes, or targets.
+
+        Args:
+            x: [m, ...] as loaded.
+            routing: "soft" weighs the blocks' models by the router's probabilities, "hard" asks the
+                most probable block alone.
+
+        Returns:
+            [m, k].
+
+        Raises:
+            DataError: a sample does not have d values.
+            SettingError: another routing.
+        """
+        one_of("routing", routing, ROUTING)
+        weight = self.router(x)
+        if routing == "hard":
+            weight = np.eye(len(self.block))[weight.argmax(1)]
+        flat, weighted_sum = _flat(x, self.center.shape[1]), np.zeros((len(x), self.coef.shape[1]))
+        for k, block_weight in enumerate(weight.T):
+            expert = (flat - self.center[k]) / self.spread[k] @ self.coef[k].T + self.intercept[k]
+            if self.rows.like.is_classification:
+                expert = softmax(expert, axis=1)
+            weighted_sum += block_weight[:, None] * expert
+        return weighted_sum
+
+    def save(self, path: str | Path) -> None:
+        """Write a safetensors file; `datassay predict` and `estimators.load_model` read it.
+
+        Args:
+            path: of the file.
+        """
+        facts = {"is_routed": self.is_routed, "gain": self.gain, "gain_error": self.gain_error}
+        arrays = {name: getattr(self, name) for name in ARRAYS}
+        write_model(path, FORMAT, arrays, facts | {"rows": self.rows.to_json()})
+
+
+ARRAYS = (
+    "block", "center", "spread", "coef", "intercept",
+    "router_center", "router_spread", "router_coef", "router_intercept",
+)  # fmt: skip
+
+
+def _flat(x: np.ndarray, d: int) -> Float[np.ndarray, "m d"]:
+    rows = np.asarray(x, np.float64).reshape(len(x), -1) if len(x) else np.zeros((0, d))
+    if rows.shape[1] != d:
+        raise DataError(
+            f"the blocks' models take {d} values per sample; got {rows.shape[1]}. Give samples "
+            "like those that were divided."
+        )
+    return rows
+
+
+@checks_arguments
+def block_model(
+    train: SampleSet,
+    partition: Partition,
+    *,
+    may_route: bool | None = None,
+    seed: int = Division.seed,
+) -> BlockModel:
+    """Fit a model per block, and the router where the inputs tell the blocks apart.
+
+    Args:
+        train: the samples that were divided.
+        partition: the blocks.
+        may_route: whether a router may be used at all; None: where the blocks' shares depend on
+            the input. Its own gain alone is easily led astray, since blocks are assigned by labels.
+        seed: of the router's cross-validation.
+
+    Returns:
+        The models: logistic or ridge regression of standardised inputs for each block, and a
+        logistic router, used where it gains two standard errors in cross-validation.
+
+    Raises:
+        DataError: the samples are not those that were divided.
+
+    Cost: K + 6 fits of a linear model.
+    """
+    if not np.array_equal(train.ids, partition.ids):
+        raise DataError("train must be the samples that were divided; their ids differ.")
+    block, responsibility = compact(partition, len(train))
+    x, width = rows_of(train), train.n_classes or train.y[:1].size
+    linear = scaled_linear(is_classification=train.is_classification)
+    router = scaled_linear()
+    routed = fit_experts(x, train.y, block, responsibility, linear, router, seed)
+    if not (partition.is_gated if may_route is None else may_route):
+        routed = replace(routed, router=None)
+    return as_arrays(routed, np.unique(partition.block), row_format(train), x.shape[1], width)
+
+
+def as_arrays(
+    routed: Routed, block: Int[np.ndarray, " K"], rows: RowFormat, d: int, width: int
+) -> BlockModel:
+    """Convert `scaled_linear` models and router to arrays, for d inputs and width outputs."""
+    shares = np.log(routed.share)
+    maps = [_affine_map(expert, d, width) for expert in routed.experts]
+    center, spread, coef, intercept = map(np.stack, zip(*maps, strict=True))
+    routing = (np.zeros(d), np.ones(d), np.zeros((len(shares), d)), shares)
+    is_routed = routed.router is not None
+    if is_routed:
+        routing = _affine_map(routed.router, d, len(shares))
+    arrays = (block, center, spread, coef, intercept, *routing)
+    return BlockModel(
+        **dict(zip(ARRAYS, arrays, strict=True)),
+        is_routed=is_routed,
+        gain=routed.gain,
+        gain_error=routed.gain_error,
+        rows=rows,
+    )
+
+
+def _affine_map(fitted: Any, d: int, width: int) -> tuple[np.ndarray, ...]:
+    """Return a fitted model's input centers and spreads, coefficients [width, d], intercepts."""
+    if isinstance(fitted, DummyClassifier):
+        intercept = np.full(width, -np.inf)
+        intercept[fitted.classes_] = np.log(fitted.class_prior_)
+        return np.zeros(d), np.ones(d), np.zeros((width, d)), intercept
+    scaler, linear = fitted[0], fitted[-1]
+    coef, intercept = np.atleast_2d(linear.coef_), np.atleast_1d(linear.intercept_)
+    if isinstance(linear, LogisticRegression):
+        if len(coef) == 1:  # of two classes one logit, that of the second
+            coef, intercept = np.stack([0 * coef[0], coef[0]]), np.array([0.0, intercept[0]])
+        all_coef, all_intercept = np.zeros((width, d)), np.full(width, -np.inf)
+        all_coef[linear.classes_], all_intercept[linear.classes_] = coef, intercept
+        coef, intercept = all_coef, all_intercept
+    return scaler.mean_, scaler.scale_, coef.astype(np.float64), intercept.astype(np.float64)
+
+
+def block_model_of(
+    file_format: str, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]
+) -> BlockModel:
+    """Build a model from a file's parts; raise ValueError where they are inconsistent."""
+    if file_format != FORMAT or set(arrays) != set(ARRAYS):
+        raise ValueError("it holds something else.")
+    rows, (n, k, d) = RowFormat.from_json(facts["rows"]), arrays["coef"].shape
+    example = rows.like
+    shapes = (n,), (n, d), (n, d), (n, k, d), (n, k), (d,), (d,), (n, d), (n,)
+    shape_of = dict(zip(ARRAYS, shapes, strict=True))
+    if (
+        any(arrays[name].shape != shape for name, shape in shape_of.items())
+        or any(np.isnan(array).any() for array in arrays.values())
+        or any((array.dtype != np.float64) != (name == "block") for name, array in arrays.items())
+        or any(np.isinf(array).any() for name, array in arrays.items() if "intercept" not in name)
+        or (d, k) != (example.x[0].size, example.n_classes or example.y[:1].size)
+    ):
+        raise ValueError("its parts contradict each other.")
+    gain, error = float(facts["gain"]), float(facts["gain_error"])
+    return BlockModel(**arrays, is_routed=bool(facts["is_routed"]), gain=gain, gain_error=error,
+                      rows=rows)  # fmt: skip
+
+
+def router_check(train: SampleSet, val: SampleSet, model: BlockModel) -> dict[str, float]:
+    """Check whether inputs tell the blocks apart, and score models with and without blocks."""
+    # The router's `gain` and its error; `is_informative`: whether it is used; accuracy or R² of a
+    # `single` linear model and of one a block, `routed`; NaN of one block or several targets.
+    single_score = routed_score = math.nan
+    if len(model.block) > 1 and train.y.ndim == 1:
+        single_model = scaled_linear(is_classification=train.is_classification)
+        single_score = float(single_model.fit(rows_of(train), train.y).score(rows_of(val), val.y))
+        routed_score = float(sample_scores(torch.from_numpy(model.outputs(val.x)), val).mean())
+    names = ("gain", "gain_error", "is_informative", "single", "routed")
+    values = (model.gain, model.gain_error, model.is_routed, single_score, routed_score)
+    return dict(zip(names, values, strict=True))

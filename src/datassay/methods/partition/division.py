@@ -1,0 +1,324 @@
+"""The job and page of `datassay partition`; its text stands in `text/partition.md.j2`."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import asdict, replace
+from itertools import cycle
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from datassay.collect.curvature.output_loss import task_loss
+from datassay.commands.facts import closing_facts, data_facts, model_facts
+from datassay.commands.frame import (
+    SampleFindings,
+    compose_page,
+    sample_gallery,
+    sample_table,
+    table,
+)
+from datassay.data.samples import SampleSet
+from datassay.data.scaling import standardized_inputs
+from datassay.methods.partition.block_model import BlockModel, block_model, router_check
+from datassay.methods.partition.blocks import Partition, agreement, oracle_agreement
+from datassay.methods.partition.blocks import partition as divide
+from datassay.methods.partition.command import PartitionSettings
+from datassay.models.build import linear_or_named
+from datassay.models.names import BLOCK_HEAD, full_name
+from datassay.progress import Progress, silent
+from datassay.report.drawing import PER_CLASS
+from datassay.report.page import Gallery, Page, Pair, Table, View
+from datassay.report.plots import bars, chart, marks
+from datassay.report.style import CLASS_COLOURS
+from datassay.report.tables import standard_json
+from datassay.report.wording import number, share
+from datassay.results import result
+from datassay.score.variance.shuffled import FEW, ShuffledLabels, shuffled_labels
+from datassay.store.model_file import NAME
+from datassay.store.outputs import Part
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+FILES = {
+    "blocks.parquet": "every sample's block",
+    NAME: "the blocks' models and the router: datassay predict",
+    "summary.json": "the figures above",
+}
+SUMMED_UP = (
+    "sizes", "variance", "variance_together", "entropy", "held_out", "is_gated", "start", "is_hard",
+)  # fmt: skip
+MAX_SOURCES, MAX_POINTS = 12, 2000
+# A sample whose own block is less probable than this could belong to another.
+SURE = 0.9
+# Colours that stay apart for colour-blind readers, and symbols for who sees none.
+BLOCK_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444")
+SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "cross", "star")
+AS_GIVEN = ("max_blocks", "ridge", "damping", "gate", "seed", "restarts")
+
+
+@result
+class PartitionFindings(SampleFindings):
+    """A partition of the samples into blocks, and its checks."""
+
+    partition: Partition
+    model: BlockModel
+    router: dict[str, float]  # whether the inputs tell the blocks apart
+    # Adjusted Rand index between blocks and sources, and for assignment by models of the true
+    # blocks; NaN where sources are not known.
+    agreement: float = math.nan
+    oracle: float = math.nan
+    check: ShuffledLabels | None = None  # the labels against shuffled ones
+
+    @property
+    def own_responsibility(self) -> np.ndarray:
+        """[n] probability of each sample's own block."""
+        return self.partition.responsibility.max(axis=1)
+
+    @property
+    def block_names(self) -> list[str]:
+        """The blocks as page and table call them, counted from 0."""
+        return [f"block {k}" for k in range(self.partition.n_blocks)]
+
+
+def source_counts(findings: PartitionFindings) -> tuple[list[str], np.ndarray]:
+    """Return names of the sources, and [K, sources] samples of each; no names if unknown."""
+    source, partition = findings.samples.source, findings.partition
+    if source is None:
+        return [], np.zeros((partition.n_blocks, 0), int)
+    names, source_index = np.unique(source, return_inverse=True)
+    counts = np.zeros((partition.n_blocks, len(names)), int)
+    np.add.at(counts, (partition.block, source_index), 1)
+    return [str(name) for name in names], counts
+
+
+def run(
+    train: SampleSet, val: SampleSet, settings: PartitionSettings, progress: Progress = silent
+) -> PartitionFindings:
+    """Compute everything that `datassay partition` shows, without writing anything."""
+    started, seed = time.perf_counter(), settings.seed
+    settings = replace(settings, model=full_name(settings.model, train, BLOCK_HEAD))
+    model, loss = linear_or_named(settings.model, train, seed), task_loss(train)
+    arguments = {name: getattr(settings, name) for name in AS_GIVEN}
+    partition = divide(
+        model, train, n_blocks=settings.blocks, loss=loss, progress=progress, **arguments
+    )
+    progress("compare", 0, 1)
+    gated, results = partition.is_gated, {}
+    if train.source is not None and len(np.unique(train.source)) > 1:
+        results["agreement"] = agreement(partition, train)
+        results["oracle"] = oracle_agreement(
+            model, train, loss=loss, ridge=settings.ridge, is_gated=gated, seed=seed
+        )
+    may_route = gated or settings.gate == "off"
+    fitted = block_model(train, partition, may_route=may_route, seed=seed)
+    router = router_check(train, val, fitted)
+    progress("compare", 1, 1)
+    results["check"] = shuffled_labels(
+        model, train, loss=loss, ridge=settings.ridge, damping=settings.damping, seed=seed,
+        progress=progress,
+    )  # fmt: skip
+    penalties = f"ridge {settings.ridge:g}, damping {settings.damping:g}"
+    facts = {
+        **data_facts(train, val),
+        **model_facts(settings.model, f"{settings.model} in each block, {penalties}"),
+        "Blocks": "chosen by held-out likelihood" if settings.blocks is None else "given",
+        "Gate": ("on" if gated else "off") + (" (auto)" * (settings.gate == "auto")),
+        "Start": f"{partition.start}, {'hard' if partition.is_hard else 'soft'} assignment",
+        **closing_facts(started, seed, settings.command),
+    }
+    return PartitionFindings(train, val, partition, fitted, router, facts=facts, **results)
+
+
+def page(findings: PartitionFindings) -> Page:
+    """Return the page of `datassay partition`."""
+    samples, partition, names = findings.samples, findings.partition, findings.block_names
+    positions, explained = _project_inputs(findings)
+    blocks = {
+        "table": _block_table(findings),
+        "map": _map_figure(positions, partition.block, names, explained),
+        "targets": _target_figure(findings),
+        "figures": _figures(findings),
+        "gallery": gallery(findings),
+    }
+    sources, of_source = np.array([]), np.zeros(len(samples), int)
+    if samples.source is not None:
+        sources, of_source = np.unique(samples.source, return_inverse=True)
+    if has_sources := 1 < len(sources) <= len(BLOCK_COLOURS):
+        blocks["sources"] = _map_figure(positions, of_source, list(map(str, sources)), explained)
+    numbers = {
+        "tried": max(partition.held_out, default=1),
+        "sizes": _join_words([f"{size:,}" for size in partition.sizes]),
+        "variances": _join_words([number(float(v)) for v in partition.variance]),
+        "is_scored": math.isfinite(findings.router["routed"]),
+        "unsure": float(np.mean(findings.own_responsibility < SURE)),
+        "sure": SURE,
+        "few": FEW,
+        "knows_sources": math.isfinite(findings.agreement),
+        "has_sources": has_sources,
+        "explained": round(explained, 2),
+    }
+    return compose_page("partition", findings, blocks, numbers, FILES)
+
+
+def _join_words(parts: list[str]) -> str:
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def _block_table(findings: PartitionFindings) -> Table:
+    """Return a table with a row per block, then all samples under one model."""
+    partition, n = findings.partition, len(findings.samples)
+    names, counts = source_counts(findings)
+    rows = []
+    for k, (name, size) in enumerate(zip(findings.block_names, partition.sizes, strict=True)):
+        responsibility = findings.own_responsibility[partition.block == k]
+        mean = number(float(responsibility.mean())) if size else "–"
+        row = [name, f"{size:,}", share(size / n), number(float(partition.variance[k])), mean]
+        if names:
+            largest = int(counts[k].argmax())
+            row.append(f"{names[largest]} ({100 * counts[k, largest] / max(1, size):.0f} %)")
+        rows.append(row)
+    variance = number(partition.variance_together)
+    rows.append(["together", f"{n:,}", "100 %", variance, *["–"] * (1 + bool(names))])
+    columns = ("block", "samples", "share", "V", "mean responsibility", "largest source")
+    return table("Blocks", columns[: 5 + bool(names)], rows, in_terminal=True)
+
+
+def _figures(findings: PartitionFindings) -> Pair:
+    """Return the figures of the whole partition, and the samples of each source in each block."""
+    partition, router, metric = findings.partition, findings.router, findings.metric
+    entropy, limit = number(partition.entropy), number(math.log(partition.n_blocks))
+    rows = [("entropy of the blocks, nats", f"{entropy} of log K = {limit}")]
+    for k, value in sorted(partition.held_out.items()):
+        text = f"{value:.3f}".replace("-", "−") + " (chosen)" * (k == partition.n_blocks)
+        rows.append((f"held-out log-likelihood, K = {k}", text))
+    if partition.n_blocks > 1:
+        rows.append(("block depends on the input", "yes" if partition.is_gated else "no"))
+        rows.append(("gain of a router", f"{router['gain']:.3f} ± {router['gain_error']:.3f}"))
+    for name, value in (
+        (f"validation {metric}, one model", router["single"]),
+        (f"validation {metric}, a model per block", router["routed"]),
+        ("adjusted Rand index with the sources", findings.agreement),
+        ("the same, models of the true blocks", findings.oracle),
+    ):
+        if math.isfinite(value):
+            rows.append((name, f"{value:.3f}"))
+    tables = [table("The partition in figures", ("", "value"), rows, in_terminal=True)]
+    names, counts = source_counts(findings)
+    if 1 < len(names) <= MAX_SOURCES:
+        title, by_block = "Samples of each source", zip(findings.block_names, counts, strict=True)
+        rows = [(name, *map("{:,}".format, row)) for name, row in by_block]
+        tables.append(table(title, ("block", *names), rows, caption=title, wraps=False))
+    return Pair(tuple(tables))
+
+
+def gallery(findings: PartitionFindings) -> Gallery:
+    """Return the twelve surest samples of each block; among equals earlier ones first."""
+    block, prob, names = findings.partition.block, findings.own_responsibility, findings.block_names
+    order = np.lexsort((-prob, block))  # by block, the surest first
+    starts = np.searchsorted(block[order], block[order])  # where a sample's block begins
+    rows = order[np.arange(len(order)) - starts < PER_CLASS]
+    card_fields = (
+        {
+            "figures": ((f"{names[block[i]]}, {prob[i]:.3f}", ""),),
+            "views": (str(block[i]),),
+            "keys": {"rank": index, "responsibility": float(prob[i])},
+        }
+        for index, i in enumerate(rows, 1)
+    )
+    return sample_gallery(
+        findings.samples, rows, card_fields,
+        views=(View("", "all blocks"), *(View(str(k), name) for k, name in enumerate(names))),
+        views_name="Block",
+        sorts=(
+            ("rank", "block, surest first"), ("responsibility", "responsibility"), ("id", "id"),
+        ),
+        note="At most twelve of each block, those of highest responsibility.",
+    )  # fmt: skip
+
+
+def _project_inputs(findings: PartitionFindings) -> tuple[np.ndarray, float]:
+    """Return [n, 2] principal components of the inputs, and their share of the variance."""
+    from sklearn.decomposition import PCA
+
+    x = standardized_inputs(findings.samples)
+    if x.shape[1] == 1:
+        return np.concatenate([x, np.zeros_like(x)], axis=1), 1.0
+    pca = PCA(2, random_state=0).fit(x)
+    return pca.transform(x), float(pca.explained_variance_ratio_.sum())
+
+
+def _map_figure(
+    positions: np.ndarray, group: np.ndarray, names: list[str], explained: float
+) -> Figure:
+    """Plot samples in a plane, coloured by group; of more than 2000 evenly spaced ones."""
+    n = len(positions)
+    drawn = np.unique(np.linspace(0, n - 1, min(n, MAX_POINTS)).round().astype(int))
+    title = f"first principal component ({100 * explained:.0f} % of the variance in both)"
+    figure = chart(title, "second component", showlegend=True, height=420)
+    styles = zip(names, cycle(BLOCK_COLOURS), cycle(SYMBOLS), strict=False)
+    for g, (name, colour, symbol) in enumerate(styles):
+        x, y = positions[drawn[group[drawn] == g]].round(3).T
+        marks(figure, x, y, name, colour, size=5.5, symbol=symbol, opacity=0.65, hoverinfo="name")
+    return figure
+
+
+def _target_figure(findings: PartitionFindings) -> Figure:
+    """Plot shares of classes in each block, the rarest merged; or boxes of the first target."""
+    samples, partition, names = findings.samples, findings.partition, findings.block_names
+    if not samples.is_classification:
+        figure = chart("", "target", showlegend=False)
+        target = samples.y.reshape(len(samples), -1)[:, 0]
+        for k, (name, colour) in enumerate(zip(names, cycle(BLOCK_COLOURS), strict=False)):
+            figure.add_box(y=target[partition.block == k], name=name, marker={"color": colour})
+        return figure
+    figure = chart(
+        "share of the block, %", barmode="stack", bargap=0.35, showlegend=True,
+        height=180 + 48 * partition.n_blocks,
+    )  # fmt: skip
+    n_classes, n_colours = samples.n_classes, len(CLASS_COLOURS)
+    classes = np.arange(n_classes)
+    if n_classes > n_colours:
+        frequency = np.bincount(samples.y, minlength=n_classes)
+        classes = np.sort(np.argsort(-frequency, kind="stable")[: n_colours - 1])
+    groups = [(samples.class_names[c], samples.y == c) for c in classes]
+    if n_rare := n_classes - len(classes):
+        groups.append((f"{n_rare} other classes", ~np.isin(samples.y, classes)))
+    sizes, hover = np.maximum(partition.sizes, 1), "%{customdata} samples, %{x:.1f} %"
+    for colour, (name, inside) in zip(CLASS_COLOURS, groups, strict=False):
+        counts = np.bincount(partition.block[inside], minlength=partition.n_blocks)
+        bars(
+            figure, 100 * counts / sizes, names, name, colour, hover, edge="#fff", orientation="h",
+            customdata=counts,
+        )  # fmt: skip
+    figure.update_xaxes(range=[0, 100])
+    figure.update_yaxes(autorange="reversed")
+    return figure
+
+
+def files(findings: PartitionFindings, page: Page) -> dict[str, Part]:
+    """Return the files written with the page: file name → table, text or what writes it."""
+    partition = findings.partition
+    names, counts = source_counts(findings)
+    rows = [dict(zip(names, row, strict=True)) for row in counts]
+    summary = {
+        "blocks": partition.n_blocks,
+        **{name: getattr(partition, name) for name in SUMMED_UP},
+        "router": findings.router,
+        "agreement": findings.agreement,
+        "oracle_agreement": findings.oracle,
+        "shuffled_labels": None if findings.check is None else asdict(findings.check),
+        "sources": dict(zip(findings.block_names, rows, strict=True)) if names else None,
+    }
+    table = block_table(findings)
+    summary = standard_json({**page.head, **summary})
+    return {"blocks.parquet": table, NAME: findings.model.save, "summary.json": summary}
+
+
+def block_table(findings: PartitionFindings) -> pa.Table:
+    """Return every sample's block, and how probable that is."""
+    block, prob = findings.partition.block, findings.own_responsibility
+    return sample_table(findings.samples, {"block": block, "responsibility": prob}, truth=False)

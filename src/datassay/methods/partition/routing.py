@@ -1,0 +1,173 @@
+"""One model per block, and a router that chooses the model from the input."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from datassay.collect.curvature.output_geometry import OutputGeometry, SharedFeatures
+from datassay.data.arguments import checks_arguments
+from datassay.errors import SettingError
+from datassay.machine import threads_for
+from datassay.methods.partition.block_count import LEAST_IN_BLOCK
+from datassay.methods.partition.blocks import Partition, gate_inputs, geometry_partition
+from datassay.models.estimators import class_probabilities
+from datassay.results import result
+
+# Inputs that the partition sees; of more inputs, as many principal components. The blocks' models
+# and the router see all inputs.
+MOST_FEATURES = 30
+FOLDS = 5
+# Standard errors by which a router must beat the largest block; at 1 a useless router of two even
+# blocks would pass one time in six.
+ERRORS = 2.0
+DAMPING = 0.01
+
+
+@result
+class Routed:
+    """Models of the blocks, and the router that chooses among them.
+
+    Attributes:
+        experts: one fitted estimator a block.
+        router: fitted on inputs → block, or None where there is one block or it does not help.
+        share: [K], of the samples.
+        gain: how much more probable the router's block is than the largest one, mean over samples,
+            by cross-validation; 0 for one block.
+        gain_error: its standard error.
+    """
+
+    experts: tuple[Any, ...]
+    router: Any
+    share: Float[np.ndarray, " K"]
+    gain: float
+    gain_error: float
+
+    def weights(self, x: np.ndarray, routing: str) -> Float[np.ndarray, "m K"]:
+        """Return how much each expert counts for each input."""
+        if self.router is None:
+            probability = np.tile(self.share, (len(x), 1))
+        else:
+            probability = class_probabilities(self.router, x, len(self.share))
+        return probability if routing == "soft" else np.eye(len(self.share))[probability.argmax(1)]
+
+
+@checks_arguments
+def linear_partition(
+    x: Float[np.ndarray, "n d"],
+    targets: Float[np.ndarray, "n k"],
+    loss: str,
+    *,
+    n_blocks: int | None,
+    max_blocks: int,
+    ridge: float,
+    restarts: int,
+    seed: int,
+    fit_idx: Int[np.ndarray, " s"] | None = None,
+    most_features: int = MOST_FEATURES,
+) -> Partition | None:
+    """Divide rows into blocks by linear models of standardised columns or principal components."""
+    n = len(x) if fit_idx is None else len(fit_idx)
+    limit = n // LEAST_IN_BLOCK
+    if n_blocks is not None and not 1 <= n_blocks <= max(1, limit):
+        raise SettingError(
+            f"n_blocks must be at least 1 and leave {LEAST_IN_BLOCK} samples a block; {n_blocks} "
+            f"blocks of {n} samples do not. Take at most {max(1, limit)}."
+        )
+    max_k = n_blocks or min(max_blocks, limit)
+    if max_k < 2 or (x == x[:1]).all() or (targets == targets[:1]).all():
+        return None
+    deviation = x.std(0)
+    rows = (x - x.mean(0)) / np.where(deviation > 0, deviation, 1.0)
+    if rows.shape[1] > most_features:
+        rows = PCA(min(most_features, len(x)), random_state=seed).fit_transform(rows)
+        rows = rows / rows.std()  # all components by the same factor, so that small ones stay small
+    inputs, y = torch.from_numpy(rows), torch.from_numpy(targets)
+    y = (y - y.mean(0)) / y.std() if loss == "mse" else y
+    features = SharedFeatures(torch.cat([inputs, inputs.new_ones(len(x), 1)], 1), y.shape[1])
+    weights = y.new_zeros(features.n_parameters)
+    geometry = OutputGeometry(features, features.outputs(weights), y, loss, weights)
+    sample = geometry if fit_idx is None else geometry.subset(torch.from_numpy(fit_idx))
+    with threads_for(n * features.n_parameters):
+        divided = geometry_partition(
+            sample, np.arange(n), n_blocks, max_k, FOLDS, ridge=ridge, damping=DAMPING, gate="auto",
+            seed=seed, restarts=restarts,
+        )  # fmt: skip
+    if fit_idx is None:
+        return divided
+    # Assign all samples to the blocks that were found on a part of them.
+    gate = gate_inputs(geometry) if divided.is_gated else None
+    joint = divided.mixture.joint(geometry.features, geometry.targets, geometry.loss, gate)
+    responsibility = joint.softmax(1).numpy()
+    block = responsibility.argmax(1)
+    return replace(divided, block=block, responsibility=responsibility, ids=np.arange(len(block)))
+
+
+def scaled_linear(*, is_classification: bool = True, seed: int | None = None) -> Any:
+    """Build logistic or ridge regression of standardised inputs: a block's model, the router."""
+    logistic, ridge = LogisticRegression(max_iter=1000, random_state=seed), Ridge(random_state=seed)
+    return make_pipeline(StandardScaler(), logistic if is_classification else ridge)
+
+
+def fit_experts(
+    x: np.ndarray,
+    y: np.ndarray,
+    block: Int[np.ndarray, " n"],
+    responsibility: Float[np.ndarray, "n K"],
+    estimator: Any,
+    router: Any,
+    seed: int,
+) -> Routed:
+    """Fit a clone of the estimator per block, and the router if it tells blocks apart."""
+    n_blocks = responsibility.shape[1]
+    share = np.bincount(block, minlength=n_blocks) / len(block)
+    experts = []
+    for k in range(n_blocks):
+        y_k = y[block == k]
+        is_one_class = y.dtype.kind != "f" and (y_k == y_k[0]).all()  # few classifiers fit it
+        expert: Any = DummyClassifier(strategy="prior") if is_one_class else clone(estimator)
+        experts.append(expert.fit(x[block == k], y_k))
+    fitted_router, gain, error = fit_router(x, block, responsibility, router, seed)
+    return Routed(tuple(experts), fitted_router, share, gain, error)
+
+
+def fit_router(
+    x: np.ndarray,
+    block: Int[np.ndarray, " n"],
+    responsibility: Float[np.ndarray, "n K"],
+    router: Any,
+    seed: int,
+) -> tuple[Any, float, float]:
+    """Fit the router of `fit_experts`; return it, or None if it does not help, gain and error."""
+    sizes = np.bincount(block)
+    if len(sizes) < 2 or sizes.min() < FOLDS:
+        return None, 0.0, 0.0
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
+    routed_block = np.asarray(cross_val_predict(clone(router), x, block, cv=folds))
+    gains = responsibility[np.arange(len(x)), routed_block] - responsibility[:, sizes.argmax()]
+    gain, error = float(gains.mean()), float(gains.std() / len(gains) ** 0.5)
+    fitted_router: Any = clone(router)
+    fitted_router = fitted_router.fit(x, block) if gain > ERRORS * error else None
+    return fitted_router, gain, error
+
+
+def compact(
+    partition: Partition | None, n: int
+) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, "n K"]]:
+    """Return blocks and responsibilities without the blocks that hold no sample."""
+    if partition is None:
+        return np.zeros(n, dtype=np.int64), np.ones((n, 1))
+    filled, block = np.unique(partition.block, return_inverse=True)
+    responsibility = partition.responsibility[:, filled]
+    return block, responsibility / responsibility.sum(1, keepdims=True)

@@ -1,0 +1,1 @@
+"""scikit-learn estimators of polynomials and of their inputs."""

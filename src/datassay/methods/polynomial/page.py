@@ -1,0 +1,338 @@
+"""The page and files of a polynomial surrogate; its text stands in `text/polynomial.md.j2`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float
+
+from datassay.commands.frame import change_cells, compose_page, table
+from datassay.methods.polynomial.job import PolynomialFindings
+from datassay.methods.polynomial.solvers.batched import BatchCurve
+from datassay.methods.polynomial.solvers.exact import RidgePath
+from datassay.methods.polynomial.surrogate import save_surrogate
+from datassay.report.drawing import draw, heat_image, heat_limit
+from datassay.report.page import Page, Partial, Table
+from datassay.report.plots import chart, level, line
+from datassay.report.style import BLUE, GREY, SKY, VERMILION
+from datassay.report.tables import column, labels, standard_json
+from datassay.report.wording import label_text, number, percent
+from datassay.store.outputs import Part
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+FILES = {
+    "predictions.parquet": "each validation sample's outputs",
+    "coefficients.parquet": "every coefficient",
+    "polynomial.safetensors": "the fit",
+    "summary.json": "the figures above",
+}
+N_COEF, MAX_OUTPUTS = 20, 12
+N_TERMS = 6
+DEGREES = ("constant", "single inputs", "pairs", "triples")
+PICTURE_SIDE = 96
+
+
+def page(findings: PolynomialFindings) -> Page:
+    """Return the page of `datassay polynomial`."""
+    scores, fit = findings.scores, findings.fit
+    spread = findings.degree_spread.mean(axis=1)
+    total, rival = float(spread.sum()) or 1.0, len(scores.names) - 2
+    lead = scores.ahead_of(rival)
+    cards, maps = explained_cards(findings), _maps(findings)
+    largest = _largest(findings)
+    numbers = {
+        "ours": float(scores.each[-1].mean()),
+        "train": float(scores.train[-1]),
+        "other": scores.names[rival],
+        "before": float(scores.each[rival].mean()),
+        "ahead": lead,
+        "verdict": lead.verdict,
+        "name": scores.names[-1],
+        "degree_shares": ", ".join(
+            f"degree {t} {percent(round(float(s) / total, 2))}" for t, s in enumerate(spread, 1)
+        ),
+        "maps": maps,
+        "n_largest": len(largest.rows) - 1,
+        "most_outputs": MAX_OUTPUTS,
+        "shows_wrong": any(card["is_wrong"] for card in cards),
+    }
+    blocks: dict[str, object] = {
+        "scores": _scores(findings),
+        "coefficients": largest if findings.maps is None else None,
+        "apart": Partial("apart.html", {"cards": cards}),
+        **{str(m["name"]): m["pictures"] for m in maps},
+    }
+    if fit is not None and fit.path is not None:
+        blocks["ridge"] = _ridge_figure(fit.path)
+    elif fit is not None and fit.curve is not None:
+        blocks["batches"] = _batch_figure(fit.curve)
+    page, facts = compose_page("polynomial", findings, blocks, numbers, FILES), findings.facts
+    headlines = (f"{piece.headline}." for piece in page.advice)
+    return replace(page, answer=(f"{facts['Features']}; {facts['Fit']}.", *headlines))
+
+
+def _maps(findings: PolynomialFindings) -> list[dict[str, object]]:
+    """Return a picture per output and degree, one scale for all of a degree; [] without images."""
+    if findings.maps is None:
+        return []
+    names, maps = findings.surrogate.output_names, []
+    for t, title, values in (
+        (1, "Degree 1: single pixels", findings.maps.degree_1),
+        (2, "Degree 2: pairs of pixels, at their middle", findings.maps.degree_2),
+    ):
+        if t == 2 and not values.any():
+            continue
+        limit = heat_limit(values)
+        pictures = [(n, heat_image(v, limit)) for n, v in zip(names, values, strict=True)]
+        partial = Partial("maps.html", {"limit": number(limit), "pictures": pictures})
+        scale = {"limit": limit, "beyond": (np.abs(values) > limit).mean()}
+        maps.append({"name": f"degree_{t}", "title": title, "pictures": partial, **scale})
+    return maps
+
+
+def _scores(findings: PolynomialFindings) -> Table:
+    """Return a table with a row per model: simpler ones, and this one last."""
+    scores, rows = findings.scores, []
+    for i, name in enumerate(scores.names):
+        val, train = (_score(float(values[i].mean())) for values in (scores.each, scores.train))
+        lead, is_ours = scores.ahead_of(i), i == len(scores.names) - 1
+        change = "––" if is_ours else change_cells(lead, scores.metric)
+        rows.append((name, f"{scores.n_features[i]:,}", val, train, *change))
+    unit = ", points" if scores.metric == "accuracy" else ""
+    columns = (
+        "model", "features", f"validation {scores.metric}", f"training {scores.metric}",
+        "95 % interval", f"ours better by{unit}",
+    )  # fmt: skip
+    return table("Scores", columns, rows, in_terminal=True)
+
+
+def _score(value: float) -> str:
+    return f"{value:.3f}".replace("-0.000", "0.000").replace("-", "−")
+
+
+def _largest(findings: PolynomialFindings) -> Table:
+    """Return a table of the constant and the products with the largest coefficients."""
+    surrogate = findings.surrogate
+    coef = surrogate.polynomial.monomial_coef[:, :MAX_OUTPUTS]  # [p, q]
+    order = np.argsort(-np.abs(coef[1:]).max(axis=1), kind="stable")[:N_COEF] + 1
+    names = ["constant", *surrogate.term_names[1:]]
+    rows = [(names[k], *(_coef(float(v)) for v in coef[k])) for k in (0, *order)]
+    columns = ("product", *surrogate.output_names[:MAX_OUTPUTS])
+    return table("Coefficients", columns, rows, wraps=False)
+
+
+def _coef(value: float) -> str:
+    return ("−" if value < 0 else "") + number(abs(value))
+
+
+def files(findings: PolynomialFindings, page: Page) -> dict[str, Part]:
+    """Return the files written with the page, by name."""
+    return {
+        "predictions.parquet": _predictions(findings),
+        "coefficients.parquet": _coefficients(findings),
+        "polynomial.safetensors": partial(save_surrogate, findings.surrogate),
+        "summary.json": standard_json(page.head | _summary(findings)),
+    }
+
+
+def _predictions(findings: PolynomialFindings) -> pa.Table:
+    """Return a row per validation sample; for `margin` see PolynomialFindings.margin."""
+    val = findings.validation
+    columns: dict[str, pa.Array] = {"id": column(val.ids), "label": column(val.y)}
+    if val.is_classification:
+        columns["class_name"] = labels(val, val.y)
+        columns["predicted"] = labels(val, findings.predicted)
+        columns["is_wrong"] = pa.array(findings.is_wrong)
+    columns["margin"] = pa.array(findings.margin)
+    return pa.table(columns | _by_output(findings, "output", findings.outputs))
+
+
+def _coefficients(findings: PolynomialFindings) -> pa.Table:
+    """Return a row per product, the constant first; inputs are positions, a square twice."""
+    # coef_NAME is of the product written once; inputs of rows are in standard deviations.
+    polynomial = findings.surrogate.polynomial
+    monomials = polynomial.monomials
+    inputs = [[i for i in term if i >= 0] for term in monomials.terms.tolist()]
+    columns: dict[str, pa.Array] = {
+        "product": pa.array(findings.surrogate.term_names),
+        "degree": pa.array(monomials.degree),
+        "inputs": pa.array(inputs, pa.list_(pa.int64())),
+    }
+    return pa.table(columns | _by_output(findings, "coef", polynomial.monomial_coef))
+
+
+def _by_output(findings: PolynomialFindings, prefix: str, values: np.ndarray) -> dict:
+    outputs = zip(findings.surrogate.output_names, values.T, strict=True)
+    return {f"{prefix}_{name}": pa.array(np.ascontiguousarray(row)) for name, row in outputs}
+
+
+def _summary(findings: PolynomialFindings) -> dict[str, object]:
+    monomials, fit, scores = findings.surrogate.polynomial.monomials, findings.fit, findings.scores
+    rows = zip(scores.names, scores.n_features, scores.each, scores.train, strict=True)
+    spreads = zip(findings.surrogate.output_names, findings.degree_spread.T, strict=True)
+    fitted: dict[str, object] | None = None
+    if fit is not None:
+        fitted = {"solver": fit.solver, "ridge": fit.ridge, "notes": fit.notes}
+        fitted |= {n: d and asdict(d) for n, d in (("path", fit.path), ("curve", fit.curve))}
+    return {
+        "counts": {
+            "train": len(findings.samples),
+            "validation": len(findings.validation),
+            "wrong": int(findings.is_wrong.sum()),
+        },
+        "metric": scores.metric,
+        "models": [
+            {"name": name, "features": p, "validation": values.mean(), "training": train}
+            for name, p, values, train in rows
+        ],
+        "features": {
+            "n": monomials.n_features,
+            "degree": int(monomials.degree.max()),
+            "window": monomials.window,
+            "live": None if fit is None else len(fit.live),
+        },
+        "fit": fitted,
+        "spread_by_degree": dict(spreads),
+    }
+
+
+def _ridge_figure(path: RidgePath) -> Figure:
+    """Plot leave-one-out squared error against the ridge and, of classes, the error rate."""
+    has_classes = bool(np.isfinite(path.class_error).any())
+    title = "leave-one-out squared error"
+    figure = chart("ridge (log scale)", title, log_x=path.ridge, showlegend=has_classes)
+    line(
+        figure, path.ridge, path.squared_error, "squared error", BLUE,
+        "ridge %{x:.3g}: %{y:.4g}<extra>squared error</extra>", width=2.5, mode="lines+markers",
+        marker={"size": 5},
+    )  # fmt: skip
+    if has_classes:
+        name, hover = "share of wrong classes, right", "ridge %{x:.3g}: %{y:.2%} wrong"
+        hover += "<extra></extra>"
+        line(figure, path.ridge, path.class_error, name, VERMILION, hover, dash="dash", yaxis="y2")
+        axis = {"overlaying": "y", "side": "right", "showgrid": False, "tickformat": ".1%"}
+        axis |= {"title": {"text": "wrong classes"}, "rangemode": "tozero", "ticks": "outside"}
+        axis |= {"tickmode": "auto", "nticks": 6}
+        figure.update_layout(margin_r=64, yaxis2=axis)
+    ridge = float(path.ridge[path.chosen])
+    level(figure, x=ridge, dash="dot")
+    figure.add_annotation(
+        x=float(np.log10(ridge)), y=1, yref="paper", yanchor="bottom", text=f"taken: {ridge:.3g}",
+        showarrow=False,
+    )  # fmt: skip
+    figure.update_xaxes(tickangle=0)
+    return figure
+
+
+def _batch_figure(curve: BatchCurve) -> Figure:
+    """Plot scores as batches are averaged (S3 Figs 3.11 and 3.12)."""
+    figure = chart("batches", "accuracy" if curve.is_accuracy else "R²")
+    for name, values, colour, dash in (
+        ("average so far, validation", curve.cumulative, BLUE, "solid"),
+        ("one batch alone, validation", curve.single, GREY, "dot"),
+        ("average so far, in sample", curve.in_sample, VERMILION, "dash"),
+        ("average so far, out of bag", curve.out_of_bag, SKY, "dashdot"),
+    ):
+        is_finite = np.isfinite(values)
+        if is_finite.any():
+            x = np.arange(1, len(values) + 1)[is_finite]
+            mode = "lines+markers" if is_finite.sum() < 3 else "lines"
+            style: Any = {"width": 2.5, "dash": dash, "mode": mode}
+            line(figure, x, values[is_finite], name, colour, "%{x} batches: %{y:.3f}", **style)
+    if curve.is_accuracy:
+        figure.update_yaxes(tickformat=".0%")
+    return figure
+
+
+def explained_cards(findings: PolynomialFindings) -> list[dict[str, Any]]:
+    """Return the samples that the page explains, wrong ones first, for `apart.html`."""
+    val, classes = findings.validation, findings.validation.class_names
+    names, shares = findings.surrogate.term_names, findings.parts.shares  # [e, d, q]
+    cards = []
+    for e, drawing in enumerate(draw(val, findings.explained, PICTURE_SIDE)):
+        i = int(findings.explained[e])
+        label, is_wrong = label_text(classes, val.y[i]), bool(findings.is_wrong[i])
+        caption = f"predicted {label_text((), findings.outputs[i])}, given {label}"
+        if classes:
+            caption = f"predicted {classes[int(findings.predicted[i])]}"
+            caption += f", given {label}" if is_wrong else ""
+        panels = _panels(findings, e, names, shares[e])
+        cards.append({
+            "id": str(val.ids[i]),
+            "caption": caption,
+            "is_wrong": is_wrong,
+            "drawing": drawing,
+            "panels": panels,
+        })
+    return cards
+
+
+def _panels(
+    findings: PolynomialFindings, e: int, names: list[str], shares: Float[np.ndarray, "d q"]
+) -> list[dict[str, Any]]:
+    """Return what each part adds to the two outputs of `_outputs_shown`, or to the target."""
+    i, parts = int(findings.explained[e]), findings.parts
+    outputs, shape = _outputs_shown(findings, i), parts.monomials.image_shape
+    pictures = [""] * len(outputs)
+    if shape is not None:
+        maps = [shares[:, k].reshape(shape) for k, _ in outputs]
+        x = findings.validation.x
+        low, high = float(x.min()), float(x.max())
+        grey = (x[i].reshape(shape).astype(float) - low) / ((high - low) or 1.0)
+        limit = heat_limit(np.stack(maps))
+        pictures = [heat_image(values, limit, grey) for values in maps]
+    panels = []
+    for (k, title), picture in zip(outputs, pictures, strict=True):
+        top = parts.top(e, k, N_TERMS)
+        total = _total(parts.by_degree[e, :, k], float(findings.outputs[i, k]))
+        bars = _bars([names[p] for p in top], parts.value[e, top, k])
+        panels.append({"title": title, "picture": picture, "total": total, "bars": bars})
+    if shape is None and len(outputs) == 1:  # a target: the same by column
+        (k, title), columns = outputs[0], findings.surrogate.input_names
+        top = np.argsort(-np.abs(shares[:, k]), kind="stable")[:N_TERMS]
+        total = f"{_sign(float(shares[:, k].sum()))} besides the constant, each product divided "
+        bars = _bars([columns[j] for j in top], shares[top, k])
+        panel = {"title": f"{title}, by column", "total": f"{total}equally", "bars": bars}
+        panels.append({"picture": "", **panel})
+    return panels
+
+
+def _bars(names: list[str], values: np.ndarray) -> list[dict[str, Any]]:
+    """Return signed values, and their sizes as shares of the panel's largest."""
+    largest = float(np.abs(values).max(initial=0)) or 1.0
+    return [
+        {"name": name, "value": _sign(v), "share": abs(v) / largest, "is_positive": v > 0}
+        for name, v in zip(names, values.tolist(), strict=True)
+    ]
+
+
+def _outputs_shown(findings: PolynomialFindings, i: int) -> list[tuple[int, str]]:
+    """Return positions and titles of the outputs whose parts are shown for a sample."""
+    names, outputs = findings.surrogate.output_names, findings.outputs[i]
+    if not findings.samples.is_classification:
+        k = int(np.abs(outputs - findings.validation.y[i]).argmax())
+        return [(k, names[k])]
+    predicted = int(findings.predicted[i])
+    if findings.is_wrong[i]:
+        label = int(findings.validation.y[i])
+        return [(predicted, f"{names[predicted]}, predicted"), (label, f"{names[label]}, given")]
+    rival = int(np.argsort(-outputs, kind="stable")[1])
+    return [(predicted, f"{names[predicted]}, predicted"), (rival, f"{names[rival]}, second")]
+
+
+def _total(by_degree: np.ndarray, output: float) -> str:
+    names = [DEGREES[t] if t < len(DEGREES) else f"degree {t}" for t in range(len(by_degree))]
+    constant, *products = zip(by_degree, names, strict=True)
+    total = f"{_sign(float(constant[0])).removeprefix('+')} {constant[1]}"
+    total += "".join(f" {_sign(float(v))} {name}" for v, name in products)
+    return f"{total} = {_sign(output).removeprefix('+')}"
+
+
+def _sign(value: float) -> str:
+    return ("+" if value >= 0 else "−") + number(abs(value))

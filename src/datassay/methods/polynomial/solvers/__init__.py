@@ -1,0 +1,1 @@
+"""Solve for the weights of all monomials at once."""

@@ -1,0 +1,333 @@
+"""Normal equations, accumulated in chunks: the feature matrix is never held in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.linalg import get_blas_funcs
+
+from datassay.errors import DataError, SettingError
+from datassay.machine import available_memory
+from datassay.methods.polynomial.monomials import Monomials
+from datassay.methods.polynomial.settings import PRECISIONS, Regression
+from datassay.progress import Progress, silent
+from datassay.results import result
+from datassay.rules import at_least, one_of
+
+CHUNK = 2000  # samples per chunk of features
+KEEP_EVERY = 10_000  # samples between two checkpoints, each a third of a gigabyte on MNIST
+ROWS = 2000  # random samples kept for leave-one-out errors
+FEW = 3000  # features whose products in float64 take seconds
+PROBES = 64  # features whose products are also summed in float64, to measure the error
+STEP = "polynomial: products of features"
+
+
+@result
+class NormalEquations:
+    """Normal equations of the samples seen so far.
+
+    Attributes:
+        monomials: the p features.
+        live: [p'], features that are not zero in every sample, ascending; the coefficients of the
+            others are 0 in every minimum-norm and ridge fit.
+        gram: [p', p'], Σ φ φᵀ: upper triangle in Fortran order, zeros below.
+        cross: [p', q], Σ φ yᵀ.
+        feature_sum: [p'], Σ φ.
+        target_sum: [q], Σ y.
+        target_squares: [q], Σ y².
+        n_samples: n.
+        rows: [s, d], inputs of s random samples (all where n ≤ s), for leave-one-out errors.
+        row_targets: [s, q].
+        row_order: [s], the random numbers that chose the rows: the s largest of n are kept.
+        gram_error: largest error of `gram` against float64 over the products of `PROBES` random
+            features, relative to the root of the product of both features' sums of squares.
+    """
+
+    monomials: Monomials
+    live: Int[np.ndarray, " k"]
+    gram: Float[np.ndarray, "k k"]
+    cross: Float[np.ndarray, "k q"]
+    feature_sum: Float[np.ndarray, " k"]
+    target_sum: Float[np.ndarray, " q"]
+    target_squares: Float[np.ndarray, " q"]
+    n_samples: int
+    rows: Float[np.ndarray, "s d"]
+    row_targets: Float[np.ndarray, "s q"]
+    row_order: Float[np.ndarray, " s"]
+    gram_error: float
+
+
+def normal_equations(
+    x: Float[np.ndarray, "n d"],
+    targets: Float[np.ndarray, "n q"],
+    monomials: Monomials,
+    *,
+    precision: str = Regression.precision,
+    chunk: int = CHUNK,
+    store: str | Path | None = Regression.store,
+    n_rows: int = ROWS,
+    seed: int = Regression.seed,
+    seen: int = 0,
+    progress: Progress = silent,
+) -> NormalEquations:
+    """Sum up the normal equations; x is read once, in chunks, so may be memory-mapped.
+
+    Args:
+        x: [n, d].
+        targets: [n, q].
+        monomials: the features.
+        precision: of features, products and Gram matrix: "float32", "float64", or "bfloat16",
+            which rounds features to 8 bits and sums products in float32 (faster only on
+            processors with bfloat16 units). "auto" is float64 up to `FEW` features, where it
+            costs nothing, and float32 above. All other sums are float64.
+        chunk: samples per chunk.
+        store: checkpoint folder: an interrupted call resumes and loses at most `KEEP_EVERY`
+            samples of work; None keeps nothing.
+        n_rows: number of random samples kept for leave-one-out errors.
+        seed: random seed of that choice.
+        seen: samples already in the sums that these will be merged with (`merge`).
+        progress: called after each chunk.
+
+    Returns:
+        The sums.
+
+    Raises:
+        DataError: shapes are wrong, or values or their products are not finite.
+        SettingError: the precision is unknown, chunk is below 1, the sums exceed the memory, or
+            the store holds other samples, features or precision.
+
+    Cost: n · p'² operations for p' live features (half of a plain product); p'² + 3 · chunk · p'
+    values of memory.
+    """
+    one_of("precision", precision, PRECISIONS)
+    at_least("chunk", chunk, 1)
+    check_samples(x, targets, monomials)
+    dtype = chosen_dtype(precision, monomials)
+    live = live_features(x, monomials, dtype)
+    _check_room(len(live), dtype)
+    sums, probes = _Sums(live, targets.shape[1], dtype), _Probes(monomials, live, seed)
+    checkpoint, n_done = None, 0
+    if store is not None:
+        from datassay.store.manifest import digest  # both import torch
+        from datassay.store.results import ResultStore
+
+        manifest = {
+            "inputs": digest({"x": x}),
+            "targets": digest({"targets": targets}),
+            "monomials": digest({"terms": monomials.terms, "scale": monomials.scale}),
+            "precision": precision,
+        }
+        checkpoint = ResultStore(store, manifest)
+        n_done = _resume(checkpoint, sums, probes)
+    add = _add_bfloat16 if precision == "bfloat16" else _add
+    for start in range(n_done, len(x), chunk):
+        inputs, y = x[start : start + chunk], targets[start : start + chunk]
+        sums.add(monomials.features(inputs, keep=live, dtype=dtype), y, add)
+        probes.add(inputs)
+        n_done = start + len(inputs)
+        if checkpoint is not None and (n_done % KEEP_EVERY < chunk or n_done == len(x)):
+            checkpoint.put("sums", {**sums.arrays, "probes": probes.sums, "done": np.array(n_done)})
+        progress(STEP, n_done, len(x))
+    _check_sums(sums)
+    order = np.random.default_rng([seed, seen]).random(len(x))
+    rows = np.sort(np.argsort(order)[-n_rows:])
+    return NormalEquations(
+        monomials,
+        live,
+        **sums.arrays,
+        target_sum=targets.sum(axis=0, dtype=np.float64),
+        target_squares=np.einsum("nq,nq->q", targets, targets, dtype=np.float64),
+        n_samples=len(x),
+        rows=np.asarray(x[rows]),
+        row_targets=targets[rows].astype(np.float64),
+        row_order=order[rows],
+        gram_error=probes.error(sums.gram),
+    )
+
+
+def merge(first: NormalEquations, second: NormalEquations) -> NormalEquations:
+    """Add the sums over two sets of samples; the second is made with seen=first.n_samples."""
+    # Exact: a feature not live in one set is zero there.
+    has_same_terms = np.array_equal(first.monomials.terms, second.monomials.terms)
+    if not has_same_terms or first.cross.shape[1] != second.cross.shape[1]:
+        raise DataError(
+            f"both sums must have the same monomials and targets; got {first.monomials.n_features} "
+            f"and {second.monomials.n_features} monomials, {first.cross.shape[1]} and "
+            f"{second.cross.shape[1]} targets. Make both from the same `Monomials`."
+        )
+    live = np.union1d(first.live, second.live)
+    sums = _Sums(live, first.cross.shape[1], first.gram.dtype.type)
+    order = np.concatenate([first.row_order, second.row_order])
+    n_rows = max(len(first.rows), len(second.rows), min(len(order), ROWS))
+    top_rows = np.argsort(order)[-n_rows:]
+    for summand in (first, second):
+        positions = np.searchsorted(live, summand.live)
+        sums.gram[np.ix_(positions, positions)] += summand.gram
+        sums.cross[positions] += summand.cross
+        sums.feature_sum[positions] += summand.feature_sum
+    return NormalEquations(
+        first.monomials,
+        live,
+        **sums.arrays,
+        target_sum=first.target_sum + second.target_sum,
+        target_squares=first.target_squares + second.target_squares,
+        n_samples=first.n_samples + second.n_samples,
+        rows=np.concatenate([first.rows, second.rows])[top_rows],
+        row_targets=np.concatenate([first.row_targets, second.row_targets])[top_rows],
+        row_order=order[top_rows],
+        gram_error=max(first.gram_error, second.gram_error),
+    )
+
+
+def chosen_dtype(precision: str, monomials: Monomials) -> type[np.floating]:
+    """Return the dtype that features are computed in, np.float32 or np.float64."""
+    if precision == "auto":
+        precision = "float64" if monomials.n_features <= FEW else "float32"
+    return np.float64 if precision == "float64" else np.float32
+
+
+def live_features(
+    x: Float[np.ndarray, "n d"], monomials: Monomials, dtype: type[np.floating] = np.float64
+) -> Int[np.ndarray, " k"]:
+    """Return the features that are not zero in every sample, ascending, the constant first."""
+    # A very small one can be zero in float32 but not in float64. Cost: n · p · k multiplications
+    # for the features that are dead, `CHUNK` · p · k for all others.
+    dead = np.arange(monomials.n_features)
+    for start in range(0, len(x), CHUNK):
+        values = monomials.features(x[start : start + CHUNK], keep=dead, dtype=dtype)
+        dead = dead[~values.any(axis=0)]
+        if not len(dead):
+            break
+    return np.setdiff1d(np.arange(monomials.n_features), dead)
+
+
+def check_samples(
+    x: Float[np.ndarray, "n d"], targets: Float[np.ndarray, "m q"], monomials: Monomials
+) -> None:
+    """Raise if the samples' inputs, lengths or values cannot be fitted."""
+    if x.shape[1] != monomials.n_inputs:
+        raise DataError(
+            f"x must have the {monomials.n_inputs} inputs the monomials were made for; got "
+            f"{x.shape[1]}. Make new monomials for this data."
+        )
+    if len(x) != len(targets):
+        raise DataError(
+            f"x and targets must be of the same samples; got {len(x)} and {len(targets)}."
+        )
+    for name, values in (("x", x), ("targets", targets)):
+        for start in range(0, len(values), CHUNK):
+            is_bad = ~np.isfinite(values[start : start + CHUNK]).all(axis=1)
+            if is_bad.any():
+                raise DataError(
+                    f"{name} must be finite; row {start + int(is_bad.argmax())} holds NaN or "
+                    "infinity. Remove or fill it."
+                )
+
+
+Add = Callable[[np.ndarray, np.ndarray], None]
+
+
+def _check_room(n_features: int, dtype: type[np.floating]) -> None:
+    needed, spare = n_features**2 * np.dtype(dtype).itemsize, available_memory()
+    if needed > spare:
+        raise SettingError(
+            f"the exact fit's sums must fit into memory; those of {n_features:,} features take "
+            f"{needed / 1e9:.1f} GB, and {spare / 1e9:.1f} GB are free. Lower the degree, choose a "
+            "window, reduce the inputs (grey for colour images), or take solver 'batched'."
+        )
+
+
+class _Sums:
+    """Accumulators of the sums."""
+
+    def __init__(self, live: np.ndarray, n_targets: int, dtype: type[np.floating]):
+        self.gram = np.zeros((len(live), len(live)), dtype, order="F")
+        self.cross = np.zeros((len(live), n_targets))
+        self.feature_sum = np.zeros(len(live))
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"gram": self.gram, "cross": self.cross, "feature_sum": self.feature_sum}
+
+    def add(self, features: np.ndarray, targets: np.ndarray, add_gram: Add) -> None:
+        """Add a chunk's features, [b, k], and targets, [b, q], in place."""
+        add_gram(self.gram, features)
+        # Products are in the chunk's precision, their sums over chunks in float64. The mean of
+        # targets far from 0 is multiplied in float64, or it would drown their differences.
+        mean = targets.mean(axis=0, dtype=np.float64)
+        offset = np.where(np.abs(mean) > targets.std(axis=0, dtype=np.float64), mean, 0.0)
+        columns = np.column_stack([targets - offset, np.ones(len(targets))]).astype(features.dtype)
+        products = features.T @ columns
+        self.cross += products[:, :-1] + np.outer(products[:, -1], offset)
+        self.feature_sum += products[:, -1]
+
+
+def _add(gram: np.ndarray, features: np.ndarray) -> None:
+    """Add featuresᵀ features to gram in place, upper triangle."""
+    (update,) = get_blas_funcs(("syrk",), (gram,))
+    updated = update(1.0, features, beta=1.0, c=gram, trans=1, overwrite_c=1)
+    assert np.shares_memory(updated, gram)
+
+
+def _add_bfloat16(gram: np.ndarray, features: np.ndarray) -> None:
+    """Add to gram as `_add` does, with features rounded to bfloat16.
+
+    Without bfloat16 units the sums are the same, at float32 speed.
+    """
+    import torch
+
+    from datassay.score.linear.panels import bfloat16_units
+
+    features_t = torch.from_numpy(np.ascontiguousarray(features.T)).bfloat16().float()  # [p, n]
+    lower = torch.from_numpy(gram.T)  # its lower triangle is gram's upper
+    width = 1536
+    with bfloat16_units():
+        for start in range(0, len(features_t), width):
+            rows = features_t[start : start + width]
+            columns = features_t[: start + len(rows)]
+            lower[start : start + len(rows), : len(columns)].addmm_(rows, columns.T)
+
+
+class _Probes:
+    """Products of a few random features in float64, to measure the Gram matrix's error."""
+
+    def __init__(self, monomials: Monomials, live: np.ndarray, seed: int):
+        n = min(PROBES, len(live))
+        self._positions = np.sort(np.random.default_rng(seed).choice(len(live), n, replace=False))
+        self.monomials, self.keep = monomials, live[self._positions]
+        self.sums = np.zeros((n, n))
+
+    def add(self, x: np.ndarray) -> None:
+        features = self.monomials.features(x, keep=self.keep)
+        self.sums += features.T @ features
+
+    def error(self, gram: np.ndarray) -> float:
+        norm = np.sqrt(np.diag(self.sums))
+        products = gram[np.ix_(self._positions, self._positions)]
+        difference = np.triu(products - self.sums) / np.outer(norm, norm)
+        return float(np.abs(difference).max())
+
+
+def _resume(checkpoint, sums: _Sums, probes: _Probes) -> int:
+    """Load the store's sums, if any; return how many samples they hold."""
+    if "sums" not in checkpoint:
+        return 0
+    stored = checkpoint.get("sums")
+    sums.gram = np.asfortranarray(stored["gram"])
+    sums.cross, sums.feature_sum = stored["cross"], stored["feature_sum"]
+    probes.sums = stored["probes"]
+    return int(stored["done"])
+
+
+def _check_sums(sums: _Sums) -> None:
+    # The diagonal of a Gram matrix bounds it.
+    if not (np.isfinite(sums.gram.diagonal()).all() and np.isfinite(sums.cross).all()):
+        kind = sums.gram.dtype
+        raise DataError(
+            f"squares of features must stay below {np.finfo(kind).max:.2g}, the largest {kind}; "
+            "the inputs or targets are too large. Scale them (sklearn's StandardScaler), or take "
+            "precision='float64'."
+        )

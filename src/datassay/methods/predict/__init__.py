@@ -1,0 +1,1 @@
+"""Predict new rows by a model that partition, weigh or polynomial wrote."""

@@ -1,0 +1,1 @@
+"""Remove what does not belong, step by step (S4)."""

@@ -1,0 +1,396 @@
+"""Remove the samples that raise the variance of influence, refit, repeat, and stop in time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import torch
+from jaxtyping import Float, Int
+from scipy.stats import chi2
+from torch import Tensor, nn
+
+from datassay import rules
+from datassay.act.remove.rules import places_in_group
+from datassay.collect.collection import check_sets, collect
+from datassay.collect.curvature.output_geometry import OutputGeometry
+from datassay.collect.curvature.output_loss import output_losses, output_score
+from datassay.data.arguments import checks_arguments
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError, SettingError
+from datassay.machine import threads_for
+from datassay.methods.purify.cross_fit import PARTS, CrossFit, cross_fit
+from datassay.methods.purify.settings import ORDERS, STOPS, Removal
+from datassay.methods.purify.stopping import (
+    SMOOTHED,
+    held_out_stop,
+    held_out_threshold,
+    inflection_stop,
+    validation_stop,
+)
+from datassay.progress import Progress, silent
+from datassay.results import Tabular, field_names, result
+from datassay.score.influence_moments import influence_variance
+from datassay.score.label_issues import label_issues
+from datassay.score.removal_effects import check_pairs_remain, geometry_effects
+from datassay.score.settings import REMOVAL_ORDERS
+from datassay.score.variance.pair_influence import check_penalties, geometry_influence
+from datassay.train.fitter import ConvexFitter, Fitted, Fitter, fitter
+from datassay.train.folds import fold_numbers
+from datassay.train.recipe import Recipe
+
+BY_LABELS, BY_CROSS_FIT = "label_issues", "cross_fit"
+RIDGE = 1e-4  # of other orders than "cross_fit"
+STEP = "purify"
+LIMIT = (
+    "removal went on to its limit of {} samples and what was removed last was still foreign; raise "
+    "max_fraction, or ask whether the data have a majority to keep (partition)."
+)
+
+
+@result
+class PurificationTrace(Tabular):
+    """Measurements before the first step and after each one; s + 1 points.
+
+    Attributes:
+        removed: samples removed so far.
+        variance: V[X] of what is kept, under the model fitted to it.
+        loss: mean loss of what is kept, nats or half squared target units.
+        surprise: mean negative log-likelihood, in nats, of the labels removed in the step, under
+            the model refitted without them; NaN at the first point.
+        validation: accuracy or R² on the validation set; NaN without one.
+        test: the same on the test set, which no decision sees; NaN without one.
+    """
+
+    removed: Int[np.ndarray, " points"]
+    variance: Float[np.ndarray, " points"]
+    loss: Float[np.ndarray, " points"]
+    surprise: Float[np.ndarray, " points"]
+    validation: Float[np.ndarray, " points"]
+    test: Float[np.ndarray, " points"]
+
+    def to_table(self) -> pa.Table:
+        """Return one row per point."""
+        return pa.table({name: getattr(self, name) for name in field_names(self)})
+
+
+@result
+class Purification(Tabular):
+    """The samples to keep, and how they were chosen.
+
+    Attributes:
+        keep: [kept] positions, ascending.
+        removed: [n − kept] positions, in the order of removal.
+        ids: [n].
+        trace: measurements of every step, those beyond the stop included.
+        steps: how many steps were kept; the point of the trace where it stopped.
+        order: the ranking that was used.
+        rule: the stopping rule that was used.
+        threshold: of the rule "held_out", nats; NaN for others.
+        model: the network fitted to what is kept.
+        ridge: that it was fitted with, where it is linear.
+        cross_fit: what cross-fitting found; None by another order.
+        warnings: what the user should know.
+    """
+
+    keep: Int[np.ndarray, " kept"]
+    removed: Int[np.ndarray, " removed"]
+    ids: np.ndarray
+    trace: PurificationTrace
+    steps: int
+    order: str
+    rule: str
+    threshold: float
+    model: nn.Module
+    ridge: float
+    cross_fit: CrossFit | None = None
+    warnings: tuple[str, ...] = field(default=())
+
+    def to_table(self) -> pa.Table:
+        """Return one row per sample: id, removed, and the step of its removal (0: kept)."""
+        step = np.zeros(len(self.ids), np.int64)
+        sizes = np.diff(self.trace.removed[: self.steps + 1])
+        step[self.removed] = np.repeat(np.arange(1, self.steps + 1), sizes)
+        return pa.table({"id": self.ids, "removed": step > 0, "step": step})
+
+
+@checks_arguments
+def purify(
+    model: nn.Module,
+    train: SampleSet,
+    val: SampleSet | None = None,
+    *,
+    test: SampleSet | None = None,
+    loss: str = Removal.loss,
+    ridge: float | None = Removal.ridge,
+    damping: float = Removal.damping,
+    order: str = Removal.order,
+    stop: str = Removal.stop,
+    threshold: float | None = Removal.threshold,
+    step: int | None = Removal.step,
+    max_fraction: float = Removal.max_fraction,
+    min_per_class: int = Removal.min_per_class,
+    beyond: int = Removal.beyond,
+    recipe: Recipe | None = None,
+    layers: str = Removal.layers,
+    projection: int | str | None = Removal.projection,
+    seed: int = Removal.seed,
+    progress: Progress = silent,
+) -> Purification:
+    """Remove the samples that do not belong to the majority, a few at a time.
+
+    Linear models lose the labels that a fit to the others finds less likely than half a blind
+    guess, if that helps (`cross_fit`); networks the suspects of `label_issues`. For regressions, or
+    by an order of influence (S4), each step fits the model to what is kept, ranks by
+    δ(z) = V[Z] − V[Z∖z] and removes the largest.
+
+    Args:
+        model: at its starting weights. Where all that trains is one dense layer, each fit goes to
+            the ridge-penalised minimum; other networks are trained anew from these weights.
+        train: n samples.
+        val: decides when to stop, where given.
+        test: measured at each step and never used.
+        loss: "cross_entropy", "mse", or "auto": by the task.
+        ridge: of linear models, (ridge/2)‖θ‖² added to the mean loss. None: by "cross_fit" what
+            predicts left-out labels best, else 1e-4.
+        damping: added to the Hessian for V.
+        order: "cross_fit" (linear models, cross-entropy), one of `removal_effects`, "label_issues"
+            (classes; of the network linearised at its starting weights, once), or the baselines
+            "loss" (highest training loss) and "random". "auto": "cross_fit" where it can be had,
+            "label_issues" for networks that classify; else "adjoint" from 4 samples a weight,
+            where it follows true removal, or "fixed".
+        stop: "held_out" (no clean set needed), "validation", "inflection", "suspects" (all that
+            order "cross_fit" or "label_issues" finds foreign), "none" (at max_fraction), or "auto":
+            validation where val is given and was not split off the same data; suspects by those
+            two orders; else held_out.
+        threshold: of "held_out", nats; None is log 2K for linear models, log 4K for others.
+        step: samples removed per step; None: n/100, n/10 by "cross_fit", n/40 where it trains.
+        max_fraction: of the samples, never more are removed.
+        min_per_class: a class is never left with fewer (or with fewer than it has).
+        beyond: further steps to trace after "held_out" has stopped; they are not removed.
+        recipe: how networks train; None is Adam, 300 updates of 64 samples.
+        layers: of networks, whose influence: "last", the last dense layer alone (exact for it, and
+            cheap), or "all" that train, by Gauss-Newton.
+        projection: of the Jacobians where layers is "all".
+        seed: of batches, projection, held-out parts and "random".
+        progress: called with (step, samples removed, most that may be).
+
+    Returns:
+        The samples to keep, those removed, and the trace.
+
+    Raises:
+        SettingError: a setting is out of range.
+        DataError: fewer than 3 samples, fewer than 2 classes, or inputs that are all the same.
+        ModelError: outputs do not fit the targets or are not finite.
+
+    Cost: a fit, V or `removal_effects` and an evaluation per step; other orders' scores once.
+    Source: S4 §4 (Figs 4, 6, 8), whose every step retrains or recomputes n times; "cross_fit", the
+    stopping rules and the protection of small classes are ours. Influence is no default: with 30 %
+    wrong labels in 240 digits it costs a linear model 17 points (`papers/s4_purify/orders`).
+    """
+    settings = Removal(
+        loss, ridge, damping, order, stop, threshold, step, max_fraction, min_per_class, beyond,
+        layers, projection, seed,
+    )  # fmt: skip
+    _check(train, val, settings)
+    extra_sets, penalty = [s for s in (val, test) if s is not None], ridge or RIDGE
+    fit = fitter(
+        model, train, extra_sets, loss=loss, ridge=penalty, recipe=recipe, layers=layers,
+        projection=projection, seed=seed,
+    )  # fmt: skip
+    settings = _resolve_auto(settings, train, val is not None and not val.split_off, fit)
+    with threads_for(len(train) * sum(p.numel() for p in model.parameters() if p.requires_grad)):
+        suspicion = crossed = None
+        if settings.order == BY_LABELS:
+            lin = collect(model, train, projection=projection, seed=seed, progress=progress)
+            issues = label_issues(lin, groups=train.groups, progress=progress)
+            suspicion = issues.score, issues.to_try
+        elif settings.order == BY_CROSS_FIT:
+            assert isinstance(fit, ConvexFitter)
+            folds, by_id = torch.empty(len(train), dtype=torch.int64), np.argsort(train.ids)
+            targets = fit.geometry.targets[by_id]
+            groups = None if train.groups is None else train.groups[by_id]
+            folds[by_id] = fold_numbers(targets, "cross_entropy", PARTS, seed, groups)
+            crossed = cross_fit(fit.geometry, folds, ridge=ridge, progress=progress)
+            suspicion = crossed.surprise.numpy(), crossed.is_foreign.numpy()
+            fit, penalty = replace(fit, ridge=crossed.ridge), crossed.ridge
+        job = _Job(train, val, test, settings, penalty, np.random.default_rng(seed), suspicion)
+        return replace(job.run(fit, progress), cross_fit=crossed)
+
+
+def _resolve_auto(settings: Removal, train: SampleSet, has_val: bool, fit: Fitter) -> Removal:
+    """Replace "auto" and None in the settings, but for the order of a fit's influence."""
+    order, rule, threshold = settings.order, settings.stop, settings.threshold
+    is_convex = isinstance(fit, ConvexFitter)
+    suits = {
+        BY_CROSS_FIT: is_convex and train.is_classification and fit.geometry.loss != "mse",
+        BY_LABELS: train.is_classification,
+    }
+    if not suits.get(order, True):
+        linear = " and a linear model under cross-entropy" if order == BY_CROSS_FIT else ""
+        raise SettingError(f"order={order!r} needs classes{linear}; got others. Take order='auto'.")
+    preferred = BY_CROSS_FIT if is_convex else BY_LABELS
+    if order == "auto" and suits[preferred]:
+        order = preferred
+    if rule == "auto" and has_val:
+        rule = "validation"
+    elif rule == "auto":
+        rule = "suspects" if order in suits else "held_out"
+    if rule == "suspects" and order not in suits:
+        orders = "order='label_issues' or 'cross_fit'"
+        raise SettingError(f"stop='suspects' belongs to {orders}; got it with {order!r}.")
+    if threshold is None:
+        threshold = held_out_threshold(train.n_classes, is_convex=is_convex)
+    n_steps = 100 if is_convex else 40
+    if (order, rule) == (BY_CROSS_FIT, "suspects"):
+        n_steps = 10
+    step = settings.step or max(1, len(train) // n_steps)
+    return replace(settings, order=order, stop=rule, threshold=threshold, step=step)
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    samples: SampleSet
+    val: SampleSet | None
+    test: SampleSet | None
+    settings: Removal
+    ridge: float
+    rng: np.random.Generator
+    suspicion: tuple[np.ndarray, np.ndarray] | None  # of each sample, and whether it is to go
+
+    def run(self, fit: Fitter, progress: Progress) -> Purification:
+        """Fit, rank, remove and fit again until the rule stops."""
+        n, settings = len(self.samples), self.settings
+        keep = torch.arange(n)
+        fitted = fit.fit(keep)
+        if settings.order == "auto":
+            order = "adjoint" if 4 * fitted.geometry.features.n_parameters <= n else "fixed"
+            settings = self.settings = replace(settings, order=order)
+        points, batches, stop, surprise = [], [], None, float("nan")
+        while True:
+            kept_geometry = fitted.geometry.subset(keep)
+            variance, ranking = self.rank(kept_geometry, keep.numpy())
+            points.append(self.point(kept_geometry, fitted.other_outputs, variance, surprise))
+            if settings.stop == "held_out":
+                surprises = np.array([point["surprise"] for point in points[1:]])
+                stop = held_out_stop(surprises, settings.threshold or 0.0)
+                if stop is not None and len(batches) >= max(stop + 1, SMOOTHED) + settings.beyond:
+                    break
+            batch = self.batch(keep, ranking)
+            if not len(batch):
+                break
+            batches.append(keep[batch].numpy())
+            keep = torch.as_tensor(np.setdiff1d(keep.numpy(), batches[-1]))
+            fitted = fit.fit(keep, fitted)
+            surprise = _surprise(fitted, keep, torch.as_tensor(batches[-1]), self.samples)
+            progress(STEP, n - len(keep), int(settings.max_fraction * n))
+        names = field_names(PurificationTrace)
+        trace = PurificationTrace(**{name: np.array([p[name] for p in points]) for name in names})
+        steps = len(batches)
+        if settings.stop == "validation":
+            steps = validation_stop(trace.validation)
+        elif settings.stop == "inflection":
+            steps = inflection_stop(trace.variance)
+        elif stop is not None:
+            steps = stop
+        removed = np.concatenate([np.empty(0, np.int64), *batches[:steps]])
+        keep_idx, held_out = np.setdiff1d(np.arange(n), removed), settings.stop == "held_out"
+        return Purification(
+            keep=keep_idx,
+            removed=removed,
+            ids=self.samples.ids,
+            trace=trace,
+            steps=steps,
+            order=settings.order,
+            rule=settings.stop,
+            threshold=float(settings.threshold or 0) if held_out else float("nan"),
+            model=fit.final(torch.as_tensor(keep_idx)),
+            ridge=self.ridge,
+            warnings=(LIMIT.format(len(removed)),) if held_out and stop is None and steps else (),
+        )
+
+    def rank(
+        self, geometry: OutputGeometry, keep: Int[np.ndarray, " kept"]
+    ) -> tuple[float, Int[np.ndarray, " kept"]]:
+        """Return V[X] of the kept samples, and their positions, the first to remove first."""
+        ids, settings = np.arange(len(geometry)), self.settings
+        if settings.order in REMOVAL_ORDERS:
+            effects = geometry_effects(
+                geometry, ids, ridge=self.ridge, damping=settings.damping, order=settings.order
+            )
+            return effects.variance, effects.ranking
+        pairs = geometry_influence(geometry, ids, self.ridge, settings.damping)
+        variance = influence_variance(pairs)
+        if settings.order == "random":
+            return variance, self.rng.permutation(len(geometry))
+        if self.suspicion is not None:
+            return variance, np.argsort(-self.suspicion[0][keep], kind="stable")
+        losses = output_losses(geometry.outputs, geometry.targets, geometry.loss).numpy()
+        return variance, np.argsort(-losses, kind="stable")
+
+    def batch(
+        self, keep: Int[Tensor, " kept"], ranking: Int[np.ndarray, " kept"]
+    ) -> Int[np.ndarray, " batch"]:
+        """Return the next samples to remove, as positions among the kept; protect small classes."""
+        n, settings = len(self.samples), self.settings
+        n_allowed = min(settings.step or 1, int(settings.max_fraction * n) - (n - len(keep)))
+        if n_allowed <= 0:
+            return ranking[:0]
+        if not self.samples.is_classification:
+            return ranking[:n_allowed]
+        labels = self.samples.y[keep.numpy()][ranking]
+        n_spare = np.maximum(0, np.bincount(labels) - settings.min_per_class)
+        may_go = places_in_group(labels) < n_spare[labels]
+        if settings.stop == "suspects" and self.suspicion is not None:
+            may_go &= self.suspicion[1][keep.numpy()][ranking]
+        return ranking[may_go][:n_allowed]
+
+    def point(
+        self, geometry: OutputGeometry, outputs: Sequence[Tensor], variance: float, surprise: float
+    ) -> dict[str, float]:
+        """Return the trace's measurements of a fit."""
+        sets = iter(outputs)  # of the validation set, then of the test set
+        return {
+            "removed": len(self.samples) - len(geometry),
+            "variance": variance,
+            "loss": float(output_losses(geometry.outputs, geometry.targets, geometry.loss).mean()),
+            "surprise": surprise,
+            "validation": np.nan if self.val is None else output_score(next(sets), self.val),
+            "test": np.nan if self.test is None else output_score(next(sets), self.test),
+        }
+
+
+def _surprise(fitted: Fitted, keep: Tensor, batch: Tensor, train: SampleSet) -> float:
+    """Return the mean negative log-likelihood of the removed labels under the refitted model."""
+    geometry = fitted.geometry
+    losses = output_losses(geometry.outputs / fitted.temperature, geometry.targets, geometry.loss)
+    if train.is_classification and geometry.loss == "cross_entropy":
+        return float(losses[batch].mean())
+    # Normal residuals: ½ z² + ½ log 2π, averaged over targets; the scale from the median of the
+    # kept ones, which foreign samples among them do not stretch.
+    k = geometry.outputs.shape[1]
+    variance = losses[keep].median() / chi2.median(k) * 2
+    variance = variance.clamp_min(torch.finfo(losses.dtype).tiny)
+    return float(losses[batch].mean() / (k * variance) + 0.5 * np.log(2 * np.pi))
+
+
+def _check(train: SampleSet, val: SampleSet | None, settings: Removal) -> None:
+    check_penalties(RIDGE if settings.ridge is None else settings.ridge, settings.damping)
+    check_sets(train, val)
+    check_pairs_remain(train)
+    if (train.x == train.x[:1]).all():
+        raise DataError(
+            f"inputs must differ; all {len(train)} samples are the same. Check how they were read."
+        )
+    rules.one_of("order", settings.order, ORDERS)
+    rules.one_of("stop", settings.stop, STOPS)
+    if settings.stop == "validation" and val is None:
+        raise SettingError("stop='validation' needs a validation set; got none. Pass val.")
+    if (nats := settings.threshold) is not None:
+        rules.require(np.isfinite(nats), "threshold", "be a finite number of nats, or None", nats)
+    rules.fraction("max_fraction", settings.max_fraction, "()")
+    for name, minimum in (("step", 1), ("min_per_class", 1), ("beyond", 0)):
+        if (value := getattr(settings, name)) is not None:
+            rules.at_least(name, value, minimum)

@@ -1,0 +1,313 @@
+"""The page and files of a purification; its text stands in `text/purify.md.j2`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from datassay.commands.frame import compose_page, sample_gallery, sample_table, table
+from datassay.methods.purify.job import Foreign, PurifyFindings, before_and_after, foreign
+from datassay.methods.purify.loop import Purification
+from datassay.methods.purify.stopping import SMOOTHED
+from datassay.report.advice import N_CHECK_FIRST
+from datassay.report.drawing import MAX_CARDS
+from datassay.report.page import Gallery, Page, Table, View
+from datassay.report.plots import chart, level, line, marks
+from datassay.report.style import BLUE, GREY, SKY, VERMILION
+from datassay.report.tables import column, labels, standard_json
+from datassay.report.wording import label_text, number, share
+from datassay.stats import interval
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+FILES = {
+    "purified.parquet": "every sample's verdict",
+    "keep.parquet": "the ids to keep",
+    "trace.parquet": "the curves",
+    "summary.json": "the figures above",
+}
+# A class that loses this many times the share that the whole set loses is worth a look.
+UNEVEN = 2.0
+X_TITLE = "samples removed"
+OURS = {
+    "loss": "by loss", "random": "at random", "label_issues": "by label issues",
+    "cross_fit": "by cross-fitting",
+}  # fmt: skip
+Line = tuple[Purification, np.ndarray, str, str]  # values at each point, name, colour
+
+
+def page(findings: PurifyFindings) -> Page:
+    """Return the page of `datassay purify`."""
+    samples, ours, truth = findings.samples, findings.purification, foreign(findings)
+    start, stop, *_ = before_and_after(findings)
+    edges, error = ours.trace.removed, _standard_error(findings, start["validation"])
+    numbers: dict[str, Any] = {
+        "truth": truth,
+        "start": start,
+        "stop": stop,
+        "crossed": ours.cross_fit and interval(ours.cross_fit.gain, ours.cross_fit.error),
+        "change": interval(stop["validation"] - start["validation"], error),
+        "hits": 0 if truth is None else int(truth.mask[ours.removed].sum()),
+        "n_foreign": 0 if truth is None else int(truth.mask.sum()),
+        "base_rate": math.nan if truth is None else float(truth.mask.mean()),
+        "first_surprise": float(np.nanmean(ours.trace.surprise[1:4])) if len(edges) > 1 else 0.0,
+        "worst": None,
+        "contest": _contest(findings, truth),
+        "batch": int(edges[1]) if len(edges) > 1 else max(1, len(samples) // 100),
+        "times": 2 if ours.threshold < math.log(3 * max(1, samples.n_classes)) else 4,
+    }
+    lines = [(p, p.trace.variance, name, colour) for p, name, colour in _rankings(findings)]
+    values = np.concatenate([line[1] for line in lines])
+    variance = chart(X_TITLE, "variance of influence V (log scale)", log_y=values)
+    _draw_curves(variance, findings, lines, "V = %{y:.3g}")
+    lines = [(p, p.trace.validation, name, colour) for p, name, colour in _rankings(findings)]
+    if findings.majority:
+        name = f"{lines[0][2]}, {findings.majority} alone"
+        lines.append((ours, ours.trace.test, name, SKY))
+    score = chart(X_TITLE, f"validation {findings.metric}")
+    _draw_curves(score, findings, lines, "%{y:.3f}")
+    blocks: dict[str, Any] = {
+        "before": _stops_table(findings),
+        "variance": variance,
+        "score": score,
+        "surprise": _surprise_figure(findings),
+        "gallery": gallery(findings),
+        "classes": None,
+    }
+    if samples.is_classification:
+        blocks["classes"], numbers["worst"] = _classes(findings)
+    ids = tuple(str(i) for i in ours.ids[ours.removed[:N_CHECK_FIRST]])
+    return compose_page("purify", findings, blocks, numbers, FILES, ids={"foreign samples": ids})
+
+
+def _standard_error(findings: PurifyFindings, score: float) -> float:
+    """Return the standard error of a validation accuracy; inf for R², whose error is unknown."""
+    if not findings.samples.is_classification:
+        return math.inf
+    return math.sqrt(score * (1 - score) / len(findings.validation))
+
+
+def _contest(findings: PurifyFindings, truth: Foreign | None) -> dict[str, object] | None:
+    """Compare our order of removal with plain loss, at their stops; None without a baseline."""
+    ours, baseline, val = findings.purification, findings.baseline, findings.validation
+    if baseline is None:
+        return None
+    curve = "test" if findings.majority else "validation"
+    score, theirs = (float(getattr(p.trace, curve)[p.steps]) for p in (ours, baseline))
+    error = _standard_error(findings, theirs)
+    if findings.majority:
+        assert val.source is not None
+        error *= math.sqrt(len(val) / int((val.source == findings.majority).sum()))
+    has_both = truth is not None and len(ours.removed) and len(baseline.removed)
+    return {
+        "ours": score,
+        "theirs": theirs,
+        "removed": len(baseline.removed),
+        "verdict": interval(score - theirs, error).verdict,
+        "precision": truth.precision(baseline.removed) if truth is not None and has_both else None,
+    }
+
+
+def _stops_table(findings: PurifyFindings) -> Table:
+    """Return a table of the start, our stop and the baseline's: a row per known figure."""
+    stops = before_and_after(findings)
+    rows = [
+        (name, *("–" if math.isnan(stop[key]) else to_text(stop[key]) for stop in stops))
+        for key, name, to_text in (
+            ("removed", "samples removed", "{:,}".format),
+            ("variance", "V", number),
+            ("loss", "mean training loss", number),
+            ("validation", f"validation {findings.metric}", "{:.3f}".format),
+            ("majority", f"the same, {findings.majority} alone", "{:.3f}".format),
+            ("precision", "precision of removal", "{:.3f}".format),
+            ("recall", "recall of removal", "{:.3f}".format),
+        )
+        if any(math.isfinite(stop[key]) for stop in stops)
+    ]
+    ours = OURS.get(findings.purification.order, "by influence")
+    columns = ("", "all samples", ours, "by loss, same rule")[: len(stops) + 1]
+    return table("Before and after", columns, rows, in_terminal=True)
+
+
+def _classes(findings: PurifyFindings) -> tuple[Table, dict[str, object] | None]:
+    """Return a table of the classes, and the class that gives up far more than its share."""
+    samples, removed = findings.samples, findings.purification.removed
+    names, n = samples.class_names, samples.n_classes
+    before, lost = np.bincount(samples.y, minlength=n), np.bincount(samples.y[removed], minlength=n)
+    shares = lost / np.maximum(before, 1)
+    rows = [
+        (names[c], f"{before[c]:,}", f"{lost[c]:,}", f"{before[c] - lost[c]:,}", share(shares[c]))
+        for c in np.flatnonzero(before)
+    ]
+    columns = ("class", "before", "removed", "after", "share removed")
+    classes, c = table("Classes before and after", columns, rows, wraps=False), int(shares.argmax())
+    if shares[c] < UNEVEN * len(removed) / len(samples) or lost[c] < N_CHECK_FIRST:
+        return classes, None
+    return classes, {"name": names[c], "lost": lost[c], "before": before[c], "share": shares[c]}
+
+
+def gallery(findings: PurifyFindings) -> Gallery:
+    """Return the first 400 removed samples at most, in the order of removal."""
+    n, classes = len(findings.purification.removed), findings.samples.is_classification
+    if not n:
+        return Gallery((), note="No sample was removed.")
+    truth, ours = foreign(findings), findings.purification
+    views = (View("all", "all removed", sort="rank"),)
+    if truth is not None:
+        views += (View("right", truth.name), View("wrong", "removed in error"))
+    drawn = "All of them" if n <= MAX_CARDS else f"The first {MAX_CARDS} of {n:,}"
+    chance = ", and p the chance that it gives the label as it stands" * classes
+    removed = ours.removed[:MAX_CARDS]
+    steps = np.searchsorted(ours.trace.removed, np.arange(len(removed)), side="right")
+    card_fields = (
+        _card(findings, truth, *row) for row in zip(range(1, n + 1), removed, steps, strict=False)
+    )
+    return sample_gallery(
+        findings.samples,
+        removed,
+        card_fields,
+        views=views,
+        sorts=(
+            ("rank", "order of removal"),
+            *[("chance", "chance of its label")] * classes,
+            ("id", "id"),
+        ),
+        note=f"{drawn}, in the order of removal. The arrow gives the label that the model fitted "
+        f"to the kept samples prefers{chance}.",
+        advice_view="all",
+    )
+
+
+def _card(
+    findings: PurifyFindings, truth: Foreign | None, rank: int, i: int, step: int
+) -> dict[str, object]:
+    names = findings.samples.class_names
+    suggested = label_text(names, findings.predicted[i])
+    view = () if truth is None else ("right",) if truth.mask[i] else ("wrong",)
+    figures = ((f"no. {rank}, step {step}", "order of removal"),)
+    keys: dict[str, float] = {"rank": rank}
+    if names:
+        keys["chance"] = chance = float(findings.chance[i])
+        text = f"= {chance:.3f}" if chance >= 1e-3 else "< 0.001"
+        figures += ((f"p {text}", "chance of the given label"),)
+    return {
+        "suggested": suggested if suggested != label_text(names, findings.samples.y[i]) else "",
+        "figures": figures,
+        "verdict": "removed in error" if "wrong" in view else "",
+        "views": ("all", *view),
+        "keys": keys,
+    }
+
+
+def _rankings(findings: PurifyFindings) -> list[tuple[Purification, str, str]]:
+    ours, baseline = findings.purification, findings.baseline
+    curves = [(ours, OURS.get(ours.order, "by influence"), BLUE)]
+    return curves if baseline is None else [*curves, (baseline, "by loss, same rule", VERMILION)]
+
+
+def _draw_curves(figure: Figure, findings: PurifyFindings, lines: list[Line], y_hover: str) -> None:
+    """Draw each line in full up to its stop, and dotted over what was only tried beyond it."""
+    for purification, y, name, colour in lines:
+        x, stop = purification.trace.removed, purification.steps
+        mode = "lines" if stop else "lines+markers"
+        up_to, beyond = slice(stop + 1), slice(stop, None)
+        hover = f"%{{x}} removed: {y_hover}"
+        line(figure, x[up_to], y[up_to], name, colour, hover, width=3, mode=mode, legendgroup=name)
+        if len(x) > stop + 1:
+            hover = f"%{{x}} removed, beyond the stop: {y_hover}"
+            line(
+                figure, x[beyond], y[beyond], name, colour, hover, dash="dot", legendgroup=name,
+                showlegend=False,
+            )  # fmt: skip
+    _mark_stop(figure, findings)
+
+
+def _surprise_figure(findings: PurifyFindings) -> Figure:
+    """Plot each batch's labels under a model refitted without it, with the threshold."""
+    ours = findings.purification
+    x, y, hover = ours.trace.removed[1:], ours.trace.surprise[1:], "%{y:.2f} nats<extra></extra>"
+    figure = chart(X_TITLE, "surprise of the batch, nats")
+    marks(figure, x, y, "one batch", GREY, f"batch up to %{{x}} removed: {hover}")
+    if len(y) >= SMOOTHED:
+        mean = np.convolve(y, np.ones(SMOOTHED) / SMOOTHED, mode="valid")
+        name, hover = f"mean of the last {SMOOTHED}", f"mean up to %{{x}} removed: {hover}"
+        line(figure, x[SMOOTHED - 1 :], mean, name, BLUE, hover, width=3)
+    if math.isfinite(ours.threshold):
+        _add_level(figure, ours.threshold, f"threshold {ours.threshold:.2f}", VERMILION, "dash")
+    if findings.samples.is_classification:
+        guess = math.log(findings.samples.n_classes)
+        _add_level(figure, guess, f"blind guess {guess:.2f}", GREY, "dot", side="bottom left")
+    _mark_stop(figure, findings)
+    figure.update_yaxes(rangemode="tozero")
+    return figure
+
+
+def _mark_stop(figure: Figure, findings: PurifyFindings) -> None:
+    edges = findings.purification.trace.removed
+    stop = int(edges[findings.purification.steps])
+    side = "left" if stop < max(1, int(edges[-1])) / 2 else "right"
+    level(figure, x=stop, text=f"stop: {stop:,}", position="top", xanchor=side)
+
+
+def _add_level(
+    figure: Figure, y: float, text: str, colour: str, dash: str, *, side: str = "top left"
+) -> None:
+    level(figure, y=y, text=text, colour=colour, dash=dash, position=side, font_size=11.5)
+
+
+def files(findings: PurifyFindings, page: Page) -> dict[str, pa.Table | str]:
+    """Return the files written with the page: file name → table or text."""
+    ours = findings.purification
+    return {
+        "purified.parquet": purified_table(findings),
+        "keep.parquet": pa.table({"position": ours.keep, "id": column(ours.ids[ours.keep])}),
+        "trace.parquet": trace_table(findings),
+        "summary.json": _summary(findings, page),
+    }
+
+
+def purified_table(findings: PurifyFindings) -> pa.Table:
+    """Return every sample's verdict: one row per sample; step 0 is kept."""
+    verdicts = findings.purification.to_table()
+    suggested = labels(findings.samples, findings.predicted)
+    columns = {name: verdicts[name] for name in ("removed", "step")}
+    return sample_table(findings.samples, columns, {"suggested_label": suggested})
+
+
+def trace_table(findings: PurifyFindings) -> pa.Table:
+    """Return a row per point: ranking, step, is_kept (up to the stop), then the trace."""
+    tables = []
+    for purification, _, _ in _rankings(findings):
+        trace = purification.trace.to_table()
+        steps = np.arange(trace.num_rows)
+        columns = {"ranking": pa.array([purification.order] * len(steps)), "step": pa.array(steps)}
+        columns["is_kept"] = pa.array(steps <= purification.steps)
+        tables.append(
+            pa.table({**columns, **dict(zip(trace.column_names, trace.columns, strict=True))})
+        )
+    return pa.concat_tables(tables)
+
+
+def _summary(findings: PurifyFindings, page: Page) -> str:
+    ours, truth = findings.purification, foreign(findings)
+    return standard_json({
+        **page.head,
+        "counts": {
+            "train": len(findings.samples),
+            "validation": len(findings.validation),
+            "removed": len(ours.removed),
+            "kept": len(ours.keep),
+            "steps": ours.steps,
+            "known_foreign": None if truth is None else int(truth.mask.sum()),
+        },
+        "order": ours.order,
+        "rule": ours.rule,
+        "threshold": ours.threshold,
+        "metric": findings.metric,
+        "majority_source": findings.majority or None,
+        **dict(zip(("start", "stop", "baseline"), before_and_after(findings), strict=False)),
+    })

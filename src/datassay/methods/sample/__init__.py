@@ -1,0 +1,1 @@
+"""Where to sample a function next (S0)."""

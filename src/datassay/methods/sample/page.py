@@ -1,0 +1,198 @@
+"""The page and files of a sampling; its text stands in `text/sample.md.j2`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from datassay.commands.frame import compose_page, table
+from datassay.methods.sample.comparison import SamplingComparison
+from datassay.methods.sample.job import SamplingFindings
+from datassay.report.page import Page
+from datassay.report.plots import chart, line, marks
+from datassay.report.style import BLUE, GREY, INK, QUIET, SKY, VERMILION, log_ticks, plain
+from datassay.report.tables import standard_json
+from datassay.report.wording import number
+from datassay.stats import BETTER, SAME, WORSE, mean_interval
+from datassay.store.outputs import Part
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+FILES = {
+    "samples.parquet": "every point, and which are new",
+    "samples.npz": "the points as x and y",
+    "summary.json": "the figures above",
+}
+TOLD = ("order", "epsilon", "derivatives", "acceptance", "tries")
+# What a verdict on the points says of an error.
+OUTCOMES = {BETTER: "lower", WORSE: "higher", SAME: "unclear"}
+# A side of a map has so many cells at most, and so many that a cell holds this many initial points.
+MOST_CELLS, POINTS_A_CELL = 24, 4
+OUTPUT_COLOURS = (INK, SKY, "#009e73")
+
+
+def page(findings: SamplingFindings) -> Page:
+    """Return the page of `datassay sample`."""
+    sample, comparison = findings.sample, findings.comparison
+    numbers: dict[str, object] = {
+        "n_components": len(sample.density.weight),
+        "last_term": float(sample.terms[:, -1].sum() / sample.index.sum()),
+    }
+    blocks: dict[str, object] = {}
+    if len(findings.inputs) > 1:
+        blocks |= _maps(findings)
+    else:
+        blocks["function"] = _function_figure(findings)
+    if comparison is not None:
+        mean, largest = verdicts(comparison)
+        numbers |= {"mean": mean, "largest": largest, "n_runs": comparison.largest.shape[1]}
+        rows = [_error_row(verdict) for verdict in (largest, mean)]
+        columns = ("error", "uniform", "Taylor-based", "change")
+        blocks["errors"] = table("Errors", columns, rows, in_terminal=True)
+    return compose_page("sample", findings, blocks, numbers, FILES, urgent_first=True)
+
+
+def verdicts(comparison: SamplingComparison) -> list[dict[str, Any]]:
+    """Compare the root mean square, then the largest error, of both designs.
+
+    Returns:
+        Mean and half interval of each, and of the `difference`, Taylor-based minus uniform run by
+        run as a share of the uniform mean; `outcome`: where its interval lies.
+    """
+    results = []
+    for name in ("root_mean_square", "largest"):
+        uniform, taylor = getattr(comparison, name)
+        change = (taylor - uniform) / (uniform.mean() or 1.0)
+        means = {"uniform": uniform, "taylor": taylor, "difference": change}
+        row: dict[str, Any] = {"error": name.replace("_", " ")}
+        for key, interval in ((key, mean_interval(values)) for key, values in means.items()):
+            row[key] = (interval.gain, interval.half)
+        verdict = mean_interval(-change).verdict
+        results.append(row | {"verdict": verdict, "outcome": OUTCOMES[verdict]})
+    return results
+
+
+def _interval(pair: tuple[float, float]) -> str:
+    return f"{number(float(pair[0]))} ± {number(float(pair[1]))}"
+
+
+def _error_row(verdict: dict[str, Any]) -> tuple[str, ...]:
+    """Return an error under both designs, and the change run by run, as a row of a table."""
+    change, half = (100 * value for value in verdict["difference"])
+    text = f"{change:+.1f} ± {half:.1f} %".replace("-", "−")
+    return verdict["error"], _interval(verdict["uniform"]), _interval(verdict["taylor"]), text
+
+
+def files(findings: SamplingFindings, page: Page) -> dict[str, Part]:
+    """Return the files; samples.parquet has a row per point, taylor_index null for new points."""
+    sample, density, comparison = findings.sample, findings.sample.density, findings.comparison
+    samples: Any = sample.to_samples(findings.name)
+    compared = None
+    if comparison is not None:
+        compared = {
+            "designs": comparison.names,
+            "points": comparison.n_points,
+            "test_points": comparison.n_test,
+            "root_mean_square": comparison.root_mean_square,
+            "largest": comparison.largest,
+            "errors": verdicts(comparison),
+        }
+    summary = {
+        "function": findings.name,
+        "inputs": findings.inputs,
+        "outputs": findings.outputs,
+        "domain": sample.domain,
+        "initial": len(sample.index),
+        "new": findings.n_new,
+        **{name: getattr(sample, name) for name in TOLD},
+        "mixture": {
+            "weight": density.weight,
+            "mean": density.mean,
+            "covariance": density.covariance,
+            "fitted_points": density.n_fitted,
+            "converged": density.converged,
+        },
+        "comparison": compared,
+    }
+    names = [*findings.inputs, *findings.outputs, "is_new", "taylor_index"]
+    return {
+        "samples.parquet": sample.to_table().rename_columns(names),
+        "samples.npz": partial(np.savez, x=samples.x, y=samples.y, source=samples.source),
+        "summary.json": standard_json(page.head | summary),
+    }
+
+
+def _function_figure(findings: SamplingFindings) -> Figure:
+    """Plot f and Df, and the new points on the axis and on f (S0 Fig. 4)."""
+    sample, curve = findings.sample, findings.curve
+    is_old, is_new = ~sample.is_new, sample.is_new
+    if curve is not None:
+        x, y, index = curve
+    else:  # lines through the initial points
+        order = np.argsort(sample.x[is_old, 0])
+        x, y, index = sample.x[is_old, 0][order], sample.y[is_old][order], sample.index[order]
+    figure = chart(plain(findings.inputs[0]), plain(", ".join(findings.outputs), 40))
+    line(
+        figure, x, index, "Df, right axis", BLUE, "x = %{x:.4g}: Df = %{y:.3g}<extra></extra>",
+        width=1.5, dash="dash", yaxis="y2", fill="tozeroy", fillcolor="rgba(0,114,178,.10)",
+    )  # fmt: skip
+    values = "x = %{x:.4g}: %{y:.4g}<extra></extra>"
+    for k, name in enumerate(findings.outputs[: len(OUTPUT_COLOURS)]):
+        line(figure, x, y[:, k], name, OUTPUT_COLOURS[k], values, limit=28)
+    outputs = y[:, : len(OUTPUT_COLOURS)]
+    span = float(outputs.max() - outputs.min()) or 1.0
+    floor = float(outputs.min()) - 0.09 * span
+    for inside, name, colour, symbol in (
+        (is_old, "initial points", GREY, "circle"), (is_new, "new points", VERMILION, "diamond"),
+    ):  # fmt: skip
+        points = sample.x[inside, 0], sample.y[inside, 0]
+        marks(figure, *points, name, colour, values, symbol=symbol, opacity=0.8)
+    strokes = np.full(int(is_new.sum()), floor)
+    style = {"symbol": "line-ns-open", "size": 11, "showlegend": False}
+    marks(figure, sample.x[is_new, 0], strokes, "", VERMILION, **style)
+    figure.update_yaxes(range=[floor - 0.05 * span, float(outputs.max()) + 0.07 * span])
+    axis = {
+        "overlaying": "y", "side": "right", "title": {"text": "Df", "standoff": 8},
+        "tickmode": "auto", "showgrid": False, "zeroline": False, "nticks": 5,
+        "range": [0, 1.1 * float(index.max())], "tickcolor": QUIET, "ticks": "outside",
+        "exponentformat": "power", "automargin": True,
+    }  # fmt: skip
+    figure.update_layout(margin_r=64, yaxis2=axis)
+    return figure
+
+
+def _maps(findings: SamplingFindings) -> dict[str, Figure]:
+    """Plot cells over two inputs: largest Df (S0 Fig. 5, 2a), and how many new points; or blank."""
+    sample = findings.sample
+    x, box = sample.x[~sample.is_new, :2], sample.domain[:2]
+    side = int(np.clip(np.sqrt(len(x) / POINTS_A_CELL), 2, MOST_CELLS))
+    edges = [np.linspace(low, high, side + 1) for low, high in box]
+    shares = (x - box[:, 0]) / (box[:, 1] - box[:, 0])
+    largest = np.full((side, side), -np.inf)
+    np.maximum.at(largest, tuple(np.minimum((shares * side).astype(int), side - 1).T), sample.index)
+    positive = largest > 0
+    logs = np.full(largest.shape, np.nan)
+    logs[positive] = np.log10(largest[positive])
+    bar, title = log_ticks(largest[positive]), "log Df"
+    if "tickvals" in bar:
+        bar["tickvals"], title = [float(np.log10(v)) for v in bar["tickvals"]], "Df"
+    texts = np.where(positive, np.vectorize("{:.3g}".format)(largest), "")
+    counts = np.histogram2d(*sample.x[sample.is_new, :2].T, bins=edges)[0]
+    blank, figures = np.where(counts > 0, counts, np.nan), {}
+    for name, unit, values, text, hover, look in (
+        ("index", title, logs, texts, "Df at most %{text}", bar),
+        ("new", "points", blank, counts.astype(int).astype(str), "%{text} new", {"nticks": 5}),
+    ):
+        figure = chart(plain(findings.inputs[0]), plain(findings.inputs[1]), margin_r=24)
+        look = {"title": {"text": unit, "side": "top"}, "thickness": 12, "outlinewidth": 0, **look}
+        figure.add_heatmap(
+            x=edges[0], y=edges[1], z=values.T, text=text.T, colorbar=look, hoverongaps=False,
+            hovertemplate=f"{hover}<extra></extra>",
+            colorscale=[[0, "#eef5fa"], [0.5, "#3aa0d8"], [1, "#00335a"]],
+        )  # fmt: skip
+        figure.update_yaxes(showgrid=False)
+        figures[name] = figure
+    return figures

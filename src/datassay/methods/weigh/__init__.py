@@ -1,0 +1,1 @@
+"""How much each sample should count (S0)."""

@@ -1,0 +1,245 @@
+"""The job of `datassay weigh`: find neighbours, weigh, try the weights, gather the findings."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float, Int
+from torch import nn
+
+from datassay.commands.facts import closing_facts, data_facts, file_digest, model_facts, noise_facts
+from datassay.commands.frame import SampleFindings
+from datassay.commands.inputs import MODEL
+from datassay.data.new_rows import row_format
+from datassay.data.samples import SampleSet
+from datassay.data.scaling import standardized_inputs
+from datassay.errors import SettingError
+from datassay.methods.weigh.command import WeighSettings
+from datassay.methods.weigh.doubt import NeighborTargets, neighbor_targets
+from datassay.methods.weigh.features import suits_inputs, trained_network
+from datassay.methods.weigh.gain import WeightGain, head_gain, network_gain, retrain_head
+from datassay.methods.weigh.methods import (
+    NEEDS_CLASSES,
+    NEEDS_NETWORK,
+    Watched,
+    baseline_of,
+    recorder,
+    weigh,
+)
+from datassay.methods.weigh.network_file import FittedNetwork
+from datassay.methods.weigh.reweight import HeadProblem, head_problem
+from datassay.methods.weigh.search import WeightSearch, search_weights
+from datassay.methods.weigh.settings import METHODS
+from datassay.methods.weigh.weights import SampleWeights, check_ratios
+from datassay.models.build import build_model
+from datassay.models.checkpoints import file_and_place
+from datassay.models.names import asked_encoder, full_name
+from datassay.models.weights import weights_choice
+from datassay.progress import Progress, silent
+from datassay.report.wording import count
+from datassay.results import result
+from datassay.rules import require
+from datassay.score.neighbors.local_variance import LocalVariance, local_variance
+from datassay.score.neighbors.search import check_n_neighbors
+from datassay.train.fitter import taken_network
+from datassay.train.history import PredictionHistory
+from datassay.train.recipe import network_recipe
+
+FEWEST_K, MOST_K = 5, 50
+TUNE_SEEDS = (0, 1, 2)
+HEAVIEST = 0.1
+
+
+@result
+class WeighFindings(SampleFindings):
+    """A weighting of the training samples, and what it gains."""
+
+    weights: SampleWeights
+    local: LocalVariance
+    space: str  # where neighbours were searched, in words
+    # Whether that is what enters the network's last layer, and that layer alone was retrained.
+    in_last_layer: bool
+    gain: WeightGain | None  # scores with and without weights, where that was asked for
+    method: str  # this weighting's name in `gain`
+    search: WeightSearch | None = None  # of k and m, where that was asked for
+    fitted: FittedNetwork | None = None  # M_f under the weights, of the first seed; with `gain`
+
+    @property
+    def sample_weight(self) -> Float[np.ndarray, " n"]:
+        """The weights with a mean of 1, as they are written and as estimators take them."""
+        return self.weights.weight * len(self.samples)
+
+    @property
+    def order(self) -> Int[np.ndarray, " n"]:
+        """Positions, heaviest first, ties in the samples' order."""
+        return np.argsort(-self.weights.weight, kind="stable")
+
+    @property
+    def heaviest(self) -> Int[np.ndarray, " tenth"]:
+        """Positions of the heaviest tenth, at least one sample."""
+        return self.order[: max(1, round(HEAVIEST * len(self.samples)))]
+
+    @property
+    def near(self) -> NeighborTargets:
+        """The targets of each sample's neighbours."""
+        return neighbor_targets(self.samples, self.local.neighbors.index)
+
+
+@result
+class _Space:
+    """The features in which neighbours are searched, and the network where one is needed."""
+
+    features: np.ndarray
+    words: str
+    watched: Watched
+    problem: HeadProblem | None = None
+    search: WeightSearch | None = None
+
+
+def run(
+    train: SampleSet, val: SampleSet, settings: WeighSettings, progress: Progress = silent
+) -> WeighFindings:
+    """Compute everything that `datassay weigh` shows, without writing anything."""
+    started = time.perf_counter()
+    check_against_samples(settings, train)
+    settings = replace(settings, model=full_name(settings.model, train))
+    space = _space(train, val, settings, progress)
+    if (search := space.search) is not None:
+        settings = replace(settings, n_neighbors=search.n_neighbors, max_ratio=search.max_ratio)
+    progress("find neighbours", 0, 1)
+    local = local_variance(space.features, train.y, settings.n_neighbors, search=settings.search)
+    progress("find neighbours", 1, 1)
+
+    def compute_weights(method: str) -> SampleWeights:
+        return weigh(
+            method, train, local, space.watched, n_columns=space.features.shape[1],
+            max_ratio=settings.max_ratio, density=settings.density,
+        )  # fmt: skip
+
+    ours, gain, fitted = compute_weights(settings.method), None, None
+    if settings.seeds:
+        weightings = {METHODS[settings.method]: ours.weight}
+        if (baseline := baseline_of(settings.method, train)) is not None:
+            weightings[METHODS[baseline]] = compute_weights(baseline).weight
+        gain, fitted = _try_weights(train, val, settings, space.problem, weightings, progress)
+    weights = settings.weights
+    findings = WeighFindings(
+        samples=train,
+        validation=val,
+        weights=ours,
+        local=local,
+        space=space.words,
+        in_last_layer=space.problem is not None,
+        gain=gain,
+        method=METHODS[settings.method],
+        search=search,
+        fitted=fitted,
+        warnings=() if weights is None else weights_choice(weights, _model(train, settings)),
+    )
+    closing = closing_facts(started, settings.seed, settings.command)
+    return replace(findings, facts=_facts(findings, settings) | noise_facts(train) | closing)
+
+
+def check_against_samples(settings: WeighSettings, train: SampleSet) -> None:
+    """Check the settings against the loaded samples."""
+    check_n_neighbors(settings.n_neighbors, len(train))
+    check_ratios(settings.max_ratio)
+    if settings.method in NEEDS_CLASSES and not train.is_classification:
+        raise SettingError(
+            f"method {settings.method!r} needs classes; the targets are numbers. Take "
+            "local_variance."
+        )
+    if _on_inputs(settings, train) and not settings.seeds and settings.method not in NEEDS_NETWORK:
+        rule = "be left out where no network is trained or looked at, as with --seeds 0"
+        is_read = settings.model == MODEL or asked_encoder(settings.model)
+        require(is_read, "model", rule, settings.model)
+
+
+def _model(train: SampleSet, settings: WeighSettings, offset: int = 0) -> nn.Module:
+    return build_model(settings.model, train, weights=settings.weights, seed=settings.seed + offset)
+
+
+def _on_inputs(settings: WeighSettings, train: SampleSet) -> bool:
+    """Return whether neighbours are searched among the inputs, not in a network's features."""
+    is_free = settings.features == "auto" and not settings.tune and settings.weights is None
+    return settings.features == "inputs" or (is_free and suits_inputs(train))
+
+
+def _space(train: SampleSet, val: SampleSet, settings: WeighSettings, progress: Progress) -> _Space:
+    on_inputs, watched = _on_inputs(settings, train), Watched()
+    if not on_inputs or settings.method in NEEDS_NETWORK:
+        watched = _train_watched(train, settings, progress)
+    if on_inputs:
+        features = standardized_inputs(train)
+        width = count(features.shape[1], "column")
+        return _Space(features, f"the standardised inputs, {width}", watched)
+    assert watched.model is not None
+    problem, search = head_problem(watched.model, train, val, progress=progress), None
+    if settings.tune:
+        max_k = min(MOST_K, len(train) // 2)
+        search = search_weights(
+            watched.model, train, n_trials=settings.tune, n_neighbors=(min(FEWEST_K, max_k), max_k),
+            seeds=TUNE_SEEDS, search=settings.search, seed=settings.seed, progress=progress,
+        )  # fmt: skip
+    width = count(problem.features.shape[1], "feature")
+    words = f"what enters the network's last layer, {width}"
+    return _Space(problem.features.double().numpy(), words, watched, problem, search)
+
+
+def _train_watched(train: SampleSet, settings: WeighSettings, progress: Progress) -> Watched:
+    """Train the network, recording what the method needs; only build it if weights are given."""
+    model = _model(train, settings)
+    if settings.weights is not None:
+        return Watched(model)
+    history = PredictionHistory(len(train)) if settings.method == "active_bias" else None
+    observe = None if history is None else recorder(history, train)
+    network = trained_network(model, train, seed=settings.seed, observe=observe, progress=progress)
+    return Watched(network, history)
+
+
+def _try_weights(
+    train: SampleSet,
+    val: SampleSet,
+    settings: WeighSettings,
+    problem: HeadProblem | None,
+    weightings: dict[str, np.ndarray],
+    progress: Progress,
+) -> tuple[WeightGain, FittedNetwork]:
+    """Score networks with and without weights, and a baseline's; return scores and our network."""
+    seeds, seed, ours = settings.seeds, settings.seed, METHODS[settings.method]
+    if problem is not None:
+        gain = head_gain(problem, val, weightings, n_seeds=seeds, seed=seed, progress=progress)
+        network = retrain_head(problem, weightings[ours], seed)
+    else:
+        starts = [_model(train, settings, s) for s in range(seeds)]
+        recipe = network_recipe(len(train))
+        gain, networks = network_gain(
+            starts, train, val, weightings, recipe=recipe, seed=seed, progress=progress
+        )
+        network = taken_network(starts[0], networks[ours])
+    return gain, FittedNetwork(settings.model, network, row_format(train))
+
+
+def _facts(findings: WeighFindings, settings: WeighSettings) -> dict[str, str]:
+    neighbors, details = findings.local.neighbors, findings.weights.details
+    recall = f", recall {neighbors.recall:.3f}" if neighbors.search == "approximate" else ""
+    facts = {
+        **data_facts(findings.samples, findings.validation),
+        "Weights": findings.method,
+        "Neighbours": f"k = {settings.n_neighbors} in {findings.space} ({neighbors.search} search"
+        f"{recall})",
+    }
+    if settings.method == "local_variance":
+        facts["Largest weight"] = f"m = {settings.max_ratio:.3g} times the smallest possible"
+        if settings.density:
+            facts["Density"] = f"divided out, {details['density_clipped']:,} samples clipped"
+    if findings.search is not None:
+        facts["Search"] = f"{count(settings.tune, 'trial')} of k and m"
+    if settings.seeds or findings.in_last_layer:
+        source = ""
+        if (file := settings.weights) is not None:
+            source = f", weights of {file.name}, {file_digest(file_and_place(file)[0])}"
+        facts |= model_facts(settings.model, f"{settings.model}{source}")
+    return facts
