@@ -17,12 +17,12 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does,
 pytest.register_assert_rewrite("helpers")
 CORE = ("data", "collect", "train", "score", "act")
 # Of methods their mathematics: a folder's modules but those that serve it to others.
-SERVING = {"__init__", "command", "job", "page", "division", "curve", "teachers"}
+SERVING = {"__init__", "command", "job", "page", "division", "estimator"}
 METHODS = Path(find_spec("datassay").origin).parent / "methods"
 MODULES = [
     ".".join(("datassay", "methods", *file.relative_to(METHODS).with_suffix("").parts))
     for file in sorted(METHODS.rglob("*.py"))
-    if file.stem not in SERVING and "estimator" not in str(file)
+    if file.stem not in SERVING and not {"complexity", "estimators"} & set(file.parts)
 ]
 typecheck.install([*(f"datassay.{package}" for package in CORE), *MODULES])
 import sklearn.datasets  # noqa: E402  (OpenMP reads the variable above)

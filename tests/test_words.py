@@ -57,7 +57,9 @@ def errors():
 
 
 def helps():
-    for name, command in get_command(app).commands.items():
+    group = get_command(app)
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
         texts = (command.help, *(getattr(option, "help", "") for option in command.params))
         yield f"help of {name}", "\n".join(filter(None, texts))
 

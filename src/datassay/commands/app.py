@@ -79,8 +79,8 @@ class CommandGroup(TyperGroup):
         """Return a command by name; end with an error if no command has that name."""
         if (command := super().get_command(ctx, cmd_name)) is not None:
             return command
-        added = [c for c in added_commands(ours_only=True) if c.name == cmd_name]
-        try:
+        try:  # ours are found though another distribution's may be broken
+            added = [c for c in added_commands(ours_only=True) if c.name == cmd_name]
             added = added or [c for c in added_commands() if c.name == cmd_name]
         except SettingError as error:
             return ctx.fail(str(error).rstrip("."))
