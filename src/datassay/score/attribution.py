@@ -205,6 +205,7 @@ SCORE = Score(
     name="removals",
     help="What removing a sample changes in the predictions and the weights.",
     compute=_score_removals,
+    is_in_text=True,
     cost=removal_steps,
 )
 

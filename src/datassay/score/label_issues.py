@@ -386,4 +386,5 @@ SCORE = Score(
     help="How likely a sample's label is wrong.",
     compute=_score_run,
     cost=judge_steps,
+    is_in_text=True,
 )

@@ -1,7 +1,8 @@
 """Scores: each is one module that says what it computes, needs, shows and costs.
 
 A module's `SCORE` registers it: the built-in ones are listed here, those of other distributions
-are found by the entry points of the group `datassay.scores`.
+are found by the entry points of the group `datassay.scores`. What is registered has its columns,
+section, summary and plan wherever it comes from.
 """
 
 from __future__ import annotations
@@ -126,6 +127,8 @@ class Score:
         needs: names of the scores whose results it reads.
         section: from (training samples, result) to its section of the page; None: histograms of
             its columns and the samples at both ends.
+        is_in_text: whether the text of a run's page and its table name it, as those do that others
+            need; any other has a section and columns of its own.
         cost: from sizes to the additions and multiplications it takes, or to steps of the plan;
             None: not worth a line of it.
     """
@@ -136,6 +139,7 @@ class Score:
     result: type | None = None
     needs: tuple[str, ...] = ()
     section: Callable[[SampleSet, Any], Any] | None = None
+    is_in_text: bool = False
     cost: Callable[[Sizes], float | list[PlanStep]] | None = None
 
     @property
@@ -155,9 +159,14 @@ def scores() -> tuple[Score, ...]:
 
 
 def further_scores() -> tuple[Score, ...]:
-    """Return other distributions' scores, in the order of their entry points' names."""
+    """Return the scores of plug-ins, in the order of their entry points' names."""
     names = [import_module(f"datassay.score.{name}").SCORE.name for name in BUILT_IN]
     return tuple(checked_plugins("scores", Score, names))
+
+
+def scores_with_sections() -> tuple[Score, ...]:
+    """Return the scores that the text of a run's page does not name, built in or added."""
+    return tuple(score for score in scores() if not score.is_in_text)
 
 
 def score_steps(sizes: Sizes) -> list[PlanStep]:

@@ -223,4 +223,5 @@ SCORE = Score(
     ),
     needs=("removals",),
     cost=_plan_steps,
+    is_in_text=True,
 )

@@ -1,6 +1,9 @@
 """A score of another package is in the table, the page, the summary, the help and the plan."""
 
 import json
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -11,7 +14,9 @@ from datassay.commands.app import app
 from datassay.errors import SettingError
 from datassay.plugins import plugins
 from datassay.results import Meaning, meaning_of
+from datassay.score import registry
 from datassay.score.registry import further_scores, scores
+from helpers import toy_score
 from helpers.distributions import distribution
 
 
@@ -61,6 +66,18 @@ def test_a_score_of_one_module_is_everywhere(site, datassay, tmp_path):
     assert "rarity (share of the other labels, share)" in shown
     plan = datassay("score", "wine", "--plan").output
     assert "rarity" in plan and f"{7e9 * len(labels):.1e}" in plan
+
+
+def test_a_built_in_score_takes_the_same_path(datassay, tmp_path, monkeypatch):
+    module = SimpleNamespace(SCORE=replace(toy_score.SCORE, name="built_in"))
+    monkeypatch.setitem(sys.modules, "datassay.score.toy", module)
+    monkeypatch.setattr(registry, "BUILT_IN", (*registry.BUILT_IN, "toy"))
+    done = datassay("score", "wine", "--out", "out")
+    assert done.exit_code == 0, done.output
+    assert pq.read_table(tmp_path / "out" / "scores.parquet").column_names[-1] == "rarity"
+    assert 'id="built_in"' in (tmp_path / "out" / "index.html").read_text()
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["scores"]["built_in"]["rarity"]["unit"] == "share"
 
 
 def test_none_is_told_where_none_is_installed(datassay):

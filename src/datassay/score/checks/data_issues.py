@@ -395,5 +395,6 @@ SCORE = Score(
     name="data_issues",
     help="Whether a sample's input is a copy of another, or far from all others.",
     compute=_of_run,
+    is_in_text=True,
     needs=("label_issues",),
 )

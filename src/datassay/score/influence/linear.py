@@ -278,6 +278,7 @@ SCORE = Score(
     name="influence",
     help="How much more weight on a sample changes the loss of the others.",
     compute=_of_run,
+    is_in_text=True,
     needs=("label_issues",),
     cost=influence_steps,
 )

@@ -185,5 +185,6 @@ SCORE = Score(
     name="average_information",
     help="How much a sample tells given random subsets of the others, in nats.",
     compute=_of_run,
+    is_in_text=True,
     cost=_steps,
 )
