@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from datassay import rules
-from datassay.errors import DataError, SettingError, redacted
+from datassay.errors import DataError, SettingError, hide_credentials
 
 HOLD = [
     (rules.positive, (0.1,), {}), (rules.positive, (float("inf"),), {}),
@@ -76,8 +76,8 @@ def test_what_a_rule_refuses(rule, given, words, sentence):
     ],
 )
 def test_urls_are_shown_without_credentials(text, shown):
-    assert redacted(text) == shown == str(DataError(text))
+    assert hide_credentials(text) == shown == str(DataError(text))
 
 
 def test_a_url_given_alone_may_hold_spaces_and_quotes():
-    assert redacted("--data=s3://K:S 'x\" y@b/c", is_url=True) == "--data=s3://***@b/c"
+    assert hide_credentials("--data=s3://K:S 'x\" y@b/c", is_url=True) == "--data=s3://***@b/c"

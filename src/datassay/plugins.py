@@ -35,13 +35,13 @@ def plugins(group: str) -> dict[str, Any]:
     return plugin_by_name
 
 
-def checked_plugins(group: str, kind: type, taken: Iterable[str]) -> list[Any]:
+def checked_plugins(group: str, kind: type, names_in_use: Iterable[str]) -> list[Any]:
     """Load a group's plugins; raise if one has the wrong type or a name already in use.
 
     Args:
         group: as in `plugins`.
         kind: the class of what the group holds.
-        taken: the names of ours.
+        names_in_use: the names of ours.
 
     Returns:
         It, in the order of the entry points' names.
@@ -49,7 +49,7 @@ def checked_plugins(group: str, kind: type, taken: Iterable[str]) -> list[Any]:
     Raises:
         SettingError: one is of another type, or has a name of ours or of an earlier one.
     """
-    names, remedy = set(taken), "Update or uninstall the package that adds it."
+    names, remedy = set(names_in_use), "Update or uninstall the package that adds it."
     for entry, plugin in plugins(group).items():
         location = f"the entry point {entry} of datassay.{group}"
         if not isinstance(plugin, kind):

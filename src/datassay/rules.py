@@ -102,15 +102,15 @@ def fraction(name: str, value: Any, ends: str = "(]", **words: Unpack[Words]) ->
 
 
 def one_of(
-    name: str, value: Any, allowed: Iterable[Any], *, also: str = "", **words: Unpack[Words]
+    name: str, value: Any, allowed: Iterable[Any], *, alternative: str = "", **words: Unpack[Words]
 ) -> None:
-    """Check for one of some names; `also` describes further values that the caller handles."""
+    """Check for one of some names; `alternative` describes further values that the caller handles."""
     names = list(allowed)
     rule = (
         " or ".join(map(repr, names)) if len(names) <= 2 else f"one of {', '.join(map(str, names))}"
     )
     holds = any(isinstance(value, type(n)) and value == n for n in names)
-    require(holds, name, f"be {rule}{also and ', or ' + also}", _show(value), **words)
+    require(holds, name, f"be {rule}{alternative and ', or ' + alternative}", _show(value), **words)
 
 
 def finite(name: str, values: Any, **words: Unpack[Words]) -> None:

@@ -112,12 +112,12 @@ def weighted_sum(
         if not isinstance(use, Factors):
             total = total + torch.tensordot(weights.to(use), use, 1)
             continue
-        right = (use.right * weights.to(use.right)[:, None, None]).flatten(0, 1)
+        weighted_columns = (use.right * weights.to(use.right)[:, None, None]).flatten(0, 1)
         if use.is_sparse:
-            into = right.new_zeros(rows, right.shape[1])
-            total = total + into.index_add_(0, use.left.flatten(), right)
+            into = weighted_columns.new_zeros(rows, weighted_columns.shape[1])
+            total = total + into.index_add_(0, use.left.flatten(), weighted_columns)
         else:
-            total = total + use.left.flatten(0, 1).T @ right
+            total = total + use.left.flatten(0, 1).T @ weighted_columns
     assert isinstance(total, Tensor)
     return total
 
@@ -304,8 +304,8 @@ def _embedding(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
     trains = None if layer.padding_idx is None else (ids != layer.padding_idx)[..., None]
 
     def use(gradient: Tensor) -> Use:
-        right = _by_sample(gradient, b)
-        return Factors(ids, right if trains is None else right * trains)
+        columns = _by_sample(gradient, b)
+        return Factors(ids, columns if trains is None else columns * trains)
 
     return use
 

@@ -77,7 +77,7 @@ class Linearization:
         residual = (self.targets - self.outputs).double()
         return residual.reshape(len(self), self.rows_per_sample, -1)
 
-    def averaged(self) -> Linearization:
+    def average_outputs(self) -> Linearization:
         """Average to one kernel row per sample, shared by all outputs.
 
         Returns:
@@ -134,29 +134,29 @@ class Linearization:
             form=replace(self.form, n_rows=len(rows)),
         )
 
-    def held_out(self, indices: np.ndarray, held: np.ndarray) -> Linearization:
+    def held_out(self, indices: np.ndarray, val_idx: np.ndarray) -> Linearization:
         """Split the training samples: some stay, others become the validation samples.
 
         Args:
             indices: [s] positions that stay training samples.
-            held: [m] positions of the new validation samples; the old ones are left out.
+            val_idx: [m] positions of the new validation samples; the old ones are left out.
 
         Returns:
             The smaller linearisation; nothing is collected anew.
         """
-        rows, held_rows = self._rows(indices), self._rows(held)
+        rows, held_rows = self._rows(indices), self._rows(val_idx)
         return replace(
             self.subset(indices),
-            val_outputs=self.outputs[held],
-            val_targets=self.targets[held],
+            val_outputs=self.outputs[val_idx],
+            val_targets=self.targets[val_idx],
             val_kernel=None if self.kernel is None else self.kernel[held_rows][:, rows],
             val_features=None if self.features is None else _rows_at(self.features, held_rows),
         )
 
-    def judged_on(self, held: np.ndarray) -> Linearization:
-        """Return the linearisation with only the validation samples at `held`, [m] positions."""
-        rows, fields = self._rows(held), {}
-        for name, idx in (("outputs", held), ("targets", held), ("kernel", rows)):
+    def judged_on(self, val_idx: np.ndarray) -> Linearization:
+        """Return the linearisation with only the validation samples at `val_idx`, [m] positions."""
+        rows, fields = self._rows(val_idx), {}
+        for name, idx in (("outputs", val_idx), ("targets", val_idx), ("kernel", rows)):
             values = getattr(self, f"val_{name}")
             fields[f"val_{name}"] = None if values is None else values[idx]
         features = self.val_features

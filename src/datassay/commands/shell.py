@@ -21,7 +21,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from datassay.errors import DatassayError, printable, redacted
+from datassay.errors import DatassayError, hide_credentials, printable
 from datassay.machine import out_of_memory
 
 LONGEST = 2000  # characters of an error line
@@ -82,7 +82,7 @@ out_console, err_console = (
 
 def say(text: str, style: str = "") -> None:
     """Print one line on standard error, credentials hidden, at most LONGEST characters long."""
-    line = printable(" ".join(redacted(text).split()))
+    line = printable(" ".join(hide_credentials(text).split()))
     if len(line) > LONGEST:
         line = f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 :]}"
     err_console.print(Text(line, style=style), soft_wrap=True)

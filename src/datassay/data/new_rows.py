@@ -190,22 +190,22 @@ class RowFormat:
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values, from which `from_json` makes the format again."""
-        like, fields = self.like, None
-        if like.encoding is not None:
-            weights = like.encoding.word_weights
+        reference, fields = self.like, None
+        if reference.encoding is not None:
+            weights = reference.encoding.word_weights
             weights = None if weights is None else weights.tolist()
-            fields = asdict(like.encoding) | {"word_weights": weights}
-        fitted = like.preparation
+            fields = asdict(reference.encoding) | {"word_weights": weights}
+        fitted = reference.preparation
         return {
-            "name": like.name,
-            "shape": list(like.input_shape),
-            "dtype": str(like.x.dtype),
-            "kind": like.kind,
-            "targets": list(like.y.shape[1:]),
-            "class_names": list(like.class_names),
-            "label_type": like.label_type,
-            "feature_names": list(like.feature_names),
-            "columns": [asdict(column) for column in like.columns],
+            "name": reference.name,
+            "shape": list(reference.input_shape),
+            "dtype": str(reference.x.dtype),
+            "kind": reference.kind,
+            "targets": list(reference.y.shape[1:]),
+            "class_names": list(reference.class_names),
+            "label_type": reference.label_type,
+            "feature_names": list(reference.feature_names),
+            "columns": [asdict(column) for column in reference.columns],
             "preparation": describe_treatment(fitted)
             if isinstance(fitted, FittedColumns)
             else None,

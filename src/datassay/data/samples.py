@@ -212,7 +212,7 @@ class SampleSet:
             subsets["rows"] = self.rows.take(pa.array(np.arange(len(self))[indices]))
         return replace(self, **subsets)
 
-    def recoded(
+    def recode(
         self, codes: Sequence[int], class_names: tuple[str, ...], label_type: LabelType
     ) -> SampleSet:
         """Return the set with other class names, of which class c is that at `codes[c]`."""

@@ -335,7 +335,7 @@ def recode_for_outputs(
         is_known = is_own or warning in samples.warnings
         return samples if is_known else replace(samples, warnings=(*samples.warnings, warning))
     if numbers is not None and is_inside:
-        return samples.recoded(numbers, tuple(map(str, range(n_outputs))), samples.label_type)
+        return samples.recode(numbers, tuple(map(str, range(n_outputs))), samples.label_type)
     if is_own and not beside_loader:
         return samples
     raise DataError(
@@ -357,4 +357,4 @@ def recode_like(samples: SampleSet, reference: SampleSet) -> SampleSet:
             f"{shorten(unknown) or 'numbers (regression)'}. Load both the same way."
         )
     codes = [reference.class_names.index(name) for name in samples.class_names]
-    return samples.recoded(codes, reference.class_names, reference.label_type)
+    return samples.recode(codes, reference.class_names, reference.label_type)

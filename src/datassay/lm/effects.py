@@ -133,7 +133,7 @@ class Indexed(FittedModels):
         return self._index.query(queries, top=None, measure=log_probability, progress=self.progress)
 
     def _networks(self, queries: Queries) -> list[Prepared]:
-        return [self._index.prepared(queries, measure=log_probability)]
+        return [self._index.prepare_queries(queries, measure=log_probability)]
 
 
 def check_same(

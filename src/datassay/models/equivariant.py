@@ -42,8 +42,8 @@ class PermutationEquivariant(nn.Module):
                 f"{out_channels}."
             )
         bound = 1 / math.sqrt(in_channels)
-        own = torch.empty(out_channels, in_channels)
-        self.own = nn.Parameter(nn.init.uniform_(own, -bound, bound))
+        initial = torch.empty(out_channels, in_channels)
+        self.own = nn.Parameter(nn.init.uniform_(initial, -bound, bound))
         # The sum over a set is larger than its elements.
         shared = torch.empty(out_channels, in_channels)
         self.shared = nn.Parameter(nn.init.uniform_(shared, -bound / 10, bound / 10))

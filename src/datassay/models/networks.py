@@ -52,7 +52,7 @@ class Spread:
         return Affine(self.deviation.float(), self.mean.float())
 
 
-def spread(x: np.ndarray, what: str = "x") -> Spread:
+def spread(x: np.ndarray, name: str = "x") -> Spread:
     """Measure samples' mean and deviation, in all of an image set or per column of a table."""
     # what: the samples' name in an error. A constant column gets a deviation of 1, so that it is
     # only centred. The sums are float64, so that the order of the samples does not change what is
@@ -71,7 +71,7 @@ def spread(x: np.ndarray, what: str = "x") -> Spread:
     # A constant is only subtracted.
     bad = np.flatnonzero(~np.where(constant, np.abs(mean) < 1e30, is_wide))
     if len(bad):
-        column = f"column {bad[0]} of {what}" if mean.ndim else what
+        column = f"column {bad[0]} of {name}" if mean.ndim else name
         raise DataError(
             f"{column} must vary by 1e-30 to 1e30, and by more than a millionth of its mean, for "
             f"networks compute in float32; got a mean of {mean.flat[bad[0]]:.3g} and a standard "

@@ -229,5 +229,5 @@ def _check_settings(
         )
     if callable(activation):
         return activation
-    one_of("activation", activation, ACTIVATIONS, also="a function")
+    one_of("activation", activation, ACTIVATIONS, alternative="a function")
     return ACTIVATIONS[activation]

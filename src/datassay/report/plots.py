@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from datassay.report.style import BLUE, INK, decades, log_ticks, plain
+from datassay.report.style import BLUE, INK, decades, log_ticks, plotly_text
 from datassay.report.style import layout as look_of
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def _scatter(
 
 
 def _name_of(name: str, limit: int) -> dict[str, Any]:
-    return {"name": plain(name, limit)} if name else {}
+    return {"name": plotly_text(name, limit)} if name else {}
 
 
 def _hover_of(hover: str, name: str) -> dict[str, Any]:

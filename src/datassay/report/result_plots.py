@@ -20,7 +20,7 @@ from datassay.act.remove.removal_curve import (
 )
 from datassay.errors import SettingError
 from datassay.report.plots import chart, histogram, level, line, log_histogram, marks, stack_counts
-from datassay.report.style import BLUE, GREY, INK, SKY, VERMILION, plain
+from datassay.report.style import BLUE, GREY, INK, SKY, VERMILION, plotly_text
 from datassay.report.wording import in_points
 from datassay.results import Plotted, Tabular, columns_of
 from datassay.score.label_issues import LabelIssues
@@ -86,7 +86,7 @@ def acts_figure(table: ActionTable) -> Figure:
     level(figure, x=0, colour=GREY, width=1, dash=None)
     for k, action in enumerate(actions):
         look = {"xref": "paper", "xanchor": "left", "yshift": 15, "showarrow": False}
-        figure.add_annotation(x=0, y=k, text=plain(action.words, 60), **look)
+        figure.add_annotation(x=0, y=k, text=plotly_text(action.words, 60), **look)
     figure.update_xaxes(range=[lowest, highest])
     figure.update_yaxes(tickvals=list(range(len(actions))), showticklabels=False, ticks="",
                         range=[-0.5, len(actions) - 0.25], showgrid=True)  # fmt: skip

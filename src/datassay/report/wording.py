@@ -41,9 +41,9 @@ def percent(share: float) -> str:
     return f"{hundredths:.0f} %" if is_whole else f"{hundredths:.1f} %"
 
 
-def share(part: float) -> str:
+def share(fraction: float) -> str:
     """Format a measured share with one decimal at most: "12.3 %"."""
-    return percent(round(float(part), 3))
+    return percent(round(float(fraction), 3))
 
 
 def thousands(amount: int) -> str:

@@ -154,10 +154,10 @@ def _start_measure(options: Mapping[str, Any]) -> str:
 
 def _score_removals(context: Context) -> RemovalScores:
     """Compute leave-one-outs and, where asked for, effects on each query at the start."""
-    run: dict[str, Any] = {**context.chosen(*RUN), "progress": context.progress}
+    run: dict[str, Any] = {**context.select_options(*RUN), "progress": context.progress}
     if (measure := _start_measure(context.options)) == "none":
         return RemovalScores(leave_one_out(context.lin, **run), None, None)
-    return removal_scores(context.lin, measure=measure, **context.chosen("top"), **run)
+    return removal_scores(context.lin, measure=measure, **context.select_options("top"), **run)
 
 
 def removal_steps(sizes: Sizes) -> list[PlanStep]:

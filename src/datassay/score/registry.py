@@ -59,7 +59,7 @@ class Context:
     progress: Progress = silent
     results: Mapping[str, Any] = field(default_factory=dict)
 
-    def chosen(self, *names: str) -> dict[str, Any]:
+    def select_options(self, *names: str) -> dict[str, Any]:
         """Return those of the named options that are set."""
         return {name: self.options[name] for name in names if name in self.options}
 

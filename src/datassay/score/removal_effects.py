@@ -311,7 +311,7 @@ def _remove_set(
         fit = fit_convex(
             kept_set.features, kept_set.targets, kept_set.loss, ridge, start=geometry.weights[None]
         )
-        return kept_set.moved(fit.weights[0])
+        return kept_set.move_to(fit.weights[0])
     slope, curvature = geometry.derivatives()
     mean = geometry.features.curvature(curvature) / len(geometry)
     factor = hessian_factor(mean, ridge + damping)

@@ -219,7 +219,7 @@ SCORE = Score(
     compute=lambda context: sample_information(
         context.lin,
         loo=context.results["removals"].leave_one_out,
-        **context.chosen("smoothing", "sigma", "batch_size"),
+        **context.select_options("smoothing", "sigma", "batch_size"),
     ),
     needs=("removals",),
     cost=_plan_steps,

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import fsspec
 
-from datassay.errors import HIDDEN, SettingError, install, redacted
+from datassay.errors import HIDDEN, SettingError, hide_credentials, install
 
 # What a run keeps in its store.
 EMBEDDINGS, FEATURES, RETRAINED, WITHOUT_ONE = FOLDERS = (
@@ -43,7 +43,7 @@ def normal(location: str | Path) -> str:
 def redact(location: str | Path) -> str:
     """Return a location, or a text with URLs, without credentials, for a message."""
     # A URL as a whole: quotes may be part of a password.
-    return redacted(str(location), is_url=" " not in str(location))
+    return hide_credentials(str(location), is_url=" " not in str(location))
 
 
 def shown_error(error: BaseException, location: str | Path) -> str:

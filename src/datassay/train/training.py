@@ -63,9 +63,9 @@ class TrainedNetworks:
         parts = torch.as_tensor(x).split(CHUNK)
         return torch.cat([self.outputs(chunk).double() for chunk in parts], 1)
 
-    def subset(self, which: slice) -> TrainedNetworks:
+    def subset(self, networks: slice) -> TrainedNetworks:
         """Select some of the networks."""
-        return TrainedNetworks(self.template, {n: t[which] for n, t in self.state.items()})
+        return TrainedNetworks(self.template, {n: t[networks] for n, t in self.state.items()})
 
 
 @checks_arguments

@@ -101,11 +101,11 @@ def yardstick(
     k = held_out.n_classes
     shares = np.bincount(labels, minlength=k) / len(labels)
     is_balanced = bool((shares[shares > 0] < RARE / k).any())
-    given = worth = _table(held_out.y, np.eye(k), is_balanced)
+    given_worth = worth = _table(held_out.y, np.eye(k), is_balanced)
     if transition is not None and _is_invertible(transition):
         worth = _table(held_out.y, np.linalg.inv(transition), is_balanced)
     metric = BALANCED if is_balanced else ACCURACY
-    return Yardstick(held_out, worth, given, metric, worth is not given)
+    return Yardstick(held_out, worth, given_worth, metric, worth is not given_worth)
 
 
 def _is_invertible(transition: Float[np.ndarray, "k k"]) -> bool:

@@ -166,7 +166,7 @@ def unit_rows(lin: Linearization, seed: int) -> Float[Tensor, "n q"]:
 def _averaged_kernel(lin: Linearization, cols: np.ndarray) -> Float[Tensor, "n s"]:
     """Return the averaged kernel between all samples and some; features need no [n, n]."""
     if lin.features is None:
-        kernel = lin.averaged().kernel
+        kernel = lin.average_outputs().kernel
         assert kernel is not None
         return kernel[:, torch.as_tensor(cols)].double()
     b, features = lin.rows_per_sample, lin.features

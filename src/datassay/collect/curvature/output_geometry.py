@@ -77,7 +77,7 @@ class OutputGeometry:
             targets=self.targets[keep],
         )
 
-    def moved(self, weights: Float[Tensor, " p"]) -> OutputGeometry:
+    def move_to(self, weights: Float[Tensor, " p"]) -> OutputGeometry:
         """Return the same model at other weights; linear models only."""
         assert self.weights is not None
         change = self.features.outputs(weights - self.weights)

@@ -43,7 +43,7 @@ def objective(
     model: nn.Module,
     batch: Any,
     task: str | None = None,
-    more: Sequence[Tensor] = (),
+    further_targets: Sequence[Tensor] = (),
 ) -> Objective:
     """Return a task's loss from a name or 'auto', torch's criterion or (model, batch) → [b]."""
     # A criterion's settings are read from it. 'auto', also as an Objective's name, stands for
@@ -51,7 +51,7 @@ def objective(
     if isinstance(loss, Objective):
         name = loss.name
         if name == "auto":
-            name = task or _loss_by_targets(model, batch, more)
+            name = task or _loss_by_targets(model, batch, further_targets)
         return _with_axis(replace(loss, name=name), model, batch)
     loss = _criterion(loss)
     if isinstance(loss, nn.Module):
@@ -60,7 +60,7 @@ def objective(
         function: Any = loss
         return Objective("custom", function)
     if loss == "auto":
-        loss = task or _loss_by_targets(model, batch, more)
+        loss = task or _loss_by_targets(model, batch, further_targets)
     elif loss not in LOSSES:
         raise SettingError(
             f"loss must be 'auto', {', '.join(map(repr, LOSSES))}, a criterion of torch or a "
@@ -254,7 +254,7 @@ def _check_soft(targets: Tensor, n_outputs: int) -> None:
     )
 
 
-def _loss_by_targets(model: nn.Module, batch: Any, more: Sequence[Tensor]) -> str:
+def _loss_by_targets(model: nn.Module, batch: Any, further_targets: Sequence[Tensor]) -> str:
     targets = targets_of(batch)
     base: Any = getattr(model, "get_base_model", lambda: model)  # of peft's adapters
     if any(word in type(base()).__name__ for word in CAUSAL):
@@ -268,7 +268,7 @@ def _loss_by_targets(model: nn.Module, batch: Any, more: Sequence[Tensor]) -> st
             "'labels'. Give them, or pass loss=lambda model, batch: [b] losses."
         )
     outputs = _outputs(model, batch)
-    all_targets = [t.reshape(len(t), -1) for t in (targets, *more)]
+    all_targets = [t.reshape(len(t), -1) for t in (targets, *further_targets)]
     all_targets = torch.cat([t for t in all_targets if t.shape[1] == all_targets[0].shape[1]])
     is_binary = bool(((all_targets == 0) | (all_targets == 1)).all())
     if not targets.is_floating_point():

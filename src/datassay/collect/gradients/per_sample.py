@@ -144,9 +144,9 @@ class PerSample:
             ours = torch.zeros_like(theirs)
             if block.name in gradients:
                 ours = weighted_sum(gradients[block.name], drawn, block.shape[0])
-            apart = float((ours - theirs).norm())
-            if apart > self._apart * float(theirs.norm()) + NEGLIGIBLE * largest:
-                return block.name, apart / max(1e-30, float(theirs.norm()))
+            distance = float((ours - theirs).norm())
+            if distance > self._apart * float(theirs.norm()) + NEGLIGIBLE * largest:
+                return block.name, distance / max(1e-30, float(theirs.norm()))
         return None
 
     def _one_at_a_time(

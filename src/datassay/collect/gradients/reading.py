@@ -205,7 +205,7 @@ def batches(data: Any, size: int, name: str = "train", *, integers: bool = False
 def samples_or_batches(
     data: Any,
     name: str,
-    like: SampleSet | None = None,
+    reference: SampleSet | None = None,
     coding: Coding | None = None,
     *,
     queries: bool = False,
@@ -220,12 +220,12 @@ def samples_or_batches(
         return _open(data, name, queries=queries)
     if isinstance(data, list | Dataset) and _is_batchlike(data, name):
         return _open(data, name, queries=queries)
-    if queries and (outcome := read_unlabelled(data, name, like)) is not None:
+    if queries and (outcome := read_unlabelled(data, name, reference)) is not None:
         return Unlabelled(outcome)
     messages: tuple[str, ...] = ()
     if isinstance(data, Dataset) and isinstance(data, Sized) and len(data):
         data, messages = fix_draws(data, range(len(data)), name)
-    samples = as_samples(data, name, like, coding)
+    samples = as_samples(data, name, reference, coding)
     if samples is None:
         check_kind(name, data, SampleSet)
     assert samples is not None

@@ -14,7 +14,7 @@ from datassay.commands.report.job import ConsensusFindings
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.page import Page, Row, Table
 from datassay.report.plots import chart, label_cells
-from datassay.report.style import BLUE, VERMILION, plain
+from datassay.report.style import BLUE, VERMILION, plotly_text
 from datassay.report.tables import column, standard_json
 from datassay.report.wording import count, share
 from datassay.score.compare.consensus import mean_pair
@@ -143,7 +143,7 @@ def agreement_figure(agreement: Stability) -> Figure:
     """Plot rank correlations of r runs as a map (S1 Fig. 5): blue agrees, orange contradicts."""
     names, positions = agreement.names, list(range(len(agreement.names)))
     figure = chart(height=160 + 36 * len(names), showlegend=False)
-    labels = [plain(name, 22) for name in names]
+    labels = [plotly_text(name, 22) for name in names]
     figure.add_heatmap(
         x=positions, y=positions, z=agreement.spearman, zmin=-1, zmax=1, xgap=2, ygap=2,
         colorscale=AGREEMENT_COLOURS,

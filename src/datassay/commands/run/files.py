@@ -47,7 +47,9 @@ def files(findings: Findings, page: Page) -> dict[str, Part]:
 def _summary(findings: Findings, page: Page) -> str:
     f, data_issues, pairs = findings, findings.data_issues, findings.pairs
     summaries = {name: score_summary(s) for name, s in f.scores.items() if s is not None}
-    near = [] if data_issues is None else [asdict(pair) for pair in data_issues.pairs[:MOST_PAIRS]]
+    near_duplicates = (
+        [] if data_issues is None else [asdict(pair) for pair in data_issues.pairs[:MOST_PAIRS]]
+    )
     if pairs is not None:  # the largest interactions either way
         order = np.argsort(-np.abs(pairs.interaction), kind="stable")[:MOST_PAIRS]
         pairs = pairs.to_table().take(order).to_pylist()
@@ -60,7 +62,10 @@ def _summary(findings: Findings, page: Page) -> str:
         "actions": f.acts and asdict(f.acts),
         "before": f.before and asdict(f.before),
         "data_issues": data_issues
-        and {"issues": [asdict(issue) for issue in data_issues.issues], "near_duplicates": near},
+        and {
+            "issues": [asdict(issue) for issue in data_issues.issues],
+            "near_duplicates": near_duplicates,
+        },
         "groups": {kind: totals.to_table().to_pylist() for kind, totals in f.groups.items()},
         "whole_groups": {kind: g.to_table().to_pylist() for kind, g in f.whole_groups.items()},
         "pairs": pairs or [],

@@ -299,14 +299,20 @@ def _facts(
     loo: LeaveOneOut,
     model: nn.Module,
 ) -> dict[str, str]:
-    run_, form, products, own, approximated = loo.run, lin.form, lin.form.products.precision, {}, {}
+    run_, form, products, estimator_facts, approximated = (
+        loo.run,
+        lin.form,
+        lin.form.products.precision,
+        {},
+        {},
+    )
     precision = "float64"
     if products != "float64" and form.representation != "kernel":
         precision += f"; products over all rows in {products}"
     if form.instead_of:  # why it is not exact, and how to get that
         approximated = {APPROXIMATED: f"{form.summary}, instead of {form.instead_of}"}
     if settings.own is not None:
-        own["Your model"] = (
+        estimator_facts["Your model"] = (
             f"{type(settings.own).__name__}: it scores the labels and is retrained on what is "
             f"kept; scores that need gradients (information, effects) are of {settings.model}"
         )
@@ -326,7 +332,7 @@ def _facts(
         "Same Jacobian": " ".join(f"--{n} {v or 'none'}" for n, v in form.options.items()),
         **approximated,
         "Scores": precision,
-        **own,
+        **estimator_facts,
         **seed_facts(settings.seed),
         **weights_facts(model),
     }

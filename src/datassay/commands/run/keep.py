@@ -17,7 +17,7 @@ from datassay.commands.run.steps.scores import issues_of
 from datassay.commands.run.steps.settings import check_settings as check_run
 from datassay.commands.run.steps.settings import with_network
 from datassay.data.samples import SampleSet
-from datassay.errors import redacted
+from datassay.errors import hide_credentials
 from datassay.models.build import build_model
 from datassay.progress import Progress, silent
 from datassay.report.page import Page, Row, Section, Table
@@ -60,7 +60,7 @@ def run(
         keep,
         {
             "command": training.command,
-            "data": redacted(train.name),
+            "data": hide_credentials(train.name),
             "facts": data_facts(train, val) | weights_facts(model),
             "train": len(train),
             "kept": len(keep.keep),

@@ -62,10 +62,10 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
 def _describe_limit(targets: Float[np.ndarray, " n"]) -> str:
     """Return a sentence on a largest target that many share, as none of the large others."""
     values, counts = np.unique(targets, return_counts=True)
-    top, others = counts[-1], counts[len(counts) // 2 : -1].max(initial=1)
-    if len(counts) < 2 or top < max(FEWEST, LIMITED * len(targets), TIMES * others):
+    n_top, n_typical = counts[-1], counts[len(counts) // 2 : -1].max(initial=1)
+    if len(counts) < 2 or n_top < max(FEWEST, LIMITED * len(targets), TIMES * n_typical):
         return ""
     return (
-        f"{top} of {len(targets):,} targets are {values[-1]:g}, the largest: if that is a limit, "
+        f"{n_top} of {len(targets):,} targets are {values[-1]:g}, the largest: if that is a limit, "
         "they were cut there, and their true values are not known."
     )

@@ -56,7 +56,7 @@ class RetrainedHalves(Tabular):
         np.put_along_axis(is_member, self.halves, True, axis=1)
         return is_member
 
-    def part(self, rows: slice | Bool[np.ndarray, " h"]) -> RetrainedHalves:
+    def select(self, rows: slice | Bool[np.ndarray, " h"]) -> RetrainedHalves:
         """Return the results of some of the halves."""
         halves, outcomes, losses = self.halves[rows], self.outcome[rows], self.loss[rows]
         return RetrainedHalves(halves, outcomes, losses, self.measure, self.ids, self.seconds)

@@ -150,7 +150,7 @@ def projection_quality(
             lin = _project(model, exact, {"train": scored, "val": queries}, form, seed + draw)
             scores[q, draw] = _scores(lin, training)
             progress("compare projections", q * draws + draw + 1, len(forms) * draws)
-    limits = _scores(exact.averaged(), training) if planned.outputs == "averaged" else truth
+    limits = _scores(exact.average_outputs(), training) if planned.outputs == "averaged" else truth
     return _compare(truth, limits, scores, forms, (planned.outputs, reference))
 
 
@@ -213,7 +213,7 @@ def _project(
         form=features,
     )
     if form.outputs != outputs:
-        return lin.averaged()
+        return lin.average_outputs()
     if outputs == "joint" or len(rows["train"]) > form.n_features:
         return lin
     # The smaller of the two: otherwise few samples would need p x p systems.

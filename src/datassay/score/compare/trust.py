@@ -208,12 +208,12 @@ def _on_samples(
     """Return each score's noise-corrected correlation with the falls, and their reliability."""
     h, n = halves.loss.shape[0], halves.loss.shape[2]
     member, loss = halves.member.astype(float), halves.loss.mean(1, dtype=float)
-    splits = [_fall_ranks(loss, member, _split(h, rng, again=False)) for _ in range(SPLITS)]
+    splits = [_fall_ranks(loss, member, _split(h, rng, is_resampled=False)) for _ in range(SPLITS)]
     reliability = [float(np.mean([_reliability(ranks) for ranks in splits]))]
     ranks = {name: rankdata(values) for name, values in samples.items()}
     results = {name: [_correlate(r, splits[0][2], reliability[0])] for name, r in ranks.items()}
     for _ in range(RESAMPLES):
-        falls = _fall_ranks(loss, member, _split(h, rng, again=True))
+        falls = _fall_ranks(loss, member, _split(h, rng, is_resampled=True))
         rows = rng.integers(n, size=n)
         falls = falls[:, rows]
         reliability.append(_reliability(falls))
@@ -222,12 +222,12 @@ def _on_samples(
     return {name: np.array(values) for name, values in results.items()}, np.array(reliability)
 
 
-def _split(h: int, rng: np.random.Generator, *, again: bool) -> Float[np.ndarray, "2 h"]:
-    """Split halves into two disjoint groups; return counts. `again` resamples each group."""
+def _split(h: int, rng: np.random.Generator, *, is_resampled: bool) -> Float[np.ndarray, "2 h"]:
+    """Split halves into two disjoint groups; return counts. `is_resampled` resamples each group."""
     counts = np.zeros((2, h))
     order = rng.permutation(h)
     for group, rows in enumerate((order[: h // 2], order[h // 2 :])):
-        drawn = rng.choice(rows, len(rows)) if again else rows
+        drawn = rng.choice(rows, len(rows)) if is_resampled else rows
         counts[group] = np.bincount(drawn, minlength=h)
     return counts
 

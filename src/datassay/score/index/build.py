@@ -220,8 +220,8 @@ def index(
         keep_network(path, run, model)
         opened = open_index(path, loss=network.loss.function or Influence.loss)
         if_it_fails.pop_all()
-    like = data.subset(np.arange(min(2, len(data)))) if isinstance(data, SampleSet) else None
-    opened = replace(opened, model=model, device=device, like=like)
+    examples = data.subset(np.arange(min(2, len(data)))) if isinstance(data, SampleSet) else None
+    opened = replace(opened, model=model, device=device, like=examples)
     if location is None:
         weakref.finalize(opened, shutil.rmtree, path, ignore_errors=True)
     return opened

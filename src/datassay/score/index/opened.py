@@ -169,7 +169,7 @@ class Index(Tabular):
             warnings, self_effect,
         )  # fmt: skip
 
-    def prepared(self, new: Any, *, measure: Any = Queries.measure) -> Prepared:
+    def prepare_queries(self, new: Any, *, measure: Any = Queries.measure) -> Prepared:
         """Return the network with what `query` computes with, to differentiate further samples.
 
         Args:

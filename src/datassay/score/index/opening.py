@@ -160,7 +160,7 @@ def open_index(
     segments = list(_segments(place, manifest))
     # A sample that stands for those of the training, by the names of its classes.
     names = tuple(rows_manifest["free"].get("class names") or ())
-    like = SampleSet(np.zeros((1, 1)), np.zeros(1, np.int64), np.arange(1), names)
+    example = SampleSet(np.zeros((1, 1)), np.zeros(1, np.int64), np.arange(1), names)
     return Index(
         location=place,
         manifest=manifest,
@@ -171,7 +171,7 @@ def open_index(
         rank_correlation=rows_manifest["free"]["rank correlation"],
         model=model,
         device=device,
-        like=like if names else None,
+        like=example if names else None,
     )
 
 

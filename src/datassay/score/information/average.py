@@ -161,7 +161,7 @@ def _balanced_subsets(rng: np.random.Generator, n: int, size: int, draws: int):
 
 def _of_run(context: Context) -> AverageInformation | None:
     draws = context.options.get("subsets", 0)  # none unless asked for
-    settings = context.chosen("smoothing", "sigma", "batch_size", *RUN)
+    settings = context.select_options("smoothing", "sigma", "batch_size", *RUN)
     settings |= {"seed": context.seed, "progress": context.progress}
     return average_information(context.lin, draws=draws, **settings) if draws else None
 

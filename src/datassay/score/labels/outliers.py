@@ -281,14 +281,19 @@ def _largest_share(z: Float[Tensor, " n"], y: Float[Tensor, " n"], u: Float[Tens
     width = 0.9 * float(_deviation(y[:, None]) or y.std()) * len(y) ** -0.2
     if not (width > 0 and extent > 0):
         return 0.0
-    like = (-(((y[:, None] - y) / width) ** 2) / 2).exp().mean(1) / (width * (2 * pi) ** 0.5)
-    t, most = StudentT(torch.tensor(DEGREES)[:, None, None], 0.0, WIDTHS[:, None]), 0.0
-    right = t.log_prob(z).exp().flatten(0, 1)  # [fits, n]
-    for wrong in (like * u, u / extent):
-        fits = (torch.lerp(right, wrong, s).clamp_min(TINY).log().sum(1).max() for s in SHARES)
-        best = torch.stack(list(fits)) - SHARES / RARE
-        most = max(most, float(SHARES[best >= best.max() - LOST].max()))
-    return most
+    target_density = (-(((y[:, None] - y) / width) ** 2) / 2).exp().mean(1) / (
+        width * (2 * pi) ** 0.5
+    )
+    t, largest = StudentT(torch.tensor(DEGREES)[:, None, None], 0.0, WIDTHS[:, None]), 0.0
+    right_density = t.log_prob(z).exp().flatten(0, 1)  # [fits, n]
+    for wrong_density in (target_density * u, u / extent):
+        fits = (
+            torch.lerp(right_density, wrong_density, s).clamp_min(TINY).log().sum(1).max()
+            for s in SHARES
+        )
+        scores = torch.stack(list(fits)) - SHARES / RARE
+        largest = max(largest, float(SHARES[scores >= scores.max() - LOST].max()))
+    return largest
 
 
 def _probability(
@@ -298,11 +303,11 @@ def _probability(
     """Return how likely each target is wrong, the log-likelihood, and the share by a factor."""
     mirrored = StudentT(DEGREES[2]).log_prob(opposite)
     anywhere = torch.logaddexp(-extent.log(), mirrored) - log(2) * opposite.isfinite()
-    all_right, *_ = _best(z, anywhere, stray, 0.0)
+    all_right, *_ = _best_mixture(z, anywhere, stray, 0.0)
     if extent.median() <= 1:  # a wrong target would not stand out
         return torch.zeros_like(z), all_right, 0.0
     # The likelihood is that of wrong ones anywhere: scales are compared by how well both fit.
-    some_wrong, p_anywhere, explained, t = _best(z, anywhere, torch.ones_like(stray), 0.05)
+    some_wrong, p_anywhere, explained, t = _best_mixture(z, anywhere, torch.ones_like(stray), 0.05)
     p_wrong, largest = of_unit(t, explained)
     p_wrong = torch.where(p_wrong > 0.5, p_wrong + p_anywhere - p_wrong * p_anywhere, p_wrong)
     is_open = p_wrong <= LEAST_OF_UNIT
@@ -317,15 +322,15 @@ def _stray_probability(
     is_bent: bool,
 ) -> Float[Tensor, " n"]:  # fmt: skip
     """Return how likely each target is wrong and anywhere; above 1/2 those alone that stray."""
-    all_right, *_ = _best(z, anywhere, stray, 0.0)
-    some_wrong, p_wrong, *_ = _best(z, anywhere, stray | is_bent, 0.05)
+    all_right, *_ = _best_mixture(z, anywhere, stray, 0.0)
+    some_wrong, p_wrong, *_ = _best_mixture(z, anywhere, stray | is_bent, 0.05)
     is_natural = is_bent and bool(p_wrong[stray].sum() < FAR_PART * p_wrong.sum())
     if is_natural or some_wrong - all_right <= PARAMETERS:
         return torch.zeros_like(z)
     return torch.where(stray, p_wrong, p_wrong.clamp_max(0.5))
 
 
-def _best(
+def _best_mixture(
     z: Float[Tensor, " n"], anywhere: Float[Tensor, " n"], may_be: Bool[Tensor, " n"], share: float
 ) -> tuple[float, Float[Tensor, " n"], Float[Tensor, " n"], StudentT]:
     """Return the mixture of the likeliest degrees of freedom."""
@@ -347,10 +352,10 @@ def _mixture(
         log_density = torch.logsumexp(joint, 0)
         before, likelihood = likelihood, float(torch.where(may_be, log_density, joint[0]).sum())
         p_wrong = (joint[1] - log_density).exp()
-        right = 1 - p_wrong * may_be
-        weight = right * (nu + 1) / (nu + (z / scale) ** 2)
-        scale = max(floor, float((weight * z**2).sum() / right.sum().clamp_min(floor)) ** 0.5)
-        share = min(0.49, float(1 - right.mean())) if share else 0.0
+        p_right = 1 - p_wrong * may_be
+        weight = p_right * (nu + 1) / (nu + (z / scale) ** 2)
+        scale = max(floor, float((weight * z**2).sum() / p_right.sum().clamp_min(floor)) ** 0.5)
+        share = min(0.49, float(1 - p_right.mean())) if share else 0.0
         if likelihood - before < 1e-9 * abs(likelihood):
             break
     return likelihood, p_wrong, log_density, t

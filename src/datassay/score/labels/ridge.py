@@ -95,7 +95,7 @@ def ridge_fit(
     # alone are tried. penalties: those to try instead, in the kernel's unit. targets: other ones.
     # is_scored: whose groups are left out; the error is theirs, held-out outputs of others are NaN.
     blocks = None if groups is None else _collect_blocks(groups, is_scored)
-    lin = lin.averaged() if len(lin) <= LARGEST_KERNEL else lin
+    lin = lin.average_outputs() if len(lin) <= LARGEST_KERNEL else lin
     basis, targets = eigenbasis(lin, progress), lin.targets if targets is None else targets
     check_not_null(basis)
     is_exact = lin.kernel is not None or lin.form.products.precision == "float64"

@@ -49,7 +49,7 @@ class Dynamics:
         """τ = η t, inverse kernel unit."""
         return self.step * self.steps
 
-    def without(self, removed: int, n: int, reduction: str) -> Dynamics:
+    def without_samples(self, removed: int, n: int, reduction: str) -> Dynamics:
         """Return the run on n − removed samples: a mean loss's η and λ follow their number."""
         if reduction == "sum":
             return self
@@ -77,7 +77,7 @@ def check_dynamics(
         lr = AUTO_STEP_FRACTION * per_sample / scale
     step = float(lr) / per_sample
     run = Dynamics(kind, step, int(steps), penalty)
-    reduced = run.without(1, n_samples, reduction)
+    reduced = run.without_samples(1, n_samples, reduction)
     fastest = reduced.step * (largest + reduced.penalty)
     if kind == "descent" and fastest >= 2:
         raise SettingError(
@@ -177,7 +177,7 @@ class TrainingRun:
 
     def leave_out(self, removed: int) -> Dynamics:
         """Return the run on n − removed samples."""
-        return self.run.without(removed, len(self.residual), self.reduction)
+        return self.run.without_samples(removed, len(self.residual), self.reduction)
 
     def fit_weights(self) -> Float[Tensor, "p c"]:
         """Compute coordinates of w − w₀ after the run on all samples."""

@@ -159,7 +159,7 @@ def joint_information(context: Context) -> dict[str, Any]:
     results: dict[str, Any] = {}
     if context.options["smoothing"] not in SMOOTHINGS:
         return results
-    settings: dict[str, Any] = context.chosen("smoothing", "sigma", *RUN)
+    settings: dict[str, Any] = context.select_options("smoothing", "sigma", *RUN)
     settings["progress"] = context.progress
     work = group_work(context.train, lin.form)
     results["whole_groups"] = {
