@@ -104,7 +104,7 @@ def fraction(name: str, value: Any, ends: str = "(]", **words: Unpack[Words]) ->
 def one_of(
     name: str, value: Any, allowed: Iterable[Any], *, alternative: str = "", **words: Unpack[Words]
 ) -> None:
-    """Check for one of some names; `alternative` describes further values that the caller handles."""
+    """Check for one of some names; `alternative` describes values that the caller handles."""
     names = list(allowed)
     rule = (
         " or ".join(map(repr, names)) if len(names) <= 2 else f"one of {', '.join(map(str, names))}"

@@ -300,10 +300,10 @@ def _model_settings(model: Any) -> dict[str, Any]:
         return {"model": model}
     is_class = isinstance(model, type) and all(hasattr(model, name) for name in NEEDED)
     if is_class or is_estimator(model):
-        return {"own": model}
+        return {"estimator": model}
     if isinstance(model, nn.Module) or callable(model):
         name = getattr(model, "__name__", type(model).__name__)
-        return {"given": model, "model": name if name.isidentifier() else "your network"}
+        return {"network": model, "model": name if name.isidentifier() else "your network"}
     raise ModelError(
         "model must be a name, a torch.nn.Module or what makes one, or a scikit-learn estimator; "
         f"got a {type(model).__name__}."

@@ -365,7 +365,7 @@ def _is_multilabel(targets: Float[Tensor, "n k"]) -> bool:
 def _score_run(context: Context) -> LabelIssues:
     """Find a run's issues: by the user's model, else by the fit and, of tables, boosted trees."""
     train, progress = context.train, context.progress
-    noise, model = context.options.get("label_noise", "auto"), context.options.get("own")
+    noise, model = context.options.get("label_noise", "auto"), context.options.get("estimator")
     if model is not None:
         return label_issues(
             train, model=model, trusted=train.trusted, groups=train.groups, noise=noise,

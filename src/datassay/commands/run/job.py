@@ -118,7 +118,7 @@ def run(
     settings = choice.settings
     early_checks = checked_ahead(train, val)
     release_memory()
-    is_alone = settings.own is not None  # an ensemble that is not fitted has no length
+    is_alone = settings.estimator is not None  # an ensemble that is not fitted has no length
     with nullcontext() if is_alone else judge_in_background(train, settings.seed) as judges:
         lin = collect_run(model, train, val, settings, progress)
         check_n_outputs(train, lin.form.n_outputs)
@@ -146,7 +146,7 @@ def run(
     warnings = () if weights is None else weights_choice(weights, model)
     warnings = train.warnings + warnings + lin.warnings
     warnings += (results["data_issues"].unsearched,) * bool(results["data_issues"].unsearched)
-    if settings.own is None:
+    if settings.estimator is None:
         warnings += tuple(group.warning for group in held_together(lin, train, issues))
         is_log = origin is not None and bool(origin.inputs.get("log_target"))
         message = "" if train.is_classification else unit_warning(lin, issues, is_log=is_log)
@@ -253,7 +253,7 @@ def _retrain(model: nn.Module, context: Context, settings: RunSettings) -> Retra
         store = ResultStore(inside(location, RETRAINED), {"holds": "retrained networks"})
     models = [model, *(starting_network(train, settings, index) for index in range(1, seeds))]
     try:
-        result = retrained_networks(models, context, store, settings.own, settings.model)
+        result = retrained_networks(models, context, store, settings.estimator, settings.model)
     except OutOfTime:
         return RetrainedNetworks()
     return replace(result, facts=result.facts | left_out)
@@ -311,9 +311,9 @@ def _facts(
         precision += f"; products over all rows in {products}"
     if form.instead_of:  # why it is not exact, and how to get that
         approximated = {APPROXIMATED: f"{form.summary}, instead of {form.instead_of}"}
-    if settings.own is not None:
+    if settings.estimator is not None:
         estimator_facts["Your model"] = (
-            f"{type(settings.own).__name__}: it scores the labels and is retrained on what is "
+            f"{type(settings.estimator).__name__}: it scores the labels and is retrained on what is "
             f"kept; scores that need gradients (information, effects) are of {settings.model}"
         )
     start = "initial weights" if settings.weights is None else "weights from "

@@ -26,8 +26,8 @@ def weigh_factor(
 ) -> tuple[Float[Tensor, " n"], float]:  # fmt: skip
     """Return how likely each target is the right one times one factor of all, and how many may be.
 
-    `log_density` gives the log density of right targets at other values; the targets', as far as they are
-    `explained` already, is known. `is_bent`: they are asinh(y / c).
+    `log_density` gives the log density of right targets at other values; `explained` holds the
+    targets' own, as far as it is known. `is_bent`: they are asinh(y / c).
     """
     step = -(-len(targets) // MOST_TARGETS)
 

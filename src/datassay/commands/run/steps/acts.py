@@ -76,7 +76,7 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     suspects = int(context.results["label_issues"].to_try.sum())
     counts = {RELABEL: suspects, REMOVE: suspects, COPIES: int(issues.is_copy.sum())}
     actions = tuple(_scale_to_all(row, scale, counts) for row in (*table.actions, *rows))
-    model_name = settings.model if settings.own is None else type(settings.own).__name__
+    model_name = settings.model if settings.estimator is None else type(settings.estimator).__name__
     left_out = (*table.left_out, *[choice.note] * bool(choice.note))
     return replace(table, actions=actions, left_out=left_out, model=choice.name or model_name)
 
@@ -138,8 +138,8 @@ def learner_of(train: SampleSet, settings: RunSettings, seeds: int, index: int) 
     seed = settings.seed + seeds * index
     if settings.table_model:
         return table_learner(settings.table_model, train, repeats=seeds, seed=seed)
-    if settings.own is not None:
-        return Estimators(settings.own, seeds, seed)
+    if settings.estimator is not None:
+        return Estimators(settings.estimator, seeds, seed)
     models = [starting_network(train, settings, seeds * index + s) for s in range(seeds)]
     return Networks(models, seed=seed)
 

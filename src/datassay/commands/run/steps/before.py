@@ -146,8 +146,8 @@ def _other_model(run: FinishedRun, settings: RunSettings) -> str:
     """Return the model of the earlier run where this run takes another; else ""."""
     facts = run.summary.get("facts", {})
     fact, model = facts.get("Your model", ""), facts.get("Model", "")
-    if settings.own is not None or fact:
-        name = "" if settings.own is None else type(settings.own).__name__
+    if settings.estimator is not None or fact:
+        name = "" if settings.estimator is None else type(settings.estimator).__name__
         return "" if name and fact.startswith(f"{name}:") else fact.partition(":")[0] or model
     return "" if model.startswith(f"{settings.model},") else model
 

@@ -146,7 +146,7 @@ def act_plan(
     fit_seconds = updates * (3.0 * min(BATCH, learners) * pass_seconds + ACT_UPDATE / max_seeds)
     # Twice as many models in all as one part would have: held-out samples vary more than models.
     n_seeds = max_seeds if parts == 1 else max(2, ceil(2 * max_seeds / parts))
-    if settings.own is not None:
+    if settings.estimator is not None:
         return ActPlan(parts, n_seeds, updates, None)
     for n_parts, seeds in ((parts, n_seeds), (parts, 2), (1, max_seeds), (1, 2)):
         per_fit = fit_seconds * seeds * n_parts
@@ -165,7 +165,7 @@ def affordable_networks(
         At most `curve_seeds`. Effects at trained networks need one, whatever it takes; an own
         model's fits are not predicted, and all are made.
     """
-    if settings.own is not None:
+    if settings.estimator is not None:
         return settings.curve_seeds if seconds_of(settings, train) > 0 else 0
     seeds, fewest = settings.curve_seeds, int(settings.attribution_at == "trained")
     budget = seconds_of(settings, train)
@@ -184,7 +184,7 @@ def budget_fact(
     """Return the fact that says what the budget left out and how to get it; {} if nothing."""
     if seeds == settings.curve_seeds:
         return {}
-    if settings.own is not None:
+    if settings.estimator is not None:
         return {BUDGET: "left out: your model is retrained where --budget is above 0"}
     seconds = retraining(work, train, val, settings.curve_seeds).seconds
     outcome = f"{seeds} of {settings.curve_seeds} networks per point" if seeds else "left out"

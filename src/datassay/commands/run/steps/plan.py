@@ -160,7 +160,7 @@ def _training_steps(
     net, _ = retrained_network(model, train, settings)
     n, work = len(train), forward_work(net, train)
     weights = 16.0 * sum(p.numel() for p in net.parameters())
-    seeds, estimator = affordable_networks(work, train, val, settings), settings.own
+    seeds, estimator = affordable_networks(work, train, val, settings), settings.estimator
     estimator_fit = _fit_seconds(estimator, train) if estimator is not None and seeds else 0.0
     if seeds:
         cost, recipe, at_once = retraining(work, train, val, seeds), task_recipe(train), RANKINGS
