@@ -49,7 +49,8 @@ def checked_plugins(group: str, kind: type, names_in_use: Iterable[str]) -> list
     Raises:
         SettingError: one is of another type, or has a name of ours or of an earlier one.
     """
-    names, remedy = set(names_in_use), "Update or uninstall the package that adds it."
+    names = set(names_in_use)
+    remedy = "Update or uninstall the package that adds it."
     for entry, plugin in plugins(group).items():
         location = f"the entry point {entry} of datassay.{group}"
         if not isinstance(plugin, kind):

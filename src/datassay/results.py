@@ -99,7 +99,8 @@ def table_of(*results: Any, joint: bool = False) -> pa.Table:
 
 def _column_fields(source: Any, joint: bool) -> dict[str, Field]:
     """Return the fields of a result that are columns, by column name, `ids` first."""
-    columns, candidates = {}, fields(source) if hasattr(source, "__dataclass_fields__") else ()
+    columns = {}
+    candidates = fields(source) if hasattr(source, "__dataclass_fields__") else ()
     for f in sorted(candidates, key=lambda candidate: candidate.name != "ids"):
         declared = f.metadata.get("column")
         if declared is not None and not (joint and declared.joint == ""):

@@ -139,7 +139,8 @@ def probabilities(name: str, values: Any, **words: Unpack[Words]) -> None:
 
     bad_rows = np.flatnonzero(~((values >= 0).all(1) & (abs(values.sum(1) - 1) <= ROUNDING)))
     example = [f"the first at position {i}: {values[i][:5].tolist()}" for i in bad_rows[:1]]
-    rule, got = "be at least 0 and sum to 1 in each row", f"{len(bad_rows):,} rows that do not"
+    rule = "be at least 0 and sum to 1 in each row"
+    got = f"{len(bad_rows):,} rows that do not"
     require(not len(bad_rows), name, rule, ", ".join([got, *example]), **words)
 
 

@@ -201,7 +201,8 @@ def _decode(value: Any, table: pa.Table, classes: dict[str, type]) -> Any:
 
 
 def _decode_array(content: dict[str, Any], table: pa.Table) -> np.ndarray:
-    dtype, shape = np.dtype(content["dtype"]), tuple(content["shape"])
+    dtype = np.dtype(content["dtype"])
+    shape = tuple(content["shape"])
     column = table[content["column"]].combine_chunks() if "column" in content else None
     has_words = "words" in content if column is None else _holds_words(column.type)
     if dtype.kind not in PLAIN + WORDS or has_words != (dtype.kind in WORDS):

@@ -101,7 +101,8 @@ def mean_interval(values: Float[np.ndarray, " r"], unit: float = 0.0) -> Interva
     Returns:
         The interval, by Student's t; infinitely wide for one value.
     """
-    n, mean = len(values), float(values.mean())
+    n = len(values)
+    mean = float(values.mean())
     if n < 2:
         return interval(mean, np.inf)
     if not unit:
@@ -168,14 +169,16 @@ def paired_interval(
     imagined samples are those of Agresti and Min (2005) for paired proportions.
     """
     gains = np.concatenate([part.mean(0) for part in parts])
-    m, mean = len(gains), float(gains.mean())
+    m = len(gains)
+    mean = float(gains.mean())
     if min(map(len, parts)) < 2 and len(parts) >= FEWEST_PARTS:
         return _by_parts(parts, gains, unit, is_searched, level)
     if any(min(part.shape) < 2 for part in parts):
         return interval(mean, np.inf)
     share = np.array([(part.shape[1] / m) ** 2 for part in parts])
     seed, residual, sample = np.array([_variances(part) for part in parts]).T
-    by_seed, by_sample = float(share @ seed), _by_sample(gains, unit)
+    by_seed = float(share @ seed)
+    by_sample = _by_sample(gains, unit)
     n_seeds = sum(len(part) - 1 for part in parts)
     if base:
         pairs = zip(base, parts, strict=True)
@@ -198,7 +201,8 @@ def _by_parts(
     is_searched: bool,
     level: float,
 ) -> Interval:
-    n, means = len(parts), np.array([part.mean() for part in parts])
+    n = len(parts)
+    means = np.array([part.mean() for part in parts])
     spread = float(means.var(ddof=1))
     total = max(spread / n, _by_sample(gains, unit)) + is_searched * spread * (1 + 1 / n)
     return interval(float(gains.mean()), total**0.5, n - 1, level)
@@ -226,7 +230,8 @@ def _part_variance(
     if len(parts) < 2:
         return 0.0
     means = np.array([part.mean() for part in parts])
-    n, variance = len(parts), variances.mean()
+    n = len(parts)
+    variance = variances.mean()
     excess = float(means.var(ddof=1) / variance) if variance > 0 else 0.0
     if is_searched:  # by chance the parts' actions can look alike: no less than they differ
         return float(means.var(ddof=1)) * (1 + 1 / n)

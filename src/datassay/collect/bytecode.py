@@ -98,13 +98,16 @@ def names_used(function: FunctionType) -> Iterator[tuple[str, Any]]:
     """Yield names and values of what a function takes from outside and does not change itself."""
     written = names_written(function.__code__)
     for code in nested_codes(function.__code__):
-        steps, modules = instructions(code), {}
+        steps = instructions(code)
+        modules = {}
         for index, step in enumerate(steps):
-            value, path = _outside_value(function, steps, index, modules), str(step.argval)
+            value = _outside_value(function, steps, index, modules)
+            path = str(step.argval)
             for load in steps[index + 1 :]:
                 if not isinstance(value, ModuleType) or load.opname not in LOADS:
                     break
-                path, value = f"{path}.{load.argval}", getattr(value, load.argval, MISSING)
+                path = f"{path}.{load.argval}"
+                value = getattr(value, load.argval, MISSING)
             if value is not MISSING and step.argval not in written:
                 yield path, value
 

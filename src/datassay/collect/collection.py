@@ -132,7 +132,8 @@ def collect(
     if form.landmarks:
         work = add_landmarks(work, landmark_positions(train.ids, form.landmarks, seed))
     all_targets = {part: network_targets(s, layers.n_outputs) for part, s in sets.items()}
-    n, val_targets = len(train), all_targets.get("val")
+    n = len(train)
+    val_targets = all_targets.get("val")
     names = ("kernel", "val_kernel", "features", "val_features")
     parts: dict[str, Any] = dict.fromkeys(names)
     with within_memory(form):
@@ -288,7 +289,8 @@ def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
 
 
 def _memory_warnings(form: Form, memory: float | None) -> tuple[str, ...]:
-    memory, results = available_memory() if memory is None else memory, []
+    memory = available_memory() if memory is None else memory
+    results = []
     if form.passed_over:
         settings = ", ".join(f"{name} {value or 'none'}" for name, value in form.options.items())
         results.append(

@@ -292,7 +292,8 @@ def _functions(value: Any) -> list[FunctionType]:
 def _reachable_methods(cls: type) -> frozenset[str]:
     """Return the names of the methods that `forward` may call on the module, itself included."""
     members = {n: v for c in reversed(cls.__mro__[:-1]) for n, v in vars(c).items()}
-    reached, waiting = set(), {"forward", "__call__"}
+    reached = set()
+    waiting = {"forward", "__call__"}
     while waiting:
         name = waiting.pop()
         reached.add(name)
@@ -310,7 +311,8 @@ def _changed_attributes(cls: type) -> frozenset[str]:
 
 
 def _closure(function: FunctionType) -> dict[str, Any]:
-    names, cells = function.__code__.co_freevars, function.__closure__ or ()
+    names = function.__code__.co_freevars
+    cells = function.__closure__ or ()
     values: dict[str, Any] = {}
     for name, cell in zip(names, cells, strict=True):
         try:

@@ -29,7 +29,8 @@ N_RIDGES = 33
 # Columns by which changes are summed over the outputs, each within √(2 / MOST_COLUMNS) = 18 %.
 MOST_COLUMNS = 64
 # Values that one chunk of removals may hold, 8 MiB in float64, or so many samples.
-REMOVAL_VALUES, FEWEST_REMOVED = 2**20, 32
+REMOVAL_VALUES = 2**20
+FEWEST_REMOVED = 32
 # Partners whose influence is looked at; of more samples a random part, with a standard error.
 MOST_PARTNERS = 2048
 # Of an eigendecomposition, in units of the matrix: its copy, the vectors and as much to work in.
@@ -156,7 +157,8 @@ def step_bytes(form: Form) -> dict[str, float]:
     if form.representation == "kernel":
         return _kernel_bytes(form)
     n, p = form.n_rows, form.n_features
-    matrix, rows = 8.0 * p**2, 8.0 * n * p
+    matrix = 8.0 * p**2
+    rows = 8.0 * n * p
     is_single = form.products.precision != "float64"
     collected = 0.0 if form.products.in_store else form.result_bytes
     basis = collected + matrix * (2 if is_single else 1)
@@ -205,7 +207,8 @@ def removal_chunk(shape: Sequence[int], size: int, values: int | None = None) ->
 
 def removal_bytes(form: Form, values: int | None = None) -> float:
     """Return the bytes of one chunk of removals, a weight vector an output."""
-    b, size = _rows_per_sample(form), form.eigenproblem
+    b = _rows_per_sample(form)
+    size = form.eigenproblem
     n, c = form.n_rows // b, form.n_outputs // b
     chunk = removal_chunk((n, b, c), size, values)
     return 8.0 * chunk * size * (c * (b + 4) + b)
@@ -224,7 +227,8 @@ def within_memory(form: Form) -> Iterator[None]:
         # A network that fails is a ModelError, whatever it failed of.
         if not out_of_memory(error.__cause__ or error):
             raise
-        room, need = available_memory(), form.peak_bytes
+        room = available_memory()
+        need = form.peak_bytes
         share = min(room / need, 0.5)
         share = share**0.5 if form.representation == "kernel" else share
         n = int(share * form.n_rows / _rows_per_sample(form))
@@ -250,7 +254,9 @@ CONTOUR_COLUMNS = 120
 def nominal_seconds(form: Form, n_queries: int) -> float:
     """Return the seconds of collecting and scoring at the nominal rate, without fixed costs."""
     b = form.n_outputs if form.outputs == "joint" else 1
-    n, p, columns = form.n_rows // b, form.eigenproblem, form.n_outputs // b
+    n = form.n_rows // b
+    p = form.eigenproblem
+    columns = form.n_outputs // b
     n_columns = min(columns, MOST_COLUMNS)
     per_value = CONTOUR_COLUMNS * n_columns * b + 2.0 * N_RIDGES * b * (b + n_columns)
     work = EIGEN_WORK * p**3 + n * p * (per_value + 20.0 * columns) + form.flops

@@ -291,7 +291,8 @@ def patches(layer: nn.Conv2d | nn.Conv1d, x: Tensor) -> Float[Tensor, "b size pl
         x = functional.pad(x, widths, layer.padding_mode)
         sizes[2] = (0,) * len(layer.kernel_size)
     if isinstance(layer, nn.Conv1d):  # unfold knows two axes
-        x, row_axis = x[:, :, None], (1, 1, 0, 1)
+        x = x[:, :, None]
+        row_axis = (1, 1, 0, 1)
         sizes = [(axis, *size) for axis, size in zip(row_axis, sizes, strict=True)]
     kernel, dilation, padding, stride = (cast("tuple", size) for size in sizes)
     return functional.unfold(x, kernel, dilation, padding, stride)

@@ -83,7 +83,8 @@ class Linearization:
         Returns:
             Itself if it is so already; else with Θ_ij = (1/k) Σ_a Θ[(i,a),(j,a)], [n, n].
         """
-        n, b = len(self), self.rows_per_sample
+        n = len(self)
+        b = self.rows_per_sample
         if b == 1:
             return self
         form = replace(self.form, representation="kernel", outputs="averaged", n_rows=n)
@@ -98,7 +99,8 @@ class Linearization:
         )
 
     def _average(self, kernel: Tensor | None, features: Features | None) -> Tensor:
-        n, b = len(self), self.rows_per_sample
+        n = len(self)
+        b = self.rows_per_sample
         if kernel is not None:
             blocks = kernel.reshape(-1, b, n, b)
             return blocks.diagonal(dim1=1, dim2=3).mean(-1)
@@ -121,7 +123,8 @@ class Linearization:
         Returns:
             The smaller linearisation; the validation samples stay.
         """
-        keep, rows = torch.as_tensor(indices), self._rows(indices)
+        keep = torch.as_tensor(indices)
+        rows = self._rows(indices)
         return replace(
             self,
             outputs=self.outputs[keep],
@@ -155,7 +158,8 @@ class Linearization:
 
     def judged_on(self, val_idx: np.ndarray) -> Linearization:
         """Return the linearisation with only the validation samples at `val_idx`, [m] positions."""
-        rows, fields = self._rows(val_idx), {}
+        rows = self._rows(val_idx)
+        fields = {}
         for name, idx in (("outputs", val_idx), ("targets", val_idx), ("kernel", rows)):
             values = getattr(self, f"val_{name}")
             fields[f"val_{name}"] = None if values is None else values[idx]

@@ -94,7 +94,8 @@ class Command:
         Raises:
             DatassayError: bad options, samples or model; one sentence says which.
         """
-        settings, plans = read(self.settings, user_input), user_input.get("plan")
+        settings = read(self.settings, user_input)
+        plans = user_input.get("plan")
         from datassay.store.outputs import check_outputs, check_writable
 
         values = [value for name in READ if (value := user_input.get(name))]
@@ -113,7 +114,8 @@ class Command:
             names = (*self.module("files").FILES, PAGE)
             check_outputs(out, names, user_input.values(), reads)
             check_writable(out, names, overwrite=user_input["overwrite"])
-        start_folder, arguments = Path.cwd(), self.arguments(user_input)
+        start_folder = Path.cwd()
+        arguments = self.arguments(user_input)
         if plans:
             train, val = arguments["train"], arguments["val"]
             return out_console.print(*job.plan_lines(train, val, settings), sep="\n")
@@ -171,7 +173,8 @@ class Command:
             if inputs.val_fraction is None:
                 inputs = replace(inputs, val_fraction=HELD_OUT)
             why = f" for {self.name}, which judges on samples held out"
-            fraction, rule = inputs.val_fraction, "be above 0"
+            fraction = inputs.val_fraction
+            rule = "be above 0"
             require(fraction, "val-fraction", rule, 0, why=why, remedy="Leave it out.")
         with ProgressDisplay(err_console) as progress:
             backbone = asked_backbone(user_input, store, progress)

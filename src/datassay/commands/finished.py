@@ -82,7 +82,8 @@ def finished_run(folder: str | Path) -> FinishedRun:
     folder = Path(folder)
     for name in (SCORES, SUMMARY):
         check_run(folder, name)
-    scores, summary = read_scores(folder), read_summary(folder)
+    scores = read_scores(folder)
+    summary = read_summary(folder)
     origin = summary.get("origin") if isinstance(summary, dict) else None
     if not isinstance(origin, dict):
         return FinishedRun(folder, summary, scores, None, NoiseInputs(), "")
@@ -208,7 +209,8 @@ class Given:
         roles = {name: self.reading.get(name) for name in ROLES}
         data, val = self.data, self.val
         if all(isinstance(pair, tuple) and len(pair) == 2 for pair in (data, val)):
-            data, val = (*data, *val), None
+            data = (*data, *val)
+            val = None
         file, file_roles = keep(data, folder, **roles)
         origin = _origin(file, val, {**self.reading, **dict.fromkeys(ROLES), **file_roles})
         inputs = {**origin.inputs, "data": str(out.resolve() / file.name)}

@@ -58,7 +58,8 @@ class _HelpCommand(TyperCommand):
         common = () if ALL in ctx.meta else common
         panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
         for option in sorted(self.get_params(ctx), key=position_of):
-            text, panel = str(getattr(option, "help", "")), panel_of(option.name, PANELS, "Method")
+            text = str(getattr(option, "help", ""))
+            panel = panel_of(option.name, PANELS, "Method")
             if option.name in self.declared:
                 spec = self.declared[option.name][1]
                 text = f"{sentence_of(spec.of) if spec.of else ''} {spec.help}".strip()
@@ -69,7 +70,8 @@ class _HelpCommand(TyperCommand):
                 panels[panel].append(option_row(option, in_short=bool(common)))
         self.epilog = self.details.epilog() or None
         usage = re.sub("[{}]", "", " ".join([ctx.command_path, *self.collect_usage_pieces(ctx)]))
-        epilog, limit = self.epilog or "", 3 if common else 99
+        epilog = self.epilog or ""
+        limit = 3 if common else 99
         formatter.write(help_text(usage, self.details.help, panels, epilog, examples_shown=limit))
 
 
@@ -152,7 +154,9 @@ def check_needs(options: Mapping[str, Any], declared: Declared) -> None:
             peer, _, allowed = need.lstrip("!").partition("=")
             if peer not in declared:  # this command always, or never, has it so
                 continue
-            theirs, is_out, flag = values[peer], need[0] == "!", declared[peer][1].flag(peer)
+            theirs = values[peer]
+            is_out = need[0] == "!"
+            flag = declared[peer][1].flag(peer)
             holds = str(theirs) in allowed.split("|") if allowed else bool(theirs)
             rule = f"{'not ' * is_out}come with {flag} {' or '.join(allowed.split('|'))}".rstrip()
             is_unsaid = theirs == default_of(declared[peer][0], peer) and not allowed
@@ -184,7 +188,8 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def _parameter(name: str, cls: type, spec: Setting) -> inspect.Parameter:
-    default, hint = default_of(cls, name), _hints(cls)[name]
+    default = default_of(cls, name)
+    hint = _hints(cls)[name]
     typed = _typer_type(hint, spec)
     kinds = [kind for kind in get_args(typed) or (typed,) if kind is not NoneType]
     value = value_name(name, kinds[0] if spec.read is None else str)

@@ -172,7 +172,8 @@ def handle_stops() -> None:
 
     def stop(number: int, frame: object) -> None:
         nonlocal last_time
-        earlier, last_time = last_time, time.monotonic()
+        earlier = last_time
+        last_time = time.monotonic()
         if last_time - earlier > SAME_STOP:
             warnings.simplefilter("ignore")  # of what the exception cuts short, as an import
             Stopped.latest = Stopped(number)

@@ -58,7 +58,8 @@ def checks_arguments(function: F) -> F:
             if "sample_weight" in kwargs:
                 raise SettingError(f"sample_weight must be left out: {UNWEIGHTED}") from None
             return function(*args, **kwargs)  # Python says best which argument is missing
-        arguments, first_set = bound.arguments, None
+        arguments = bound.arguments
+        first_set = None
         for name, members in kinds().items():
             if name in arguments and SampleSet in members:
                 value = arguments[name]

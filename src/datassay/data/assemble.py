@@ -81,7 +81,8 @@ def sample_sets(
         for c in source.columns
     )
     source = replace(source, columns=columns, warnings=(*source.warnings, *warnings))
-    train, val = _build(source, source.train, y, names), None
+    train = _build(source, source.train, y, names)
+    val = None
     if source.val is not None and y_val is not None:
         val = _build(source, replace(source.val, groups=None, time=None), y_val, names)
     elif val_fraction or held_out is not None:
@@ -113,7 +114,8 @@ def one_set(
     if reference is not None:
         names = reference.class_names
         y = encode_like(source.train.y, names, reference.y.dtype)
-        fitted, rows = reference.preparation, source.train.rows
+        fitted = reference.preparation
+        rows = source.train.rows
         if fitted is not None and rows is not None:  # x as the samples before have it
             train = replace(source.train, x=fitted.transform(rows), texts=None)
             source = replace(source, train=train, feature_names=fitted.feature_names)
@@ -222,7 +224,8 @@ def _build(source: Source, raw: SourcePart, y: np.ndarray, names: tuple[str, ...
     x, texts = raw.x, raw.texts
     if x.dtype.kind in "UO" and x.ndim == 1:
         x, texts = np.zeros((len(x), 0), dtype=np.float32), Texts(as_arrow(x, "x"))
-    is_table, feature_names = bool(source.columns), source.feature_names
+    is_table = bool(source.columns)
+    feature_names = source.feature_names
     x = _check_inputs(x, () if is_table else feature_names, is_read=is_table)
     if not names:
         check_differences(y, [f"output {k}" for k in range(y[:1].size)], "target")

@@ -129,7 +129,8 @@ def load(
     if val_fraction is None:
         val_fraction = 0.0 if raw.is_table else HELD_OUT
     if log_target:
-        raw, target_task = with_log_target(raw), "regression"
+        raw = with_log_target(raw)
+        target_task = "regression"
     train, val = sample_sets(
         raw, task=target_task, val_fraction=val_fraction, seed=seed, held_out=held_out,
         encode=encode or encode_plainly,
@@ -195,7 +196,8 @@ def _add_val(read: Source, val: Any, choices: Choices) -> Source:
 
 def _add_val_table(read: Source, val: Any, choices: Choices) -> Source:
     """Return a source with the rows of another table, treated as its own, as validation part."""
-    path, table = Path("val"), None
+    path = Path("val")
+    table = None
     if not isinstance(val, str | Path):
         table = frame_table(val)
     elif val not in BUILTINS:
@@ -212,7 +214,8 @@ def _add_val_table(read: Source, val: Any, choices: Choices) -> Source:
     left_out = tuple(name for name, kind in kinds.items() if kind == "left out")
     choices = replace(choices, target=target, keep=keep, text=texts, categorical=(), drop=left_out)
     val_source = table_source(table, str(path), replace(choices, forms=forms))
-    val_part, warnings = val_source.train, tuple(f"val: {text}" for text in val_source.warnings)
+    val_part = val_source.train
+    warnings = tuple(f"val: {text}" for text in val_source.warnings)
     if read.preparation is not None and val_part.rows is not None:
         val_part = replace(val_part, x=read.preparation.transform(val_part.rows))
     return replace(read, val=val_part, warnings=read.warnings + warnings)

@@ -92,7 +92,8 @@ class RowFormat:
                 f"rows must have the columns that were used; they have no {abridge(absent)}. Their "
                 f"columns are {abridge(table.column_names)}."
             )
-        warnings, fitted = (), self.like.preparation
+        warnings = ()
+        fitted = self.like.preparation
         if fitted is not None:
             assert isinstance(fitted, FittedColumns)
             x = fitted.transform(table)
@@ -147,7 +148,8 @@ class RowFormat:
         return self._make_samples(raw, ())
 
     def _make_samples(self, raw: SourcePart, warnings: tuple[str, ...]) -> SampleSet:
-        n, reference = len(raw.x), self.like
+        n = len(raw.x)
+        reference = self.like
         x, texts = raw.x, raw.texts
         if x.dtype.kind in "UO" and x.ndim == 1:
             x, texts = np.zeros((n, 0)), Texts(pa.array(x.tolist(), pa.large_string()))
@@ -190,7 +192,8 @@ class RowFormat:
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values, from which `from_json` makes the format again."""
-        reference, fields = self.like, None
+        reference = self.like
+        fields = None
         if reference.encoding is not None:
             weights = reference.encoding.word_weights
             weights = None if weights is None else weights.tolist()
@@ -215,10 +218,12 @@ class RowFormat:
     @staticmethod
     def from_json(stored: Mapping[str, Any]) -> RowFormat:
         """Rebuild a format from what `to_json` gave; raise ValueError if its parts disagree."""
-        shape, dtype = tuple(map(int, stored["shape"])), np.dtype(stored["dtype"])
+        shape = tuple(map(int, stored["shape"]))
+        dtype = np.dtype(stored["dtype"])
         if dtype.kind != "f":
             raise ValueError(f"x of {dtype}")
-        names, fields = tuple(map(str, stored["class_names"])), stored["encoding"]
+        names = tuple(map(str, stored["class_names"]))
+        fields = stored["encoding"]
         y = np.arange(2.0).reshape(2, *[1] * len(stored["targets"]))
         encoding = None
         if fields is not None:

@@ -78,7 +78,8 @@ def choose_ground(sizes: Sequence[ImageSize]) -> str:
     contrast = np.array([size.contrast for size in sizes if size.contrast])  # [n, grounds]
     if not len(contrast):
         return ""
-    n_blank, strength = (contrast < BLANK).sum(0), contrast.mean(0)
+    n_blank = (contrast < BLANK).sum(0)
+    strength = contrast.mean(0)
     strength[0] *= STRONGER
     strength[n_blank > n_blank.min()] = -1
     return list(GROUNDS)[int(strength.argmax())]
@@ -170,7 +171,9 @@ class Pictures(Indexed):
         rows: np.ndarray | None = None,
     ):
         super().__init__(len(files), rows)
-        self._files, self._sizes, self.ground = files, sizes, ground
+        self._files = files
+        self._sizes = sizes
+        self.ground = ground
 
     def _get_item(self, row: int) -> np.ndarray:
         with _open(self._files[row]) as image:
@@ -247,7 +250,8 @@ def are_photographs(samples: SampleSet) -> bool:
     if isinstance(samples.images, Pictures):
         sizes = samples.images.sizes
     else:
-        shape, x = channels_first(samples.input_shape), samples.x
+        shape = channels_first(samples.input_shape)
+        x = samples.x
         are_pixels = shape is not None and x.min() >= 0 and x.max() <= BRIGHTEST
         sizes = [ImageSize(shape[1], shape[2], shape[0])] if shape and are_pixels else []
     large = [

@@ -216,7 +216,8 @@ class SampleSet:
         self, codes: Sequence[int], class_names: tuple[str, ...], label_type: LabelType
     ) -> SampleSet:
         """Return the set with other class names, of which class c is that at `codes[c]`."""
-        new_codes, true_y = np.asarray(codes), self.true_y
+        new_codes = np.asarray(codes)
+        true_y = self.true_y
         return replace(
             self,
             y=new_codes[self.y],

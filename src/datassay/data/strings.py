@@ -107,7 +107,8 @@ def compact(words: pa.LargeStringArray) -> np.ndarray:
             "labels and ids must not end with the character NUL, which NumPy drops; "
             f"{odd[0]!r:.40} does. Remove it there."
         )
-    longest, size = max(map(len, names)), words.nbytes
+    longest = max(map(len, names))
+    size = words.nbytes
     kind = str if longest <= SHORT or 4 * longest * len(words) <= 2 * size else object
     return np.array(names, dtype=kind)[coded.indices.to_numpy()]
 

@@ -94,7 +94,8 @@ class _Partitioned(BaseEstimator):
         x = np.repeat(np.arange(float(len(labels)))[:, None], d, axis=1)
         template, _ = load((x, labels), task=task, val_fraction=0.0)
         columns = tuple(map(str, getattr(estimator, "feature_names_in_", ())))
-        rows, width = row_format(replace(template, feature_names=columns)), template.n_classes or 1
+        rows = row_format(replace(template, feature_names=columns))
+        width = template.n_classes or 1
         as_arrays(self._routed, np.arange(self.n_blocks_), rows, d, width).save(path)
 
     def _checked_inputs(self, X: Any) -> np.ndarray:

@@ -148,7 +148,8 @@ class _Polynomial(BaseEstimator):
 
     def _outputs(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "n_features_in_")
-        X, self._solution = as_floats(validate_xy(self, X, reset=False)), self.fit_
+        X = as_floats(validate_xy(self, X, reset=False))
+        self._solution = self.fit_
         return self._of_scaled.outputs(self._scale_columns(X))
 
 

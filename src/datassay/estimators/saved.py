@@ -119,7 +119,8 @@ class SavedModel:
             id; predicted, or the target's name of numbers; block, where there are several; for
             classes probability_NAME of each, or output_NAME of a polynomial.
         """
-        outputs, training = self.outputs(data, routing=routing), self.rows.like
+        outputs = self.outputs(data, routing=routing)
+        training = self.rows.like
         columns = {"id": pa.array(data.ids.tolist())}
         columns["predicted" if training.class_names else self.rows.target] = self._answers(outputs)
         if isinstance(self.model, BlockModel) and len(self.model.block) > 1:

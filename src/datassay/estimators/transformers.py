@@ -59,7 +59,8 @@ class SampleWeightTrainerMixin:
                 outputs.
         """
         inputs = dict(inputs)
-        labels, weight = inputs.pop("labels", None), inputs.pop(COLUMN, None)
+        labels = inputs.pop("labels", None)
+        weight = inputs.pop(COLUMN, None)
         if labels is None or (weight is None and model.training):
             name = "labels" if labels is None else COLUMN
             raise DataError(

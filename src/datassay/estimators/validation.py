@@ -44,7 +44,8 @@ def validate_part(estimator: Any, X: Any, y: Any, *, is_first: bool, **rules: An
     """Check a further part of the samples; the rules are for the first part."""
     if is_first:
         return validate_xy(estimator, X, y, **rules)
-    X, y = validate_xy(estimator, X, reset=False), column_or_1d(y, warn=True)
+    X = validate_xy(estimator, X, reset=False)
+    y = column_or_1d(y, warn=True)
     check_consistent_length(X, y)
     return X, y
 

@@ -76,7 +76,8 @@ def _slopes(
 
 def _directions(prepared: Prepared, towards: Directions) -> dict[str, Tensor]:
     """Return each query's direction as tensors of the weights, [m, ...], by parameter name."""
-    parameters, directions = dict(prepared.network.model.named_parameters()), {}
+    parameters = dict(prepared.network.model.named_parameters())
+    directions = {}
     for name, basis in prepared.bases.items():
         vectors = _in_weights(basis, *towards.by_block[name])
         shapes = [parameters[p].shape for p in basis.block.parameters]
@@ -107,7 +108,8 @@ class _AtPlaces(nn.Module):
 
     def __init__(self, inner: nn.Module, loss: Objective):
         super().__init__()
-        self.inner, self._loss = inner, loss
+        self.inner = inner
+        self._loss = loss
 
     def forward(self, batch: Any) -> Tensor:
         return self._loss.at_places(self.inner, batch)

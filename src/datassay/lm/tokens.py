@@ -78,7 +78,8 @@ def tokens_of(tokenizer: Any, text: str) -> Tokens:
         ends = [len(tokenizer.decode(ids[: i + 1].tolist())) for i in range(len(ids))]
         spans = np.stack([[0, *ends[:-1]], ends], 1) if ends else np.zeros((0, 2), np.int64)
         spans = np.minimum(spans, len(text))
-    pieces, n_shown = [], 0
+    pieces = []
+    n_shown = 0
     for token, (begin, end) in zip(ids.tolist(), spans.tolist(), strict=True):
         is_added = begin == end
         pieces.append(tokenizer.decode([token]) if is_added else text[n_shown:end])

@@ -177,7 +177,8 @@ def _image_shape(shape: tuple[int, ...], name: str, smallest: int) -> tuple[int,
             f"{name} takes images, [channels, height, width]; got samples of shape {list(shape)}. "
             "Use --model mlp for rows."
         )
-    channels, size = (1 if len(shape) == 2 else shape[0]), (shape[-2], shape[-1])
+    channels = 1 if len(shape) == 2 else shape[0]
+    size = (shape[-2], shape[-1])
     if min(size) < smallest:
         raise ModelError(
             f"{name} needs at least {smallest} x {smallest} pixels; got {size[0]} x {size[1]}. "

@@ -83,7 +83,9 @@ def drawer(samples: SampleSet) -> Draw:
     if rows is not None and rows.num_columns:
         return _row_drawer(rows)
     x = np.asarray(samples.x, np.float64).reshape(len(samples), -1)
-    middle, spread, names = x.mean(axis=0), x.std(axis=0), samples.feature_names
+    middle = x.mean(axis=0)
+    spread = x.std(axis=0)
+    names = samples.feature_names
     unit = np.where(spread > 0, spread, 1.0)
 
     def value(i: int, j: int) -> tuple[str, str]:

@@ -41,7 +41,8 @@ def render(page: Page) -> str:
     line = "Kind, missing values and treatment of each." if page.verdict else ""
     columns = (replace(section, line=line) for section in columns_section(page.columns))
     page = replace(page, sections=(*page.sections, *columns))
-    css, plotly = _read_template("page.css"), _lines(get_plotlyjs()) if page.figures else ""
+    css = _read_template("page.css")
+    plotly = _lines(get_plotlyjs()) if page.figures else ""
     gallery = next((b for b in page.blocks if isinstance(b, Gallery) and b.sorts), None)
     js = "".join(_read_template(name) for name in _scripts(page, gallery))
     html = _environment().get_template("page.html").render(

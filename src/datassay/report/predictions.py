@@ -86,7 +86,8 @@ def chosen_queries(predictions: Predictions) -> Int[np.ndarray, " q"]:
 
 def query_data(predictions: Predictions) -> dict[str, object]:
     """Return all that the page's script shows, as plain texts: queries, and each sample once."""
-    query_rows, top = chosen_queries(predictions), predictions.attribution.top
+    query_rows = chosen_queries(predictions)
+    top = predictions.attribution.top
     n_shown = min(N_SAMPLES, top.raising.shape[1])
     sides = {
         "raised": (top.raising[query_rows, :n_shown], top.raising_effect[query_rows, :n_shown]),
@@ -177,7 +178,8 @@ def _effect(value: float) -> str:
 
 def query_note(predictions: Predictions) -> str:
     """Return which samples can be picked, in words."""
-    n_shown, n = len(chosen_queries(predictions)), len(predictions.queries)
+    n_shown = len(chosen_queries(predictions))
+    n = len(predictions.queries)
     number_shown = "All" if n_shown == n else f"{n_shown} of"
     scope = f"{number_shown} {count(n, predictions.queried)} can be picked"
     if not predictions.samples.is_classification:
@@ -196,7 +198,8 @@ def query_note(predictions: Predictions) -> str:
 
 def effect_words(predictions: Predictions) -> tuple[str, str, str]:
     """Return what the effects are on, and the headings of those that raise and lower it."""
-    names, is_logit = predictions.samples.class_names, predictions.is_logit
+    names = predictions.samples.class_names
+    is_logit = predictions.is_logit
     if predictions.attribution.measure == "loss":
         target = f"the loss of the given {'label' if names else 'target'}"
         return target, "Raised the loss", "Lowered the loss"

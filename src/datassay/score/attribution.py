@@ -139,7 +139,8 @@ def removal_scores(
     parts = record.keep(max(1, min(n, CHUNK_VALUES // values)), progress)
     own_query = np.arange(n) if lin.val_outputs is None else None
     changes = effects_of(_changes(basis, rows, parts), outputs, measured)
-    method, name = f"linearized {training.run.kind}", measured.measure
+    method = f"linearized {training.run.kind}"
+    name = measured.measure
     effects = gather(changes, measured(outputs), name, lin.ids, method, top, own_query)
     assert effects.prediction_change is not None
     loo = record.leave_one_out(effects.prediction_change)
@@ -162,8 +163,14 @@ def _score_removals(context: Context) -> RemovalScores:
 
 def removal_steps(sizes: Sizes) -> list[PlanStep]:
     """Plan the decomposition, the removals and, where asked for, the effects."""
-    form, n, m, b, p = sizes.form, sizes.train, sizes.val, sizes.rows, sizes.eigenproblem
-    fast, columns, step_size = sizes.products, sizes.outputs // b, step_bytes(sizes.form)
+    form = sizes.form
+    n = sizes.train
+    m = sizes.val
+    b = sizes.rows
+    p = sizes.eigenproblem
+    fast = sizes.products
+    columns = sizes.outputs // b
+    step_size = step_bytes(sizes.form)
     reading = 0.0 if sizes.is_dual else 2.0 * n * b * p**2
     gram = 2.0 * m * b * p**2 if sizes.is_dual else SYMMETRIC_WORK * (n + m) * b * p**2
     decompose = PlanStep(

@@ -278,7 +278,8 @@ def gather(
         effect = chunk.effect
         if own_query is not None:  # a sample that is its own query counts as 0 there
             queries = torch.as_tensor(own_query)[rows]
-            effect, idx = effect.clone(), (queries >= 0).nonzero()[:, 0]
+            effect = effect.clone()
+            idx = (queries >= 0).nonzero()[:, 0]
             effect[idx, queries[idx]] = 0
         leaders.see(effect, chunk.start)
         total[rows] = chunk.effect.sum(1)

@@ -18,7 +18,8 @@ BANDS = ((1, 1), (2, 10), (11, 100), (101, 1000), (1001, None))
 N_TIMES = 60
 # Neighbours closer than this share of λ_max count as one eigenvalue: rounding turns their vectors
 # into each other, and with them which of the two a residual lies in. The second: some is float32.
-EQUAL, EQUAL_FLOAT32 = 1e-12, 1e-7
+EQUAL = 1e-12
+EQUAL_FLOAT32 = 1e-7
 
 
 @result

@@ -194,7 +194,8 @@ def compute_scores(scores: Iterable[Score], context: Context) -> dict[str, Any]:
         SettingError: a score needs one that is not there, or two need each other; or its columns
             are not one value per sample, in the samples' order.
     """
-    results, pending = dict(context.results), list(scores)
+    results = dict(context.results)
+    pending = list(scores)
     names = [score.name for score in pending]
     while pending:
         ready = next((s for s in pending if results.keys() >= set(s.needs)), None)

@@ -273,7 +273,8 @@ def set_effects(
         model, train, loss, projection=projection, seed=seed, progress=progress
     )
     everyone = geometry_influence(geometry, train.ids, ridge, damping)
-    variances, moments = [], []
+    variances = []
+    moments = []
     for done, member_idx in enumerate(members):
         keep = torch.ones(len(train), dtype=torch.bool)
         keep[member_idx] = False

@@ -72,7 +72,8 @@ def staging(parent: Path) -> Iterator[Path]:
     Yields:
         The folder; files go to its `new`.
     """
-    folder, lock = None, -1
+    folder = None
+    lock = -1
     try:
         # Nobody takes it for a leftover before it is locked itself.
         with hold_signals(), hold_lock(parent):

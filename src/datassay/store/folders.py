@@ -73,9 +73,11 @@ def place(folder: Path, out: Path, overwrite: bool, job: Iterable[str] = ()) -> 
     """Move the new files of a staging folder to `out`, and stale ones away, all of them or none."""
     # overwrite: whether files that we did not write may be replaced. job: see `write_pages`. What
     # stands there is compared under the lock: another process may have written since.
-    new_folder, is_new = folder / NEW, folder.parent != out
+    new_folder = folder / NEW
+    is_new = folder.parent != out
     with hold_signals(), nullcontext() if is_new else hold_lock(out):
-        names, earlier = sorted(path.name for path in new_folder.iterdir()), read_digests(out)
+        names = sorted(path.name for path in new_folder.iterdir())
+        earlier = read_digests(out)
         unwritten = {name: d for name, d in earlier.items() if name not in names}
         unchanged = {name: d for name, d in unwritten.items() if sha256(out / name) == d}
         stale = unchanged.keys() & set(job)

@@ -82,7 +82,9 @@ class DenseGradients:
     """
 
     def __init__(self, stack: DenseStack, link: str, offset: Tensor | None = None):
-        self.stack, self.link, self.offset = stack, LINKS[link], offset
+        self.stack = stack
+        self.link = LINKS[link]
+        self.offset = offset
         self.h: list[Tensor] = []
 
     @torch.no_grad()

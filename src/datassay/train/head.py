@@ -186,7 +186,8 @@ def _undo_fixed_scale(
     k = outputs.shape[1]
     for _, fixed, unscaled, scaled in calls[-1:]:
         if isinstance(fixed, Affine) and _is_same(scaled, outputs):
-            factor, offset = fixed.scale.cpu().double(), fixed.shift.cpu().double()
+            factor = fixed.scale.cpu().double()
+            offset = fixed.shift.cpu().double()
             return unscaled, factor.expand(k).clone(), offset.expand(k).clone()
     return outputs, torch.ones(k, dtype=torch.float64), torch.zeros(k, dtype=torch.float64)
 

@@ -146,8 +146,10 @@ def train_heads(
 
 class _Heads:
     def __init__(self, features: Tensor, targets: Tensor, loss: str, bias: bool, val):
-        self.loss, self.bias = loss, bias
-        self.x, self.y = self._append_bias(features), targets
+        self.loss = loss
+        self.bias = bias
+        self.x = self._append_bias(features)
+        self.y = targets
         self.val = None if val is None else (self._append_bias(val[0]), val[1])
 
     def _append_bias(self, features: Tensor) -> Float[Tensor, "n inputs"]:
@@ -158,7 +160,8 @@ class _Heads:
         self, kind: str, start: tuple[Tensor, Tensor | None] | None, seeds: Sequence[int], m: int
     ) -> Float[Tensor, "S inputs m_k"]:
         """Return the starting weights, [S, inputs, M · k]: a seed's layers are side by side."""
-        k, d = self.y.shape[1], self.x.shape[1] - self.bias
+        k = self.y.shape[1]
+        d = self.x.shape[1] - self.bias
         if kind == "trained":
             if start is None:
                 raise SettingError('start "trained" needs the layer; give start=(weight, bias).')
@@ -180,7 +183,9 @@ class _Heads:
         on_epoch: OnEpoch | None,
         progress: Progress,
     ) -> TrainedHeads:
-        x, y, w = self.x.float(), self.y.float(), weight.T.contiguous()
+        x = self.x.float()
+        y = self.y.float()
+        w = weight.T.contiguous()
         streams = [torch.Generator().manual_seed(2**20 + seed) for seed in seeds]
         optimizer = torch.optim.Adam([theta], lr=recipe.lr, betas=BETAS, eps=EPSILON, fused=True)
         tracker = _BestEpochs(theta, len(seeds), len(weight), recipe.patience)
@@ -211,7 +216,8 @@ class _Heads:
     def _val_score(self, theta: Tensor, m: int) -> tuple[Tensor, Tensor]:
         """Return the score, higher is better, and the loss, which breaks ties: both [S, M]."""
         assert self.val is not None
-        x, y = self.val[0].to(theta.dtype), self.val[1].to(theta.dtype)
+        x = self.val[0].to(theta.dtype)
+        y = self.val[1].to(theta.dtype)
         outputs = (x @ theta).unflatten(-1, (m, -1)).transpose(1, 2)  # [S, M, m_val, k]
         loss = output_losses(outputs, y, self.loss).mean(-1)
         if self.loss == "mse":
@@ -253,7 +259,8 @@ class _BestEpochs:
     """Each layer's best epoch so far."""
 
     def __init__(self, theta: Tensor, n_seeds: int, m: int, patience: int | None):
-        self.theta, self.patience = theta.clone(), patience
+        self.theta = theta.clone()
+        self.patience = patience
         self.score = torch.full((n_seeds, m), -torch.inf)
         self.loss = torch.full((n_seeds, m), torch.inf)
         self.epoch = torch.zeros(n_seeds, m, dtype=torch.int64)

@@ -76,7 +76,8 @@ class _Learner(ABC):
         if not self.is_random and len(subsets) > 1 and (subsets == subsets[0]).all():
             shared = self.outputs(train, val, subsets[:1], weights, progress, first=first)
             return np.repeat(shared, len(subsets), 0)
-        n_classes, outputs = train.n_classes if train.is_classification else 0, []
+        n_classes = train.n_classes if train.is_classification else 0
+        outputs = []
         for fits in self.fits(train, subsets, weights, first=first):
             outputs.append(np.asarray(self.predictions(fits, val, n_classes)))
             progress("fit", sum(map(len, outputs)), len(subsets))
@@ -138,7 +139,8 @@ class Networks(_Learner):
         if not callable(models) and not models:
             raise SettingError("models must hold one network per repeat; got none.")
         self.models = models if callable(models) else list(models)
-        self.recipe, self.seed = recipe, seed
+        self.recipe = recipe
+        self.seed = seed
         self.at_once = at_once or _networks_at_once(self._model(0))
 
     def _model(self, number: int) -> nn.Module:
@@ -218,7 +220,10 @@ class Estimators(_Learner):
                 f"{type(estimator).__name__}. Give a classifier or a regressor."
             )
         at_least("repeats", repeats, 1)
-        self.estimator, self._repeats, self.seed, self.dtype = estimator, repeats, seed, dtype
+        self.estimator = estimator
+        self._repeats = repeats
+        self.seed = seed
+        self.dtype = dtype
         self.is_random = is_random
 
     @property

@@ -130,7 +130,8 @@ def train_in_stacks(
     if len(models) <= STACK:
         with thread_count(1):
             return train_networks(models, train, subsets, recipe, seed=seed, progress=progress)
-    size, dtype = min(recipe.batch_size, subsets.shape[1]), getattr(torch, recipe.precision)
+    size = min(recipe.batch_size, subsets.shape[1])
+    dtype = getattr(torch, recipe.precision)
 
     def train_stack(start: int) -> TrainedNetworks:
         rows = list(subsets[start : start + STACK])
@@ -143,7 +144,8 @@ def train_in_stacks(
         stack = models[start : start + STACK]
         return train_on_batches(stack, train, [train.y], recipe, draw, progress=check_time)
 
-    starts, trained = range(0, len(models), STACK), []
+    starts = range(0, len(models), STACK)
+    trained = []
     for networks in _side_by_side(train_stack, starts):
         trained.append(networks)
         progress("retrain networks", len(trained) * recipe.steps // len(starts), recipe.steps)

@@ -173,7 +173,9 @@ class _Job:
         best_row = next((row for row in candidates if row.kind != SPLIT), None)
         if best_row is None or recommended[0].advice != DO:
             return []
-        words, best_gain, combinations = (best_row.kind, best_row.words), best_row.gain, []
+        words = (best_row.kind, best_row.words)
+        best_gain = best_row.gain
+        combinations = []
         key = next(action.key for action in actions if (action.kind, action.words) == words)
         for row in recommended:
             kind = self.kinds[row.kind]
@@ -187,7 +189,8 @@ class _Job:
                 break
             combinations.append(self.retrained_row(combined))
             if combinations[-1].gain > best_gain:
-                key, best_gain = combined.key, combinations[-1].gain
+                key = combined.key
+                best_gain = combinations[-1].gain
         return combinations
 
     def _drop_removal(self, actions: Sequence[Action]) -> list[Action]:
@@ -225,7 +228,8 @@ class _Job:
 
     def screened_row(self, action: Action, is_hopeless: bool = False) -> ActionGain:
         """Return the row of an action that was only screened."""
-        outcome, note = self.screened.get(action.key), ""
+        outcome = self.screened.get(action.key)
+        note = ""
         if outcome is not None and is_hopeless:
             note = f"not retrained: in closed form it changes {self.describe_change(outcome)}"
         if action.key in self.comparison.overdue:
@@ -241,7 +245,8 @@ class _Job:
         """Return the row of what an action gained, still without a verdict and a control."""
         if not self.comparison.is_retrained(action.key):
             return self.screened_row(action)
-        outcome, differences = self.gain(action), self.comparison.differences(action.key)
+        outcome = self.gain(action)
+        differences = self.comparison.differences(action.key)
         low, high = self.comparison.bounds(action.key, outcome)
         pairs = zip(differences, self.is_trusted, strict=True)
         trusted_gain = np.concatenate([d[:, mask].mean(0) for d, mask in pairs])
@@ -336,7 +341,8 @@ def _choose_affordable(
 ) -> set[Key]:
     """Choose actions to retrain: the most promising, while the budget lasts; at least one."""
     order = sorted(actions, key=lambda key: -screened[key].gain if key in screened else 0.0)
-    keys, spent = set(order[:1]), 0.0
+    keys = set(order[:1])
+    spent = 0.0
     for key in order:
         spent += per_fit * actions[key].fits
         if spent <= budget:

@@ -138,7 +138,8 @@ class Comparison:
         rules: Sequence[Yardstick] = (),
     ) -> list[Float[np.ndarray, "_ _"]]:
         """Return score differences to the samples as they are, [R, m] for each retrained part."""
-        results, rules = [], rules or self._yardsticks
+        results = []
+        rules = rules or self._yardsticks
         run = self._runs[key, control]
         for rule, base, outputs in zip(rules, self.base, run.outputs, strict=True):
             if outputs:
@@ -150,7 +151,8 @@ class Comparison:
     def gain(self, key: Key, *, is_searched: bool) -> Interval:
         """Return the gain of an action with its interval, on the parts where it was retrained."""
         unit = float(np.mean([rule.unit for rule in self._yardsticks]))
-        level, base = LEVEL, []
+        level = LEVEL
+        base = []
         if len(analyses(self.parts)) > 1:
             level = LOOKS[self.is_complete(key)]
             if not self.is_complete(key):

@@ -259,10 +259,12 @@ def fifths(
 
     Cost: that of `judge` for each.
     """
-    fold, parts = np.full(len(train), -1), []
+    fold = np.full(len(train), -1)
+    parts = []
     for f, test_idx in enumerate(make_splits(train, None, FIFTHS, seed).test_idx):
         fold[test_idx] = f
-    n_parts, spreads = min(n_parts, fold.max() + 1), {}
+    n_parts = min(n_parts, fold.max() + 1)
+    spreads = {}
     if doubt is not None:
         targets = train.y.reshape(len(train), -1)
         for limit in (SUSPECTED, SURE, LOOK):
@@ -274,8 +276,10 @@ def fifths(
         start = np.unique(groups, return_index=True)[1]
         fold = fold[start[np.unique(groups, return_inverse=True)[1]]]
     for f in range(n_parts):
-        train_idx, test_idx = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
-        samples, part_lin = train.subset(train_idx), lin.held_out(train_idx, test_idx)
+        train_idx = np.flatnonzero(fold != f)
+        test_idx = np.flatnonzero(fold == f)
+        samples = train.subset(train_idx)
+        part_lin = lin.held_out(train_idx, test_idx)
         issues, penalty = judge(part_lin, samples)
         # Copies vary together, as groups do: intervals count each group once.
         part_copies = None if copies is None else copies[train_idx]

@@ -115,7 +115,8 @@ def screen(
     lin = lin.subset(index).average_outputs() if len(index) < len(train) else lin.average_outputs()
     if lin.kernel is not None:
         assert lin.val_kernel is not None
-        kernel, across = lin.kernel.double(), lin.val_kernel.double()
+        kernel = lin.kernel.double()
+        across = lin.val_kernel.double()
     else:
         assert lin.features is not None and lin.val_features is not None
         features, val_features = (f[0 : len(f)].double() for f in (lin.features, lin.val_features))
@@ -129,7 +130,8 @@ def most_wanted(
     """Find the class, source or weak group of which half left out costs most: name, cost, ids."""
     inverse = closed.inverse()
     base = closed.score_without(np.zeros(len(train), bool), train, inverse)
-    worst, lost = None, 2 / len(closed.across)
+    worst = None
+    lost = 2 / len(closed.across)
     rng = np.random.default_rng((seed, 4))
     regions = [("samples where", ("", w.words), w.samples.astype(int)) for w in weak]
     for kind, names, group in (*_groups(train), *regions):
@@ -140,7 +142,8 @@ def most_wanted(
             removed = np.zeros(len(train), bool)
             removed[rng.permutation(members)[: len(members) // 2]] = True
             if (cost := base - closed.score_without(removed, train, inverse)) > lost:
-                worst, lost = (f"{kind} {names[g]}", cost, train.ids[members]), cost
+                worst = (f"{kind} {names[g]}", cost, train.ids[members])
+                lost = cost
     return worst
 
 

@@ -58,7 +58,9 @@ class Fit:
 
     def __init__(self, rows: Float[Tensor, "n p"], targets: Float[Tensor, "n k"], aim: Aim):
         """Start with a fit to no sample."""
-        self.rows, self.targets, self.aim = rows, targets, aim
+        self.rows = rows
+        self.targets = targets
+        self.aim = aim
         self.covariance = torch.eye(rows.shape[1])
         self.weights = torch.zeros(rows.shape[1], targets.shape[1])
         self.renew()
@@ -121,7 +123,9 @@ def grow(
     rng = np.random.default_rng((seed, 2))
     fit = Fit(rows, targets, aim)
     open_by_group = [np.flatnonzero(groups == g) for g in range(len(quota))]
-    n_kept, total, renewal = np.zeros(len(quota), int), int(quota.sum()), FEWEST_BETWEEN
+    n_kept = np.zeros(len(quota), int)
+    total = int(quota.sum())
+    renewal = FEWEST_BETWEEN
     order: list[int] = []
     for step in range(total):
         if step == renewal:
@@ -151,7 +155,8 @@ def unit_rows(lin: Linearization, seed: int) -> Float[Tensor, "n q"]:
     # Cost: features of one row per sample: 4096 p² + p³ + 256 n p operations, read in panels. Of b
     # rows: 1024 n b p. A kernel: 1024³ + 1024 n q.
     # Source: Williams and Seeger (2001) for the kernel.
-    n, has_one_row = len(lin), lin.features is not None and lin.rows_per_sample == 1
+    n = len(lin)
+    has_one_row = lin.features is not None and lin.rows_per_sample == 1
     basis_idx = np.random.default_rng((seed, 1)).permutation(n)
     basis_idx = np.sort(basis_idx[: SEEN["features" if has_one_row else "kernel"]])
     if has_one_row:
@@ -170,7 +175,8 @@ def _averaged_kernel(lin: Linearization, cols: np.ndarray) -> Float[Tensor, "n s
         assert kernel is not None
         return kernel[:, torch.as_tensor(cols)].double()
     b, features = lin.rows_per_sample, lin.features
-    n, parts = len(lin), range(0, len(lin), PANEL)
+    n = len(lin)
+    parts = range(0, len(lin), PANEL)
 
     def read(a: int) -> Tensor:  # all rows of a sample side by side
         rows = features[a * b : min(a + PANEL, n) * b].double()

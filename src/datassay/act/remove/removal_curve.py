@@ -126,7 +126,8 @@ def removal_curve(
     n = parts.train_idx.shape[1]
     if not all(0 <= f < 1 and round(f * n) <= n - 2 for f in fractions):
         raise SettingError(f"fractions must lie in [0, 1) and keep 2 samples; got {fractions}.")
-    shuffled, networks = np.random.default_rng(seed), range(n_seeds)
+    shuffled = np.random.default_rng(seed)
+    networks = range(n_seeds)
     orders = {name: [parts.order(order, s) for s in networks] for name, order in rankings.items()}
     orders |= {RANDOM: [parts.order(shuffled.permutation(len(train)), s) for s in networks]}
     # Nothing is removed yet at 0: the fits are those of all rankings.
@@ -184,7 +185,8 @@ def _score_estimators(
     models: Estimators, train: SampleSet, parts: Splits, idx: list[np.ndarray], progress: Progress
 ) -> Iterator[Float[np.ndarray, "r s"]]:
     """Refit estimators to what is kept, and score them."""
-    done, total = 0, sum(len(subsets) for subsets in idx) * models.repeats
+    done = 0
+    total = sum(len(subsets) for subsets in idx) * models.repeats
     for subsets in idx:
         score = np.empty(subsets.shape[:2])
         for r, rows in enumerate(subsets):

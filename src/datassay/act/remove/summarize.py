@@ -206,7 +206,8 @@ def summarize(
             rule = max(results, key=lambda name: results[name])
         best_first = keep_rules.RULES[rule](candidates, quota, seed, progress)
         order = np.concatenate([suspects_out, stay[best_first[::-1]]])
-    removed, kept_idx = order[: n - target], order[n - target :]
+    removed = order[: n - target]
+    kept_idx = order[n - target :]
     keep = np.sort(kept_idx)
     values = np.array(list(results.values()))
     return KeepSet(keep, removed, lin.ids[keep], iterative, rule, kept_idx, tuple(results), values)

@@ -194,9 +194,13 @@ def _compare_sides(
     is_now: bool,
 ) -> tuple[GainRow, str]:
     """Score both sides on the masked held-out samples; return the row and the metric."""
-    scores, units, groups, metric = [], [], [], ""
+    scores = []
+    units = []
+    groups = []
+    metric = ""
     for trial, sides, mask in zip(trials, outputs, masks, strict=True):
-        held_out, train = trial.held_out, trial.train.samples
+        held_out = trial.held_out
+        train = trial.train.samples
         samples = replace(held_out.samples, y=held_out.y) if is_now else held_out.samples
         if not mask.any():
             continue

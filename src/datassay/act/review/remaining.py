@@ -22,7 +22,9 @@ LEVEL, OWN_LEVEL, DRAWN_LEVEL = 0.9, 0.95, 0.8
 # A share of wrong labels that the run thought impossible is less likely by e each so much farther:
 # labels by rules of thumb are wrong more often than they look.
 BEYOND = 0.16
-GRID, SMALLEST, LEAST_SPREAD = 2000, 1e-5, 0.5
+GRID = 2000
+SMALLEST = 1e-5
+LEAST_SPREAD = 0.5
 LEAST_DECISIONS = 60  # before which a review is never called finished
 
 
@@ -88,7 +90,8 @@ def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] 
 
     Cost: 0.5 s for 60 000 samples of 10 classes and 100 decisions.
     """
-    n, k = len(judged), judged.log_posterior.shape[1]
+    n = len(judged)
+    k = judged.log_posterior.shape[1]
     reviewed = np.array(list(known), np.int64)
     decided = np.array(list(known.values()), np.int64)
     rules.positions("decisions", [*known, *passed], n)
@@ -104,15 +107,19 @@ def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] 
         suggested = other_log_p.argmax(1)
     probability, interval = _estimate(judged, suggested, reviewed, is_wrong, is_open, OWN_LEVEL)
     order = _order_open(judged, probability, is_open, reviewed)
-    errors_left, n_found, n_open = float(probability[order].sum()), int(is_wrong.sum()), len(order)
+    errors_left = float(probability[order].sum())
+    n_found = int(is_wrong.sum())
+    n_open = len(order)
     drawn = np.isin(reviewed, draw := probe(judged))
     if judged.is_of_classes and set(draw) <= {*known, *passed}:
         # The labels drawn estimate the share of all better than those searched for errors.
-        undrawn, n_wrong = is_open.copy(), int(is_wrong[~drawn].sum())
+        undrawn = is_open.copy()
+        n_wrong = int(is_wrong[~drawn].sum())
         undrawn[reviewed[~drawn]] = True
         by_draw = reviewed[drawn], is_wrong[drawn]
         ends = _estimate(judged, suggested, *by_draw, undrawn, DRAWN_LEVEL)[1]
-        low, high = max(0.0, ends[0] - n_wrong), max(interval[0], ends[1] - n_wrong)
+        low = max(0.0, ends[0] - n_wrong)
+        high = max(interval[0], ends[1] - n_wrong)
         interval = min(low, n_open), min(high, n_open)
         errors_left = float(np.clip(errors_left, *interval))
     n_all = n_open + len(reviewed)
@@ -193,7 +200,8 @@ def _interval_of_errors(
     tails = (1 - level) / 2, (1 + level) / 2
     low, high = (r[np.searchsorted(mass, mass[-1] * tail)] for tail in tails)
     if not n_found:  # no error found: so few decisions prove no more than that errors are few
-        low, high = 0.0, max(high, min(share[1], 1 / (n_reviewed + 2)))
+        low = 0.0
+        high = max(high, min(share[1], 1 / (n_reviewed + 2)))
     return float(np.floor(low * n_open)), float(np.ceil(high * n_open))
 
 
@@ -214,7 +222,8 @@ def probe(judged: Judged) -> Int[np.ndarray, " b"]:
     order = np.argsort(-judged.log_odds, kind="stable")
     if len(order) <= BATCH:
         return order
-    odds, step = judged.log_odds[order].astype(np.float64), np.arange(BATCH)
+    odds = judged.log_odds[order].astype(np.float64)
+    step = np.arange(BATCH)
     ends = (np.sqrt(expit(odds) * expit(-odds)) + LEAST_CHANCE).cumsum()
     drawn = np.searchsorted(ends, (step + 0.5) / BATCH * ends[-1])
     drawn = np.maximum.accumulate(drawn - step) + step  # none twice

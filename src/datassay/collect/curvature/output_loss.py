@@ -47,7 +47,8 @@ def check_n_outputs(samples: SampleSet, n_outputs: int) -> None:
     else:
         n_targets = 1 if samples.y.ndim == 1 else samples.y.shape[1]
         plural = "s" if n_targets > 1 else ""
-        allowed, rule = {n_targets}, f"{n_targets} output{plural}, one a target"
+        allowed = {n_targets}
+        rule = f"{n_targets} output{plural}, one a target"
     if n_outputs not in allowed:
         raise ModelError(f"the model must have {rule}; got {n_outputs}. Change its last layer.")
 

@@ -82,7 +82,9 @@ def group_batches(parts: Batches, size: int) -> Iterator[tuple[list[Any], np.nda
         n_new = batch_size(batch)
         if group and count + n_new > size:
             yield group, np.arange(start, start + count)
-            group, start, count = [], start + count, 0
+            group = []
+            start = start + count
+            count = 0
         group.append(batch)
         count += n_new
     yield group, np.arange(start, start + count)

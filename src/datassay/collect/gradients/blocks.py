@@ -91,7 +91,8 @@ def _layer_block(model, tensors, names, weight, layers, direct) -> dict[str, Blo
     has_bias = bias is not None and bias not in direct and len(layers) == 1
     rows, columns = matrix_shape(layer, tensors[weight])
     transposed = is_transposed(layer)
-    rows, columns = rows + (has_bias and transposed), columns + (has_bias and not transposed)
+    rows = rows + (has_bias and transposed)
+    columns = columns + (has_bias and not transposed)
     parameters = (weight, bias) if bias is not None and has_bias else (weight,)
     name = layers[0] or weight
     return {weight: Block(name, (rows, columns), parameters, tuple(layers), transposed)}
@@ -116,5 +117,6 @@ def as_tensors(
         return [matrices.reshape(m, *shapes[0])]
     if block.transposed:
         return [matrices[:, :-1].reshape(m, *shapes[0]), matrices[:, -1].reshape(m, *shapes[1])]
-    weight, bias = matrices[..., :-1], matrices[..., -1]
+    weight = matrices[..., :-1]
+    bias = matrices[..., -1]
     return [weight.reshape(m, *shapes[0]), bias.reshape(m, *shapes[1])]

@@ -109,7 +109,8 @@ class OfCriterion:
 
     def __call__(self, model: nn.Module, batch: Any) -> Tensor:
         """Compute each sample's loss, [b]."""
-        outputs, targets = outputs_of(model, batch), targets_of(batch)
+        outputs = outputs_of(model, batch)
+        targets = targets_of(batch)
         if targets is None:
             raise SettingError(
                 f"{type(self.criterion).__name__} needs the batch's targets: the last of a tuple, "

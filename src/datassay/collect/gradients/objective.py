@@ -96,7 +96,8 @@ class Objective:
         if self.name == "next_token":
             prompt = outputs.shape[1] - targets.shape[1]  # places of a learnt one before the text
             targets = functional.pad(targets, (max(0, prompt), 0), value=self.ignored)
-            outputs, targets = outputs[:, :-1], targets[:, 1:]
+            outputs = outputs[:, :-1]
+            targets = targets[:, 1:]
         if self.name in OF_CLASSES:
             return self._align_classes(outputs, targets)
         flat = outputs.reshape(len(outputs), -1)
@@ -219,7 +220,8 @@ class Objective:
 
     def _weights(self, f: Tensor, y: Tensor) -> Tensor:
         """Return the factor of the Hessian at each place."""
-        ones, scale = torch.ones(*f.shape[:2], 1).to(f), self._factor(f.shape[-1])
+        ones = torch.ones(*f.shape[:2], 1).to(f)
+        scale = self._factor(f.shape[-1])
         weight = None if self.class_weight is None else self.class_weight.to(f)
         if self.name in OF_VALUES:
             return ones * (2 * scale if self.name == "mse" else scale)

@@ -52,9 +52,13 @@ def order_of(loader: DataLoader, name: str, *, queries: bool) -> Order:
     # A sampler in random order stands for all samples that it draws from, in theirs.
     batches: Any = loader.batch_sampler
     if _is(batches, BatchSampler):
-        sampler, size, drop = batches.sampler, int(batches.batch_size), bool(batches.drop_last)
+        sampler = batches.sampler
+        size = int(batches.batch_size)
+        drop = bool(batches.drop_last)
     else:
-        sampler, size, drop = batches, getattr(batches, "batch_size", None), False
+        sampler = batches
+        size = getattr(batches, "batch_size", None)
+        drop = False
         size = size if isinstance(size, int) else None
     outcome = _torch_order(sampler, name, queries=queries)
     if outcome is None:
@@ -89,7 +93,8 @@ def _torch_order(sampler: Any, name: str, *, queries: bool) -> Order | None:
     if _is(sampler, SubsetRandomSampler):
         return Order(np.asarray(list(sampler.indices)))
     if _is(sampler, DistributedSampler) and (sampler.num_replicas > 1 or sampler.shuffle):
-        n, k = len(sampler.dataset), sampler.num_replicas
+        n = len(sampler.dataset)
+        k = sampler.num_replicas
         message = f"{name} is one of {k} parts of a DistributedSampler: all {n} samples are taken."
         return Order(np.arange(n), warnings=(message,) if k > 1 else ())
     if not _is(sampler, WeightedRandomSampler):
@@ -223,7 +228,8 @@ class Drawn:
 def keep_generators() -> Iterator[None]:
     """Restore the generators of torch, NumPy and Python at the end."""
     numpy_state = np.random.get_state()  # noqa: NPY002 users draw from the global generator
-    python_state, torch_state = random.getstate(), torch.get_rng_state()
+    python_state = random.getstate()
+    torch_state = torch.get_rng_state()
     try:
         yield
     finally:

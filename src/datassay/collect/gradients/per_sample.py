@@ -57,7 +57,8 @@ class PerSample:
     ):
         """Find the layers that give factors, and check them on a batch of one or two samples."""
         # direct: tensors that no layer may give, where blocks must be those of another object.
-        self.model, self.warnings = model, []  # filled by the passes
+        self.model = model
+        self.warnings = []  # filled by the passes
         self.blocks = blocks_of(model, parameters)
         self._vectorised = True
         self._flat: set[str] = set()  # tensors whose gradients are rounding
@@ -211,7 +212,8 @@ class PerSample:
 
     def _find_unsuitable(self, probe: Any, values: Values) -> list[str]:
         """Return tensors whose factors are not the gradient: used elsewhere, or with other axes."""
-        unsuitable, candidates = [], [block for block in self.blocks if block.layers]
+        unsuitable = []
+        candidates = [block for block in self.blocks if block.layers]
         while True:
             try:
                 (weight,), (gradients,) = self._differentiate(values, probe, _ones)
@@ -274,7 +276,8 @@ def _change(model: nn.Module, batch: Any, values: Values, floor: float = 1e-30) 
         singles = (evaluate(model, _sample(batch, i), values) for i in range(batch_size(batch)))
         separate = torch.cat(list(singles))
     if joint.shape != separate.shape:
-        shape, n = list(joint.shape), batch_size(batch)
+        shape = list(joint.shape)
+        n = batch_size(batch)
         raise ModelError(
             f"losses and measures must have one row per sample; {n} samples give {shape}. Take "
             "reduction='none' in the loss, and no mean over the batch."
@@ -298,7 +301,8 @@ class _Weighted(nn.Module):
 
     def __init__(self, inner: nn.Module, values: Values):
         super().__init__()
-        self.inner, self._values = inner, values
+        self.inner = inner
+        self._values = values
 
     def forward(self, batch: Any, weight: Tensor) -> Tensor:
         with keep_activations():

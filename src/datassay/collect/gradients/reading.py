@@ -104,7 +104,8 @@ class Streamed:
 
     def __init__(self, units: Callable[[], Iterable[Any]], name: str, *, batched: bool):
         """Read the samples, or batches, twice; raise DataError where the second pass differs."""
-        self.name, self._batched = name, batched
+        self.name = name
+        self._batched = batched
         self.warnings: tuple[str, ...] = ()
         self._units = units
         self._held: list[Any] | None = None
@@ -117,7 +118,8 @@ class Streamed:
         self._check(digest, n)
 
     def _pass(self) -> tuple[bytes, int]:
-        sha, n = hashlib.sha256(), 0
+        sha = hashlib.sha256()
+        n = 0
         for unit in _read(self._units(), self.name):
             sha.update(digest_of(unit))
             n += batch_size(unit) if self._batched else 1
@@ -136,7 +138,8 @@ class Streamed:
         """Return batches of `size` samples, or the stream's own; positions stand in for ids."""
 
         def parts() -> Iterator[tuple[np.ndarray | None, Any]]:
-            sha, n = hashlib.sha256(), 0
+            sha = hashlib.sha256()
+            n = 0
             for unit in self._in_batches(size, sha):
                 n += batch_size(unit)
                 yield with_ids(unit)
@@ -165,7 +168,8 @@ class Streamed:
         """Select samples by position; they are held in memory from the first time on."""
         if self._held is None:
             self._held = list(self._in_batches(size, hashlib.sha256()))
-        stored, idx = self._held, np.asarray(places, dtype=np.int64)
+        stored = self._held
+        idx = np.asarray(places, dtype=np.int64)
         ends = np.cumsum([batch_size(batch) for batch in stored])
         indices = np.searchsorted(ends, idx, side="right")
 
@@ -323,7 +327,8 @@ def _read(units: Iterable[Any], name: str) -> Iterator[Any]:
             "nothing was kept."
         )
 
-    count, end = 0, object()
+    count = 0
+    end = object()
     with user_code(message_of, DataError):
         iterator = iter(units)
     while True:

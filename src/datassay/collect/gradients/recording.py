@@ -32,7 +32,8 @@ class Recording:
     """Hooks that keep each layer's inputs and its outputs' gradients."""
 
     def __init__(self, model: nn.Module, blocks: list[Block], size: int):
-        self._model, self._size = model, size
+        self._model = model
+        self._size = size
         self._blocks = {layer: block for block in blocks for layer in block.layers}
         self._calls: list[tuple[Block, Given]] = []
         self._gradients: dict[int, Tensor] = {}

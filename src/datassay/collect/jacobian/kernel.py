@@ -90,7 +90,9 @@ def _add_panel(
 ) -> None:
     """Add one dense layer's products, from the right's A and Δ or a common Δ Δᵀ, to `total`."""
     assert isinstance(left, DenseFactors)
-    k, width, device = left.gradients.shape[1], total.shape[1], inputs.device
+    k = left.gradients.shape[1]
+    width = total.shape[1]
+    device = inputs.device
     scale = (left.inputs.to(device).double() @ inputs.T).add_(float(left.bias))[:, None, :, None]
     if common is not None:
         product = common[None, :, None] * scale
@@ -139,7 +141,8 @@ class Landmarks:
         """Compute Φ with ΦΦᵀ = Θ_nm Θ_mm⁺ Θ_mn, [rows, m]: a kernel and rows m² operations."""
         columns = kernel(dict(blocks), dict(self.blocks), "averaged", device=self.device)
         result = torch.zeros_like(columns)  # without a feature of what the pivots lack
-        pivoted, rank = columns[:, self.pivots], len(self.pivots)
+        pivoted = columns[:, self.pivots]
+        rank = len(self.pivots)
         result[:, :rank] = torch.linalg.solve_triangular(self.root, pivoted, upper=True, left=False)
         return result
 

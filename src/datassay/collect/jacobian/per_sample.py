@@ -126,7 +126,9 @@ def _note(calls: dict, name: str, module: nn.Module, args: tuple, output: Tensor
 def _split_parameters(model, calls, output) -> Layers:
     uses = _uses(output)
     trains = {n: p for n, p in model.named_parameters() if p.requires_grad}
-    dense, convolutions, last_layer = {}, {}, ""
+    dense = {}
+    convolutions = {}
+    last_layer = ""
     for name, (shape, result, made_by) in calls.items():
         m = model.get_submodule(name)
         params = {parameter_name(name, n): p for n, p in m.named_parameters()}
@@ -149,7 +151,8 @@ def _split_parameters(model, calls, output) -> Layers:
 def _uses(output: Tensor) -> Counter[int]:
     """Count how often each parameter, by its id, enters the graph of this output."""
     uses: Counter[int] = Counter()
-    waiting, visited = [output.grad_fn], {output.grad_fn}
+    waiting = [output.grad_fn]
+    visited = {output.grad_fn}
     while waiting:
         node = waiting.pop()
         for child, _ in node.next_functions if node else ():
@@ -224,7 +227,10 @@ class _Tapped:
     """A network with taps, whose mixed outputs are differentiated by parameters and taps."""
 
     def __init__(self, model: nn.Module, fixed: Tensors, last_layer: str, mix: Tensor):
-        self._model, self._fixed, self._last, self._mix = model, fixed, last_layer, mix
+        self._model = model
+        self._fixed = fixed
+        self._last = last_layer
+        self._mix = mix
         self._running: list[str] = []
 
     def _run(
@@ -265,7 +271,8 @@ class _Tapped:
     def differentiate_alone(self, direct: Tensors, taps: Tensors, x: Tensor) -> Derivatives:
         """Differentiate one sample and mixture after the other by autograd, as any layer can be."""
         assert not taps, "another sample may use a layer twice, or not at all"
-        jacobians, outputs = [], []
+        jacobians = []
+        outputs = []
         for sample in x:
             leaves = {name: t.clone().requires_grad_() for name, t in direct.items()}
             slopes_of = partial(torch.autograd.grad, inputs=list(leaves.values()))

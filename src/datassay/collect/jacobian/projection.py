@@ -199,7 +199,8 @@ def _project_full(gradient: Float[Tensor, "n k d"], name: str, projector: Projec
     else:
         assert projection.sign is not None
         features = gradient.new_zeros(*gradient.shape[:2], projection.n_features)
-        index, sign = projection.index.to(gradient.device), projection.sign.to(gradient)
+        index = projection.index.to(gradient.device)
+        sign = projection.sign.to(gradient)
         features.index_add_(2, index, gradient * sign)
     return _mix_outputs(features, name, projector)
 

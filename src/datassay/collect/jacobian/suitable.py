@@ -282,7 +282,9 @@ def check_initial_fit(
     # METHODS §0: at weights trained on the same noisy labels the AUROC of label errors falls from
     # 0.99 to 0.78. The fit is 1 − loss / loss of a constant guess; of squared error and, for
     # classes, cross-entropy the one that the weights fit better, whose scale the outputs have.
-    outputs, targets, val_outputs = outputs.double(), targets.double(), val_outputs.double()
+    outputs = outputs.double()
+    targets = targets.double()
+    val_outputs = val_outputs.double()
     losses = [_squared_error, _cross_entropy] if is_classification else [_squared_error]
     relative, loss = min(
         ((loss(outputs, targets, targets), loss) for loss in losses),
@@ -323,7 +325,8 @@ def _cross_entropy(outputs: Tensor, targets: Tensor, train: Tensor) -> Float[Ten
     share = train.mean(0)
     if outputs.shape[1] == 1:
         outputs = torch.cat([torch.zeros_like(outputs), outputs], 1)
-        targets, share = torch.cat([1 - targets, targets], 1), torch.cat([1 - share, share])
+        targets = torch.cat([1 - targets, targets], 1)
+        share = torch.cat([1 - share, share])
     return functional.cross_entropy(outputs, targets, reduction="none") / torch.special.entr(
         share
     ).sum().clamp_min(1e-300)

@@ -97,7 +97,9 @@ def gather_decisions(settings: ApplySettings) -> Decisions:
     names = ["id", "wrong_probability", label_column, "suggested_label"]
     names += ["is_copy"] * settings.drop_copies
     check_columns(run.folder, scores, names)
-    decided_ids, now, additions = {d.id for d in decisions.decisions}, datetime.now(UTC), []
+    decided_ids = {d.id for d in decisions.decisions}
+    now = datetime.now(UTC)
+    additions = []
     for name, p, y, suggestion, *is_copy in map(dict.values, scores.select(names).to_pylist()):
         if name not in decided_ids and any(is_copy):
             additions.append(Decision(name, REMOVE, _word(y), "", now, p))
@@ -230,7 +232,8 @@ def changelog(
 
 def summary(data: Original, changes: Corrections, out: Path, settings: ApplySettings) -> list[str]:
     """Return what was done, in lines."""
-    changed, n_removed = np.flatnonzero(changes.is_new & changes.keep), int((~changes.keep).sum())
+    changed = np.flatnonzero(changes.is_new & changes.keep)
+    n_removed = int((~changes.keep).sum())
     lines = [f"{count(len(changed), 'label')} changed"]
     if data.class_names:
         labels, new_labels = to_words(data.y[changed], data), to_words(changes.y[changed], data)
@@ -285,7 +288,8 @@ def check_target(out: Path, data: str, decisions: Path, *, overwrite: bool) -> N
 
 def list_changes(out: Path, log: Changelog) -> list[str]:
     """Return what is missing, changed or new in a folder since apply wrote it, hidden files too."""
-    now, before = file_digests(out), log.files
+    now = file_digests(out)
+    before = log.files
     hidden = {path.name for path in out.iterdir() if path.name.startswith(".")} - {".DS_Store"}
     states = {
         "missing": sorted(before.keys() - now.keys()),

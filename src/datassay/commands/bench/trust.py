@@ -77,7 +77,8 @@ def run(
     started = time.perf_counter()
     check_settings(settings)
     settings = replace(settings, model=full_name(settings.model, train))
-    make, queries = model_of(train, settings), draw_queries(val, settings)
+    make = model_of(train, settings)
+    queries = draw_queries(val, settings)
     scores = standard_scores(
         make, train, queries, recipe=settings.recipe, seed=settings.seed, progress=progress
     )
@@ -146,7 +147,8 @@ def _model_facts(make: Any, settings: TrustSettings) -> dict[str, str]:
 
 def page(findings: TrustFindings) -> Page:
     """Return the page: the answer, the scores of both questions, and how they were judged."""
-    check, rows = findings.check, findings.check.to_table().to_pylist()
+    check = findings.check
+    rows = findings.check.to_table().to_pylist()
     ours = [row for row in rows if not row["trivial"]]
     refused = (r for r in ours if r["verdict"] == DISTRUST and r["question"] == PREDICTIONS)
     answers: dict[str, str] = {}
@@ -218,7 +220,8 @@ def _correlation_figure(rows: Rows, has_ceiling: bool) -> Figure:
         value, low, high = (np.array([r[k] for r in items]) for k in ("correlation", "low", "high"))
         bar = {"type": "data", "symmetric": False, "color": colour, "thickness": 2}
         bar |= {"array": high - value, "arrayminus": value - low}
-        hover, names = "%{y}: %{x:.3f}<extra></extra>", [r["score"] for r in items]
+        hover = "%{y}: %{x:.3f}<extra></extra>"
+        names = [r["score"] for r in items]
         marks(figure, value, names, group, colour, hover, size=11, error_x=bar)
     if has_ceiling and rows:
         level(figure, x=rows[0]["ceiling"], text="ceiling", position="top")
@@ -230,7 +233,8 @@ def _correlation_figure(rows: Rows, has_ceiling: bool) -> Figure:
 
 def files(findings: TrustFindings, page: Page) -> dict[str, pa.Table | str]:
     """Return the files written with the page, by name."""
-    check, table = findings.check, findings.check.to_table()
+    check = findings.check
+    table = findings.check.to_table()
     smooth = check.smoothness
     summary = standard_json({
         **page.head,

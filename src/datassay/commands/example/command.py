@@ -47,7 +47,8 @@ class _Example(Command):
             )
         data = shlex.quote(str(out / dataset.file))
         text = Path(__file__).with_name(f"{settings.name}.txt").read_text(encoding="utf-8")
-        text, truth = text.format(data=data), partial(csv.write_csv, dataset.truth)
+        text = text.format(data=data)
+        truth = partial(csv.write_csv, dataset.truth)
         parts = {dataset.file: dataset.write, TRUTH: truth, README: text}
         write_pages(parts, out, overwrite=user_input["overwrite"])
         command = next(line.strip() for line in text.splitlines() if line.startswith("  datassay"))

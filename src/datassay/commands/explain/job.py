@@ -205,7 +205,8 @@ def check_settings(settings: ExplainSettings) -> None:
 
 def measure_of(measure: str, train: SampleSet) -> str:
     """Return the measure, for "auto" by the task; raise if it does not suit the task."""
-    classes, is_single = train.is_classification, train.y[:1].size == 1
+    classes = train.is_classification
+    is_single = train.y[:1].size == 1
     if measure == "auto":
         return "margin" if classes else "output" if is_single else "loss"
     if not classes and (measure == "margin" or (measure == "output" and not is_single)):
@@ -232,7 +233,8 @@ def predictions(models: list[nn.Module], samples: SampleSet, loss: str) -> Float
 
 def _outputs(model: nn.Module, samples: SampleSet) -> Float[Tensor, "n k"]:
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
-    integers, parts = takes_integers(model, samples.x[:1]), []
+    integers = takes_integers(model, samples.x[:1])
+    parts = []
     shape = ", ".join(["n", *map(str, samples.input_shape)])
     message = (
         f"the model must run on samples [{shape}]; that raised {{}} Check --model against DATA."

@@ -77,7 +77,8 @@ def export(material: Material) -> Exported:
 
 def _choose_rows(material: Material) -> list[int]:
     """Return rows of the tasks, the most suspect first."""
-    score, top = material.scores["label_issue_score"].to_numpy(), material.top
+    score = material.scores["label_issue_score"].to_numpy()
+    top = material.top
     order = np.argsort(-score, kind="stable")
     if top is None:
         lists = (material.scores[name] for name in ("is_issue", "worth_a_look"))

@@ -86,7 +86,8 @@ class _Index(Command):
         self.check_first({**user_input, "queries": user_input["append"]})
         from datassay.commands.terminal import ProgressDisplay  # slow to import, as the job is
 
-        settings, job = read(self.settings, user_input), self.module("job")
+        settings = read(self.settings, user_input)
+        job = self.module("job")
         job.check_settings(settings)
         train, val = self.loaded({**user_input, "queries": settings.append})
         if user_input["plan"]:

@@ -45,7 +45,9 @@ def files(findings: Findings, page: Page) -> dict[str, Part]:
 
 
 def _summary(findings: Findings, page: Page) -> str:
-    f, data_issues, pairs = findings, findings.data_issues, findings.pairs
+    f = findings
+    data_issues = findings.data_issues
+    pairs = findings.pairs
     summaries = {name: score_summary(s) for name, s in f.scores.items() if s is not None}
     near_duplicates = (
         [] if data_issues is None else [asdict(pair) for pair in data_issues.pairs[:MOST_PAIRS]]
@@ -83,7 +85,8 @@ def _summary(findings: Findings, page: Page) -> str:
 
 
 def _counts(findings: Findings) -> dict[str, object]:
-    is_wrong, n = wrong_labels(findings.samples), len(findings.samples)
+    is_wrong = wrong_labels(findings.samples)
+    n = len(findings.samples)
     adversarial = findings.adversarial
     run_verdict = verdict(findings)
     return {
@@ -103,7 +106,8 @@ def _counts(findings: Findings) -> dict[str, object]:
 def _removal_curve(curve: RemovalCurve | None) -> dict[str, object] | None:
     if curve is None:
         return None
-    n_seeds, mean = curve.score.shape[2], curve.score.mean(axis=2)
+    n_seeds = curve.score.shape[2]
+    mean = curve.score.mean(axis=2)
     spread = curve.score.std(axis=2, ddof=1) if n_seeds > 1 else np.full_like(mean, np.nan)
     rows = zip(curve.rankings, mean, spread, strict=True)
     rankings = [{"name": name, "mean": m, "std": s} for name, m, s in rows]

@@ -112,7 +112,8 @@ def run(
     """
     started = time.perf_counter()
     check_run(settings, len(train))
-    user, settings = settings, with_network(settings, train)
+    user = settings
+    settings = with_network(settings, train)
     model = starting_network(train, settings)
     choice = choose_projection(model, train, val, settings, progress)
     settings = choice.settings
@@ -122,7 +123,8 @@ def run(
     with nullcontext() if is_alone else judge_in_background(train, settings.seed) as judges:
         lin = collect_run(model, train, val, settings, progress)
         check_n_outputs(train, lin.form.n_outputs)
-        n, m = len(train), len(train if val is None else val)
+        n = len(train)
+        m = len(train if val is None else val)
         attributed = attribution_of(settings, lin.form, n, m, train.is_classification)
         context = context_of(lin, train, val, replace(settings, attribution=attributed), progress)
         options = {**context.options, "judges": judges, "checked": early_checks}
@@ -243,12 +245,14 @@ def _retrain(model: nn.Module, context: Context, settings: RunSettings) -> Retra
     """Train the networks that the budget pays for; return them and the removal curve."""
     if not settings.curve_seeds:
         return RetrainedNetworks()
-    train, work = context.train, forward_work(model, context.train)
+    train = context.train
+    work = forward_work(model, context.train)
     seeds = affordable_networks(work, train, context.val, settings)
     left_out = budget_fact(work, train, context.val, settings, seeds)
     if not seeds:
         return RetrainedNetworks(facts=left_out)
-    location, store = settings.store, None
+    location = settings.store
+    store = None
     if location is not None and is_local(location):  # beside the features, on a local path only
         store = ResultStore(inside(location, RETRAINED), {"holds": "retrained networks"})
     models = [model, *(starting_network(train, settings, index) for index in range(1, seeds))]
@@ -299,13 +303,11 @@ def _facts(
     loo: LeaveOneOut,
     model: nn.Module,
 ) -> dict[str, str]:
-    run_, form, products, estimator_facts, approximated = (
-        loo.run,
-        lin.form,
-        lin.form.products.precision,
-        {},
-        {},
-    )
+    run_ = loo.run
+    form = lin.form
+    products = lin.form.products.precision
+    estimator_facts = {}
+    approximated = {}
     precision = "float64"
     if products != "float64" and form.representation != "kernel":
         precision += f"; products over all rows in {products}"
@@ -313,8 +315,8 @@ def _facts(
         approximated = {APPROXIMATED: f"{form.summary}, instead of {form.instead_of}"}
     if settings.estimator is not None:
         estimator_facts["Your model"] = (
-            f"{type(settings.estimator).__name__}: it scores the labels and is retrained on what is "
-            f"kept; scores that need gradients (information, effects) are of {settings.model}"
+            f"{type(settings.estimator).__name__}: it scores the labels and is retrained on what "
+            f"is kept; scores that need gradients (information, effects) are of {settings.model}"
         )
     start = "initial weights" if settings.weights is None else "weights from "
     start += "" if settings.weights is None else weights_source(settings.weights, model)

@@ -84,7 +84,9 @@ def _warn_of_classes(train: SampleSet, issues: LabelIssues | None, keep: KeepSet
     warnings = []
     for c in suspected_classes(train.y, issues):
         mask = issues.to_try & (train.y == c)
-        n, suspects, stay = int((train.y == c).sum()), int(mask.sum()), int(mask[keep.keep].sum())
+        n = int((train.y == c).sum())
+        suspects = int(mask.sum())
+        stay = int(mask[keep.keep].sum())
         warnings.append(
             f"of class {shortened(train.class_names[c])} {suspects:,} of {n:,} labels are "
             f"suspected, more than a third; {stay:,} of them are kept so that the class keeps at "
@@ -100,7 +102,9 @@ def files(results: Kept, page: Page) -> dict[str, pa.Table | str]:
 
 def page(results: Kept) -> Page:
     """Return a page with how many samples to keep, in all and of each class; it is only printed."""
-    keep, train, tables = results.keep, results.train, []
+    keep = results.keep
+    train = results.train
+    tables = []
     answer = f"Keep {len(keep.keep):,} of {len(train):,} samples."
     if keep.tried:  # what each rule reached on held-out samples, the chosen one first
         scores = sorted(zip(keep.held_out, keep.tried, strict=True), reverse=True)

@@ -27,7 +27,8 @@ class Confusion:
 
 def suspected_classes(classes: np.ndarray, issues: LabelIssues) -> list[int]:
     """Return the classes with over a third of their labels suspected, at least FEWEST."""
-    counts, suspects = np.bincount(classes), np.bincount(classes[issues.is_issue])
+    counts = np.bincount(classes)
+    suspects = np.bincount(classes[issues.is_issue])
     suspects = np.pad(suspects, (0, len(counts) - len(suspects)))
     return np.flatnonzero((3 * suspects > counts) & (suspects >= FEWEST)).tolist()
 
@@ -64,7 +65,8 @@ def noise_share(findings: Findings) -> float:
 
 def label_facts(findings: Findings) -> dict[str, object]:
     """Return what is known of wrong labels, for summary.json."""
-    issues, names = findings.issues, findings.samples.class_names or ("0", "1")
+    issues = findings.issues
+    names = findings.samples.class_names or ("0", "1")
 
     def transition_facts(noise: LabelNoise) -> dict[str, object]:
         return {"classes": names, "transition": noise.transition}

@@ -43,7 +43,8 @@ def score_table(findings: Findings) -> pa.Table:
     Raises:
         SettingError: two scores name a column alike.
     """
-    f, samples = findings, findings.samples
+    f = findings
+    samples = findings.samples
     names = {"class_name": labels(samples, samples.y)} if samples.is_classification else {}
     identity = {"id": column(samples.ids), "label": column(samples.y), **names}
     scores = (f.issues, f.information, f.leave_one_out, f.average, f.influence)

@@ -21,7 +21,10 @@ from datassay.report.wording import (
 )
 from datassay.score.checks.data_issues import DataIssues
 
-MOST_PAIRS, MOST_NEAR, MOST_COLUMNS, MOST_CONFUSIONS = 20, 50, 3, 20
+MOST_PAIRS = 20
+MOST_NEAR = 50
+MOST_COLUMNS = 3
+MOST_CONFUSIONS = 20
 GROUP_COLUMNS = ("samples", "median", "total, nats", "share", "jointly, nats", "suspects")
 JOINTLY = (
     "Jointly: what the network loses without the whole {}. Samples that can stand in for each "
@@ -149,7 +152,9 @@ def near_table(issues: DataIssues) -> Table | None:
 
 def group_table(findings: Findings, key: str) -> Table:
     """Return a table with a row per group: classes in their order, sources by name."""
-    samples, totals, joint = findings.samples, findings.groups[key], findings.whole_groups.get(key)
+    samples = findings.samples
+    totals = findings.groups[key]
+    joint = findings.whole_groups.get(key)
     labels = samples.source if key == "source" else np.array(samples.class_names)[samples.y]
     assert labels is not None
     order = list(range(len(totals.names)))

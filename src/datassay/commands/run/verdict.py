@@ -115,7 +115,9 @@ class Verdict:
 
 def verdict(findings: Findings, out: str = "") -> Verdict:
     """Return what to say first of a run; `out` is its files' folder, else as the command has it."""
-    labels, typed, actions = label_verdict(findings), Typed(findings, out), findings.acts
+    labels = label_verdict(findings)
+    typed = Typed(findings, out)
+    actions = findings.acts
     compared = () if actions is None else actions.actions
     measured = tuple(action for action in compared if action.how == RETRAINED)
     cards = _cards(findings, labels, typed, measured)
@@ -145,7 +147,8 @@ def label_verdict(findings: Findings) -> Labels:
     issues, samples = findings.issues, findings.samples
     is_label = samples.is_classification or findings.has_several_labels
     low, high = issues.share_wrong
-    n, flagged = len(samples), int(issues.is_issue.sum())
+    n = len(samples)
+    flagged = int(issues.is_issue.sum())
     return Labels(
         n=n,
         n_flagged=flagged,
@@ -208,13 +211,16 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
 
 def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
     """Return what reviews and actions after them gain, in a sentence; "" if not measured."""
-    measured, issues, actions = run_verdict.tried, findings.issues, findings.acts
+    measured = run_verdict.tried
+    issues = findings.issues
+    actions = findings.acts
     n_flagged, them = run_verdict.labels.n_flagged, run_verdict.labels.tried
     relabel = next((a for a in measured if a.kind == RELABEL and a.advice in {DO, TRY}), None)
     if relabel is None or actions is None or not n_flagged:
         return ""
     n = min(REVIEWS, n_flagged)
-    n_corrected, n_wrong = n * issues.expected_precision(n), n_flagged * issues.expected_precision()
+    n_corrected = n * issues.expected_precision(n)
+    n_wrong = n_flagged * issues.expected_precision()
     steps = [
         f"A plan: {count(n, 'review')} correct about {n_corrected:.0f} of the {n_wrong:.0f} wrong "
         f"{run_verdict.labels.noun}s that are suspected",
@@ -280,7 +286,9 @@ def _label_card(
     findings: Findings, labels: Labels, typed: Typed, measured: tuple[ActionGain, ...], metric: str
 ) -> Advice:
     """Return the card that says which labels to look at, why, and what that is worth."""
-    samples, issues, is_sure = findings.samples, findings.issues, bool(labels.n_flagged)
+    samples = findings.samples
+    issues = findings.issues
+    is_sure = bool(labels.n_flagged)
 
     label_actions = [a for a in measured if a.kind in {RELABEL, REMOVE} and a.advice in {DO, TRY}]
     reason = (
@@ -302,7 +310,8 @@ def _label_card(
     text = [reason, *(f"{_capital(clause(a, metric, labels.tried))}." for a in label_actions)]
     classes = suspected_classes(samples.y, issues) if samples.is_classification else []
     for c in classes[:3]:
-        mask, is_sure = samples.y == c, False
+        mask = samples.y == c
+        is_sure = False
         share = f"more than a third ({issues.is_issue[mask].sum():,} of {mask.sum():,}) stand out"
         text += [f"Of class “{shortened(samples.class_names[c])}” {share}: it is rather hard than "
                  "wrong, so do not remove them all."]  # fmt: skip
@@ -321,7 +330,8 @@ def _label_card(
 def _data_cards(findings: Findings, typed: Typed, measured: tuple[ActionGain, ...]) -> list[Advice]:
     """Return cards of what is wrong with the data apart from labels and must be seen to first."""
     issues = () if findings.data_issues is None else findings.data_issues.issues
-    leaking, cards = ",".join(leaking_columns(findings.samples)), []
+    leaking = ",".join(leaking_columns(findings.samples))
+    cards = []
     commands = {"leaking columns": typed.line("run", drop=leaking, out="without")}
     if any(action.kind == COPIES and action.advice != LEAVE for action in measured):
         commands["near duplicates"] = typed.apply("--drop-copies")

@@ -84,7 +84,8 @@ def original_table(
         table, all_targets = read_targets(table, str(path), choices, targets)
         choices = replace(choices, target=targets[0], task="regression")
     table, choices = resolve_roles(table, str(path), choices)
-    name, n_rows = choices.target, table.num_rows
+    name = choices.target
+    n_rows = table.num_rows
     assert name is not None
 
     def column(name: str, rows: np.ndarray | None = None) -> ReadColumn:
@@ -93,7 +94,8 @@ def original_table(
         refuse([read], str(path))
         return read
 
-    rows, target = np.arange(n_rows), column(name)
+    rows = np.arange(n_rows)
+    target = column(name)
     if target.is_missing is not None:
         rows = np.flatnonzero(~target.is_missing)
         target = column(name, rows)
@@ -104,7 +106,8 @@ def original_table(
     y = restore_type(plain_values(target), y)
     if all_targets:
         y = np.stack([plain_values(read) for read in all_targets], 1).astype(np.float64)
-    is_numbered, index = choices.ids is None, table.column_names.index(name)
+    is_numbered = choices.ids is None
+    index = table.column_names.index(name)
     file = "" if path.is_dir() else path.name
 
     def mark_staying(keep: np.ndarray) -> np.ndarray:
@@ -196,7 +199,8 @@ def rewrite_text(
     # ends. number: the word that stands there, and a new target → how that is written.
     words = {i: text[slice(*cell(j))] for i, j in change.donor.items()}
     words |= {i: number(text[slice(*cell(i))], value) for i, value in change.number.items()}
-    parts, position = [], 0
+    parts = []
+    position = 0
     for row in sorted({*np.flatnonzero(~change.keep).tolist(), *words}):
         stays = change.keep[row]
         start, end = cell(row) if stays else rows[row]
@@ -255,14 +259,16 @@ def write_out_range(table: pa.Table) -> pa.Table:
 
 def apply_change(table: pa.Table, change: Change) -> pa.Table:
     """Return a table without some rows, and with other values in one column of others."""
-    position, values = change.index, table[change.column]
+    position = change.index
+    values = table[change.column]
     donor, number, keep = change.donor, change.number, change.keep
     if donor:
         rows = np.arange(table.num_rows)
         rows[list(donor)] = list(donor.values())
         values = values.take(pa.array(rows))
     if number:
-        targets, is_new = [None] * table.num_rows, np.isin(np.arange(table.num_rows), list(number))
+        targets = [None] * table.num_rows
+        is_new = np.isin(np.arange(table.num_rows), list(number))
         for row, value in number.items():
             targets[row] = value
         try:

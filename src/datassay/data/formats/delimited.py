@@ -69,7 +69,8 @@ def _read_text(path: Path) -> _Text:
 
 
 def _unpack(path: Path) -> pa.Buffer:
-    blocks, size = [], 0
+    blocks = []
+    size = 0
     with gzip.open(path) as file:
         while block := file.read(BLOCK):
             size += len(block)
@@ -121,7 +122,8 @@ def _separator(content: pa.Buffer) -> tuple[str, str]:
 
 
 def _rows(text: str, separator: str) -> list[list[str]]:
-    reader, rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator), []
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    rows = []
     try:
         for row in reader:
             rows += [row] if row else []
@@ -204,7 +206,8 @@ def _restore_codes(table: pa.Table, text: _Text) -> tuple[pa.Table, str]:
     names = [n for n, c in columns if pa.types.is_string(c.type) and c.null_count]
     if not names or len({*table.column_names}) < table.num_columns:
         return table, ""
-    lines, words = [], _parse(text, dict.fromkeys(names, pa.string()), names)
+    lines = []
+    words = _parse(text, dict.fromkeys(names, pa.string()), names)
     for name in names:
         values, counts = pc.value_counts(words[name].drop_null()).flatten()
         times = dict(zip(values.to_pylist(), counts.to_pylist(), strict=True))
@@ -308,9 +311,11 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
     is_zipped = path.suffix.lower() == ".gz"
     raw = gzip.decompress(path.read_bytes()) if is_zipped else path.read_bytes()
     encoding = _WIDE.get(raw[:2], "")  # separators of UTF-16 are no single bytes
-    text, text_read = raw[2:].decode(encoding).encode() if encoding else raw, _read_text(path)
+    text = raw[2:].decode(encoding).encode() if encoding else raw
+    text_read = _read_text(path)
     separator = text_read.separator.encode()
-    mark, quoted = re.escape(separator), rb'"[^"]*+(?:""[^"]*+)*+"'
+    mark = re.escape(separator)
+    quoted = rb'"[^"]*+(?:""[^"]*+)*+"'
     field = re.compile(rb"(?:%b)?+[^%b\r\n]*+" % (quoted, mark))
     line = rb"%b(?:%b%b)*+(?:\r\n|\n|\r|\Z)" % (field.pattern, mark, field.pattern)
     start = len(codecs.BOM_UTF8) if text.startswith(codecs.BOM_UTF8) else 0

@@ -111,7 +111,8 @@ def _give_back(path: Path, task: Task | None, link: bool) -> Original:
     y, _, names = encode_targets(source.train.y, val_y, source.class_names, task)
     y = restore_type(source.train.y, y)
     ids = np.arange(len(y)) if source.train.ids is None else source.train.ids
-    is_numbered, extras = source.train.ids is None, set()  # extras have a row per sample
+    is_numbered = source.train.ids is None
+    extras = set()  # extras have a row per sample
     with reading(path), zipfile.ZipFile(path) as archive:
         for member in archive.namelist():
             name = member.removesuffix(".npy")
@@ -163,7 +164,8 @@ def _as_stored(
 ) -> np.ndarray:
     """Return labels as the source has them: names or indices of classes, or numbers."""
     # y are class indices or targets, labels what they are to be; a new name may need wider strings.
-    stored, is_changed = source.train.y, (labels != y).reshape(len(y), -1).any(axis=1)
+    stored = source.train.y
+    is_changed = (labels != y).reshape(len(y), -1).any(axis=1)
     if not is_changed.any():
         return stored
     if not names:

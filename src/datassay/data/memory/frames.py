@@ -26,7 +26,8 @@ def frame_table(data: Any) -> pa.Table | None:
     # the rows from 0.
     # A Dataset of Hugging Face's datasets: its labels, which are codes, by their names.
     if hasattr(data, "with_format") and hasattr(data, "features"):
-        features, data = data.features, data.with_format("arrow")[:]
+        features = data.features
+        data = data.with_format("arrow")[:]
         for position, name in enumerate(data.column_names):
             if isinstance(names := getattr(features[name], "names", None), list):
                 data = data.set_column(position, name, named_labels(data[name], names))
@@ -37,7 +38,8 @@ def frame_table(data: Any) -> pa.Table | None:
     table = _read(data)
     if table is None:
         return None
-    table, index = without_views(table), getattr(data, "index", None)
+    table = without_views(table)
+    index = getattr(data, "index", None)
     # Of pandas; one that counts from 0 says nothing.
     is_range = [getattr(index, name, None) for name in ("start", "step")] == [0, 1]
     return _append_index(table, index) if hasattr(index, "nlevels") and not is_range else table
@@ -67,7 +69,9 @@ def _write_as_words(data: Any) -> Any:
     for j, kind in enumerate(data.dtypes):
         inner_kind = getattr(getattr(kind, "categories", None), "dtype", kind)
         if str(inner_kind).startswith(("period", "interval")):
-            column, data, is_plain = data.iloc[:, j], data.copy(deep=False), inner_kind is kind
+            column = data.iloc[:, j]
+            data = data.copy(deep=False)
+            is_plain = inner_kind is kind
             words = column.astype("string") if is_plain else column.cat.rename_categories(str)
             data.isetitem(j, words)
     return data
@@ -117,11 +121,13 @@ def _append_index(table: pa.Table, index: Any) -> pa.Table:
     name = index.name if index.nlevels == 1 else None
     if not isinstance(name, str) or not name or name in table.column_names:
         name = INDEX if INDEX not in table.column_names else "__index_level_0__"
-    values, kind = list(index), pa.int64()
+    values = list(index)
+    kind = pa.int64()
     if index.nlevels > 1:
         values = [", ".join(map(str, label)) for label in index]
     if not all(isinstance(v, int | np.integer) and not isinstance(v, bool) for v in values):
-        values, kind = [str(v) for v in values], pa.large_string()
+        values = [str(v) for v in values]
+        kind = pa.large_string()
     elif max(map(int, values), default=0) >= 2**63:
         kind = pa.uint64()
     return _mark_index(table.append_column(name, pa.array(values, kind)), name)

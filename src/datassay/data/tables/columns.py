@@ -73,7 +73,8 @@ def read_column(values: pa.ChunkedArray, name: str, choices: Choices) -> ReadCol
 
 def _read_role(values: pa.ChunkedArray, column: Column, choices: Choices) -> ReadColumn:
     kind = values.type.value_type if pt.is_dictionary(values.type) else values.type
-    is_time, as_feature = column.read_as == "time", replace(column, read_as="number")
+    is_time = column.read_as == "time"
+    as_feature = replace(column, read_as="number")
     if is_time and are_dates(kind):
         return _check_times(read_dates(values, as_feature, in_utc=True), column)
     if _is_string(kind):
@@ -107,7 +108,8 @@ def _check_times(read: ReadColumn | Column, column: Column) -> ReadColumn:
 
 
 def _read_feature(values: pa.ChunkedArray, column: Column, choices: Choices) -> ReadColumn:
-    name, is_category = column.name, pt.is_dictionary(values.type)
+    name = column.name
+    is_category = pt.is_dictionary(values.type)
     kind = values.type.value_type if is_category else values.type
     if problem := _describe_unusable(values, kind):
         if name in {*choices.keep, *choices.categorical, *choices.text}:
@@ -193,7 +195,8 @@ def read_words(words: pa.LargeStringArray, column: Column, choices: Choices) -> 
     # Strings of which 90 % read as numbers are numbers, marks of missing values aside, and the
     # others of them in error; unless one starts with a zero (a code), or it is a target of labels.
     is_target = column.read_as == "target"
-    form, task = choices.forms.get(column.name, ""), choices.task
+    form = choices.forms.get(column.name, "")
+    task = choices.task
     read = number_words(words, form if form[:1] == "1" else "", choices.decimal)
     if _are_numbers(words, read, task) if is_target else read.is_mostly and not read.is_code:
         return _read_number_words(words, read, column)
@@ -231,7 +234,8 @@ def _are_numbers(words: pa.LargeStringArray, read: NumberWords, task: Task | Non
 
 def _read_number_words(words: pa.LargeStringArray, read: NumberWords, column: Column) -> ReadColumn:
     """Return a column of strings as the numbers they read as, or with what is wrong with it."""
-    is_known, is_target = read.is_number | read.is_mark, column.read_as == "target"
+    is_known = read.is_number | read.is_mark
+    is_target = column.read_as == "target"
     strays = stray_words(words, is_known, "no number")
     is_stray_name = ~is_known & matches(words, _NAME)
     if strays and (is_target or (not read.number_format and is_stray_name.any())):

@@ -68,8 +68,10 @@ def number_words(words: pa.LargeStringArray, form: str = "", decimal: str = "") 
     """Read strings as numbers; nulls count neither as read nor as unread."""
     # form: number_format of a column that was read before. decimal: mark of the table, where a
     # column leaves it open. Strings that are all plain numbers, which Arrow reads, need no dialect.
-    is_number, is_mark = matches(words, NUMBER), are_marks(words)
-    n_numbers, n_present = int(is_number.sum()), len(words) - words.null_count - int(is_mark.sum())
+    is_number = matches(words, NUMBER)
+    is_mark = are_marks(words)
+    n_numbers = int(is_number.sum())
+    n_present = len(words) - words.null_count - int(is_mark.sum())
     is_code = n_numbers > 0 and bool(matches(words, CODE).any())
     is_ambiguous = 0 < n_numbers == n_present and bool(matches(words, GROUPED)[is_number].all())
     is_ambiguous = is_ambiguous and bool(matches(words, r"\.").any())
@@ -166,7 +168,8 @@ def _parse_template(word: str, first_row: int, n: int) -> _Template | None:
     exponent = _POWERS[parts["scale"].rstrip(".").lower()] if parts["scale"] else 0
     unit = ((parts["money"] or "") + (parts["unit"] or "")).rstrip(".")
     is_bound = bool(set(before) & set("<>≤≥~≈")) or parts["end"] == "+"
-    sign, is_name = -1 if minus else 1, bool(_NAME.fullmatch(word))
+    sign = -1 if minus else 1
+    is_name = bool(_NAME.fullmatch(word))
     return _Template(parts["body"], sign, exponent, is_bound, unit, is_name, first_row, n)
 
 
@@ -181,7 +184,8 @@ def _read_by_dialect(
     n_present = len(words) - words.null_count - int(is_mark.sum())
     if not n_present or 2 * is_shaped.sum() < n_present:
         return None
-    text, rows = text.filter(pa.array(is_shaped)), np.flatnonzero(is_shaped)
+    text = text.filter(pa.array(is_shaped))
+    rows = np.flatnonzero(is_shaped)
     shapes = pc.replace_substring_regex(text, r"^(\D*)0", r"\1_")
     shapes = pc.replace_substring_regex(shapes, r"\d", "9").dictionary_encode()
     template_idx = shapes.indices.to_numpy()
@@ -245,7 +249,8 @@ def _choose_dialect(templates: list[_Template], form: str, decimal: str) -> tupl
 
 def _are_names(templates: list[_Template], unit: str, words: pa.LargeStringArray) -> bool:
     """Return whether such numbers are codes, classes or ranges, and no quantities."""
-    is_sure, is_whole = bool(_SURE.fullmatch(unit)), not any(t.has_mark for t in templates)
+    is_sure = bool(_SURE.fullmatch(unit))
+    is_whole = not any(t.has_mark for t in templates)
     is_scaled = is_sure and not (is_whole and len({t.exponent for t in templates}) == 1)
     is_few = len(words.unique()) <= FEW
     return (

@@ -115,7 +115,8 @@ class FittedColumns:
         if read.problem:
             return read
         if read.column.read_as == "left out":  # all are missing
-            n, lost = len(values), replace(column, missing=len(values))
+            n = len(values)
+            lost = replace(column, missing=len(values))
             if column.read_as == "category":
                 read = ReadColumn(lost, words=pa.nulls(n, pa.large_string()))
             else:
@@ -242,7 +243,8 @@ def _describe_step(kind: str, fitted: Any, index: int, read: ReadColumn) -> str:
         first_date = str(fitted.first_[index]).removesuffix("T00:00:00.000000")
         indicator = ["a column that says where it is missing"] * bool(column.missing)
         return ", ".join([*parts, f"days since {first_date}", *indicator])
-    rare, text = fitted.infrequent_categories_[index], "one 0/1 column a value"
+    rare = fitted.infrequent_categories_[index]
+    text = "one 0/1 column a value"
     if rare is not None:
         frequent = f"one for each of the {MAX_CATEGORIES - 1} most frequent values"
         infrequent = f"{len(rare):,} others" if len(rare) > 1 else "other"
@@ -255,7 +257,8 @@ def refuse(columns: Sequence[ReadColumn], name: str) -> None:
     bad = [c for c in columns if c.problem]
     if not bad:
         return
-    problems, unnamed = "; ".join(c.problem for c in bad[:NAMED]), bad[NAMED:]
+    problems = "; ".join(c.problem for c in bad[:NAMED])
+    unnamed = bad[NAMED:]
     if unnamed:
         problems += f"; and {len(unnamed):,} more: {abridge([c.column.name for c in unnamed])}"
     remedies = ". ".join(dict.fromkeys(c.remedy for c in bad))

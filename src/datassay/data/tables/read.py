@@ -133,7 +133,8 @@ def names_of(option: str, value: Any) -> tuple[str, ...]:
 
 def check_choices(choices: Choices, names: Sequence[str], table: str) -> None:
     """Refuse choices of columns that the table does not have, or that contradict each other."""
-    columns, options = set(names), dict[str, str](choices.roles)
+    columns = set(names)
+    options = dict[str, str](choices.roles)
     for option in _OPTIONS:
         chosen_names = tuple(dict.fromkeys(getattr(choices, option)))
         if unknown := [name for name in chosen_names if name not in columns]:

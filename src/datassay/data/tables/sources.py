@@ -32,7 +32,8 @@ from datassay.data.tables.read import (
 from datassay.errors import UNWEIGHTED, DataError
 
 WEIGHTS = {"sample_weight", "sample_weights", "weights", "case_weight", "survey_weight"}
-NOTE, DECIMAL = b"note", b"decimal"  # of a table's metadata: what its reader has to say
+NOTE = b"note"
+DECIMAL = b"decimal"  # of a table's metadata: what its reader has to say
 WORDS = "its words: an embedding, or tf-idf weights"
 
 
@@ -51,15 +52,19 @@ def table_source(
     note = (table.schema.metadata or {}).get(NOTE, b"").decode()
     is_unnamed = choices.target is None
     table, choices = resolve_roles(table, name, choices)
-    names, target = table.column_names, choices.target
+    names = table.column_names
+    target = choices.target
     labels = row_labels(table) - set(choices.roles)
     assert target is not None
     columns = [n for n in names if n not in labels]
     read = _read_columns(table.select(columns), name, choices)
     message = f"No target was named: the last column, {target!r}, is predicted."
-    positions, n_missing, warnings = None, 0, (message,) * is_unnamed
+    positions = None
+    n_missing = 0
+    warnings = (message,) * is_unnamed
     if (is_missing := read[target].is_missing) is not None:
-        positions, n_missing = np.flatnonzero(~is_missing), int(is_missing.sum())
+        positions = np.flatnonzero(~is_missing)
+        n_missing = int(is_missing.sum())
         missed = " or ".join(map(repr, all_targets or (target,)))
         warnings += (
             f"{n_missing:,} of {len(is_missing):,} rows "
@@ -78,7 +83,8 @@ def table_source(
         warnings += (
             f"{weights[0]!r} is read as a feature. If it weighs samples, drop it: {UNWEIGHTED}",
         )
-    kind, ranks = table[target].type, ()
+    kind = table[target].type
+    ranks = ()
     if pa.types.is_dictionary(kind) and kind.ordered and choices.task != "regression":
         ranks = _ranks(table[target])
         warnings += (
@@ -216,7 +222,8 @@ def _source(
     pa.default_memory_pool().release_unused()
     names = {role: getattr(choices, role) for role in ROLES}
     arrays = {str(role): plain_values(read[n]) for role, n in names.items() if n is not None}
-    y, roles = arrays.pop("target"), choices.roles
+    y = arrays.pop("target")
+    roles = choices.roles
     features = [c for n, c in read.items() if n not in roles and c.column.read_as != "left out"]
     columns = {n: c.column for n, c in read.items()}
     if not features:
@@ -232,7 +239,9 @@ def _source(
     leaks += find_unused_leaks(unused, y, choices.task)
     read.clear()
     texts = [c for c in features if c.column.read_as == "text"]
-    treated, x, fitted = [c for c in features if c.column.read_as != "text"], None, None
+    treated = [c for c in features if c.column.read_as != "text"]
+    x = None
+    fitted = None
     del features
     if treated:
         x, fitted = fit_columns(treated)

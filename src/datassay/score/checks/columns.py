@@ -51,7 +51,8 @@ def _merge_rare(code: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
 
 
 def _measure_association(code: Int[np.ndarray, " n"], target: Int[np.ndarray, " n"]) -> float:
-    n, shape = len(code), (int(code.max()) + 1, int(target.max()) + 1)
+    n = len(code)
+    shape = (int(code.max()) + 1, int(target.max()) + 1)
     table = np.bincount(code * shape[1] + target, minlength=shape[0] * shape[1]).reshape(shape)
     expected = np.outer(table.sum(1), table.sum(0)) / n
     freedom = (shape[0] - 1) * (shape[1] - 1)
@@ -124,7 +125,8 @@ def _test_part(rows: RowCodes, column: int, mask: np.ndarray) -> list[tuple[floa
     if not has_number.any():
         return [_test_words(rows.codes[:, column], mask)]
     tests = [_test_words(has_number.astype(int), mask)]
-    inside, outside = values[has_number & mask], values[has_number & ~mask]
+    inside = values[has_number & mask]
+    outside = values[has_number & ~mask]
     if min(len(inside), len(outside)) >= FEWEST:
         test = ks_2samp(inside, outside, method="asymp")
         tests.append((float(test.statistic), float(test.pvalue)))
@@ -169,9 +171,11 @@ def drift_issues(train: SampleSet, val: SampleSet | None, rows: RowCodes) -> lis
 
 def empty_rows(train: SampleSet) -> list[DataIssue]:
     """Report rows of a table without any value, and texts without a character."""
-    is_empty, text = np.zeros(len(train), bool), "Every column is missing"
+    is_empty = np.zeros(len(train), bool)
+    text = "Every column is missing"
     if train.texts is not None:
-        is_empty, text = np.array([not str(t).strip() for t in train.texts]), "No character"
+        is_empty = np.array([not str(t).strip() for t in train.texts])
+        text = "No character"
     elif (rows := train.used_rows) is not None and rows.num_columns:
         is_empty = np.all([to_comparable(c).is_null().to_numpy() for c in rows.columns], 0)
     text += f": {named_ids(train.ids[is_empty])}. Nothing can be learnt from these: leave them out."

@@ -25,7 +25,8 @@ def is_copy(
 
 def differ(groups: Int[np.ndarray, " n"], y: np.ndarray) -> Bool[np.ndarray, " n"]:
     """Return which samples share a number with a sample of another target, beyond rounding."""
-    targets, number = y.reshape(len(y), -1), np.unique(groups, return_inverse=True)[1]
+    targets = y.reshape(len(y), -1)
+    number = np.unique(groups, return_inverse=True)[1]
     low, high = (np.full((len(y), targets.shape[1]), sign * np.inf) for sign in (1, -1))
     np.minimum.at(low, number, targets)
     np.maximum.at(high, number, targets)

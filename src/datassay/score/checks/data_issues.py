@@ -149,7 +149,8 @@ def data_issues(
     samples, val = _samples(data, val)
     train = replace(samples, y=np.zeros(len(samples)), warnings=()) if is_bare else samples
     val = val if val is not None and len(val) and val.input_shape == train.input_shape else None
-    n, rows = len(train), _encode_rows(train, val)
+    n = len(train)
+    rows = _encode_rows(train, val)
     outcome = with_near(duplicates(rows), near_pictures(train, val))
     lonely = outlier_score(rows.places[:n], outcome.loneliness[:n])
     pairs = _list_pairs(train, val, rows, outcome)
@@ -167,7 +168,8 @@ def data_issues(
         *weak_group_issues(train, held_out, telling),
         *further,
     )
-    m, near_group = len(outcome.near), outcome.near[:n]  # m: more than there are groups
+    m = len(outcome.near)
+    near_group = outcome.near[:n]  # m: more than there are groups
     is_equal = (outcome.group[:n] >= 0) & (not outcome.natural)
     equal_group = np.where(is_equal, outcome.group[:n] + m, 2 * m + np.arange(n))
     copies = np.where(near_group >= 0, near_group, equal_group)
@@ -224,8 +226,10 @@ def _find_repeated(outcome: Duplicates, n: int) -> Bool[np.ndarray, " m"]:
 
 def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) -> list[DataIssue]:
     """Report equal rows; of these those across the split, and those of different labels."""
-    group, n = outcome.group, len(train)
-    issues, train_group = [], group[:n][group[:n] >= 0]
+    group = outcome.group
+    n = len(train)
+    issues = []
+    train_group = group[:n][group[:n] >= 0]
     groups, counts = np.unique(train_group, return_counts=True)
     n_in = int((counts > 1).sum())
     if n_more := int((counts - 1).clip(0).sum()):
@@ -255,7 +259,8 @@ def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) 
 def _list_pairs(
     train: SampleSet, val: SampleSet | None, rows: RowCodes, outcome: Duplicates
 ) -> tuple[NearPair, ...]:
-    n, ids = len(train), _join_ids(train, val)
+    n = len(train)
+    ids = _join_ids(train, val)
     order = np.argsort((outcome.pairs >= n).sum(1) != 1, kind="stable")
     order = order[(outcome.pairs[order] < n).any(1)]
     pairs = []
@@ -281,19 +286,22 @@ def _format_value(train: SampleSet, val: SampleSet | None, position: int, name: 
 
 def _report_near(n: int, outcome: Duplicates, pairs: tuple[NearPair, ...]) -> list[DataIssue]:
     """Report near duplicates of the n training samples, among themselves and the held-out ones."""
-    near_group, issues = outcome.near, []
+    near_group = outcome.near
+    issues = []
     across = np.isin(near_group[n:], near_group[:n]) & (near_group[n:] >= 0)
     if across.any():
         edits = _describe_edits([p for p in pairs if sum(p.in_validation) == 1])
         text = f"{100 * across.mean():.2g} % of the validation samples repeat training samples all "
         text += f"but exactly{edits}: a model has seen them.{_note_exclusion(outcome, n)}"
         severity = "act" if edits or across.mean() > NOTABLE else "look"
-        groups, kind = len(np.unique(near_group[n:][across])), "near duplicates across the split"
+        groups = len(np.unique(near_group[n:][across]))
+        kind = "near duplicates across the split"
         issues.append(DataIssue(kind, severity, int(across.sum()), "samples", text, groups))
     size = np.bincount(near_group[:n] + 1)[near_group[:n] + 1]
     inside = (near_group[:n] >= 0) & (size > 1)
     if inside.any():
-        groups, severity = len(np.unique(near_group[:n][inside])), "look"
+        groups = len(np.unique(near_group[:n][inside]))
+        severity = "look"
         text = f"{100 * inside.mean():.2g} % of the samples are all but equal to others, up to "
         text += f"{size[inside].max()} in a group"
         text += f"{_describe_edits([p for p in pairs if not any(p.in_validation)])}."
@@ -381,8 +389,10 @@ def checked_ahead(train: SampleSet, val: SampleSet | None) -> DataIssues | None:
 
 
 def _of_run(context: Context) -> DataIssues:
-    labels, train = context.results["label_issues"], context.train
-    order, outcome = order_issues(context.lin, train, labels), context.options.get("checked")
+    labels = context.results["label_issues"]
+    train = context.train
+    order = order_issues(context.lin, train, labels)
+    outcome = context.options.get("checked")
     if outcome is None:
         outcome = data_issues(train, context.val, held_out=labels.held_out, further=order)
     else:

@@ -9,7 +9,8 @@ from sklearn.metrics import euclidean_distances
 OUTLIER = 3.5  # modified z-score (Iglewicz and Hoaglin 1993)
 # Rows that stand for all, and the share of them within the distance that tells a small group: rows
 # that are further from an eighth of all than others are, though neighbours of their own are near.
-STANDING, SHARE = 256, 1 / 8
+STANDING = 256
+SHARE = 1 / 8
 ROWS_AT_ONCE = 50_000
 
 

@@ -27,14 +27,21 @@ from datassay.train.folds import FOLDS, held_out_outputs
 # A column may name groups where it has so many values, of so many rows each on average. Rows are
 # alike within groups where this share of them has its nearest neighbour there by the other columns;
 # those of few rows each are tried where the share is so many times that of chance.
-FEWEST_GROUPS, ROWS_EACH, ALIKE, TIMES = 10, 3, 0.5, 5
+FEWEST_GROUPS = 10
+ROWS_EACH = 3
+ALIKE = 0.5
+TIMES = 5
 # Of an outcome that others of its value share, though their inputs differ: of what the fit leaves
 # over, this share is told by the others. Boosted trees, which can learn values by heart, then say
 # what it costs, of so many rows at most and if they take so many nominal seconds.
 SHARED, TREE_ROWS, TREE_SECONDS = 0.1, 5000, 15
 # Reported is a column, or an order, that surely costs so much of the score, or the lesser of it
 # where errors grow by half; of fewer rows none is. At most so many columns are.
-COST, ORDER_COST, GROWS, FEWEST_ROWS, MOST_NAMED = 0.05, 0.03, 1.5, 100, 3
+COST = 0.05
+ORDER_COST = 0.03
+GROWS = 1.5
+FEWEST_ROWS = 100
+MOST_NAMED = 3
 MOST_ROWS, ASKED = 20_000, 1000  # above, neighbours are among so many rows, and of so many
 LOOKED_ROWS, LOOKED_GROUPS = 1000, 5  # of so many rows and groups it is seen that little is lost
 MOST_WORK = 6e10  # operations of leaving out groups, above which trees alone are asked
@@ -122,10 +129,13 @@ def order_issues(lin: Linearization, train: SampleSet, issues: LabelIssues) -> l
         One issue where tenths of the file are predicted worse if left out whole; of a file sorted
         by label, which is no fault, tenths of each class, or of each tenth of the targets.
     """
-    n, y = len(train), train.y.reshape(len(train), -1)[:, 0]
+    n = len(train)
+    y = train.y.reshape(len(train), -1)[:, 0]
     if train.groups is not None or n < FEWEST_ROWS or np.isnan(issues.ridge):
         return []
-    steps, strata, stretch = np.diff(y), np.zeros(n), np.zeros(n, np.int64)
+    steps = np.diff(y)
+    strata = np.zeros(n)
+    stretch = np.zeros(n, np.int64)
     if train.is_classification and (steps != 0).sum() < 2 * train.n_classes:
         strata = y
     elif not train.is_classification and np.abs(steps).sum() < 2 * np.ptp(y):
@@ -143,8 +153,10 @@ def _estimate_cost(
     lin: Linearization, train: SampleSet, issues: LabelIssues, candidate: Candidate
 ) -> HeldTogether | None:
     """Return the scores by rows and by groups left out; None: groups cost little, or by chance."""
-    groups, penalty_sets = candidate[2], [p * issues.ridge for p in (PENALTIES[:1], PENALTIES)]
-    by_rows, cost = scores(train, issues.held_out), None
+    groups = candidate[2]
+    penalty_sets = [p * issues.ridge for p in (PENALTIES[:1], PENALTIES)]
+    by_rows = scores(train, issues.held_out)
+    cost = None
     for penalties in penalty_sets if (is_sampled := _sample_groups(groups)) is not None else ():
         fit = ridge_fit(lin, silent, groups, penalties, is_scored=is_sampled)
         loss = (by_rows - scores(train, fit.held_out.numpy()))[None, is_sampled]
@@ -169,14 +181,16 @@ def _sample_groups(groups: Shaped[np.ndarray, " n"]) -> Bool[np.ndarray, " n"] |
 
 def _count_operations(lin: Linearization, groups: Shaped[np.ndarray, " n"]) -> float:
     """Return how many operations it takes to leave each group out."""
-    sizes, p = np.unique(groups, return_counts=True)[1].astype(float), lin.form.eigenproblem
+    sizes = np.unique(groups, return_counts=True)[1].astype(float)
+    p = lin.form.eigenproblem
     return 4 * len(PENALTIES) * float((sizes * np.minimum(sizes, p)).sum()) * p
 
 
 def _estimate_cost_by_trees(train: SampleSet, candidate: Candidate) -> HeldTogether | None:
     """Estimate by boosted trees what leaving groups out costs; of many rows by some groups."""
     name, role, groups, share = candidate
-    group, draw = np.unique(groups, return_inverse=True)[1], np.random.default_rng(0)
+    group = np.unique(groups, return_inverse=True)[1]
+    draw = np.random.default_rng(0)
     shuffled = draw.permutation(len(group))
     row_order = shuffled[group[shuffled].argsort(kind="stable")]
     sizes = np.bincount(group)
@@ -185,7 +199,8 @@ def _estimate_cost_by_trees(train: SampleSet, candidate: Candidate) -> HeldToget
     order = draw.permutation(len(sizes))
     drawn = order[np.bincount(group[rows])[order].cumsum() <= TREE_ROWS]
     rows = rows[np.isin(group[rows], drawn)]
-    samples, parts = train.subset(rows), column_parts(train)
+    samples = train.subset(rows)
+    parts = column_parts(train)
     seconds = 2 * FOLDS * fit_seconds(len(rows), len(parts), train.n_classes)
     if len(rows) < FEWEST_ROWS or seconds > TREE_SECONDS:
         return None
@@ -206,7 +221,8 @@ def _report_cost(
 ) -> HeldTogether | None:
     """Return both mean scores where the loss by groups is large and significant, else None."""
     loss = sum_by_group([(by_rows - by_column)[None]], [candidate[2]])[0][0]
-    cost, p = loss.mean(), mean_interval(loss).p
+    cost = loss.mean()
+    p = mean_interval(loss).p
     if not candidate[1]:  # one-sided 5 %
         is_sure = cost >= ORDER_COST and p < 0.1
     else:
@@ -237,7 +253,8 @@ def _find_candidates(
     x = (x - x.mean(0)) / np.where(x.std(0) > 0, x.std(0), 1.0)
     nearest = _find_nearest(x) if x.shape[1] else None
     for column in train.columns:
-        name, is_other = column.name, _find_other_columns(train, column.name)
+        name = column.name
+        is_other = _find_other_columns(train, column.name)
         if column.read_as == "date" and f"{name} days" in train.feature_names:
             days = train.x[:, train.feature_names.index(f"{name} days")]
             yield name, "time", time_blocks(days), np.nan

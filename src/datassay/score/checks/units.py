@@ -32,7 +32,8 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
     n = int(suspect.sum())
     if lin.targets.shape[1] > 1 or np.isnan(issues.ridge):
         return ""
-    targets, expected = lin.targets.double()[:, 0].numpy(), issues.suggested_label
+    targets = lin.targets.double()[:, 0].numpy()
+    expected = issues.suggested_label
     targets, expected = (np.exp(targets), np.exp(expected)) if is_log else (targets, expected)
     if n < FEWEST:
         return _describe_limit(targets)
@@ -43,7 +44,9 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = targets / expected
         size = np.log(np.abs(ratio))
-    all_sizes, ratio, size = size[ratio > 0], ratio[suspect], size[suspect]
+    all_sizes = size[ratio > 0]
+    ratio = ratio[suspect]
+    size = size[suspect]
     turned = int(((ratio < 0) & (np.abs(size) < 2 * NEAR)).sum())
     if turned >= max(FEWEST, SHARE * n):
         return f"{turned} of {n} suspected targets are about what is expected with the other sign."
@@ -62,7 +65,8 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
 def _describe_limit(targets: Float[np.ndarray, " n"]) -> str:
     """Return a sentence on a largest target that many share, as none of the large others."""
     values, counts = np.unique(targets, return_counts=True)
-    n_top, n_typical = counts[-1], counts[len(counts) // 2 : -1].max(initial=1)
+    n_top = counts[-1]
+    n_typical = counts[len(counts) // 2 : -1].max(initial=1)
     if len(counts) < 2 or n_top < max(FEWEST, LIMITED * len(targets), TIMES * n_typical):
         return ""
     return (

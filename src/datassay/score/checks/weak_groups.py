@@ -70,11 +70,15 @@ def weak_groups(
     Source: slices as of Chung et al. (2019), searched as Sagadeeva and Boehm (2021) do, by products
     of indicators; ours judges them on samples that did not choose them.
     """
-    outcome, losses, is_open = [], [], np.ones(len(errors), bool)
-    search_idx, unit = np.flatnonzero(half)[:MOST_SAMPLES], float(np.isin(errors, (0, 1)).all())
+    outcome = []
+    losses = []
+    is_open = np.ones(len(errors), bool)
+    search_idx = np.flatnonzero(half)[:MOST_SAMPLES]
+    unit = float(np.isin(errors, (0, 1)).all())
 
     def effect(condition: Condition) -> float:
-        inside, half_errors = condition[1][search_idx], errors[search_idx]
+        inside = condition[1][search_idx]
+        half_errors = errors[search_idx]
         return abs(float(_z_score(inside.sum(), half_errors[inside].sum(), half_errors)))
 
     def mean(mask: Bool[np.ndarray, " n"]) -> Interval:
@@ -89,7 +93,8 @@ def weak_groups(
         inside = is_open & masks[worst].all(0)
         if not worst or (inside & ~half).sum() < FEWEST:
             break
-        error, other_error = mean(inside & ~half), mean(~(inside | half))
+        error = mean(inside & ~half)
+        other_error = mean(~(inside | half))
         spread = float(np.hypot(error.half, other_error.half)) / 1.96
         losses.append(interval(error.gain - other_error.gain, spread))
         outcome.append(WeakGroup(" and ".join(conditions[c][0] for c in worst), inside, error))
@@ -131,13 +136,15 @@ def _find_worst(masks: Float[np.ndarray, "c n"], errors: Float[np.ndarray, " n"]
     z = _z_score(masks @ masks.T, (masks * errors) @ masks.T, errors)
     if z.max(initial=0.0) < WEAK:
         return []
-    condition, pair = int(z.diagonal().argmax()), np.unravel_index(int(z.argmax()), z.shape)
+    condition = int(z.diagonal().argmax())
+    pair = np.unravel_index(int(z.argmax()), z.shape)
     return [condition] if z[pair] < z[condition, condition] + SIMPLER else [int(c) for c in pair]
 
 
 def _z_score(count: Any, total: Any, errors: Float[np.ndarray, " n"]) -> Any:
     """Return how many standard errors the mean of `count` errors lies above that of the others."""
-    n, is_allowed = len(errors), (count >= FEWEST) & (count <= LARGEST * len(errors))
+    n = len(errors)
+    is_allowed = (count >= FEWEST) & (count <= LARGEST * len(errors))
     count = np.where(is_allowed, count, 1)
     n_others = np.maximum(n - count, 1)
     spread = max(float(errors.std()), 1e-12) * np.sqrt(1 / count + 1 / n_others)

@@ -138,7 +138,8 @@ def outcomes(
     outputs: Float[Tensor, "S m k"], samples: SampleSet, recipe: Recipe
 ) -> Float[Tensor, "S m"]:
     """Return the measure of each sample under each of S fits."""
-    measure, k = measure_of(samples), outputs.shape[2]
+    measure = measure_of(samples)
+    k = outputs.shape[2]
     if measure == "loss":
         return sample_losses(outputs, samples, recipe).double()
     targets = torch.as_tensor(samples.y).reshape(len(samples), -1)

@@ -63,7 +63,8 @@ class RetrainedHalves(Tabular):
 
     def to_table(self) -> pa.Table:
         """Return one row per sample: id, its mean loss in networks trained with and without it."""
-        member, loss = self.member, self.loss.mean(1)
+        member = self.member
+        loss = self.loss.mean(1)
         return pa.table({
             "id": self.ids,
             "loss_with": _mean_where(loss, member),
@@ -124,7 +125,9 @@ def retrained_halves(
     require(seconds > 0, "seconds", "be positive", f"{seconds:g}")
     fits = fits_of(network, train, val, recipe, seed)
     results_store = ResultStore(store, fits.identity | {"seed": seed})
-    start_time, pieces, subsets = time.perf_counter(), [], []
+    start_time = time.perf_counter()
+    pieces = []
+    subsets = []
     for rows, total in _parts(fits.size, halves, seconds):
         for h in range(rows.start, rows.stop):
             order = np.random.default_rng((seed, h)).permutation(len(train))
@@ -142,7 +145,9 @@ def _parts(
     size: int, halves: int | None, seconds: float
 ) -> Iterator[tuple[slice, Callable[[], int]]]:
     """Yield slices of the halves that train together, and a function that estimates their total."""
-    start_time, stop, n_most = time.perf_counter(), 0, MOST if halves is None else halves
+    start_time = time.perf_counter()
+    stop = 0
+    n_most = MOST if halves is None else halves
 
     def expected_total() -> int:
         elapsed = time.perf_counter() - start_time

@@ -249,7 +249,9 @@ def _compare(
 ) -> ProjectionQuality:
     rng = np.random.default_rng(0)
     n, (q, draws) = truth.shape[1], scores.shape[:2]
-    correlation, low, high = {}, {}, {}
+    correlation = {}
+    low = {}
+    high = {}
     for s, name in enumerate(SCORES):
         correlation[name] = rank_correlation(truth[s], scores[:, :, s])
         means = np.empty((RESAMPLES, q))

@@ -37,9 +37,13 @@ from datassay.train.training import sample_losses, train_networks, with_loss
 
 # Networks on all samples, whose effects are averaged; relative rounding of the second network's
 # weights.
-NETWORKS, ROUNDING = 3, 1e-6
+NETWORKS = 3
+ROUNDING = 1e-6
 Named = dict[str, np.ndarray]
-LOSS, SIMILAR, FINAL, MARGIN = "loss alone", "similar and alike", "final loss", "smallest margin"
+LOSS = "loss alone"
+SIMILAR = "similar and alike"
+FINAL = "final loss"
+MARGIN = "smallest margin"
 STEP = "score with trained and linearised networks"
 
 
@@ -102,7 +106,8 @@ def standard_scores(
         return _of_estimator(network, train, val, seed, progress)
     recipe = with_loss(recipe or Recipe(), train)
     steps = NETWORKS + 2
-    models, outputs = [], []
+    models = []
+    outputs = []
     for index in range(NETWORKS):
         progress(STEP, index, steps)
         networks = _train_network(network(seed + index), train, recipe, seed + index)

@@ -168,7 +168,8 @@ def trust_check(halves: RetrainedHalves, scores: Scores, *, seed: int = 0) -> Tr
 
 
 def _check(halves: RetrainedHalves, scores: Scores) -> None:
-    n, m = len(halves.ids), halves.outcome.shape[2]
+    n = len(halves.ids)
+    m = halves.outcome.shape[2]
     require(scores.effects or scores.samples, "scores", "hold at least one score", "none")
     for expected, group in (((n, m), scores.effects), ((n,), scores.samples)):
         for name, values in group.items():
@@ -207,7 +208,8 @@ def _on_samples(
 ) -> tuple[dict[str, Draws], Draws]:
     """Return each score's noise-corrected correlation with the falls, and their reliability."""
     h, n = halves.loss.shape[0], halves.loss.shape[2]
-    member, loss = halves.member.astype(float), halves.loss.mean(1, dtype=float)
+    member = halves.member.astype(float)
+    loss = halves.loss.mean(1, dtype=float)
     splits = [_fall_ranks(loss, member, _split(h, rng, is_resampled=False)) for _ in range(SPLITS)]
     reliability = [float(np.mean([_reliability(ranks) for ranks in splits]))]
     ranks = {name: rankdata(values) for name, values in samples.items()}
@@ -239,7 +241,8 @@ def _fall_ranks(
 ) -> Float[np.ndarray, "3 n"]:
     """Rank each sample's mean loss without it minus with it: in two groups, and in both."""
     counts = np.vstack([counts, counts.sum(0)])
-    n_with, n_without = counts @ member, counts @ (1 - member)
+    n_with = counts @ member
+    n_without = counts @ (1 - member)
     loss_with = counts @ (loss * member) / np.maximum(n_with, 1)
     loss_without = counts @ (loss * (1 - member)) / np.maximum(n_without, 1)
     fall = np.where((n_with > 0) & (n_without > 0), loss_without - loss_with, 0.0)
@@ -280,7 +283,8 @@ def _rows(
     best_trivial = max(trivial_names, key=lambda name: draws[name][0], default=None)
     rows: list[tuple[object, ...]] = []
     for name, values in draws.items():
-        estimate, gain = _estimate(values), (np.nan, np.nan, np.nan)
+        estimate = _estimate(values)
+        gain = (np.nan, np.nan, np.nan)
         if best_trivial is not None and name not in trivial:
             difference = values - draws[best_trivial]
             half = Z_95 * difference[1:].std(ddof=1)

@@ -239,7 +239,8 @@ def _fill(
     progress: Progress,
 ) -> None:
     """Store the rows of the first samples."""
-    run_digest, extra = digest_of_values(run), {}
+    run_digest = digest_of_values(run)
+    extra = {}
     rows_run = {
         "of": run_digest,
         "number": 0,

@@ -37,8 +37,14 @@ FOLDER = "curvature"
 # Samples that the curvature is fitted to at most, drawn; moments of more change little.
 MOST_FITTED = 2**14
 # Parts of these at most, samples of one at least, and bytes that their sums take together.
-MOST_PARTS, SMALLEST_PART, SUM_BYTES = 16, 1024, 2**31
-WHOLE, LEFT, RIGHT, EIGENVALUES, DAMPING = "whole", "left", "right", "eigenvalues", "damping"
+MOST_PARTS = 16
+SMALLEST_PART = 1024
+SUM_BYTES = 2**31
+WHOLE = "whole"
+LEFT = "left"
+RIGHT = "right"
+EIGENVALUES = "eigenvalues"
+DAMPING = "damping"
 ADDED = "short training"
 
 
@@ -145,7 +151,8 @@ def _fit(
     location, run, network, small, shift, seed, engine, progress
 ) -> tuple[dict[str, BlockBasis], float]:
     """Fit what `load_bases` loads; return it with the damping added for short training."""
-    blocks, dtype = network.per_sample.blocks, network.dtype
+    blocks = network.per_sample.blocks
+    dtype = network.dtype
     n = min(network.n, MOST_FITTED)
     positions = np.sort(np.random.default_rng(seed).permutation(network.n)[:n])
     work = _Sums(replace(network, progress=silent), small, None, positions, (0, n), seed)

@@ -87,7 +87,8 @@ def objective_of(manifest: Mapping[str, Any], loss: Any, location: str) -> Objec
             f"loss must be the one that the index was made with, {manifest['name']!r}; "
             f"{redact(location)} was asked with another. Leave it out."
         )
-    weight, settings = manifest["class weight"], {n: manifest[n] for n in FURTHER if n in manifest}
+    weight = manifest["class weight"]
+    settings = {n: manifest[n] for n in FURTHER if n in manifest}
     if settings.get("output_weight") is not None:
         settings["output_weight"] = torch.tensor(settings["output_weight"])
     result = Objective(
@@ -136,7 +137,8 @@ def _is_version(text: object) -> bool:
 
 def samples_digest(samples: Batches) -> tuple[str, np.ndarray]:
     """Return the SHA-256 of every tensor of every batch and of the ids, and the ids."""
-    sha, ids = hashlib.sha256(), []
+    sha = hashlib.sha256()
+    ids = []
     for batch_ids, batch in samples:
         ids.append(np.asarray(batch_ids))
         sha.update(digest({"ids": np.asarray(batch_ids).astype(str)}).encode())

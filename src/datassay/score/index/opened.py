@@ -318,8 +318,10 @@ class Index(Tabular):
         check_positions(batches, "more")
         digest, ids = samples_digest(batches)
         ids = new_ids(ids, self.ids)
-        encoding, n = self._encoding_of(network), len(ids)
-        number, first_store = len(self.segments), self.segments[0].store
+        encoding = self._encoding_of(network)
+        n = len(ids)
+        number = len(self.segments)
+        first_store = self.segments[0].store
         run = {"of": self.manifest["of"], "number": number, "training samples": digest}
         keep = str(self.manifest["keep"])
         stored_ids = encode_sample_ids(ids)

@@ -176,7 +176,8 @@ def open_index(
 
 
 def _segments(place: str, index_manifest: Mapping[str, Any]) -> Iterator[Segment]:
-    noted, number = noted_parts(place), 0
+    noted = noted_parts(place)
+    number = 0
     while (manifest := segment_manifest(place, number)) is not None:
         if manifest["run"].get("of") != index_manifest["of"]:
             raise DataError(

@@ -262,7 +262,8 @@ def square_sums(bases: dict[str, BlockBasis], gradients: Iterable[Gradients]) ->
     sums = {(n, SQUARES): torch.zeros_like(b.eigenvalues) for n, b in bases.items()}
     for batch in gradients:
         for basis, result, rows in gradient_coordinates(bases, batch):
-            squares, key = result.square().sum(0).double(), (basis.block.name, SQUARES)
+            squares = result.square().sum(0).double()
+            key = (basis.block.name, SQUARES)
             if rows is None:
                 sums[key] += squares.view(basis.block.shape)
             else:

@@ -34,7 +34,8 @@ def exact_rule(
         return lambda block: True
     if curvature == "ekfac":
         return lambda block: False
-    names, budget = set(), max_operations
+    names = set()
+    budget = max_operations
     for block in sorted(blocks, key=lambda b: b.size):
         budget -= 2.0 * n * MOST_SUMMED * block.size**2 + 3.0 * block.size**3
         if block.size > LARGEST_EXACT or budget < 0:
@@ -72,7 +73,8 @@ def curvature_bytes(blocks: list[Block], exact: Callable[[Block], bool]) -> int:
 
 def check_curvature_memory(blocks: list[Block], exact: Callable[[Block], bool]) -> None:
     """Raise if the blocks' Hessians do not fit in memory."""
-    needed, available = curvature_bytes(blocks, exact), available_memory()
+    needed = curvature_bytes(blocks, exact)
+    available = available_memory()
     if needed > available:
         largest = max(blocks, key=lambda b: curvature_bytes([b], exact))
         raise SettingError(

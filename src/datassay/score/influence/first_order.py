@@ -57,11 +57,13 @@ class Measure:
             return values
         if self.name == "loss":
             return self.objective.losses(model, batch)
-        outputs, targets = outputs_of(model, batch), self.objective.targets(batch)
+        outputs = outputs_of(model, batch)
+        targets = self.objective.targets(batch)
         f, y = self.objective.align(
             outputs, self._stand_in(outputs) if targets is None else targets
         )
-        kind, k = self.objective.name, f.shape[-1]
+        kind = self.objective.name
+        k = f.shape[-1]
         if kind == "bce" and k > 1:
             raise SettingError(
                 f"measure={self.name!r} needs one class per sample; these have several labels. Use "
@@ -105,7 +107,8 @@ class Measure:
 
     def _outputs(self, model: nn.Module, batch: Any) -> Tensor:
         with torch.no_grad():
-            outputs, targets = outputs_of(model, batch), self.objective.targets(batch)
+            outputs = outputs_of(model, batch)
+            targets = self.objective.targets(batch)
             y = self._stand_in(outputs) if targets is None else targets
             return self.objective.align(outputs, y)[0].flatten(0, 1)
 
@@ -216,7 +219,8 @@ def removal_effects(
     step: str = "remove samples",
 ) -> Iterator[Effects]:
     """Yield each sample's effects on each query, in chunks; scale: 1/n, or a step's size."""
-    start, m = 0, len(towards.values)
+    start = 0
+    m = len(towards.values)
     samples = network.train if network.removed is None else network.removed
     for size, gradients, own_grads in network.both_gradients():
         effect = torch.zeros(size, m, dtype=torch.float64, device=network.device)

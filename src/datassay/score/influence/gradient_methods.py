@@ -206,7 +206,9 @@ def with_curvature(
     segment: TrainingSegment | None = None,
 ) -> Prepared:
     """Fit a network's Hessian by blocks; in a segment of a run "auto" damping is 0."""
-    seed, blocks, decay = request.seed + index, network.per_sample.blocks, request.weight_decay
+    seed = request.seed + index
+    blocks = network.per_sample.blocks
+    decay = request.weight_decay
     exact = exact_rule(request.curvature, network.n, blocks)
     check_curvature_memory(blocks, exact)
     metrics = {} if segment is None else segment.metrics(blocks, float(decay))

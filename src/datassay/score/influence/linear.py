@@ -143,7 +143,9 @@ class _Minimum:
 
     def __init__(self, lin: Linearization, ridge: float, partners: Tensor, progress: Progress):
         basis = eigenbasis(lin, progress)
-        self._basis, self._residual, self._drawn = basis.sent, lin.residual, partners
+        self._basis = basis.sent
+        self._residual = lin.residual
+        self._drawn = partners
         weights = basis.project(self._residual) / (basis.eigenvalues + ridge)[:, None]  # [p, c]
         self._is_near = basis.complete and float(basis.eigenvalues[0]) > ridge
         self._weights = (-ridge if self._is_near else basis.metric[:, None]) * weights
@@ -197,7 +199,8 @@ class _Minimum:
         # Powers of these would leave float64: such rows are brought to variance 1 before.
         extreme = (scale < 1e-140) | (scale > 1e140)
         central[extreme] /= scale[extreme, None].sqrt()
-        square[extreme], scale[extreme] = central[extreme].square(), 1.0
+        square[extreme] = central[extreme].square()
+        scale[extreme] = 1.0
         skewness = (square * central).sum(1) / n_others / scale**1.5
         kurtosis = square.square().sum(1) / n_others / scale**2
         moments = torch.stack([mean, variance, skewness, kurtosis, on_self])
@@ -208,7 +211,8 @@ class _Sums:
     """Moments of each sample over its partners, and sums of each partner over the samples."""
 
     def __init__(self, n: int, n_partners: int):
-        self._n, self._n_partners = n, n_partners
+        self._n = n
+        self._n_partners = n_partners
         self._moments = torch.empty(5, n, dtype=torch.float64)
         self._first, self._second = torch.zeros(2, n_partners, dtype=torch.float64)
 
@@ -252,7 +256,9 @@ def _of_run(context: Context) -> SampleInfluence | None:
     """Compute a run's influence at the label scores' ridge fit; None if skipped or undefined."""
     if _is_left_out(context.options, len(context.train)):
         return None
-    lin, progress, ridge = context.lin, context.progress, context.results["label_issues"].ridge
+    lin = context.lin
+    progress = context.progress
+    ridge = context.results["label_issues"].ridge
     if isnan(ridge):  # the user's model has none: the network's fit has its own
         ridge = ridge_fit(lin, progress).penalty
     try:

@@ -163,7 +163,10 @@ def influence(
         curvature = "whole"
     trainer = from_trainer(model, train, val, loss) if is_trainer(model) else None
     if trainer is not None:
-        model, train, val, loss = trainer.model, trainer.train, trainer.queries, trainer.loss
+        model = trainer.model
+        train = trainer.train
+        val = trainer.queries
+        loss = trainer.loss
     models: Any = list(model) if isinstance(model, list | tuple) else [model]
     request = Request(
         models, method, curvature, response, loss, measure, damping, weight_decay, parameters,
@@ -213,7 +216,8 @@ def _on_arrays(
 ) -> Attribution:
     """Compute effects by a method of ON_ARRAYS, averaged over networks; damping is absolute."""
     loss = task_loss(train, request.loss)
-    method, precision = request.method, request.precision or "float64"
+    method = request.method
+    precision = request.precision or "float64"
     removed = request.removed
     idx = None if removed is None else tuple(check_removed(removed, len(train)))
     settings = dict(request.settings)
@@ -233,8 +237,10 @@ def _on_arrays(
         )
     outputs = [outputs_at(p.mean_loss, p.queries).double().cpu() for p in problems]
     # One outcome for all models: the predicted class is that of their mean output.
-    mean, queries = torch.stack(outputs).mean(0), train if val is None else val
-    targets, is_class = network_targets(queries, mean.shape[1]), queries.is_classification
+    mean = torch.stack(outputs).mean(0)
+    queries = train if val is None else val
+    targets = network_targets(queries, mean.shape[1])
+    is_class = queries.is_classification
     measured = outcome(request.measure, loss, mean, targets, is_classification=is_class)
     linear = request.response == "first_order"
     streams = [

@@ -96,7 +96,9 @@ def update_of(source: Any, model: nn.Module) -> Update:
     names = _names(state, model)
     shapes = dict(unwrap(model).named_parameters())
     first_group = state["param_groups"][0]
-    sizes, decay, kinds = {}, {}, set()
+    sizes = {}
+    decay = {}
+    kinds = set()
     for group in state["param_groups"]:
         share = float(group["lr"]) / float(first_group["lr"]) if float(first_group["lr"]) else 1.0
         for index in group["params"]:

@@ -191,7 +191,8 @@ def _work(
 ) -> dict[str, float]:
     """Count a block's operations, by kind; gradients are in the network's precision."""
     # Samples whose gradients by each output the curvature is fitted to, and all other gradients.
-    n_fitted, n_other = pilot.vectors * gradients[0], gradients[1]
+    n_fitted = pilot.vectors * gradients[0]
+    n_other = gradients[1]
     forming = turning = moments = 0.0
     sides = [0 if side > LARGEST_SIDE or side == 1 else side for side in block.shape]
     for form, turned, squares in _count_uses(pilot.uses[block.name], block.shape, sides):

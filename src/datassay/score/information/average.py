@@ -101,7 +101,9 @@ def average_information(
     training = training_run(lin, **{k: v for k, v in settings.items() if k in RUN})
     settings["lr"] = training.run.step * (1 if training.reduction == "sum" else len(lin))
     rng = np.random.default_rng(seed)
-    means, errors, counts = [], [], []
+    means = []
+    errors = []
+    counts = []
     for f, size in enumerate(sizes):
         information = np.full((draws, len(lin)), np.nan)
         for d, subset in enumerate(_balanced_subsets(rng, len(lin), size, draws)):
@@ -125,7 +127,8 @@ def average_information(
 
 def check_memory(draws: int, n: int) -> None:
     """Raise if draws x n informations and their spread exceed the free memory."""
-    needed, available = 2 * 8 * draws * n, available_memory()
+    needed = 2 * 8 * draws * n
+    available = available_memory()
     if needed > available:
         raise SettingError(
             f"draws must fit the memory; {draws:,} subsets of {n:,} samples take "
@@ -168,10 +171,12 @@ def _of_run(context: Context) -> AverageInformation | None:
 
 def _steps(sizes: Sizes) -> list[PlanStep]:
     """Return the plan's step: each subset's decomposition and its removals."""
-    draws, n = sizes.options.get("subsets", 0), sizes.train
+    draws = sizes.options.get("subsets", 0)
+    n = sizes.train
     if not draws:
         return []
-    options, steps = {**sizes.options, "attribution": "none"}, []
+    options = {**sizes.options, "attribution": "none"}
+    steps = []
     for size in (max(2, round(share * n)) for share in FRACTIONS):
         form = replace(sizes.form, n_rows=size * sizes.rows)
         steps += removal_steps(replace(sizes, form=form, train=size, options=options))

@@ -69,7 +69,8 @@ def group_removals(
             fits = penalised_fits(training.basis, projected, run)
             way = partial(_delete, projected=projected, fits=fits)
         n, b, p = training.basis.rows.shape
-        n_removed, c = size * b, training.residual.shape[2]
+        n_removed = size * b
+        c = training.residual.shape[2]
         values = n_removed * p * (3 + 2 * c) + 150 * n_removed**2 + n * b * (1 + 3 * c)
         chunk = max(1, CHUNK_VALUES // values)
         for rows in torch.arange(len(of_size)).split(1 if way is _refit else chunk):
@@ -156,12 +157,15 @@ def _refit(
     (n, b, p), size = basis.rows.shape, members.shape[1]
     is_kept = torch.ones(n, dtype=torch.bool)
     is_kept[members[0]] = False
-    kept_idx, target, rows = is_kept.nonzero()[:, 0], training.residual[is_kept].flatten(0, 1), None
+    kept_idx = is_kept.nonzero()[:, 0]
+    target = training.residual[is_kept].flatten(0, 1)
+    rows = None
     if len(target) <= p:
         rows = basis.rows_of(kept_idx).flatten(0, 1)
         system = (rows * basis.metric) @ rows.T
     else:
-        system, residual = torch.zeros(p, p, dtype=torch.float64), target
+        system = torch.zeros(p, p, dtype=torch.float64)
+        residual = target
         target = residual.new_zeros(p, residual.shape[1])
         for panel in panels(len(kept_idx), b * p):
             panel_rows = basis.rows_of(kept_idx[panel]).flatten(0, 1)

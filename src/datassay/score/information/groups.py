@@ -139,7 +139,8 @@ def named_groups(groups, n: int) -> tuple[np.ndarray, list[Int[Tensor, " _"]]]:
         names = np.unique(labels)
         members = [np.flatnonzero(labels == name) for name in names]
     else:
-        names, members = np.arange(len(groups)), [np.asarray(group) for group in groups]
+        names = np.arange(len(groups))
+        members = [np.asarray(group) for group in groups]
     for name, group in zip(names, members, strict=True):
         _check_group(name, group, n)
     return names, [torch.as_tensor(group).long() for group in members]

@@ -56,8 +56,10 @@ class FeatureRows:
         memory: float | None = None,
         device: str = "cpu",
     ):
-        self.features, self._vectors = features, vectors
-        self._operand, self._memory = operand(vectors, products, device), memory
+        self.features = features
+        self._vectors = vectors
+        self._operand = operand(vectors, products, device)
+        self._memory = memory
         self._products: Products = products
         self.device = device
         n_rows, size = features.shape
@@ -270,8 +272,11 @@ def eigenbasis(lin: Linearization, progress: Progress = silent) -> Eigenbasis:
 
 
 def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
-    n, b = len(lin), lin.rows_per_sample
-    kernel, val_kernel, device = lin.kernel, lin.val_kernel, lin.form.products.device
+    n = len(lin)
+    b = lin.rows_per_sample
+    kernel = lin.kernel
+    val_kernel = lin.val_kernel
+    device = lin.form.products.device
     if lin.features is not None and lin.features.shape[0] <= lin.features.shape[1]:
         # No more rows than features: the primal leverage 1 − H would cancel where H is near 1.
         features = all_rows(lin.features)

@@ -122,7 +122,8 @@ def add_products(
     """Add the upper half of the rows' products to `into`; below it stays incomplete."""
     for start in range(0, rows.shape[1], SYMMETRIC_ROWS):
         stop = start + SYMMETRIC_ROWS
-        factor, other_rows = rows[:, start:stop].T, rows[:, start:]
+        factor = rows[:, start:stop].T
+        other_rows = rows[:, start:]
         if rows.dtype == into.dtype:
             into[start:stop, start:].addmm_(factor, other_rows)
         else:

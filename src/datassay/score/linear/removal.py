@@ -205,7 +205,8 @@ def held_out_residuals(
     if fits is None:
         fits = _fit_penalties(basis, blocks.projected, shifts)
     residual = _times_columns(blocks.rows, fits) + fits.base * blocks.residual
-    size, poles = blocks.residual.shape[1], shifts[:, None] + basis.eigenvalues
+    size = blocks.residual.shape[1]
+    poles = shifts[:, None] + basis.eigenvalues
     if size > poles.shape[1] and not basis.complete and not shifts.is_complex():
         # The smaller system, of features (metric 1): v = r + Z (C + s − ZᵀZ)⁻¹ Zᵀ r (Woodbury).
         inner = torch.diag_embed(poles)[:, None] - blocks.rows.mT @ blocks.rows
@@ -217,9 +218,11 @@ def held_out_residuals(
 def _fit_penalties(basis: Eigenbasis, projected: Tensor, shifts: Tensor) -> Penalised:
     poles = shifts[:, None] + basis.eigenvalues  # [q, p]
     if basis.complete:  # I − Q (ℓ/(ℓ+s)) Qᵀ = Q (s/(ℓ+s)) Qᵀ, without cancellation
-        remain, base = shifts[:, None] / poles, 0.0
+        remain = shifts[:, None] / poles
+        base = 0.0
     else:
-        remain, base = -basis.metric / poles, 1.0
+        remain = -basis.metric / poles
+        base = 1.0
     remaining = remain[:, :, None] * projected  # [q, p, c]
     parts = [remaining.real, remaining.imag] if remaining.is_complex() else [remaining]
     return Penalised(shifts, remain, base, torch.cat(parts).permute(1, 0, 2).flatten(1))
@@ -326,7 +329,8 @@ class ModeRemovals:
         self._device = basis.device
         kernel = resolvent_values(basis.eigenvalues, terms)  # [p, 2q]
         self._blocks = [_factor_block(kernel, s) for s in range(0, len(kernel), SYMMETRIC_ROWS)]
-        self._diagonal, self._matrix = basis.eigenvalues, None
+        self._diagonal = basis.eigenvalues
+        self._matrix = None
         if isinstance(basis.val, FeatureRows):
             matrix = doubled_upper(basis.val.gram(basis.engine))
             self._matrix = operand(matrix, self._products, self._device)
@@ -339,10 +343,12 @@ class ModeRemovals:
         c = alpha.shape[2]
         own_outputs = rows.new_zeros(len(rows), c)
         weight, prediction = rows.new_zeros(2, len(rows))
-        columns, mixes = [], []
+        columns = []
+        mixes = []
         for modes, factor, mixing in self._blocks:
             if factor.shape[1] < c:
-                y, mix = rows[:, None, modes] * factor.T, mixing @ alpha  # [g, r, block], [g, r, c]
+                y = rows[:, None, modes] * factor.T
+                mix = mixing @ alpha  # [g, r, block], [g, r, c]
             else:
                 y = rows[:, None, modes] * (alpha.mT @ (factor @ mixing).T)
                 mix = torch.eye(c, dtype=rows.dtype).expand(len(rows), c, c)

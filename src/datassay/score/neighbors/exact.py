@@ -44,7 +44,8 @@ def nearest_approximate(
     """
     rows = (x - x.mean(0)).float()
     rows = rows.div_(rows.abs().max()).numpy()
-    index, recall = _inverted_file(rows, probes or PROBES), math.nan
+    index = _inverted_file(rows, probes or PROBES)
+    recall = math.nan
     if probes is None and k > 1:
         sampled = np.random.default_rng(0).choice(len(x), min(len(x), RECALL_QUERIES), False)
         queries = torch.from_numpy(sampled)

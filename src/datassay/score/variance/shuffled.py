@@ -101,8 +101,11 @@ def shuffled_labels(
             "shuffled labels need a model in which only one dense layer, the last, trains; this "
             "one trains more. Freeze the rest with requires_grad_(False)."
         )
-    rng, n = np.random.default_rng(seed), len(geometry)
-    losses, variances, kurtosis = [], [], float("nan")
+    rng = np.random.default_rng(seed)
+    n = len(geometry)
+    losses = []
+    variances = []
+    kurtosis = float("nan")
     for draw in range(SHUFFLES + 1):
         order = torch.as_tensor(rng.permutation(n) if draw else np.arange(n))
         targets = geometry.targets[order]

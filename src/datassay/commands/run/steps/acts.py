@@ -42,7 +42,9 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     None where the budget pays for no comparison, or where nothing predicts the labels: what then
     seems to gain does so by chance.
     """
-    train, val, budget = context.train, context.val, seconds_of(settings, context.train)
+    train = context.train
+    val = context.val
+    budget = seconds_of(settings, context.train)
     if settings.curve_seeds < 2 or not budget > 0:  # before work is counted
         return None
     if not context.results["label_issues"].is_predicted:
@@ -63,7 +65,8 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
         parts, budget=budget, per_fit=choice.per_fit, base=base, seed=settings.seed,
         progress=context.progress,
     )  # fmt: skip
-    settings, part = replace(settings, table_model=choice.name), parts[0]
+    settings = replace(settings, table_model=choice.name)
+    part = parts[0]
     learner = learner_of(part.train, settings, CURVE_MODELS, 0)
     scores = base[0] if base else None
     try:
@@ -117,7 +120,8 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
         new_rows = np.flatnonzero(~context.results["data_issues"].repeated)
         # Samples that a model has seen judge nothing; where no others are left, they have to.
         if LEAST_NEW <= len(new_rows) < len(val):
-            lin, val = lin.judged_on(new_rows), val.subset(new_rows)
+            lin = lin.judged_on(new_rows)
+            val = val.subset(new_rows)
         fields = train, val, lin, issues, information.information, _penalty(lin, issues), None
         return [Part(*fields, learner(train, 0), copies=copies)]
     noise = noise_models[0].transition if noise_models else None

@@ -56,7 +56,8 @@ class Earlier:
 
 def earlier_run(folder: Path, data: str, encode: Any = None) -> Earlier:
     """Read the run before a review again: what was changed since, and its samples."""
-    run, log = finished_run(folder), read_changelog(Path(data).expanduser())
+    run = finished_run(folder)
+    log = read_changelog(Path(data).expanduser())
     if log is None:
         raise DataError(
             f"data must be what datassay apply made, to be compared with a run before; {data} has "
@@ -96,11 +97,15 @@ def before_after(
     progress: Progress,
 ) -> BeforeAfter:
     """Return what a review gained: numbers before and after, and the gain on held-out samples."""
-    labels, run, log = _map_labels(train, val), earlier.run, earlier.log
+    labels = _map_labels(train, val)
+    run = earlier.run
+    log = earlier.log
     # Of numbers: one that is ten times too large would outweigh what the review gained.
     is_suspect = (issues.probability > SUSPECTED) & (not issues.noise)
     suspects = set(train.ids[is_suspect].astype(str).tolist())
-    before, held_out, old_val = _relabel(earlier.train, log, labels, suspects), None, earlier.val
+    before = _relabel(earlier.train, log, labels, suspects)
+    held_out = None
+    old_val = earlier.val
     if old_val is not None:
         is_same = not old_val.split_off and old_val.ids.dtype.kind not in "UO"
         unchanged = Corrected(old_val, old_val.y, np.ones(len(old_val), dtype=bool))
@@ -117,15 +122,20 @@ def before_after(
     model_name = (run.summary.get("actions") or {}).get("model")
     if settings.is_open and model_name in TABLE_MODELS:
         settings = replace(settings, table_model=model_name)
-    trials, gain, why = _trials(before, held_out, settings), None, LEFT_OUT
+    trials = _trials(before, held_out, settings)
+    gain = None
+    why = LEFT_OUT
     if trials:
-        gain, why = review_gain(trials, progress), FEW
+        gain = review_gain(trials, progress)
+        why = FEW
     pairs: Counter[tuple[str, str]] = Counter()
     for part in parts:
-        names, rows = part.samples.class_names, np.flatnonzero(part.is_new & part.keep)
+        names = part.samples.class_names
+        rows = np.flatnonzero(part.is_new & part.keep)
         for i in rows if names else ():
             pairs[label_word(names, part.samples.y[i]), label_word(names, part.y[i])] += 1
-    n, summary = len(before.keep), run.summary
+    n = len(before.keep)
+    summary = run.summary
     looked_at = {row["new_id"] for row in log.rows if row["decision"] == KEEP}
     wrong_share = float(summary["labels"]["expected_wrong"]) / n
     return BeforeAfter(
@@ -169,12 +179,15 @@ def _relabel(
 ) -> Corrected:
     """Return samples of the earlier run with the labels that they have now."""
     index = {name: i for i, name in enumerate(samples.class_names)}
-    y, keep = samples.y.copy(), np.zeros(len(samples), dtype=bool)
+    y = samples.y.copy()
+    keep = np.zeros(len(samples), dtype=bool)
     suspected = keep.copy()
     for i, name in enumerate(log.new_ids(samples.ids)):
         if name not in labels:
             continue
-        label, keep[i], suspected[i] = labels[name], True, name in suspects
+        label = labels[name]
+        keep[i] = True
+        suspected[i] = name in suspects
         if samples.is_classification and label not in index:
             raise DataError(
                 f"labels must be classes of the run before; {name} has {label!r}, which is none. "
@@ -186,7 +199,8 @@ def _relabel(
 
 def _trials(before: Corrected, held_out: Corrected | None, settings: RunSettings) -> list[Trial]:
     """Return one trial on the held-out part; without one a trial for each fifth of the samples."""
-    samples, settings = before.samples, with_width(settings)
+    samples = before.samples
+    settings = with_width(settings)
     model = starting_network(samples, settings)
     val = None if held_out is None else held_out.samples
     plan = act_plan(forward_work(model, samples), samples, val, settings, FEWEST)

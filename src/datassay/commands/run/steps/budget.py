@@ -88,7 +88,8 @@ def retraining(
     work: ForwardWork, train: SampleSet, val: SampleSet | None, seeds: int
 ) -> Retraining:
     """Return the cost of a removal curve with `seeds` networks per point."""
-    recipe, n_rest = task_recipe(train), make_splits(train, val, 1).train_idx.shape[1]
+    recipe = task_recipe(train)
+    n_rest = make_splits(train, val, 1).train_idx.shape[1]
     batch = min(recipe.batch_size or len(train), len(train))
     points = len(usable_fractions(n_rest)) - 1
     # On all samples; without a validation part also on all but the fifth that each is judged on.
@@ -142,7 +143,8 @@ def act_plan(
     own_part = val is not None and not val.split_off
     parts = 1 if own_part else min(FIFTHS, max(1, ceil(WANTED * FIFTHS / len(train))))
     learners = len(train) if own_part else len(train) * (FIFTHS - 1) // FIFTHS
-    updates, pass_seconds = network_updates(learners), work.seconds(ACT_SHARE)
+    updates = network_updates(learners)
+    pass_seconds = work.seconds(ACT_SHARE)
     fit_seconds = updates * (3.0 * min(BATCH, learners) * pass_seconds + ACT_UPDATE / max_seeds)
     # Twice as many models in all as one part would have: held-out samples vary more than models.
     n_seeds = max_seeds if parts == 1 else max(2, ceil(2 * max_seeds / parts))
@@ -167,7 +169,8 @@ def affordable_networks(
     """
     if settings.estimator is not None:
         return settings.curve_seeds if seconds_of(settings, train) > 0 else 0
-    seeds, fewest = settings.curve_seeds, int(settings.attribution_at == "trained")
+    seeds = settings.curve_seeds
+    fewest = int(settings.attribution_at == "trained")
     budget = seconds_of(settings, train)
     while seeds > fewest and retraining(work, train, val, seeds).seconds > budget:
         seeds -= 1

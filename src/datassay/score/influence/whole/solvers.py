@@ -84,7 +84,8 @@ def gradient_chunks(problem: Problem) -> Iterator[tuple[int, Float[Tensor, "chun
     if problem.removed is not None:
         idx = torch.tensor(problem.removed)
         losses = replace(losses, x=losses.x[idx], y=losses.y[idx])
-    n, size = len(losses), losses.vectors_at_once
+    n = len(losses)
+    size = losses.vectors_at_once
     for start in range(0, n, size):
         stop = min(start + size, n)
         yield start, loss_gradients(losses, start, stop)
