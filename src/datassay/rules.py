@@ -106,9 +106,10 @@ def one_of(
 ) -> None:
     """Check for one of some names; `alternative` describes values that the caller handles."""
     names = list(allowed)
-    rule = (
-        " or ".join(map(repr, names)) if len(names) <= 2 else f"one of {', '.join(map(str, names))}"
-    )
+    if len(names) <= 2:
+        rule = " or ".join(map(repr, names))
+    else:
+        rule = f"one of {', '.join(map(str, names))}"
     holds = any(isinstance(value, type(n)) and value == n for n in names)
     require(holds, name, f"be {rule}{alternative and ', or ' + alternative}", _show(value), **words)
 
@@ -156,4 +157,6 @@ def _number(value: Any) -> float:
 
 
 def _show(value: Any) -> str:
-    return repr(value) if isinstance(value, str) else str(value)
+    if isinstance(value, str):
+        return repr(value)
+    return str(value)

@@ -125,7 +125,10 @@ def sum_by_group(
     """
     sums = []
     for part, names in zip(parts, groups, strict=True):
-        group = np.arange(part.shape[1]) if names is None else np.unique(names, False, True)[1]
+        if names is None:
+            group = np.arange(part.shape[1])
+        else:
+            group = np.unique(names, False, True)[1]
         sums.append(np.stack([np.bincount(group, row) for row in part]))
     n_groups, n_samples = (sum(array.shape[1] for array in arrays) for arrays in (sums, parts))
     return [group_sums * (n_groups / n_samples) for group_sums in sums]
@@ -274,7 +277,9 @@ def advice(gain: float, low: float, high: float) -> str:
     """
     if low >= SHOWN:
         return DO
-    return TRY if gain >= WORTH and high > -2 * low else LEAVE
+    if gain >= WORTH and high > -2 * low:
+        return TRY
+    return LEAVE
 
 
 def is_vague(low: float, high: float) -> bool:
@@ -300,4 +305,6 @@ def sentence(verdict: str, ours: str, theirs: str, *, start: bool = True) -> str
         The sentence without its full stop, for figures to follow.
     """
     text = _SENTENCES[verdict].format(ours=ours, theirs=theirs)
-    return text[0].upper() + text[1:] if start else text
+    if start:
+        return text[0].upper() + text[1:]
+    return text

@@ -91,7 +91,9 @@ def names_written(code: CodeType) -> set[str]:
 
 def _start(instruction: dis.Instruction) -> tuple[int | None, int | None]:
     place = instruction.positions
-    return (None, None) if place is None else (place.lineno, place.col_offset)
+    if place is None:
+        return (None, None)
+    return (place.lineno, place.col_offset)
 
 
 def names_used(function: FunctionType) -> Iterator[tuple[str, Any]]:
@@ -129,7 +131,9 @@ def _outside_value(
             modules[next_step.argval] = modules[IMPORTED]
     if step.opname == "IMPORT_FROM":
         return getattr(modules.get(IMPORTED), step.argval, MISSING)
-    return modules.get(step.argval, MISSING) if step.opname.startswith("LOAD_FAST") else MISSING
+    if step.opname.startswith("LOAD_FAST"):
+        return modules.get(step.argval, MISSING)
+    return MISSING
 
 
 def _module(name: str, level: int, function: FunctionType) -> ModuleType | None:

@@ -80,7 +80,10 @@ def choose_form(
     """
     _check_settings(projection, outputs, projection_kind, memory, precision, products)
     free_bytes = available_memory() if memory is None else memory
-    landmarks = (TABLE_LANDMARKS[sizes[0] > LARGE_TABLE],) if is_table else LANDMARKS
+    if is_table:
+        landmarks = (TABLE_LANDMARKS[sizes[0] > LARGE_TABLE],)
+    else:
+        landmarks = LANDMARKS
     time_limit = TABLE_SECONDS if is_table else MOST_SECONDS  # of an exact form
     forms = [
         (
@@ -102,7 +105,9 @@ def choose_form(
     if projection == "auto" and (preferred.landmarks or preferred.projection is not None):
         form = replace(form, instead_of=_describe_alternative([f for f, _ in forms], sizes[1]))
     if products == "auto":
-        work = form.n_rows * form.n_features**2 if form.representation == "features" else 0
+        work = 0
+        if form.representation == "features":
+            work = form.n_rows * form.n_features**2
         products = "float32" if work > FLOAT64_PRODUCTS else "float64"
     return replace(form, products=ProductSettings(cast(ProductPrecision, products), device, memory))
 
@@ -116,7 +121,10 @@ def _affordable_forms(
     slowest = max(unlimited, default=0.0)
     affordable = []
     for (form, candidate), predicted in zip(forms, seconds, strict=True):
-        limit = max(candidate.seconds, slowest) if form.landmarks == fewest else candidate.seconds
+        if form.landmarks == fewest:
+            limit = max(candidate.seconds, slowest)
+        else:
+            limit = candidate.seconds
         factors = _n_factors(layers, form.mixtures or sizes[2])
         fits = 8.0 * form.landmarks * factors <= LANDMARK_BYTES
         if predicted <= limit and (fits or candidate.seconds == _ANY):
@@ -146,7 +154,9 @@ def _check_settings(projection, outputs, projection_kind, memory, precision, pro
     ):
         one_of(name, value, allowed)
     if outputs in {"mixed", "landmarks"} and projection is None:
-        needs = "projected features" if outputs == "mixed" else "a number of landmarks"
+        needs = "a number of landmarks"
+        if outputs == "mixed":
+            needs = "projected features"
         raise SettingError(
             f"outputs {outputs!r} needs {needs}; got projection None. Set the projection to a "
             "number, or outputs to 'averaged'."
@@ -180,7 +190,7 @@ def _candidates(
         return [_Candidate("averaged", projection, _ANY, "projection was set", small=True)]
     exact = auto or projection is None
     averaged = time_limit if auto else _ANY
-    joint = time_limit if outputs == "auto" else MOST_SECONDS if auto else _ANY
+    joint = {"auto": time_limit}.get(outputs, MOST_SECONDS if auto else _ANY)
     if outputs == "landmarks" and not auto:
         return [_Candidate("averaged", None, _ANY, "landmarks were set", projection or 0)]
     reason = "n is large, so the kernel is seen from some of the samples"
@@ -199,7 +209,8 @@ def _candidates(
         candidates.append(_Candidate("averaged", S1_COORDINATES, MOST_SECONDS, too_big))
     if auto:
         fallback: Outputs = "joint" if outputs == "joint" or k == 1 else "averaged"
-        start = n_joint if fallback == "joint" else coordinates_for(layers, LARGEST_EIGENPROBLEM)
+        n_averaged = coordinates_for(layers, LARGEST_EIGENPROBLEM)
+        start = n_joint if fallback == "joint" else n_averaged
         too_large = "n is too large for a kernel"
         too_large += "" if fallback == "joint" else ", and the k outputs share one row of features"
         candidates.append(_Candidate(fallback, start, _ANY, too_large, small=True))
@@ -242,7 +253,10 @@ def _form(
     is_small = n <= LARGEST_EIGENPROBLEM and not candidate.small
     dual = (shared and (projection is None or is_small)) or n * b <= n_features
     factored = dual and projection is None
-    n_held = _n_factors(layers, k) if factored else (1 if shared and not dual else k) * n_features
+    if factored:
+        n_held = _n_factors(layers, k)
+    else:
+        n_held = (1 if shared and not dual else k) * n_features
     a_sample = 4 * (_n_factors(layers, k) if factored else _call_values(layers, k))
     a_sample += 0 if factored else k * (n_features + 2 * _full_size(layers, projection, kind))
     chunk = int(min(n + m, 1024, max(1, WORKING_BYTES // (item * a_sample))))
@@ -273,7 +287,8 @@ def _item_bytes(layers: Layers, sizes, precision: str) -> int:
         a_sample = layers.n_parameters  # multiplications; a convolution's at every position
         for name, (_, height, width) in layers.convolutions.items():
             a_sample += (height * width - 1) * layers.direct[parameter_name(name, "weight")]
-        precision = "float64" if 2.0 * (n + m) * (1 + k) * a_sample <= FLOAT64_WORK else "float32"
+        work = 2.0 * (n + m) * (1 + k) * a_sample
+        precision = "float64" if work <= FLOAT64_WORK else "float32"
     return 8 if precision == "float64" else 4
 
 

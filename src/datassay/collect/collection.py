@@ -221,7 +221,8 @@ def _plan(
     layers = sample_layers(model, train)
     # Of networks with more outputs than classes seen; others are refused with the targets.
     train = recode_for_outputs(train, layers.n_outputs, is_own=True)
-    val = None if val is None else recode_for_outputs(val, layers.n_outputs, is_own=True)
+    if val is not None:
+        val = recode_for_outputs(val, layers.n_outputs, is_own=True)
     check_n_outputs(train, layers.n_outputs)
     sizes = (len(train), 0 if val is None else len(val), layers.n_outputs)
     form = choose_form(layers, sizes, is_table=train.preparation is not None, **checked)
@@ -289,7 +290,8 @@ def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
 
 
 def _memory_warnings(form: Form, memory: float | None) -> tuple[str, ...]:
-    memory = available_memory() if memory is None else memory
+    if memory is None:
+        memory = available_memory()
     results = []
     if form.passed_over:
         settings = ", ".join(f"{name} {value or 'none'}" for name, value in form.options.items())

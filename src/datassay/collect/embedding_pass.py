@@ -107,7 +107,9 @@ class EmbeddingPass:
         x = {}
         for name, samples in self.given.items():
             n_embedded = 0 if samples.encoding is None else samples.encoding.width
-            n = samples.x.shape[1] - n_embedded if self.encoder.reads == "text" else 0
+            n = 0
+            if self.encoder.reads == "text":
+                n = samples.x.shape[1] - n_embedded
             check_fits(4.0 * self.total * (n + width), f"embeddings of {self.total:,} samples")
             x[name] = np.empty((len(samples), n + width), np.float32)
             if n:
@@ -174,7 +176,9 @@ class EmbeddingPass:
         """Return the key of each sample in a chunk: a text itself, an image's position."""
         rows = range(chunk.start, chunk.stop)
         samples = self.samples[chunk.part]
-        return [samples[row] for row in rows] if self.encoder.reads == "text" else list(rows)
+        if self.encoder.reads == "text":
+            return [samples[row] for row in rows]
+        return list(rows)
 
     def _embed_chunk(self, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
         """Embed a chunk, each text once, in batches of texts of similar length."""
@@ -190,7 +194,9 @@ class EmbeddingPass:
             self.done += len(batch)
             if self.done - len(batch) < FIRST <= self.done:
                 seconds = (time.perf_counter() - self.started) / self.done * self.total
-                hint = "" if self.place else "; --store keeps the embeddings for the next run"
+                hint = ""
+                if not self.place:
+                    hint = "; --store keeps the embeddings for the next run"
                 task = f"{self.total:,} samples with {self.encoder.name}"
                 if seconds > LONG_SECONDS:
                     logger.warning("embedding %s takes about %.0f s%s.", task, seconds, hint)
@@ -211,7 +217,9 @@ def _encoder_inputs(samples: SampleSet) -> Any:
     """Return what the encoder reads: texts, files, or an array of images."""
     if samples.texts is not None:
         return samples.texts
-    return samples.x if samples.images is None else samples.images
+    if samples.images is None:
+        return samples.x
+    return samples.images
 
 
 def _scale(raw: dict[str, Any]) -> float:
@@ -227,7 +235,9 @@ def _scale(raw: dict[str, Any]) -> float:
             f"got samples of shape {list(arrays[0].shape[1:])} with {low:.3g} to {high:.3g}. Undo "
             "what was done to them, or take another --model."
         )
-    return float(BRIGHTEST) if high > 1 else 1.0
+    if high > 1:
+        return float(BRIGHTEST)
+    return 1.0
 
 
 def _are_pixels(raw: Any) -> bool:
@@ -249,7 +259,9 @@ class _Samples:
         image = np.asarray(sample, np.float32) / np.float32(self.scale)
         if image.ndim == 2:
             return image[None]
-        return image if channels_first(image.shape) == image.shape else np.moveaxis(image, -1, 0)
+        if channels_first(image.shape) == image.shape:
+            return image
+        return np.moveaxis(image, -1, 0)
 
     def digest(self) -> str:
         """Compute the SHA-256 of all samples: of every file's content, in order."""

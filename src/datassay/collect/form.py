@@ -135,19 +135,29 @@ class Form:
     @property
     def eigenproblem(self) -> int:
         """Size of the one eigendecomposition that scoring does."""
-        return self.n_rows if self.representation == "kernel" else self.n_features
+        if self.representation == "kernel":
+            return self.n_rows
+        return self.n_features
 
     @property
     def summary(self) -> str:
         """The form in a few words, such as "exact averaged kernel, 1437 x 1437, float64"."""
-        mixture_note = f" over {self.mixtures} random mixtures of outputs" if self.mixtures else ""
+        mixture_note = ""
+        if self.mixtures:
+            mixture_note = f" over {self.mixtures} random mixtures of outputs"
         if self.landmarks:
             shape = f"{self.n_rows} x {self.n_features}"
             description = f"averaged kernel{mixture_note} by {self.landmarks:,} landmarks"
             return f"{description}, {shape}, {self.precision} Jacobians"
-        method = "exact" if self.projection is None else f"projected (≤ {self.projection} a tensor)"
-        method = f"averaged{mixture_note}:" if mixture_note else method
-        width = self.eigenproblem if self.representation == "kernel" else self.n_features
+        method = "exact"
+        if self.projection is not None:
+            method = f"projected (≤ {self.projection} a tensor)"
+        if mixture_note:
+            method = f"averaged{mixture_note}:"
+        if self.representation == "kernel":
+            width = self.eigenproblem
+        else:
+            width = self.n_features
         shape = f"{self.n_rows} x {width}"
         return f"{method} {self.outputs} {self.representation}, {shape}, {self.precision} Jacobians"
 
@@ -185,7 +195,10 @@ def _kernel_bytes(form: Form) -> dict[str, float]:
     samples = n // _rows_per_sample(form)
     averaged = 8.0 * samples**2
     # Rows of an output are averaged first, and that kernel is decomposed on its own.
-    label = EIGEN_MATRICES * averaged if form.outputs == "joint" else 2 * min(averaged, PANEL_BYTES)
+    if form.outputs == "joint":
+        label = EIGEN_MATRICES * averaged
+    else:
+        label = 2 * min(averaged, PANEL_BYTES)
     pairs = 6 * 8.0 * min(samples, MOST_PARTNERS) * min(samples, PANEL_BYTES // (8 * n))
     return {
         "collect": form.collect_bytes,
@@ -201,7 +214,8 @@ def removal_chunk(shape: Sequence[int], size: int, values: int | None = None) ->
     """Return how many samples' removal is computed together; `shape` is the residual's."""
     # (n, b, c). A chunk holds W [size, chunk, c], Σ over resolvents [size, chunk, b, c], 2 copies.
     n, b, c = shape
-    values = REMOVAL_VALUES if values is None else values
+    if values is None:
+        values = REMOVAL_VALUES
     return min(n, max(FEWEST_REMOVED, values // max(1, size * c * (b + 2))))
 
 
@@ -215,7 +229,9 @@ def removal_bytes(form: Form, values: int | None = None) -> float:
 
 
 def _rows_per_sample(form: Form) -> int:
-    return form.n_outputs if form.outputs == "joint" else 1
+    if form.outputs != "joint":
+        return 1
+    return form.n_outputs
 
 
 @contextmanager
@@ -230,7 +246,8 @@ def within_memory(form: Form) -> Iterator[None]:
         room = available_memory()
         need = form.peak_bytes
         share = min(room / need, 0.5)
-        share = share**0.5 if form.representation == "kernel" else share
+        if form.representation == "kernel":
+            share = share**0.5
         n = int(share * form.n_rows / _rows_per_sample(form))
         raise SettingError(
             f"memory must hold what is collected and scored; {form.summary} needs about "

@@ -133,7 +133,10 @@ def _check_finite(f0: Float[Tensor, "n k"], blocks: Mapping[str, Block], ids: np
         bad = ~torch.stack(finite).all(0).cpu().numpy()
         if bad.any():
             names = ", ".join(map(str, ids[bad][:3])) + (", ..." if bad.sum() > 3 else "")
-            subject = f"sample {names} gives" if bad.sum() == 1 else f"samples {names} give"
+            if bad.sum() == 1:
+                subject = f"sample {names} gives"
+            else:
+                subject = f"samples {names} give"
             raise ModelError(
                 f"the model's {kind} must be finite; {subject} NaN or infinity. Check the weights "
                 "and the scale of the inputs."

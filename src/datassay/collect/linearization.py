@@ -69,7 +69,9 @@ class Linearization:
     @property
     def rows_per_sample(self) -> int:
         """b: k for joint outputs, 1 for averaged ones."""
-        return self.outputs.shape[1] if self.form.outputs == "joint" else 1
+        if self.form.outputs != "joint":
+            return 1
+        return self.outputs.shape[1]
 
     @property
     def residual(self) -> Float[Tensor, "n b c"]:
@@ -170,4 +172,6 @@ class Linearization:
 
 
 def _rows_at(features: Features, rows: Tensor) -> Tensor:
-    return features.take(rows) if isinstance(features, StoredFeatures) else features[rows]
+    if isinstance(features, StoredFeatures):
+        return features.take(rows)
+    return features[rows]

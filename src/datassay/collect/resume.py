@@ -151,4 +151,6 @@ def stored_form(location: str | Path, settings: Mapping[str, object]) -> Form | 
         return None
     if settings.get("precision", "auto") not in {"auto", form.precision}:
         return None
-    return form if "auto" in requested.values() else replace(form, passed_over="")
+    if "auto" in requested.values():
+        return form
+    return replace(form, passed_over="")

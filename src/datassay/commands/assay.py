@@ -94,7 +94,9 @@ class Assay(Plotted):
             return table
         frame = table.to_pandas()
         index = self.given.frame_index(ids.to_pylist())
-        return frame.set_index("id") if index is None else frame.set_axis(index)
+        if index is None:
+            return frame.set_index("id")
+        return frame.set_axis(index)
 
     def page(self) -> str:
         """Return the page that `datassay run` writes, as HTML."""
@@ -224,7 +226,9 @@ class Review:
         from datassay.act.review.decisions import Decisions, read_decisions
 
         path = self._server.session.path
-        return read_decisions(path) if path.exists() else Decisions(())
+        if path.exists():
+            return read_decisions(path)
+        return Decisions(())
 
     def stop(self) -> None:
         """Stop the server; all decisions are saved."""

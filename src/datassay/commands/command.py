@@ -226,7 +226,9 @@ def read(cls: type, options: Mapping[str, Any]) -> Any:
     names = {f.name for f in fields(cls)}
     # Quoted for a shell, no credentials in it.
     words = ["datassay", *(hide_credentials(word, is_url=True) for word in sys.argv[1:])]
-    command_line = {"command": shlex.join(words)} if "command" in names else {}
+    command_line = {}
+    if "command" in names:
+        command_line = {"command": shlex.join(words)}
     return cls(**{name: value for name, value in options.items() if name in names}, **command_line)
 
 

@@ -54,8 +54,9 @@ class _HelpCommand(TyperCommand):
         """Print the help: the common options, or all; FORMATS becomes the known data formats."""
         from datassay.data.formats import in_words
 
-        common = (*self.details.common.split(), *COMMON) if self.details.common else ()
-        common = () if ALL in ctx.meta else common
+        common = ()
+        if self.details.common and ALL not in ctx.meta:
+            common = (*self.details.common.split(), *COMMON)
         panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
         for option in sorted(self.get_params(ctx), key=position_of):
             text = str(getattr(option, "help", ""))
@@ -168,8 +169,10 @@ def check_needs(options: Mapping[str, Any], declared: Declared) -> None:
 def _field_value(name: str, value: Any, cls: type, spec: Setting) -> dict[str, Any]:
     """Return {name: value} of a field as typer read it; {} where the field's default stands."""
     if spec.read is None:
-        value = default_of(cls, name) if value in (None, []) else value
-        value = tuple(value) if isinstance(value, list) else value
+        if value in (None, []):
+            value = default_of(cls, name)
+        if isinstance(value, list):
+            value = tuple(value)
     elif value is None:
         return {}
     else:
@@ -182,7 +185,8 @@ def _field_value(name: str, value: Any, cls: type, spec: Setting) -> dict[str, A
 
 
 def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    default = inspect.Parameter.empty if default is dataclasses.MISSING else default
+    if default is dataclasses.MISSING:
+        default = inspect.Parameter.empty
     kind = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
@@ -225,6 +229,9 @@ def _typer_type(hint: Any, spec: Setting) -> Any:
     """Return the type that typer reads: text where the setting parses text, else the field's."""
     if spec.read is not None:
         return str | None
-    members = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
+    if get_origin(hint) in {Union, UnionType}:
+        members = get_args(hint)
+    else:
+        members = (hint,)
     kinds = [GenericAlias(list, get_args(m)[:1]) if get_origin(m) is tuple else m for m in members]
     return functools.reduce(lambda union, kind: union | kind, kinds)

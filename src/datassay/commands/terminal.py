@@ -98,7 +98,10 @@ class ProgressDisplay:
 
     def _line(self) -> Text:
         seconds = time.monotonic() - self._started
-        spent = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+        if seconds < 120:
+            spent = f"{seconds:.0f} s"
+        else:
+            spent = f"{seconds / 60:.0f} min"
         done = self._done.get(self._stage, 0.0)
         line = f"{self._stage}  {100 * done:.0f} %  {spent}"
         return Text(line, no_wrap=True, overflow="ellipsis")

@@ -157,7 +157,10 @@ class RowFormat:
             raise DataError(
                 f"rows must be [m, ...] numbers, one row each; got {x.dtype} in shape {x.shape}."
             )
-        ids = np.arange(n) if raw.ids is None else check_sample_names(raw.ids, "ids")
+        if raw.ids is None:
+            ids = np.arange(n)
+        else:
+            ids = check_sample_names(raw.ids, "ids")
         return SampleSet(
             x=x, y=np.zeros(n), ids=ids, kind=reference.kind, texts=texts, images=raw.images,
             feature_names=reference.feature_names, warnings=warnings,
@@ -179,7 +182,9 @@ class RowFormat:
                 raise DataError("rows must be texts as in training; got numbers.")
             words = self.like.feature_names[-encoding.width :]
             return replace(samples, x=weighed_words(samples, words, encoding.word_weights))
-        return encode_plainly(samples, None)[0] if isinstance(samples.images, Pictures) else samples
+        if isinstance(samples.images, Pictures):
+            return encode_plainly(samples, None)[0]
+        return samples
 
     def _check_shape(self, samples: SampleSet) -> SampleSet:
         shape = self.like.input_shape

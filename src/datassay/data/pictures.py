@@ -90,7 +90,9 @@ def ground_warning(sizes: Sequence[ImageSize], ground: str) -> tuple[str, ...]:
     n_seen = sum(bool(size.contrast) for size in sizes)
     if not ground:
         return ()
-    why = "" if ground == "white" else ", on which they differ more than on white"
+    why = ""
+    if ground != "white":
+        why = ", on which they differ more than on white"
     return (
         f"{n_seen:,} of {len(sizes):,} images are transparent in parts: read on {ground}{why}.",
     )
@@ -112,7 +114,9 @@ def _open(file: Path | bytes) -> Iterator[Any]:
 
 
 def _name(file: Path | bytes) -> str:
-    return str(file) if isinstance(file, Path) else "an image of the table"
+    if not isinstance(file, Path):
+        return "an image of the table"
+    return str(file)
 
 
 def _orientation(image: Any) -> int:
@@ -253,7 +257,9 @@ def are_photographs(samples: SampleSet) -> bool:
         shape = channels_first(samples.input_shape)
         x = samples.x
         are_pixels = shape is not None and x.min() >= 0 and x.max() <= BRIGHTEST
-        sizes = [ImageSize(shape[1], shape[2], shape[0])] if shape and are_pixels else []
+        sizes = []
+        if shape and are_pixels:
+            sizes = [ImageSize(shape[1], shape[2], shape[0])]
     large = [
         min(s.height, s.width) >= (COLOUR_SIDE if s.channels == 3 else GREY_SIDE) for s in sizes
     ]

@@ -201,7 +201,9 @@ def to_numpy(values: Any, name: str) -> np.ndarray:
     if array.dtype.kind == "S":
         words = as_arrow(pa.array(array.ravel().astype(object), pa.large_binary()), name)
         return words.to_numpy(zero_copy_only=False).astype(object).reshape(array.shape)
-    return array.astype(object) if array.dtype.kind == "T" else array
+    if array.dtype.kind == "T":
+        return array.astype(object)
+    return array
 
 
 def _without_objects(array: np.ndarray, name: str) -> np.ndarray:

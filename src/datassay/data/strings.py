@@ -31,7 +31,9 @@ class Indexed:
     def __getitem__(self, index: Any) -> Any:
         """Return one item for a number, several for [m] numbers or an [n] mask."""
         rows = self._rows[index]
-        return self._get_item(int(rows)) if np.ndim(rows) == 0 else self._get_subset(rows)
+        if np.ndim(rows) == 0:
+            return self._get_item(int(rows))
+        return self._get_subset(rows)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__} of {len(self)}"
@@ -109,7 +111,10 @@ def compact(words: pa.LargeStringArray) -> np.ndarray:
         )
     longest = max(map(len, names))
     size = words.nbytes
-    kind = str if longest <= SHORT or 4 * longest * len(words) <= 2 * size else object
+    if longest <= SHORT or 4 * longest * len(words) <= 2 * size:
+        kind = str
+    else:
+        kind = object
     return np.array(names, dtype=kind)[coded.indices.to_numpy()]
 
 

@@ -89,7 +89,9 @@ class _Partitioned(BaseEstimator):
         require(not custom, " and ".join(custom), rule, "one of your own", remedy="Fit without it.")
         estimator: Any = self  # scikit-learn sets what it knows of X
         labels = getattr(estimator, "classes_", np.array([0.0, 1.0]))
-        task = "classification" if hasattr(estimator, "classes_") else "regression"
+        task = "regression"
+        if hasattr(estimator, "classes_"):
+            task = "classification"
         d = estimator.n_features_in_
         x = np.repeat(np.arange(float(len(labels)))[:, None], d, axis=1)
         template, _ = load((x, labels), task=task, val_fraction=0.0)

@@ -105,7 +105,10 @@ class _Polynomial(BaseEstimator):
 
     def _add(self, X: np.ndarray, targets: np.ndarray) -> NormalEquations:
         previous = getattr(self, "_sums", None)
-        monomials = self._monomials(X) if previous is None else previous.monomials
+        if previous is None:
+            monomials = self._monomials(X)
+        else:
+            monomials = previous.monomials
         if previous is None:
             self._set_units(X)
         added_sums = normal_equations(
@@ -250,7 +253,9 @@ class PolynomialClassifier(ClassifierMixin, _Polynomial):
             the second's minus the first's.
         """
         outputs = self._outputs(X)
-        return outputs[:, 1] - outputs[:, 0] if len(self.classes_) == 2 else outputs
+        if len(self.classes_) == 2:
+            return outputs[:, 1] - outputs[:, 0]
+        return outputs
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the label with the largest output.

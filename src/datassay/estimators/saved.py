@@ -56,7 +56,9 @@ class SavedModel:
             DataError: columns are absent or of another kind, or samples have another shape.
         """
         encoding = self.rows.like.encoding
-        encode = Backbone(encoding.name) if encoding is not None and encoding.name else None
+        encode = None
+        if encoding is not None and encoding.name:
+            encode = Backbone(encoding.name)
         return self.rows.samples(data, ids=ids, encode=encode)
 
     def outputs(self, data: Any, *, routing: str = "soft") -> Float[np.ndarray, "m k"]:

@@ -74,7 +74,9 @@ class SampleWeightTrainerMixin:
                 f"{COLUMN} must hold one number per sample, {len(loss)}; got {list(weight.shape)}."
             )
         mean = (weight * loss).mean()
-        return (mean, outputs) if return_outputs else mean
+        if return_outputs:
+            return (mean, outputs)
+        return mean
 
     def _losses(self, logits: Tensor, labels: Tensor) -> Float[Tensor, " b"]:
         if not labels.is_floating_point():

@@ -52,4 +52,6 @@ def validate_part(estimator: Any, X: Any, y: Any, *, is_first: bool, **rules: An
 
 def as_floats(X: np.ndarray) -> np.ndarray:
     """Return float32 as it is, everything else as float64."""
-    return X if X.dtype == np.float32 else X.astype(np.float64)
+    if X.dtype == np.float32:
+        return X
+    return X.astype(np.float64)

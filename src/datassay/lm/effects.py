@@ -157,7 +157,10 @@ def answer_samples(question: Question, *, per_token: bool) -> Queries:
     """Return the answer as samples for `influence`: one ending at each token, or only one."""
     # Their labels are the tokens asked about.
     ids = question.tokens.ids
-    stops = range(question.first + 1, len(ids) + 1) if per_token else (len(ids),)
+    if per_token:
+        stops = range(question.first + 1, len(ids) + 1)
+    else:
+        stops = (len(ids),)
     results = []
     for stop in stops:
         labels = np.full(stop, IGNORED)
@@ -173,8 +176,12 @@ def sum_by_text(attribution: Attribution, samples: TokenSamples) -> Attribution:
     assert attribution.effect is not None
     starts = np.flatnonzero(np.diff(samples.text, prepend=-1))
     effect = torch.from_numpy(np.add.reduceat(attribution.effect, starts, axis=0))
-    self_influence = attribution.self_influence if len(starts) == len(samples) else None
-    self_influence_tensor = None if self_influence is None else torch.from_numpy(self_influence)
+    self_influence = None
+    if len(starts) == len(samples):
+        self_influence = attribution.self_influence
+    self_influence_tensor = None
+    if self_influence is not None:
+        self_influence_tensor = torch.from_numpy(self_influence)
     parts = [Effects(0, effect, None, None, self_influence_tensor)]
     outcome = torch.from_numpy(attribution.outcome)
     gathered = gather(parts, outcome, "log_probability", samples.ids, attribution.method, None)

@@ -221,7 +221,8 @@ def _split_each(
     """Return spans and texts of samples: each text in a sequence of its own, or in windows."""
     one_of("too_long", too_long, TOO_LONG)
     longest = max(lengths)
-    context = longest if context is None else context
+    if context is None:
+        context = longest
     integer("overlap", 1 if overlap is None else overlap)
     shared = context // 4 if overlap is None else overlap
     if shared >= context:

@@ -76,7 +76,10 @@ def tokens_of(tokenizer: Any, text: str) -> Tokens:
         spans = np.array(encoded["offset_mapping"], np.int64).reshape(-1, 2)
     else:
         ends = [len(tokenizer.decode(ids[: i + 1].tolist())) for i in range(len(ids))]
-        spans = np.stack([[0, *ends[:-1]], ends], 1) if ends else np.zeros((0, 2), np.int64)
+        if ends:
+            spans = np.stack([[0, *ends[:-1]], ends], 1)
+        else:
+            spans = np.zeros((0, 2), np.int64)
         spans = np.minimum(spans, len(text))
     pieces = []
     n_shown = 0

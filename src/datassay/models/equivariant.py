@@ -69,4 +69,6 @@ class PermutationEquivariant(nn.Module):
         elements = x[..., None] if has_no_channel_axis else x
         set_sum = elements.sum(dim=1, keepdim=True)
         values = elements @ self.own.T + set_sum @ self.shared.T
-        return values[..., 0] if has_no_channel_axis else values
+        if has_no_channel_axis:
+            return values[..., 0]
+        return values

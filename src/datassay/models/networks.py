@@ -60,7 +60,10 @@ def spread(x: np.ndarray, name: str = "x") -> Spread:
     axes = (0,) if x.ndim == 2 else tuple(range(x.ndim))
     n_rows = max(1, 2**22 // max(1, x[:1].size))
     slices = [slice(start, start + n_rows) for start in range(0, len(x), n_rows)]
-    count = x.size / max(1, math.prod(x.shape[1:])) if axes == (0,) else x.size
+    if axes == (0,):
+        count = x.size / max(1, math.prod(x.shape[1:]))
+    else:
+        count = x.size
     with np.errstate(over="ignore", invalid="ignore"):  # reported below
         mean = sum(x[s].sum(axes, dtype=np.float64) for s in slices) / count
         square = sum(np.square(x[s] - mean, dtype=np.float64).sum(axes) for s in slices) / count

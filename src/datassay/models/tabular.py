@@ -108,13 +108,17 @@ class TableRegressor(BaseEstimator):
 
     def _build(self, y: np.ndarray) -> Any:
         if self.kind != TREES:
-            return RidgeCV(PENALTIES) if len(y) <= ONE_THREAD else Ridge()
+            if len(y) <= ONE_THREAD:
+                return RidgeCV(PENALTIES)
+            return Ridge()
         # As in scikit-learn: a tenth of few rows tells badly when to stop, the worse if some are
         # wrong, and trees that are stopped by them gain less from right targets than others do.
         return HistGradientBoostingRegressor(**self._settings(stops=self.quick or "auto"))
 
     def _settings(self, *, stops: bool | str) -> dict[str, Any]:
-        speedup = {"learning_rate": 0.2, "max_leaf_nodes": 15} if self.quick else {}
+        speedup = {}
+        if self.quick:
+            speedup = {"learning_rate": 0.2, "max_leaf_nodes": 15}
         return {"early_stopping": stops, "random_state": self.random_state, **speedup}
 
 

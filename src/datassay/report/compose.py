@@ -128,7 +128,10 @@ class _Values:
             return ""
         key = str(next(self._number))
         # With a sign inside it is lines of the template that {% set %} collected.
-        self._values[key] = " ".join(text.split()) if self._sign.search(text) else text
+        if self._sign.search(text):
+            self._values[key] = " ".join(text.split())
+        else:
+            self._values[key] = text
         return f"\ue000{self._nonce}:{key}\ue001"
 
     def reveal(self, text: str) -> str:
@@ -179,16 +182,18 @@ class _Reader:
 
     def _read_head(self, line: str) -> None:
         start = re.match(rf"({'|'.join(HEADS)}): ?(.*)", line)
-        self._name = start[1] if start else self._name
+        if start:
+            self._name = start[1]
         is_many = self._name in MANY
         previous = self._fields.get(self._name, ())
         text = self._reveal(start[2].strip() if start else line.strip())
         if start:
             self._fields[self._name] = (*previous, text) if is_many else text
         else:
-            self._fields[self._name] = (
-                (*previous[:-1], f"{previous[-1]} {text}") if is_many else f"{previous} {text}"
-            )
+            if is_many:
+                self._fields[self._name] = (*previous[:-1], f"{previous[-1]} {text}")
+            else:
+                self._fields[self._name] = f"{previous} {text}"
 
     def _advise(self, group: list[str]) -> None:
         severity, kind, headline = self._parts(group[0][2:])
@@ -251,7 +256,8 @@ class _Reader:
 
     def _blocks_named(self, name: str, title: str = "", text: str = "") -> tuple[Block, ...]:
         block: Any = self._block_by_name[name]
-        block = block() if callable(block) else block
+        if callable(block):
+            block = block()
         if block is None:
             return ()
         if isinstance(block, tuple | list):

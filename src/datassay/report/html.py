@@ -38,7 +38,9 @@ def render(page: Page) -> str:
     """
     from plotly.offline import get_plotlyjs
 
-    line = "Kind, missing values and treatment of each." if page.verdict else ""
+    line = ""
+    if page.verdict:
+        line = "Kind, missing values and treatment of each."
     columns = (replace(section, line=line) for section in columns_section(page.columns))
     page = replace(page, sections=(*page.sections, *columns))
     css = _read_template("page.css")

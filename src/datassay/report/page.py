@@ -65,7 +65,9 @@ class Figure:
     @property
     def json(self) -> str:
         """What plotly draws, as JSON text."""
-        return self.figure if isinstance(self.figure, str) else str(self.figure.to_json())
+        if isinstance(self.figure, str):
+            return self.figure
+        return str(self.figure.to_json())
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,9 @@ class Gallery:
             return "text"
         first_card = self.cards[0]
         drawing = (first_card.sides[0] if isinstance(first_card, CardPair) else first_card).drawing
-        return "image" if drawing.image else "row" if drawing.values else "text"
+        if drawing.image:
+            return "image"
+        return "row" if drawing.values else "text"
 
 
 @dataclass(frozen=True, slots=True)

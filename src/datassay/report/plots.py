@@ -190,7 +190,9 @@ def _scatter(
 
 
 def _name_of(name: str, limit: int) -> dict[str, Any]:
-    return {"name": plotly_text(name, limit)} if name else {}
+    if not name:
+        return {}
+    return {"name": plotly_text(name, limit)}
 
 
 def _hover_of(hover: str, name: str) -> dict[str, Any]:

@@ -46,7 +46,10 @@ WIDE = 100.0  # largest over smallest value beyond which an axis is logarithmic
 @singledispatch
 def figure_of(result: Plotted) -> Figure:
     """Draw how the result's first column of floats is spread over the rows."""
-    table = result.to_table() if isinstance(result, Tabular) else pa.table({})
+    if isinstance(result, Tabular):
+        table = result.to_table()
+    else:
+        table = pa.table({})
     name = next((f.name for f in table.schema if pa.types.is_floating(f.type)), "")
     values = table[name].to_numpy() if name else np.zeros(0)
     values = values[np.isfinite(values)]
@@ -69,7 +72,10 @@ def acts_figure(table: ActionTable) -> Figure:
     scale = 100 if in_points(table.metric) else 1
     height = 174 + 44 * len(actions)
     lowest, highest = (scale * end for end in _span(actions))
-    unit = f"points of {table.metric}" if in_points(table.metric) else table.metric
+    if in_points(table.metric):
+        unit = f"points of {table.metric}"
+    else:
+        unit = table.metric
     if any(action.low * scale < lowest or action.high * scale > highest for action in actions):
         unit += "<br>the longest intervals go on"
     figure = chart(f"gain, {unit}", height=height, showlegend=True, margin={"b": 120, "l": 12},

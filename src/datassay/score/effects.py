@@ -241,10 +241,15 @@ def effects_of(
 ) -> Iterator[Effects]:
     """Yield the effects on the outcome of chunks of output changes; to first order ∇m · Δf."""
     with_all = measured(outputs)
-    slope = torch.func.grad(lambda f: measured(f).sum())(outputs) if first_order else None
+    slope = None
+    if first_order:
+        slope = torch.func.grad(lambda f: measured(f).sum())(outputs)
     for chunk in changes:
         change = chunk.outputs
-        effect = with_all - measured(outputs - change) if slope is None else (change * slope).sum(2)
+        if slope is None:
+            effect = with_all - measured(outputs - change)
+        else:
+            effect = (change * slope).sum(2)
         yield Effects(
             start=chunk.start,
             effect=effect,

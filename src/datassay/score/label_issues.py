@@ -128,7 +128,8 @@ def label_issues(
         raise SettingError(
             "give samples or a linearisation, or labels= with pred_probs=, not both."
         )
-    data = data if data is not None else _samples_of_labels(labels)
+    if data is None:
+        data = _samples_of_labels(labels)
     check_judges(isinstance(data, SampleSet), model, pred_probs)
     is_trusted = checked_trusted(trusted, len(data))
     group_ids = checked_groups(groups, len(data))
@@ -137,8 +138,10 @@ def label_issues(
         seed=seed, progress=progress,
     )  # fmt: skip
     if isinstance(data, SampleSet):
-        group_ids = data.groups if group_ids is None else group_ids
-        data = data if data.groups is None else replace(data, groups=None)
+        if group_ids is None:
+            group_ids = data.groups
+        if data.groups is not None:
+            data = replace(data, groups=None)
     by_sample = mark_cells(find_issues(data, None), data)
     if group_ids is None or (isinstance(data, SampleSet) and pred_probs is not None):
         return by_sample
@@ -183,7 +186,8 @@ def _find_issues(
 ) -> LabelIssues:
     """Find issues by fits without each sample, or without its group where groups are given."""
     if isinstance(data, SampleSet):
-        data = data if groups is None else replace(data, groups=groups)
+        if groups is not None:
+            data = replace(data, groups=groups)
         return _find_model_issues(data, model, pred_probs, is_trusted, noise, seed, progress)
     lin = data
     is_multilabel = lin.labels is None and _is_multilabel(lin.targets)
@@ -380,7 +384,10 @@ def _score_run(context: Context) -> LabelIssues:
         )  # fmt: skip
     future = context.options.get("judges")
     # For parts of the samples, which are scored to choose actions, one split is enough.
-    models = future.result() if future else further_judges(train, context.seed, progress, 1)
+    if future:
+        models = future.result()
+    else:
+        models = further_judges(train, context.seed, progress, 1)
     issues = label_issues(
         context.lin, noise=noise, pred_probs=[*models.values()], trusted=train.trusted,
         groups=train.groups, progress=progress,

@@ -70,7 +70,10 @@ def learning_curve(lin: Linearization, run: Dynamics) -> LearningCurve:
     ell = basis.eigenvalues[order]
     # The primal rows carry √ℓ, which is divided out.
     projected = basis.project(lin.residual).square().sum(1)
-    energy = projected if basis.complete else projected / basis.eigenvalues.clamp_min(1e-300)
+    if basis.complete:
+        energy = projected
+    else:
+        energy = projected / basis.eigenvalues.clamp_min(1e-300)
     energy = energy[order]
     is_exact = lin.form.precision == lin.form.products.precision == "float64"
     per_mode = _share_equally(ell, energy, EQUAL if is_exact else EQUAL_FLOAT32)

@@ -110,7 +110,9 @@ class Sizes:
     @property
     def products(self) -> str:
         """Kind of the products over all rows, as `datassay.plan.rate` takes it."""
-        return "float64" if self.form.products.precision == "float64" else "float32"
+        if self.form.products.precision == "float64":
+            return "float64"
+        return "float32"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,7 +147,9 @@ class Score:
         columns.pop("id", None)
         units = {name: f", {column.unit}" * bool(column.unit) for name, column in columns.items()}
         parts = [f"{name} ({column.meaning}{units[name]})" for name, column in columns.items()]
-        return f"Columns: {'; '.join(parts)}." if parts else ""
+        if not parts:
+            return ""
+        return f"Columns: {'; '.join(parts)}."
 
 
 def scores() -> tuple[Score, ...]:
@@ -177,7 +181,9 @@ ONE_THREAD = 1e10
 def few_threads(n_rows: int, size: int) -> AbstractContextManager[None]:
     """Return a context of one thread for small products, whose threads would wait for others."""
     is_small = n_rows * size**2 < ONE_THREAD
-    return thread_count(1) if is_small else nullcontext()
+    if is_small:
+        return thread_count(1)
+    return nullcontext()
 
 
 def compute_scores(scores: Iterable[Score], context: Context) -> dict[str, Any]:

@@ -164,7 +164,10 @@ def geometry_effects(
     everyone = torch.arange(len(geometry))
     exact = np.zeros(len(geometry), bool)
     if order in {"fixed", "adjoint"}:
-        effect = drop_pairs(pairs.rows) if order == "fixed" else adjoint(geometry, ridge, damping)
+        if order == "fixed":
+            effect = drop_pairs(pairs.rows)
+        else:
+            effect = adjoint(geometry, ridge, damping)
         top_idx = effect.argsort(descending=True)[:rerank]
         if rerank:
             recompute = refit if geometry.is_linear and ridge > 0 else step

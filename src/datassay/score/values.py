@@ -190,7 +190,10 @@ def values(
         )
     if semivalue == OUT_OF_BAG:
         return _value_out_of_bag(data, val, n_subsets, seed, progress)
-    lin = data if isinstance(data, Linearization) else of_inputs(data, val, seed)
+    if isinstance(data, Linearization):
+        lin = data
+    else:
+        lin = of_inputs(data, val, seed)
     fit = ridge_fit(lin, progress)
     if fit.lin.rows_per_sample > 1:
         raise SettingError(
@@ -371,7 +374,9 @@ def _accuracy_scale(
         return 1 / float(truth.var(0, correction=0).sum()), "share of variance", np.nan
     accuracy, error = np.array(scores).T
     spread = error.std() * accuracy.std()
-    follows = float(-np.cov(accuracy, error, bias=True)[0, 1] / spread) if spread > 0 else 0.0
+    follows = 0.0
+    if spread > 0:
+        follows = float(-np.cov(accuracy, error, bias=True)[0, 1] / spread)
     if follows < FOLLOWS:
         return 1.0, "squared error", follows
     return follows * float(accuracy.std() / error.std()), "accuracy", follows

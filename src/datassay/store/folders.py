@@ -133,7 +133,10 @@ def _put_back(folder: Path, out: Path) -> None:
     """Roll back a partial update, unless the new manifest or folder is already in its place."""
     new_folder, old_folder = folder / NEW, folder / OLD
     is_partial = (new_folder / MANIFEST).is_file()
-    entries = list(old_folder.iterdir()) if is_partial else list_moved_folders(folder)
+    if is_partial:
+        entries = list(old_folder.iterdir())
+    else:
+        entries = list_moved_folders(folder)
     latest = read_digests(new_folder, "latest")
     moved = {n: digest for n, digest in latest.items() if not os.path.lexists(new_folder / n)}
     for name in (path.name for path in entries):

@@ -33,7 +33,8 @@ def normal(location: str | Path) -> str:
             f"store must name a folder; got {redact(location)!r}. Give a path such as 'store', or "
             "a URL with a folder in it."
         )
-    text = os.path.expanduser(text) if "://" not in text else text
+    if "://" not in text:
+        text = os.path.expanduser(text)
     if text.startswith("~"):
         user = text.partition("/")[0]
         raise SettingError(f"store must be in a folder that is there; there is no user {user!r}.")
@@ -104,7 +105,9 @@ def check_place(location: str | Path) -> None:
 
 def failures(location: str | Path) -> tuple[type[Exception], ...]:
     """Return which exceptions reading and writing there may raise: for a URL, any."""
-    return (OSError,) if is_local(location) else FAILURES
+    if is_local(location):
+        return (OSError,)
+    return FAILURES
 
 
 def file_system(location: str | Path) -> tuple[fsspec.AbstractFileSystem, str]:

@@ -73,9 +73,15 @@ def fit_convex(
     positive("ridge", ridge, why=" so that the fit has one minimum", remedy="Try 0.0001.")
     n = len(features)
     p = features.n_parameters
-    weight = targets.new_ones(1, n) if sample_weight is None else sample_weight
+    if sample_weight is None:
+        weight = targets.new_ones(1, n)
+    else:
+        weight = sample_weight
     weight = weight / weight.sum(1, keepdim=True)
-    theta = targets.new_zeros(len(weight), p) if start is None else start.clone()
+    if start is None:
+        theta = targets.new_zeros(len(weight), p)
+    else:
+        theta = start.clone()
     problem = _Problem(features, targets, loss, ridge, weight)
     fit = _newton if p <= LARGEST_NEWTON else _lbfgs
     theta = fit(problem, theta, max_steps)

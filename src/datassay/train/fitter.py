@@ -124,7 +124,9 @@ class NetworkFitter:
         """Train on nine tenths of the samples at `keep`; the `earlier` fit is ignored."""
         del earlier  # warm starts would remember what was removed
         order = np.random.default_rng((self.seed, len(keep))).permutation(len(keep))
-        n_test = round(CALIBRATION * len(keep)) if self.recipe.loss == "cross_entropy" else 0
+        n_test = 0
+        if self.recipe.loss == "cross_entropy":
+            n_test = round(CALIBRATION * len(keep))
         test_idx = keep[order[:n_test]]
         train_idx = keep[np.sort(order[n_test:])]
         networks = self._train(train_idx)

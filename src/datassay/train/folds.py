@@ -88,7 +88,8 @@ def make_splits(train: SampleSet, val: SampleSet | None, n_networks: int, seed: 
     by_id = np.argsort(train.ids, kind="stable")
     if train.is_classification and train.groups is None:
         is_repeated = np.bincount(train.y)[train.y] > 1
-        by_id = by_id[is_repeated[by_id]] if is_repeated.any() else by_id
+        if is_repeated.any():
+            by_id = by_id[is_repeated[by_id]]
     size = max(1, len(by_id) // n_folds)
     test_idx = []
     for network in range(n_networks) if train.groups is None else ():

@@ -147,7 +147,10 @@ def split_head(model: nn.Module, train: SampleSet, layer: str | None = None) -> 
     ):
         outputs = frozen(x)
     if not isinstance(outputs, Tensor) or outputs.ndim != 2:
-        actual = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+        if isinstance(outputs, Tensor):
+            actual = list(outputs.shape)
+        else:
+            actual = type(outputs).__name__
         raise ModelError(
             f"the model must return outputs [n, k]; got {actual}. Wrap it in a module that does."
         )

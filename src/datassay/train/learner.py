@@ -93,7 +93,9 @@ class _Learner(ABC):
     ) -> Float[np.ndarray, "R m k"]:
         """Return the outputs as class probabilities, or as targets; the arguments are theirs."""
         outputs = self.outputs(train, val, subsets, weights, progress)
-        return self.probabilities(outputs) if train.is_classification else outputs
+        if train.is_classification:
+            return self.probabilities(outputs)
+        return outputs
 
     def probabilities(self, outputs: Float[np.ndarray, "R m k"]) -> Float[np.ndarray, "R m c"]:
         """Return the class probabilities that outputs stand for; here they are the outputs."""
@@ -144,12 +146,16 @@ class Networks(_Learner):
         self.at_once = at_once or _networks_at_once(self._model(0))
 
     def _model(self, number: int) -> nn.Module:
-        return self.models(number) if callable(self.models) else self.models[number]
+        if callable(self.models):
+            return self.models(number)
+        return self.models[number]
 
     @property
     def repeats(self) -> int:
         """The number of repeats, R."""
-        return 1 if callable(self.models) else len(self.models)
+        if callable(self.models):
+            return 1
+        return len(self.models)
 
     def identity(self, train: SampleSet, val: SampleSet) -> dict[str, object]:
         """Return everything that determines the errors, as plain JSON values."""
@@ -313,10 +319,16 @@ def sample_scores(
     y = torch.as_tensor(val.y)
     if val.is_classification:
         is_binary = outputs.shape[-1] == 1
-        predicted = (outputs[..., 0] > 0).long() if is_binary else outputs.argmax(-1)
+        if is_binary:
+            predicted = (outputs[..., 0] > 0).long()
+        else:
+            predicted = outputs.argmax(-1)
         return (predicted == y).double()
     y = y.double().reshape(len(y), -1)
-    variance = (y - y.mean(0)).square().mean(0) if spread is None else torch.from_numpy(spread)
+    if spread is None:
+        variance = (y - y.mean(0)).square().mean(0)
+    else:
+        variance = torch.from_numpy(spread)
     return (1 - (outputs - y).square() / variance).mean(-1)
 
 

@@ -96,7 +96,9 @@ def predictions_of(fittings: Sequence[Fitting], *, may_end: bool = False) -> lis
             outputs_of = networks.subset(slice(s, s + 1)).outputs_in_parts
             predictions.setdefault(i, []).append(outputs_of(fittings[i].held_out.x)[0].numpy())
     for i, arrays in predictions.items():
-        outputs[i] = np.stack(arrays) if len(arrays) == len(fittings[i].seeds) else None
+        outputs[i] = None
+        if len(arrays) == len(fittings[i].seeds):
+            outputs[i] = np.stack(arrays)
     if not may_end and any(out is None for out in outputs):
         raise OutOfTime
     return [

@@ -323,7 +323,9 @@ def _train_targets(
         return y.to(dtype).reshape(len(y), -1)
     if recipe.loss == "mse":
         one_hot = torch.nn.functional.one_hot(y.long(), samples.n_classes).to(dtype)
-        return one_hot[:, 1:] if n_outputs == 1 else one_hot
+        if n_outputs == 1:
+            return one_hot[:, 1:]
+        return one_hot
     return y.long()
 
 

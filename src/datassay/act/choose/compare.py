@@ -102,7 +102,8 @@ def compare_actions(
     actions = {action.key: action for by_key in reversed(proposed) for action in by_key.values()}
     before = time.perf_counter()
     comparison = Comparison(parts, proposed, list(base) or base_predictions(parts))
-    per_fit = time.perf_counter() - before if per_fit is None else per_fit
+    if per_fit is None:
+        per_fit = time.perf_counter() - before
     promising = {key: action for key, action in actions.items() if key not in hopeless}
     affordable = _choose_affordable(promising, screened, budget - per_fit, per_fit)
     job = _Job(comparison, screened, kinds, comparison.mark_trusted_labels(), progress)
@@ -215,7 +216,10 @@ class _Job:
 
     def gain(self, action: Action) -> Interval:
         """Return the gain of an action, as far as it was retrained."""
-        names = (action.kind,) if action.kind in self.kinds else action.kind.split("+")
+        if action.kind in self.kinds:
+            names = (action.kind,)
+        else:
+            names = action.kind.split("+")
         searched = any(self.kinds[name].is_searched for name in names)
         return self.comparison.gain(action.key, is_searched=searched)
 
@@ -253,7 +257,8 @@ class _Job:
         note = ""
         if not self.comparison.is_complete(action.key):
             reason = RIVAL if self._is_undecided(action) else GAINED_NOTHING
-            reason = "it may cost" if action.kind in SAVES else reason
+            if action.kind in SAVES:
+                reason = "it may cost"
             note = f"{ENDED}: {LATE if action.key in self.comparison.overdue else reason}"
         return replace(
             self.screened_row(action), how=RETRAINED, gain=outcome.gain, low=low, high=high,
@@ -318,7 +323,9 @@ def _is_hopeless(kind: ActionKind, outcome: Interval) -> bool:
     """Return whether the closed form rules out a gain; never for drops, which need not gain."""
     if kind.name in SAVES:
         return False
-    return outcome.gain <= 0 if kind.is_slow else outcome.high + BEYOND <= 0
+    if kind.is_slow:
+        return outcome.gain <= 0
+    return outcome.high + BEYOND <= 0
 
 
 def _screen_actions(part: Part, actions: dict[Key, Action], seed: int) -> dict[Key, Interval]:
@@ -373,4 +380,6 @@ def _choose_advice(row: ActionGain) -> str:
     """Return what to do; fewer samples that do as well are worth having without any gain."""
     result = advice(row.gain, row.low, row.high)
     is_free = result == LEAVE and row.low >= -MOST_LOST and not costs(row.gain, row.high)
-    return FREE if is_free and row.kind in SAVES else result
+    if is_free and row.kind in SAVES:
+        return FREE
+    return result

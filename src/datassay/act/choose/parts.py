@@ -82,7 +82,9 @@ class Yardstick:
     def groups(self) -> np.ndarray | None:
         """The groups of the samples that count; None: each is a group of its own."""
         groups = self.held_out.groups
-        return groups if groups is None or self.rows is None else groups[self.rows]
+        if groups is None or self.rows is None:
+            return groups
+        return groups[self.rows]
 
     @property
     def unit(self) -> float:
@@ -203,7 +205,9 @@ class Part:
     def yardstick(self) -> Yardstick:
         """The scoring rule of the held-out samples."""
         rule = yardstick(self.held_out, self.train.y, self.noise)
-        return rule if self.doubt is None else self._limit_doubt(rule, SUSPECTED)
+        if self.doubt is None:
+            return rule
+        return self._limit_doubt(rule, SUSPECTED)
 
     @property
     def extremes(self) -> tuple[Yardstick, ...]:
@@ -284,7 +288,8 @@ def fifths(
         # Copies vary together, as groups do: intervals count each group once.
         part_copies = None if copies is None else copies[train_idx]
         held_out = train.subset(test_idx)
-        held_out = replace(held_out, groups=groups[test_idx]) if groups is not None else held_out
+        if groups is not None:
+            held_out = replace(held_out, groups=groups[test_idx])
         inputs = samples, held_out, part_lin, issues, information[train_idx], penalty, noise
         test_doubt = None if doubt is None else doubt[test_idx]
         parts.append(Part(*inputs, learner(samples, f), share, part_copies, test_doubt, spreads))

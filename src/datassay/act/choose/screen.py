@@ -112,7 +112,10 @@ def screen(
     """Prepare the screen on at most MOST training samples, drawn at random."""
     rng = np.random.default_rng((seed, 2))
     index = np.sort(rng.permutation(len(train))[:MOST])
-    lin = lin.subset(index).average_outputs() if len(index) < len(train) else lin.average_outputs()
+    if len(index) < len(train):
+        lin = lin.subset(index).average_outputs()
+    else:
+        lin = lin.average_outputs()
     if lin.kernel is not None:
         assert lin.val_kernel is not None
         kernel = lin.kernel.double()

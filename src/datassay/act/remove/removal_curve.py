@@ -121,7 +121,10 @@ def removal_curve(
     check_sets(train, val)
     fractions = sorted({0.0, *fractions})
     _check_choices(models, rankings, len(train))
-    n_seeds = models.repeats if isinstance(models, Estimators) else len(models)
+    if isinstance(models, Estimators):
+        n_seeds = models.repeats
+    else:
+        n_seeds = len(models)
     parts = make_splits(train, val, n_seeds, seed)
     n = parts.train_idx.shape[1]
     if not all(0 <= f < 1 and round(f * n) <= n - 2 for f in fractions):
@@ -204,7 +207,9 @@ def _check_choices(
     models: Sequence[nn.Module] | Estimators, rankings: Mapping[str, Int[np.ndarray, " n"]], n: int
 ) -> None:
     if isinstance(models, nn.Module) or not models:  # a Sequential would be taken layer by layer
-        got = f"one {type(models).__name__}" if isinstance(models, nn.Module) else "none"
+        got = "none"
+        if isinstance(models, nn.Module):
+            got = f"one {type(models).__name__}"
         raise SettingError(f"models must hold one network per seed; got {got}. Pass a list.")
     if not isinstance(rankings, Mapping):
         got = type(rankings).__name__

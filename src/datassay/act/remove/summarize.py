@@ -183,7 +183,10 @@ def summarize(
     target = round(fraction * n)
     if target < 2:
         raise SettingError(f"fraction must keep at least 2 samples; {fraction} of {n} is {target}.")
-    classes = np.zeros(n, int) if lin.labels is None else np.asarray(lin.labels)
+    if lin.labels is None:
+        classes = np.zeros(n, int)
+    else:
+        classes = np.asarray(lin.labels)
     suspects = np.empty(0, int) if issues is None else issues.suspects
     suspects_out = _take_spare(suspects, classes, target, suspects[:0], n - target)
     results: dict[str, float] = {}

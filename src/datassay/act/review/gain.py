@@ -51,7 +51,9 @@ class Corrected:
     def is_agreed(self) -> Bool[np.ndarray, " n"]:
         """Mask of the samples whose label is unchanged and not suspected."""
         agreed = self.keep & ~self.is_new
-        return agreed if self.suspected is None else agreed & ~self.suspected
+        if self.suspected is None:
+            return agreed
+        return agreed & ~self.suspected
 
     def subset(self, rows: np.ndarray) -> Corrected:
         """Select samples by [m] integers or an [n] mask."""
@@ -201,7 +203,10 @@ def _compare_sides(
     for trial, sides, mask in zip(trials, outputs, masks, strict=True):
         held_out = trial.held_out
         train = trial.train.samples
-        samples = replace(held_out.samples, y=held_out.y) if is_now else held_out.samples
+        if is_now:
+            samples = replace(held_out.samples, y=held_out.y)
+        else:
+            samples = held_out.samples
         if not mask.any():
             continue
         rule = yardstick(samples.subset(mask), train.y, None)

@@ -107,7 +107,9 @@ def read_judged(path: str | Path) -> Judged:
         arrays = {name: file[name] for name in FIELDS if name in file.files}
         share = file["share"] if "share" in file.files else np.empty(0)
     shapes = {name: array.shape for name, array in arrays.items()}
-    n = len(arrays["labels"]) if arrays.get("labels", np.empty(())).ndim == 1 else -1
+    n = -1
+    if arrays.get("labels", np.empty(())).ndim == 1:
+        n = len(arrays["labels"])
     is_valid = shapes.keys() == set(FIELDS) and all(
         shape[:1] == (n,) and len(shape) == 1 + (name in ("log_posterior", "coordinates"))
         for name, shape in shapes.items()

@@ -60,7 +60,9 @@ class Remaining:
     def expected_precision(self, top: int) -> float:
         """Return the share of wrong labels to expect among the next `top`; nan if none is left."""
         positions = self.order[:top]
-        return float(self.probability[positions].mean()) if len(positions) else float("nan")
+        if len(positions):
+            return float(self.probability[positions].mean())
+        return float("nan")
 
 
 def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] = ()) -> Remaining:
@@ -97,7 +99,10 @@ def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] 
     rules.positions("decisions", [*known, *passed], n)
     is_class = (decided >= 0) & (decided < (k or 2))
     rules.require(is_class.all(), "true classes", f"lie in 0..{(k or 2) - 1}", decided[~is_class])
-    is_wrong = decided != judged.labels[reviewed] if judged.is_of_classes else decided > 0
+    if judged.is_of_classes:
+        is_wrong = decided != judged.labels[reviewed]
+    else:
+        is_wrong = decided > 0
     is_open = np.ones(len(judged), bool)
     is_open[[*known, *passed]] = False
     suggested = np.full(n, -1)

@@ -93,7 +93,10 @@ def _layer_block(model, tensors, names, weight, layers, direct) -> dict[str, Blo
     transposed = is_transposed(layer)
     rows = rows + (has_bias and transposed)
     columns = columns + (has_bias and not transposed)
-    parameters = (weight, bias) if bias is not None and has_bias else (weight,)
+    if bias is not None and has_bias:
+        parameters = (weight, bias)
+    else:
+        parameters = (weight,)
     name = layers[0] or weight
     return {weight: Block(name, (rows, columns), parameters, tuple(layers), transposed)}
 

@@ -85,19 +85,25 @@ def kind_of_loss(loss: Any) -> str:
         return "classes" if of_classes else "values"
     if isinstance(loss, Objective):
         return {"mse": "values", "huber": "values", "custom": "own"}.get(loss.name, "classes")
-    return "own" if callable(loss) else "values" if loss == "mse" else "classes"
+    if callable(loss):
+        return "own"
+    return "values" if loss == "mse" else "classes"
 
 
 def function_of(loss: Any) -> Callable[[nn.Module, Any], Tensor]:
     """Return the function (model, batch) → [b] behind a loss that has no name here."""
     loss = _criterion(loss)
-    return of_criterion(loss).function or loss if isinstance(loss, nn.Module) else loss
+    if isinstance(loss, nn.Module):
+        return of_criterion(loss).function or loss
+    return loss
 
 
 def _criterion(loss: Any) -> Any:
     """Return the criterion that a function of torch stands for; any other loss as it is."""
     is_function = callable(loss) and not isinstance(loss, nn.Module | Objective)
-    return FUNCTIONS[loss]() if is_function and loss in FUNCTIONS else loss
+    if is_function and loss in FUNCTIONS:
+        return FUNCTIONS[loss]()
+    return loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +125,9 @@ class OfCriterion:
         if targets.is_floating_point() and targets.numel() == outputs.numel():
             targets = targets.view_as(outputs)  # [b] beside [b, 1] would be compared crosswise
         result = self.criterion(outputs, targets).reshape(len(outputs), -1)
-        return result.mean(1) if self.averaged else result.sum(1)
+        if self.averaged:
+            return result.mean(1)
+        return result.sum(1)
 
 
 def of_criterion(loss: nn.Module) -> Objective:
@@ -213,7 +221,9 @@ def several_outputs(model: nn.Module, batch: Any) -> list[str]:
     finally:
         handle.remove()
     is_plain = bool(raw) and type(raw[-1]) in {tuple, list}
-    tensors = [t for t in raw[-1] if isinstance(t, Tensor) and t.ndim > 1] if is_plain else []
+    tensors = []
+    if is_plain:
+        tensors = [t for t in raw[-1] if isinstance(t, Tensor) and t.ndim > 1]
     shapes = [str(list(t.shape[1:])) for t in tensors if t.is_floating_point()]
     if len(set(shapes)) < 2:
         return []
@@ -274,15 +284,21 @@ def _loss_by_targets(model: nn.Module, batch: Any, further_targets: Sequence[Ten
     is_binary = bool(((all_targets == 0) | (all_targets == 1)).all())
     if not targets.is_floating_point():
         has_several = targets.ndim == 2 and outputs.ndim == 2 and targets.shape == outputs.shape
-        return _loss_by_several(all_targets) if has_several and is_binary else "cross_entropy"
+        if has_several and is_binary:
+            return _loss_by_several(all_targets)
+        return "cross_entropy"
     if all_targets.shape[1] > 1:
-        return _loss_by_several(all_targets) if bool((all_targets >= 0).all()) else "mse"
+        if not bool((all_targets >= 0).all()):
+            return "mse"
+        return _loss_by_several(all_targets)
     # One per sample: two labels, labels of several classes, or values.
     if outputs.ndim != 2 or outputs.shape[1] == 1:
         return "bce" if is_binary else "mse"
     y = all_targets[:, 0]
     are_classes = bool(((y == y.floor()) & (y >= 0) & (y < outputs.shape[1])).all())
-    return "cross_entropy" if are_classes else "mse"
+    if are_classes:
+        return "cross_entropy"
+    return "mse"
 
 
 def _loss_by_several(y: Tensor) -> str:
@@ -305,7 +321,9 @@ def _outputs(model: nn.Module, batch: Any) -> Tensor:
 def failure_message(batch: Any, error: str) -> str:
     """Return one line with the remedy, for an error of the model or the loss on a batch."""
     names = ", ".join(map(repr, batch)) if isinstance(batch, Mapping) else ""
-    fields = f"Batches have {names} and no other field: check" if names else "Check"
+    fields = "Check"
+    if names:
+        fields = f"Batches have {names} and no other field: check"
     return (
         f"the model and loss must run on the batches given; that raised {error} {fields} what the "
         "loader gives, or pass loss=lambda model, batch: [b] losses."

@@ -59,7 +59,8 @@ def order_of(loader: DataLoader, name: str, *, queries: bool) -> Order:
         sampler = batches
         size = getattr(batches, "batch_size", None)
         drop = False
-        size = size if isinstance(size, int) else None
+        if not isinstance(size, int):
+            size = None
     outcome = _torch_order(sampler, name, queries=queries)
     if outcome is None:
         indices, is_fixed = _ask_sampler(sampler, loader.dataset, name)
@@ -143,7 +144,8 @@ def _one_pass(sampler: Any, n: int, name: str) -> np.ndarray:
     for step in sampler:
         if isinstance(step, TENSORS):
             step = np.asarray(step).reshape(-1).tolist()
-        step = step if isinstance(step, list | tuple) else [step]  # a batch, or a single index
+        if not isinstance(step, list | tuple):  # a batch, or a single index
+            step = [step]
         drawn += [int(i) if isinstance(i, TENSORS) else i for i in step]
         if len(drawn) > MOST_DRAWN * (n + 1):
             raise DataError(

@@ -287,7 +287,10 @@ def _change(model: nn.Module, batch: Any, values: Values, floor: float = 1e-30) 
 
 def _explain_mixing(change: float) -> str:
     """Explain that samples are not independent, whose values together differ by such a share."""
-    amount = f"{change:.1%}" if change < 10 else f"{min(change, 1e6):,.0f} times their size"
+    if change < 10:
+        amount = f"{change:.1%}"
+    else:
+        amount = f"{min(change, 1e6):,.0f} times their size"
     return (
         "each sample's loss must depend on that sample alone; samples together differ "
         f"by {amount} from each alone. Take out what mixes the batch or draws at random: "

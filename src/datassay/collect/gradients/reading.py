@@ -127,7 +127,9 @@ class Streamed:
 
     def _check(self, digest: bytes, n: int) -> None:
         if n != self.n or digest != self._digest:
-            change = f"{n} samples after {self.n}" if n != self.n else "others, or in another order"
+            change = "others, or in another order"
+            if n != self.n:
+                change = f"{n} samples after {self.n}"
             raise DataError(
                 f"{self.name} must be the same samples in the same order in each pass; a second "
                 f"one gave {change}. Give a Dataset with indices, read it once into a list, or "
@@ -233,7 +235,9 @@ def samples_or_batches(
     if samples is None:
         check_kind(name, data, SampleSet)
     assert samples is not None
-    return replace(samples, warnings=(*samples.warnings, *messages)) if messages else samples
+    if messages:
+        return replace(samples, warnings=(*samples.warnings, *messages))
+    return samples
 
 
 def _is_batchlike(data: Any, name: str) -> bool:

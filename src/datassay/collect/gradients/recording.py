@@ -67,7 +67,8 @@ class Recording:
         x = x.detach().clone()
         # Inputs and gradients of the weights' own type: autocast makes them bfloat16.
         dtype = next(layer.parameters()).dtype
-        x = x.to(dtype) if x.is_floating_point() else x
+        if x.is_floating_point():
+            x = x.to(dtype)
         self._calls.append((block, _call_layer(block, kind, layer, x, self._size, block.has_bias)))
         if not output.requires_grad:  # nothing before it is differentiated: start here
             leaf = output.detach().requires_grad_()

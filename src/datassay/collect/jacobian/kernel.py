@@ -55,7 +55,9 @@ def kernel(
             continue
         common = _common_product(block, right_block, width, device)
         inputs = right_block.inputs.to(device).double()
-        gradients = None if common is not None else _rows(right_block.gradients, width, device)
+        gradients = None
+        if common is None:
+            gradients = _rows(right_block.gradients, width, device)
         for start in range(0, n, panel):
             rows = slice(start, start + panel)
             _add_panel(
@@ -120,7 +122,9 @@ def _common_product(
 
 
 def _gradients(block: Block) -> Float[Tensor, "n k size"]:
-    return block.gradients if isinstance(block, DenseFactors) else block
+    if isinstance(block, DenseFactors):
+        return block.gradients
+    return block
 
 
 # Of the landmarks' kernel, what is left of a diagonal entry below this share of the largest

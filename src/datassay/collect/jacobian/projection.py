@@ -78,7 +78,9 @@ class Projector:
         """Return the projector with its tensors on a device, so that no chunk moves them."""
 
         def send(t: Tensor | None) -> Any:
-            return None if t is None else t.to(device)
+            if t is None:
+                return None
+            return t.to(device)
 
         tensors = {
             name: replace(p, index=send(p.index), sign=send(p.sign))

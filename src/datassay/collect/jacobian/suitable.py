@@ -214,7 +214,10 @@ def _input_error(x: Tensor, error: str) -> str:
 def _check_matrix(output: object) -> Tensor:
     """Return the output for one sample; raise where it is no dense float matrix [1, k]."""
     if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != 1:
-        actual = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
+        if isinstance(output, Tensor):
+            actual = list(output.shape)
+        else:
+            actual = type(output).__name__
         raise ModelError(
             f"the model's output must be [n, k], one row per sample; got {actual} for one sample. "
             "Wrap the model so that it returns a matrix."
@@ -285,7 +288,10 @@ def check_initial_fit(
     outputs = outputs.double()
     targets = targets.double()
     val_outputs = val_outputs.double()
-    losses = [_squared_error, _cross_entropy] if is_classification else [_squared_error]
+    if is_classification:
+        losses = [_squared_error, _cross_entropy]
+    else:
+        losses = [_squared_error]
     relative, loss = min(
         ((loss(outputs, targets, targets), loss) for loss in losses),
         key=lambda pair: float(pair[0].mean()),

@@ -93,7 +93,9 @@ def gather_decisions(settings: ApplySettings) -> Decisions:
     decisions = read_any(file) if file.exists() else Decisions(())
     run = finished_run(run_of(settings))
     scores = run.scores
-    label_column = "class_name" if "class_name" in scores.column_names else "label"
+    label_column = "label"
+    if "class_name" in scores.column_names:
+        label_column = "class_name"
     names = ["id", "wrong_probability", label_column, "suggested_label"]
     names += ["is_copy"] * settings.drop_copies
     check_columns(run.folder, scores, names)
@@ -118,7 +120,9 @@ def _count_unsuggested(settings: ApplySettings) -> list[str]:
 
 
 def _word(label: Any) -> str:
-    return label_word((), label) if isinstance(label, float) else str(label)
+    if isinstance(label, float):
+        return label_word((), label)
+    return str(label)
 
 
 def read_any(path: Path) -> Decisions:
@@ -144,7 +148,9 @@ def with_origin(decisions: Decisions, settings: ApplySettings) -> Decisions:
 
 def run_of(settings: ApplySettings) -> Path:
     """Return the folder that may hold the run that was reviewed."""
-    return settings.decisions if settings.decisions.is_dir() else settings.decisions.parent
+    if settings.decisions.is_dir():
+        return settings.decisions
+    return settings.decisions.parent
 
 
 def check_digest(decisions: Decisions, digest: str, settings: ApplySettings) -> None:
@@ -249,7 +255,9 @@ def summary(data: Original, changes: Corrections, out: Path, settings: ApplySett
     lines += [f"with the same rows: {note}" for note in data.notes if n_removed]
     path = out / data.file if data.file else out
     run = run_of(settings)
-    command = f"datassay run {out} --before {run}" if (run / SUMMARY).is_file() else ""
+    command = ""
+    if (run / SUMMARY).is_file():
+        command = f"datassay run {out} --before {run}"
     return [*lines, str(path), *([f"what that gains: {command}"] if command else [])]
 
 

@@ -97,7 +97,9 @@ def run(
         **_model_facts(make, settings),
         **closing_facts(started, settings.seed, settings.command),
     }
-    choice = () if settings.weights is None else weights_choice(settings.weights, make(0))
+    choice = ()
+    if settings.weights is not None:
+        choice = weights_choice(settings.weights, make(0))
     return replace(findings, facts=facts, warnings=choice)
 
 
@@ -110,7 +112,9 @@ def check_settings(settings: TrustSettings) -> None:
 
 def model_of(train: SampleSet, settings: TrustSettings) -> Any:
     """Return a function from a seed to the user's network at its first weights, or an estimator."""
-    estimator = named_estimator(settings.model) if is_reference(settings.model) else None
+    estimator = None
+    if is_reference(settings.model):
+        estimator = named_estimator(settings.model)
     if estimator is None:
         return lambda seed: build_model(settings.model, train, weights=settings.weights, seed=seed)
     for name in ("weights", "optimizer", "lr", "steps", "batch_size", "weight_decay"):
@@ -137,8 +141,12 @@ def _model_facts(make: Any, settings: TrustSettings) -> dict[str, str]:
             "of the default network, linearised, as in datassay run"
         }
     recipe = settings.recipe
-    batch = "all samples" if recipe.batch_size is None else f"{recipe.batch_size} samples"
-    start = "drawn anew" if settings.weights is None else f"those of {settings.weights.name}"
+    batch = "all samples"
+    if recipe.batch_size is not None:
+        batch = f"{recipe.batch_size} samples"
+    start = "drawn anew"
+    if settings.weights is not None:
+        start = f"those of {settings.weights.name}"
     return model_facts(settings.model, f"{settings.model}, first weights {start}") | {
         "Training": f"{recipe.optimizer}, step size {recipe.lr:g}, {recipe.steps:,} updates of "
         f"{batch}, weight decay {recipe.weight_decay:g}",
@@ -206,7 +214,9 @@ def _interval(row: dict[str, Any]) -> str:
 def _quote_names(rows: Iterable[dict[str, Any]]) -> str:
     """Join the scores' names, in quotes where there are several, as they may hold commas."""
     names = [row["score"] for row in rows]
-    return ", ".join(f"“{name}”" for name in names) if len(names) > 1 else "".join(names)
+    if len(names) > 1:
+        return ", ".join(f"“{name}”" for name in names)
+    return "".join(names)
 
 
 def _correlation_figure(rows: Rows, has_ceiling: bool) -> Figure:

@@ -98,7 +98,10 @@ def open_with_samples(
         f"ids of which none is in {redact(index.location)}, where they are {ids[0]!s}, ...",
         remedy="Name the data that it was made of, and --ids as then.", error=DataError,
     )  # fmt: skip
-    samples = train if is_here.all() else train.subset(np.flatnonzero(is_here))
+    if is_here.all():
+        samples = train
+    else:
+        samples = train.subset(np.flatnonzero(is_here))
     positions = positions[is_here]
     extra = np.setdiff1d(np.arange(len(ids)), positions)
     warnings = []

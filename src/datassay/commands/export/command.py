@@ -56,7 +56,9 @@ class _Export(Command):
     def epilog(self) -> str:
         """Return a line of the tools that other packages add."""
         names = plugin_names("exports")
-        return f"From other packages: {', '.join(names)}." if names else ""
+        if not names:
+            return ""
+        return f"From other packages: {', '.join(names)}."
 
     def start(self, user_input: Mapping[str, Any], out: Path) -> None:
         """Read the run, write the files, and say how the tool opens them."""

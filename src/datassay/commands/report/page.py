@@ -123,7 +123,9 @@ def _votes(findings: ConsensusFindings) -> Table:
     for k, inside in reversed(list(enumerate(findings.voted))):
         cells = (f"{int(inside.sum()):,}",)
         if is_wrong is not None:
-            percentage = f" ({share(is_wrong[inside].mean())})" if inside.any() else ""
+            percentage = ""
+            if inside.any():
+                percentage = f" ({share(is_wrong[inside].mean())})"
             cells += (f"{int(is_wrong[inside].sum()):,}{percentage}",)
         rows.append(Row(count(k, "run") if k else "no run", cells))
     columns = ("suspected by", "samples", *["really wrong"] * (is_wrong is not None))

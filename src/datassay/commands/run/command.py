@@ -61,7 +61,8 @@ class _Run(Command):
             arguments, inputs = self._load_after_review(user_input, inputs)
         else:
             train, val = self.loaded(user_input, user_input.get("store"))
-            train = with_unscored(train, val) if user_input["val_fraction"] is None else train
+            if user_input["val_fraction"] is None:
+                train = with_unscored(train, val)
             arguments = {"train": with_noise(train, noise, user_input["seed"]), "val": val}
         arguments["origin"] = origin_of(inputs, noise)  # a model's code may go elsewhere
         if user_input["plan"]:

@@ -49,9 +49,9 @@ def _summary(findings: Findings, page: Page) -> str:
     data_issues = findings.data_issues
     pairs = findings.pairs
     summaries = {name: score_summary(s) for name, s in f.scores.items() if s is not None}
-    near_duplicates = (
-        [] if data_issues is None else [asdict(pair) for pair in data_issues.pairs[:MOST_PAIRS]]
-    )
+    near_duplicates = []
+    if data_issues is not None:
+        near_duplicates = [asdict(pair) for pair in data_issues.pairs[:MOST_PAIRS]]
     if pairs is not None:  # the largest interactions either way
         order = np.argsort(-np.abs(pairs.interaction), kind="stable")[:MOST_PAIRS]
         pairs = pairs.to_table().take(order).to_pylist()
@@ -108,7 +108,10 @@ def _removal_curve(curve: RemovalCurve | None) -> dict[str, object] | None:
         return None
     n_seeds = curve.score.shape[2]
     mean = curve.score.mean(axis=2)
-    spread = curve.score.std(axis=2, ddof=1) if n_seeds > 1 else np.full_like(mean, np.nan)
+    if n_seeds > 1:
+        spread = curve.score.std(axis=2, ddof=1)
+    else:
+        spread = np.full_like(mean, np.nan)
     rows = zip(curve.rankings, mean, spread, strict=True)
     rankings = [{"name": name, "mean": m, "std": s} for name, m, s in rows]
     header = {"metric": curve.metric, "seeds": n_seeds, "fractions": curve.fractions}

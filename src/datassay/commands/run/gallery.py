@@ -52,10 +52,13 @@ def first_samples(findings: Findings, positions: np.ndarray) -> Gallery:
     top = positions[:N_FIRST]
     cards = []
     words = ("labelled", "looks like")
-    words = words if findings.issues.posterior is not None else ("given", "expected")
+    if findings.issues.posterior is None:
+        words = ("given", "expected")
     for i, drawing in zip(top, draw(findings.samples, top), strict=True):
         card = _card(findings, int(i), (), drawing)
-        suggestion = f", {words[1]} {shortened(card.suggested, 40)}" if card.suggested else ""
+        suggestion = ""
+        if card.suggested:
+            suggestion = f", {words[1]} {shortened(card.suggested, 40)}"
         label = f"{words[0]} {shortened(card.label, 40)}{suggestion}"
         cards += [Card(card.id, label, drawing)]
     return Gallery(tuple(cards))
@@ -72,7 +75,10 @@ def pick_samples(findings: Findings) -> dict[int, tuple[str, ...]]:
     samples = findings.samples
     information = findings.information.information
     per_class = PER_CLASS if samples.is_classification else 5 * PER_CLASS
-    classes = samples.y if samples.is_classification else np.zeros(len(samples), int)
+    if samples.is_classification:
+        classes = samples.y
+    else:
+        classes = np.zeros(len(samples), int)
     ranked = []
     for index in np.unique(classes):
         inside = np.flatnonzero(classes == index)
@@ -103,8 +109,11 @@ def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) 
         fit = ()
     else:
         suggested = label_text(samples.class_names, issues.suggested_label[i])
-        fit = () if samples.is_classification else ((f"fit {suggested}", "held-out fit"),)
-        fit = ((issues.cells[i], "input that looks wrong"),) if i in issues.cells else fit
+        fit = ()
+        if not samples.is_classification:
+            fit = ((f"fit {suggested}", "held-out fit"),)
+        if i in issues.cells:
+            fit = ((issues.cells[i], "input that looks wrong"),)
     differs = suggested != texts["label"] and (samples.is_classification or suspect)
     return Card(
         **texts,
@@ -124,14 +133,20 @@ def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) 
 def times_median(information: float, findings: Findings) -> str:
     """Return information as a multiple of the median sample's; in nats where that is zero."""
     median = float(np.median(findings.information.information))
-    return f"{number(information / median)} × median" if median else f"{number(information)} nats"
+    if median:
+        return f"{number(information / median)} × median"
+    return f"{number(information)} nats"
 
 
 def _note(findings: Findings, n_shown: int) -> str:
     n = len(findings.samples)
     n_suspects = min(N_ISSUES, len(to_check(findings)))
-    scope = "of each class" if findings.samples.is_classification else "of all"
-    suspects = f", and the {count(n_suspects, 'label')} most likely wrong" if n_suspects else ""
+    scope = "of all"
+    if findings.samples.is_classification:
+        scope = "of each class"
+    suspects = ""
+    if n_suspects:
+        suspects = f", and the {count(n_suspects, 'label')} most likely wrong"
     drawn = f"{n_shown} of {count(n, 'sample')} are drawn here"
     return f"{drawn}: the most and least informative {scope}{suspects}."
 

@@ -151,7 +151,9 @@ def run(
     if settings.estimator is None:
         warnings += tuple(group.warning for group in held_together(lin, train, issues))
         is_log = origin is not None and bool(origin.inputs.get("log_target"))
-        message = "" if train.is_classification else unit_warning(lin, issues, is_log=is_log)
+        message = ""
+        if not train.is_classification:
+            message = unit_warning(lin, issues, is_log=is_log)
         warnings += (message,) * bool(message)
     findings = Findings(
         samples=train,
@@ -184,7 +186,9 @@ def run(
     end = started + (user.budget or 0.0) if is_timed else math.inf
     timed = replace(context, progress=in_time(progress))
     with until(end):
-        pace = slowness(net, train) if is_timed and user.budget and config.curve_seeds else 1.0
+        pace = 1.0
+        if is_timed and user.budget and config.curve_seeds:
+            pace = slowness(net, train)
         seconds = CURVE_SHARE * (end - time.perf_counter()) / pace
         networks = _retrain(net, timed, _with_budget(config, seconds))
         acts = _acts(net, timed, _with_budget(config, (end - time.perf_counter()) / pace))
@@ -192,7 +196,9 @@ def run(
     if at_trained and networks.networks is not None:
         effects = trained_effects(model, networks.networks, context)
     check = check_of(model, context)
-    before = None if earlier is None else before_after(earlier, train, val, issues, user, progress)
+    before = None
+    if earlier is not None:
+        before = before_after(earlier, train, val, issues, user, progress)
     return replace(
         findings,
         attribution=effects[0],
@@ -212,7 +218,9 @@ def run(
 
 def _with_budget(settings: RunSettings, seconds: float) -> RunSettings:
     """Return the settings with a budget of so many nominal seconds; unchanged if infinite."""
-    return settings if seconds == math.inf else replace(settings, budget=max(0.0, seconds))
+    if seconds == math.inf:
+        return settings
+    return replace(settings, budget=max(0.0, seconds))
 
 
 def _acts(model: nn.Module, context: Context, settings: RunSettings) -> ActionTable | None:
@@ -230,7 +238,10 @@ def _list_cuts(networks: RetrainedNetworks, acts: object, settings: RunSettings)
     cuts += ["the actions"] * (acts is None and settings.curve_seeds > 1 and is_short)
     if not (settings.budget and settings.curve_seeds and is_short):
         return {}
-    text = f"{' and '.join(cuts)} left out" if cuts else networks.facts[BUDGET].partition(":")[0]
+    if cuts:
+        text = f"{' and '.join(cuts)} left out"
+    else:
+        text = networks.facts[BUDGET].partition(":")[0]
     return {BUDGET: f"{text}: the {settings.budget:g} s of --budget, since the start, were over"}
 
 
@@ -318,9 +329,12 @@ def _facts(
             f"{type(settings.estimator).__name__}: it scores the labels and is retrained on what "
             f"is kept; scores that need gradients (information, effects) are of {settings.model}"
         )
-    start = "initial weights" if settings.weights is None else "weights from "
-    start += "" if settings.weights is None else weights_source(settings.weights, model)
-    time_ = "until converged" if run_.kind == "converged" else f"{run_.steps:,} steps"
+    start = "initial weights"
+    if settings.weights is not None:
+        start = f"weights from {weights_source(settings.weights, model)}"
+    time_ = "until converged"
+    if run_.kind != "converged":
+        time_ = f"{run_.steps:,} steps"
     facts = {
         **data_facts(train, val),
         **model_facts(

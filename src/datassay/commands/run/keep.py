@@ -50,7 +50,9 @@ def run(
     training = with_network(training, train)
     model = build_model(training.model, train, weights=training.weights, seed=training.seed)
     lin = collect_run(model, train, val, training, progress)
-    issues = issues_of(lin, train, training, progress) if settings.drop_suspects else None
+    issues = None
+    if settings.drop_suspects:
+        issues = issues_of(lin, train, training, progress)
     keep = summarize(
         lin, settings.fraction, rule=settings.rule, iterative=settings.iterative, issues=issues,
         seed=training.seed, progress=progress, **training.dynamics_settings,

@@ -60,7 +60,9 @@ def confusions(findings: Findings) -> list[Confusion]:
 def noise_share(findings: Findings) -> float:
     """Return the share of wrong labels by the noise model that explains them best."""
     rates = [1 - np.diagonal(noise.transition).mean() for noise in findings.issues.noise]
-    return float(np.mean(rates)) if rates else 0.0
+    if not rates:
+        return 0.0
+    return float(np.mean(rates))
 
 
 def label_facts(findings: Findings) -> dict[str, object]:

@@ -67,9 +67,14 @@ def _label_words(findings: Findings, order: np.ndarray) -> tuple[np.ndarray, lis
     """Return ids, labels and suggestions in words; no suggestion where an input is suspected."""
     samples = findings.samples
     suggested = findings.issues.suggested_label
-    names = samples.target_names if findings.has_several_labels else samples.class_names
-    text = labels_given if findings.has_several_labels else lambda y, n: label_text(n, y)
-    labels, proposed = ([text(y[i], names) for i in order] for y in (samples.y, suggested))
+
+    def word(label: Any) -> str:
+        if findings.has_several_labels:
+            return labels_given(label, samples.target_names)
+        return label_text(samples.class_names, label)
+
+    labels = [word(samples.y[i]) for i in order]
+    proposed = [word(suggested[i]) for i in order]
     cells = findings.issues.cells  # whose targets stay as they are
     proposed = ["" if i in cells else word for i, word in zip(order, proposed, strict=True)]
     return samples.ids[order], labels, proposed
@@ -116,4 +121,6 @@ def suspects_file(findings: Findings) -> str:
 def _as_cell(value: object) -> object:
     if isinstance(value, int | float):
         return value
-    return "" if value is None else str(value)
+    if value is None:
+        return ""
+    return str(value)

@@ -63,13 +63,17 @@ class Labels:
     def tried(self) -> str:
         """The labels that were corrected or removed: "them" after a sentence on nearly the same."""
         is_same = self.n_flagged and self.n_tried <= NEARLY * self.n_flagged
-        return "them" if is_same else f"the {self.n_tried:,} most suspect"
+        if is_same:
+            return "them"
+        return f"the {self.n_tried:,} most suspect"
 
     @property
     def expected(self) -> str:
         """How many are wrong, in words: a number or a range."""
         between = f"between {self.low:,} and {self.high:,}"
-        return f"{self.low:,}" if self.low == self.high else between
+        if self.low == self.high:
+            return f"{self.low:,}"
+        return between
 
     @property
     def named(self) -> str:
@@ -90,7 +94,9 @@ class Labels:
         share = rough_percent(self.high / self.n)
         if self.n_flagged:
             verb = "is" if self.n_flagged == 1 else "are"
-            interval = "" if self.low == self.high else f" ({self.expected} are wrong)"
+            interval = ""
+            if self.low != self.high:
+                interval = f" ({self.expected} are wrong)"
             return f"{self.n_flagged:,} of {self.n:,} {self.noun}s {verb} probably wrong{interval}"
         if self.noun == "label" and (self.n_review or self.high > FEW * self.n):
             maximum = f"up to {self.high:,} of {self.n:,} ({share}) may be"
@@ -128,16 +134,21 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
     if labels.n_review:
         commands = [typed.line("view"), "" if is_unmeasured else typed.apply()]
     why = findings.pending or (TOO_FEW if labels.n < FEWEST_COMPARED else NOT_COMPARED)
-    why = why if labels.is_predicted else UNPREDICTED
+    if not labels.is_predicted:
+        why = UNPREDICTED
     note = why if is_unmeasured else ""
     commands += [typed.line("run", out="report")] * (note == NOT_COMPARED)
+    was_drop_tried = any(action.kind == DROP for action in measured)
+    n_droppable = 0 if was_drop_tried else None
+    if drop:
+        n_droppable = drop.cost
     return Verdict(
         sentence=_sentence(findings, labels, measured),
         labels=labels,
         cards=cards,
         commands=tuple(dict.fromkeys(filter(None, commands)))[:MOST_COMMANDS],
         note=note,
-        n_droppable=drop.cost if drop else 0 if any(a.kind == DROP for a in measured) else None,
+        n_droppable=n_droppable,
         tried=measured,
     )
 
@@ -165,8 +176,12 @@ def label_verdict(findings: Findings) -> Labels:
 def clause(action: ActionGain, metric: str, them: str = "") -> str:
     """Return what an action gains as a clause, worded no more surely than it is known."""
     phrases = [DOING.get(kind, "") for kind in action.kind.split("+")]
-    phrase = " and then ".join(phrases).format(them=them) if all(phrases) else f"“{action.words}”"
-    phrase = f"leaving out {count(action.cost, 'sample')}" if action.kind == DROP else phrase
+    if all(phrases):
+        phrase = " and then ".join(phrases).format(them=them)
+    else:
+        phrase = f"“{action.words}”"
+    if action.kind == DROP:
+        phrase = f"leaving out {count(action.cost, 'sample')}"
     return _state_change(phrase, action, metric, NOW)
 
 
@@ -179,7 +194,9 @@ def _state_change(subject: str, row: Any, metric: str, verbs: Any) -> str:
     if (advised := advice(row.gain, row.low, row.high)) == DO:
         return f"{subject} {helps} {gain_text(row, metric)}"
     verb = may_help if advised == TRY else unshown
-    figures = "" if is_vague(row.low, row.high) else f": {gain_text(row, metric)}"
+    figures = ""
+    if not is_vague(row.low, row.high):
+        figures = f": {gain_text(row, metric)}"
     return f"{subject} {verb}{figures}"
 
 
@@ -243,9 +260,10 @@ def _cards(
     findings: Findings, labels: Labels, typed: Typed, measured: tuple[ActionGain, ...]
 ) -> tuple[Advice, ...]:
     """Return cards that say what to do, best first, at most MOST_CARDS."""
-    actions, metric = (
-        ((), "") if findings.acts is None else (findings.acts.actions, findings.acts.metric)
-    )
+    if findings.acts is None:
+        actions, metric = ((), "")
+    else:
+        actions, metric = (findings.acts.actions, findings.acts.metric)
     extra = [action for action in measured if action.kind not in {RELABEL, REMOVE, DROP}]
     data_cards = _data_cards(findings, typed, measured)
     cards = data_cards[: len(labels.leaks) > 0]  # leaks, before labels can be judged
@@ -255,8 +273,10 @@ def _cards(
     cards += data_cards[len(labels.leaks) > 0 :]
     cards += [_action_card(action, *arguments) for action in extra if action.advice == TRY]
     if (drop := _find_drop(measured)) is not None:
-        text = f"No loss is shown when they are left out: {gain_text(drop, metric)}"
-        text = f"{_capital(clause(drop, metric))}" if drop.advice != FREE else text
+        if drop.advice == FREE:
+            text = f"No loss is shown when they are left out: {gain_text(drop, metric)}"
+        else:
+            text = _capital(clause(drop, metric))
         text = f"{text}. Suspected labels go first, then the samples that tell least."
         command = typed.line("summarize", fraction=f"{1 - drop.cost / labels.n:.2g}", out="kept")
         headline = f"{drop.cost:,} of {labels.n:,} samples may be left out"
@@ -277,8 +297,11 @@ def _action_card(action: ActionGain, metric: str, them: str, typed: Typed) -> Ad
     if action.verdict != BETTER and action.low > 0:
         text += " Of several actions tried one may look so by chance."
     kind = action_kinds().get(action.kind.split("+")[0])
-    command = typed.line(kind.command, out=kind.command) if kind and kind.command else ""
-    command = typed.apply("--drop-copies") if kind and kind.name == COPIES else command
+    command = ""
+    if kind and kind.command:
+        command = typed.line(kind.command, out=kind.command)
+    if kind and kind.name == COPIES:
+        command = typed.apply("--drop-copies")
     return Advice("action", "act" if is_done else "look", action.words, text, command=command)
 
 
@@ -308,7 +331,9 @@ def _label_card(
         label_actions = [*(action for action in measured if action.kind == RELABEL), *removing]
         is_sure = not any(action.advice == LEAVE for action in label_actions[:1])
     text = [reason, *(f"{_capital(clause(a, metric, labels.tried))}." for a in label_actions)]
-    classes = suspected_classes(samples.y, issues) if samples.is_classification else []
+    classes = []
+    if samples.is_classification:
+        classes = suspected_classes(samples.y, issues)
     for c in classes[:3]:
         mask = samples.y == c
         is_sure = False
@@ -329,7 +354,9 @@ def _label_card(
 
 def _data_cards(findings: Findings, typed: Typed, measured: tuple[ActionGain, ...]) -> list[Advice]:
     """Return cards of what is wrong with the data apart from labels and must be seen to first."""
-    issues = () if findings.data_issues is None else findings.data_issues.issues
+    issues = ()
+    if findings.data_issues is not None:
+        issues = findings.data_issues.issues
     leaking = ",".join(leaking_columns(findings.samples))
     cards = []
     commands = {"leaking columns": typed.line("run", drop=leaking, out="without")}

@@ -159,7 +159,9 @@ def find_changed_column(before: pa.Table, after: pa.Table) -> str:
 
 def restore_type(stored: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return targets in the type that holds them: float64 rounds whole ones beyond 2^53."""
-    return stored.reshape(y.shape) if stored.dtype.kind in "iuf" and y.dtype.kind == "f" else y
+    if stored.dtype.kind in "iuf" and y.dtype.kind == "f":
+        return stored.reshape(y.shape)
+    return y
 
 
 def ids_after(
@@ -167,7 +169,9 @@ def ids_after(
 ) -> np.ndarray:
     """Return the ids that samples have when some are removed, [kept]."""
     # is_numbered: whether ids are positions, so that later samples move up.
-    return (ids - np.cumsum(~keep))[keep] if is_numbered else ids[keep]
+    if is_numbered:
+        return (ids - np.cumsum(~keep))[keep]
+    return ids[keep]
 
 
 def find_donors(
@@ -279,7 +283,9 @@ def apply_change(table: pa.Table, change: Change) -> pa.Table:
                 f"{' '.join(str(error).split())}. Decide on numbers of that kind."
             ) from error
     table = table.set_column(position, table.schema.field(position), values)
-    return table if keep.all() else write_out_range(table).filter(pa.array(keep))
+    if keep.all():
+        return table
+    return write_out_range(table).filter(pa.array(keep))
 
 
 @result
@@ -326,7 +332,10 @@ def format_spreadsheet(rows: Iterable[Iterable[object]]) -> str:
     for row in rows:
         cells = [f"'{v}" if isinstance(v, str) and v.startswith(FORMULA) else v for v in row]
         # Else a return within a cell, which `csv` does not quote, begins a line that is computed.
-        quoting = csv.QUOTE_ALL if any("\r" in str(v) for v in cells) else csv.QUOTE_MINIMAL
+        if any("\r" in str(v) for v in cells):
+            quoting = csv.QUOTE_ALL
+        else:
+            quoting = csv.QUOTE_MINIMAL
         csv.writer(text, lineterminator="\n", quoting=quoting).writerow(cells)
     return text.getvalue()
 
@@ -355,4 +364,6 @@ def given_back_file(folder: Path) -> Path | None:
     if not (folder / RECORD).is_file():
         return None
     inside = [p for p in folder.iterdir() if not p.name.startswith(".") and p.name not in FILES]
-    return inside[0] if len(inside) == 1 and inside[0].is_file() else None
+    if len(inside) == 1 and inside[0].is_file():
+        return inside[0]
+    return None

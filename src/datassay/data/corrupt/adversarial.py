@@ -128,4 +128,6 @@ def _step_inputs(
 
 def _logits(outputs: Tensor) -> Tensor:
     """Return outputs as logits of all classes: one logit f becomes (0, f)."""
-    return torch.cat([torch.zeros_like(outputs), outputs], 1) if outputs.shape[1] == 1 else outputs
+    if outputs.shape[1] == 1:
+        return torch.cat([torch.zeros_like(outputs), outputs], 1)
+    return outputs

@@ -66,7 +66,9 @@ def _pair(files: list[Path], pattern: str) -> tuple[Path, Path] | None:
             f"images and labels must come together; {pair[0]} has no counterpart. "
             "Add it to the folder."
         )
-    return (pair[0], pair[1]) if pair else None
+    if not pair:
+        return None
+    return (pair[0], pair[1])
 
 
 def _read_part(files: list[Path], pattern: str) -> SourcePart | None:

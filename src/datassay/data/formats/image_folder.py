@@ -78,7 +78,9 @@ def _parts(folder: Path) -> list[Path]:
     inside = [e.name for e in scan(folder) if os.path.isdir(e)]
     candidates = [folder / name for name in parts_among(inside)]
     parts = [path for path in candidates if _class_folders(path)]
-    return parts if parts[:1] == candidates[:1] else []
+    if parts[:1] != candidates[:1]:
+        return []
+    return parts
 
 
 def _class_folders(folder: Path) -> list[Path]:

@@ -150,7 +150,10 @@ def _texts(rng: np.random.Generator) -> Example:
     while len(topic_of) < MESSAGES:
         topic, last_topic = rng.choice(topics, 2)
         # Some messages end with another topic, which makes them hard to tell.
-        closing = words["closing"] if rng.random() < CLEAR else words["topics"][last_topic]
+        if rng.random() < CLEAR:
+            closing = words["closing"]
+        else:
+            closing = words["topics"][last_topic]
         sentence_parts = words["opening"], words["topics"][topic], words["detail"], closing
         topic_of.setdefault("{} {} {}. {}".format(*map(rng.choice, sentence_parts)), topic)
     true_labels = np.array([topics.index(topic) for topic in topic_of.values()])

@@ -97,7 +97,10 @@ def read_date_words(
     candidates = list(readings)
     while candidates:
         gain = {c: counts[np.isnat(dates) & ~np.isnat(readings[c])].sum() for c in candidates}
-        winner = candidates[0] if date_format else max(candidates, key=gain.__getitem__)
+        if date_format:
+            winner = candidates[0]
+        else:
+            winner = max(candidates, key=gain.__getitem__)
         if not gain[winner] and not date_format:
             break
         used_formats.append(winner)

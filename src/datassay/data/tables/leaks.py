@@ -148,7 +148,9 @@ def _in_order(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"], *, is_code
     rises = low[1:] >= high[:-1]
     falls = high[1:] <= low[:-1]
     share = float(max(rises[is_counted].mean(), falls[is_counted].mean()))
-    return share if share >= IN_ORDER else 0.0
+    if share >= IN_ORDER:
+        return share
+    return 0.0
 
 
 def _sums(numbers: dict[str, Float[np.ndarray, " n"]], y: Float[np.ndarray, " n"]) -> list[Leak]:
@@ -326,5 +328,6 @@ class _Classes:
 
 def _scale(x: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
     """Scale values so that float32, in which trees split, keeps their differences."""
-    x = x - np.median(x[~np.isnan(x)]) if not np.isnan(x).all() else x
+    if not np.isnan(x).all():
+        x = x - np.median(x[~np.isnan(x)])
     return x / np.nanmax(np.abs(x), initial=1e-300)

@@ -81,11 +81,16 @@ def number_words(words: pa.LargeStringArray, form: str = "", decimal: str = "") 
         is_better = read is not None and int(read.is_number.sum()) > n_numbers
         if read is not None and (form or is_ambiguous or is_better):
             return read
-    values = _parse_plain(words) if n_numbers == len(words) else np.full(len(words), np.nan)
+    if n_numbers == len(words):
+        values = _parse_plain(words)
+    else:
+        values = np.full(len(words), np.nan)
     if 0 < n_numbers < len(words):
         values[is_number] = _parse_plain(words.filter(pa.array(is_number)))
     is_mostly = n_numbers > 0 and n_numbers >= SHARE * n_present
-    note = f"{words.drop_null()[0]} is read with a decimal point" if is_ambiguous else ""
+    note = ""
+    if is_ambiguous:
+        note = f"{words.drop_null()[0]} is read with a decimal point"
     return NumberWords(
         values, is_number, is_mark, is_mostly, is_code, is_ambiguous=is_ambiguous,
         readable_share=n_numbers / max(n_present, 1), notes=(note,) * bool(note and not decimal),
@@ -116,13 +121,17 @@ def number_of(value: object) -> float:
     text = value if isinstance(value, str) else repr(value)  # True is no numeral
     if not re.fullmatch(NUMBER, text, re.ASCII) or not math.isfinite(float(text)):
         raise ValueError(f"{text!r:.40} is no finite number")
-    return int(text) if re.fullmatch(r"\s*[-+]?\d+\s*", text) else float(text)
+    if re.fullmatch(r"\s*[-+]?\d+\s*", text):
+        return int(text)
+    return float(text)
 
 
 def numeral(value: float) -> str:
     """Return a number in the fewest digits that read as it again; whole ones as integers."""
     is_whole = isinstance(value, int | np.integer) or (value % 1 == 0 and abs(value) < 2**53)
-    return str(int(value)) if is_whole else repr(float(value))
+    if is_whole:
+        return str(int(value))
+    return repr(float(value))
 
 
 def number_word(value: float, number_format: str) -> str:
@@ -165,7 +174,9 @@ def _parse_template(word: str, first_row: int, n: int) -> _Template | None:
     minus = (before + (parts["end"] or "")).count("-") + before.count("(")
     if minus > 1 or before.count("(") != bool(parts["close"]):
         return None
-    exponent = _POWERS[parts["scale"].rstrip(".").lower()] if parts["scale"] else 0
+    exponent = 0
+    if parts["scale"]:
+        exponent = _POWERS[parts["scale"].rstrip(".").lower()]
     unit = ((parts["money"] or "") + (parts["unit"] or "")).rstrip(".")
     is_bound = bool(set(before) & set("<>≤≥~≈")) or parts["end"] == "+"
     sign = -1 if minus else 1
@@ -240,7 +251,8 @@ def _choose_dialect(templates: list[_Template], form: str, decimal: str) -> tupl
         units[t.unit] += t.n
     key = next((key for key in DIALECTS if form.startswith(key)), "")
     unit = max(units, key=lambda name: (units[name], bool(name)))
-    unit = form[len(key) :].strip() if form else unit
+    if form:
+        unit = form[len(key) :].strip()
     counts = {d: sum(t.n for t in templates if t.reads(d, unit)) for d in DIALECTS}
     key = key or max(counts, key=lambda d: (counts[d], DIALECTS[d][0] == decimal))
     ties = {DIALECTS[d][0] for d in DIALECTS if counts[d] == counts[key]}

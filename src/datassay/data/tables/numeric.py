@@ -97,7 +97,10 @@ def _are_row_numbers(numbers: np.ndarray, low: float, high: float) -> bool:
     size = high - low + 1
     if n < FEW_ROWS or n > size or numbers.dtype.kind == "b":
         return False
-    is_dense = n >= PART_OF_RANGE * size if n >= MANY_ROWS else n >= MOST_OF_RANGE * size
+    if n >= MANY_ROWS:
+        is_dense = n >= PART_OF_RANGE * size
+    else:
+        is_dense = n >= MOST_OF_RANGE * size
     if not is_dense or (n < MANY_ROWS and low not in {0, 1}):
         return False
     is_whole = numbers.dtype.kind != "f" or bool((numbers == np.floor(numbers)).all())
@@ -152,7 +155,10 @@ def rounding_loss(x: np.ndarray) -> np.ndarray:
         rounded = x.astype(np.float32).astype(np.float64)
         # Whole numbers beyond 2^53 differ exactly only as such. Unsigned differences wrap around
         # to what int64 reads as negative.
-        differences = (x - x[:1]).astype(np.int64) if x.dtype.kind in "iu" else x - x[:1]
+        if x.dtype.kind in "iu":
+            differences = (x - x[:1]).astype(np.int64)
+        else:
+            differences = x - x[:1]
         differences = differences.astype(np.float64)
         change = (rounded - rounded[:1]) - differences
         change = np.abs(change - change.mean(axis=0)).max(axis=0)
@@ -179,7 +185,9 @@ def lost_features(x: np.ndarray) -> np.ndarray:
     width = max(1, _BLOCK // len(x))
     blocks = [suspects[a : a + width] for a in range(0, len(suspects), width)]
     lost = [block[rounding_loss(x[:, block]) > MAX_LOSS] for block in blocks]
-    return np.concatenate(lost) if lost else suspects
+    if lost:
+        return np.concatenate(lost)
+    return suspects
 
 
 def check_differences(x: np.ndarray, names: Sequence[str], kind: str = "feature") -> None:

@@ -121,7 +121,10 @@ def join_targets(target: Any) -> str | None:
 
 def names_of(option: str, value: Any) -> tuple[str, ...]:
     """Return the columns that the user names, one alone or several; None: no column."""
-    names = (value,) if isinstance(value, str) else () if value is None else value
+    if isinstance(value, str):
+        names = (value,)
+    else:
+        names = () if value is None else value
     if isinstance(names, Iterable):
         names = tuple(names)
         if all(isinstance(name, str) for name in names):

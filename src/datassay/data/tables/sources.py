@@ -111,7 +111,9 @@ def _ranks(target: pa.ChunkedArray) -> tuple[str, ...]:
     """Return the classes that an ordered column of strings holds, in its order; none of numbers."""
     values = {*target.unique().to_pylist()}
     names = target.unify_dictionaries().chunk(0).dictionary.to_pylist()
-    return tuple(n for n in names if n in values) if isinstance(names[0], str) else ()
+    if not isinstance(names[0], str):
+        return ()
+    return tuple(n for n in names if n in values)
 
 
 def _read_several(table: pa.Table, name: str, choices: Choices, targets: tuple[str, ...]) -> Source:
@@ -178,7 +180,10 @@ def resolve_roles(table: pa.Table, name: str, choices: Choices) -> tuple[pa.Tabl
     check_names(names, name, choices)
     labels = row_labels(table) - set(choices.roles)
     inputs = [n for n in names if n not in {choices.ids, *asides} and n not in labels]
-    target = inputs[-1] if choices.target is None and inputs else choices.target
+    if choices.target is None and inputs:
+        target = inputs[-1]
+    else:
+        target = choices.target
     _check_inputs([n for n in inputs if n != target], names, name, target, choices)
     choices = replace(choices, target=target, decimal=decimal)
     check_choices(choices, names, name)  # the last column may be one to drop
@@ -205,7 +210,8 @@ def _describe_reading(read: dict[str, ReadColumn]) -> tuple[str, ...]:
     read_lines, not_read, left_out = lines_by_kind.values()
     for name, column in read.items():
         lines = not_read if column.values is None else read_lines
-        lines = left_out if column.column.read_as == "left out" else lines
+        if column.column.read_as == "left out":
+            lines = left_out
         lines += [f"{name!r}: {column.warning}"] * bool(column.warning)
     parts = [f"{line}: {abridge(texts, '. ')}." for line, texts in lines_by_kind.items() if texts]
     return (" ".join(parts),) * bool(parts)
@@ -249,7 +255,8 @@ def _source(
     treated.clear()
     columns |= {c.column.name: replace(c.column, treatment=WORDS) for c in texts}
     pa.default_memory_pool().release_unused()
-    x = np.zeros((len(y), 0)) if x is None else x
+    if x is None:
+        x = np.zeros((len(y), 0))
     return Source(
         Path(name).stem,
         SourcePart(
@@ -270,7 +277,9 @@ def join_texts(words: list[pa.LargeStringArray]) -> Texts | None:
     """Return the texts of each row line by line; None of no columns."""
     if len(words) > 1:
         words = [pc.binary_join_element_wise(*words, pa.scalar("\n", pa.large_string()))]
-    return Texts(words[0]) if words else None
+    if not words:
+        return None
+    return Texts(words[0])
 
 
 def plain_values(column: ReadColumn) -> np.ndarray:

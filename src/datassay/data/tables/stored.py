@@ -89,7 +89,8 @@ def _make_rows(column: Column, learned: Mapping[str, Any], n: int) -> ReadColumn
         return ReadColumn(column, words=pa.array(words, pa.large_string()))
     if kind == "dates":
         dates = np.full(n, learned["first"], np.int64).astype("datetime64[us]")
-        dates[-1] = np.datetime64("NaT") if learned["had_missing"] else dates[-1]
+        if learned["had_missing"]:
+            dates[-1] = np.datetime64("NaT")
         return ReadColumn(column, dates)
     if kind == "vectors":
         return ReadColumn(column, np.zeros((n, learned["width"])))

@@ -93,7 +93,10 @@ def row_codes(*tables: pa.Table, texts: Collection[str] = ()) -> RowCodes:
 def array_codes(x: Shaped[np.ndarray, "n ..."]) -> RowCodes:
     """Return the codes of images or embeddings: one code per row, x itself as the places."""
     flat = np.ascontiguousarray(x.reshape(len(x), -1), np.float32) + 0
-    rows = flat.view(f"V{flat.itemsize * flat.shape[1]}")[:, 0] if flat.size else flat.sum(1)
+    if flat.size:
+        rows = flat.view(f"V{flat.itemsize * flat.shape[1]}")[:, 0]
+    else:
+        rows = flat.sum(1)
     codes = np.unique(rows, return_inverse=True)[1].reshape(-1, 1)
     no_numbers = np.full(codes.shape, np.nan, np.float32)
     words = np.zeros(flat.shape[1], bool)

@@ -22,11 +22,17 @@ def by_association(rows: pa.Table, targets: np.ndarray) -> list[str]:
     row_idx = np.arange(len(targets))[:: -(-len(targets) // MOST_ROWS)]
     coded = row_codes(rows.take(row_idx))
     target = targets[row_idx].reshape(len(row_idx), -1)[:, 0]
-    target_code = target.astype(np.int64) if target.dtype.kind in "iu" else _assign_tenths(target)
+    if target.dtype.kind in "iu":
+        target_code = target.astype(np.int64)
+    else:
+        target_code = _assign_tenths(target)
     target_code = _merge_rare(target_code)
     associations = []
     for code, numbers in zip(coded.codes.T, coded.numbers.T, strict=True):
-        column_code = code if np.isnan(numbers).all() else _assign_tenths(numbers)
+        if np.isnan(numbers).all():
+            column_code = code
+        else:
+            column_code = _assign_tenths(numbers)
         associations.append(_measure_association(_merge_rare(column_code), target_code))
     return [coded.names[c] for c in np.argsort(-np.array(associations), kind="stable")]
 
@@ -34,12 +40,17 @@ def by_association(rows: pa.Table, targets: np.ndarray) -> list[str]:
 def columns_first(samples: SampleSet) -> list[str]:
     """Return the names of the user's columns in use, those that tell most of the target first."""
     rows = samples.used_rows
-    return [] if rows is None else by_association(rows, samples.y)
+    if rows is None:
+        return []
+    return by_association(rows, samples.y)
 
 
 def _assign_tenths(values: np.ndarray) -> Int[np.ndarray, " n"]:
     """Return which tenth each number lies in, 0 to 9; 10: it is missing."""
-    edges = np.nanquantile(values, np.arange(0.1, 1, 0.1)) if len(values) else values
+    if len(values):
+        edges = np.nanquantile(values, np.arange(0.1, 1, 0.1))
+    else:
+        edges = values
     return np.where(np.isnan(values), 10, np.searchsorted(edges, values))
 
 
@@ -180,4 +191,6 @@ def empty_rows(train: SampleSet) -> list[DataIssue]:
         is_empty = np.all([to_comparable(c).is_null().to_numpy() for c in rows.columns], 0)
     text += f": {named_ids(train.ids[is_empty])}. Nothing can be learnt from these: leave them out."
     issue = DataIssue("empty rows", "act", int(is_empty.sum()), "rows", text)
-    return [issue] if is_empty.any() else []
+    if not is_empty.any():
+        return []
+    return [issue]

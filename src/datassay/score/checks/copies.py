@@ -15,7 +15,10 @@ def is_copy(
 
     Where those that share a number have different targets all stay, as one may be wrong.
     """
-    suspicion = np.zeros(len(y)) if suspicion is None else np.nan_to_num(suspicion)
+    if suspicion is None:
+        suspicion = np.zeros(len(y))
+    else:
+        suspicion = np.nan_to_num(suspicion)
     order = np.lexsort((suspicion, copies))  # stable: else the first stays
     is_first = np.diff(copies[order], prepend=-1) != 0
     result = np.zeros(len(y), bool)

@@ -147,8 +147,12 @@ def data_issues(
     if is_bare:
         data = data[0], np.arange(len(data[0])) + 0.5  # read as different numbers, not classes
     samples, val = _samples(data, val)
-    train = replace(samples, y=np.zeros(len(samples)), warnings=()) if is_bare else samples
-    val = val if val is not None and len(val) and val.input_shape == train.input_shape else None
+    if is_bare:
+        train = replace(samples, y=np.zeros(len(samples)), warnings=())
+    else:
+        train = samples
+    if val is not None and not (len(val) and val.input_shape == train.input_shape):
+        val = None
     n = len(train)
     rows = _encode_rows(train, val)
     outcome = with_near(duplicates(rows), near_pictures(train, val))
@@ -220,7 +224,10 @@ def _join_ids(train: SampleSet, val: SampleSet | None) -> np.ndarray:
 
 def _find_repeated(outcome: Duplicates, n: int) -> Bool[np.ndarray, " m"]:
     """Return which held-out samples repeat one of the n training samples, and not by chance."""
-    groups = (outcome.near,) if outcome.natural else (outcome.near, outcome.group)
+    if outcome.natural:
+        groups = (outcome.near,)
+    else:
+        groups = (outcome.near, outcome.group)
     return np.logical_or.reduce([np.isin(g[n:], g[:n]) & (g[n:] >= 0) for g in groups])
 
 
@@ -251,7 +258,9 @@ def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) 
     if len(train_group) and (conflicts := int(differ(train_group, train.y[group[:n] >= 0]).sum())):
         noun = "labels" if train.is_classification else "targets"
         text = f"Rows whose inputs are equal to another's, under different {noun}."
-        severity = "look" if outcome.natural or not train.is_classification else "act"
+        severity = "act"
+        if outcome.natural or not train.is_classification:
+            severity = "look"
         issues.append(DataIssue(f"equal rows, different {noun}", severity, conflicts, "rows", text))
     return issues
 
@@ -275,13 +284,20 @@ def _list_pairs(
 
 def _format_value(train: SampleSet, val: SampleSet | None, position: int, name: str) -> str:
     n = len(train)
-    samples, index = (train, position) if position < n or val is None else (val, position - n)
+    if position < n or val is None:
+        samples, index = (train, position)
+    else:
+        samples, index = (val, position - n)
     if samples.rows is not None and name in samples.rows.column_names:
         value = samples.rows[name][index].as_py()
         word = f"{value:g}" if isinstance(value, float) else str(value)
-        return "missing" if value is None else word
+        if value is None:
+            return "missing"
+        return word
     names = samples.feature_names or tuple(f"x{j}" for j in range(samples.x[0].size))
-    return f"{samples.x[index].ravel()[names.index(name)]:g}" if name in names else ""
+    if name not in names:
+        return ""
+    return f"{samples.x[index].ravel()[names.index(name)]:g}"
 
 
 def _report_near(n: int, outcome: Duplicates, pairs: tuple[NearPair, ...]) -> list[DataIssue]:
@@ -317,13 +333,17 @@ def _report_near(n: int, outcome: Duplicates, pairs: tuple[NearPair, ...]) -> li
 
 def _note_exclusion(outcome: Duplicates, n: int) -> str:
     n_new = int((~_find_repeated(outcome, n)).sum())
-    return " Actions are judged without them." if n_new >= LEAST_NEW else ""
+    if n_new >= LEAST_NEW:
+        return " Actions are judged without them."
+    return ""
 
 
 def _describe_edits(pairs: list[NearPair]) -> str:
     """Return in words how many pairs differ in one column only; empty: none."""
     n_edits = sum(len(p.columns) == 1 for p in pairs)
-    return f", {n_edits:,} in all but one column" if n_edits else ""
+    if not n_edits:
+        return ""
+    return f", {n_edits:,} in all but one column"
 
 
 def _report_outliers(rows: RowCodes, score: Float[np.ndarray, " n"]) -> list[DataIssue]:
@@ -385,7 +405,9 @@ def telling_columns(train: SampleSet, properties: pa.Table | None) -> pa.Table:
 
 def checked_ahead(train: SampleSet, val: SampleSet | None) -> DataIssues | None:
     """Check a table before features take memory, without label scores; None of other data."""
-    return None if train.rows is None else data_issues(train, val)
+    if train.rows is None:
+        return None
+    return data_issues(train, val)
 
 
 def _of_run(context: Context) -> DataIssues:

@@ -62,7 +62,8 @@ def picture_pixels(samples: SampleSet) -> Iterator[Float[np.ndarray, "b c h w"]]
     high = max(1.0, float(x.max()))
     for start in range(0, len(x), AT_ONCE):
         batch = (x[start : start + AT_ONCE].astype(np.float32) - low) / (high - low)
-        batch = batch[:, None] if batch.ndim == 3 else batch
+        if batch.ndim == 3:
+            batch = batch[:, None]
         yield batch if batch.shape[1] in {1, 3} else np.moveaxis(batch, -1, 1)
 
 

@@ -105,7 +105,8 @@ def _read_views(sets: list[SampleSet]) -> _Views | None:
     for samples in sets:
         for pixels in picture_pixels(samples):
             batch = torch.from_numpy(np.ascontiguousarray(pixels)).float()
-            batch = batch.expand(-1, 3, -1, -1) if batch.shape[1] == 1 else batch
+            if batch.shape[1] == 1:
+                batch = batch.expand(-1, 3, -1, -1)
             grey = torch.einsum("bchw,c->bhw", batch, torch.tensor(LUMA))[:, None]
             for level in LEVELS:
                 luma[level].append(_resize(grey, level)[:, 0])

@@ -50,4 +50,6 @@ def _z_scores(distance: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         return distance
     deviation = distance - np.median(finite)
     spread = 1.4826 * np.median(np.abs(finite - np.median(finite)))
-    return deviation / spread if spread > 0 else np.full(len(deviation), np.nan)
+    if spread > 0:
+        return deviation / spread
+    return np.full(len(deviation), np.nan)

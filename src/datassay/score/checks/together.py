@@ -74,7 +74,9 @@ class HeldTogether:
     def warning(self) -> str:
         """The sentence that tells the costs and what to type."""
         is_group = self.role == "groups"
-        unseen = f"a new {self.column}" if is_group else "a time that was never seen"
+        unseen = "a time that was never seen"
+        if is_group:
+            unseen = f"a new {self.column}"
         text = f"Held-out {self.metric} is {self.by_rows:.2f} by rows and {self.by_column:.2f} for"
         if not self.role:
             text += " stretches of rows that were never seen: the order of rows carries something,"
@@ -107,7 +109,9 @@ def held_together(
     for candidate in _find_candidates(lin, train, residual):
         _, role, groups, share = candidate
         is_small = _count_operations(lin, groups) <= MOST_WORK
-        cost = _estimate_cost(lin, train, issues, candidate) if is_small else None
+        cost = None
+        if is_small:
+            cost = _estimate_cost(lin, train, issues, candidate)
         if cost is None and role == "groups":
             is_alike = not is_small and share >= ALIKE
             asks_trees = is_alike or _measure_shared(residual, groups) >= SHARED
@@ -146,7 +150,9 @@ def order_issues(lin: Linearization, train: SampleSet, issues: LabelIssues) -> l
     if _count_operations(lin, stretch) > MOST_WORK:
         return []
     cost = _estimate_cost(lin, train, issues, ("", "", stretch, np.nan))
-    return [DataIssue("row order", "look", n, "rows", cost.warning)] if cost is not None else []
+    if cost is None:
+        return []
+    return [DataIssue("row order", "look", n, "rows", cost.warning)]
 
 
 def _estimate_cost(
@@ -176,7 +182,9 @@ def _sample_groups(groups: Shaped[np.ndarray, " n"]) -> Bool[np.ndarray, " n"] |
     drawn = np.random.default_rng(0).permutation(len(sizes))
     number = 1 + max(int((sizes[drawn].cumsum() < LOOKED_ROWS).sum()), LOOKED_GROUPS)
     is_sampled = np.isin(group, drawn[:number])
-    return is_sampled if is_sampled.sum() <= len(is_sampled) / 2 else None
+    if is_sampled.sum() <= len(is_sampled) / 2:
+        return is_sampled
+    return None
 
 
 def _count_operations(lin: Linearization, groups: Shaped[np.ndarray, " n"]) -> float:
@@ -239,7 +247,10 @@ def scores(train: SampleSet, held_out: Float[np.ndarray, "n k"]) -> Float[np.nda
     """Return whether the class of each sample is predicted; of numbers, what each adds to R²."""
     if train.is_classification:
         is_binary = held_out.shape[1] == 1
-        labels = (held_out[:, 0] > 0.5).astype(int) if is_binary else held_out.argmax(1)
+        if is_binary:
+            labels = (held_out[:, 0] > 0.5).astype(int)
+        else:
+            labels = held_out.argmax(1)
         return (labels == train.y).astype(float)
     y = train.y.reshape(len(train), -1)
     return 1 - ((held_out - y) ** 2 / np.where(y.var(0) > 0, y.var(0), np.inf)).mean(1)
@@ -285,7 +296,9 @@ def _find_nearest(x: Float[np.ndarray, "n d"]) -> Int[np.ndarray, "a 2"]:
 def _measure_alike(codes: Int[np.ndarray, " n"], nearest: Int[np.ndarray, "a 2"]) -> float:
     """Return the share of rows whose nearest row has their value; 0: chance gives half of it."""
     share = float((codes[nearest[:, 0]] == codes[nearest[:, 1]]).mean())
-    return share if share >= 2 * _chance(codes) else 0.0
+    if share >= 2 * _chance(codes):
+        return share
+    return 0.0
 
 
 def _measure_shared(residual: Float[np.ndarray, "n k"], groups: Shaped[np.ndarray, " n"]) -> float:
@@ -306,15 +319,21 @@ def _encode_groups(rows: pa.Table | None, name: str) -> Int[np.ndarray, " n"] | 
     if rows is None or name not in rows.column_names:
         return None
     values = rows[name]
-    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    if pa.types.is_dictionary(values.type):
+        kind = values.type.value_type
+    else:
+        kind = values.type
     is_word = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if not (is_word or pa.types.is_integer(kind)) or values.null_count:
         return None
     codes = values.combine_chunks()
-    codes = codes if pa.types.is_dictionary(codes.type) else codes.dictionary_encode()
+    if not pa.types.is_dictionary(codes.type):
+        codes = codes.dictionary_encode()
     codes = np.unique(codes.indices.to_numpy(zero_copy_only=False), return_inverse=True)[1]
     n_groups = int(codes.max()) + 1
-    return codes if FEWEST_GROUPS <= n_groups <= len(codes) / ROWS_EACH else None
+    if FEWEST_GROUPS <= n_groups <= len(codes) / ROWS_EACH:
+        return codes
+    return None
 
 
 def _find_other_columns(train: SampleSet, name: str) -> np.ndarray:

@@ -34,7 +34,8 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
         return ""
     targets = lin.targets.double()[:, 0].numpy()
     expected = issues.suggested_label
-    targets, expected = (np.exp(targets), np.exp(expected)) if is_log else (targets, expected)
+    if is_log:
+        targets, expected = np.exp(targets), np.exp(expected)
     if n < FEWEST:
         return _describe_limit(targets)
     values, counts = np.unique(targets[suspect], return_counts=True)
@@ -53,12 +54,17 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
     logs = np.log(FACTORS + tuple(1 / factor for factor in FACTORS))
     is_near = (ratio > 0) & (np.abs(size - logs[:, None]) < NEAR)  # [factors, n]
     matches = is_near[is_near.sum(1).argmax()]
-    factor_idx = int(np.abs(logs - np.median(size[matches])).argmin()) if matches.any() else 0
+    factor_idx = 0
+    if matches.any():
+        factor_idx = int(np.abs(logs - np.median(size[matches])).argmin())
     nearer = np.abs(all_sizes - logs[factor_idx] + 2 * NEAR * np.sign(logs[factor_idx])) < NEAR
     if (count := int(matches.sum())) < max(FEWEST, SHARE * n, nearer.sum() + 1):
         return ""
     factor = FACTORS[factor_idx % len(FACTORS)]
-    words = f"{factor:,g} times" if factor_idx < len(FACTORS) else f"1/{factor:,g} of"
+    if factor_idx < len(FACTORS):
+        words = f"{factor:,g} times"
+    else:
+        words = f"1/{factor:,g} of"
     return f"{count} of {n} suspected targets are about {words} what is expected: check their unit."
 
 

@@ -123,10 +123,16 @@ def _tenths(name: str, values: np.ndarray, half: np.ndarray, is_time: bool) -> I
     different = np.unique(finite)
     if len(different) <= FEW_VALUES:
         yield from ((f"{name} is {v:.4g}", values == v) for v in different)
-    edges = np.quantile(finite, np.arange(0.1, 1, 0.1), method="higher") if len(finite) else finite
+    if len(finite):
+        edges = np.quantile(finite, np.arange(0.1, 1, 0.1), method="higher")
+    else:
+        edges = finite
     for edge in np.unique(edges[edges > different[:1]]):
-        words = str(np.datetime64(int(edge), "us"))[:10] if is_time else f"{edge:.4g}"
-        edge = edge if is_time else float(words)  # as the reader has it
+        if is_time:
+            words = str(np.datetime64(int(edge), "us"))[:10]
+        else:
+            words = f"{edge:.4g}"
+            edge = float(words)  # as the reader has it
         yield f"{name} is below {words}", values < edge
         yield f"{name} is at least {words}", values >= edge
 
@@ -138,7 +144,9 @@ def _find_worst(masks: Float[np.ndarray, "c n"], errors: Float[np.ndarray, " n"]
         return []
     condition = int(z.diagonal().argmax())
     pair = np.unravel_index(int(z.argmax()), z.shape)
-    return [condition] if z[pair] < z[condition, condition] + SIMPLER else [int(c) for c in pair]
+    if z[pair] < z[condition, condition] + SIMPLER:
+        return [condition]
+    return [int(c) for c in pair]
 
 
 def _z_score(count: Any, total: Any, errors: Float[np.ndarray, " n"]) -> Any:
@@ -192,7 +200,8 @@ def weak_group_issues(
     groups, overall = told_groups(train, held_out, columns)
     for group in groups:
         figures = np.array([group.error.gain, max(0.0, group.error.low), group.error.high, overall])
-        figures = figures if is_number else 100 * (1 - figures[[0, 2, 1, 3]].clip(0, 1))
+        if not is_number:
+            figures = 100 * (1 - figures[[0, 2, 1, 3]].clip(0, 1))
         beginning = f"{'Of the rest, w' if texts else 'W'}here {group.words}, "
         texts.append(f"{beginning}{text.format(*figures)} ({group.samples.sum():,} samples).")
     count = sum(int(group.samples.sum()) for group in groups)  # no two share a sample

@@ -120,7 +120,10 @@ def _of_networks(
 
 def fitted_outputs(model: Any, samples: SampleSet) -> Float[Tensor, "n k"]:
     """Return a fitted estimator's outputs [n, k]: log chances, decision values or predictions."""
-    width = samples.n_classes if samples.is_classification else samples.y[:1].size
+    if samples.is_classification:
+        width = samples.n_classes
+    else:
+        width = samples.y[:1].size
     outputs = estimator_outputs(model, rows_of(samples), width, samples.is_classification)
     if samples.is_classification and hasattr(model, "predict_proba"):
         outputs = np.log(np.maximum(outputs, LEAST_CHANCE))
@@ -131,7 +134,9 @@ def measure_of(train: SampleSet) -> str:
     """Return the measure of a query: "margin" of classes, "output" of one target, else "loss"."""
     if train.is_classification:
         return "margin"
-    return "output" if train.y[:1].size == 1 else "loss"
+    if train.y[:1].size == 1:
+        return "output"
+    return "loss"
 
 
 def outcomes(

@@ -152,7 +152,9 @@ def _parts(
     def expected_total() -> int:
         elapsed = time.perf_counter() - start_time
         by_time = int(stop * seconds / max(elapsed, 1e-9))
-        return n_most if halves is not None else min(n_most, max(FEWEST, by_time))
+        if halves is not None:
+            return n_most
+        return min(n_most, max(FEWEST, by_time))
 
     while stop < n_most and (
         halves is not None or stop < FEWEST or time.perf_counter() - start_time < seconds

@@ -80,7 +80,9 @@ class ProjectionQuality:
         if score not in self.correlation:
             raise SettingError(f"score must be one of {', '.join(SCORES)}; got {score!r}.")
         reached = self.correlation[score].mean(1) >= target
-        return int(reached.argmax()) if reached.any() else None
+        if not reached.any():
+            return None
+        return int(reached.argmax())
 
 
 @checks_arguments
@@ -150,7 +152,10 @@ def projection_quality(
             lin = _project(model, exact, {"train": scored, "val": queries}, form, seed + draw)
             scores[q, draw] = _scores(lin, training)
             progress("compare projections", q * draws + draw + 1, len(forms) * draws)
-    limits = _scores(exact.average_outputs(), training) if planned.outputs == "averaged" else truth
+    if planned.outputs == "averaged":
+        limits = _scores(exact.average_outputs(), training)
+    else:
+        limits = truth
     return _compare(truth, limits, scores, forms, (planned.outputs, reference))
 
 

@@ -222,7 +222,9 @@ def _guess_effect(loss: np.ndarray, outputs: Tensor, train: SampleSet) -> np.nda
     measure = measure_of(train)
     if measure == "output":
         return train.y.reshape(-1) - outputs.mean(0).double().numpy().reshape(-1)
-    return loss if measure == "loss" else -loss
+    if measure == "loss":
+        return loss
+    return -loss
 
 
 def _features(model: nn.Module, train: SampleSet, val: SampleSet) -> tuple[np.ndarray, np.ndarray]:
@@ -263,7 +265,10 @@ def _mean_outputs(models: list[nn.Module], val: SampleSet) -> np.ndarray:
 def _fit(outputs: np.ndarray, val: SampleSet) -> float:
     """Return the accuracy of classes, or R² of targets."""
     if val.is_classification:
-        predicted = outputs.argmax(1) if outputs.shape[1] > 1 else outputs[:, 0] > 0
+        if outputs.shape[1] > 1:
+            predicted = outputs.argmax(1)
+        else:
+            predicted = outputs[:, 0] > 0
         return float((predicted == val.y).mean())
     y = val.y.reshape(outputs.shape)
     return float((1 - np.square(outputs - y).sum(0) / np.square(y - y.mean(0)).sum(0)).mean())

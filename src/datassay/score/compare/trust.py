@@ -91,7 +91,9 @@ class TrustCheck(Tabular):
         )
 
     def _ceiling(self, question: str) -> Estimate:
-        return self.ceiling if question == PREDICTIONS else Estimate(1.0, 1.0, 1.0)
+        if question == PREDICTIONS:
+            return self.ceiling
+        return Estimate(1.0, 1.0, 1.0)
 
     def to_table(self) -> pa.Table:
         """Return one row per score: its question, correlation, interval, ceiling and verdict."""
@@ -116,7 +118,9 @@ def verdict_of(outcome: Estimate, ceiling: Estimate) -> str:
     # trust" below 0.25, or where the ceiling is below 0.2; else "with care".
     if ceiling.value < LOWEST_CEILING or outcome.low < LITTLE * ceiling.high:
         return DISTRUST
-    return TRUST if outcome.low >= ENOUGH * ceiling.high else CARE
+    if outcome.low >= ENOUGH * ceiling.high:
+        return TRUST
+    return CARE
 
 
 def trust_check(halves: RetrainedHalves, scores: Scores, *, seed: int = 0) -> TrustCheck:

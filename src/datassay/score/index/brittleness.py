@@ -125,7 +125,10 @@ def _count_needed(
         high = min(2 * high, limit)
     while high - low > max(1, int(STEP * high)):
         middle = (low + high) // 2
-        low, high = (low, middle) if is_turned(order[:middle]) else (middle, high)
+        if is_turned(order[:middle]):
+            low, high = (low, middle)
+        else:
+            low, high = (middle, high)
     return high
 
 
@@ -148,4 +151,6 @@ def all_outputs(model: Any, queries: Batches) -> Float[np.ndarray, "m ..."]:
 
 
 def _classes(outputs: Float[np.ndarray, "m k"]) -> Int[np.ndarray, " m"]:
-    return (outputs[:, 0] > 0).astype(int) if outputs.shape[1] == 1 else outputs.argmax(1)
+    if outputs.shape[1] == 1:
+        return (outputs[:, 0] > 0).astype(int)
+    return outputs.argmax(1)

@@ -178,10 +178,16 @@ def index(
     check_positions(network.train, "train")
     with_temperature(network, temperature)
     engine_used = engine_named(engine) if isinstance(engine, str) else engine
-    path = tempfile.mkdtemp(prefix="datassay-index-") if location is None else normal(location)
+    if location is None:
+        path = tempfile.mkdtemp(prefix="datassay-index-")
+    else:
+        path = normal(location)
     digest, ids = samples_digest(network.train)
     check_unique(ids)
-    names = parameters if parameters is None or isinstance(parameters, str) else list(parameters)
+    if parameters is None or isinstance(parameters, str):
+        names = parameters
+    else:
+        names = list(parameters)
     run = {
         "index": FORMAT,
         **identity(model, network.loss, network.own_loss),
@@ -220,7 +226,9 @@ def index(
         keep_network(path, run, model)
         opened = open_index(path, loss=network.loss.function or Influence.loss)
         if_it_fails.pop_all()
-    examples = data.subset(np.arange(min(2, len(data)))) if isinstance(data, SampleSet) else None
+    examples = None
+    if isinstance(data, SampleSet):
+        examples = data.subset(np.arange(min(2, len(data))))
     opened = replace(opened, model=model, device=device, like=examples)
     if location is None:
         weakref.finalize(opened, shutil.rmtree, path, ignore_errors=True)

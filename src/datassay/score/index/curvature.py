@@ -85,7 +85,9 @@ class _Sums:
     def _shapes(self, block: Block) -> dict[str, tuple[int, ...]]:
         """Return the shapes of one block's sums by their kind."""
         if self.bases is not None:
-            return {SQUARES: block.shape} if block.name in self.bases else {}
+            if block.name not in self.bases:
+                return {}
+            return {SQUARES: block.shape}
         if block.name in self.small:
             return {GRAM: (block.size, block.size)}
         layers = map(self.network.model.get_submodule, block.layers)
@@ -210,7 +212,9 @@ def _open_store(location: str, run: Mapping[str, object], meta: Mapping[str, Any
 def short_damping(location: str) -> float:
     """Return the damping added for short training; 0 also where an index does not say."""
     manifest = features_manifest(f"{location}/{FOLDER}")
-    return 0.0 if manifest is None else float(manifest["free"].get(ADDED, 0.0))
+    if manifest is None:
+        return 0.0
+    return float(manifest["free"].get(ADDED, 0.0))
 
 
 def stored_bases(
@@ -222,7 +226,8 @@ def stored_bases(
     if manifest is None:
         return None
     stored = manifest["free"]["arrays"]
-    run = own_run(manifest) if run is None else run
+    if run is None:
+        run = own_run(manifest)
     store = _open_store(location, run, manifest["free"])
     if store.list_unfinished():
         return None

@@ -63,7 +63,9 @@ def _extra_settings(loss: Objective) -> dict[str, Any]:
     """Return a loss's settings that differ from the defaults, which an index without them has."""
     settings = {name: getattr(loss, name) for name in FURTHER}
     weight = settings["output_weight"]
-    settings["output_weight"] = None if weight is None else weight.double().tolist()
+    settings["output_weight"] = None
+    if weight is not None:
+        settings["output_weight"] = weight.double().tolist()
     return {name: value for name, value in settings.items() if value != getattr(PLAIN, name)}
 
 

@@ -143,7 +143,9 @@ def open_index(
     """
     place = normal(location)
     rows_manifest = segment_manifest(place, 0)
-    manifest = None if rows_manifest is None else rows_manifest["free"].get("index")
+    manifest = None
+    if rows_manifest is not None:
+        manifest = rows_manifest["free"].get("index")
     if rows_manifest is None or manifest is None:
         raise DataError(
             f"location must hold an index; {redact(place)} has none. Make it: index(), or datassay "
@@ -154,7 +156,8 @@ def open_index(
             f"the index must be of version {FORMAT}; {redact(place)} has version "
             f"{manifest['version']}, of another datassay. Make it anew, or update datassay."
         )
-    model = stored_network(place) if model is None else model
+    if model is None:
+        model = stored_network(place)
     if model is not None:
         check_model(manifest, model, place)
     segments = list(_segments(place, manifest))

@@ -81,7 +81,8 @@ def _merge_chunks(
     pending: list[Tensor] = []
     start = 0
     for position, rows in chunks:
-        start = start if pending else position
+        if not pending:
+            start = position
         pending.append(rows)
         if sum(map(len, pending)) >= ROWS_AT_ONCE:
             yield start, torch.cat(pending)

@@ -120,7 +120,10 @@ def quantise(
     rows: Float[Tensor, "b width"], precision: str
 ) -> tuple[np.ndarray, Float[np.ndarray, " b"]]:
     """Divide rows by their scales, each a row's largest value (over 127 of int8); return both."""
-    largest = rows.abs().amax(1) if rows.shape[1] else rows.new_zeros(len(rows))
+    if rows.shape[1]:
+        largest = rows.abs().amax(1)
+    else:
+        largest = rows.new_zeros(len(rows))
     scale = torch.where(largest > 0, largest, 1.0).float()
     if precision == "int8":
         scale = scale / LARGEST
@@ -224,7 +227,9 @@ def note_parts(location: str, index_digest: str) -> None:
 def noted_parts(location: str) -> list[str] | None:
     """Return the digests of what each part belongs to; None where nothing was finished yet."""
     noted = read_manifest(f"{location}/{PARTS}", PARTS_FILE, unseal)
-    return None if noted is None else noted[PARTS]
+    if noted is None:
+        return None
+    return noted[PARTS]
 
 
 def check_positions(samples: Batches, name: str) -> None:

@@ -50,7 +50,10 @@ class Measure:
         if self.function is not None:
             values = self.function(model, batch)
             if not isinstance(values, Tensor) or values.ndim not in {1, 2}:
-                got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
+                if isinstance(values, Tensor):
+                    got = list(values.shape)
+                else:
+                    got = type(values).__name__
                 raise SettingError(
                     f"measure must give [b], one value per query, or [b, tokens]; got {got}."
                 )
@@ -102,7 +105,9 @@ class Measure:
     def _deciding_outputs(self, batch: Any, flat: Tensor) -> Tensor:
         """Return the outputs that decide the predicted class."""
         if len(self.deciders) < 2 or self.name != "output":
-            return flat.detach() if not self.deciders else self._outputs(self.deciders[0], batch)
+            if not self.deciders:
+                return flat.detach()
+            return self._outputs(self.deciders[0], batch)
         return torch.stack([self._outputs(model, batch) for model in self.deciders]).mean(0)
 
     def _outputs(self, model: nn.Module, batch: Any) -> Tensor:
@@ -272,7 +277,10 @@ def _products(
     if not matrix.shape[1]:
         return coords.new_zeros(len(coords), len(matrix))
     n_rows = coords.shape[1] // columns
-    own_rows = torch.arange(n_rows, device=coords.device) if rows is None else rows
+    if rows is None:
+        own_rows = torch.arange(n_rows, device=coords.device)
+    else:
+        own_rows = rows
     every_row = torch.arange(matrix.shape[1] // columns, device=coords.device)
     other_rows = every_row if q_rows is None else q_rows
     shared = torch.isin(own_rows, other_rows)

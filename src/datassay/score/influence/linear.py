@@ -149,12 +149,18 @@ class _Minimum:
         weights = basis.project(self._residual) / (basis.eigenvalues + ridge)[:, None]  # [p, c]
         self._is_near = basis.complete and float(basis.eigenvalues[0]) > ridge
         self._weights = (-ridge if self._is_near else basis.metric[:, None]) * weights
-        numerator = torch.full_like(basis.metric, ridge) if self._is_near else basis.metric
+        if self._is_near:
+            numerator = torch.full_like(basis.metric, ridge)
+        else:
+            numerator = basis.metric
         self._scale = (numerator / (basis.eigenvalues + ridge)).sqrt()
         # Σ_z rows_zᵀ e_z = −λ W at the minimum: the sum over all partners needs no pass.
         self._sum = -ridge * self._scale[:, None] * weights
         rows = basis.rows
-        drawn = rows.select(partners) if isinstance(rows, FeatureRows) else rows[partners]
+        if isinstance(rows, FeatureRows):
+            drawn = rows.select(partners)
+        else:
+            drawn = rows[partners]
         along, self._partner_errors, _ = self._factors(drawn, partners)
         self._partners = operand(along, basis.products, basis.device)  # [s, p]
         self.values_each = (lin.rows_per_sample + 2) * rows.shape[2] + 4 * len(partners)
@@ -164,7 +170,8 @@ class _Minimum:
     ) -> tuple[Float[Tensor, "g p"], Float[Tensor, "g v"], Float[Tensor, " g"]]:
         """Return the factors u and v of some samples, and ‖e‖²."""
         errors = rows @ self._weights  # f − y at the minimum, [g, b, c]
-        errors = errors if self._is_near else errors - self._residual[idx]
+        if not self._is_near:
+            errors = errors - self._residual[idx]
         square = errors.square().sum((1, 2))
         if errors.shape[1] == 1:
             return rows[:, 0] * self._scale, errors[:, 0], square

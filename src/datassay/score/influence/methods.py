@@ -161,7 +161,9 @@ def influence(
     """
     if curvature == "auto" and (response == "leave_one_out" or "projection" in settings):
         curvature = "whole"
-    trainer = from_trainer(model, train, val, loss) if is_trainer(model) else None
+    trainer = None
+    if is_trainer(model):
+        trainer = from_trainer(model, train, val, loss)
     if trainer is not None:
         model = trainer.model
         train = trainer.train
@@ -207,7 +209,10 @@ def _effects(request: Request, train: Any, val: Any) -> Attribution:
         )
     check_sets(train, val)
     damping = request.damping
-    absolute = Influence.damping if isinstance(damping, str) else float(damping)
+    if isinstance(damping, str):
+        absolute = Influence.damping
+    else:
+        absolute = float(damping)
     return _on_arrays(request, train, val, absolute)
 
 
@@ -219,7 +224,9 @@ def _on_arrays(
     method = request.method
     precision = request.precision or "float64"
     removed = request.removed
-    idx = None if removed is None else tuple(check_removed(removed, len(train)))
+    idx = None
+    if removed is not None:
+        idx = tuple(check_removed(removed, len(train)))
     settings = dict(request.settings)
     if method == "gauss_newton":
         settings["response"] = request.response

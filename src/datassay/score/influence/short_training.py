@@ -56,7 +56,9 @@ class ShortTraining:
 def added_damping(added: Sequence[float]) -> str:
     """Return the words of a method's name for what was added to damping; empty for nothing."""
     words = " and ".join(f"{a:.2g}" for a in added)
-    return f", short training: {words} more damping" if any(added) else ""
+    if not any(added):
+        return ""
+    return f", short training: {words} more damping"
 
 
 def _find_least(decrement: Callable[[float], float], bound: float) -> float:
@@ -69,7 +71,10 @@ def _find_least(decrement: Callable[[float], float], bound: float) -> float:
     low = SMALLEST * high
     for _ in range(HALVINGS):  # of the logarithm
         middle = (low * high) ** 0.5
-        low, high = (middle, high) if decrement(middle) > bound else (low, middle)
+        if decrement(middle) > bound:
+            low, high = (middle, high)
+        else:
+            low, high = (low, middle)
     return high
 
 

@@ -169,19 +169,28 @@ def trained_network(
     example = to_model(rows(first_batch, slice(0, 2)), copied)
     task = _known_task(train)
     targets = targets_of(example)
-    more_targets = [] if task or targets is None else _more_targets(parts, targets)
+    if task or targets is None:
+        more_targets = []
+    else:
+        more_targets = _more_targets(parts, targets)
     bound = objective(loss, copied, example, task, more_targets)
     k = outputs_of_classes(bound, copied, example)
     check_classes(bound, bound.targets(example), k)
     messages = check_logits(loss, bound, copied, example)
     messages += [] if bound.name == "custom" else several_outputs(copied, example)
     outputs = None if bound.name == "custom" else lambda model, batch: outputs_of(model, batch)
-    values = _sums if outputs and targets is None and bound.name != "next_token" else bound.losses
+    if outputs and targets is None and bound.name != "next_token":
+        values = _sums
+    else:
+        values = bound.losses
     per_sample = PerSample(copied, selected, example, values, outputs, direct)
     size = max(1, min(LARGEST_PASS, PASS_VALUES // per_sample.values_held))
     parts = batches(train, size, integers=integers)
     n = parts.n if parts.n is not None else sum(len(ids) for ids, _ in parts)
-    notes = train.warnings if isinstance(train, SampleSet) else parts.warnings
+    if isinstance(train, SampleSet):
+        notes = train.warnings
+    else:
+        notes = parts.warnings
     per_sample.warnings.extend((*notes, *messages))
     return TrainedNetwork(
         copied, per_sample, parts, bound, n, progress, per_sample.warnings, None, size, integers, k,
@@ -212,7 +221,9 @@ def _known_task(train: Any) -> str | None:
         return None
     if train.is_classification:
         return "cross_entropy"
-    return "mse" if train.y.ndim == 1 and train.y.dtype.kind == "f" else None
+    if train.y.ndim == 1 and train.y.dtype.kind == "f":
+        return "mse"
+    return None
 
 
 def _more_targets(parts: Batches, example: Tensor) -> list[Tensor]:
@@ -239,7 +250,9 @@ def outputs_of_classes(loss: Objective, model: nn.Module, batch: Any) -> int | N
         targets = loss.targets(batch)
     if loss.name not in OF_CLASSES:  # squares of classes
         is_label = targets is not None and targets.ndim == 1 and not targets.is_floating_point()
-        return outputs.shape[1] if is_label and outputs.ndim == 2 and outputs.shape[1] > 1 else None
+        if is_label and outputs.ndim == 2 and outputs.shape[1] > 1:
+            return outputs.shape[1]
+        return None
     positions = None if targets is None else targets.shape[1:]
     return loss.classes_last(outputs, positions).shape[-1]
 

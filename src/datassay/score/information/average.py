@@ -93,7 +93,10 @@ def average_information(
     Source: S1 §7, which names it as open, after data Shapley (Ghorbani and Zou, 2019). Monte Carlo;
     each draw is exact for the linearised network.
     """
-    shares = (fractions,) if isinstance(fractions, float | int) else tuple(fractions)
+    if isinstance(fractions, float | int):
+        shares = (fractions,)
+    else:
+        shares = tuple(fractions)
     sizes = [round(share * len(lin)) for share in shares]
     _check_draws(shares, sizes, draws, len(lin))
     check_memory(draws, len(lin))
@@ -166,7 +169,9 @@ def _of_run(context: Context) -> AverageInformation | None:
     draws = context.options.get("subsets", 0)  # none unless asked for
     settings = context.select_options("smoothing", "sigma", "batch_size", *RUN)
     settings |= {"seed": context.seed, "progress": context.progress}
-    return average_information(context.lin, draws=draws, **settings) if draws else None
+    if not draws:
+        return None
+    return average_information(context.lin, draws=draws, **settings)
 
 
 def _steps(sizes: Sizes) -> list[PlanStep]:

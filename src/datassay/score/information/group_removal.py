@@ -88,9 +88,15 @@ def _choose_way(training: TrainingRun, run: Dynamics, size: int):
         return _refit
     if takes_few_steps(run):
         iterated = 4 * run.steps * n * b * p * training.residual.shape[2]
-        return _iterate if iterated < refit else _refit
-    shifts = 1 if run.kind == "converged" else len(resolvents(run, basis.largest).shifts)
-    return _delete if _deletion_work(size * b, p, shifts) < refit else _refit
+        if iterated < refit:
+            return _iterate
+        return _refit
+    shifts = 1
+    if run.kind != "converged":
+        shifts = len(resolvents(run, basis.largest).shifts)
+    if _deletion_work(size * b, p, shifts) < refit:
+        return _delete
+    return _refit
 
 
 def removal_work(n: int, b: int, p: int, sizes: Sequence[int], shifts: int) -> float:

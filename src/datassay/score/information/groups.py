@@ -115,7 +115,10 @@ def informations(
     """Compute each group's information under one run, in nats, in the order of the groups."""
     basis = training.basis
     functional = smoothing == "functional"
-    measure = basis.squared_predictions() if functional else basis.squared_weights
+    if functional:
+        measure = basis.squared_predictions()
+    else:
+        measure = basis.squared_weights
     information = torch.zeros(len(groups), dtype=torch.float64)
     (n, b, size), n_done = basis.rows.shape, 0
     with few_threads(n * b, size):

@@ -159,7 +159,10 @@ def pair_information(
     else:
         info[members] = alone[members]
     if pairs is None:
-        selected = members if top is None else np.argsort(-info, kind="stable")[:top]
+        if top is None:
+            selected = members
+        else:
+            selected = np.argsort(-info, kind="stable")[:top]
         pairs = selected[np.stack(np.triu_indices(len(selected), 1), 1)]
     joint = informations(training, list(torch.as_tensor(pairs)), smoothing, sigma, progress)
     return PairInformation(

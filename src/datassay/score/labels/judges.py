@@ -111,7 +111,10 @@ def checked_groups(groups: Any, n: int) -> Shaped[np.ndarray, " n"] | None:
         return None
     words = np.asarray(groups).astype(str)
     if words.shape != (n,) or len(np.unique(words)) < 2:
-        got = f"shape {words.shape}" if words.shape != (n,) else f"{words[0]!r} of all"
+        if words.shape != (n,):
+            got = f"shape {words.shape}"
+        else:
+            got = f"{words[0]!r} of all"
         raise SettingError(f"groups must be [{n}] names or numbers, two or more; got {got}.")
     return words
 
@@ -218,7 +221,9 @@ def _choose_models(train: SampleSet) -> dict[str, Any]:
         return {}
     linear = LogisticRegression() if is_words else TableClassifier(LOGISTIC)
     is_slow = is_words or _tree_seconds(train) > MOST_SECONDS
-    trees = {} if is_slow else {TREES: TableClassifier(parts=column_parts(train), quick=True)}
+    trees = {}
+    if not is_slow:
+        trees = {TREES: TableClassifier(parts=column_parts(train), quick=True)}
     return trees | {LOGISTIC: linear}
 
 

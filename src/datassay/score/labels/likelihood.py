@@ -75,7 +75,9 @@ def class_cost(k: int) -> float:
 
 def by_class(outputs: Float[Tensor, "n outputs"]) -> Float[Tensor, "n k"]:
     """Return one column per class: a single output f becomes (1 − f, f)."""
-    return torch.cat([1 - outputs, outputs], 1) if outputs.shape[1] == 1 else outputs
+    if outputs.shape[1] == 1:
+        return torch.cat([1 - outputs, outputs], 1)
+    return outputs
 
 
 def fit_noise(
@@ -98,7 +100,8 @@ def fit_noise(
     """
     stacked = torch.stack(list(outputs), 2).double()
     estimator_idx = list(range(len(outputs)))
-    trusted = torch.zeros(len(labels), dtype=torch.bool) if trusted is None else trusted
+    if trusted is None:
+        trusted = torch.zeros(len(labels), dtype=torch.bool)
     while True:
         fit = _expectation_maximisation(stacked[:, :, estimator_idx], labels, form, start, trusted)
         pairs = zip(estimator_idx, fit.weights.tolist(), strict=True)

@@ -133,7 +133,8 @@ def explain(
     Cost: 5 fits (of two classes 4), and one `refit`; of two classes now and then two.
     """
     n, k = outputs[0].shape
-    trusted = torch.zeros(n, dtype=torch.bool) if trusted is None else trusted
+    if trusted is None:
+        trusted = torch.zeros(n, dtype=torch.bool)
     fit = partial(fit_noise, labels=labels, trusted=trusted)
     noiseless_fit = fit(outputs, form="none")
     uniform_fit = fit(outputs, form="one rate")
@@ -207,7 +208,10 @@ def _describe_noise(
     """Return the noise of the fits, or as much of it as is believed where none is likelier."""
     is_uniform = first_fit.form == "one rate"
     k = len(first_fit.transition)
-    transition = first_fit.transition if is_uniform else second_fit.transition
+    if is_uniform:
+        transition = first_fit.transition
+    else:
+        transition = second_fit.transition
     if p_noiseless <= 0.5:
         return LabelNoise("uniform" if is_uniform else "class", transition.numpy(), gain)
     identity = torch.eye(k, dtype=torch.float64)

@@ -241,7 +241,8 @@ def clip_targets(
     expected: Float[Tensor, "n k"], observed: Float[Tensor, "r k"]
 ) -> Float[Tensor, "n k"]:
     """Limit expected targets to the range of the observed ones, or of themselves if none is."""
-    observed = observed if len(observed) else expected
+    if not len(observed):
+        observed = expected
     return expected.double().clamp(observed.double().amin(0), observed.double().amax(0))
 
 
@@ -330,7 +331,10 @@ def _probability(
     is_open = p_wrong <= LEAST_OF_UNIT
     p_stray = _stray_probability(z[is_open], anywhere[is_open], stray[is_open], is_bent=is_bent)
     p_wrong[is_open] = p_wrong[is_open].clamp_max(0.5).maximum(p_stray)
-    likelihood = some_wrong if some_wrong - all_right > PARAMETERS else all_right
+    if some_wrong - all_right > PARAMETERS:
+        likelihood = some_wrong
+    else:
+        likelihood = all_right
     return p_wrong, likelihood, largest
 
 

@@ -95,9 +95,11 @@ def ridge_fit(
     # alone are tried. penalties: those to try instead, in the kernel's unit. targets: other ones.
     # is_scored: whose groups are left out; the error is theirs, held-out outputs of others are NaN.
     blocks = None if groups is None else _collect_blocks(groups, is_scored)
-    lin = lin.average_outputs() if len(lin) <= LARGEST_KERNEL else lin
+    if len(lin) <= LARGEST_KERNEL:
+        lin = lin.average_outputs()
     basis = eigenbasis(lin, progress)
-    targets = lin.targets if targets is None else targets
+    if targets is None:
+        targets = lin.targets
     check_not_null(basis)
     is_exact = lin.kernel is not None or lin.form.products.precision == "float64"
     ridges = RIDGES if is_exact else RIDGES[RIDGES > LEAST_RIDGE]
@@ -112,7 +114,10 @@ def ridge_fit(
     target = mix_columns(exact, SEARCH_COLUMNS)
     residuals = _leave_out(basis, target.flatten(2), shifts, progress, STEP, blocks)
     residuals = residuals.unflatten(3, (2, -1))
-    scored_idx = slice(None) if is_scored is None else torch.from_numpy(is_scored)
+    if is_scored is None:
+        scored_idx = slice(None)
+    else:
+        scored_idx = torch.from_numpy(is_scored)
     error = torch.stack([r[scored_idx].square().mean((0, 1, 3)) for r in residuals])  # [q, 2]
     q, o = divmod(int(error.argmin()), 2)
     penalty = float(shifts[q])

@@ -22,7 +22,9 @@ from datassay.score.linear.training_run import TrainingRun
 def mix_columns(values: Float[Tensor, "*n c"], limit: int = MOST_COLUMNS) -> Float[Tensor, "*n s"]:
     """Mix columns to at most `limit`, whose squares have the same sum in expectation."""
     c = values.shape[-1]
-    return values if c <= limit else values @ mixing(c, limit).to(values)
+    if c <= limit:
+        return values
+    return values @ mixing(c, limit).to(values)
 
 
 def is_mixed(training: TrainingRun) -> bool:

@@ -59,7 +59,9 @@ def operand(values: Tensor, products: Products, device: str = "cpu") -> Tensor:
     values = values.to(device)
     if products == "bfloat16":
         return values.to(torch.bfloat16).float()
-    return values.double() if products == "float64" else values.float()
+    if products == "float64":
+        return values.double()
+    return values.float()
 
 
 def product(

@@ -120,7 +120,9 @@ def removals(
     projected = basis.project(residual)
     trained = filter_values(basis.eigenvalues, run)[:, None] * projected
     same_data = filter_values(basis.eigenvalues, run_without)[:, None] * projected
-    fits = None if takes_few_steps(run) else penalised_fits(basis, projected, run_without)
+    fits = None
+    if not takes_few_steps(run):
+        fits = penalised_fits(basis, projected, run_without)
     for start in range(0, len(residual), chunk):
         samples = slice(start, start + chunk)
         rows = basis.rows[samples]
@@ -212,7 +214,9 @@ def held_out_residuals(
         inner = torch.diag_embed(poles)[:, None] - blocks.rows.mT @ blocks.rows
         return residual + blocks.rows @ solve_each(inner, blocks.rows.mT @ residual)
     complement = blocks.weigh_products(fits.remain) + fits.base * torch.eye(size)
-    return residual / complement if size == 1 else solve_each(complement, residual)
+    if size == 1:
+        return residual / complement
+    return solve_each(complement, residual)
 
 
 def _fit_penalties(basis: Eigenbasis, projected: Tensor, shifts: Tensor) -> Penalised:
@@ -224,7 +228,10 @@ def _fit_penalties(basis: Eigenbasis, projected: Tensor, shifts: Tensor) -> Pena
         remain = -basis.metric / poles
         base = 1.0
     remaining = remain[:, :, None] * projected  # [q, p, c]
-    parts = [remaining.real, remaining.imag] if remaining.is_complex() else [remaining]
+    if remaining.is_complex():
+        parts = [remaining.real, remaining.imag]
+    else:
+        parts = [remaining]
     return Penalised(shifts, remain, base, torch.cat(parts).permute(1, 0, 2).flatten(1))
 
 
@@ -234,7 +241,9 @@ def _times_columns(
     parts = 2 if fits.shifts.is_complex() else 1
     shape = (parts, len(fits.shifts), -1)
     product = (rows @ fits.columns).unflatten(2, shape).permute(2, 3, 0, 1, 4)
-    return torch.complex(product[0], product[1]) if parts == 2 else product[0]
+    if parts == 2:
+        return torch.complex(product[0], product[1])
+    return product[0]
 
 
 def weighted_blocks(

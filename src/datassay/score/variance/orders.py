@@ -51,7 +51,9 @@ def adjoint(geometry: OutputGeometry, ridge: float, damping: float) -> Float[Ten
 
 def removal_gradients(gradients: Float[Tensor, "n p"], ridge: float) -> Float[Tensor, "n p"]:
     """Return ∇L(z) + ridge θ, what leaves the penalised loss with z; at its minimum θ cancels."""
-    return gradients - gradients.mean(0) if ridge > 0 else gradients
+    if ridge > 0:
+        return gradients - gradients.mean(0)
+    return gradients
 
 
 def variance_gradient(
@@ -81,11 +83,10 @@ def variance_gradient(
     across = geometry.features.quadratic(by_hessian) / n  # [n, k, k]
     by_output = along
     if geometry.loss == "cross_entropy":  # Σ ∂(Q · S)/∂f = S (diag Q − 2 Q p)
-        p = (
-            geometry.outputs.softmax(1)
-            if geometry.outputs.shape[1] > 1
-            else torch.sigmoid(geometry.outputs)
-        )
+        if geometry.outputs.shape[1] > 1:
+            p = geometry.outputs.softmax(1)
+        else:
+            p = torch.sigmoid(geometry.outputs)
         by_output = along + across.diagonal(dim1=1, dim2=2) - 2 * (across @ p[..., None])[..., 0]
     return geometry.features.pullback((curvature @ by_output[..., None])[..., 0])
 

@@ -74,12 +74,17 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     except OutOfTime:
         growth = None
     issues = context.results["data_issues"]
-    rows = () if growth is None else (replace(growth, note=_name_wanted(part, issues, settings)),)
+    rows = ()
+    if growth is not None:
+        rows = (replace(growth, note=_name_wanted(part, issues, settings)),)
     scale = len(train) / len(part.train)
     suspects = int(context.results["label_issues"].to_try.sum())
     counts = {RELABEL: suspects, REMOVE: suspects, COPIES: int(issues.is_copy.sum())}
     actions = tuple(_scale_to_all(row, scale, counts) for row in (*table.actions, *rows))
-    model_name = settings.model if settings.estimator is None else type(settings.estimator).__name__
+    if settings.estimator is None:
+        model_name = settings.model
+    else:
+        model_name = type(settings.estimator).__name__
     left_out = (*table.left_out, *[choice.note] * bool(choice.note))
     return replace(table, actions=actions, left_out=left_out, model=choice.name or model_name)
 
@@ -134,7 +139,9 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
 
 def _penalty(lin: Linearization, issues: LabelIssues) -> float:
     """Return the ridge of the label scores; of a ridge fit where the user's model scored labels."""
-    return ridge_fit(lin, silent).penalty if isnan(issues.ridge) else issues.ridge
+    if isnan(issues.ridge):
+        return ridge_fit(lin, silent).penalty
+    return issues.ridge
 
 
 def learner_of(train: SampleSet, settings: RunSettings, seeds: int, index: int) -> Learner:

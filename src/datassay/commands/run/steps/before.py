@@ -109,7 +109,10 @@ def before_after(
     if old_val is not None:
         is_same = not old_val.split_off and old_val.ids.dtype.kind not in "UO"
         unchanged = Corrected(old_val, old_val.y, np.ones(len(old_val), dtype=bool))
-        held_out = unchanged if is_same else _relabel(old_val, log, labels, suspects)
+        if is_same:
+            held_out = unchanged
+        else:
+            held_out = _relabel(old_val, log, labels, suspects)
     parts = [before] if held_out is None else [before, held_out]
     earlier_names = {name for part in parts for name in log.new_ids(part.samples.ids)}
     if ids := sorted(labels.keys() - earlier_names):
@@ -157,9 +160,15 @@ def _other_model(run: FinishedRun, settings: RunSettings) -> str:
     facts = run.summary.get("facts", {})
     fact, model = facts.get("Your model", ""), facts.get("Model", "")
     if settings.estimator is not None or fact:
-        name = "" if settings.estimator is None else type(settings.estimator).__name__
-        return "" if name and fact.startswith(f"{name}:") else fact.partition(":")[0] or model
-    return "" if model.startswith(f"{settings.model},") else model
+        name = ""
+        if settings.estimator is not None:
+            name = type(settings.estimator).__name__
+        if name and fact.startswith(f"{name}:"):
+            return ""
+        return fact.partition(":")[0] or model
+    if model.startswith(f"{settings.model},"):
+        return ""
+    return model
 
 
 def _map_labels(train: SampleSet, val: SampleSet | None) -> dict[str, Any]:

@@ -43,7 +43,9 @@ MANY_CLASSES, MANY_SECONDS = 100, 10.0  # of more classes: few members each, dea
 def seconds_of(settings: RunSettings, train: SampleSet) -> float:
     """Return the seconds that the removal curve may take; the actions may take the same."""
     if settings.budget is None:
-        return MANY_SECONDS if train.n_classes > MANY_CLASSES else SECONDS
+        if train.n_classes > MANY_CLASSES:
+            return MANY_SECONDS
+        return SECONDS
     return settings.budget
 
 
@@ -141,13 +143,19 @@ def act_plan(
     if settings.curve_seeds < 2 or len(train) < fewest or not seconds_of(settings, train) > 0:
         return None
     own_part = val is not None and not val.split_off
-    parts = 1 if own_part else min(FIFTHS, max(1, ceil(WANTED * FIFTHS / len(train))))
-    learners = len(train) if own_part else len(train) * (FIFTHS - 1) // FIFTHS
+    parts = 1
+    learners = len(train)
+    if not own_part:
+        parts = min(FIFTHS, max(1, ceil(WANTED * FIFTHS / len(train))))
+        learners = len(train) * (FIFTHS - 1) // FIFTHS
     updates = network_updates(learners)
     pass_seconds = work.seconds(ACT_SHARE)
     fit_seconds = updates * (3.0 * min(BATCH, learners) * pass_seconds + ACT_UPDATE / max_seeds)
     # Twice as many models in all as one part would have: held-out samples vary more than models.
-    n_seeds = max_seeds if parts == 1 else max(2, ceil(2 * max_seeds / parts))
+    if parts == 1:
+        n_seeds = max_seeds
+    else:
+        n_seeds = max(2, ceil(2 * max_seeds / parts))
     if settings.estimator is not None:
         return ActPlan(parts, n_seeds, updates, None)
     for n_parts, seeds in ((parts, n_seeds), (parts, 2), (1, max_seeds), (1, 2)):
@@ -155,7 +163,9 @@ def act_plan(
         plan = ActPlan(n_parts, seeds, updates, per_fit)
         if most_fits() * per_fit <= seconds_of(settings, train):
             return plan
-    return plan if 3 * per_fit <= seconds_of(settings, train) else None
+    if 3 * per_fit <= seconds_of(settings, train):
+        return plan
+    return None
 
 
 def affordable_networks(
@@ -168,7 +178,9 @@ def affordable_networks(
         model's fits are not predicted, and all are made.
     """
     if settings.estimator is not None:
-        return settings.curve_seeds if seconds_of(settings, train) > 0 else 0
+        if seconds_of(settings, train) > 0:
+            return settings.curve_seeds
+        return 0
     seeds = settings.curve_seeds
     fewest = int(settings.attribution_at == "trained")
     budget = seconds_of(settings, train)
@@ -190,7 +202,9 @@ def budget_fact(
     if settings.estimator is not None:
         return {BUDGET: "left out: your model is retrained where --budget is above 0"}
     seconds = retraining(work, train, val, settings.curve_seeds).seconds
-    outcome = f"{seeds} of {settings.curve_seeds} networks per point" if seeds else "left out"
+    outcome = "left out"
+    if seeds:
+        outcome = f"{seeds} of {settings.curve_seeds} networks per point"
     return {
         BUDGET: f"{outcome}: all would take about {seconds:,.0f} s on two cores, more "
         f"than {seconds_of(settings, train):g} s; --budget {1.01 * seconds:.0f} trains them"

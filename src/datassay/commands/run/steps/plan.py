@@ -98,7 +98,9 @@ def plan(train: SampleSet, val: SampleSet | None, settings: RunSettings) -> Plan
     program = resident_bytes() + LOADED_BYTES
     settings = with_network(settings, train)
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
-    store = None if settings.store is None else inside(settings.store, FEATURES)
+    store = None
+    if settings.store is not None:
+        store = inside(settings.store, FEATURES)
     form = plan_collection(model, train, val, store=store, **settings.collection_settings)
     n_queries = len(train if val is None else val)
     attributed = attribution_of(settings, form, len(train), n_queries, train.is_classification)
@@ -164,7 +166,9 @@ def _training_steps(
     weights = 16.0 * sum(p.numel() for p in net.parameters())
     seeds = affordable_networks(work, train, val, settings)
     estimator = settings.estimator
-    estimator_fit = _fit_seconds(estimator, train) if estimator is not None and seeds else 0.0
+    estimator_fit = 0.0
+    if estimator is not None and seeds:
+        estimator_fit = _fit_seconds(estimator, train)
     if seeds:
         cost = retraining(work, train, val, seeds)
         recipe = task_recipe(train)

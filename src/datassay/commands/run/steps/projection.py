@@ -108,7 +108,9 @@ def projection_step(
     """Return the step of choosing: exact scores of some samples, and each projection tried."""
     n = min(N_SAMPLES, len(train), MOST_ROWS // form.n_outputs)
     pilot = train.subset(np.arange(n))
-    pilot_val = None if val is None else val.subset(np.arange(min(n, len(val))))
+    pilot_val = None
+    if val is not None:
+        pilot_val = val.subset(np.arange(min(n, len(val))))
     m = 0 if pilot_val is None else len(pilot_val)
     exact = plan_collection(model, pilot, pilot_val, outputs="joint", projection=None)
     sizes = Sizes(form=exact, train=n, val=m, classes=train.n_classes)

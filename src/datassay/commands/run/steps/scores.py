@@ -87,7 +87,9 @@ def attribution_of(
         return "none"
     if is_classification and settings.attribution_at == "trained":
         return "margin"
-    return "output" if is_classification or form.n_outputs == 1 else "loss"
+    if is_classification or form.n_outputs == 1:
+        return "output"
+    return "loss"
 
 
 def trained_effects(
@@ -109,7 +111,10 @@ def trained_effects(
         seed=context.seed, progress=context.progress,
     )  # fmt: skip
     if loss == "cross_entropy":
-        outputs = outputs.sigmoid() if outputs.shape[1] == 1 else outputs.softmax(1)
+        if outputs.shape[1] == 1:
+            outputs = outputs.sigmoid()
+        else:
+            outputs = outputs.softmax(1)
     return attribution, outputs.numpy()
 
 
