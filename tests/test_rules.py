@@ -30,7 +30,12 @@ REFUSED = [
     (rules.fraction, (0,), {}, "q must lie in (0, 1]; got 0."),
     (rules.fraction, (1,), {"ends": "()"}, "q must lie in (0, 1); got 1."),
     (rules.one_of, ("max", ("sum", "mean")), {}, "q must be 'sum' or 'mean'; got 'max'."),
-    (rules.one_of, (7, "abc"), {"also": "a list"}, "q must be one of a, b, c, or a list; got 7."),
+    (
+        rules.one_of,
+        (7, "abc"),
+        {"alternative": "a list"},
+        "q must be one of a, b, c, or a list; got 7.",
+    ),
     (rules.finite, ([1, np.nan, np.inf],), {}, "q must be finite; got 2 values that are not."),
     (rules.positions, ([0, 3], 3), {}, "q must hold positions in 0..2; got 0 to 3."),
     (rules.positions, ([0.0], 3), {}, "q must hold positions in 0..2; got type float64."),

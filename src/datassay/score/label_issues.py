@@ -384,10 +384,7 @@ def _score_run(context: Context) -> LabelIssues:
         )  # fmt: skip
     future = context.options.get("judges")
     # For parts of the samples, which are scored to choose actions, one split is enough.
-    if future:
-        models = future.result()
-    else:
-        models = further_judges(train, context.seed, progress, 1)
+    models = future.result() if future else further_judges(train, context.seed, progress, 1)
     issues = label_issues(
         context.lin, noise=noise, pred_probs=[*models.values()], trusted=train.trusted,
         groups=train.groups, progress=progress,

@@ -9,7 +9,7 @@ from jaxtyping import Int
 from datassay.data.samples import SampleSet
 from datassay.results import result
 from datassay.score.checks.codes import RowCodes, row_codes, to_comparable
-from datassay.score.checks.issue import DataIssue, named_ids
+from datassay.score.checks.issue import DataIssue, Severity, named_ids
 
 MOST_ROWS = 20_000  # that order columns
 
@@ -194,3 +194,24 @@ def empty_rows(train: SampleSet) -> list[DataIssue]:
     if not is_empty.any():
         return []
     return [issue]
+
+
+def leaking_columns(train: SampleSet) -> list[str]:
+    """Return the columns that tell the target almost alone, as reading the table found them."""
+    return [column.name for column in train.columns if column.tells_target]
+
+
+def column_issues(train: SampleSet) -> list[DataIssue]:
+    """Report columns that tell the target almost alone, and those that were left out."""
+    leaking = leaking_columns(train)
+    left_out = [c.name for c in train.columns if c.read_as == "left out" and train.rows is not None]
+    issues = []
+    kinds: tuple[tuple[str, Severity, list[str], str], ...] = (
+        ("leaking columns", "act", leaking, "One column says the target almost alone"),
+        ("columns left out", "look", left_out, "Constant, ids, or nothing to learn from"),
+    )
+    for kind, severity, names, text in kinds:
+        if names:
+            text += f": {named_ids(names)}."
+            issues.append(DataIssue(kind, severity, len(names), "columns", text))
+    return issues

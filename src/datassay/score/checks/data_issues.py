@@ -14,11 +14,11 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.checks.codes import RowCodes, array_codes, row_codes
-from datassay.score.checks.columns import drift_issues, empty_rows
+from datassay.score.checks.columns import column_issues, drift_issues, empty_rows
 from datassay.score.checks.copies import differ, is_copy
 from datassay.score.checks.duplicates import Duplicates, duplicates, with_near
 from datassay.score.checks.images import image_issues, image_properties
-from datassay.score.checks.issue import NAMED, DataIssue, Severity, named_ids, worst_first
+from datassay.score.checks.issue import NAMED, DataIssue, named_ids, worst_first
 from datassay.score.checks.near_pictures import near_pictures
 from datassay.score.checks.outliers import outlier_score
 from datassay.score.checks.together import order_issues
@@ -147,10 +147,9 @@ def data_issues(
     if is_bare:
         data = data[0], np.arange(len(data[0])) + 0.5  # read as different numbers, not classes
     samples, val = _samples(data, val)
+    train = samples
     if is_bare:
         train = replace(samples, y=np.zeros(len(samples)), warnings=())
-    else:
-        train = samples
     if val is not None and not (len(val) and val.input_shape == train.input_shape):
         val = None
     n = len(train)
@@ -166,14 +165,14 @@ def data_issues(
         *_report_near(n, outcome, pairs),
         *_report_outliers(rows, lonely),
         *_report_rare_classes(train),
-        *_report_columns(train),
+        *column_issues(train),
         *drift_issues(train, val, rows),
         *image_issues(train, properties),
         *weak_group_issues(train, held_out, telling),
         *further,
     )
-    m = len(outcome.near)
-    near_group = outcome.near[:n]  # m: more than there are groups
+    m = len(outcome.near)  # more than there are groups
+    near_group = outcome.near[:n]
     is_equal = (outcome.group[:n] >= 0) & (not outcome.natural)
     equal_group = np.where(is_equal, outcome.group[:n] + m, 2 * m + np.arange(n))
     copies = np.where(near_group >= 0, near_group, equal_group)
@@ -182,7 +181,7 @@ def data_issues(
         pairs=pairs,
         repeated=_find_repeated(outcome, n),
         duplicate_group=outcome.group[:n],
-        near_group=outcome.near[:n],
+        near_group=near_group,
         nearest=_join_ids(train, val)[outcome.nearest[:n].clip(0)],
         distance=outcome.distance[:n],
         outlier_score=lonely,
@@ -224,18 +223,14 @@ def _join_ids(train: SampleSet, val: SampleSet | None) -> np.ndarray:
 
 def _find_repeated(outcome: Duplicates, n: int) -> Bool[np.ndarray, " m"]:
     """Return which held-out samples repeat one of the n training samples, and not by chance."""
-    if outcome.natural:
-        groups = (outcome.near,)
-    else:
-        groups = (outcome.near, outcome.group)
+    groups = (outcome.near,) if outcome.natural else (outcome.near, outcome.group)
     return np.logical_or.reduce([np.isin(g[n:], g[:n]) & (g[n:] >= 0) for g in groups])
 
 
 def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) -> list[DataIssue]:
     """Report equal rows; of these those across the split, and those of different labels."""
-    group = outcome.group
-    n = len(train)
     issues = []
+    n, group = len(train), outcome.group
     train_group = group[:n][group[:n] >= 0]
     groups, counts = np.unique(train_group, return_counts=True)
     n_in = int((counts > 1).sum())
@@ -258,9 +253,7 @@ def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) 
     if len(train_group) and (conflicts := int(differ(train_group, train.y[group[:n] >= 0]).sum())):
         noun = "labels" if train.is_classification else "targets"
         text = f"Rows whose inputs are equal to another's, under different {noun}."
-        severity = "act"
-        if outcome.natural or not train.is_classification:
-            severity = "look"
+        severity = "look" if outcome.natural or not train.is_classification else "act"
         issues.append(DataIssue(f"equal rows, different {noun}", severity, conflicts, "rows", text))
     return issues
 
@@ -283,17 +276,14 @@ def _list_pairs(
 
 
 def _format_value(train: SampleSet, val: SampleSet | None, position: int, name: str) -> str:
-    n = len(train)
-    if position < n or val is None:
-        samples, index = (train, position)
-    else:
-        samples, index = (val, position - n)
+    samples, index = train, position
+    if position >= len(train) and val is not None:
+        samples, index = val, position - len(train)
     if samples.rows is not None and name in samples.rows.column_names:
         value = samples.rows[name][index].as_py()
-        word = f"{value:g}" if isinstance(value, float) else str(value)
         if value is None:
             return "missing"
-        return word
+        return f"{value:g}" if isinstance(value, float) else str(value)
     names = samples.feature_names or tuple(f"x{j}" for j in range(samples.x[0].size))
     if name not in names:
         return ""
@@ -302,21 +292,21 @@ def _format_value(train: SampleSet, val: SampleSet | None, position: int, name: 
 
 def _report_near(n: int, outcome: Duplicates, pairs: tuple[NearPair, ...]) -> list[DataIssue]:
     """Report near duplicates of the n training samples, among themselves and the held-out ones."""
-    near_group = outcome.near
     issues = []
+    near_group = outcome.near
     across = np.isin(near_group[n:], near_group[:n]) & (near_group[n:] >= 0)
     if across.any():
         edits = _describe_edits([p for p in pairs if sum(p.in_validation) == 1])
         text = f"{100 * across.mean():.2g} % of the validation samples repeat training samples all "
         text += f"but exactly{edits}: a model has seen them.{_note_exclusion(outcome, n)}"
         severity = "act" if edits or across.mean() > NOTABLE else "look"
-        groups = len(np.unique(near_group[n:][across]))
+        n_groups = len(np.unique(near_group[n:][across]))
         kind = "near duplicates across the split"
-        issues.append(DataIssue(kind, severity, int(across.sum()), "samples", text, groups))
+        issues.append(DataIssue(kind, severity, int(across.sum()), "samples", text, n_groups))
     size = np.bincount(near_group[:n] + 1)[near_group[:n] + 1]
     inside = (near_group[:n] >= 0) & (size > 1)
     if inside.any():
-        groups = len(np.unique(near_group[:n][inside]))
+        n_groups = len(np.unique(near_group[:n][inside]))
         severity = "look"
         text = f"{100 * inside.mean():.2g} % of the samples are all but equal to others, up to "
         text += f"{size[inside].max()} in a group"
@@ -327,23 +317,19 @@ def _report_near(n: int, outcome: Duplicates, pairs: tuple[NearPair, ...]) -> li
             text += " group on one side of a split, as the table of actions does; where there are"
             text += " so many, some may differ more and not be found."
         count = int(inside.sum())
-        issues.append(DataIssue("near duplicates", severity, count, "samples", text, groups))
+        issues.append(DataIssue("near duplicates", severity, count, "samples", text, n_groups))
     return issues
 
 
 def _note_exclusion(outcome: Duplicates, n: int) -> str:
     n_new = int((~_find_repeated(outcome, n)).sum())
-    if n_new >= LEAST_NEW:
-        return " Actions are judged without them."
-    return ""
+    return " Actions are judged without them." if n_new >= LEAST_NEW else ""
 
 
 def _describe_edits(pairs: list[NearPair]) -> str:
     """Return in words how many pairs differ in one column only; empty: none."""
     n_edits = sum(len(p.columns) == 1 for p in pairs)
-    if not n_edits:
-        return ""
-    return f", {n_edits:,} in all but one column"
+    return f", {n_edits:,} in all but one column" if n_edits else ""
 
 
 def _report_outliers(rows: RowCodes, score: Float[np.ndarray, " n"]) -> list[DataIssue]:
@@ -371,27 +357,6 @@ def _report_rare_classes(train: SampleSet) -> list[DataIssue]:
     return [issue] if len(rare) else []
 
 
-def leaking_columns(train: SampleSet) -> list[str]:
-    """Return the columns that tell the target almost alone, as reading the table found them."""
-    return [column.name for column in train.columns if column.tells_target]
-
-
-def _report_columns(train: SampleSet) -> list[DataIssue]:
-    """Report columns that tell the target almost alone, and those that were left out."""
-    leaking = leaking_columns(train)
-    left_out = [c.name for c in train.columns if c.read_as == "left out" and train.rows is not None]
-    issues = []
-    kinds: tuple[tuple[str, Severity, list[str], str], ...] = (
-        ("leaking columns", "act", leaking, "One column says the target almost alone"),
-        ("columns left out", "look", left_out, "Constant, ids, or nothing to learn from"),
-    )
-    for kind, severity, names, text in kinds:
-        if names:
-            text += f": {named_ids(names)}."
-            issues.append(DataIssue(kind, severity, len(names), "columns", text))
-    return issues
-
-
 def telling_columns(train: SampleSet, properties: pa.Table | None) -> pa.Table:
     """Return columns that may tell groups: the user's own, properties of images, length, source."""
     columns = properties if train.used_rows is None else train.used_rows
@@ -405,14 +370,12 @@ def telling_columns(train: SampleSet, properties: pa.Table | None) -> pa.Table:
 
 def checked_ahead(train: SampleSet, val: SampleSet | None) -> DataIssues | None:
     """Check a table before features take memory, without label scores; None of other data."""
-    if train.rows is None:
-        return None
-    return data_issues(train, val)
+    return None if train.rows is None else data_issues(train, val)
 
 
 def _of_run(context: Context) -> DataIssues:
-    labels = context.results["label_issues"]
     train = context.train
+    labels = context.results["label_issues"]
     order = order_issues(context.lin, train, labels)
     outcome = context.options.get("checked")
     if outcome is None:

@@ -228,10 +228,7 @@ def _fit_penalties(basis: Eigenbasis, projected: Tensor, shifts: Tensor) -> Pena
         remain = -basis.metric / poles
         base = 1.0
     remaining = remain[:, :, None] * projected  # [q, p, c]
-    if remaining.is_complex():
-        parts = [remaining.real, remaining.imag]
-    else:
-        parts = [remaining]
+    parts = [remaining.real, remaining.imag] if remaining.is_complex() else [remaining]
     return Penalised(shifts, remain, base, torch.cat(parts).permute(1, 0, 2).flatten(1))
 
 
@@ -352,12 +349,11 @@ class ModeRemovals:
         c = alpha.shape[2]
         own_outputs = rows.new_zeros(len(rows), c)
         weight, prediction = rows.new_zeros(2, len(rows))
-        columns = []
-        mixes = []
+        columns, mixes = [], []
         for modes, factor, mixing in self._blocks:
             if factor.shape[1] < c:
-                y = rows[:, None, modes] * factor.T
-                mix = mixing @ alpha  # [g, r, block], [g, r, c]
+                y = rows[:, None, modes] * factor.T  # [g, r, block]
+                mix = mixing @ alpha  # [g, r, c]
             else:
                 y = rows[:, None, modes] * (alpha.mT @ (factor @ mixing).T)
                 mix = torch.eye(c, dtype=rows.dtype).expand(len(rows), c, c)
