@@ -321,9 +321,8 @@ class Index(Tabular):
         encoding, number = self._encoding_of(network), len(self.segments)
         run = {"of": self.manifest["of"], "number": number, "training samples": digest}
         keep = str(self.manifest["keep"])
-        store = segment_store(
-            self.location, number, run, len(ids), self.width, keep, stored_ids, {}
-        )
+        n = len(ids)
+        store = segment_store(self.location, number, run, n, self.width, keep, stored_ids, {})
         work = RowWork(replace(network, progress=silent), batches, encoding, keep, stored_ids)
         engine = engine_named(engine) if isinstance(engine, str) else engine
         step = f"append to {redact(self.segments[0].store.location)}"
