@@ -34,8 +34,7 @@ MODEL_HELP = (
     "folder."
 )
 BLOCK_MODEL_HELP = (
-    "logistic or linear, solved exactly; purify trains others anew. features:NAME and auto as for "
-    "run, with logistic behind."
+    "logistic or linear, solved exactly. features:NAME and auto as for run, with logistic behind."
 )
 RIDGE_HELP = "Ridge of a linear model: (ridge/2)‖θ‖² is added to the mean loss."
 DAMPING_HELP = "Damping added to the Hessian that influence is computed by; not to the fits."

@@ -89,8 +89,8 @@ class RowFormat:
         texts = [column.name for column in self._columns("text")]
         if absent := [name for name in texts if name not in table.column_names]:
             raise DataError(
-                f"rows must have the columns that were used; they have no {abridge(absent)}. Their "
-                f"columns are {abridge(table.column_names)}."
+                f"rows must have the columns of the training data; they have no {abridge(absent)}. "
+                f"Their columns are {abridge(table.column_names)}."
             )
         warnings = ()
         fitted = self.like.preparation

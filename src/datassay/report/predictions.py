@@ -222,9 +222,9 @@ def effect_words(predictions: Predictions) -> tuple[str, str, str]:
         return target, "Raised the margin", "Lowered the margin"
     outputs = predictions.outputs
     if len(names) == 2 and outputs is not None and outputs.shape[1] == 1:
-        target = f"the network's one output, which is 0 for {names[0]} and 1 for {names[1]}"
+        target = f"the network's output (0 is {names[0]}, 1 is {names[1]})"
         if is_logit:
-            target = f"the one logit, which is positive for {names[1]}"
+            target = f"the network's logit (above 0 is {names[1]})"
         return target, f"Pushed towards {names[1]}", f"Pushed towards {names[0]}"
     if names:
         target = f"the {'logit' if is_logit else 'output'} of the predicted class"

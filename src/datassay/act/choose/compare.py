@@ -53,8 +53,11 @@ BEYOND = 0.02  # by which retrained networks may exceed the upper end of the clo
 # about a third of a standard error of five parts. Of true gains of three standard errors of the
 # last analysis 4 % end early.
 LEAST_SIGN = 1 / 15
-ENDED, GAINED_NOTHING = "ended at the first look", "it had gained nothing that would show"
-RIVAL = "relabelling the same samples had gained as much, and one of the two is enough"
+ENDED, GAINED_NOTHING = (
+    "stopped at the first interim analysis",
+    "it had gained nothing that would show",
+)
+RIVAL = "relabelling the same samples does as well"
 LATE = "the seconds of --budget were over"
 
 

@@ -119,7 +119,10 @@ def read_decisions(path: str | Path) -> Decisions:
     """Read decisions from a file, updated by the journal beside it."""
     path = Path(path)
     if not path.exists():
-        raise DataError(f"{path} must be a file of decisions; there is none. Check the path.")
+        raise DataError(
+            f"{path} must be a file of decisions; there is none. Decide in datassay view, take the "
+            "suggestions with --accept-suggested 0.9, or check the path."
+        )
     with reading(path):
         lines, fits_file = read_journal(path)  # before the file
     if path.suffix.lower() == ".json":

@@ -244,6 +244,7 @@ def _describe(
     low, high = (n_found + int(end) for end in interval)
     next_text = f"{n_next:.0f}" if n_next >= 1 else f"{n_next:.1g}"
     return (
-        f"{low:,} to {high:,} of {n:,} labels are wrong ({100 * LEVEL:.0f} %), {n_found:,} of them "
-        f"found; about {n_left:,.0f} are left, of the next {min(BATCH, n_open)} about {next_text}"
+        f"{low:,} to {high:,} of {n:,} labels are wrong ({100 * LEVEL:.0f} % interval); "
+        f"you found {n_found:,}, about {n_left:,.0f} are left, "
+        f"of the next {min(BATCH, n_open)} about {next_text}"
     )

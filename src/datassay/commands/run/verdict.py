@@ -36,7 +36,7 @@ DOING = {  # as the subject of a sentence
     REMOVE: "removing {them}",
     COPIES: "keeping one of each group of copies",
     kinds.REWEIGHT: "weighing samples by local variance",
-    kinds.BALANCE: "weighing the classes alike",
+    kinds.BALANCE: "giving each class the same total weight",
     kinds.PURIFY: "removing foreign samples",
     kinds.SPLIT: "splitting the data into blocks",
 }
@@ -222,7 +222,7 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
     elif labels.n_flagged:
         reason = "is being measured" if findings.pending else "was not measured"
         reason += f", of fewer than {FEWEST_COMPARED} samples" * (labels.n < FEWEST_COMPARED)
-        ending = f"; what correcting them gains {reason}"
+        ending = f"; the gain of correcting them {reason}"
     return f"{labels.sentence}{ending}."
 
 
@@ -239,9 +239,9 @@ def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
     n_corrected = n * issues.expected_precision(n)
     n_wrong = n_flagged * issues.expected_precision()
     steps = [
-        f"A plan: {count(n, 'review')} correct about {n_corrected:.0f} of the {n_wrong:.0f} wrong "
-        f"{run_verdict.labels.noun}s that are suspected",
-        f"with suggestions for the others {clause(relabel, actions.metric, them)}",
+        f"A plan: review {count(n, 'label')}, which corrects about {n_corrected:.0f} of the "
+        f"{n_wrong:.0f} wrong ones that are suspected, and take the suggestions for the others",
+        clause(relabel, actions.metric, them),
     ]
     sequence = next((a for a in measured if a.kind.startswith(f"{RELABEL}+")), relabel)
     steps += [clause(sequence, actions.metric, them)] * (sequence.gain > relabel.gain)
@@ -277,7 +277,7 @@ def _cards(
             text = f"No loss is shown when they are left out: {gain_text(drop, metric)}"
         else:
             text = _capital(clause(drop, metric))
-        text = f"{text}. Suspected labels go first, then the samples that tell least."
+        text = f"{text}. Suspects are dropped first, then the least informative samples."
         command = typed.line("summarize", fraction=f"{1 - drop.cost / labels.n:.2g}", out="kept")
         headline = f"{drop.cost:,} of {labels.n:,} samples may be left out"
         cards += [Advice("drop", "look", headline, text, command=command)]
@@ -319,12 +319,13 @@ def _label_card(
         "review of some tells how many."
     )
     if labels.n_flagged:
-        subject = "Of these" if labels.n_flagged > 1 else "Of such labels"
+        subject = "these" if labels.n_flagged > 1 else "such labels"
         if 1 < labels.n_flagged < labels.n_review:  # the others are only worth a look
-            subject = f"Of the {labels.n_flagged:,} suspected"
-        reason = f"{subject} {rough_percent(issues.expected_precision())} are expected to be wrong"
+            subject = f"the {labels.n_flagged:,} suspected"
+        share = _capital(rough_percent(issues.expected_precision()))
+        reason = f"{share} of {subject} are expected to be wrong"
         if labels.n_flagged > 50:
-            reason += f", of the 50 most suspect {rough_percent(issues.expected_precision(50))}"
+            reason += f", {rough_percent(issues.expected_precision(50))} of the 50 most suspect"
         reason += "."
         # Correcting them first; removing them only where that helps.
         removing = [action for action in label_actions if action.kind == REMOVE]

@@ -98,8 +98,8 @@ class FittedColumns:
             )
         if absent := [c.name for c in self.columns if c.name not in table.column_names]:
             raise DataError(
-                f"frame must have the columns that were used; it has no {abridge(absent)}. Its "
-                f"columns are {abridge(table.column_names)}."
+                f"frame must have the columns of the training data; it has no {abridge(absent)}. "
+                f"Its columns are {abridge(table.column_names)}."
             )
         read = [self.column_like(table[column.name], column) for column in self.columns]
         refuse(read, "frame")
