@@ -97,7 +97,7 @@ def _start(instruction: dis.Instruction) -> tuple[int | None, int | None]:
 
 
 def names_used(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Yield names and values of what a function takes from outside and does not change itself."""
+    """Yield the globals and imports that a function reads and never writes: path, value."""
     written = names_written(function.__code__)
     for code in nested_codes(function.__code__):
         steps = instructions(code)

@@ -44,15 +44,16 @@ class _Stream:
         self.problem: Exception | None = None
 
     def write(self, text: str) -> int:
-        return self._try("write", text) or 0
+        return self._call("write", text) or 0
 
     def flush(self) -> None:
-        self._try("flush")
+        self._call("flush")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(getattr(sys, self.name) or sys.__stdin__, name)
 
-    def _try(self, method: str, *args: str) -> Any:
+    def _call(self, method: str, *args: str) -> Any:
+        """Call a method of the stream of now; note the first failure and return None."""
         try:
             return getattr(getattr(sys, self.name), method)(*args)
         except AttributeError:  # there is none: it was closed before Python started

@@ -216,6 +216,7 @@ def _find_class_issues(
     trusted: Bool[Tensor, " n"],
     progress: Progress,
 ) -> LabelIssues:
+    """Return issues of one class per sample, by the noise that explains the labels best."""
     is_single = fit.held_out.shape[1] == 1
 
     def refit(classes: Float[Tensor, "n k"]) -> Outputs:
@@ -257,8 +258,7 @@ def _find_model_issues(
     seed: int, progress: Progress,
 ) -> LabelIssues:  # fmt: skip
     """Find issues by the user's model alone, by cross-validation or by its probabilities."""
-    n = len(samples)
-    names = samples.class_names
+    n, names = len(samples), samples.class_names
     is_probable = True
     check_noise(noise, is_of_labels=samples.is_classification)
     if pred_probs is not None:

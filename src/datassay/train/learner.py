@@ -50,11 +50,11 @@ class _Learner(ABC):
         subsets: Int[np.ndarray, "R n"],
         weights: Float[np.ndarray, " N"] | None = None,
         *,
-        first: int = 0,
+        first_number: int = 0,
     ) -> Iterator[Any]:
-        """Yield the fits in order: networks trained together, or estimators one by one."""
-        # weights: of each sample of train in the loss, of any scale; None: all equal. first: number
-        # of the first fit among all, which decides the seeds.
+        """Fit once to each subset; yield stacks of trained networks, or estimators one by one."""
+        # weights: of each sample of train in the loss, of any scale; None: all equal. first_number:
+        # of the first fit: fit i has the seed of number first_number + i.
 
     @abstractmethod
     def predictions(
@@ -70,15 +70,17 @@ class _Learner(ABC):
         weights: Float[np.ndarray, " N"] | None = None,
         progress: Progress = silent,
         *,
-        first: int = 0,
+        first_number: int = 0,
     ) -> Float[np.ndarray, "R m k"]:
         """Return each fit's predictions on the validation samples, a column per class or target."""
         if not self.is_random and len(subsets) > 1 and (subsets == subsets[0]).all():
-            shared = self.outputs(train, val, subsets[:1], weights, progress, first=first)
+            shared = self.outputs(
+                train, val, subsets[:1], weights, progress, first_number=first_number
+            )
             return np.repeat(shared, len(subsets), 0)
         n_classes = train.n_classes if train.is_classification else 0
         outputs = []
-        for fits in self.fits(train, subsets, weights, first=first):
+        for fits in self.fits(train, subsets, weights, first_number=first_number):
             outputs.append(np.asarray(self.predictions(fits, val, n_classes)))
             progress("fit", sum(map(len, outputs)), len(subsets))
         return np.concatenate(outputs)
@@ -169,14 +171,14 @@ class Networks(_Learner):
         subsets: Int[np.ndarray, "R n"],
         weights: Float[np.ndarray, " N"] | None = None,
         *,
-        first: int = 0,
+        first_number: int = 0,
     ) -> Iterator[TrainedNetworks]:
         """Yield networks that train together; the seed and their first number set the batches."""
         recipe = self.recipe or network_recipe(subsets.shape[1])
         weight = None if weights is None else torch.as_tensor(weights)
         for start in range(0, len(subsets), self.at_once):
             rows = torch.as_tensor(subsets[start : start + self.at_once])
-            numbers = range(first + start, first + start + len(rows))
+            numbers = range(first_number + start, first_number + start + len(rows))
             yield train_networks(
                 [self._model(number) for number in numbers], train, rows, recipe,
                 seed=self.seed + numbers[0], sample_weight=weight,
@@ -260,11 +262,11 @@ class Estimators(_Learner):
         subsets: Int[np.ndarray, "R n"],
         weights: Float[np.ndarray, " N"] | None = None,
         *,
-        first: int = 0,
+        first_number: int = 0,
     ) -> Iterator[Any]:
         """Fit clones one by one and yield them; each has a random state of its own."""
         rows = rows_of(train, self.dtype)
-        for number, idx in enumerate(subsets, first):
+        for number, idx in enumerate(subsets, first_number):
             weight = None if weights is None else weights[idx] / weights[idx].mean()
             yield fit_clone(self.estimator, rows[idx], train.y[idx], self.seed + number, weight)
 

@@ -187,7 +187,7 @@ def _fit_alone(fit: Fitting) -> Float[np.ndarray, "_ _ _"]:
     """Fit the user's estimators, or networks that no stack makes faster; return their outputs."""
     subsets = np.tile(fit.train_idx, (len(fit.seeds), 1))
     return fit.learner.outputs(
-        fit.samples, fit.held_out, subsets, fit.weights, check_time, first=fit.seeds.start
+        fit.samples, fit.held_out, subsets, fit.weights, check_time, first_number=fit.seeds.start
     )
 
 

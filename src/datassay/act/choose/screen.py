@@ -90,7 +90,8 @@ class Screen:
 
 
 def _targets(labels: np.ndarray, mask: Any, train: SampleSet) -> tuple[Tensor, Tensor]:
-    """Return the targets to fit, [s, k], and their mean over the rows of `mask`, 0 of classes."""
+    """Return targets [s, k], one-hot for classes, and the mean over `mask` that fits leave out."""
+    # Classes are fitted without an intercept: 0.
     values = torch.from_numpy(labels)
     if train.is_classification:
         return torch.eye(train.n_classes).double()[values], torch.zeros(1)

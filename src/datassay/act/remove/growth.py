@@ -63,10 +63,10 @@ class Fit:
         self.aim = aim
         self.covariance = torch.eye(rows.shape[1])
         self.weights = torch.zeros(rows.shape[1], targets.shape[1])
-        self.renew()
+        self.weigh_samples()
 
-    def renew(self) -> None:
-        """Weigh all samples by the present fit."""
+    def weigh_samples(self) -> None:
+        """Set the noise of each sample, and the sums that value the others, by the present fit."""
         residual = self.targets - self.rows @ self.weights
         if self.aim.at_residuals:
             importance = residual.square().sum(1)
@@ -75,7 +75,7 @@ class Fit:
             importance = torch.ones(len(residual))
             self.noise = self.aim.ridge * importance
         self.gram = self.rows.T @ (self.rows * importance[:, None])
-        self.pull = self.rows.T @ residual  # FᵀR
+        self.row_residuals = self.rows.T @ residual  # FᵀR
 
     def gains(self, idx: Int[np.ndarray, " s"]) -> Float[Tensor, " s"]:
         """Return how much the fit would gain by adding each of these samples alone."""
@@ -86,7 +86,7 @@ class Fit:
         gain = spread / scale
         if self.aim.error:
             residual = self.targets[idx] - rows @ self.weights
-            change = ((reached @ self.pull) * residual).sum(1)
+            change = ((reached @ self.row_residuals) * residual).sum(1)
             gain = gain + 2 * change / scale - spread * residual.square().sum(1) / scale.square()
         return gain
 
@@ -97,7 +97,7 @@ class Fit:
         scale = reached @ row + self.noise[position]
         weight_change = torch.outer(reached, (self.targets[position] - row @ self.weights) / scale)
         self.weights += weight_change
-        self.pull -= self.gram @ weight_change
+        self.row_residuals -= self.gram @ weight_change
         self.covariance -= torch.outer(reached, reached / scale)
 
 
@@ -129,7 +129,7 @@ def grow(
     order: list[int] = []
     for step in range(total):
         if step == renewal:
-            fit.renew()
+            fit.weigh_samples()
             renewal += max(FEWEST_BETWEEN, int(RENEWED * step))
         group = int(np.argmax((quota - n_kept) / np.maximum(quota, 1)))
         open_idx = open_by_group[group]

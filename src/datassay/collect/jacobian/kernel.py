@@ -111,9 +111,9 @@ def _rows(gradients: Tensor, width: int, device: str | torch.device) -> Float[Te
 def _common_product(
     left: DenseFactors, right: DenseFactors, width: int, device: str
 ) -> Tensor | None:
-    """Return Δ Δᵀ, [width, width], of a layer whose Δ is one for all samples; else None."""
-    # The last layer is one, and with many outputs the dearest. The second check mostly decides; on
-    # a device the first does, since each is waited for.
+    """Return Δ Δᵀ, [width, width], if all samples have one output gradient Δ; else None."""
+    # So it is in the last layer, the dearest of many outputs. A few samples mostly tell; on a
+    # device all are compared at once, since each comparison is waited for.
     for gradients in (left.gradients, right.gradients):
         size = 32 if gradients.is_cpu else len(gradients)
         if not all(bool((g == gradients[:1]).all()) for g in gradients.split(size)):

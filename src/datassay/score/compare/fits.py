@@ -58,7 +58,7 @@ class Fits:
         """Fit twice to each of p subsets; return outcome [p, 2, m] and loss [p, 2, n]."""
         results: dict[str, list[Tensor]] = {"outcome": [], "loss": []}
         repeated = np.repeat(subsets, TWO, 0)
-        for fit in self.learner.fits(self.train, repeated, first=TWO * start):
+        for fit in self.learner.fits(self.train, repeated, first_number=TWO * start):
             measured = [outcomes(f, batch, self.recipe) for f, batch in _parts(fit, self.val)]
             losses = [sample_losses(f, batch, self.recipe) for f, batch in _parts(fit, self.train)]
             for key, parts in (("outcome", measured), ("loss", losses)):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Int
-from torch import nn
+from torch import Tensor, nn
 
 from datassay.collect.fingerprint import (
     DIGITS,
@@ -141,10 +141,15 @@ def samples_digest(samples: Batches) -> tuple[str, np.ndarray]:
     """Return the SHA-256 of every tensor of every batch and of the ids, and the ids."""
     sha = hashlib.sha256()
     ids = []
+
+    def add_tensor(tensor: Tensor) -> Tensor:
+        sha.update(tensor_content(tensor))
+        return tensor
+
     for batch_ids, batch in samples:
         ids.append(np.asarray(batch_ids))
         sha.update(digest({"ids": np.asarray(batch_ids).astype(str)}).encode())
-        map_batch(batch, lambda t: (sha.update(tensor_content(t)), t)[1])
+        map_batch(batch, add_tensor)
     return sha.hexdigest(), np.concatenate(ids)
 
 

@@ -178,7 +178,7 @@ def explain(
         posterior = torch.log_softmax(posterior, 1)
     belief = weigh_readings(outputs, labels, trusted, noiseless_fit, noisy_fits)
     odds = _log_odds(posterior, labels)[~trusted]
-    by_noise = _order_probabilities(belief.p_wrong[~trusted], odds)
+    by_noise = _log_odds_in_order(belief.p_wrong[~trusted], odds)
     if is_clear:
         by_noise = torch.logit((1 - belief.p_noiseless) * torch.sigmoid(odds), eps=CERTAIN)
     contradicted = -torch.expm1(noiseless_fit.log_p.gather(1, labels[:, None])[~trusted, 0])
@@ -346,10 +346,10 @@ def _log_odds(posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"]) -> Flo
     return torch.logsumexp(other_log_p, 1) - log_p_given[:, 0]
 
 
-def _order_probabilities(
+def _log_odds_in_order(
     probability: Float[Tensor, " n"], log_odds: Float[Tensor, " n"]
 ) -> Float[Tensor, " n"]:
-    """Return log odds of probabilities, those below 1/2 re-sorted into the order of `log_odds`."""
+    """Return log odds of probabilities; those below 1/2 are put into the order of `log_odds`."""
     suspect = probability > 0.5
     order = log_odds.argsort(stable=True)
     order = order[~suspect[order]]

@@ -294,7 +294,8 @@ def iterate(
     run: Dynamics,
     removed: Int[Tensor, "chunk size"],
 ) -> Float[Tensor, "p chunk c"]:
-    """Run descent step by step, each column of a chunk without its own samples."""
+    """Return the weights after gradient descent without each set of samples, all sets at once."""
+    # removed: [chunk, size], positions of each set. The weights are coordinates in the eigenbasis.
     rows = basis.whole_rows().flatten(0, 1)  # [n b, p]
     n, b, c = residual.shape
     size = len(removed)
