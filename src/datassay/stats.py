@@ -229,7 +229,8 @@ def _variances(part: Float[np.ndarray, "R m"]) -> tuple[float, float, float]:
 def _part_variance(
     parts: Sequence[np.ndarray], variances: Float[np.ndarray, " F"], is_searched: bool
 ) -> float:
-    """Return τ² (1 + 1/F) of F parts; 0 for one part, and if a χ² test finds no variance."""
+    """Return the variance of F parts' means beyond the samples', times 1 + 1/F; 0 if none shows."""
+    # A χ² test decides whether one shows. variances: of each part's mean, over its samples.
     if len(parts) < 2:
         return 0.0
     means = np.array([part.mean() for part in parts])

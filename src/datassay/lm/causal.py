@@ -50,8 +50,8 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     try:
         yield
     finally:
-        for module, was in modes:
-            module.training = was
+        for module, is_training in modes:
+            module.training = is_training
 
 
 def check_causal(model: Any) -> None:

@@ -85,6 +85,7 @@ def blocks_of(
 
 
 def _layer_block(model, tensors, names, weight, layers, direct) -> dict[str, Block]:
+    """Return the block of a layer's weight, by its name; the bias is one more column (or row)."""
     layer = model.get_submodule(layers[0])
     bias = names.get(id(getattr(layer, "bias", None)))
     # A bias beside a weight that layers share would be a column of one of them alone.

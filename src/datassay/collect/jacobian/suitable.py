@@ -168,6 +168,7 @@ class _NoCompiler:
 
 @contextmanager
 def _force_full_masks() -> Iterator[None]:
+    """Make transformers build every attention mask in full, and skip none."""
     masking = sys.modules.get("transformers.masking_utils")  # loaded by a network that needs it
     masks = getattr(masking, "ALL_MASK_ATTENTION_FUNCTIONS", {})
     before = {name: masks[name] for name in ("sdpa", "eager") if name in masks}

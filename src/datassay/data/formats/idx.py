@@ -51,6 +51,7 @@ def read_idx_folder(folder: Path) -> Source:
 
 
 def _pair(files: list[Path], pattern: str) -> tuple[Path, Path] | None:
+    """Return the files of images and of labels whose names match; None without any."""
     pair = []
     for content in ("images", "labels"):
         fitting = (p for p in reversed(files) if re.search(rf"(?i)({pattern}).*{content}", p.name))

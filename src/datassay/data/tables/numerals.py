@@ -167,6 +167,7 @@ class _Template(NamedTuple):
 
 
 def _parse_template(word: str, first_row: int, n: int) -> _Template | None:
+    """Return what stands around the digits of n words of one form; None if it is no number."""
     parts = _WORD.fullmatch(word)
     if parts is None or (parts["scale"] and parts["power"]):
         return None

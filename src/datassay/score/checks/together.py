@@ -113,9 +113,9 @@ def held_together(
         if is_small:
             cost = _estimate_cost(lin, train, issues, candidate)
         if cost is None and role == "groups":
-            is_alike = not is_small and share >= ALIKE
-            asks_trees = is_alike or _measure_shared(residual, groups) >= SHARED
-            cost = _estimate_cost_by_trees(train, candidate) if asks_trees else None
+            has_alike_rows = not is_small and share >= ALIKE
+            if has_alike_rows or _measure_shared(residual, groups) >= SHARED:
+                cost = _estimate_cost_by_trees(train, candidate)
         columns += [] if cost is None else [cost]
     columns.sort(key=lambda column: column.by_column - column.by_rows)
     return tuple(columns[:MOST_NAMED])

@@ -140,7 +140,7 @@ def standard_scores(
         samples | linear_samples | rules[1],
         (*rules[0], *rules[1]),
         run_smoothness(results[0], results[-1]),
-        _fit(_mean_outputs(models, val), val),
+        _accuracy_or_r2(_mean_outputs(models, val), val),
     )
 
 
@@ -161,7 +161,7 @@ def _of_estimator(
     rules = _trivial_rules(outputs, features, train, val, with_loss(Recipe(), train))
     progress(STEP, 2, 2)
     names = (*rules[0], *rules[1])
-    fit = _fit(fitted_outputs(model, val).numpy(), val)
+    fit = _accuracy_or_r2(fitted_outputs(model, val).numpy(), val)
     return Scores(effects | rules[0], samples | rules[1], names, None, fit)
 
 
@@ -262,7 +262,7 @@ def _mean_outputs(models: list[nn.Module], val: SampleSet) -> np.ndarray:
     return torch.stack(outputs).mean(0).double().cpu().numpy()
 
 
-def _fit(outputs: np.ndarray, val: SampleSet) -> float:
+def _accuracy_or_r2(outputs: np.ndarray, val: SampleSet) -> float:
     """Return the accuracy of classes, or R² of targets."""
     if val.is_classification:
         if outputs.shape[1] > 1:
