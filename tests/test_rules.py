@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from datassay import rules
-from datassay.errors import DataError, SettingError, redacted
+from datassay.errors import DataError, SettingError, hide_credentials
 
 HOLD = [
     (rules.positive, (0.1,), {}), (rules.positive, (float("inf"),), {}),
@@ -30,7 +30,12 @@ REFUSED = [
     (rules.fraction, (0,), {}, "q must lie in (0, 1]; got 0."),
     (rules.fraction, (1,), {"ends": "()"}, "q must lie in (0, 1); got 1."),
     (rules.one_of, ("max", ("sum", "mean")), {}, "q must be 'sum' or 'mean'; got 'max'."),
-    (rules.one_of, (7, "abc"), {"also": "a list"}, "q must be one of a, b, c, or a list; got 7."),
+    (
+        rules.one_of,
+        (7, "abc"),
+        {"alternative": "a list"},
+        "q must be one of a, b, c, or a list; got 7.",
+    ),
     (rules.finite, ([1, np.nan, np.inf],), {}, "q must be finite; got 2 values that are not."),
     (rules.positions, ([0, 3], 3), {}, "q must hold positions in 0..2; got 0 to 3."),
     (rules.positions, ([0.0], 3), {}, "q must hold positions in 0..2; got type float64."),
@@ -76,8 +81,8 @@ def test_what_a_rule_refuses(rule, given, words, sentence):
     ],
 )
 def test_urls_are_shown_without_credentials(text, shown):
-    assert redacted(text) == shown == str(DataError(text))
+    assert hide_credentials(text) == shown == str(DataError(text))
 
 
 def test_a_url_given_alone_may_hold_spaces_and_quotes():
-    assert redacted("--data=s3://K:S 'x\" y@b/c", is_url=True) == "--data=s3://***@b/c"
+    assert hide_credentials("--data=s3://K:S 'x\" y@b/c", is_url=True) == "--data=s3://***@b/c"

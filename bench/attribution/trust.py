@@ -127,7 +127,7 @@ def coverage(halves: RetrainedHalves, scores: Scores, size: int) -> float:
     for start in range(0, n, size):
         own = np.zeros(n, bool)
         own[start : start + size] = True
-        check, rest = (trust_check(halves.part(rows), scores) for rows in (own, ~own))
+        check, rest = (trust_check(halves.select(rows), scores) for rows in (own, ~own))
         hits.append(inside(check, rest))
     return float(np.mean(hits))
 
@@ -136,7 +136,7 @@ def checked(name: str, case: Trained, options: Options) -> dict[str, object]:
     halves, scores, seconds = measured(case, str(options.work / name.replace(" ", "_")))
     size = case.halves
     check, truth = (
-        trust_check(halves.part(rows), scores) for rows in (slice(0, size), slice(size, None))
+        trust_check(halves.select(rows), scores) for rows in (slice(0, size), slice(size, None))
     )
     columns = {
         "question": check.question, "score": check.score, "correlation": check.correlation,

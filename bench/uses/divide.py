@@ -28,7 +28,7 @@ def ridge_fit(samples: SampleSet, ridge: float) -> OutputGeometry:
     outputs = samples.n_classes or 1
     loss = "cross_entropy" if samples.is_classification else "mse"
     index = output_geometry(nn.Linear(samples.x.shape[1], outputs), samples, loss)
-    return index.moved(fit_convex(index.features, index.targets, loss, ridge).weights[0])
+    return index.move_to(fit_convex(index.features, index.targets, loss, ridge).weights[0])
 
 
 def published_fit(samples: SampleSet, seed: int) -> OutputGeometry:

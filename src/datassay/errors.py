@@ -34,7 +34,7 @@ class DatassayError(ValueError):
     """
 
     def __init__(self, message: str = "") -> None:
-        super().__init__(redacted(message))
+        super().__init__(hide_credentials(message))
 
 
 class DataError(DatassayError):
@@ -54,7 +54,7 @@ def install(extra: str) -> str:
     return f"pip install {EXTRAS.get(extra, extra)}"
 
 
-def redacted(text: str, *, is_url: bool = False) -> str:
+def hide_credentials(text: str, *, is_url: bool = False) -> str:
     """Return a text whose URLs have lost their user, password, query and fragment."""
     return (WHOLE_URL if is_url else URL).sub(_without_credentials, str(text))
 

@@ -102,7 +102,10 @@ def _cgroups(system: Path) -> Iterator[tuple[str, Path, Path]]:
             # Of a container the mount shows its own part alone, whatever the path says.
             is_inside = paths[kind].is_relative_to(root)
             outermost = system / mount_point.lstrip("/")
-            folder = outermost / paths[kind].relative_to(root) if is_inside else outermost
+            if is_inside:
+                folder = outermost / paths[kind].relative_to(root)
+            else:
+                folder = outermost
             yield kind, folder, outermost
 
 

@@ -67,14 +67,14 @@ def plugins(group: str, *, ours_only: bool = False) -> dict[str, Any]:
 
 
 def checked_plugins(
-    group: str, kind: type, taken: Iterable[str], *, ours_only: bool = False
+    group: str, kind: type, names_in_use: Iterable[str], *, ours_only: bool = False
 ) -> list[Any]:
     """Load a group's plugins; raise if one has the wrong type or a name already in use.
 
     Args:
         group: as in `plugins`.
         kind: the class of what the group holds.
-        taken: the names that are built in.
+        names_in_use: the names that are built in.
         ours_only: as in `plugins`.
 
     Returns:
@@ -83,7 +83,8 @@ def checked_plugins(
     Raises:
         SettingError: one is of another type, or has a name that is built in or of an earlier one.
     """
-    names, remedy = set(taken), "Update or uninstall the package that adds it."
+    names = set(names_in_use)
+    remedy = "Update or uninstall the package that adds it."
     for entry, plugin in plugins(group, ours_only=ours_only).items():
         location = f"the entry point {entry} of datassay.{group}"
         if not isinstance(plugin, kind):

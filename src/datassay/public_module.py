@@ -28,7 +28,9 @@ class PublicModule(ModuleType):
 
             return version(self.__name__)
         if name not in self._homes:
-            step = None if name.startswith("_") else find_spec(f"{self.__name__}.{name}")
+            step = None
+            if not name.startswith("_"):
+                step = find_spec(f"{self.__name__}.{name}")
             if step is not None and step.submodule_search_locations:  # a step: datassay.models
                 return import_module(step.name)
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")

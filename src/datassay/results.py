@@ -91,15 +91,24 @@ def table_of(*results: Any, joint: bool = False) -> pa.Table:
         for name, column_field in _column_fields(source, joint).items():
             if name not in columns:
                 convert = column_field.metadata["column"].values
-                values = getattr(source, column_field.name) if convert is None else convert(source)
-                columns[name] = values.tolist() if getattr(values, "ndim", 1) > 1 else values
+                if convert is None:
+                    values = getattr(source, column_field.name)
+                else:
+                    values = convert(source)
+                if getattr(values, "ndim", 1) > 1:
+                    columns[name] = values.tolist()
+                else:
+                    columns[name] = values
         meanings = columns_of(source, joint=joint) | meanings
     return with_meanings(pa.table(columns), meanings)
 
 
 def _column_fields(source: Any, joint: bool) -> dict[str, Field]:
     """Return the fields of a result that are columns, by column name, `ids` first."""
-    columns, candidates = {}, fields(source) if hasattr(source, "__dataclass_fields__") else ()
+    columns = {}
+    candidates = ()
+    if hasattr(source, "__dataclass_fields__"):
+        candidates = fields(source)
     for f in sorted(candidates, key=lambda candidate: candidate.name != "ids"):
         declared = f.metadata.get("column")
         if declared is not None and not (joint and declared.joint == ""):
@@ -175,7 +184,9 @@ class Tabular(Plotted):
                 f"to_pandas needs pandas, which is not installed; run {install('pandas')}. "
                 "to_table() gives an Arrow table without it."
             ) from error
-        return frame.set_index("id") if table.column_names[:1] == ["id"] else frame
+        if table.column_names[:1] == ["id"]:
+            return frame.set_index("id")
+        return frame
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the result to one Parquet file, whole or not at all.
@@ -217,7 +228,9 @@ class Tabular(Plotted):
         head = "".join(f"<th>{html.escape(_cut(name))}</th>" for name in top.column_names)
         rows = ["".join(f"<td>{_cell(v)}</td>" for v in row.values()) for row in top.to_pylist()]
         body = "".join(f"<tr>{row}</tr>" for row in rows)
-        note = f", the first {MOST_SHOWN} shown" if table.num_rows > MOST_SHOWN else ""
+        note = ""
+        if table.num_rows > MOST_SHOWN:
+            note = f", the first {MOST_SHOWN} shown"
         caption = f"{type(self).__name__}: {table.num_rows:,} rows{note}"
         return (
             f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
@@ -257,7 +270,9 @@ def short(self: Any) -> str:
 def _repr(value: object) -> str:
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if shape is not None and dtype is not None:
-        return f"{str(dtype).removeprefix('torch.')}{list(shape)}" if shape else str(value)
+        if shape:
+            return f"{str(dtype).removeprefix('torch.')}{list(shape)}"
+        return str(value)
     if isinstance(value, dict):
         return _cut("{" + ", ".join(f"{k!r}: {_repr(v)}" for k, v in value.items()) + "}")
     if isinstance(value, tuple | list) and any(hasattr(v, "shape") for v in value):
@@ -267,7 +282,9 @@ def _repr(value: object) -> str:
 
 def _cut(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+    if len(line) <= LONGEST:
+        return line
+    return line[: LONGEST - 1] + "…"
 
 
 def _cell(value: Any) -> str:

@@ -102,15 +102,16 @@ def fraction(name: str, value: Any, ends: str = "(]", **words: Unpack[Words]) ->
 
 
 def one_of(
-    name: str, value: Any, allowed: Iterable[Any], *, also: str = "", **words: Unpack[Words]
+    name: str, value: Any, allowed: Iterable[Any], *, alternative: str = "", **words: Unpack[Words]
 ) -> None:
-    """Check for one of some names; `also` describes further values that the caller handles."""
+    """Check for one of some names; `alternative` describes values that the caller handles."""
     names = list(allowed)
-    rule = (
-        " or ".join(map(repr, names)) if len(names) <= 2 else f"one of {', '.join(map(str, names))}"
-    )
+    if len(names) <= 2:
+        rule = " or ".join(map(repr, names))
+    else:
+        rule = f"one of {', '.join(map(str, names))}"
     holds = any(isinstance(value, type(n)) and value == n for n in names)
-    require(holds, name, f"be {rule}{also and ', or ' + also}", _show(value), **words)
+    require(holds, name, f"be {rule}{alternative and ', or ' + alternative}", _show(value), **words)
 
 
 def finite(name: str, values: Any, **words: Unpack[Words]) -> None:
@@ -139,7 +140,8 @@ def probabilities(name: str, values: Any, **words: Unpack[Words]) -> None:
 
     bad_rows = np.flatnonzero(~((values >= 0).all(1) & (abs(values.sum(1) - 1) <= ROUNDING)))
     example = [f"the first at position {i}: {values[i][:5].tolist()}" for i in bad_rows[:1]]
-    rule, got = "be at least 0 and sum to 1 in each row", f"{len(bad_rows):,} rows that do not"
+    rule = "be at least 0 and sum to 1 in each row"
+    got = f"{len(bad_rows):,} rows that do not"
     require(not len(bad_rows), name, rule, ", ".join([got, *example]), **words)
 
 
@@ -155,4 +157,6 @@ def _number(value: Any) -> float:
 
 
 def _show(value: Any) -> str:
-    return repr(value) if isinstance(value, str) else str(value)
+    if isinstance(value, str):
+        return repr(value)
+    return str(value)

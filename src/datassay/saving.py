@@ -100,7 +100,9 @@ def _read_head(path: Path) -> dict[str, Any] | None:
             head = json.loads((file.schema_arrow.metadata or {})[KEY])
     except (pa.ArrowException, OSError, ValueError, LookupError, TypeError):
         return None
-    return head if isinstance(head, dict) else None
+    if not isinstance(head, dict):
+        return None
+    return head
 
 
 def _open_file(path: Path) -> pq.ParquetFile:
@@ -197,13 +199,21 @@ def _decode(value: Any, table: pa.Table, classes: dict[str, type]) -> Any:
     inner = _decode(content, table, classes)
     if kind == "tuple":
         return tuple(inner)
-    return torch.from_numpy(np.array(inner)) if kind == "tensor" else inner[()]
+    if kind == "tensor":
+        return torch.from_numpy(np.array(inner))
+    return inner[()]
 
 
 def _decode_array(content: dict[str, Any], table: pa.Table) -> np.ndarray:
-    dtype, shape = np.dtype(content["dtype"]), tuple(content["shape"])
-    column = table[content["column"]].combine_chunks() if "column" in content else None
-    has_words = "words" in content if column is None else _holds_words(column.type)
+    dtype = np.dtype(content["dtype"])
+    shape = tuple(content["shape"])
+    column = None
+    if "column" in content:
+        column = table[content["column"]].combine_chunks()
+    if column is None:
+        has_words = "words" in content
+    else:
+        has_words = _holds_words(column.type)
     if dtype.kind not in PLAIN + WORDS or has_words != (dtype.kind in WORDS):
         raise ValueError(f"an array of {dtype}")
     if "bytes" in content:
@@ -211,7 +221,8 @@ def _decode_array(content: dict[str, Any], table: pa.Table) -> np.ndarray:
     elif column is None:
         flat = np.array(content["words"], dtype)
     else:
-        column = column.flatten() if pa.types.is_fixed_size_list(column.type) else column
+        if pa.types.is_fixed_size_list(column.type):
+            column = column.flatten()
         flat = column.to_numpy(zero_copy_only=False).astype(dtype)
     return flat.reshape(shape).copy()
 

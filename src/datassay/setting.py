@@ -37,7 +37,9 @@ class Setting:
 
     def flag(self, name: str) -> str:
         """Return how the option of this field is typed on the command line."""
-        return name.upper() if self.argument else f"--{self.name or name.replace('_', '-')}"
+        if self.argument:
+            return name.upper()
+        return f"--{self.name or name.replace('_', '-')}"
 
 
 def sentence_of(source: str) -> str:

@@ -101,7 +101,8 @@ def mean_interval(values: Float[np.ndarray, " r"], unit: float = 0.0) -> Interva
     Returns:
         The interval, by Student's t; infinitely wide for one value.
     """
-    n, mean = len(values), float(values.mean())
+    n = len(values)
+    mean = float(values.mean())
     if n < 2:
         return interval(mean, np.inf)
     if not unit:
@@ -124,7 +125,10 @@ def sum_by_group(
     """
     sums = []
     for part, names in zip(parts, groups, strict=True):
-        group = np.arange(part.shape[1]) if names is None else np.unique(names, False, True)[1]
+        if names is None:
+            group = np.arange(part.shape[1])
+        else:
+            group = np.unique(names, False, True)[1]
         sums.append(np.stack([np.bincount(group, row) for row in part]))
     n_groups, n_samples = (sum(array.shape[1] for array in arrays) for arrays in (sums, parts))
     return [group_sums * (n_groups / n_samples) for group_sums in sums]
@@ -168,14 +172,16 @@ def paired_interval(
     imagined samples are those of Agresti and Min (2005) for paired proportions.
     """
     gains = np.concatenate([part.mean(0) for part in parts])
-    m, mean = len(gains), float(gains.mean())
+    m = len(gains)
+    mean = float(gains.mean())
     if min(map(len, parts)) < 2 and len(parts) >= FEWEST_PARTS:
         return _by_parts(parts, gains, unit, is_searched, level)
     if any(min(part.shape) < 2 for part in parts):
         return interval(mean, np.inf)
     share = np.array([(part.shape[1] / m) ** 2 for part in parts])
     seed, residual, sample = np.array([_variances(part) for part in parts]).T
-    by_seed, by_sample = float(share @ seed), _by_sample(gains, unit)
+    by_seed = float(share @ seed)
+    by_sample = _by_sample(gains, unit)
     n_seeds = sum(len(part) - 1 for part in parts)
     if base:
         pairs = zip(base, parts, strict=True)
@@ -198,7 +204,8 @@ def _by_parts(
     is_searched: bool,
     level: float,
 ) -> Interval:
-    n, means = len(parts), np.array([part.mean() for part in parts])
+    n = len(parts)
+    means = np.array([part.mean() for part in parts])
     spread = float(means.var(ddof=1))
     total = max(spread / n, _by_sample(gains, unit)) + is_searched * spread * (1 + 1 / n)
     return interval(float(gains.mean()), total**0.5, n - 1, level)
@@ -222,11 +229,13 @@ def _variances(part: Float[np.ndarray, "R m"]) -> tuple[float, float, float]:
 def _part_variance(
     parts: Sequence[np.ndarray], variances: Float[np.ndarray, " F"], is_searched: bool
 ) -> float:
-    """Return τ² (1 + 1/F) of F parts; 0 for one part, and if a χ² test finds no variance."""
+    """Return the variance of F parts' means beyond the samples', times 1 + 1/F; 0 if none shows."""
+    # A χ² test decides whether one shows. variances: of each part's mean, over its samples.
     if len(parts) < 2:
         return 0.0
     means = np.array([part.mean() for part in parts])
-    n, variance = len(parts), variances.mean()
+    n = len(parts)
+    variance = variances.mean()
     excess = float(means.var(ddof=1) / variance) if variance > 0 else 0.0
     if is_searched:  # by chance the parts' actions can look alike: no less than they differ
         return float(means.var(ddof=1)) * (1 + 1 / n)
@@ -269,7 +278,9 @@ def advice(gain: float, low: float, high: float) -> str:
     """
     if low >= SHOWN:
         return DO
-    return TRY if gain >= WORTH and high > -2 * low else LEAVE
+    if gain >= WORTH and high > -2 * low:
+        return TRY
+    return LEAVE
 
 
 def is_vague(low: float, high: float) -> bool:
@@ -295,4 +306,6 @@ def sentence(verdict: str, ours: str, theirs: str, *, start: bool = True) -> str
         The sentence without its full stop, for figures to follow.
     """
     text = _SENTENCES[verdict].format(ours=ours, theirs=theirs)
-    return text[0].upper() + text[1:] if start else text
+    if start:
+        return text[0].upper() + text[1:]
+    return text

@@ -57,12 +57,12 @@ def test_averaged(n):
     model, train, val = network(), classes(n), classes(5, seed=1)
     joint = collect(model, train, val, outputs="joint")
     assert (joint.kernel is None) == (n == 60)
-    ours = joint.averaged()
+    ours = joint.average_outputs()
     direct = collect(model, train, val, outputs="averaged")
     torch.testing.assert_close(ours.kernel, direct.kernel, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(ours.val_kernel, direct.val_kernel, rtol=1e-12, atol=1e-12)
     assert ours.features is None and ours.rows_per_sample == 1 and ours.form.n_rows == n
-    assert direct.averaged() is direct
+    assert direct.average_outputs() is direct
     assert ours.residual.shape == (n, 1, 3) and joint.residual.shape == (n, 3, 1)
 
 
@@ -189,7 +189,7 @@ def test_the_plan_progress_and_what_there_is_without_validation(caplog):
     assert plan_collection(network(), *sets, projection=5) == lin.form
     alone = collect(network(), sets[0], memory=1e3)
     assert alone.val_outputs is None and alone.val_kernel is None and alone.val_features is None
-    assert alone.averaged().val_kernel is None
+    assert alone.average_outputs().val_kernel is None
     assert alone.subset(np.array([1, 2])).val_kernel is None
     assert any("are free; set a smaller projection" in warning for warning in alone.warnings)
     assert "are free" in caplog.text

@@ -117,7 +117,7 @@ def test_weights_go_back_into_the_model(model):
     torch.testing.assert_close(again.outputs, index.outputs, rtol=1e-6, atol=1e-6)
     weights = index.weights + torch.linspace(-1, 1, len(index.weights)).double()
     moved = output_geometry(with_weights(model, weights), train)
-    torch.testing.assert_close(moved.outputs, index.moved(weights).outputs, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(moved.outputs, index.move_to(weights).outputs, rtol=1e-6, atol=1e-6)
     assert next(model.parameters()).dtype == torch.float32
     keep = np.array([3, 1, 60])
     part = index.subset(torch.as_tensor(keep))

@@ -166,7 +166,7 @@ def test_features_larger_than_the_memory_stay_in_the_store(tmp_path, monkeypatch
     assert np.array_equal(ours, all_at_once)
     keep = np.array([3, 1, 16])
     assert torch.equal(lin.subset(keep).features, expected.subset(keep).features)
-    assert torch.equal(lin.averaged().kernel, expected.averaged().kernel)
+    assert torch.equal(lin.average_outputs().kernel, expected.average_outputs().kernel)
     file = next(f for f in tmp_path.glob("train_jacobian.projected/c/1/**/*") if f.is_file())
     file.unlink()
     with pytest.raises(DamagedChunk, match=r"chunk 1: jacobian\.projected is not what was written"):

@@ -95,7 +95,7 @@ PARTS = {c.name: c for c in commands(ours_only=True)} | {
 )
 def test_a_page_is_whole_and_runs_nothing_of_the_users(command, name, tmp_path):
     findings = PAGES[command][name](tmp_path)
-    page, module = PARTS[command].part("page").page(findings), PARTS[command].part("files")
+    page, module = PARTS[command].module("page").page(findings), PARTS[command].module("files")
     html = render(page)
     seen = Elements(html)
     assert_asks_no_network(seen)

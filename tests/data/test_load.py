@@ -339,7 +339,10 @@ def test_validation_samples_of_another_kind_are_refused(tmp_path):
     (tmp_path / "other.csv").write_text(TABLE + ROWS[0].replace("no", "perhaps"))
     for val, reported in (
         (tmp_path / "pair.npz", "val must be a table as data is"),
-        (tmp_path / "less.csv", "frame must have the columns that were used; it has no note, city"),
+        (
+            tmp_path / "less.csv",
+            "frame must have the columns of the training data; it has no note, city",
+        ),
         (tmp_path / "none.csv", "it holds column names alone"),
         (tmp_path / "other.csv", "labels in y_val must lie among the 2 classes"),
         (tmp_path / "away.csv", "an existing path"),

@@ -13,7 +13,7 @@ ABOUT = {
     r"correcting (?:them|what|the [\d,]+ most)": "relabel",
     r"removing (?:them|what|the [\d,]+ most)": "remove",
     r"left out|leaving out|others do as well": "drop",
-    r"weighing the classes": "balance",
+    r"each class the same": "balance",
     r"weighing samples": "reweight",
     r"splitting": "split",
     r"removing foreign": "purify",

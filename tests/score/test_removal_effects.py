@@ -65,7 +65,7 @@ def retrain_by_definition(fit, z, ridge, damping):
     part = fit.subset(without(len(fit), z))
 
     def gradient(flat):
-        moved = part.moved(torch.from_numpy(flat))
+        moved = part.move_to(torch.from_numpy(flat))
         slope, _ = moved.derivatives()
         return (part.features.pullback(slope) / len(part) + ridge * moved.weights).numpy()
 

@@ -38,7 +38,12 @@ REMEDY = f"for a pretrained encoder run: {install('features')}"
 SIZES = "images differ in size"
 # Images by which it is decided, folds, fewest images, pixels a side; the share right that is enough
 # of pixels, and by how much an encoder must be better.
-SOME, FOLDS, FEWEST, LEAST_SIDE, ENOUGH, BETTER = 200, 5, 40, 16, 0.8, 0.1
+SOME = 200
+FOLDS = 5
+FEWEST = 40
+LEAST_SIDE = 16
+ENOUGH = 0.8
+BETTER = 0.1
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,8 @@ class Backbone:
         Cost: one pass over the samples; of lite0 about 0.8 billion operations an
             image, of minilm about 2 billion a text of 100 tokens.
         """
-        name, sets = self.name, (train,) if val is None else (train, val)
+        name = self.name
+        sets = (train,) if val is None else (train, val)
         check_kind("name", name, str)
         if name == AUTO:
             name, is_there = default_encoder(*sets)
@@ -117,7 +123,8 @@ class Backbone:
         self, train: SampleSet, val: SampleSet | None
     ) -> tuple[SampleSet, SampleSet | None]:
         """Return images that are no photographs as pixels, or embedded where that is better."""
-        name, is_there = OWN["image"][0], is_installed("image")
+        name = OWN["image"][0]
+        is_there = is_installed("image")
         sets = (train,) if val is None else (train, val)
         embed = replace(self, name=name)
         if is_there and not have_one_size(*sets):
@@ -163,7 +170,8 @@ def predicted_share(samples: SampleSet) -> float:
     rows = np.flatnonzero(counts[samples.y] >= FOLDS)
     if len(rows) < FEWEST or len(np.unique(samples.y[rows])) < 2:
         return 1.0
-    x, y = samples.x[rows].reshape(len(rows), -1), samples.y[rows]
+    x = samples.x[rows].reshape(len(rows), -1)
+    y = samples.y[rows]
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
     predicted = cross_val_predict(make_pipeline(StandardScaler(), SVC()), x, y, cv=folds)
     return float(balanced_accuracy_score(y, predicted))

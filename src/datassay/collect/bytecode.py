@@ -91,20 +91,25 @@ def names_written(code: CodeType) -> set[str]:
 
 def _start(instruction: dis.Instruction) -> tuple[int | None, int | None]:
     place = instruction.positions
-    return (None, None) if place is None else (place.lineno, place.col_offset)
+    if place is None:
+        return (None, None)
+    return (place.lineno, place.col_offset)
 
 
 def names_used(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Yield names and values of what a function takes from outside and does not change itself."""
+    """Yield the globals and imports that a function reads and never writes: path, value."""
     written = names_written(function.__code__)
     for code in nested_codes(function.__code__):
-        steps, modules = instructions(code), {}
+        steps = instructions(code)
+        modules = {}
         for index, step in enumerate(steps):
-            value, path = _outside_value(function, steps, index, modules), str(step.argval)
+            value = _outside_value(function, steps, index, modules)
+            path = str(step.argval)
             for load in steps[index + 1 :]:
                 if not isinstance(value, ModuleType) or load.opname not in LOADS:
                     break
-                path, value = f"{path}.{load.argval}", getattr(value, load.argval, MISSING)
+                path = f"{path}.{load.argval}"
+                value = getattr(value, load.argval, MISSING)
             if value is not MISSING and step.argval not in written:
                 yield path, value
 
@@ -126,7 +131,9 @@ def _outside_value(
             modules[next_step.argval] = modules[IMPORTED]
     if step.opname == "IMPORT_FROM":
         return getattr(modules.get(IMPORTED), step.argval, MISSING)
-    return modules.get(step.argval, MISSING) if step.opname.startswith("LOAD_FAST") else MISSING
+    if step.opname.startswith("LOAD_FAST"):
+        return modules.get(step.argval, MISSING)
+    return MISSING
 
 
 def _module(name: str, level: int, function: FunctionType) -> ModuleType | None:

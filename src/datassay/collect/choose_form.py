@@ -39,7 +39,8 @@ _ANY = float("inf")
 # Landmarks that are tried; of a table one number, of fewer than so many rows or more (influence,
 # which moves the most with their number, is of fewer); and what their Jacobians may take.
 LANDMARKS = (2048, 1024)
-TABLE_LANDMARKS, LARGE_TABLE = (1024, 512), 8000
+TABLE_LANDMARKS = (1024, 512)
+LARGE_TABLE = 8000
 LANDMARK_BYTES = 2e9
 # More outputs than this are averaged over as many random mixtures of them: of 512 hidden units the
 # kernel moves by about 1 %, and its cost no longer grows with the classes.
@@ -79,7 +80,10 @@ def choose_form(
     """
     _check_settings(projection, outputs, projection_kind, memory, precision, products)
     free_bytes = available_memory() if memory is None else memory
-    landmarks = (TABLE_LANDMARKS[sizes[0] > LARGE_TABLE],) if is_table else LANDMARKS
+    if is_table:
+        landmarks = (TABLE_LANDMARKS[sizes[0] > LARGE_TABLE],)
+    else:
+        landmarks = LANDMARKS
     time_limit = TABLE_SECONDS if is_table else MOST_SECONDS  # of an exact form
     forms = [
         (
@@ -90,16 +94,20 @@ def choose_form(
     ]
     allowed = _affordable_forms(forms, layers, sizes, landmarks[-1])
     # The last form is the smallest; where none fits, the caller compares peak_bytes with memory.
-    preferred, smallest = next(iter(allowed), forms[-1][0]), forms[-1][0]
+    preferred = next(iter(allowed), forms[-1][0])
+    smallest = forms[-1][0]
     form = next((form for form in allowed if form.peak_bytes <= SHARE * free_bytes), smallest)
     if form is not preferred:
-        need, share = preferred.peak_bytes / 1e9, SHARE * free_bytes / 1e9
+        need = preferred.peak_bytes / 1e9
+        share = SHARE * free_bytes / 1e9
         reason = f"which needs {need:.3g} GB of {share:.3g} GB that may be taken"
         form = replace(form, passed_over=f"{preferred.summary}, {reason}")
     if projection == "auto" and (preferred.landmarks or preferred.projection is not None):
         form = replace(form, instead_of=_describe_alternative([f for f, _ in forms], sizes[1]))
     if products == "auto":
-        work = form.n_rows * form.n_features**2 if form.representation == "features" else 0
+        work = 0
+        if form.representation == "features":
+            work = form.n_rows * form.n_features**2
         products = "float32" if work > FLOAT64_PRODUCTS else "float64"
     return replace(form, products=ProductSettings(cast(ProductPrecision, products), device, memory))
 
@@ -110,9 +118,13 @@ def _affordable_forms(
     """Return forms within their seconds; fewest landmarks may take as long as coordinates would."""
     seconds = [nominal_seconds(form, sizes[1]) for form, _ in forms]
     unlimited = [s for (_, c), s in zip(forms, seconds, strict=True) if c.seconds == _ANY]
-    slowest, affordable = max(unlimited, default=0.0), []
+    slowest = max(unlimited, default=0.0)
+    affordable = []
     for (form, candidate), predicted in zip(forms, seconds, strict=True):
-        limit = max(candidate.seconds, slowest) if form.landmarks == fewest else candidate.seconds
+        if form.landmarks == fewest:
+            limit = max(candidate.seconds, slowest)
+        else:
+            limit = candidate.seconds
         factors = _n_factors(layers, form.mixtures or sizes[2])
         fits = 8.0 * form.landmarks * factors <= LANDMARK_BYTES
         if predicted <= limit and (fits or candidate.seconds == _ANY):
@@ -142,7 +154,9 @@ def _check_settings(projection, outputs, projection_kind, memory, precision, pro
     ):
         one_of(name, value, allowed)
     if outputs in {"mixed", "landmarks"} and projection is None:
-        needs = "projected features" if outputs == "mixed" else "a number of landmarks"
+        needs = "a number of landmarks"
+        if outputs == "mixed":
+            needs = "projected features"
         raise SettingError(
             f"outputs {outputs!r} needs {needs}; got projection None. Set the projection to a "
             "number, or outputs to 'averaged'."
@@ -174,8 +188,9 @@ def _candidates(
     auto, mixed = projection == "auto", outputs == "mixed"
     if mixed and not auto:
         return [_Candidate("averaged", projection, _ANY, "projection was set", small=True)]
-    exact, averaged = auto or projection is None, time_limit if auto else _ANY
-    joint = time_limit if outputs == "auto" else MOST_SECONDS if auto else _ANY
+    exact = auto or projection is None
+    averaged = time_limit if auto else _ANY
+    joint = {"auto": time_limit}.get(outputs, MOST_SECONDS if auto else _ANY)
     if outputs == "landmarks" and not auto:
         return [_Candidate("averaged", None, _ANY, "landmarks were set", projection or 0)]
     reason = "n is large, so the kernel is seen from some of the samples"
@@ -194,7 +209,8 @@ def _candidates(
         candidates.append(_Candidate("averaged", S1_COORDINATES, MOST_SECONDS, too_big))
     if auto:
         fallback: Outputs = "joint" if outputs == "joint" or k == 1 else "averaged"
-        start = n_joint if fallback == "joint" else coordinates_for(layers, LARGEST_EIGENPROBLEM)
+        n_averaged = coordinates_for(layers, LARGEST_EIGENPROBLEM)
+        start = n_joint if fallback == "joint" else n_averaged
         too_large = "n is too large for a kernel"
         too_large += "" if fallback == "joint" else ", and the k outputs share one row of features"
         candidates.append(_Candidate(fallback, start, _ANY, too_large, small=True))
@@ -228,7 +244,8 @@ def _form(
     if candidate.landmarks:
         return _landmark_form(layers, sizes, candidate.landmarks, item, common)
     outputs: Outputs = "joint" if k == 1 else candidate.outputs
-    projection, b = candidate.projection, k if outputs == "joint" else 1
+    projection = candidate.projection
+    b = k if outputs == "joint" else 1
     n_features = sum(min(t, projection or t) for t in layers.sizes.values())
     shared = outputs == "averaged"
     # A mean over output blocks has no features of its own; those that stand in for it err more than
@@ -236,11 +253,15 @@ def _form(
     is_small = n <= LARGEST_EIGENPROBLEM and not candidate.small
     dual = (shared and (projection is None or is_small)) or n * b <= n_features
     factored = dual and projection is None
-    n_held = _n_factors(layers, k) if factored else (1 if shared and not dual else k) * n_features
+    if factored:
+        n_held = _n_factors(layers, k)
+    else:
+        n_held = (1 if shared and not dual else k) * n_features
     a_sample = 4 * (_n_factors(layers, k) if factored else _call_values(layers, k))
     a_sample += 0 if factored else k * (n_features + 2 * _full_size(layers, projection, kind))
     chunk = int(min(n + m, 1024, max(1, WORKING_BYTES // (item * a_sample))))
-    jacobians, calls = item * (n + m) * n_held, item * chunk * a_sample
+    jacobians = item * (n + m) * n_held
+    calls = item * chunk * a_sample
     result = (8.0 * n * b if dual else float(item) * n_features) * (n + m) * b
     products = _kernel_working_bytes(layers, sizes, b, item, factored)
     multiplied = 2.0 * n * (n + m) * (_n_factors(layers, b * k) if factored else b * k * n_features)
@@ -266,13 +287,16 @@ def _item_bytes(layers: Layers, sizes, precision: str) -> int:
         a_sample = layers.n_parameters  # multiplications; a convolution's at every position
         for name, (_, height, width) in layers.convolutions.items():
             a_sample += (height * width - 1) * layers.direct[parameter_name(name, "weight")]
-        precision = "float64" if 2.0 * (n + m) * (1 + k) * a_sample <= FLOAT64_WORK else "float32"
+        work = 2.0 * (n + m) * (1 + k) * a_sample
+        precision = "float64" if work <= FLOAT64_WORK else "float32"
     return 8 if precision == "float64" else 4
 
 
 def _landmark_form(layers: Layers, sizes, landmarks: int, item: int, common: partial[Form]) -> Form:
     n, m, k = sizes
-    p, rows, n_factors = min(n, landmarks), n + m, _n_factors(layers, k)
+    p = min(n, landmarks)
+    rows = n + m
+    n_factors = _n_factors(layers, k)
     landmark_bytes = 8.0 * p * n_factors  # of the landmarks, in float64
     work = common.keywords["jacobian_flops"]
     chunk = int(min(rows, 1024, max(1, WORKING_BYTES // (item * 4 * n_factors))))
@@ -297,7 +321,8 @@ def _landmark_form(layers: Layers, sizes, landmarks: int, item: int, common: par
 
 def coordinates_for(layers: Layers, n_features: int) -> int:
     """Return the least limit of coordinates a tensor that keeps so many features, or everything."""
-    remaining, limit = n_features, 0
+    remaining = n_features
+    limit = 0
     tensors = layers.sizes.values()
     for index, size in enumerate(sorted(tensors)):
         limit = -(-remaining // (len(tensors) - index))

@@ -132,7 +132,8 @@ def collect(
     if form.landmarks:
         work = add_landmarks(work, landmark_positions(train.ids, form.landmarks, seed))
     all_targets = {part: network_targets(s, layers.n_outputs) for part, s in sets.items()}
-    n, val_targets = len(train), all_targets.get("val")
+    n = len(train)
+    val_targets = all_targets.get("val")
     names = ("kernel", "val_kernel", "features", "val_features")
     parts: dict[str, Any] = dict.fromkeys(names)
     with within_memory(form):
@@ -220,7 +221,8 @@ def _plan(
     layers = sample_layers(model, train)
     # Of networks with more outputs than classes seen; others are refused with the targets.
     train = recode_for_outputs(train, layers.n_outputs, is_own=True)
-    val = None if val is None else recode_for_outputs(val, layers.n_outputs, is_own=True)
+    if val is not None:
+        val = recode_for_outputs(val, layers.n_outputs, is_own=True)
     check_n_outputs(train, layers.n_outputs)
     sizes = (len(train), 0 if val is None else len(val), layers.n_outputs)
     form = choose_form(layers, sizes, is_table=train.preparation is not None, **checked)
@@ -288,7 +290,9 @@ def network_targets(samples: SampleSet, n_outputs: int) -> Float[Tensor, "n k"]:
 
 
 def _memory_warnings(form: Form, memory: float | None) -> tuple[str, ...]:
-    memory, results = available_memory() if memory is None else memory, []
+    if memory is None:
+        memory = available_memory()
+    results = []
     if form.passed_over:
         settings = ", ".join(f"{name} {value or 'none'}" for name, value in form.options.items())
         results.append(

@@ -49,7 +49,10 @@ class EmbeddingPass:
         progress: Progress,
     ):
         """Prepare the samples and move the encoder's network to the device."""
-        self.encoder, self.place, self.device, self.progress = encoder, store, device, progress
+        self.encoder = encoder
+        self.place = store
+        self.device = device
+        self.progress = progress
         self.given = dict(zip(PARTS, sets, strict=False))
         raw = {name: _encoder_inputs(samples) for name, samples in self.given.items()}
         scale = _scale(raw)
@@ -60,13 +63,15 @@ class EmbeddingPass:
         # On one thread lite0 takes 18 ms per image alone and 35 ms in batches of 16, whose
         # intermediate values leave the caches; minilm 14 ms a short text and 9 ms in batches.
         cpu_batch = TEXTS if encoder.reads == "text" else torch.get_num_threads()
-        self.batch, self.done = cpu_batch if device.type == "cpu" else ON_DEVICE, 0
+        self.batch = cpu_batch if device.type == "cpu" else ON_DEVICE
+        self.done = 0
         self.started = 0.0  # time at which the first chunk that no store holds began
         self.known: dict[str | int, tuple[np.ndarray, bool]] = {}  # embedding, was it cut?
 
     def sets(self) -> dict[str, SampleSet]:
         """Embed both sets: x becomes the embeddings, after the columns that come with texts."""
-        x, n_cut = self._columns(), 0
+        x = self._columns()
+        n_cut = 0
         for chunk, values, is_cut in self._chunks():
             x[chunk.part][chunk.samples, -self.encoder.width :] = values
             n_cut += int(is_cut.sum())
@@ -84,7 +89,8 @@ class EmbeddingPass:
 
     def plan_sets(self) -> dict[str, SampleSet]:
         """Return sets with one batch's embeddings throughout, and the seconds all would take."""
-        x, rows = self._columns(), np.arange(min(FIRST, self.sizes["train"]))
+        x = self._columns()
+        rows = np.arange(min(FIRST, self.sizes["train"]))
         self._embed("train", rows[:2])  # the first call of a network is slow
         started = time.perf_counter()
         batches = np.split(rows, range(self.batch, len(rows), self.batch))
@@ -97,10 +103,13 @@ class EmbeddingPass:
 
     def _columns(self) -> dict[str, np.ndarray]:
         """Allocate each part's x, with the columns of numbers that come with texts filled in."""
-        width, x = self.encoder.width, {}
+        width = self.encoder.width
+        x = {}
         for name, samples in self.given.items():
             n_embedded = 0 if samples.encoding is None else samples.encoding.width
-            n = samples.x.shape[1] - n_embedded if self.encoder.reads == "text" else 0
+            n = 0
+            if self.encoder.reads == "text":
+                n = samples.x.shape[1] - n_embedded
             check_fits(4.0 * self.total * (n + width), f"embeddings of {self.total:,} samples")
             x[name] = np.empty((len(samples), n + width), np.float32)
             if n:
@@ -165,12 +174,16 @@ class EmbeddingPass:
 
     def _names(self, chunk: Chunk) -> list[str | int]:
         """Return the key of each sample in a chunk: a text itself, an image's position."""
-        rows, samples = range(chunk.start, chunk.stop), self.samples[chunk.part]
-        return [samples[row] for row in rows] if self.encoder.reads == "text" else list(rows)
+        rows = range(chunk.start, chunk.stop)
+        samples = self.samples[chunk.part]
+        if self.encoder.reads == "text":
+            return [samples[row] for row in rows]
+        return list(rows)
 
     def _embed_chunk(self, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
         """Embed a chunk, each text once, in batches of texts of similar length."""
-        names, embedded = self._names(chunk), {}
+        names = self._names(chunk)
+        embedded = {}
         row_of = {n: chunk.start + i for i, n in enumerate(names) if n not in self.known}
         order = sorted(row_of, key=lambda name: len(name) if isinstance(name, str) else 0)
         self.started = self.started or time.perf_counter()
@@ -181,7 +194,9 @@ class EmbeddingPass:
             self.done += len(batch)
             if self.done - len(batch) < FIRST <= self.done:
                 seconds = (time.perf_counter() - self.started) / self.done * self.total
-                hint = "" if self.place else "; --store keeps the embeddings for the next run"
+                hint = ""
+                if not self.place:
+                    hint = "; --store keeps the embeddings for the next run"
                 task = f"{self.total:,} samples with {self.encoder.name}"
                 if seconds > LONG_SECONDS:
                     logger.warning("embedding %s takes about %.0f s%s.", task, seconds, hint)
@@ -202,7 +217,9 @@ def _encoder_inputs(samples: SampleSet) -> Any:
     """Return what the encoder reads: texts, files, or an array of images."""
     if samples.texts is not None:
         return samples.texts
-    return samples.x if samples.images is None else samples.images
+    if samples.images is None:
+        return samples.x
+    return samples.images
 
 
 def _scale(raw: dict[str, Any]) -> float:
@@ -210,14 +227,17 @@ def _scale(raw: dict[str, Any]) -> float:
     arrays = [v for v in raw.values() if _are_pixels(v)]
     if not arrays:
         return 1.0
-    low, high = min(float(a.min()) for a in arrays), max(float(a.max()) for a in arrays)
+    low = min(float(a.min()) for a in arrays)
+    high = max(float(a.max()) for a in arrays)
     if channels_first(arrays[0].shape[1:]) is None or not 0 <= low <= high <= BRIGHTEST:
         raise DataError(
             "images for an encoder must have 1 or 3 channels and values of 0 to 1 or of 0 to 255; "
             f"got samples of shape {list(arrays[0].shape[1:])} with {low:.3g} to {high:.3g}. Undo "
             "what was done to them, or take another --model."
         )
-    return float(BRIGHTEST) if high > 1 else 1.0
+    if high > 1:
+        return float(BRIGHTEST)
+    return 1.0
 
 
 def _are_pixels(raw: Any) -> bool:
@@ -239,13 +259,16 @@ class _Samples:
         image = np.asarray(sample, np.float32) / np.float32(self.scale)
         if image.ndim == 2:
             return image[None]
-        return image if channels_first(image.shape) == image.shape else np.moveaxis(image, -1, 0)
+        if channels_first(image.shape) == image.shape:
+            return image
+        return np.moveaxis(image, -1, 0)
 
     def digest(self) -> str:
         """Compute the SHA-256 of all samples: of every file's content, in order."""
         if _are_pixels(self.raw):
             return digest({"x": self.raw})
-        files, sha = self.raw, hashlib.sha256()
+        files = self.raw
+        sha = hashlib.sha256()
         if isinstance(self.raw, Pictures):
             files = self.raw.files
             sha.update(f"upright, on {self.raw.ground}".encode())  # how they are read

@@ -71,7 +71,9 @@ def frozen_fingerprint(model: nn.Module) -> dict[str, object]:
     """Return which parameters training leaves alone: one entry, or none where all of them train."""
     parameters = unwrap(model).named_parameters()
     frozen = [name for name, p in parameters if not p.requires_grad]
-    return {"frozen tensors": frozen} if frozen else {}
+    if not frozen:
+        return {}
+    return {"frozen tensors": frozen}
 
 
 def machine_fingerprint(model: nn.Module) -> dict[str, object]:
@@ -88,7 +90,10 @@ def samples_fingerprint(samples: SampleSet | None) -> str:
     """Return the digest of a set's inputs, targets and ids, 64 digits, or "none"."""
     if samples is None:
         return "none"
-    ids = samples.ids if samples.ids.dtype.kind in "iuSU" else samples.ids.astype(str)
+    if samples.ids.dtype.kind in "iuSU":
+        ids = samples.ids
+    else:
+        ids = samples.ids.astype(str)
     return digest({"x": samples.x, "y": samples.y, "ids": ids})
 
 
@@ -246,7 +251,9 @@ def _parts_of_callable(value: Any) -> list[Any] | None:
     if isinstance(value, re.Pattern):
         return [value.pattern, value.flags]
     wrapped = getattr(value, "__wrapped__", None)  # lru_cache
-    return None if wrapped is None or isinstance(value, nn.Module) else [wrapped]
+    if wrapped is None or isinstance(value, nn.Module):
+        return None
+    return [wrapped]
 
 
 def _parts_of_object(value: Any) -> list[Any] | None:
@@ -262,7 +269,9 @@ def _parts_of_object(value: Any) -> list[Any] | None:
     is_namespace = isinstance(value, SimpleNamespace | Namespace)
     if not is_namespace and _home(type(value).__module__) == "standard":
         return None
-    return [_attributes(value, set())] if hasattr(value, "__dict__") or _slots(value) else None
+    if hasattr(value, "__dict__") or _slots(value):
+        return [_attributes(value, set())]
+    return None
 
 
 def _attributes(value: Any, skipped: set[str]) -> dict[str, Any]:
@@ -292,7 +301,8 @@ def _functions(value: Any) -> list[FunctionType]:
 def _reachable_methods(cls: type) -> frozenset[str]:
     """Return the names of the methods that `forward` may call on the module, itself included."""
     members = {n: v for c in reversed(cls.__mro__[:-1]) for n, v in vars(c).items()}
-    reached, waiting = set(), {"forward", "__call__"}
+    reached = set()
+    waiting = {"forward", "__call__"}
     while waiting:
         name = waiting.pop()
         reached.add(name)
@@ -310,7 +320,8 @@ def _changed_attributes(cls: type) -> frozenset[str]:
 
 
 def _closure(function: FunctionType) -> dict[str, Any]:
-    names, cells = function.__code__.co_freevars, function.__closure__ or ()
+    names = function.__code__.co_freevars
+    cells = function.__closure__ or ()
     values: dict[str, Any] = {}
     for name, cell in zip(names, cells, strict=True):
         try:
@@ -329,7 +340,9 @@ def _home(module: str | None) -> str:
     if top in sys.stdlib_module_names and top != "__main__":
         return "standard"
     file = getattr(sys.modules.get(module or ""), "__file__", None) or ""
-    return "package" if {"site-packages", "dist-packages"} & {*PurePath(file).parts} else "own"
+    if {"site-packages", "dist-packages"} & {*PurePath(file).parts}:
+        return "package"
+    return "own"
 
 
 @functools.cache
@@ -344,7 +357,10 @@ def _array(value: Any) -> list[str]:
     if isinstance(value, Tensor) and (value.is_meta or value.layout != torch.strided):
         return [str(value.dtype), str(tuple(value.shape))]
     kind = str(value.dtype)
-    value = numpy_values(value) if isinstance(value, Tensor) else np.asarray(value)
+    if isinstance(value, Tensor):
+        value = numpy_values(value)
+    else:
+        value = np.asarray(value)
     if value.dtype == object:
         return [kind, str(value.shape)]
     data = np.ascontiguousarray(value).reshape(-1).view(np.uint8).data

@@ -29,7 +29,8 @@ N_RIDGES = 33
 # Columns by which changes are summed over the outputs, each within √(2 / MOST_COLUMNS) = 18 %.
 MOST_COLUMNS = 64
 # Values that one chunk of removals may hold, 8 MiB in float64, or so many samples.
-REMOVAL_VALUES, FEWEST_REMOVED = 2**20, 32
+REMOVAL_VALUES = 2**20
+FEWEST_REMOVED = 32
 # Partners whose influence is looked at; of more samples a random part, with a standard error.
 MOST_PARTNERS = 2048
 # Of an eigendecomposition, in units of the matrix: its copy, the vectors and as much to work in.
@@ -134,19 +135,29 @@ class Form:
     @property
     def eigenproblem(self) -> int:
         """Size of the one eigendecomposition that scoring does."""
-        return self.n_rows if self.representation == "kernel" else self.n_features
+        if self.representation == "kernel":
+            return self.n_rows
+        return self.n_features
 
     @property
     def summary(self) -> str:
         """The form in a few words, such as "exact averaged kernel, 1437 x 1437, float64"."""
-        mixture_note = f" over {self.mixtures} random mixtures of outputs" if self.mixtures else ""
+        mixture_note = ""
+        if self.mixtures:
+            mixture_note = f" over {self.mixtures} random mixtures of outputs"
         if self.landmarks:
             shape = f"{self.n_rows} x {self.n_features}"
             description = f"averaged kernel{mixture_note} by {self.landmarks:,} landmarks"
             return f"{description}, {shape}, {self.precision} Jacobians"
-        method = "exact" if self.projection is None else f"projected (≤ {self.projection} a tensor)"
-        method = f"averaged{mixture_note}:" if mixture_note else method
-        width = self.eigenproblem if self.representation == "kernel" else self.n_features
+        method = "exact"
+        if self.projection is not None:
+            method = f"projected (≤ {self.projection} a tensor)"
+        if mixture_note:
+            method = f"averaged{mixture_note}:"
+        if self.representation == "kernel":
+            width = self.eigenproblem
+        else:
+            width = self.n_features
         shape = f"{self.n_rows} x {width}"
         return f"{method} {self.outputs} {self.representation}, {shape}, {self.precision} Jacobians"
 
@@ -156,7 +167,8 @@ def step_bytes(form: Form) -> dict[str, float]:
     if form.representation == "kernel":
         return _kernel_bytes(form)
     n, p = form.n_rows, form.n_features
-    matrix, rows = 8.0 * p**2, 8.0 * n * p
+    matrix = 8.0 * p**2
+    rows = 8.0 * n * p
     is_single = form.products.precision != "float64"
     collected = 0.0 if form.products.in_store else form.result_bytes
     basis = collected + matrix * (2 if is_single else 1)
@@ -183,7 +195,10 @@ def _kernel_bytes(form: Form) -> dict[str, float]:
     samples = n // _rows_per_sample(form)
     averaged = 8.0 * samples**2
     # Rows of an output are averaged first, and that kernel is decomposed on its own.
-    label = EIGEN_MATRICES * averaged if form.outputs == "joint" else 2 * min(averaged, PANEL_BYTES)
+    if form.outputs == "joint":
+        label = EIGEN_MATRICES * averaged
+    else:
+        label = 2 * min(averaged, PANEL_BYTES)
     pairs = 6 * 8.0 * min(samples, MOST_PARTNERS) * min(samples, PANEL_BYTES // (8 * n))
     return {
         "collect": form.collect_bytes,
@@ -199,20 +214,24 @@ def removal_chunk(shape: Sequence[int], size: int, values: int | None = None) ->
     """Return how many samples' removal is computed together; `shape` is the residual's."""
     # (n, b, c). A chunk holds W [size, chunk, c], Σ over resolvents [size, chunk, b, c], 2 copies.
     n, b, c = shape
-    values = REMOVAL_VALUES if values is None else values
+    if values is None:
+        values = REMOVAL_VALUES
     return min(n, max(FEWEST_REMOVED, values // max(1, size * c * (b + 2))))
 
 
 def removal_bytes(form: Form, values: int | None = None) -> float:
     """Return the bytes of one chunk of removals, a weight vector an output."""
-    b, size = _rows_per_sample(form), form.eigenproblem
+    b = _rows_per_sample(form)
+    size = form.eigenproblem
     n, c = form.n_rows // b, form.n_outputs // b
     chunk = removal_chunk((n, b, c), size, values)
     return 8.0 * chunk * size * (c * (b + 4) + b)
 
 
 def _rows_per_sample(form: Form) -> int:
-    return form.n_outputs if form.outputs == "joint" else 1
+    if form.outputs != "joint":
+        return 1
+    return form.n_outputs
 
 
 @contextmanager
@@ -224,9 +243,11 @@ def within_memory(form: Form) -> Iterator[None]:
         # A network that fails is a ModelError, whatever it failed of.
         if not out_of_memory(error.__cause__ or error):
             raise
-        room, need = available_memory(), form.peak_bytes
+        room = available_memory()
+        need = form.peak_bytes
         share = min(room / need, 0.5)
-        share = share**0.5 if form.representation == "kernel" else share
+        if form.representation == "kernel":
+            share = share**0.5
         n = int(share * form.n_rows / _rows_per_sample(form))
         raise SettingError(
             f"memory must hold what is collected and scored; {form.summary} needs about "
@@ -250,7 +271,9 @@ CONTOUR_COLUMNS = 120
 def nominal_seconds(form: Form, n_queries: int) -> float:
     """Return the seconds of collecting and scoring at the nominal rate, without fixed costs."""
     b = form.n_outputs if form.outputs == "joint" else 1
-    n, p, columns = form.n_rows // b, form.eigenproblem, form.n_outputs // b
+    n = form.n_rows // b
+    p = form.eigenproblem
+    columns = form.n_outputs // b
     n_columns = min(columns, MOST_COLUMNS)
     per_value = CONTOUR_COLUMNS * n_columns * b + 2.0 * N_RIDGES * b * (b + n_columns)
     work = EIGEN_WORK * p**3 + n * p * (per_value + 20.0 * columns) + form.flops

@@ -50,7 +50,8 @@ class JacobianPass:
 
     def template(self) -> tuple[Tensor, dict[str, Block]]:
         """Return outputs and blocks of no sample, which show names, shapes and precision."""
-        outputs, dtype = self.form.n_outputs, getattr(torch, self.form.precision)
+        outputs = self.form.n_outputs
+        dtype = getattr(torch, self.form.precision)
         k = self.form.mixtures or outputs
 
         def allocate(*shape: int) -> Tensor:
@@ -94,7 +95,8 @@ class JacobianPass:
 
 def add_landmarks(work: JacobianPass, positions: Int[np.ndarray, " m"]) -> JacobianPass:
     """Return the same pass with the training samples at these ascending positions as landmarks."""
-    train, form = work.sets["train"], work.form
+    train = work.sets["train"]
+    form = work.form
     products = replace(form.products, in_store=False)
     kernel_form = replace(form, representation="kernel", landmarks=0, products=products)
     subpass = replace(work, form=kernel_form, sets={"train": train.subset(positions)})
@@ -108,7 +110,8 @@ def collect_blocks(
     progress: Progress = silent,
 ) -> tuple[Float[Tensor, "n k"], dict[str, Block]]:
     """Collect f₀ and (projected) Jacobian blocks of all samples; no blocks that stay in a store."""
-    n_all, n_done = sum(work.sizes.values()), 0
+    n_all = sum(work.sizes.values())
+    n_done = 0
     outputs, blocks = work.template()
     templates = {} if work.form.products.in_store else blocks
     results = {
@@ -130,7 +133,10 @@ def _check_finite(f0: Float[Tensor, "n k"], blocks: Mapping[str, Block], ids: np
         bad = ~torch.stack(finite).all(0).cpu().numpy()
         if bad.any():
             names = ", ".join(map(str, ids[bad][:3])) + (", ..." if bad.sum() > 3 else "")
-            subject = f"sample {names} gives" if bad.sum() == 1 else f"samples {names} give"
+            if bad.sum() == 1:
+                subject = f"sample {names} gives"
+            else:
+                subject = f"samples {names} give"
             raise ModelError(
                 f"the model's {kind} must be finite; {subject} NaN or infinity. Check the weights "
                 "and the scale of the inputs."

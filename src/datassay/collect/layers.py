@@ -21,7 +21,9 @@ from torch.nn import functional
 
 def parameter_name(module: str, parameter: str) -> str:
     """Return the name of a layer's parameter in the whole model."""
-    return f"{module}.{parameter}" if module else parameter
+    if module:
+        return f"{module}.{parameter}"
+    return parameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,9 @@ Use = Factors | Float[Tensor, "_ _ _"]
 
 def tensors_of(use: Use) -> list[Tensor]:
     """Return the tensors that a use consists of."""
-    return [use.left, use.right] if isinstance(use, Factors) else [use]
+    if isinstance(use, Factors):
+        return [use.left, use.right]
+    return [use]
 
 
 def matrix(uses: list[Use], rows: int) -> Float[Tensor, "b rows columns"]:
@@ -100,7 +104,9 @@ def unfold(use: Use, size: int) -> Use:
             return use
         pair = (t.unflatten(0, (size, -1)).flatten(1, 2) for t in (use.left, use.right))
         return Factors(*pair)
-    return use if len(use) == size else use.unflatten(0, (size, -1)).sum(1)
+    if len(use) == size:
+        return use
+    return use.unflatten(0, (size, -1)).sum(1)
 
 
 def weighted_sum(
@@ -112,12 +118,12 @@ def weighted_sum(
         if not isinstance(use, Factors):
             total = total + torch.tensordot(weights.to(use), use, 1)
             continue
-        right = (use.right * weights.to(use.right)[:, None, None]).flatten(0, 1)
+        weighted_columns = (use.right * weights.to(use.right)[:, None, None]).flatten(0, 1)
         if use.is_sparse:
-            into = right.new_zeros(rows, right.shape[1])
-            total = total + into.index_add_(0, use.left.flatten(), right)
+            into = weighted_columns.new_zeros(rows, weighted_columns.shape[1])
+            total = total + into.index_add_(0, use.left.flatten(), weighted_columns)
         else:
-            total = total + use.left.flatten(0, 1).T @ right
+            total = total + use.left.flatten(0, 1).T @ weighted_columns
     assert isinstance(total, Tensor)
     return total
 
@@ -139,7 +145,9 @@ def join_samples(uses_of: Sequence[list[Use]], rows: int) -> list[Use]:
 def used_rows(uses: list[Use]) -> Int[Tensor, " r"] | None:
     """Return the rows of the weights that the batch uses, in order; None where it may use all."""
     ids = [use.left.flatten() for use in uses if isinstance(use, Factors) and use.is_sparse]
-    return torch.cat(ids).unique() if len(ids) == len(uses) else None
+    if len(ids) != len(uses):
+        return None
+    return torch.cat(ids).unique()
 
 
 def restrict(uses: list[Use], rows: Int[Tensor, " r"]) -> list[Use]:
@@ -169,7 +177,9 @@ def _rotate_use(use: Use, left: Tensor | None, right: Tensor | None) -> Use:
             return Factors(a, use.right if right is None else use.right @ right)
         use = _to_matrix(use, use.left.shape[-1])
     dense = use if left is None else left.T @ use
-    return dense if right is None else dense @ right
+    if right is None:
+        return dense
+    return dense @ right
 
 
 def _to_matrix(use: Use, rows: int) -> Tensor:
@@ -232,7 +242,9 @@ def kind_of(layer: nn.Module) -> Kind | None:
         return _transposed_dense
     if type(layer).__name__.endswith(("RMSNorm", "T5LayerNorm")):
         shapes = [(n, p.ndim) for n, p in layer.named_parameters()]
-        return _root_mean_square if shapes == [("weight", 1)] else None
+        if shapes != [("weight", 1)]:
+            return None
+        return _root_mean_square
     return KINDS.get(type(layer))
 
 
@@ -242,7 +254,9 @@ def _by_sample(values: Tensor, b: int) -> Tensor:
 
 
 def _append_bias(inputs: Tensor, bias: bool) -> Tensor:
-    return functional.pad(inputs, (0, 1), value=1.0) if bias else inputs
+    if bias:
+        return functional.pad(inputs, (0, 1), value=1.0)
+    return inputs
 
 
 def _dense(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
@@ -270,7 +284,9 @@ def _convolution(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
         gradient = gradient.reshape(b, gradient.shape[1], -1)
         products = gradient.reshape(b, len(split[0]), -1, gradient.shape[-1]) @ split.mT
         result = products.flatten(1, 2)
-        return torch.cat([result, gradient.sum(2)[..., None]], 2) if bias else result
+        if bias:
+            return torch.cat([result, gradient.sum(2)[..., None]], 2)
+        return result
 
     return to_gradients
 
@@ -280,7 +296,10 @@ def patches(layer: nn.Conv2d | nn.Conv1d, x: Tensor) -> Float[Tensor, "b size pl
     sizes = [layer.kernel_size, layer.dilation, layer.padding, layer.stride]
     if isinstance(layer.padding, str):
         spread = [d * (k - 1) for k, d in zip(layer.kernel_size, layer.dilation, strict=True)]
-        ends = [0] * len(spread) if layer.padding == "valid" else [s // 2 for s in spread]
+        if layer.padding == "valid":
+            ends = [0] * len(spread)
+        else:
+            ends = [s // 2 for s in spread]
         extra = [
             s - 2 * e if layer.padding == "same" else 0 for s, e in zip(spread, ends, strict=True)
         ]
@@ -291,7 +310,8 @@ def patches(layer: nn.Conv2d | nn.Conv1d, x: Tensor) -> Float[Tensor, "b size pl
         x = functional.pad(x, widths, layer.padding_mode)
         sizes[2] = (0,) * len(layer.kernel_size)
     if isinstance(layer, nn.Conv1d):  # unfold knows two axes
-        x, row_axis = x[:, :, None], (1, 1, 0, 1)
+        x = x[:, :, None]
+        row_axis = (1, 1, 0, 1)
         sizes = [(axis, *size) for axis, size in zip(row_axis, sizes, strict=True)]
     kernel, dilation, padding, stride = (cast("tuple", size) for size in sizes)
     return functional.unfold(x, kernel, dilation, padding, stride)
@@ -301,11 +321,13 @@ def _embedding(layer: nn.Module, x: Tensor, b: int, bias: bool) -> Given:
     assert isinstance(layer, nn.Embedding)
     ids = x.reshape(b, -1)
     # The row of padding does not train.
-    trains = None if layer.padding_idx is None else (ids != layer.padding_idx)[..., None]
+    trains = None
+    if layer.padding_idx is not None:
+        trains = (ids != layer.padding_idx)[..., None]
 
     def use(gradient: Tensor) -> Use:
-        right = _by_sample(gradient, b)
-        return Factors(ids, right if trains is None else right * trains)
+        columns = _by_sample(gradient, b)
+        return Factors(ids, columns if trains is None else columns * trains)
 
     return use
 
@@ -345,13 +367,17 @@ def _scale_channels(normalised: Tensor, bias: bool) -> Given:
 
 
 def _channels_last(values: Tensor) -> Tensor:
-    return values.flatten(2).mT if values.ndim > 2 else values[:, None]
+    if values.ndim > 2:
+        return values.flatten(2).mT
+    return values[:, None]
 
 
 def _scale(normalised: Tensor, gradient: Tensor, bias: bool) -> Use:
     """Return gradients of z = w ∘ x + b, [b, size, 1 or 2], by w and, where it trains, b."""
     by_weight = (normalised * gradient).sum(1)
-    return torch.stack([by_weight, gradient.sum(1)], 2) if bias else by_weight[..., None]
+    if bias:
+        return torch.stack([by_weight, gradient.sum(1)], 2)
+    return by_weight[..., None]
 
 
 KINDS: dict[type[nn.Module], Kind] = {

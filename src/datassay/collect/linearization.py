@@ -69,7 +69,9 @@ class Linearization:
     @property
     def rows_per_sample(self) -> int:
         """b: k for joint outputs, 1 for averaged ones."""
-        return self.outputs.shape[1] if self.form.outputs == "joint" else 1
+        if self.form.outputs != "joint":
+            return 1
+        return self.outputs.shape[1]
 
     @property
     def residual(self) -> Float[Tensor, "n b c"]:
@@ -77,13 +79,14 @@ class Linearization:
         residual = (self.targets - self.outputs).double()
         return residual.reshape(len(self), self.rows_per_sample, -1)
 
-    def averaged(self) -> Linearization:
+    def average_outputs(self) -> Linearization:
         """Average to one kernel row per sample, shared by all outputs.
 
         Returns:
             Itself if it is so already; else with Θ_ij = (1/k) Σ_a Θ[(i,a),(j,a)], [n, n].
         """
-        n, b = len(self), self.rows_per_sample
+        n = len(self)
+        b = self.rows_per_sample
         if b == 1:
             return self
         form = replace(self.form, representation="kernel", outputs="averaged", n_rows=n)
@@ -98,7 +101,8 @@ class Linearization:
         )
 
     def _average(self, kernel: Tensor | None, features: Features | None) -> Tensor:
-        n, b = len(self), self.rows_per_sample
+        n = len(self)
+        b = self.rows_per_sample
         if kernel is not None:
             blocks = kernel.reshape(-1, b, n, b)
             return blocks.diagonal(dim1=1, dim2=3).mean(-1)
@@ -121,7 +125,8 @@ class Linearization:
         Returns:
             The smaller linearisation; the validation samples stay.
         """
-        keep, rows = torch.as_tensor(indices), self._rows(indices)
+        keep = torch.as_tensor(indices)
+        rows = self._rows(indices)
         return replace(
             self,
             outputs=self.outputs[keep],
@@ -134,29 +139,30 @@ class Linearization:
             form=replace(self.form, n_rows=len(rows)),
         )
 
-    def held_out(self, indices: np.ndarray, held: np.ndarray) -> Linearization:
+    def held_out(self, indices: np.ndarray, val_idx: np.ndarray) -> Linearization:
         """Split the training samples: some stay, others become the validation samples.
 
         Args:
             indices: [s] positions that stay training samples.
-            held: [m] positions of the new validation samples; the old ones are left out.
+            val_idx: [m] positions of the new validation samples; the old ones are left out.
 
         Returns:
             The smaller linearisation; nothing is collected anew.
         """
-        rows, held_rows = self._rows(indices), self._rows(held)
+        rows, held_rows = self._rows(indices), self._rows(val_idx)
         return replace(
             self.subset(indices),
-            val_outputs=self.outputs[held],
-            val_targets=self.targets[held],
+            val_outputs=self.outputs[val_idx],
+            val_targets=self.targets[val_idx],
             val_kernel=None if self.kernel is None else self.kernel[held_rows][:, rows],
             val_features=None if self.features is None else _rows_at(self.features, held_rows),
         )
 
-    def judged_on(self, held: np.ndarray) -> Linearization:
-        """Return the linearisation with only the validation samples at `held`, [m] positions."""
-        rows, fields = self._rows(held), {}
-        for name, idx in (("outputs", held), ("targets", held), ("kernel", rows)):
+    def judged_on(self, val_idx: np.ndarray) -> Linearization:
+        """Return the linearisation with only the validation samples at `val_idx`, [m] positions."""
+        rows = self._rows(val_idx)
+        fields = {}
+        for name, idx in (("outputs", val_idx), ("targets", val_idx), ("kernel", rows)):
             values = getattr(self, f"val_{name}")
             fields[f"val_{name}"] = None if values is None else values[idx]
         features = self.val_features
@@ -166,4 +172,6 @@ class Linearization:
 
 
 def _rows_at(features: Features, rows: Tensor) -> Tensor:
-    return features.take(rows) if isinstance(features, StoredFeatures) else features[rows]
+    if isinstance(features, StoredFeatures):
+        return features.take(rows)
+    return features[rows]

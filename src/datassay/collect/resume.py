@@ -123,11 +123,13 @@ class StoredPass:
         norms, distances = defaultdict(float), defaultdict(float)
         for name, computed in self._compute_arrays(span).items():
             # Together, for rounding is all that there is of gradients that cancel in one tensor.
-            kind, n = name.partition(".")[0], len(computed)
+            kind = name.partition(".")[0]
+            n = len(computed)
             stored = self.store.get(span.number, name)[inside].astype(np.float64)
             norms[kind] += np.square(stored).reshape(n, -1).sum(1)
             distances[kind] += np.square(computed - stored).reshape(n, -1).sum(1)
-        limit, ids = SAME[self.work.form.precision] ** 2, self.work.sets[span.part].ids
+        limit = SAME[self.work.form.precision] ** 2
+        ids = self.work.sets[span.part].ids
         results = {kind: np.flatnonzero(distances[kind] > limit * norms[kind]) for kind in norms}
         return [
             ("outputs" if kind == OUTPUTS else "Jacobian rows", ids[span.start + positions[0]])
@@ -149,4 +151,6 @@ def stored_form(location: str | Path, settings: Mapping[str, object]) -> Form | 
         return None
     if settings.get("precision", "auto") not in {"auto", form.precision}:
         return None
-    return form if "auto" in requested.values() else replace(form, passed_over="")
+    if "auto" in requested.values():
+        return form
+    return replace(form, passed_over="")

@@ -117,11 +117,14 @@ class CommandGroup(TyperGroup):
             line = usage_error.format_message()
             if "--sample-weight" in line:
                 line = f"--sample-weight must be left out: {UNWEIGHTED}"
-            line = line if line.endswith("?") else f"{line.rstrip('.')}."
+            if not line.endswith("?"):
+                line = f"{line.rstrip('.')}."
             say(f"Error: {line} See {path} --help.", "red")
             sys.exit(usage_error.exit_code)
         is_printed = check_printed()
-        sys.exit(status if isinstance(status, int) and status else 0 if is_printed else 1)
+        if isinstance(status, int) and status:
+            sys.exit(status)
+        sys.exit(0 if is_printed else 1)
 
 
 app = typer.Typer(

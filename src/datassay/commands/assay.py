@@ -75,7 +75,8 @@ class Assay(Plotted):
         """
         from datassay.commands.run.table import score_table
 
-        table, frame_columns = score_table(self.findings), {*self.given.frame_columns}
+        table = score_table(self.findings)
+        frame_columns = {*self.given.frame_columns}
         names = [f"{n} (scores)" if n in frame_columns else n for n in table.column_names]
         return self._frame(table.rename_columns(names), table["id"])
 
@@ -91,8 +92,11 @@ class Assay(Plotted):
         """Return a table as a pandas frame where pandas is installed, else unchanged."""
         if find_spec("pandas") is None:
             return table
-        frame, index = table.to_pandas(), self.given.frame_index(ids.to_pylist())
-        return frame.set_index("id") if index is None else frame.set_axis(index)
+        frame = table.to_pandas()
+        index = self.given.frame_index(ids.to_pylist())
+        if index is None:
+            return frame.set_index("id")
+        return frame.set_axis(index)
 
     def page(self) -> str:
         """Return the page that `datassay run` writes, as HTML."""
@@ -165,13 +169,15 @@ class Assay(Plotted):
         return (self.findings.issues if self.actions is None else self.actions).plot()
 
     def __repr__(self) -> str:
-        samples, action = self.findings.samples, self.actions and self.actions.best
+        samples = self.findings.samples
+        action = self.actions and self.actions.best
         n_suspects = int(self.findings.issues.is_issue.sum())
         text = f"{count(len(samples), 'sample')}, {count(n_suspects, 'suspected label')}"
         return f"Assay({samples.name}: {text}, best action: {action.words if action else 'none'})"
 
     def __str__(self) -> str:
-        table, lines = self.actions, []
+        table = self.actions
+        lines = []
         if table is not None:
             measured = [action for action in table.actions if action.is_measured]
             lines = [f"  {a.words}: {gain_text(a, table.metric)}" for a in measured[:3]]
@@ -220,7 +226,9 @@ class Review:
         from datassay.act.review.decisions import Decisions, read_decisions
 
         path = self._server.session.path
-        return read_decisions(path) if path.exists() else Decisions(())
+        if path.exists():
+            return read_decisions(path)
+        return Decisions(())
 
     def stop(self) -> None:
         """Stop the server; all decisions are saved."""
@@ -300,10 +308,10 @@ def _model_settings(model: Any) -> dict[str, Any]:
         return {"model": model}
     is_class = isinstance(model, type) and all(hasattr(model, name) for name in NEEDED)
     if is_class or is_estimator(model):
-        return {"own": model}
+        return {"estimator": model}
     if isinstance(model, nn.Module) or callable(model):
         name = getattr(model, "__name__", type(model).__name__)
-        return {"given": model, "model": name if name.isidentifier() else "your network"}
+        return {"network": model, "model": name if name.isidentifier() else "your network"}
     raise ModelError(
         "model must be a name, a torch.nn.Module or what makes one, or a scikit-learn estimator; "
         f"got a {type(model).__name__}."

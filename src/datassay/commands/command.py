@@ -31,7 +31,7 @@ from datassay.commands.inputs import (
 )
 from datassay.commands.shell import err_console, out_console
 from datassay.data.settings import HELD_OUT
-from datassay.errors import SettingError, redacted
+from datassay.errors import SettingError, hide_credentials
 from datassay.rules import require
 from datassay.setting import default_of, settings_of
 
@@ -84,75 +84,79 @@ class Command:
         """The dataclasses whose fields are its options; one that two share is one option."""
         return (self.settings, *self.inputs)
 
-    def start(self, given: Mapping[str, Any], out: Path) -> None:
+    def start(self, user_input: Mapping[str, Any], out: Path) -> None:
         """Run the command: check, load, compute, write all files or none, print; or print its plan.
 
         Args:
-            given: field name → value, of all groups, and `overwrite`.
+            user_input: field name → value, of all groups, and `overwrite`.
             out: folder of the results; other files in it stay.
 
         Raises:
             DatassayError: bad options, samples or model; one sentence says which.
         """
-        settings, plans = read(self.settings, given), given.get("plan")
+        settings = read(self.settings, user_input)
+        plans = user_input.get("plan")
         from datassay.store.outputs import check_outputs, check_writable
 
-        values = [value for name in READ if (value := given.get(name))]
+        values = [value for name in READ if (value := user_input.get(name))]
         path_tuples = [value if isinstance(value, tuple) else (value,) for value in values]
         reads = [path for paths in path_tuples for path in paths]
         if not plans:  # the names of its files are slow to import, as is what follows
-            check_outputs(out, (PAGE,), given.values(), reads)
-            check_writable(out, (PAGE,), overwrite=given["overwrite"])
-        self.check_first(given)
+            check_outputs(out, (PAGE,), user_input.values(), reads)
+            check_writable(out, (PAGE,), overwrite=user_input["overwrite"])
+        self.check_first(user_input)
         from datassay.commands.terminal import ProgressDisplay
 
-        job = self.part("job")
+        job = self.module("job")
         if hasattr(job, "check_settings"):
             job.check_settings(settings)
         if not plans:
-            names = (*self.part("files").FILES, PAGE)
-            check_outputs(out, names, given.values(), reads)
-            check_writable(out, names, overwrite=given["overwrite"])
-        start_folder, arguments = Path.cwd(), self.arguments(given)
+            names = (*self.module("files").FILES, PAGE)
+            check_outputs(out, names, user_input.values(), reads)
+            check_writable(out, names, overwrite=user_input["overwrite"])
+        start_folder = Path.cwd()
+        arguments = self.arguments(user_input)
         if plans:
             train, val = arguments["train"], arguments["val"]
             return out_console.print(*job.plan_lines(train, val, settings), sep="\n")
         with ProgressDisplay(err_console) as progress:
-            job_inputs = self.further_arguments(start_folder, out, overwrite=given["overwrite"])
+            job_inputs = self.further_arguments(
+                start_folder, out, overwrite=user_input["overwrite"]
+            )
             results = job.run(**arguments, **job_inputs, settings=settings, progress=progress)
             os.chdir(start_folder)  # a model's code may change it, and `out` can be relative
-            page, path = self.write(results, out, overwrite=given["overwrite"])
-        self.show(results, settings, page, path, verbose=bool(given.get("verbose")))
+            page, path = self.write(results, out, overwrite=user_input["overwrite"])
+        self.show(results, settings, page, path, verbose=bool(user_input.get("verbose")))
 
-    def check_first(self, given: Mapping[str, Any]) -> None:
+    def check_first(self, user_input: Mapping[str, Any]) -> None:
         """Check what can be checked before anything heavy is imported."""
         for group in self.groups:
             for name, spec in settings_of(group).items():
-                if spec.rule is not None and given.get(name) is not None:
-                    spec.rule(name, given[name])
+                if spec.rule is not None and user_input.get(name) is not None:
+                    spec.rule(name, user_input[name])
             if hasattr(group, "refuse"):
-                read(group, given).refuse(only_plan=bool(given.get("plan")))
+                read(group, user_input).refuse(only_plan=bool(user_input.get("plan")))
         if DataInputs in self.inputs:
-            check_inputs(given, read(DataInputs, given), read(NoiseInputs, given))
+            check_inputs(user_input, read(DataInputs, user_input), read(NoiseInputs, user_input))
 
-    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def arguments(self, user_input: Mapping[str, Any]) -> dict[str, Any]:
         """Return training and validation samples as the job's arguments; {} if it reads none."""
         if DataInputs not in self.inputs:
             return {}
-        train, val = self.loaded(given)
+        train, val = self.loaded(user_input)
         if NoiseInputs in self.inputs:
-            train = with_noise(train, read(NoiseInputs, given), given["seed"])
+            train = with_noise(train, read(NoiseInputs, user_input), user_input["seed"])
         return {"train": train, "val": val}
 
     def further_arguments(self, base: Path, out: Path, *, overwrite: bool) -> dict[str, Any]:
         """Return further arguments of the job; `out` may be relative to the folder `base`."""
         return {}
 
-    def loaded(self, given: Mapping[str, Any], store: str | None = None) -> tuple[Any, Any]:
+    def loaded(self, user_input: Mapping[str, Any], store: str | None = None) -> tuple[Any, Any]:
         """Load the samples that the inputs name.
 
         Args:
-            given: field name → value, of all groups.
+            user_input: field name → value, of all groups.
             store: keeps embeddings; None keeps nothing.
 
         Returns:
@@ -164,18 +168,19 @@ class Command:
         """
         from datassay.commands.terminal import ProgressDisplay
 
-        inputs = read(DataInputs, given)
+        inputs = read(DataInputs, user_input)
         if not self.scores_all:
             if inputs.val_fraction is None:
                 inputs = replace(inputs, val_fraction=HELD_OUT)
             why = f" for {self.name}, which judges on samples held out"
-            fraction, rule = inputs.val_fraction, "be above 0"
+            fraction = inputs.val_fraction
+            rule = "be above 0"
             require(fraction, "val-fraction", rule, 0, why=why, remedy="Leave it out.")
         with ProgressDisplay(err_console) as progress:
-            backbone = asked_backbone(given, store, progress)
-            return load_sets(inputs, backbone, given.get("queries"))
+            backbone = asked_backbone(user_input, store, progress)
+            return load_sets(inputs, backbone, user_input.get("queries"))
 
-    def part(self, name: str) -> Any:
+    def module(self, name: str) -> Any:
         """Return the module with its "job", "page" or "files": of its package, or one for all."""
         home = import_module(self.home)
         if not hasattr(home, "__path__"):
@@ -201,8 +206,8 @@ class Command:
         from datassay.report.html import render
         from datassay.store.outputs import write_pages
 
-        page = self.part("page").page(results)
-        files = self.part("files")
+        page = self.module("page").page(results)
+        files = self.module("files")
         parts = {**files.files(results, page), PAGE: render(page)}
         return page, write_pages(parts, out, overwrite=overwrite, is_checked=True, job=files.FILES)
 
@@ -220,8 +225,10 @@ def read(cls: type, options: Mapping[str, Any]) -> Any:
     """Return a settings dataclass filled from options; a field `command` gets the command line."""
     names = {f.name for f in fields(cls)}
     # Quoted for a shell, no credentials in it.
-    words = ["datassay", *(redacted(word, is_url=True) for word in sys.argv[1:])]
-    command_line = {"command": shlex.join(words)} if "command" in names else {}
+    words = ["datassay", *(hide_credentials(word, is_url=True) for word in sys.argv[1:])]
+    command_line = {}
+    if "command" in names:
+        command_line = {"command": shlex.join(words)}
     return cls(**{name: value for name, value in options.items() if name in names}, **command_line)
 
 

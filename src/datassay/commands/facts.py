@@ -53,7 +53,9 @@ def file_digest(path: Path) -> str:
 
 def model_facts(model: str, text: str) -> dict[str, str]:
     """Return `text` as the fact of the model; of the user's own module also its file."""
-    file = {"Model file": reference_file(model)} if is_reference(model) else {}
+    file = {}
+    if is_reference(model):
+        file = {"Model file": reference_file(model)}
     return {"Model": text, **file}
 
 

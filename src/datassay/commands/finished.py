@@ -47,7 +47,10 @@ class FinishedRun:
 def origin_of(inputs: DataInputs, noise: NoiseInputs) -> Origin:
     """Return where a run's samples come from, to be written with its results."""
     data = str(inputs.data if inputs.data_option is None else inputs.data_option)
-    source = data if data in BUILTINS else str(Path(data).expanduser().resolve())
+    if data in BUILTINS:
+        source = data
+    else:
+        source = str(Path(data).expanduser().resolve())
     # A file of trusted ids changes no sample.
     trusted = None if inputs.trusted_file else inputs.trusted
     fields = asdict(replace(inputs, data=source, data_option=None, trusted=trusted))
@@ -82,7 +85,8 @@ def finished_run(folder: str | Path) -> FinishedRun:
     folder = Path(folder)
     for name in (SCORES, SUMMARY):
         check_run(folder, name)
-    scores, summary = read_scores(folder), read_summary(folder)
+    scores = read_scores(folder)
+    summary = read_summary(folder)
     origin = summary.get("origin") if isinstance(summary, dict) else None
     if not isinstance(origin, dict):
         return FinishedRun(folder, summary, scores, None, NoiseInputs(), "")
@@ -174,13 +178,20 @@ class Given:
     @property
     def _frame(self) -> Any:
         """The user's pandas frame; None for other data."""
-        data = self.data[0] if isinstance(self.data, tuple) and self.data else self.data
-        return data if hasattr(getattr(data, "index", None), "nlevels") else None
+        if isinstance(self.data, tuple) and self.data:
+            data = self.data[0]
+        else:
+            data = self.data
+        if not hasattr(getattr(data, "index", None), "nlevels"):
+            return None
+        return data
 
     @property
     def frame_columns(self) -> Sequence[Any]:
         """The columns of the user's pandas frame; () for other data."""
-        return () if self._frame is None else tuple(self._frame.columns)
+        if self._frame is None:
+            return ()
+        return tuple(self._frame.columns)
 
     def frame_index(self, ids: list[Any]) -> Any:
         """Return index labels of the rows with these ids in the user's pandas frame.
@@ -190,14 +201,19 @@ class Given:
         if (frame := self._frame) is None or (table := frame_table(frame)) is None:
             return None
         table, labelled = row_ids(table)
-        names = labelled if self.reading.get("ids") is None else self.reading["ids"]
+        if self.reading.get("ids") is None:
+            names = labelled
+        else:
+            names = self.reading["ids"]
         if names is None:
             names = np.arange(len(frame))
         elif isinstance(names, str):
             names = plain_values(read_column(table[names], names, Choices(ids=names)))
         row_of_id = {str(name): row for row, name in enumerate(to_numpy(names, "ids").tolist())}
         rows = [row_of_id.get(str(name), -1) for name in ids]
-        return None if -1 in rows else frame.index.take(rows)
+        if -1 in rows:
+            return None
+        return frame.index.take(rows)
 
     def origin(self) -> Origin:
         """Return how samples of a name or path are read again."""
@@ -208,7 +224,8 @@ class Given:
         roles = {name: self.reading.get(name) for name in ROLES}
         data, val = self.data, self.val
         if all(isinstance(pair, tuple) and len(pair) == 2 for pair in (data, val)):
-            data, val = (*data, *val), None
+            data = (*data, *val)
+            val = None
         file, file_roles = keep(data, folder, **roles)
         origin = _origin(file, val, {**self.reading, **dict.fromkeys(ROLES), **file_roles})
         inputs = {**origin.inputs, "data": str(out.resolve() / file.name)}

@@ -48,7 +48,9 @@ class SampleFindings(Findings):
     @property
     def metric(self) -> str:
         """The name of the score: "accuracy" or "R²"."""
-        return "accuracy" if self.samples.is_classification else "R²"
+        if self.samples.is_classification:
+            return "accuracy"
+        return "R²"
 
 
 def compose_page(
@@ -62,7 +64,9 @@ def compose_page(
     urgent_first: bool = False,
 ) -> Page:
     """Return the page of findings: its filled template under the facts and warnings."""
-    samples = findings.samples if isinstance(findings, SampleFindings) else None
+    samples = None
+    if isinstance(findings, SampleFindings):
+        samples = findings.samples
     page = compose(
         template,
         blocks,
@@ -73,7 +77,9 @@ def compose_page(
         files=files,
         columns=samples.columns if samples else (),
     )
-    return replace(page, advice=most_urgent_first(page.advice)) if urgent_first else page
+    if urgent_first:
+        return replace(page, advice=most_urgent_first(page.advice))
+    return page
 
 
 def table(name: str, columns: Sequence[str], rows: Iterable[Sequence[str]], **opts: Any) -> Table:
@@ -111,7 +117,10 @@ def sample_gallery(
     samples: SampleSet, positions: np.ndarray, card_fields: Iterable[Mapping[str, Any]], **opts: Any
 ) -> Gallery:
     """Return a gallery with a card per position; `card_fields` has further fields of each card."""
-    source = [""] * len(samples) if samples.source is None else samples.source
+    if samples.source is None:
+        source = [""] * len(samples)
+    else:
+        source = samples.source
     cards = (
         Card(**sample_texts(samples, i), drawing=drawing, source=str(source[i]), **fields)
         for i, drawing, fields in zip(positions, draw(samples, positions), card_fields, strict=True)

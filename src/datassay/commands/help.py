@@ -71,11 +71,18 @@ def position_of(option: Any) -> int:
 
 def option_row(option: Any, *, in_short: bool) -> tuple[str, str]:
     """Return an option as it is typed, and its meaning and default; in short, one sentence."""
-    text = re.split(r"(?<=\.) (?=[A-Z(])", option.help)[0] if in_short else str(option.help)
+    if in_short:
+        text = re.split(r"(?<=\.) (?=[A-Z(])", option.help)[0]
+    else:
+        text = str(option.help)
     if option.param_type_name == "argument":
         return str(option.metavar), text
     default = option.show_default
-    default_text = default if isinstance(default, str) else str(option.default) if default else ""
+    default_text = ""
+    if isinstance(default, str):
+        default_text = default
+    elif default:
+        default_text = str(option.default)
     is_stated = option.is_flag or default_text in {"", "None"} or "(default" in text
     flags = "/".join((*option.opts, *option.secondary_opts))
     return (

@@ -34,8 +34,7 @@ MODEL_HELP = (
     "folder."
 )
 BLOCK_MODEL_HELP = (
-    "logistic or linear, solved exactly; purify trains others anew. features:NAME and auto as for "
-    "run, with logistic behind."
+    "logistic or linear, solved exactly. features:NAME and auto as for run, with logistic behind."
 )
 RIDGE_HELP = "Ridge of a linear model: (ridge/2)‖θ‖² is added to the mean loss."
 DAMPING_HELP = "Damping added to the Hessian that influence is computed by; not to the fits."
@@ -101,7 +100,9 @@ class DataInputs:
     def trusted_file(self) -> Path | None:
         """The file of ids with trusted labels; None where a column names them, or nothing."""
         path = None if self.trusted is None else Path(self.trusted).expanduser()
-        return path if path is not None and path.is_file() else None
+        if path is not None and path.is_file():
+            return path
+        return None
 
     @property
     def named(self) -> str:
@@ -264,7 +265,9 @@ def whole_auto_or_none(
 ) -> Any:
     """Return a text as a whole number, "auto" where allowed, or None for "none"."""
     if text == "none" or (auto and text == "auto"):
-        return None if text == "none" else "auto"
+        if text == "none":
+            return None
+        return "auto"
     if not text.isdecimal() or len(text) > 15:
         words = "'auto', 'none'" if auto else "'none'"
         raise SettingError(f"{name} must be {words} or {kind}; got {text[:60]!r}.")

@@ -54,11 +54,13 @@ class _HelpCommand(TyperCommand):
         """Print the help: the common options, or all; FORMATS becomes the known data formats."""
         from datassay.data.formats import in_words
 
-        common = (*self.details.common.split(), *COMMON) if self.details.common else ()
-        common = () if ALL in ctx.meta else common
+        common = ()
+        if self.details.common and ALL not in ctx.meta:
+            common = (*self.details.common.split(), *COMMON)
         panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
         for option in sorted(self.get_params(ctx), key=position_of):
-            text, panel = str(getattr(option, "help", "")), panel_of(option.name, PANELS, "Method")
+            text = str(getattr(option, "help", ""))
+            panel = panel_of(option.name, PANELS, "Method")
             if option.name in self.declared:
                 spec = self.declared[option.name][1]
                 text = f"{sentence_of(spec.of) if spec.of else ''} {spec.help}".strip()
@@ -69,7 +71,8 @@ class _HelpCommand(TyperCommand):
                 panels[panel].append(option_row(option, in_short=bool(common)))
         self.epilog = self.details.epilog() or None
         usage = re.sub("[{}]", "", " ".join([ctx.command_path, *self.collect_usage_pieces(ctx)]))
-        epilog, limit = self.epilog or "", 3 if common else 99
+        epilog = self.epilog or ""
+        limit = 3 if common else 99
         formatter.write(help_text(usage, self.details.help, panels, epilog, examples_shown=limit))
 
 
@@ -152,7 +155,9 @@ def check_needs(options: Mapping[str, Any], declared: Declared) -> None:
             peer, _, allowed = need.lstrip("!").partition("=")
             if peer not in declared:  # this command always, or never, has it so
                 continue
-            theirs, is_out, flag = values[peer], need[0] == "!", declared[peer][1].flag(peer)
+            theirs = values[peer]
+            is_out = need[0] == "!"
+            flag = declared[peer][1].flag(peer)
             holds = str(theirs) in allowed.split("|") if allowed else bool(theirs)
             rule = f"{'not ' * is_out}come with {flag} {' or '.join(allowed.split('|'))}".rstrip()
             is_unsaid = theirs == default_of(declared[peer][0], peer) and not allowed
@@ -164,8 +169,10 @@ def check_needs(options: Mapping[str, Any], declared: Declared) -> None:
 def _field_value(name: str, value: Any, cls: type, spec: Setting) -> dict[str, Any]:
     """Return {name: value} of a field as typer read it; {} where the field's default stands."""
     if spec.read is None:
-        value = default_of(cls, name) if value in (None, []) else value
-        value = tuple(value) if isinstance(value, list) else value
+        if value in (None, []):
+            value = default_of(cls, name)
+        if isinstance(value, list):
+            value = tuple(value)
     elif value is None:
         return {}
     else:
@@ -178,13 +185,15 @@ def _field_value(name: str, value: Any, cls: type, spec: Setting) -> dict[str, A
 
 
 def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    default = inspect.Parameter.empty if default is dataclasses.MISSING else default
+    if default is dataclasses.MISSING:
+        default = inspect.Parameter.empty
     kind = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
 
 def _parameter(name: str, cls: type, spec: Setting) -> inspect.Parameter:
-    default, hint = default_of(cls, name), _hints(cls)[name]
+    default = default_of(cls, name)
+    hint = _hints(cls)[name]
     typed = _typer_type(hint, spec)
     kinds = [kind for kind in get_args(typed) or (typed,) if kind is not NoneType]
     value = value_name(name, kinds[0] if spec.read is None else str)
@@ -220,6 +229,9 @@ def _typer_type(hint: Any, spec: Setting) -> Any:
     """Return the type that typer reads: text where the setting parses text, else the field's."""
     if spec.read is not None:
         return str | None
-    members = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
+    if get_origin(hint) in {Union, UnionType}:
+        members = get_args(hint)
+    else:
+        members = (hint,)
     kinds = [GenericAlias(list, get_args(m)[:1]) if get_origin(m) is tuple else m for m in members]
     return functools.reduce(lambda union, kind: union | kind, kinds)

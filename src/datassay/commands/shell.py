@@ -21,7 +21,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from datassay.errors import DatassayError, printable, redacted
+from datassay.errors import DatassayError, hide_credentials, printable
 from datassay.machine import out_of_memory
 
 LONGEST = 2000  # characters of an error line
@@ -44,15 +44,16 @@ class _Stream:
         self.problem: Exception | None = None
 
     def write(self, text: str) -> int:
-        return self._try("write", text) or 0
+        return self._call("write", text) or 0
 
     def flush(self) -> None:
-        self._try("flush")
+        self._call("flush")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(getattr(sys, self.name) or sys.__stdin__, name)
 
-    def _try(self, method: str, *args: str) -> Any:
+    def _call(self, method: str, *args: str) -> Any:
+        """Call a method of the stream of now; note the first failure and return None."""
         try:
             return getattr(getattr(sys, self.name), method)(*args)
         except AttributeError:  # there is none: it was closed before Python started
@@ -82,7 +83,7 @@ out_console, err_console = (
 
 def say(text: str, style: str = "") -> None:
     """Print one line on standard error, credentials hidden, at most LONGEST characters long."""
-    line = printable(" ".join(redacted(text).split()))
+    line = printable(" ".join(hide_credentials(text).split()))
     if len(line) > LONGEST:
         line = f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 :]}"
     err_console.print(Text(line, style=style), soft_wrap=True)
@@ -172,7 +173,8 @@ def handle_stops() -> None:
 
     def stop(number: int, frame: object) -> None:
         nonlocal last_time
-        earlier, last_time = last_time, time.monotonic()
+        earlier = last_time
+        last_time = time.monotonic()
         if last_time - earlier > SAME_STOP:
             warnings.simplefilter("ignore")  # of what the exception cuts short, as an import
             Stopped.latest = Stopped(number)

@@ -47,9 +47,13 @@ class ProgressDisplay:
     """
 
     def __init__(self, console: Console):
-        self._console, self._names = console, list(STAGES)
-        self._stage, self._done = "", dict[str, float]()
-        self._started, self._next, self._pause = time.monotonic(), FIRST_LINE, FIRST_LINE
+        self._console = console
+        self._names = list(STAGES)
+        self._stage = ""
+        self._done = dict[str, float]()
+        self._started = time.monotonic()
+        self._next = FIRST_LINE
+        self._pause = FIRST_LINE
         self._live = Live(
             console=console, refresh_per_second=REDRAWS, transient=True, get_renderable=self._line
         )
@@ -63,7 +67,8 @@ class ProgressDisplay:
     def __call__(self, step: str, done: int, total: int) -> None:
         """Note that `done` of `total` units of a step are done."""
         stage, share = self._find_stage(step, done / total if total else 0.0)
-        is_new, self._stage = stage not in self._done, stage
+        is_new = stage not in self._done
+        self._stage = stage
         self._done[stage] = max(share, self._done.get(stage, 0.0))
         if self._console.is_interactive:
             if is_new:  # at once: it may be over before the next drawing
@@ -84,7 +89,8 @@ class ProgressDisplay:
             return f"{step[:1].upper()}{step[1:]}", step_share
         now = max((k for k, name in enumerate(self._names) if name in self._done), default=0)
         if self._names.index(stage) < now:
-            is_last, is_whole = now == len(self._names) - 1, self._done[self._names[now]] >= 1
+            is_last = now == len(self._names) - 1
+            is_whole = self._done[self._names[now]] >= 1
             return self._names[now + (is_whole and not is_last)], 0.0
         shares = STAGES[stage]
         before = sum(list(shares.values())[: list(shares).index(step)])
@@ -92,7 +98,10 @@ class ProgressDisplay:
 
     def _line(self) -> Text:
         seconds = time.monotonic() - self._started
-        spent = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+        if seconds < 120:
+            spent = f"{seconds:.0f} s"
+        else:
+            spent = f"{seconds / 60:.0f} min"
         done = self._done.get(self._stage, 0.0)
         line = f"{self._stage}  {100 * done:.0f} %  {spent}"
         return Text(line, no_wrap=True, overflow="ellipsis")

@@ -31,7 +31,9 @@ def loss_of(loss: str, train: SampleSet) -> str:
         return "bce"
     if loss == "next_token" and train.y.ndim < 2:
         raise SettingError("loss next_token needs y [n, tokens], the ids of tokens; got [n].")
-    return loss if loss in {"bce", "next_token"} else task_loss(train, loss)
+    if loss in {"bce", "next_token"}:
+        return loss
+    return task_loss(train, loss)
 
 
 def correlation(index: Index) -> str:

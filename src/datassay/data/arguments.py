@@ -58,7 +58,8 @@ def checks_arguments(function: F) -> F:
             if "sample_weight" in kwargs:
                 raise SettingError(f"sample_weight must be left out: {UNWEIGHTED}") from None
             return function(*args, **kwargs)  # Python says best which argument is missing
-        arguments, first_set = bound.arguments, None
+        arguments = bound.arguments
+        first_set = None
         for name, members in kinds().items():
             if name in arguments and SampleSet in members:
                 value = arguments[name]
@@ -68,7 +69,8 @@ def checks_arguments(function: F) -> F:
 
                     reference = first_set if isinstance(first_set, SampleSet) else None
                     arguments[name] = as_samples(value, name, reference) or value
-                first_set = arguments[name] if first_set is None else first_set
+                if first_set is None:
+                    first_set = arguments[name]
             if name in arguments:
                 check_kind(name, arguments[name], *members)
         return function(*bound.args, **bound.kwargs)
@@ -78,10 +80,15 @@ def checks_arguments(function: F) -> F:
 
 def _members(hint: Any) -> tuple[type, ...]:
     """Return the types of a union if all of them are checked here, else ()."""
-    members = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
+    if get_origin(hint) in {Union, UnionType}:
+        members = get_args(hint)
+    else:
+        members = (hint,)
     classes = [m for m in members if isinstance(m, type) and not getattr(m, "_is_protocol", False)]
     ours = {m for m in classes if m.__module__.startswith("datassay.")}
-    return members if all(m in PLAIN or m in ours for m in members) else ()
+    if not all(m in PLAIN or m in ours for m in members):
+        return ()
+    return members
 
 
 def check_kind(name: str, value: object, *members: type) -> None:
@@ -98,5 +105,8 @@ def check_kind(name: str, value: object, *members: type) -> None:
         remedy = "Pass a DataLoader as its .dataset."
     is_shown = isinstance(value, str | NoneType | numbers.Number)
     got = repr(value) if is_shown else f"a {type(value).__name__}"
-    error = DataError if any(m.__name__ == "SampleSet" for m in members) else SettingError
+    if any(m.__name__ == "SampleSet" for m in members):
+        error = DataError
+    else:
+        error = SettingError
     raise error(f"{name} must be {' or '.join(words)}; got {got}.{' ' if remedy else ''}{remedy}")

@@ -42,7 +42,9 @@ def encode_plainly(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, 
     """Return the samples with an x that needs no encoder: pixels of files, weights of words."""
     if train.texts is not None:
         return with_tfidf(train, val)
-    return (train, val) if train.images is None else with_pixels(train, val)
+    if train.images is None:
+        return (train, val)
+    return with_pixels(train, val)
 
 
 def sample_sets(
@@ -81,7 +83,8 @@ def sample_sets(
         for c in source.columns
     )
     source = replace(source, columns=columns, warnings=(*source.warnings, *warnings))
-    train, val = _build(source, source.train, y, names), None
+    train = _build(source, source.train, y, names)
+    val = None
     if source.val is not None and y_val is not None:
         val = _build(source, replace(source.val, groups=None, time=None), y_val, names)
     elif val_fraction or held_out is not None:
@@ -113,7 +116,8 @@ def one_set(
     if reference is not None:
         names = reference.class_names
         y = encode_like(source.train.y, names, reference.y.dtype)
-        fitted, rows = reference.preparation, source.train.rows
+        fitted = reference.preparation
+        rows = source.train.rows
         if fitted is not None and rows is not None:  # x as the samples before have it
             train = replace(source.train, x=fitted.transform(rows), texts=None)
             source = replace(source, train=train, feature_names=fitted.feature_names)
@@ -222,16 +226,22 @@ def _build(source: Source, raw: SourcePart, y: np.ndarray, names: tuple[str, ...
     x, texts = raw.x, raw.texts
     if x.dtype.kind in "UO" and x.ndim == 1:
         x, texts = np.zeros((len(x), 0), dtype=np.float32), Texts(as_arrow(x, "x"))
-    is_table, feature_names = bool(source.columns), source.feature_names
+    is_table = bool(source.columns)
+    feature_names = source.feature_names
     x = _check_inputs(x, () if is_table else feature_names, is_read=is_table)
     if not names:
         check_differences(y, [f"output {k}" for k in range(y[:1].size)], "target")
-    origins = None if raw.source is None else check_sample_names(raw.source, "source")
+    origins = None
+    if raw.source is not None:
+        origins = check_sample_names(raw.source, "source")
     if origins is not None and origins.dtype.kind in "iu":
         origins = origins.astype(str)
     trusted = None if raw.trusted is None else _parse_flags(raw.trusted)
-    groups = None if raw.groups is None else check_sample_names(raw.groups, "groups").astype(str)
-    groups = groups if raw.time is None else time_blocks(to_numpy(raw.time, "time"))
+    groups = None
+    if raw.groups is not None:
+        groups = check_sample_names(raw.groups, "groups").astype(str)
+    if raw.time is not None:
+        groups = time_blocks(to_numpy(raw.time, "time"))
     width = x.shape[1] if x.ndim == 2 else -1
     colours = x.ndim == 4 and (x.shape[1] in {1, 3} or x.shape[3] in {1, 3})
     is_image = x.ndim == 3 or colours
@@ -277,7 +287,9 @@ def _check_inputs(x: np.ndarray, names: tuple[str, ...], *, is_read: bool) -> np
 
 
 def _kind_of(values: np.ndarray) -> str:
-    return "strings" if values.dtype.kind in "UO" else str(values.dtype)
+    if values.dtype.kind in "UO":
+        return "strings"
+    return str(values.dtype)
 
 
 def check_sample_names(values: np.ndarray, name: str) -> np.ndarray:
@@ -290,7 +302,9 @@ def check_sample_names(values: np.ndarray, name: str) -> np.ndarray:
         )
     if values.dtype.kind == "u" and len(values) and values.max() < 2**63:
         return values.astype(np.int64)
-    return compact(as_arrow(values, name)) if values.dtype.kind in "UO" else values
+    if values.dtype.kind in "UO":
+        return compact(as_arrow(values, name))
+    return values
 
 
 FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -328,7 +342,10 @@ def _check_pair(train: SampleSet, val: SampleSet) -> None:
             f"{train.input_shape} and {val.input_shape}, y {train.y.shape[1:]} and "
             f"{val.y.shape[1:]}. Prepare both parts alike."
         )
-    absent = np.setdiff1d(val.y, train.y) if train.is_classification else np.array([])
+    if train.is_classification:
+        absent = np.setdiff1d(val.y, train.y)
+    else:
+        absent = np.array([])
     if len(absent):
         raise DataError(
             "every class of the validation part must occur in training; "
@@ -356,8 +373,12 @@ def split_indices(
             f"at least 2 training samples must remain; val_fraction {val_fraction} of {n} samples "
             f"leaves {n - n_val}. Add samples or lower val_fraction."
         )
-    order = np.arange(n) if order is None else order
-    candidates = order[(np.bincount(y)[y] > 1)[order]] if is_classification else order
+    if order is None:
+        order = np.arange(n)
+    if is_classification:
+        candidates = order[(np.bincount(y)[y] > 1)[order]]
+    else:
+        candidates = order
     strata = y[candidates] if is_classification else None
     n_strata = 0 if strata is None else len(np.unique(strata))
     if strata is not None and n_strata == 0:

@@ -74,15 +74,15 @@ class Format(_BaseFormat):
     read: Callable[[Path], Source]
     give_back: Callable[[Path, Task | None, bool], Original] | None = None
 
-    def source(self, path: Path, chosen: Choices) -> Source:
+    def source(self, path: Path, choices: Choices) -> Source:
         """Return the samples in a file or folder."""
         return self.read(path)
 
-    def original(self, path: Path, chosen: Choices, *, link: bool) -> Original:
+    def original(self, path: Path, choices: Choices, *, link: bool) -> Original:
         """Return the data as they are stored; refuse them where they cannot be given back."""
         if self.give_back is None:
             raise self.refusal(path)
-        return self.give_back(path, chosen.task, link)
+        return self.give_back(path, choices.task, link)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,25 +100,25 @@ class TableFormat(_BaseFormat):
     names: Callable[[Path], list[str]] | None = None
     give_back: Callable[[Path, Path, Change], None] | None = None
 
-    def table(self, path: Path, chosen: Choices) -> pa.Table:
+    def table(self, path: Path, choices: Choices) -> pa.Table:
         """Return the table as it is in the file or folder."""
-        ids = chosen.ids if isinstance(chosen.ids, str) else None
+        ids = choices.ids if isinstance(choices.ids, str) else None
         with nullcontext() if path.is_dir() else reading(path):
             table = without_views(self.read(path, ids))
         _check_cells(path, table)
         return table
 
-    def source(self, path: Path, chosen: Choices) -> Source:
+    def source(self, path: Path, choices: Choices) -> Source:
         """Return the samples in a file or folder."""
         with nullcontext() if path.is_dir() else reading(path):
             # No name for the table here: what `table_source` has read of it can then be let go.
-            return table_source(self.table(path, chosen), str(path), chosen)
+            return table_source(self.table(path, choices), str(path), choices)
 
-    def original(self, path: Path, chosen: Choices, *, link: bool) -> Original:
+    def original(self, path: Path, choices: Choices, *, link: bool) -> Original:
         """Return the data as they are stored; refuse them where they cannot be given back."""
         if self.give_back is None:
             raise self.refusal(path)
-        return original_table(path, self.table(path, chosen), chosen, self.give_back)
+        return original_table(path, self.table(path, choices), choices, self.give_back)
 
 
 def _check_cells(path: Path, table: pa.Table) -> None:

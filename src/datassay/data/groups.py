@@ -29,7 +29,8 @@ def group_folds(
     from sklearn.model_selection import StratifiedGroupKFold  # slow to import
 
     names, group = np.unique(groups, return_inverse=True)
-    strata = np.zeros(len(group), dtype=np.int64) if strata is None else strata
+    if strata is None:
+        strata = np.zeros(len(group), dtype=np.int64)
     folds = np.zeros(len(group), dtype=np.int64)
     if len(names) < 2:
         return folds

@@ -129,7 +129,8 @@ def load(
     if val_fraction is None:
         val_fraction = 0.0 if raw.is_table else HELD_OUT
     if log_target:
-        raw, target_task = with_log_target(raw), "regression"
+        raw = with_log_target(raw)
+        target_task = "regression"
     train, val = sample_sets(
         raw, task=target_task, val_fraction=val_fraction, seed=seed, held_out=held_out,
         encode=encode or encode_plainly,
@@ -183,7 +184,9 @@ def _add_val(read: Source, val: Any, choices: Choices) -> Source:
         return _add_val_table(read, val, choices)
     val_source = _read(val, Choices())
     if val_source.val is not None or val_source.is_table:
-        content = "a table" if val_source.is_table else "a training and a validation part"
+        content = "a training and a validation part"
+        if val_source.is_table:
+            content = "a table"
         raise DataError(f"val must be one set of samples, of the kind of data; it is {content}.")
     if val_source.class_names != read.class_names and val_source.class_names:
         raise DataError(
@@ -195,16 +198,21 @@ def _add_val(read: Source, val: Any, choices: Choices) -> Source:
 
 def _add_val_table(read: Source, val: Any, choices: Choices) -> Source:
     """Return a source with the rows of another table, treated as its own, as validation part."""
-    path, table = Path("val"), None
+    path = Path("val")
+    table = None
     if not isinstance(val, str | Path):
         table = frame_table(val)
     elif val not in BUILTINS:
         path, file_format = existing_format(val)
-        table = file_format.table(path, choices) if isinstance(file_format, TableFormat) else None
+        table = None
+        if isinstance(file_format, TableFormat):
+            table = file_format.table(path, choices)
     if table is None:
         raise DataError(f"val must be a table as data is ({_tables()}); got {str(val)[:80]!r}.")
     kinds = {c.name: c.read_as for c in read.columns if c.name in table.column_names}
-    fitted = () if read.preparation is None else [c.name for c in read.preparation.columns]
+    fitted = ()
+    if read.preparation is not None:
+        fitted = [c.name for c in read.preparation.columns]
     target = next(c.name for c in read.columns if c.read_as == "target")
     texts = tuple(name for name, kind in kinds.items() if kind == "text")
     keep = tuple(name for name in fitted if name in kinds)
@@ -212,7 +220,8 @@ def _add_val_table(read: Source, val: Any, choices: Choices) -> Source:
     left_out = tuple(name for name, kind in kinds.items() if kind == "left out")
     choices = replace(choices, target=target, keep=keep, text=texts, categorical=(), drop=left_out)
     val_source = table_source(table, str(path), replace(choices, forms=forms))
-    val_part, warnings = val_source.train, tuple(f"val: {text}" for text in val_source.warnings)
+    val_part = val_source.train
+    warnings = tuple(f"val: {text}" for text in val_source.warnings)
     if read.preparation is not None and val_part.rows is not None:
         val_part = replace(val_part, x=read.preparation.transform(val_part.rows))
     return replace(read, val=val_part, warnings=read.warnings + warnings)
@@ -253,17 +262,24 @@ def _read_parts(data: dict[str, Any], choices: Choices) -> Source:
             "one of them, as data[name]."
         )
     read = _read(data[parts[0]], choices)
-    return read if len(parts) == 1 else _add_val_table(read, data[parts[1]], choices)
+    if len(parts) == 1:
+        return read
+    return _add_val_table(read, data[parts[1]], choices)
 
 
 def _read_named(data: str | Path, choices: Choices) -> Source:
     path, file_format = _named_format(data, choices)
-    return BUILTINS[str(data)]() if file_format is None else file_format.source(path, choices)
+    if file_format is None:
+        return BUILTINS[str(data)]()
+    return file_format.source(path, choices)
 
 
 def _named_format(data: str | Path, choices: Choices) -> tuple[Path, Format | TableFormat | None]:
     """Return the path and the format of what is named; no format of a built-in set."""
-    path, file_format = (Path(data), None) if data in BUILTINS else existing_format(data)
+    if data in BUILTINS:
+        path, file_format = (Path(data), None)
+    else:
+        path, file_format = existing_format(data)
     has_roles = any(getattr(choices, role) is not None for role in ROLES)
     if (choices.any or has_roles) and not isinstance(file_format, TableFormat):
         raise DataError(

@@ -89,10 +89,11 @@ class RowFormat:
         texts = [column.name for column in self._columns("text")]
         if absent := [name for name in texts if name not in table.column_names]:
             raise DataError(
-                f"rows must have the columns that were used; they have no {abridge(absent)}. Their "
-                f"columns are {abridge(table.column_names)}."
+                f"rows must have the columns of the training data; they have no {abridge(absent)}. "
+                f"Their columns are {abridge(table.column_names)}."
             )
-        warnings, fitted = (), self.like.preparation
+        warnings = ()
+        fitted = self.like.preparation
         if fitted is not None:
             assert isinstance(fitted, FittedColumns)
             x = fitted.transform(table)
@@ -147,7 +148,8 @@ class RowFormat:
         return self._make_samples(raw, ())
 
     def _make_samples(self, raw: SourcePart, warnings: tuple[str, ...]) -> SampleSet:
-        n, reference = len(raw.x), self.like
+        n = len(raw.x)
+        reference = self.like
         x, texts = raw.x, raw.texts
         if x.dtype.kind in "UO" and x.ndim == 1:
             x, texts = np.zeros((n, 0)), Texts(pa.array(x.tolist(), pa.large_string()))
@@ -155,7 +157,10 @@ class RowFormat:
             raise DataError(
                 f"rows must be [m, ...] numbers, one row each; got {x.dtype} in shape {x.shape}."
             )
-        ids = np.arange(n) if raw.ids is None else check_sample_names(raw.ids, "ids")
+        if raw.ids is None:
+            ids = np.arange(n)
+        else:
+            ids = check_sample_names(raw.ids, "ids")
         return SampleSet(
             x=x, y=np.zeros(n), ids=ids, kind=reference.kind, texts=texts, images=raw.images,
             feature_names=reference.feature_names, warnings=warnings,
@@ -177,7 +182,9 @@ class RowFormat:
                 raise DataError("rows must be texts as in training; got numbers.")
             words = self.like.feature_names[-encoding.width :]
             return replace(samples, x=weighed_words(samples, words, encoding.word_weights))
-        return encode_plainly(samples, None)[0] if isinstance(samples.images, Pictures) else samples
+        if isinstance(samples.images, Pictures):
+            return encode_plainly(samples, None)[0]
+        return samples
 
     def _check_shape(self, samples: SampleSet) -> SampleSet:
         shape = self.like.input_shape
@@ -190,22 +197,23 @@ class RowFormat:
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values, from which `from_json` makes the format again."""
-        like, fields = self.like, None
-        if like.encoding is not None:
-            weights = like.encoding.word_weights
+        reference = self.like
+        fields = None
+        if reference.encoding is not None:
+            weights = reference.encoding.word_weights
             weights = None if weights is None else weights.tolist()
-            fields = asdict(like.encoding) | {"word_weights": weights}
-        fitted = like.preparation
+            fields = asdict(reference.encoding) | {"word_weights": weights}
+        fitted = reference.preparation
         return {
-            "name": like.name,
-            "shape": list(like.input_shape),
-            "dtype": str(like.x.dtype),
-            "kind": like.kind,
-            "targets": list(like.y.shape[1:]),
-            "class_names": list(like.class_names),
-            "label_type": like.label_type,
-            "feature_names": list(like.feature_names),
-            "columns": [asdict(column) for column in like.columns],
+            "name": reference.name,
+            "shape": list(reference.input_shape),
+            "dtype": str(reference.x.dtype),
+            "kind": reference.kind,
+            "targets": list(reference.y.shape[1:]),
+            "class_names": list(reference.class_names),
+            "label_type": reference.label_type,
+            "feature_names": list(reference.feature_names),
+            "columns": [asdict(column) for column in reference.columns],
             "preparation": describe_treatment(fitted)
             if isinstance(fitted, FittedColumns)
             else None,
@@ -215,10 +223,12 @@ class RowFormat:
     @staticmethod
     def from_json(stored: Mapping[str, Any]) -> RowFormat:
         """Rebuild a format from what `to_json` gave; raise ValueError if its parts disagree."""
-        shape, dtype = tuple(map(int, stored["shape"])), np.dtype(stored["dtype"])
+        shape = tuple(map(int, stored["shape"]))
+        dtype = np.dtype(stored["dtype"])
         if dtype.kind != "f":
             raise ValueError(f"x of {dtype}")
-        names, fields = tuple(map(str, stored["class_names"])), stored["encoding"]
+        names = tuple(map(str, stored["class_names"]))
+        fields = stored["encoding"]
         y = np.arange(2.0).reshape(2, *[1] * len(stored["targets"]))
         encoding = None
         if fields is not None:

@@ -78,7 +78,8 @@ def choose_ground(sizes: Sequence[ImageSize]) -> str:
     contrast = np.array([size.contrast for size in sizes if size.contrast])  # [n, grounds]
     if not len(contrast):
         return ""
-    n_blank, strength = (contrast < BLANK).sum(0), contrast.mean(0)
+    n_blank = (contrast < BLANK).sum(0)
+    strength = contrast.mean(0)
     strength[0] *= STRONGER
     strength[n_blank > n_blank.min()] = -1
     return list(GROUNDS)[int(strength.argmax())]
@@ -89,7 +90,9 @@ def ground_warning(sizes: Sequence[ImageSize], ground: str) -> tuple[str, ...]:
     n_seen = sum(bool(size.contrast) for size in sizes)
     if not ground:
         return ()
-    why = "" if ground == "white" else ", on which they differ more than on white"
+    why = ""
+    if ground != "white":
+        why = ", on which they differ more than on white"
     return (
         f"{n_seen:,} of {len(sizes):,} images are transparent in parts: read on {ground}{why}.",
     )
@@ -111,7 +114,9 @@ def _open(file: Path | bytes) -> Iterator[Any]:
 
 
 def _name(file: Path | bytes) -> str:
-    return str(file) if isinstance(file, Path) else "an image of the table"
+    if not isinstance(file, Path):
+        return "an image of the table"
+    return str(file)
 
 
 def _orientation(image: Any) -> int:
@@ -170,7 +175,9 @@ class Pictures(Indexed):
         rows: np.ndarray | None = None,
     ):
         super().__init__(len(files), rows)
-        self._files, self._sizes, self.ground = files, sizes, ground
+        self._files = files
+        self._sizes = sizes
+        self.ground = ground
 
     def _get_item(self, row: int) -> np.ndarray:
         with _open(self._files[row]) as image:
@@ -247,9 +254,12 @@ def are_photographs(samples: SampleSet) -> bool:
     if isinstance(samples.images, Pictures):
         sizes = samples.images.sizes
     else:
-        shape, x = channels_first(samples.input_shape), samples.x
+        shape = channels_first(samples.input_shape)
+        x = samples.x
         are_pixels = shape is not None and x.min() >= 0 and x.max() <= BRIGHTEST
-        sizes = [ImageSize(shape[1], shape[2], shape[0])] if shape and are_pixels else []
+        sizes = []
+        if shape and are_pixels:
+            sizes = [ImageSize(shape[1], shape[2], shape[0])]
     large = [
         min(s.height, s.width) >= (COLOUR_SIDE if s.channels == 3 else GREY_SIDE) for s in sizes
     ]

@@ -212,11 +212,12 @@ class SampleSet:
             subsets["rows"] = self.rows.take(pa.array(np.arange(len(self))[indices]))
         return replace(self, **subsets)
 
-    def recoded(
+    def recode(
         self, codes: Sequence[int], class_names: tuple[str, ...], label_type: LabelType
     ) -> SampleSet:
         """Return the set with other class names, of which class c is that at `codes[c]`."""
-        new_codes, true_y = np.asarray(codes), self.true_y
+        new_codes = np.asarray(codes)
+        true_y = self.true_y
         return replace(
             self,
             y=new_codes[self.y],
@@ -300,9 +301,10 @@ def _check_names(samples: SampleSet) -> None:
 
 
 def _check_length(name: str, values: Iterable[str]) -> None:
-    if isinstance(values, np.ndarray) and values.dtype.itemsize <= 4 * LONGEST_NAME:
-        if values.dtype.kind == "U":
-            return
+    """Refuse names of more than LONGEST_NAME characters; short arrays of strings are not read."""
+    is_words = isinstance(values, np.ndarray) and values.dtype.kind == "U"
+    if is_words and values.dtype.itemsize <= 4 * LONGEST_NAME:
+        return
     longest = max(values, key=lambda value: len(str(value)), default="")
     if len(str(longest)) > LONGEST_NAME:
         raise DataError(

@@ -127,11 +127,11 @@ def decoding(name: str) -> Iterator[None]:
 
 
 def parts_among(names: Iterable[str]) -> list[str]:
-    """Return which names are of parts: the training's first, then one to hold out; or none.
+    """Return the names of a training part and of parts to hold out, such as "x_train", "x_test".
 
-    What else they hold they share, such as in `training_set` and `test_set`.
+    They differ in the word of the part alone. [] without any; "train" may stand alone.
     """
-    by_affix: dict[str, dict[str, str]] = defaultdict(dict)  # what else it holds → part → name
+    by_affix: dict[str, dict[str, str]] = defaultdict(dict)  # rest of the name → part → name
     for name in names:
         if match := _PART.search(name.casefold()):
             by_affix[name.casefold().replace(match[0], "", 1)][match[0]] = name
@@ -201,7 +201,9 @@ def to_numpy(values: Any, name: str) -> np.ndarray:
     if array.dtype.kind == "S":
         words = as_arrow(pa.array(array.ravel().astype(object), pa.large_binary()), name)
         return words.to_numpy(zero_copy_only=False).astype(object).reshape(array.shape)
-    return array.astype(object) if array.dtype.kind == "T" else array
+    if array.dtype.kind == "T":
+        return array.astype(object)
+    return array
 
 
 def _without_objects(array: np.ndarray, name: str) -> np.ndarray:

@@ -31,7 +31,9 @@ class Indexed:
     def __getitem__(self, index: Any) -> Any:
         """Return one item for a number, several for [m] numbers or an [n] mask."""
         rows = self._rows[index]
-        return self._get_item(int(rows)) if np.ndim(rows) == 0 else self._get_subset(rows)
+        if np.ndim(rows) == 0:
+            return self._get_item(int(rows))
+        return self._get_subset(rows)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__} of {len(self)}"
@@ -107,8 +109,12 @@ def compact(words: pa.LargeStringArray) -> np.ndarray:
             "labels and ids must not end with the character NUL, which NumPy drops; "
             f"{odd[0]!r:.40} does. Remove it there."
         )
-    longest, size = max(map(len, names)), words.nbytes
-    kind = str if longest <= SHORT or 4 * longest * len(words) <= 2 * size else object
+    longest = max(map(len, names))
+    size = words.nbytes
+    if longest <= SHORT or 4 * longest * len(words) <= 2 * size:
+        kind = str
+    else:
+        kind = object
     return np.array(names, dtype=kind)[coded.indices.to_numpy()]
 
 

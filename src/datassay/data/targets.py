@@ -73,7 +73,9 @@ def encode_like(
     y = check_column(y, "y")
     if not class_names:
         is_whole = dtype is not None and dtype.kind in "iu" and y.dtype.kind in "biu"
-        return y.astype(np.int64) if is_whole else _check_numbers(y, "y")
+        if is_whole:
+            return y.astype(np.int64)
+        return _check_numbers(y, "y")
     if y.ndim > 1:
         raise DataError(f"classification needs one label per sample; y has shape {y.shape}.")
     is_named = y.dtype.kind == "b"
@@ -160,7 +162,9 @@ def guess_task(y: np.ndarray) -> Task:
         return "regression"
     distinct = np.unique(y)
     are_codes = _are_codes(distinct) and len(y) >= 10 * len(distinct)
-    return "classification" if are_codes or len(distinct) <= MAX_GUESSED_CLASSES else "regression"
+    if are_codes or len(distinct) <= MAX_GUESSED_CLASSES:
+        return "classification"
+    return "regression"
 
 
 def _are_codes(distinct: np.ndarray) -> bool:
@@ -179,7 +183,9 @@ def check_column(y: np.ndarray, name: str) -> np.ndarray:
     if y.dtype.kind in "UO" and y.size == len(y):
         return compact(as_arrow(y.reshape(-1), name))
     check_finite(name, y)
-    return y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    if y.ndim == 2 and y.shape[1] == 1:
+        return y[:, 0]
+    return y
 
 
 def _guess_task(y: np.ndarray) -> Task:
@@ -270,7 +276,8 @@ def encode_for_outputs(
     k = shape[1]
     if y.dtype.kind in "UO":
         return *_encode_sorted(y, k, coding), ()
-    y = y.astype(np.int64) if y.dtype.kind == "b" else y
+    if y.dtype.kind == "b":
+        y = y.astype(np.int64)
     if coding.ignored is not None and y.dtype.kind in "iu" and (y == coding.ignored).any():
         return y.astype(np.int64), (), ()  # what the others are is checked batch by batch
     is_whole = y.dtype.kind in "iu" or bool((y == np.floor(y)).all())
@@ -333,9 +340,11 @@ def recode_for_outputs(
     if n == n_outputs and not beside_loader:
         warning = renumbering_warning(names)
         is_known = is_own or warning in samples.warnings
-        return samples if is_known else replace(samples, warnings=(*samples.warnings, warning))
+        if is_known:
+            return samples
+        return replace(samples, warnings=(*samples.warnings, warning))
     if numbers is not None and is_inside:
-        return samples.recoded(numbers, tuple(map(str, range(n_outputs))), samples.label_type)
+        return samples.recode(numbers, tuple(map(str, range(n_outputs))), samples.label_type)
     if is_own and not beside_loader:
         return samples
     raise DataError(
@@ -357,4 +366,4 @@ def recode_like(samples: SampleSet, reference: SampleSet) -> SampleSet:
             f"{shorten(unknown) or 'numbers (regression)'}. Load both the same way."
         )
     codes = [reference.class_names.index(name) for name in samples.class_names]
-    return samples.recoded(codes, reference.class_names, reference.label_type)
+    return samples.recode(codes, reference.class_names, reference.label_type)

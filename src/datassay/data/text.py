@@ -45,7 +45,9 @@ def with_tfidf(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, Samp
 
 
 def _words_and_idf(texts: Iterable[str]) -> tuple[list[str], Float[np.ndarray, " words"]]:
-    n_times, n_samples_with, n = Counter(), Counter(), 0
+    n_times = Counter()
+    n_samples_with = Counter()
+    n = 0
     for text in texts:
         counts = Counter(words_of(str(text)))
         n_times.update(counts)

@@ -35,7 +35,10 @@ class SampleWeightMixin:
         Returns:
             The net.
         """
-        weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
+        if sample_weight is None:
+            weight = np.ones(len(X))
+        else:
+            weight = np.asarray(sample_weight)
         weighted_inputs = {"X": X, "sample_weight": weight.astype(np.float32)}
         return super().fit(weighted_inputs, y, **fit_params)  # pyrefly: ignore[missing-attribute] (of the net)
 

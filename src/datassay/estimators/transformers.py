@@ -59,7 +59,8 @@ class SampleWeightTrainerMixin:
                 outputs.
         """
         inputs = dict(inputs)
-        labels, weight = inputs.pop("labels", None), inputs.pop(COLUMN, None)
+        labels = inputs.pop("labels", None)
+        weight = inputs.pop(COLUMN, None)
         if labels is None or (weight is None and model.training):
             name = "labels" if labels is None else COLUMN
             raise DataError(
@@ -73,7 +74,9 @@ class SampleWeightTrainerMixin:
                 f"{COLUMN} must hold one number per sample, {len(loss)}; got {list(weight.shape)}."
             )
         mean = (weight * loss).mean()
-        return (mean, outputs) if return_outputs else mean
+        if return_outputs:
+            return (mean, outputs)
+        return mean
 
     def _losses(self, logits: Tensor, labels: Tensor) -> Float[Tensor, " b"]:
         if not labels.is_floating_point():

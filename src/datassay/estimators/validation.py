@@ -44,11 +44,14 @@ def validate_part(estimator: Any, X: Any, y: Any, *, is_first: bool, **rules: An
     """Check a further part of the samples; the rules are for the first part."""
     if is_first:
         return validate_xy(estimator, X, y, **rules)
-    X, y = validate_xy(estimator, X, reset=False), column_or_1d(y, warn=True)
+    X = validate_xy(estimator, X, reset=False)
+    y = column_or_1d(y, warn=True)
     check_consistent_length(X, y)
     return X, y
 
 
 def as_floats(X: np.ndarray) -> np.ndarray:
     """Return float32 as it is, everything else as float64."""
-    return X if X.dtype == np.float32 else X.astype(np.float64)
+    if X.dtype == np.float32:
+        return X
+    return X.astype(np.float64)

@@ -29,7 +29,9 @@ def embedding_rows(model: Any) -> int | None:
     """Return how many tokens the model has embeddings for; None if that is unknown."""
     table = getattr(model, "get_input_embeddings", lambda: None)()
     weight = getattr(table, "weight", None)
-    return None if weight is None else len(weight)
+    if weight is None:
+        return None
+    return len(weight)
 
 
 def longest_context(model: Any, tokenizer: Any) -> int | None:
@@ -48,8 +50,8 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     try:
         yield
     finally:
-        for module, was in modes:
-            module.training = was
+        for module, is_training in modes:
+            module.training = is_training
 
 
 def check_causal(model: Any) -> None:

@@ -58,13 +58,15 @@ class FittedModels:
                 "method must be 'auto', 'gauss_newton', 'tracin' or 'segments', with curvature "
                 f"'auto', 'blocks' or 'ekfac'; got {request.method!r} with {request.curvature!r}."
             )
-        self.samples, self.progress = samples, request.progress
+        self.samples = samples
+        self.progress = request.progress
         self._prepared, self._name = prepare(request, samples)
         self._adds = request.method in TAKES_CHECKPOINTS
 
     def effects(self, queries: Queries) -> Attribution:
         """Return each text's effect on each query, [texts, m]: with it minus without, in nats."""
-        n, m = len(self.samples), len(queries)
+        n = len(self.samples)
+        m = len(queries)
         if n * m > LARGEST_MATRIX:
             raise SettingError(
                 f"texts times tokens of the answer must be at most {LARGEST_MATRIX:,}; these are "
@@ -79,7 +81,8 @@ class FittedModels:
         if not texts:
             return []
         networks = self._networks(queries)
-        size, positions = networks[0].network.pass_size, self.samples.positions_of(texts)
+        size = networks[0].network.pass_size
+        positions = self.samples.positions_of(texts)
         wanted_batches = batches(Subset(self.samples, positions.tolist()), size)
         slopes = position_effects(networks, batches(queries, size), wanted_batches, adds=self._adds)
         results: dict[int, np.ndarray] = {}
@@ -94,7 +97,8 @@ class FittedModels:
         return [results[text] for text in texts]
 
     def _of_samples(self, queries: Queries) -> Attribution:
-        networks, ids = self._prepared, np.arange(len(self.samples))
+        networks = self._prepared
+        ids = np.arange(len(self.samples))
         batched = batches(queries, networks[0].network.pass_size)
         return attribute(
             networks, batched, ids, method=self._name, top=None, own_idx=None, adds=self._adds
@@ -113,8 +117,10 @@ class Indexed(FittedModels):
         """Check that the index is of these samples and of this model."""
         check_kind("index", index, Index)
         check_model(index.manifest, model, index.location)
-        self.samples, self.progress = samples, progress
-        self._index, self._adds = index, False
+        self.samples = samples
+        self.progress = progress
+        self._index = index
+        self._adds = False
         ids = [str(x) for x in samples.sample_ids()]
         if index.loss.name != NEXT_TOKEN.name or ids != [str(x) for x in index.ids.tolist()]:
             raise DataError(
@@ -125,7 +131,8 @@ class Indexed(FittedModels):
             )
         # Of a few drawn texts the gradients, since their tokens are not stored.
         idx = np.sort(np.random.default_rng(0).permutation(len(ids))[:N_COMPARED])
-        stored, fresh = index.self_influence(), index.self_influence(Subset(samples, idx.tolist()))
+        stored = index.self_influence()
+        fresh = index.self_influence(Subset(samples, idx.tolist()))
         if (np.abs(fresh - stored[idx]) > SAME * stored[idx] + LEAST * stored.max()).any():
             raise DataError(OTHER_TEXTS)
 
@@ -133,7 +140,7 @@ class Indexed(FittedModels):
         return self._index.query(queries, top=None, measure=log_probability, progress=self.progress)
 
     def _networks(self, queries: Queries) -> list[Prepared]:
-        return [self._index.prepared(queries, measure=log_probability)]
+        return [self._index.prepare_queries(queries, measure=log_probability)]
 
 
 def check_same(
@@ -150,7 +157,10 @@ def answer_samples(question: Question, *, per_token: bool) -> Queries:
     """Return the answer as samples for `influence`: one ending at each token, or only one."""
     # Their labels are the tokens asked about.
     ids = question.tokens.ids
-    stops = range(question.first + 1, len(ids) + 1) if per_token else (len(ids),)
+    if per_token:
+        stops = range(question.first + 1, len(ids) + 1)
+    else:
+        stops = (len(ids),)
     results = []
     for stop in stops:
         labels = np.full(stop, IGNORED)
@@ -166,8 +176,12 @@ def sum_by_text(attribution: Attribution, samples: TokenSamples) -> Attribution:
     assert attribution.effect is not None
     starts = np.flatnonzero(np.diff(samples.text, prepend=-1))
     effect = torch.from_numpy(np.add.reduceat(attribution.effect, starts, axis=0))
-    self_influence = attribution.self_influence if len(starts) == len(samples) else None
-    self_influence_tensor = None if self_influence is None else torch.from_numpy(self_influence)
+    self_influence = None
+    if len(starts) == len(samples):
+        self_influence = attribution.self_influence
+    self_influence_tensor = None
+    if self_influence is not None:
+        self_influence_tensor = torch.from_numpy(self_influence)
     parts = [Effects(0, effect, None, None, self_influence_tensor)]
     outcome = torch.from_numpy(attribution.outcome)
     gathered = gather(parts, outcome, "log_probability", samples.ids, attribution.method, None)

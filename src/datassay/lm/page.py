@@ -162,8 +162,11 @@ def _pick(
     raised = [int(i) for i in order[::-1][: result.top] if effects[i] > 0]
     lowered = [int(i) for i in order[: result.top] if effects[i] < 0]
     log_probability = float(_columns(result.log_probability[None])[0, k])
-    subject = "The whole answer" if k == 0 else f"Token {k}, “{result.tokens[k - 1].strip()}”"
-    chance = f", probability {number(float(np.exp(log_probability)))}" if k else ""
+    subject = "The whole answer"
+    chance = ""
+    if k:
+        subject = f"Token {k}, “{result.tokens[k - 1].strip()}”"
+        chance = f", probability {number(float(np.exp(log_probability)))}"
 
     def position_and_effects(text: int) -> list[Any]:
         effects_of_text = _columns(parts[text].effect)[:, k]
@@ -187,7 +190,9 @@ def _ranks(scores: np.ndarray) -> np.ndarray:
 
 
 def _ordinal(rank: int) -> str:
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th") if rank // 10 % 10 != 1 else "th"
+    ending = "th"
+    if rank // 10 % 10 != 1:
+        ending = {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
     return f"{rank:,}{ending}"
 
 

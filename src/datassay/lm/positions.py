@@ -44,9 +44,10 @@ def position_effects(
         total: list[np.ndarray] | None = None
         for prepared, direction in zip(networks, towards, strict=True):
             results = [-share * prepared.scale * v for v in _slopes(prepared, direction, samples)]
-            total = (
-                results if total is None else [a + b for a, b in zip(total, results, strict=True)]
-            )
+            if total is None:
+                total = results
+            else:
+                total = [a + b for a, b in zip(total, results, strict=True)]
         columns.append(total or [])
     return [np.concatenate(parts, 1) for parts in zip(*columns, strict=True)]
 
@@ -76,7 +77,8 @@ def _slopes(
 
 def _directions(prepared: Prepared, towards: Directions) -> dict[str, Tensor]:
     """Return each query's direction as tensors of the weights, [m, ...], by parameter name."""
-    parameters, directions = dict(prepared.network.model.named_parameters()), {}
+    parameters = dict(prepared.network.model.named_parameters())
+    directions = {}
     for name, basis in prepared.bases.items():
         vectors = _in_weights(basis, *towards.by_block[name])
         shapes = [parameters[p].shape for p in basis.block.parameters]
@@ -98,8 +100,11 @@ def _in_weights(
     else:
         vectors = matrix.new_zeros(m, n_rows, columns)
         vectors[:, rows] = matrix.view(m, len(rows), columns)
-    vectors = vectors if basis.left is None else basis.left @ vectors
-    return vectors if basis.right is None else vectors @ basis.right.T
+    if basis.left is not None:
+        vectors = basis.left @ vectors
+    if basis.right is None:
+        return vectors
+    return vectors @ basis.right.T
 
 
 class _AtPlaces(nn.Module):
@@ -107,7 +112,8 @@ class _AtPlaces(nn.Module):
 
     def __init__(self, inner: nn.Module, loss: Objective):
         super().__init__()
-        self.inner, self._loss = inner, loss
+        self.inner = inner
+        self._loss = loss
 
     def forward(self, batch: Any) -> Tensor:
         return self._loss.at_places(self.inner, batch)

@@ -98,7 +98,9 @@ class TextInfluence:
     def tokens(self) -> tuple[str, ...]:
         """The tokens asked about; without `per_token`, what they are together."""
         pieces = self.question.tokens.pieces[self.question.first :]
-        return pieces if len(pieces) == self.effect.shape[1] else ("".join(pieces),)
+        if len(pieces) == self.effect.shape[1]:
+            return pieces
+        return ("".join(pieces),)
 
     @property
     def log_probability(self) -> Float[np.ndarray, " m"]:
@@ -126,7 +128,9 @@ class TextInfluence:
             })
             for part in self.parts
         ]
-        return pa.concat_tables(tables) if tables else pa.table({})
+        if tables:
+            return pa.concat_tables(tables)
+        return pa.table({})
 
     def save(self, path: str | Path = OUT, *, overwrite: bool = False) -> Path:
         """Write the page and its tables.

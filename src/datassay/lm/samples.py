@@ -53,7 +53,10 @@ class TokenSamples(Dataset):
         """Concatenate the texts' tokens; `spans`, `text` and `ids` are the attributes."""
         self.tokens = np.concatenate(tokens)
         self.starts = np.concatenate([[0], np.cumsum([len(t) for t in tokens])])
-        self.spans, self.text, self.ids, self.reduction = spans, text, ids, reduction
+        self.spans = spans
+        self.text = text
+        self.ids = ids
+        self.reduction = reduction
         begin, counted_from, end = spans.T
         n_predicted = np.bincount(text, end - np.maximum(counted_from, begin + 1), len(ids))
         self.counted: Int[np.ndarray, " texts"] = n_predicted.astype(np.int64)
@@ -218,7 +221,8 @@ def _split_each(
     """Return spans and texts of samples: each text in a sequence of its own, or in windows."""
     one_of("too_long", too_long, TOO_LONG)
     longest = max(lengths)
-    context = longest if context is None else context
+    if context is None:
+        context = longest
     integer("overlap", 1 if overlap is None else overlap)
     shared = context // 4 if overlap is None else overlap
     if shared >= context:
@@ -231,9 +235,12 @@ def _split_each(
             f"{lengths.index(longest)} has {longest:,}. Leave it out, or take too_long='split' or "
             "'truncate', as in the training."
         )
-    spans, text, start = [], [], 0
+    spans = []
+    text = []
+    start = 0
     for index, length in enumerate(lengths):
-        counted_from, end = start, start + min(length, context)
+        counted_from = start
+        end = start + min(length, context)
         spans.append((start, counted_from, end))
         text.append(index)
         while too_long == "split" and end < start + length:
@@ -248,7 +255,9 @@ def _split_each(
 
 def _pack(lengths: list[int], context: int) -> tuple[np.ndarray, np.ndarray]:
     """Return spans and texts of samples: texts packed into sequences of one length."""
-    spans, text, start = [], [], 0
+    spans = []
+    text = []
+    start = 0
     for index, length in enumerate(lengths):
         end = start + length
         for block in range(start // context, (end - 1) // context + 1):

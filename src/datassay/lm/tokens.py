@@ -76,9 +76,13 @@ def tokens_of(tokenizer: Any, text: str) -> Tokens:
         spans = np.array(encoded["offset_mapping"], np.int64).reshape(-1, 2)
     else:
         ends = [len(tokenizer.decode(ids[: i + 1].tolist())) for i in range(len(ids))]
-        spans = np.stack([[0, *ends[:-1]], ends], 1) if ends else np.zeros((0, 2), np.int64)
+        if ends:
+            spans = np.stack([[0, *ends[:-1]], ends], 1)
+        else:
+            spans = np.zeros((0, 2), np.int64)
         spans = np.minimum(spans, len(text))
-    pieces, n_shown = [], 0
+    pieces = []
+    n_shown = 0
     for token, (begin, end) in zip(ids.tolist(), spans.tolist(), strict=True):
         is_added = begin == end
         pieces.append(tokenizer.decode([token]) if is_added else text[n_shown:end])

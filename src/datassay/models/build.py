@@ -51,7 +51,10 @@ def build_model(
     """
     name = network_on(full_name(name, train), train)
     with seeded(seed):
-        model = _load_user_module(name) if is_reference(name) else _built_in(name, train)
+        if is_reference(name):
+            model = _load_user_module(name)
+        else:
+            model = _built_in(name, train)
     if weights is not None:
         load_weights(model, Path(weights))
     return model
@@ -79,8 +82,12 @@ def n_outputs(train: SampleSet) -> int:
         k.
     """
     if train.is_classification:
-        return 1 if train.n_classes == 2 else train.n_classes
-    return 1 if train.y.ndim == 1 else train.y.shape[1]
+        if train.n_classes == 2:
+            return 1
+        return train.n_classes
+    if train.y.ndim == 1:
+        return 1
+    return train.y.shape[1]
 
 
 def _built_in(name: str, train: SampleSet) -> nn.Module:
@@ -105,11 +112,16 @@ def _built_in(name: str, train: SampleSet) -> nn.Module:
 
 def _options(base: str, text: str, allowed: list[str]) -> dict[str, int]:
     settings = {}
-    example = f"{base}:{','.join(f'{name}=2' for name in allowed)}" if allowed else base
+    if allowed:
+        example = f"{base}:{','.join(f'{name}=2' for name in allowed)}"
+    else:
+        example = base
     for item in filter(None, text.split(",")):
         key, _, value = item.partition("=")
         if key not in allowed or not value.isdecimal() or int(value) < 1:
-            rule = f"positive integers for {', '.join(allowed)}" if allowed else "no options"
+            rule = "no options"
+            if allowed:
+                rule = f"positive integers for {', '.join(allowed)}"
             raise ModelError(f"{base} takes {rule}; got {item!r}. Write {example}.")
         settings[key] = int(value)
     return settings
@@ -120,7 +132,9 @@ def _load_user_module(name: str) -> nn.Module:
         f"model must be one of {', '.join(NETWORKS)}, or package.module:factory or file.py:factory"
     )
     module = import_reference(name, rule)
-    return module if isinstance(module, nn.Module) else _call_factory(module, repr(name))
+    if isinstance(module, nn.Module):
+        return module
+    return _call_factory(module, repr(name))
 
 
 def copy_or_build(source: Any, seed: int) -> nn.Module:

@@ -70,7 +70,9 @@ class StateDict:
 def file_and_place(path: Path) -> tuple[Path, str]:
     """Split "weights.pt::states.ema" into the file and the keys of the state dict ("": none)."""
     file, mark, keys = str(path).rpartition(NAMED)
-    return (Path(file), keys) if mark and not path.exists() else (path, "")
+    if mark and not path.exists():
+        return (Path(file), keys)
+    return (path, "")
 
 
 def state_dicts(path: Path) -> list[StateDict]:
@@ -254,7 +256,9 @@ def stand_in_names(value: Any) -> list[str]:
         return [printable(type(value).__name__)]
     is_container = isinstance(value, CONTAINERS)
     inner = value.values() if isinstance(value, dict) else value
-    return [n for item in inner for n in stand_in_names(item)] if is_container else []
+    if not is_container:
+        return []
+    return [n for item in inner for n in stand_in_names(item)]
 
 
 def is_harmless(name: str) -> bool:

@@ -42,8 +42,8 @@ class PermutationEquivariant(nn.Module):
                 f"{out_channels}."
             )
         bound = 1 / math.sqrt(in_channels)
-        own = torch.empty(out_channels, in_channels)
-        self.own = nn.Parameter(nn.init.uniform_(own, -bound, bound))
+        initial = torch.empty(out_channels, in_channels)
+        self.own = nn.Parameter(nn.init.uniform_(initial, -bound, bound))
         # The sum over a set is larger than its elements.
         shared = torch.empty(out_channels, in_channels)
         self.shared = nn.Parameter(nn.init.uniform_(shared, -bound / 10, bound / 10))
@@ -69,4 +69,6 @@ class PermutationEquivariant(nn.Module):
         elements = x[..., None] if has_no_channel_axis else x
         set_sum = elements.sum(dim=1, keepdim=True)
         values = elements @ self.own.T + set_sum @ self.shared.T
-        return values[..., 0] if has_no_channel_axis else values
+        if has_no_channel_axis:
+            return values[..., 0]
+        return values

@@ -30,7 +30,9 @@ def named_estimator(name: str) -> Any:
             )
         ):
             candidate = candidate()
-    return candidate if is_estimator(candidate) else None
+    if not is_estimator(candidate):
+        return None
+    return candidate
 
 
 def is_estimator(candidate: Any) -> bool:
@@ -46,15 +48,20 @@ def checked_estimator(model: Any, *, is_classification: bool) -> Any:
         with user_code(lambda error: f"{model.__name__} must be made without arguments: {error}"):
             model = model()
     if not is_estimator(model):
-        name = model.__name__ if isinstance(model, type) else type(model).__name__
+        if isinstance(model, type):
+            name = model.__name__
+        else:
+            name = type(model).__name__
         raise ModelError(
             f"model must be a scikit-learn estimator, with {', '.join(NEEDED)}; got {name}. Give "
             "one such as HistGradientBoostingClassifier(), or collect a network's Linearization."
         )
     tells_classes = any(hasattr(model, name) for name in ("predict_proba", "decision_function"))
     if tells_classes != is_classification:
-        content, kind = ("classes", "classifier") if is_classification else ("numbers", "regressor")
-        methods = "with predict_proba or decision_function" if is_classification else "with predict"
+        content, kind, methods = "numbers", "regressor", "with predict"
+        if is_classification:
+            content, kind = "classes", "classifier"
+            methods = "with predict_proba or decision_function"
         raise ModelError(
             f"model must be a {kind}, {methods}, since the target holds {content}; got "
             f"{type(model).__name__}. Give a {kind}."
@@ -75,7 +82,9 @@ def fit_clone(
         estimator: Any = clone(model)
         if "random_state" in estimator.get_params():
             estimator.set_params(random_state=seed)
-        return estimator.fit(x, y) if weight is None else estimator.fit(x, y, sample_weight=weight)
+        if weight is None:
+            return estimator.fit(x, y)
+        return estimator.fit(x, y, sample_weight=weight)
 
 
 def class_probabilities(classifier: Any, x: np.ndarray, n_classes: int) -> np.ndarray:

@@ -13,7 +13,9 @@ HEAD, BLOCK_HEAD = "mlp", "logistic"
 
 def asked_encoder(name: str) -> str:
     """Return the encoder that a network's name asks for: "lite0" for "features:lite0+linear"."""
-    return name if name == AUTO else _split_name(name)[0]
+    if name == AUTO:
+        return name
+    return _split_name(name)[0]
 
 
 def full_name(name: str, train: SampleSet, head: str = HEAD) -> str:
@@ -23,8 +25,12 @@ def full_name(name: str, train: SampleSet, head: str = HEAD) -> str:
     encoder, named_head = _split_name(name)
     if name == AUTO:
         encoder = "" if train.encoding is None else train.encoding.name
-        return f"{FEATURES}{encoder}+{head}" if encoder else head
-    return f"{FEATURES}{encoder}+{named_head or head}" if encoder else name
+        if encoder:
+            return f"{FEATURES}{encoder}+{head}"
+        return head
+    if encoder:
+        return f"{FEATURES}{encoder}+{named_head or head}"
+    return name
 
 
 def network_on(name: str, train: SampleSet) -> str:

@@ -52,7 +52,7 @@ class Spread:
         return Affine(self.deviation.float(), self.mean.float())
 
 
-def spread(x: np.ndarray, what: str = "x") -> Spread:
+def spread(x: np.ndarray, name: str = "x") -> Spread:
     """Measure samples' mean and deviation, in all of an image set or per column of a table."""
     # what: the samples' name in an error. A constant column gets a deviation of 1, so that it is
     # only centred. The sums are float64, so that the order of the samples does not change what is
@@ -60,7 +60,10 @@ def spread(x: np.ndarray, what: str = "x") -> Spread:
     axes = (0,) if x.ndim == 2 else tuple(range(x.ndim))
     n_rows = max(1, 2**22 // max(1, x[:1].size))
     slices = [slice(start, start + n_rows) for start in range(0, len(x), n_rows)]
-    count = x.size / max(1, math.prod(x.shape[1:])) if axes == (0,) else x.size
+    if axes == (0,):
+        count = x.size / max(1, math.prod(x.shape[1:]))
+    else:
+        count = x.size
     with np.errstate(over="ignore", invalid="ignore"):  # reported below
         mean = sum(x[s].sum(axes, dtype=np.float64) for s in slices) / count
         square = sum(np.square(x[s] - mean, dtype=np.float64).sum(axes) for s in slices) / count
@@ -71,7 +74,7 @@ def spread(x: np.ndarray, what: str = "x") -> Spread:
     # A constant is only subtracted.
     bad = np.flatnonzero(~np.where(constant, np.abs(mean) < 1e30, is_wide))
     if len(bad):
-        column = f"column {bad[0]} of {what}" if mean.ndim else what
+        column = f"column {bad[0]} of {name}" if mean.ndim else name
         raise DataError(
             f"{column} must vary by 1e-30 to 1e30, and by more than a millionth of its mean, for "
             f"networks compute in float32; got a mean of {mean.flat[bad[0]]:.3g} and a standard "
@@ -177,7 +180,8 @@ def _image_shape(shape: tuple[int, ...], name: str, smallest: int) -> tuple[int,
             f"{name} takes images, [channels, height, width]; got samples of shape {list(shape)}. "
             "Use --model mlp for rows."
         )
-    channels, size = (1 if len(shape) == 2 else shape[0]), (shape[-2], shape[-1])
+    channels = 1 if len(shape) == 2 else shape[0]
+    size = (shape[-2], shape[-1])
     if min(size) < smallest:
         raise ModelError(
             f"{name} needs at least {smallest} x {smallest} pixels; got {size[0]} x {size[1]}. "

@@ -97,9 +97,10 @@ def _import_module(module_name: str, source: _Source) -> ModuleType:
     before = set(sys.modules)
     folder = _current_folder() if source.file is None else source.file.parent
     with _search_path([*_other_search_folders(), str(folder)]):
-        module = (
-            importlib.import_module(module_name) if source.file is None else _execute_file(source)
-        )
+        if source.file is None:
+            module = importlib.import_module(module_name)
+        else:
+            module = _execute_file(source)
     # Workers of an engine cannot import it: it travels with its code, and so do its neighbours.
     for name in sys.modules.keys() - before:
         if _folder(name.partition(".")[0]) == folder:

@@ -23,7 +23,9 @@ PENALTIES = np.logspace(-3, 4, 15)  # of the ridge regression, chosen by leave-o
 ONE_THREAD = 50_000  # rows up to which a model is fitted by one thread
 # Nominal seconds of a fit, by (rows + TREE_ROWS) x (columns + TREE_COLUMNS) x classes: boosting
 # fits a tree a class and round; histograms cost as much as so many rows, nodes as columns.
-TREE_SECONDS, TREE_ROWS, TREE_COLUMNS = 2.2e-7, 8000, 10
+TREE_SECONDS = 2.2e-7
+TREE_ROWS = 8000
+TREE_COLUMNS = 10
 STOPPED_FROM = 10_000  # rows beyond which scikit-learn's trees stop early
 BIN_EDGES = np.linspace(0, 100, 256)[1:-1]  # percent; scikit-learn's of samples without weights
 STOPPED_BY = 0.1  # share of the rows that tell when to stop
@@ -72,7 +74,10 @@ class TableRegressor(BaseEstimator):
         parts: Sequence[Sequence[int]] = (),
         quick: bool = False,
     ):
-        self.kind, self.random_state, self.parts, self.quick = kind, random_state, parts, quick
+        self.kind = kind
+        self.random_state = random_state
+        self.parts = parts
+        self.quick = quick
 
     def fit(self, X: Any, y: Shaped[np.ndarray, " n"], sample_weight: Any = None) -> TableRegressor:
         """Fit the model to any number of samples; a class may be rare, or be the only one."""
@@ -103,13 +108,17 @@ class TableRegressor(BaseEstimator):
 
     def _build(self, y: np.ndarray) -> Any:
         if self.kind != TREES:
-            return RidgeCV(PENALTIES) if len(y) <= ONE_THREAD else Ridge()
+            if len(y) <= ONE_THREAD:
+                return RidgeCV(PENALTIES)
+            return Ridge()
         # As in scikit-learn: a tenth of few rows tells badly when to stop, the worse if some are
         # wrong, and trees that are stopped by them gain less from right targets than others do.
         return HistGradientBoostingRegressor(**self._settings(stops=self.quick or "auto"))
 
     def _settings(self, *, stops: bool | str) -> dict[str, Any]:
-        speedup = {"learning_rate": 0.2, "max_leaf_nodes": 15} if self.quick else {}
+        speedup = {}
+        if self.quick:
+            speedup = {"learning_rate": 0.2, "max_leaf_nodes": 15}
         return {"early_stopping": stops, "random_state": self.random_state, **speedup}
 
 

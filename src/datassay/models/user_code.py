@@ -51,7 +51,8 @@ def _memory_message(error: BaseException) -> str:
 
 @contextmanager
 def _restore_settings() -> Iterator[None]:
-    before, generator = _settings(), torch.get_rng_state()
+    before = _settings()
+    generator = torch.get_rng_state()
     try:
         yield
     finally:

@@ -56,7 +56,9 @@ def _choice_notes(state: StateDict, path: Path) -> tuple[str, ...]:
     file, requested = file_and_place(path)
     if requested or not (state.others or state.is_average):
         return ()
-    kind = "averaged over the training" if state.is_average else "as the training left them"
+    kind = "as the training left them"
+    if state.is_average:
+        kind = "averaged over the training"
     if not state.others:
         return (
             printable(
@@ -103,8 +105,9 @@ def weights_source(path: Path, model: nn.Module) -> str:
     state = _matching_state(model, path)
     dtypes = {t.dtype for t in state.tensors.values() if t.is_floating_point()}
     names = sorted(str(k).removeprefix("torch.") for k in dtypes - {torch.float32})
-    conversion = f"{' and '.join(names)} turned into the network's precision" if names else ""
+    conversion = ""
     if names:
+        conversion = f"{' and '.join(names)} turned into the network's precision"
         logger.warning("%s: %s", path, conversion)
     parts = [f"SHA-256 {digest[:16]}", *filter(None, (state.told, conversion))]
     return f"{path} ({', '.join(parts)})"

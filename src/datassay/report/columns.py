@@ -29,7 +29,9 @@ def columns_line(columns: Sequence[Column]) -> str:
     missing = [c for c in columns if c.missing]
     parts += [f"{count(len(missing), 'column')} with missing values"] if missing else []
     notes = [f"{c.name}: {c.read_as}, {c.note}" for c in columns if c.note]
-    unlisted = [f"{len(notes) - SHOWN:,} more with a note"] if len(notes) > SHOWN else []
+    unlisted = []
+    if len(notes) > SHOWN:
+        unlisted = [f"{len(notes) - SHOWN:,} more with a note"]
     return ". ".join(text for text in [", ".join(parts), *notes[:SHOWN], *unlisted] if text)
 
 
@@ -38,17 +40,27 @@ def columns_section(columns: Sequence[Column]) -> tuple[Section, ...]:
     if not columns:
         return ()
     rows = []
-    ordered = sorted(columns, key=lambda c: not c.note) if len(columns) > MOST_ROWS else columns
+    if len(columns) > MOST_ROWS:
+        ordered = sorted(columns, key=lambda c: not c.note)
+    else:
+        ordered = columns
     for c in ordered[:MOST_ROWS]:
         values = f" with {count(c.n_values, 'value')}" if c.n_values else ""
-        read_as = f"target, {_classes(c)}" if c.read_as == "target" else c.read_as + values
+        if c.read_as == "target":
+            read_as = f"target, {_classes(c)}"
+        else:
+            read_as = c.read_as + values
         outcome = "; ".join(text for text in (c.treatment, c.note) if text)
         rows.append(Row(c.name, (read_as, f"{c.missing:,}" if c.missing else "", outcome)))
-    note = f"{len(columns) - MOST_ROWS:,} more are in summary.json." if columns[MOST_ROWS:] else ""
+    note = ""
+    if columns[MOST_ROWS:]:
+        note = f"{len(columns) - MOST_ROWS:,} more are in summary.json."
     head = ("column", "kind", "missing", "what became of it, and why")
     table = Table("How each column was read", head, tuple(rows), note=note, prose=True)
     return (Section("columns", "Columns", "How the columns were read", (table,)),)
 
 
 def _classes(column: Column) -> str:
-    return count(column.n_values, "class", "classes") if column.n_values else "a quantity"
+    if not column.n_values:
+        return "a quantity"
+    return count(column.n_values, "class", "classes")

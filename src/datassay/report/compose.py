@@ -116,7 +116,8 @@ class _Values:
     """Values behind signs that no text can hold, since they are drawn anew for each page."""
 
     def __init__(self) -> None:
-        self._nonce, self._number = secrets.token_hex(8), counter()
+        self._nonce = secrets.token_hex(8)
+        self._number = counter()
         self._values: dict[str, str] = {}
         self._sign = re.compile(f"\ue000{self._nonce}:(\\d+)\ue001")
 
@@ -127,7 +128,10 @@ class _Values:
             return ""
         key = str(next(self._number))
         # With a sign inside it is lines of the template that {% set %} collected.
-        self._values[key] = " ".join(text.split()) if self._sign.search(text) else text
+        if self._sign.search(text):
+            self._values[key] = " ".join(text.split())
+        else:
+            self._values[key] = text
         return f"\ue000{self._nonce}:{key}\ue001"
 
     def reveal(self, text: str) -> str:
@@ -146,10 +150,14 @@ class _Reader:
         ids: Mapping[str, tuple[str, ...]],
         reveal: Callable[[str], str],
     ) -> None:
-        self._block_by_name, self._ids, self._reveal = blocks, ids, reveal
+        self._block_by_name = blocks
+        self._ids = ids
+        self._reveal = reveal
         self._fields: dict[str, Any] = {"advice": (), "opening": (), "sections": (), "method": ()}
         self._blocks: list[Block] | None = None  # of the section that is open
-        self._name, self._in_method, self._advises = "", False, False
+        self._name = ""
+        self._in_method = False
+        self._advises = False
 
     def read(self, lines: list[str]) -> dict[str, Any]:
         for kind, group in _paragraphs(lines):
@@ -174,15 +182,18 @@ class _Reader:
 
     def _read_head(self, line: str) -> None:
         start = re.match(rf"({'|'.join(HEADS)}): ?(.*)", line)
-        self._name = start[1] if start else self._name
-        is_many, previous = self._name in MANY, self._fields.get(self._name, ())
+        if start:
+            self._name = start[1]
+        is_many = self._name in MANY
+        previous = self._fields.get(self._name, ())
         text = self._reveal(start[2].strip() if start else line.strip())
         if start:
             self._fields[self._name] = (*previous, text) if is_many else text
         else:
-            self._fields[self._name] = (
-                (*previous[:-1], f"{previous[-1]} {text}") if is_many else f"{previous} {text}"
-            )
+            if is_many:
+                self._fields[self._name] = (*previous[:-1], f"{previous[-1]} {text}")
+            else:
+                self._fields[self._name] = f"{previous} {text}"
 
     def _advise(self, group: list[str]) -> None:
         severity, kind, headline = self._parts(group[0][2:])
@@ -199,7 +210,8 @@ class _Reader:
         self._fields["advice"] = (*earlier, replace(latest, code=text))
 
     def _open_section(self, line: str) -> None:
-        self._advises, self._blocks = False, None
+        self._advises = False
+        self._blocks = None
         names = self._parts(line.lstrip("#!"))
         self._in_method = names == ["Method"]
         if not self._in_method:
@@ -244,7 +256,8 @@ class _Reader:
 
     def _blocks_named(self, name: str, title: str = "", text: str = "") -> tuple[Block, ...]:
         block: Any = self._block_by_name[name]
-        block = block() if callable(block) else block
+        if callable(block):
+            block = block()
         if block is None:
             return ()
         if isinstance(block, tuple | list):

@@ -83,7 +83,9 @@ def drawer(samples: SampleSet) -> Draw:
     if rows is not None and rows.num_columns:
         return _row_drawer(rows)
     x = np.asarray(samples.x, np.float64).reshape(len(samples), -1)
-    middle, spread, names = x.mean(axis=0), x.std(axis=0), samples.feature_names
+    middle = x.mean(axis=0)
+    spread = x.std(axis=0)
+    names = samples.feature_names
     unit = np.where(spread > 0, spread, 1.0)
 
     def value(i: int, j: int) -> tuple[str, str]:
@@ -98,7 +100,9 @@ def shown_texts(samples: SampleSet) -> np.ndarray | Texts | None:
     kinds = {column.read_as for column in samples.columns} & READ
     if texts is None or samples.rows is None or not kinds:
         return texts
-    return None if max(map(len, texts[:LOOKED_AT])) <= SHORT else texts
+    if max(map(len, texts[:LOOKED_AT])) <= SHORT:
+        return None
+    return texts
 
 
 def _most_unusual(
@@ -181,7 +185,9 @@ def heat_limit(values: Float[np.ndarray, "..."]) -> float:
     """Return where a map's colours end: the 99th percentile of sizes that are not 0, or 1."""
     size = np.abs(values)
     size = size[size > 0]
-    return float(np.percentile(size, PERCENTILE)) if len(size) else 1.0
+    if not len(size):
+        return 1.0
+    return float(np.percentile(size, PERCENTILE))
 
 
 def heat_image(

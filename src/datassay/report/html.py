@@ -38,10 +38,13 @@ def render(page: Page) -> str:
     """
     from plotly.offline import get_plotlyjs
 
-    line = "Kind, missing values and treatment of each." if page.verdict else ""
+    line = ""
+    if page.verdict:
+        line = "Kind, missing values and treatment of each."
     columns = (replace(section, line=line) for section in columns_section(page.columns))
     page = replace(page, sections=(*page.sections, *columns))
-    css, plotly = _read_template("page.css"), _lines(get_plotlyjs()) if page.figures else ""
+    css = _read_template("page.css")
+    plotly = _lines(get_plotlyjs()) if page.figures else ""
     gallery = next((b for b in page.blocks if isinstance(b, Gallery) and b.sorts), None)
     js = "".join(_read_template(name) for name in _scripts(page, gallery))
     html = _environment().get_template("page.html").render(

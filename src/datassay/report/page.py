@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from datassay.data.samples import Column
-from datassay.errors import redacted
+from datassay.errors import hide_credentials
 from datassay.report.advice import Advice
 from datassay.report.drawing import Drawing
 
@@ -52,7 +52,7 @@ class Figure:
 
     Attributes:
         name: unique on the page.
-        figure: what plotly draws, or its JSON; user's texts in it have passed `style.plain`.
+        figure: what plotly draws, or its JSON; user's texts in it have passed `style.plotly_text`.
         text: what it shows, for readers who cannot see it.
         title: a heading above it; may be empty.
     """
@@ -65,7 +65,9 @@ class Figure:
     @property
     def json(self) -> str:
         """What plotly draws, as JSON text."""
-        return self.figure if isinstance(self.figure, str) else str(self.figure.to_json())
+        if isinstance(self.figure, str):
+            return self.figure
+        return str(self.figure.to_json())
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,9 @@ class Gallery:
             return "text"
         first_card = self.cards[0]
         drawing = (first_card.sides[0] if isinstance(first_card, CardPair) else first_card).drawing
-        return "image" if drawing.image else "row" if drawing.values else "text"
+        if drawing.image:
+            return "image"
+        return "row" if drawing.values else "text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,9 +277,12 @@ class Page:
 
     def __post_init__(self) -> None:
         """Remove credentials from what can name a URL."""
-        fields: dict[str, Any] = {"title": redacted(self.title), "lead": redacted(self.lead)}
-        fields["facts"] = {name: redacted(value) for name, value in self.facts.items()}
-        fields["warnings"] = tuple(redacted(warning) for warning in self.warnings)
+        fields: dict[str, Any] = {
+            "title": hide_credentials(self.title),
+            "lead": hide_credentials(self.lead),
+        }
+        fields["facts"] = {name: hide_credentials(value) for name, value in self.facts.items()}
+        fields["warnings"] = tuple(hide_credentials(warning) for warning in self.warnings)
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 

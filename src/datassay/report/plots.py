@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from datassay.report.style import BLUE, INK, decades, log_ticks, plain
+from datassay.report.style import BLUE, INK, decades, log_ticks, plotly_text
 from datassay.report.style import layout as look_of
 
 if TYPE_CHECKING:
@@ -131,7 +131,8 @@ def histogram(
     """Draw counts of values between edges, no empty bins; end bins count what lies beyond."""
     counts = np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0]
     bins = np.flatnonzero(counts)
-    middle, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
+    middle = (edges[1:] + edges[:-1]) / 2
+    width = np.diff(edges)
     bars(figure, middle[bins], counts[bins], name, colour, hover, width=width[bins], **more)
 
 
@@ -144,7 +145,8 @@ def stack_counts(
     **more: Any,
 ) -> None:
     """Draw each group's counts of values between equidistant edges, stacked."""
-    middle, width = (edges[1:] + edges[:-1]) / 2, edges[1] - edges[0]
+    middle = (edges[1:] + edges[:-1]) / 2
+    width = edges[1] - edges[0]
     for name, inside, colour in groups:
         counts = np.histogram(values[inside], edges)[0]
         bars(figure, middle, counts, name, colour, hover, width=width, limit=28, **more)
@@ -188,7 +190,9 @@ def _scatter(
 
 
 def _name_of(name: str, limit: int) -> dict[str, Any]:
-    return {"name": plain(name, limit)} if name else {}
+    if not name:
+        return {}
+    return {"name": plotly_text(name, limit)}
 
 
 def _hover_of(hover: str, name: str) -> dict[str, Any]:

@@ -54,7 +54,9 @@ class Predictions:
         if self.outputs is not None:
             return margins(self.outputs, self.queries)
         outcome = self.attribution.outcome
-        return -outcome if self.attribution.measure == "loss" else outcome
+        if self.attribution.measure == "loss":
+            return -outcome
+        return outcome
 
 
 def picker(predictions: Predictions, style: str) -> tuple[Block, ...]:
@@ -86,7 +88,8 @@ def chosen_queries(predictions: Predictions) -> Int[np.ndarray, " q"]:
 
 def query_data(predictions: Predictions) -> dict[str, object]:
     """Return all that the page's script shows, as plain texts: queries, and each sample once."""
-    query_rows, top = chosen_queries(predictions), predictions.attribution.top
+    query_rows = chosen_queries(predictions)
+    top = predictions.attribution.top
     n_shown = min(N_SAMPLES, top.raising.shape[1])
     sides = {
         "raised": (top.raising[query_rows, :n_shown], top.raising_effect[query_rows, :n_shown]),
@@ -123,7 +126,10 @@ def _query(predictions: Predictions, i: int) -> dict[str, object]:
     entry: dict[str, object] = {"id": str(queries.ids[i]), "label": label_text(names, queries.y[i])}
     if outputs is None:
         return entry | {"predicted": "", "wrong": False, "outputs": []}
-    predicted = outputs[i] if not names else predicted_class(outputs[i : i + 1])[0]
+    if not names:
+        predicted = outputs[i]
+    else:
+        predicted = predicted_class(outputs[i : i + 1])[0]
     return entry | {
         "predicted": label_text(names, predicted),
         "wrong": bool(names) and bool(predictions.margin[i] < 0),
@@ -144,7 +150,9 @@ def _outputs(names: tuple[str, ...], outputs: np.ndarray) -> list[list[object]]:
     largest = float(np.abs(outputs).max()) or 1.0
 
     def text(value: float) -> str:  # of a class three decimals are enough, and no minus before 0
-        return f"{round(value, 3) + 0.0:.3f}".replace("-", "−") if names else _effect(value)
+        if names:
+            return f"{round(value, 3) + 0.0:.3f}".replace("-", "−")
+        return _effect(value)
 
     rows = [(labels[j], float(outputs[j])) for j in order]
     return [[name, text(value), round(max(0.0, value) / largest, 3)] for name, value in rows]
@@ -177,7 +185,8 @@ def _effect(value: float) -> str:
 
 def query_note(predictions: Predictions) -> str:
     """Return which samples can be picked, in words."""
-    n_shown, n = len(chosen_queries(predictions)), len(predictions.queries)
+    n_shown = len(chosen_queries(predictions))
+    n = len(predictions.queries)
     number_shown = "All" if n_shown == n else f"{n_shown} of"
     scope = f"{number_shown} {count(n, predictions.queried)} can be picked"
     if not predictions.samples.is_classification:
@@ -185,18 +194,26 @@ def query_note(predictions: Predictions) -> str:
         return f"{scope}: {by_error if n > N_WRONG else 'those of largest error wrong_clause'}."
     n_wrong = int((predictions.margin < 0).sum())
     n_close = min(N_CLOSE, n - n_wrong)
-    worst = f"the {N_WRONG} furthest off of {n_wrong}" if n_wrong > N_WRONG else f"all {n_wrong}"
-    wrong_clause = f"{worst} that are predicted wrongly, then " if n_wrong else ""
+    if n_wrong > N_WRONG:
+        worst = f"the {N_WRONG} furthest off of {n_wrong}"
+    else:
+        worst = f"all {n_wrong}"
+    wrong_clause = ""
+    if n_wrong:
+        wrong_clause = f"{worst} that are predicted wrongly, then "
     has_random = n_shown > min(n_wrong, N_WRONG) + n_close
     random_clause = ", then others at random (seed 0)" if has_random else ""
     close = f"the {n_close} of smallest margin among those predicted rightly"
     note = f"{scope}: {wrong_clause}{close}{random_clause}."
-    return note if n_wrong else f"{note} None is predicted wrongly."
+    if n_wrong:
+        return note
+    return f"{note} None is predicted wrongly."
 
 
 def effect_words(predictions: Predictions) -> tuple[str, str, str]:
     """Return what the effects are on, and the headings of those that raise and lower it."""
-    names, is_logit = predictions.samples.class_names, predictions.is_logit
+    names = predictions.samples.class_names
+    is_logit = predictions.is_logit
     if predictions.attribution.measure == "loss":
         target = f"the loss of the given {'label' if names else 'target'}"
         return target, "Raised the loss", "Lowered the loss"
@@ -205,9 +222,9 @@ def effect_words(predictions: Predictions) -> tuple[str, str, str]:
         return target, "Raised the margin", "Lowered the margin"
     outputs = predictions.outputs
     if len(names) == 2 and outputs is not None and outputs.shape[1] == 1:
-        target = f"the network's one output, which is 0 for {names[0]} and 1 for {names[1]}"
+        target = f"the network's output (0 is {names[0]}, 1 is {names[1]})"
         if is_logit:
-            target = f"the one logit, which is positive for {names[1]}"
+            target = f"the network's logit (above 0 is {names[1]})"
         return target, f"Pushed towards {names[1]}", f"Pushed towards {names[0]}"
     if names:
         target = f"the {'logit' if is_logit else 'output'} of the predicted class"

@@ -20,7 +20,7 @@ from datassay.act.remove.removal_curve import (
 )
 from datassay.errors import SettingError
 from datassay.report.plots import chart, histogram, level, line, log_histogram, marks, stack_counts
-from datassay.report.style import BLUE, GREY, INK, SKY, VERMILION, plain
+from datassay.report.style import BLUE, GREY, INK, SKY, VERMILION, plotly_text
 from datassay.report.wording import in_points
 from datassay.results import Plotted, Tabular, columns_of
 from datassay.score.label_issues import LabelIssues
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 # Chances drawn, as log odds; further ones are counted at the edge. Of regression z-scores − 3.5.
 FARTHEST_ODDS, FARTHEST_SCORE = 11.5, 20.0
-CHANCES, MORE_CHANCES = (0.0001, 0.01, 0.5, 0.99, 0.9999), (0.1, 0.9)
+CHANCES = (0.0001, 0.01, 0.5, 0.99, 0.9999)
+MORE_CHANCES = (0.1, 0.9)
 BASELINE_COLOURS = ("#009e73", "#cc79a7", "#b8860b", "#6a5acd", "#8a94a0", "#444444")
 MODE_COLOURS = ("#08519c", "#3182bd", "#6baed6", "#9ecae1", "#bdd7e7", "#d0e1ee")
 EXPECTED_ONLY = "expected, not measured"
@@ -45,7 +46,10 @@ WIDE = 100.0  # largest over smallest value beyond which an axis is logarithmic
 @singledispatch
 def figure_of(result: Plotted) -> Figure:
     """Draw how the result's first column of floats is spread over the rows."""
-    table = result.to_table() if isinstance(result, Tabular) else pa.table({})
+    if isinstance(result, Tabular):
+        table = result.to_table()
+    else:
+        table = pa.table({})
     name = next((f.name for f in table.schema if pa.types.is_floating(f.type)), "")
     values = table[name].to_numpy() if name else np.zeros(0)
     values = values[np.isfinite(values)]
@@ -65,9 +69,13 @@ def figure_of(result: Plotted) -> Figure:
 def acts_figure(table: ActionTable) -> Figure:
     """Draw each action's gain and interval below its name; the widest leave the axis."""
     actions = [action for action in table.actions if action.is_measured][::-1]
-    scale, height = 100 if in_points(table.metric) else 1, 174 + 44 * len(actions)
+    scale = 100 if in_points(table.metric) else 1
+    height = 174 + 44 * len(actions)
     lowest, highest = (scale * end for end in _span(actions))
-    unit = f"points of {table.metric}" if in_points(table.metric) else table.metric
+    if in_points(table.metric):
+        unit = f"points of {table.metric}"
+    else:
+        unit = table.metric
     if any(action.low * scale < lowest or action.high * scale > highest for action in actions):
         unit += "<br>the longest intervals go on"
     figure = chart(f"gain, {unit}", height=height, showlegend=True, margin={"b": 120, "l": 12},
@@ -86,7 +94,7 @@ def acts_figure(table: ActionTable) -> Figure:
     level(figure, x=0, colour=GREY, width=1, dash=None)
     for k, action in enumerate(actions):
         look = {"xref": "paper", "xanchor": "left", "yshift": 15, "showarrow": False}
-        figure.add_annotation(x=0, y=k, text=plain(action.words, 60), **look)
+        figure.add_annotation(x=0, y=k, text=plotly_text(action.words, 60), **look)
     figure.update_xaxes(range=[lowest, highest])
     figure.update_yaxes(tickvals=list(range(len(actions))), showticklabels=False, ticks="",
                         range=[-0.5, len(actions) - 0.25], showgrid=True)  # fmt: skip
@@ -107,12 +115,15 @@ def _span(actions: Sequence[ActionGain]) -> tuple[float, float]:
 @figure_of.register(LabelIssues)
 def issue_figure(issues: LabelIssues, wrong: Bool[np.ndarray, " n"] | None = None) -> Figure:
     """Draw label issue scores, as log odds, split by known truth or else by suspicion."""
-    score, is_odds = np.clip(issues.score, *_drawn_range(issues)), issues.posterior is not None
+    score = np.clip(issues.score, *_drawn_range(issues))
+    is_odds = issues.posterior is not None
     groups = [("not suspected", ~issues.is_issue, GREY), ("suspected", issues.is_issue, VERMILION)]
     if wrong is not None:
         groups = [("label is correct", ~wrong, BLUE), ("label is wrong", wrong, VERMILION)]
     titles = "label issue score (modified z-score − 3.5)", "how likely the label is wrong"
-    figure, low, high = chart(titles[is_odds], "samples"), float(score.min()), float(score.max())
+    figure = chart(titles[is_odds], "samples")
+    low = float(score.min())
+    high = float(score.max())
     low, high = (low, high) if high - low > 1e-9 else (low - 0.5, high + 0.5)
     width = (high - low) / 50  # of bins with an edge at 0, so that none straddles the cut-off
     edges = width * np.arange(np.floor(low / width), np.ceil(high / width) + 1)
@@ -160,9 +171,11 @@ def removal_figure(curve: RemovalCurve) -> Figure:
     ours |= {SUSPECTS_FIRST: SKY}
     baselines = [r for r in curve.rankings if r not in {*ours, RANDOM}]
     for name, score in zip(curve.rankings, curve.score, strict=True):  # [fractions, seeds]
-        colour, width = ours.get(name, INK), 3.0 if name in ours else 2.0
+        colour = ours.get(name, INK)
+        width = 3.0 if name in ours else 2.0
         if name in baselines:
-            colour, width = BASELINE_COLOURS[baselines.index(name) % len(BASELINE_COLOURS)], 1.5
+            colour = BASELINE_COLOURS[baselines.index(name) % len(BASELINE_COLOURS)]
+            width = 1.5
         spread = score.std(axis=1, ddof=1) if score.shape[1] > 1 else None
         line(
             figure, 100 * curve.fractions, score.mean(axis=1), name, colour,

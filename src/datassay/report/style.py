@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 INK, QUIET, RULE = "#1f2933", "#5f6b7a", "#e3e7ec"
-BLUE, VERMILION, SKY, GREY = "#0072b2", "#d55e00", "#3aa0d8", "#8a94a0"
+BLUE = "#0072b2"
+VERMILION = "#d55e00"
+SKY = "#3aa0d8"
+GREY = "#8a94a0"
 MAX_NAME = 28
 
 
-def plain(text: str, limit: int = MAX_NAME) -> str:
+def plotly_text(text: str, limit: int = MAX_NAME) -> str:
     """Escape a user's text for plotly, which reads pseudo-HTML, and shorten it."""
     return html.escape(shortened(text, limit), quote=False)
 

@@ -24,7 +24,9 @@ def number(value: float) -> str:
 
 def p_value(value: float) -> str:
     """Format a p value with its sign, 0.001 at least: "p = 0.0120", "p < 0.001"."""
-    return f"p = {number(value)}" if value >= 1e-3 else "p < 0.001"
+    if value >= 1e-3:
+        return f"p = {number(value)}"
+    return "p < 0.001"
 
 
 def count(amount: int, noun: str, plural: str | None = None) -> str:
@@ -38,12 +40,14 @@ def percent(share: float) -> str:
     if 0 < hundredths < 0.05:
         return "under 0.1 %"
     is_whole = abs(hundredths - round(hundredths)) < 1e-9
-    return f"{hundredths:.0f} %" if is_whole else f"{hundredths:.1f} %"
+    if is_whole:
+        return f"{hundredths:.0f} %"
+    return f"{hundredths:.1f} %"
 
 
-def share(part: float) -> str:
+def share(fraction: float) -> str:
     """Format a measured share with one decimal at most: "12.3 %"."""
-    return percent(round(float(part), 3))
+    return percent(round(float(fraction), 3))
 
 
 def thousands(amount: int) -> str:
@@ -61,7 +65,9 @@ def rough_percent(share: float) -> str:
     if math.isnan(share):
         return "n/a"
     if not 0.01 <= share <= 0.99:
-        return "under 1 %" if share < 0.5 else "over 99 %"
+        if share < 0.5:
+            return "under 1 %"
+        return "over 99 %"
     return f"about {100 * share:.0f} %"
 
 
@@ -69,13 +75,17 @@ def value_text(value: object, limit: int = 40) -> str:
     """Cut a value of the user's table to a short text; empty where it is missing."""
     if value is None or value != value:
         return ""
-    return f"{value:.6g}" if isinstance(value, float) else shortened(str(value), limit)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return shortened(str(value), limit)
 
 
 def shortened(text: str, limit: int = 28) -> str:
     """Cut a user's text to one short line."""
     text = " ".join(text.split())
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    if len(text) <= limit:
+        return text
+    return text[: limit - 1] + "…"
 
 
 def in_points(metric: str) -> bool:
@@ -105,7 +115,9 @@ def labels_given(values: object, names: Sequence[str] = ()) -> str:
     if names:
         return ", ".join(names[j] for j in positions) or "no label"
     name = "label" if len(positions) == 1 else "labels"
-    return shortened(f"{name} {', '.join(map(str, positions))}", 60) if positions else "no label"
+    if not positions:
+        return "no label"
+    return shortened(f"{name} {', '.join(map(str, positions))}", 60)
 
 
 def gain_text(change: Any, metric: str) -> str:
@@ -132,4 +144,6 @@ def gain_numbers(gain: float, low: float, high: float, metric: str) -> tuple[str
 
 def score_text(value: float, metric: str) -> str:
     """Format a score: "96.4 % accuracy", or of another metric "R² 0.512"."""
-    return f"{100 * value:.1f} % {metric}" if in_points(metric) else f"{metric} {value:.3f}"
+    if in_points(metric):
+        return f"{100 * value:.1f} % {metric}"
+    return f"{metric} {value:.3f}"

@@ -139,7 +139,8 @@ def removal_scores(
     parts = record.keep(max(1, min(n, CHUNK_VALUES // values)), progress)
     own_query = np.arange(n) if lin.val_outputs is None else None
     changes = effects_of(_changes(basis, rows, parts), outputs, measured)
-    method, name = f"linearized {training.run.kind}", measured.measure
+    method = f"linearized {training.run.kind}"
+    name = measured.measure
     effects = gather(changes, measured(outputs), name, lin.ids, method, top, own_query)
     assert effects.prediction_change is not None
     loo = record.leave_one_out(effects.prediction_change)
@@ -149,30 +150,42 @@ def removal_scores(
 def _start_measure(options: Mapping[str, Any]) -> str:
     """Return the measure of effects at the start; those at trained networks need no removals."""
     at_trained = options.get("attribution_at") == "trained"
-    return "none" if at_trained else options.get("attribution", "none")
+    if at_trained:
+        return "none"
+    return options.get("attribution", "none")
 
 
 def _score_removals(context: Context) -> RemovalScores:
     """Compute leave-one-outs and, where asked for, effects on each query at the start."""
-    run: dict[str, Any] = {**context.chosen(*RUN), "progress": context.progress}
+    run: dict[str, Any] = {**context.select_options(*RUN), "progress": context.progress}
     if (measure := _start_measure(context.options)) == "none":
         return RemovalScores(leave_one_out(context.lin, **run), None, None)
-    return removal_scores(context.lin, measure=measure, **context.chosen("top"), **run)
+    return removal_scores(context.lin, measure=measure, **context.select_options("top"), **run)
 
 
 def removal_steps(sizes: Sizes) -> list[PlanStep]:
     """Plan the decomposition, the removals and, where asked for, the effects."""
-    form, n, m, b, p = sizes.form, sizes.train, sizes.val, sizes.rows, sizes.eigenproblem
-    fast, columns, step_size = sizes.products, sizes.outputs // b, step_bytes(sizes.form)
+    form = sizes.form
+    n = sizes.train
+    m = sizes.val
+    b = sizes.rows
+    p = sizes.eigenproblem
+    fast = sizes.products
+    columns = sizes.outputs // b
+    step_size = step_bytes(sizes.form)
     reading = 0.0 if sizes.is_dual else 2.0 * n * b * p**2
-    gram = 2.0 * m * b * p**2 if sizes.is_dual else SYMMETRIC_WORK * (n + m) * b * p**2
+    if sizes.is_dual:
+        gram = 2.0 * m * b * p**2
+    else:
+        gram = SYMMETRIC_WORK * (n + m) * b * p**2
     decompose = PlanStep(
         "eigendecomposition", f"{p} x {p} eigenproblem, {'dual' if sizes.is_dual else 'primal'}",
         step_size["eigendecomposition"], add_work({"eigen": EIGEN_WORK * p**3}, {fast: gram}),
     )  # fmt: skip
     attributes = _start_measure(sizes.options) != "none"
     n_columns = columns if attributes else min(columns, MOST_COLUMNS)
-    m = n if attributes and not m else m  # the training samples stand in
+    if attributes and not m:  # the training samples stand in
+        m = n
     # The effects hold every changed output; without them products of the queries are smaller.
     queries = m * b
     if not attributes and m * b > p:
@@ -186,7 +199,9 @@ def removal_steps(sizes: Sizes) -> list[PlanStep]:
     contour = {"thin": 4.0 * n * n_products * p * N_NODES * b}
     work = add_work({fast: reading}, {"float64": rotated}, contour, leverages)
     # Effects hold the changed outputs too, and take fewer removals at once.
-    extra_bytes = removal_bytes(form, CHUNK_VALUES) - removal_bytes(form) if attributes else 0.0
+    extra_bytes = 0.0
+    if attributes:
+        extra_bytes = removal_bytes(form, CHUNK_VALUES) - removal_bytes(form)
     leave = PlanStep(
         "leave one out", f"{n} removals, {columns} x {b} outputs, {N_NODES // 2} shifts",
         step_size["leave one out"] + extra_bytes,

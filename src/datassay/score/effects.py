@@ -241,10 +241,15 @@ def effects_of(
 ) -> Iterator[Effects]:
     """Yield the effects on the outcome of chunks of output changes; to first order ∇m · Δf."""
     with_all = measured(outputs)
-    slope = torch.func.grad(lambda f: measured(f).sum())(outputs) if first_order else None
+    slope = None
+    if first_order:
+        slope = torch.func.grad(lambda f: measured(f).sum())(outputs)
     for chunk in changes:
         change = chunk.outputs
-        effect = with_all - measured(outputs - change) if slope is None else (change * slope).sum(2)
+        if slope is None:
+            effect = with_all - measured(outputs - change)
+        else:
+            effect = (change * slope).sum(2)
         yield Effects(
             start=chunk.start,
             effect=effect,
@@ -278,7 +283,8 @@ def gather(
         effect = chunk.effect
         if own_query is not None:  # a sample that is its own query counts as 0 there
             queries = torch.as_tensor(own_query)[rows]
-            effect, idx = effect.clone(), (queries >= 0).nonzero()[:, 0]
+            effect = effect.clone()
+            idx = (queries >= 0).nonzero()[:, 0]
             effect[idx, queries[idx]] = 0
         leaders.see(effect, chunk.start)
         total[rows] = chunk.effect.sum(1)

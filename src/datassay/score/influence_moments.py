@@ -195,7 +195,9 @@ def gradient_moments(
         )
     factor = hessian_factor(second / n if hessian is None else hessian, ridge + damping)
     idx = np.sort(np.random.default_rng(seed).permutation(n)[:MOST_IN_PAIRS])
-    q, rows, done = [], [], 0
+    q = []
+    rows = []
+    done = 0
     for chunk in _read_chunks(read):
         a = whiten(factor, chunk)
         q.append(a.square().sum(1))
@@ -234,12 +236,15 @@ def first_moments(
 def _sum_gradients(
     read: Callable[[], Iterable[Gradients]], progress: Progress
 ) -> tuple[int, Float[Tensor, " p"], Float[Tensor, "p p"]]:
-    n, total, second = 0, None, None
+    n = 0
+    total = None
+    second = None
     for chunk in _read_chunks(read):
         _check_chunk(chunk, n, total)
         if total is None or second is None:
             p = chunk.shape[1]
-            total, second = chunk.new_zeros(p), chunk.new_zeros(p, p)
+            total = chunk.new_zeros(p)
+            second = chunk.new_zeros(p, p)
         total += chunk.sum(0)
         add_products(chunk, second)
         n += len(chunk)
@@ -297,7 +302,8 @@ def _central_sums(
     rows: Float[Tensor, "s p"], mean: float
 ) -> tuple[Float[Tensor, " s"], Float[Tensor, " s"]]:
     """Sum (X − mean)³ and (X − mean)⁴ over the partners of each sample."""
-    third, fourth = [], []
+    third = []
+    fourth = []
     for start in range(0, len(rows), CHUNK_SAMPLES):
         x = -(rows[start : start + CHUNK_SAMPLES] @ rows.T) - mean
         x.diagonal(start).zero_()  # a sample with itself is no pair

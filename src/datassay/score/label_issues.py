@@ -51,7 +51,8 @@ FEWEST = 6
 # Several targets per sample are several labels if this share of the values is 0 or 1.
 MOSTLY = 0.9
 # Targets worth a look: those that are wrong with this probability at least, or deviate so far.
-LOOK, LOOK_SCORE = 0.1, -1.0
+LOOK = 0.1
+LOOK_SCORE = -1.0
 
 
 @checks_arguments
@@ -127,16 +128,20 @@ def label_issues(
         raise SettingError(
             "give samples or a linearisation, or labels= with pred_probs=, not both."
         )
-    data = data if data is not None else _samples_of_labels(labels)
+    if data is None:
+        data = _samples_of_labels(labels)
     check_judges(isinstance(data, SampleSet), model, pred_probs)
-    is_trusted, group_ids = checked_trusted(trusted, len(data)), checked_groups(groups, len(data))
+    is_trusted = checked_trusted(trusted, len(data))
+    group_ids = checked_groups(groups, len(data))
     find_issues = partial(
         _find_issues, model=model, pred_probs=pred_probs, is_trusted=is_trusted, noise=noise,
         seed=seed, progress=progress,
     )  # fmt: skip
     if isinstance(data, SampleSet):
-        group_ids = data.groups if group_ids is None else group_ids
-        data = data if data.groups is None else replace(data, groups=None)
+        if group_ids is None:
+            group_ids = data.groups
+        if data.groups is not None:
+            data = replace(data, groups=None)
     by_sample = mark_cells(find_issues(data, None), data)
     if group_ids is None or (isinstance(data, SampleSet) and pred_probs is not None):
         return by_sample
@@ -181,7 +186,8 @@ def _find_issues(
 ) -> LabelIssues:
     """Find issues by fits without each sample, or without its group where groups are given."""
     if isinstance(data, SampleSet):
-        data = data if groups is None else replace(data, groups=groups)
+        if groups is not None:
+            data = replace(data, groups=groups)
         return _find_model_issues(data, model, pred_probs, is_trusted, noise, seed, progress)
     lin = data
     is_multilabel = lin.labels is None and _is_multilabel(lin.targets)
@@ -210,6 +216,7 @@ def _find_class_issues(
     trusted: Bool[Tensor, " n"],
     progress: Progress,
 ) -> LabelIssues:
+    """Return issues of one class per sample, by the noise that explains the labels best."""
     is_single = fit.held_out.shape[1] == 1
 
     def refit(classes: Float[Tensor, "n k"]) -> Outputs:
@@ -251,10 +258,12 @@ def _find_model_issues(
     seed: int, progress: Progress,
 ) -> LabelIssues:  # fmt: skip
     """Find issues by the user's model alone, by cross-validation or by its probabilities."""
-    n, names, is_probable = len(samples), samples.class_names, True
+    n, names = len(samples), samples.class_names
+    is_probable = True
     check_noise(noise, is_of_labels=samples.is_classification)
     if pred_probs is not None:
-        held_out, judge = checked_probabilities(pred_probs, n, names), "probabilities given"
+        held_out = checked_probabilities(pred_probs, n, names)
+        judge = "probabilities given"
     else:
         model = checked_estimator(model, is_classification=samples.is_classification)
         held_out = torch.from_numpy(held_out_outputs(model, samples, seed, progress))
@@ -342,7 +351,8 @@ def _flag(mask: Bool[Tensor, " n"]) -> Bool[np.ndarray, " n"]:
 
 def _top(score: Float[Tensor, " n"], n_look: int) -> Bool[np.ndarray, " n"]:
     """Mark the n_look largest scores."""
-    top, order = np.zeros(len(score), bool), np.argsort(-score.numpy(), kind="stable")
+    top = np.zeros(len(score), bool)
+    order = np.argsort(-score.numpy(), kind="stable")
     top[order[: n_look if len(score) >= FEWEST else 0]] = True
     return top
 
@@ -365,7 +375,8 @@ def _is_multilabel(targets: Float[Tensor, "n k"]) -> bool:
 def _score_run(context: Context) -> LabelIssues:
     """Find a run's issues: by the user's model, else by the fit and, of tables, boosted trees."""
     train, progress = context.train, context.progress
-    noise, model = context.options.get("label_noise", "auto"), context.options.get("own")
+    noise = context.options.get("label_noise", "auto")
+    model = context.options.get("estimator")
     if model is not None:
         return label_issues(
             train, model=model, trusted=train.trusted, groups=train.groups, noise=noise,

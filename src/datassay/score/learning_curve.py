@@ -18,7 +18,8 @@ BANDS = ((1, 1), (2, 10), (11, 100), (101, 1000), (1001, None))
 N_TIMES = 60
 # Neighbours closer than this share of λ_max count as one eigenvalue: rounding turns their vectors
 # into each other, and with them which of the two a residual lies in. The second: some is float32.
-EQUAL, EQUAL_FLOAT32 = 1e-12, 1e-7
+EQUAL = 1e-12
+EQUAL_FLOAT32 = 1e-7
 
 
 @result
@@ -69,7 +70,10 @@ def learning_curve(lin: Linearization, run: Dynamics) -> LearningCurve:
     ell = basis.eigenvalues[order]
     # The primal rows carry √ℓ, which is divided out.
     projected = basis.project(lin.residual).square().sum(1)
-    energy = projected if basis.complete else projected / basis.eigenvalues.clamp_min(1e-300)
+    if basis.complete:
+        energy = projected
+    else:
+        energy = projected / basis.eigenvalues.clamp_min(1e-300)
     energy = energy[order]
     is_exact = lin.form.precision == lin.form.products.precision == "float64"
     per_mode = _share_equally(ell, energy, EQUAL if is_exact else EQUAL_FLOAT32)

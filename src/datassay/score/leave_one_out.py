@@ -122,7 +122,8 @@ def leave_one_out(
         lin, lr=lr, steps=steps, weight_decay=weight_decay, reduction=reduction,
         dynamics=dynamics, progress=progress,
     )  # fmt: skip
-    basis, unmixed = training.basis, training if is_mixed(training) else None
+    basis = training.basis
+    unmixed = training if is_mixed(training) else None
     if unmixed is not None:
         training = replace(unmixed, residual=mix_columns(unmixed.residual))
     c = training.residual.shape[2]
@@ -143,7 +144,8 @@ class _ModePanels:
 
     def __init__(self, training: TrainingRun):
         basis, self._run, self._residual = training.basis, training.run, training.residual
-        self._trained, self._projected = training.fit_weights(), basis.project(training.residual)
+        self._trained = training.fit_weights()
+        self._projected = basis.project(training.residual)
         self._modes = ModeRemovals(basis, run_resolvents(basis, training.run))
         self._basis = basis.sent
 
@@ -164,7 +166,9 @@ class RemovalRecord:
 
     def __init__(self, lin: Linearization, training: TrainingRun, unmixed: TrainingRun | None):
         """Start a record; unmixed: the run on all outputs, if the other's are their mixtures."""
-        self._lin, self._training, self._unmixed = lin, training, unmixed
+        self._lin = lin
+        self._training = training
+        self._unmixed = unmixed
         # f(x_i) − f₀(x_i), and f(x_i) − f₋ᵢ(x_i). Allocated at once: between chunks' arrays they
         # would fragment the memory.
         self._change, self._removal = torch.empty(2, *training.residual.flatten(1).shape).double()
@@ -172,8 +176,10 @@ class RemovalRecord:
 
     def keep(self, chunk: int, progress: Progress = silent) -> Iterator[Removals]:
         """Yield the removals in chunks of samples, in order, recording each first."""
-        training, basis = self._training, self._training.basis
-        n, trained = len(training.residual), training.fit_weights()
+        training = self._training
+        basis = self._training.basis
+        n = len(training.residual)
+        trained = training.fit_weights()
         for block in removals(basis, training.residual, training.run, training.leave_out(1), chunk):
             change = block.coordinates  # [p, chunk, c]
             rows = block.rows * basis.metric  # [chunk, b, p]
@@ -186,13 +192,17 @@ class RemovalRecord:
 
     def keep_modes(self, progress: Progress = silent) -> Float[Tensor, " n"]:
         """Record removals by blocks of modes, if `has_modes`; return Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖²."""
-        training, basis = self._training, self._training.basis
-        n, arrays = len(training.residual), _ModePanels(training)
+        training = self._training
+        basis = self._training.basis
+        n = len(training.residual)
+        arrays = _ModePanels(training)
         slices = list(panels(n, MODE_COLUMNS * basis.rows.shape[2]))
         changes = torch.empty_like(self._weight)
         results = basis.engine.map(_ModePanels.changes, arrays, slices)
         for panel, (change, removal, weight, prediction) in zip(slices, results, strict=True):
-            self._change[panel], self._removal[panel], self._weight[panel] = change, removal, weight
+            self._change[panel] = change
+            self._removal[panel] = removal
+            self._weight[panel] = weight
             changes[panel] = prediction
             progress("leave each sample out", panel.stop, n)
         return changes

@@ -60,7 +60,7 @@ class Context:
     progress: Progress = silent
     results: Mapping[str, Any] = field(default_factory=dict)
 
-    def chosen(self, *names: str) -> dict[str, Any]:
+    def select_options(self, *names: str) -> dict[str, Any]:
         """Return those of the named options that are set."""
         return {name: self.options[name] for name in names if name in self.options}
 
@@ -111,7 +111,9 @@ class Sizes:
     @property
     def products(self) -> str:
         """Kind of the products over all rows, as `datassay.plan.rate` takes it."""
-        return "float64" if self.form.products.precision == "float64" else "float32"
+        if self.form.products.precision == "float64":
+            return "float64"
+        return "float32"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,7 +151,9 @@ class Score:
         columns.pop("id", None)
         units = {name: f", {column.unit}" * bool(column.unit) for name, column in columns.items()}
         parts = [f"{name} ({column.meaning}{units[name]})" for name, column in columns.items()]
-        return f"Columns: {'; '.join(parts)}." if parts else ""
+        if not parts:
+            return ""
+        return f"Columns: {'; '.join(parts)}."
 
 
 def scores() -> tuple[Score, ...]:
@@ -186,7 +190,9 @@ ONE_THREAD = 1e10
 def few_threads(n_rows: int, size: int) -> AbstractContextManager[None]:
     """Return a context of one thread for small products, whose threads would wait for others."""
     is_small = n_rows * size**2 < ONE_THREAD
-    return thread_count(1) if is_small else nullcontext()
+    if is_small:
+        return thread_count(1)
+    return nullcontext()
 
 
 def compute_scores(scores: Iterable[Score], context: Context) -> dict[str, Any]:
@@ -203,7 +209,8 @@ def compute_scores(scores: Iterable[Score], context: Context) -> dict[str, Any]:
         SettingError: a score needs one that is not there, or two need each other; or its columns
             are not one value per sample, in the samples' order.
     """
-    results, pending = dict(context.results), list(scores)
+    results = dict(context.results)
+    pending = list(scores)
     names = [score.name for score in pending]
     while pending:
         ready = next((s for s in pending if results.keys() >= set(s.needs)), None)

@@ -164,7 +164,10 @@ def geometry_effects(
     everyone = torch.arange(len(geometry))
     exact = np.zeros(len(geometry), bool)
     if order in {"fixed", "adjoint"}:
-        effect = drop_pairs(pairs.rows) if order == "fixed" else adjoint(geometry, ridge, damping)
+        if order == "fixed":
+            effect = drop_pairs(pairs.rows)
+        else:
+            effect = adjoint(geometry, ridge, damping)
         top_idx = effect.argsort(descending=True)[:rerank]
         if rerank:
             recompute = refit if geometry.is_linear and ridge > 0 else step
@@ -273,7 +276,8 @@ def set_effects(
         model, train, loss, projection=projection, seed=seed, progress=progress
     )
     everyone = geometry_influence(geometry, train.ids, ridge, damping)
-    variances, moments = [], []
+    variances = []
+    moments = []
     for done, member_idx in enumerate(members):
         keep = torch.ones(len(train), dtype=torch.bool)
         keep[member_idx] = False
@@ -311,7 +315,7 @@ def _remove_set(
         fit = fit_convex(
             kept_set.features, kept_set.targets, kept_set.loss, ridge, start=geometry.weights[None]
         )
-        return kept_set.moved(fit.weights[0])
+        return kept_set.move_to(fit.weights[0])
     slope, curvature = geometry.derivatives()
     mean = geometry.features.curvature(curvature) / len(geometry)
     factor = hessian_factor(mean, ridge + damping)

@@ -127,18 +127,18 @@ def sample_information(
     if loo is not None and run:
         raise SettingError(f"run settings belong to loo; got {', '.join(run)} with it.")
     if isinstance(smoothing, str) and smoothing in {"functional", "isotropic"}:
-        loo = leave_one_out(lin, **run, progress=progress) if loo is None else loo
+        if loo is None:
+            loo = leave_one_out(lin, **run, progress=progress)
         if smoothing == "functional":
             information = loo.prediction_change / (2 * sigma**2 * loo.n_queries)
         else:
             information = loo.weight_change / (2 * sigma**2)
         return SampleInformation(information, lin.ids, smoothing, float(sigma))
     features = None if isinstance(smoothing, str) else _features(lin)
-    training = (
-        training_run(lin, **run)
-        if loo is None
-        else TrainingRun(eigenbasis(lin), lin.residual, loo.run, loo.reduction)
-    )
+    if loo is None:
+        training = training_run(lin, **run)
+    else:
+        training = TrainingRun(eigenbasis(lin), lin.residual, loo.run, loo.reduction)
     if isinstance(smoothing, str):
         return _compute_by_name(training, lin.ids, smoothing, sigma, batch_size, progress)
     assert features is not None
@@ -219,7 +219,7 @@ SCORE = Score(
     compute=lambda context: sample_information(
         context.lin,
         loo=context.results["removals"].leave_one_out,
-        **context.chosen("smoothing", "sigma", "batch_size"),
+        **context.select_options("smoothing", "sigma", "batch_size"),
     ),
     needs=("removals",),
     cost=_plan_steps,

@@ -71,7 +71,9 @@ def check_noise(smoothing: str, sigma: float, batch_size: int | None) -> None:
             "proportional to lr / batch_size; got None."
         )
     if smoothing in (*OF_SGD, GIVEN) and sigma != 1.0:
-        scale = "the scale of lr / batch_size" if smoothing in OF_SGD else "a scale of its own"
+        scale = "a scale of its own"
+        if smoothing in OF_SGD:
+            scale = "the scale of lr / batch_size"
         raise SettingError(
             f"sigma must be left at 1 for smoothing={smoothing!r}, whose noise has {scale}; got "
             f"{sigma}."

@@ -115,7 +115,8 @@ class _Fits:
         if s <= r:  # the dual form: 1 − q · A would cancel where the fit meets the targets
             inverse = _invert_ridge(a @ a.T, self.penalty)  # [s, s]
             solved = inverse @ y
-            q, residual = inverse @ a, solved / inverse.diagonal()[:, None]
+            q = inverse @ a
+            residual = solved / inverse.diagonal()[:, None]
             weights = a.T @ solved
         else:
             q = a @ _invert_ridge(a.T @ a, self.penalty)  # [s, r]
@@ -189,7 +190,10 @@ def values(
         )
     if semivalue == OUT_OF_BAG:
         return _value_out_of_bag(data, val, n_subsets, seed, progress)
-    lin = data if isinstance(data, Linearization) else of_inputs(data, val, seed)
+    if isinstance(data, Linearization):
+        lin = data
+    else:
+        lin = of_inputs(data, val, seed)
     fit = ridge_fit(lin, progress)
     if fit.lin.rows_per_sample > 1:
         raise SettingError(
@@ -202,7 +206,9 @@ def values(
     targets = (fit.lin.targets - fit.offset).double()
     products = inputs.T @ inputs, inputs.T @ (truth - offset)
     fits = _Fits(a, targets, fit.penalty, inputs, truth - offset, *products)
-    tally, scores, subsets = _Tally(n), [], _subsets(semivalue, n_subsets, lin, seed)
+    tally = _Tally(n)
+    scores = []
+    subsets = _subsets(semivalue, n_subsets, lin, seed)
     for done, subset in enumerate(subsets, 1):
         gain, weights = fits.gains(subset)
         tally.add(subset, gain)
@@ -237,12 +243,16 @@ def _value_out_of_bag(
             "out-of-bag values are of samples' inputs; got a linearisation. Give samples, such as "
             "a network's features of them."
         )
-    n, draw, classes = len(train), np.random.default_rng(seed), train.is_classification
+    n = len(train)
+    draw = np.random.default_rng(seed)
+    classes = train.is_classification
     sets, inputs = flatten_inputs(train, val)
-    x, y = np.concatenate(inputs), np.concatenate([samples.y for samples in sets])
+    x = np.concatenate(inputs)
+    y = np.concatenate([samples.y for samples in sets])
     variance = 1.0 if classes else float(train.y.var(0).sum())
     make = ExtraTreesClassifier if classes else ExtraTreesRegressor
-    tally, done = _Tally(n), 0
+    tally = _Tally(n)
+    done = 0
     while done < count or tally.sums[0].min() < 2:
         bag = draw.integers(len(x), size=len(x))
         oob = np.setdiff1d(np.arange(n), bag)
@@ -285,7 +295,8 @@ def _subsets(semivalue: str, count: int, lin: Linearization, seed: int) -> list[
     """Draw subsets whose mean gives the semivalue; each sample is in two at least."""
     # A size s holds a sample with probability s/n. Sizes drawn by 1/s thus meet each sample at all
     # sizes alike (Shapley), sizes drawn alike meet it in proportion to the size (Beta(1, 2)).
-    n, draw = len(lin), np.random.default_rng(seed)
+    n = len(lin)
+    draw = np.random.default_rng(seed)
     min_size = min(n - 1, max(FEWEST, 2 * len(lin.class_names)))
     quantiles = (np.arange(count) + draw.random()) / count  # systematic: no size is missed
     if semivalue == "banzhaf":
@@ -324,13 +335,17 @@ def _estimate_truth(
 ) -> tuple[Float[Tensor, "t k"], Float[Tensor, "t k"]]:
     """Estimate the true targets of training and validation inputs; return the offsets too."""
     # A label, or a target, counts as far as a prediction without it believes it.
-    lin, offset, held_out, targets = fit.lin, fit.offset.double(), fit.held_out, fit.lin.targets
+    lin = fit.lin
+    offset = fit.offset.double()
+    held_out = fit.held_out
+    targets = fit.lin.targets
     if val_a is not None:
         assert lin.val_targets is not None and lin.val_outputs is not None
         shift = lin.val_outputs.double() * bool(offset.any())
         weights = _invert_ridge(a.T @ a, fit.penalty) @ (a.T @ (targets - offset))
         held_out = torch.cat([held_out, val_a @ weights + shift])
-        targets, offset = torch.cat([targets, lin.val_targets]), torch.cat([offset, shift])
+        targets = torch.cat([targets, lin.val_targets])
+        offset = torch.cat([offset, shift])
     targets = targets.double()
     if lin.labels is not None:
         labels = by_class(targets).argmax(1)
@@ -359,7 +374,9 @@ def _accuracy_scale(
         return 1 / float(truth.var(0, correction=0).sum()), "share of variance", np.nan
     accuracy, error = np.array(scores).T
     spread = error.std() * accuracy.std()
-    follows = float(-np.cov(accuracy, error, bias=True)[0, 1] / spread) if spread > 0 else 0.0
+    follows = 0.0
+    if spread > 0:
+        follows = float(-np.cov(accuracy, error, bias=True)[0, 1] / spread)
     if follows < FOLLOWS:
         return 1.0, "squared error", follows
     return follows * float(accuracy.std() / error.std()), "accuracy", follows

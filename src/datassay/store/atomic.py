@@ -72,7 +72,8 @@ def staging(parent: Path) -> Iterator[Path]:
     Yields:
         The folder; files go to its `new`.
     """
-    folder, lock = None, -1
+    folder = None
+    lock = -1
     try:
         # Nobody takes it for a leftover before it is locked itself.
         with hold_signals(), hold_lock(parent):
@@ -122,7 +123,9 @@ def whole_folder(out: Path) -> Iterator[Path]:
 def list_moved_folders(folder: Path) -> list[Path]:
     """Return the folders that were moved aside for a new one that is not in place yet."""
     is_open = (folder / NEW).is_dir() and (folder / OLD).is_dir()
-    return [path for path in (folder / OLD).iterdir() if path.is_dir()] if is_open else []
+    if not is_open:
+        return []
+    return [path for path in (folder / OLD).iterdir() if path.is_dir()]
 
 
 def remove(folder: Path | None) -> None:

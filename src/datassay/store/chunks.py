@@ -88,7 +88,9 @@ class StoredFeatures:
         (b, p), dtype = store.layout.arrays[name]
         self.shape = torch.Size((store.layout.sizes[part] * b, p))
         self.dtype = torch.from_numpy(np.empty(0, dtype)).dtype
-        self._store, self._name, self._rows_a_sample = store, name, b
+        self._store = store
+        self._name = name
+        self._rows_a_sample = b
         self._chunks = [chunk for chunk in store.chunks if chunk.part == part]
         self._cached: tuple[int, Tensor] | None = None
 

@@ -190,7 +190,9 @@ class FeatureStore:
 
     def survey(self) -> Survey:
         """Check every byte of every chunk; return which are complete, missing or damaged."""
-        complete, missing, damaged = [], [], {}
+        complete = []
+        missing = []
+        damaged = {}
         for number in range(len(self.chunks)):
             try:
                 if self._read_digests(number) is None:

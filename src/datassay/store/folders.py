@@ -73,9 +73,11 @@ def place(folder: Path, out: Path, overwrite: bool, job: Iterable[str] = ()) -> 
     """Move the new files of a staging folder to `out`, and stale ones away, all of them or none."""
     # overwrite: whether files that we did not write may be replaced. job: see `write_pages`. What
     # stands there is compared under the lock: another process may have written since.
-    new_folder, is_new = folder / NEW, folder.parent != out
+    new_folder = folder / NEW
+    is_new = folder.parent != out
     with hold_signals(), nullcontext() if is_new else hold_lock(out):
-        names, earlier = sorted(path.name for path in new_folder.iterdir()), read_digests(out)
+        names = sorted(path.name for path in new_folder.iterdir())
+        earlier = read_digests(out)
         unwritten = {name: d for name, d in earlier.items() if name not in names}
         unchanged = {name: d for name, d in unwritten.items() if sha256(out / name) == d}
         stale = unchanged.keys() & set(job)
@@ -131,7 +133,10 @@ def _put_back(folder: Path, out: Path) -> None:
     """Roll back a partial update, unless the new manifest or folder is already in its place."""
     new_folder, old_folder = folder / NEW, folder / OLD
     is_partial = (new_folder / MANIFEST).is_file()
-    entries = list(old_folder.iterdir()) if is_partial else list_moved_folders(folder)
+    if is_partial:
+        entries = list(old_folder.iterdir())
+    else:
+        entries = list_moved_folders(folder)
     latest = read_digests(new_folder, "latest")
     moved = {n: digest for n, digest in latest.items() if not os.path.lexists(new_folder / n)}
     for name in (path.name for path in entries):

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import fsspec
 
-from datassay.errors import HIDDEN, SettingError, install, redacted
+from datassay.errors import HIDDEN, SettingError, hide_credentials, install
 
 # What a run keeps in its store.
 EMBEDDINGS, FEATURES, RETRAINED, WITHOUT_ONE = FOLDERS = (
@@ -33,7 +33,8 @@ def normal(location: str | Path) -> str:
             f"store must name a folder; got {redact(location)!r}. Give a path such as 'store', or "
             "a URL with a folder in it."
         )
-    text = os.path.expanduser(text) if "://" not in text else text
+    if "://" not in text:
+        text = os.path.expanduser(text)
     if text.startswith("~"):
         user = text.partition("/")[0]
         raise SettingError(f"store must be in a folder that is there; there is no user {user!r}.")
@@ -43,7 +44,7 @@ def normal(location: str | Path) -> str:
 def redact(location: str | Path) -> str:
     """Return a location, or a text with URLs, without credentials, for a message."""
     # A URL as a whole: quotes may be part of a password.
-    return redacted(str(location), is_url=" " not in str(location))
+    return hide_credentials(str(location), is_url=" " not in str(location))
 
 
 def shown_error(error: BaseException, location: str | Path) -> str:
@@ -104,7 +105,9 @@ def check_place(location: str | Path) -> None:
 
 def failures(location: str | Path) -> tuple[type[Exception], ...]:
     """Return which exceptions reading and writing there may raise: for a URL, any."""
-    return (OSError,) if is_local(location) else FAILURES
+    if is_local(location):
+        return (OSError,)
+    return FAILURES
 
 
 def file_system(location: str | Path) -> tuple[fsspec.AbstractFileSystem, str]:

@@ -169,9 +169,11 @@ def check_outputs(
             )
 
 
-def _is_same_file(path: str | Path, other: Path) -> bool:
+def _is_same_file(path: str | Path, other_path: Path) -> bool:
     """Return whether two paths lead to one file, also through links of both kinds."""
     try:
-        return os.path.realpath(path) == os.path.realpath(other) or os.path.samefile(path, other)
+        return os.path.realpath(path) == os.path.realpath(other_path) or os.path.samefile(
+            path, other_path
+        )
     except (OSError, ValueError):  # one of them is no file, or cannot be one
         return False

@@ -71,7 +71,12 @@ def check_plain(folder: Path) -> None:
 
 
 def _refusal(path: Path) -> str:
-    kind = "a link" if path.is_symlink() else "a folder" if path.is_dir() else "no plain file"
+    if path.is_symlink():
+        kind = "a link"
+    elif path.is_dir():
+        kind = "a folder"
+    else:
+        kind = "no plain file"
     return (
         f"store must hold plain files of its own; {path} is {kind}. Remove it, then run the same "
         "again."
@@ -91,7 +96,10 @@ def hold(owner: object, folder: Path, unfinished: Iterable[Path]) -> None:
             with suppress(OSError):  # a folder that is only to be read
                 path.unlink()
     try:
-        descriptor = exclusive if exclusive >= 0 else os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        if exclusive >= 0:
+            descriptor = exclusive
+        else:
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
         return
     weakref.finalize(owner, os.close, descriptor)

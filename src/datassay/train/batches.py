@@ -146,7 +146,8 @@ def _rows(t: Tensor, positions: Int[Tensor, "S size"]) -> Tensor:
 
 def _full_batch(x: Tensor, y: Tensor, subsets: Int[Tensor, "S kept"], dtype: torch.dtype) -> Batch:
     n_networks, subset_size = subsets.shape
-    subsets, options = subsets.to(x.device), {"dtype": dtype, "device": x.device}
+    subsets = subsets.to(x.device)
+    options = {"dtype": dtype, "device": x.device}
     if subset_size < SHARED_FROM * len(x):
         weights = torch.full((n_networks, subset_size), 1 / subset_size, **options)
         return Batch(x[subsets], y[subsets], weights, False, subsets)
@@ -162,7 +163,8 @@ def _shuffle(
     """Yield the [S, size] positions of each update; every network reshuffles each epoch."""
     subset_size = subsets.shape[1]
     streams = [torch.Generator().manual_seed(seed) for seed in seeds]
-    order, n_used = subsets, subset_size
+    order = subsets
+    n_used = subset_size
     for _ in range(steps):
         if n_used + size > subset_size:
             order = torch.stack([

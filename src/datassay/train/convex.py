@@ -71,10 +71,17 @@ def fit_convex(
     and B p³/3; beyond 1600 weights L-BFGS, 4 n p operations per step.
     """
     positive("ridge", ridge, why=" so that the fit has one minimum", remedy="Try 0.0001.")
-    n, p = len(features), features.n_parameters
-    weight = targets.new_ones(1, n) if sample_weight is None else sample_weight
+    n = len(features)
+    p = features.n_parameters
+    if sample_weight is None:
+        weight = targets.new_ones(1, n)
+    else:
+        weight = sample_weight
     weight = weight / weight.sum(1, keepdim=True)
-    theta = targets.new_zeros(len(weight), p) if start is None else start.clone()
+    if start is None:
+        theta = targets.new_zeros(len(weight), p)
+    else:
+        theta = start.clone()
     problem = _Problem(features, targets, loss, ridge, weight)
     fit = _newton if p <= LARGEST_NEWTON else _lbfgs
     theta = fit(problem, theta, max_steps)
@@ -113,12 +120,14 @@ def _newton(
     active_idx = torch.arange(len(theta))
     for _ in range(max_steps or MAX_NEWTON_STEPS):
         active_problem = problem.select(active_idx)
-        weights, outputs = theta[active_idx], problem.features.outputs(theta[active_idx])
+        weights = theta[active_idx]
+        outputs = problem.features.outputs(theta[active_idx])
         gradient = active_problem.gradient(weights, outputs)
         is_open = gradient.norm(dim=1) > NEWTON_GRADIENT
         if not is_open.any():
             break
-        active_idx, active_problem = active_idx[is_open], active_problem.select(is_open)
+        active_idx = active_idx[is_open]
+        active_problem = active_problem.select(is_open)
         weights, outputs, gradient = weights[is_open], outputs[is_open], gradient[is_open]
         new_weights, is_converged = _newton_step(active_problem, weights, outputs, gradient)
         theta[active_idx] = new_weights

@@ -82,7 +82,9 @@ class DenseGradients:
     """
 
     def __init__(self, stack: DenseStack, link: str, offset: Tensor | None = None):
-        self.stack, self.link, self.offset = stack, LINKS[link], offset
+        self.stack = stack
+        self.link = LINKS[link]
+        self.offset = offset
         self.h: list[Tensor] = []
 
     @torch.no_grad()
@@ -125,7 +127,10 @@ class DenseGradients:
             if i:
                 torch.baddbmm(bias, w, self.h[i - 1], out=h)
             elif batch.shared:
-                bias = bias.expand(*h.shape[:2], 1) if self.offset is None else self.offset
+                if self.offset is None:
+                    bias = bias.expand(*h.shape[:2], 1)
+                else:
+                    bias = self.offset
                 torch.addmm(bias.flatten(0, 1), w.flatten(0, 1), batch.x.T, out=h.flatten(0, 1))
             else:
                 torch.baddbmm(bias, w, batch.x.mT, out=h)
@@ -199,7 +204,9 @@ class FunctionSpace:
         """Return Z(0), the first layer's preactivations at the starting weights."""
         bias = self.start.get(f"{self.layer}bias")
         z = self.start[f"{self.layer}weight"] @ self.x.T
-        return z if bias is None else z.add_(bias[..., None])
+        if bias is None:
+            return z
+        return z.add_(bias[..., None])
 
     def kernel(self, batch: Batch) -> Batch:
         """Return the batch with K in place of its inputs."""

@@ -73,7 +73,8 @@ class ConvexFitter:
         """Fit to the samples at `keep`, starting from the `earlier` fit's weights."""
         weight = self.geometry.outputs.new_zeros(1, len(self.geometry))
         weight[0, keep] = 1.0
-        geometry, start = self.geometry, None if earlier is None else earlier.geometry.weights
+        geometry = self.geometry
+        start = None if earlier is None else earlier.geometry.weights
         weights = fit_convex(
             geometry.features,
             geometry.targets,
@@ -123,8 +124,11 @@ class NetworkFitter:
         """Train on nine tenths of the samples at `keep`; the `earlier` fit is ignored."""
         del earlier  # warm starts would remember what was removed
         order = np.random.default_rng((self.seed, len(keep))).permutation(len(keep))
-        n_test = round(CALIBRATION * len(keep)) if self.recipe.loss == "cross_entropy" else 0
-        test_idx, train_idx = keep[order[:n_test]], keep[np.sort(order[n_test:])]
+        n_test = 0
+        if self.recipe.loss == "cross_entropy":
+            n_test = round(CALIBRATION * len(keep))
+        test_idx = keep[order[:n_test]]
+        train_idx = keep[np.sort(order[n_test:])]
         networks = self._train(train_idx)
         model = taken_network(self.model, networks)
         geometry = output_geometry(

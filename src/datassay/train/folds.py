@@ -51,7 +51,8 @@ class Splits:
 
     def score(self, networks: TrainedNetworks) -> Float[np.ndarray, " R_S"]:
         """Return accuracy, or R² averaged over targets, of R · S networks: ranking by ranking."""
-        n_networks, n_parts = len(next(iter(networks.state.values()))), len(self.queries)
+        n_networks = len(next(iter(networks.state.values())))
+        n_parts = len(self.queries)
         score = np.empty(n_networks)
         for s, queries in enumerate(self.queries):
             networks_of_set = networks.subset(slice(s, None, n_parts))
@@ -83,11 +84,14 @@ def make_splits(train: SampleSet, val: SampleSet | None, n_networks: int, seed: 
     n = len(train)
     if val is not None:
         return Splits(np.tile(np.arange(n), (n_networks, 1)), (val,) * n_networks)
-    n_folds, by_id = round(1 / HELD_OUT), np.argsort(train.ids, kind="stable")
+    n_folds = round(1 / HELD_OUT)
+    by_id = np.argsort(train.ids, kind="stable")
     if train.is_classification and train.groups is None:
         is_repeated = np.bincount(train.y)[train.y] > 1
-        by_id = by_id[is_repeated[by_id]] if is_repeated.any() else by_id
-    size, test_idx = max(1, len(by_id) // n_folds), []
+        if is_repeated.any():
+            by_id = by_id[is_repeated[by_id]]
+    size = max(1, len(by_id) // n_folds)
+    test_idx = []
     for network in range(n_networks) if train.groups is None else ():
         rng = np.random.default_rng((seed, network // n_folds))
         order = by_id[rng.permutation(len(by_id))]
@@ -101,7 +105,8 @@ def make_splits(train: SampleSet, val: SampleSet | None, n_networks: int, seed: 
             parts = [np.sort(by_id[folds == fold]) for fold in range(folds.max() + 1)]
             test_idx += [parts[network % len(parts)] for network in range(n_folds)]
         test_idx = test_idx[:n_networks]
-    pools, rng = [np.setdiff1d(np.arange(n), idx) for idx in test_idx], np.random.default_rng(seed)
+    pools = [np.setdiff1d(np.arange(n), idx) for idx in test_idx]
+    rng = np.random.default_rng(seed)
     size = min(map(len, pools))
     train_idx = [p if len(p) == size else np.sort(rng.permutation(p)[:size]) for p in pools]
     queries = tuple(train.subset(idx) for idx in test_idx)
@@ -121,10 +126,13 @@ def held_out_outputs(
     x = np.asarray(samples.x).reshape(len(samples), -1)
     flat = samples.y.reshape(len(samples), -1)
     order = np.lexsort((*flat.T, *x.T[::-1]))
-    y, groups, draw = samples.y[order], samples.groups, np.random.default_rng(seed)
+    y = samples.y[order]
+    groups = samples.groups
+    draw = np.random.default_rng(seed)
     groups = None if groups is None else groups[order]
     width = samples.n_classes if samples.is_classification else flat.shape[1]
-    outputs, n_done = np.zeros((len(x), width)), 0
+    outputs = np.zeros((len(x), width))
+    n_done = 0
     for train_idx, test_idx in _split(y, groups, seed, is_classification=samples.is_classification):
         if most_rows is not None and len(train_idx) > most_rows:
             train_idx = np.sort(draw.permutation(train_idx)[:most_rows])

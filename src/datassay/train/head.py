@@ -147,7 +147,10 @@ def split_head(model: nn.Module, train: SampleSet, layer: str | None = None) -> 
     ):
         outputs = frozen(x)
     if not isinstance(outputs, Tensor) or outputs.ndim != 2:
-        actual = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+        if isinstance(outputs, Tensor):
+            actual = list(outputs.shape)
+        else:
+            actual = type(outputs).__name__
         raise ModelError(
             f"the model must return outputs [n, k]; got {actual}. Wrap it in a module that does."
         )
@@ -186,7 +189,8 @@ def _undo_fixed_scale(
     k = outputs.shape[1]
     for _, fixed, unscaled, scaled in calls[-1:]:
         if isinstance(fixed, Affine) and _is_same(scaled, outputs):
-            factor, offset = fixed.scale.cpu().double(), fixed.shift.cpu().double()
+            factor = fixed.scale.cpu().double()
+            offset = fixed.shift.cpu().double()
             return unscaled, factor.expand(k).clone(), offset.expand(k).clone()
     return outputs, torch.ones(k, dtype=torch.float64), torch.zeros(k, dtype=torch.float64)
 

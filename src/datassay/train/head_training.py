@@ -76,7 +76,9 @@ class TrainedHeads:
     def outputs(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "S M n k"]:
         """Return the outputs of every layer on the same features."""
         outputs = features.to(self.weight.dtype) @ self.weight.mT
-        return outputs if self.bias is None else outputs + self.bias[..., None, :]
+        if self.bias is None:
+            return outputs
+        return outputs + self.bias[..., None, :]
 
 
 def mean_one(sample_weight: Float[np.ndarray, "*M n"]) -> Float[np.ndarray, "*M n"]:
@@ -146,23 +148,31 @@ def train_heads(
 
 class _Heads:
     def __init__(self, features: Tensor, targets: Tensor, loss: str, bias: bool, val):
-        self.loss, self.bias = loss, bias
-        self.x, self.y = self._append_bias(features), targets
+        self.loss = loss
+        self.bias = bias
+        self.x = self._append_bias(features)
+        self.y = targets
         self.val = None if val is None else (self._append_bias(val[0]), val[1])
 
     def _append_bias(self, features: Tensor) -> Float[Tensor, "n inputs"]:
         ones = features.new_ones(len(features), 1)
-        return torch.cat([features, ones], 1) if self.bias else features
+        if self.bias:
+            return torch.cat([features, ones], 1)
+        return features
 
     def start(
         self, kind: str, start: tuple[Tensor, Tensor | None] | None, seeds: Sequence[int], m: int
     ) -> Float[Tensor, "S inputs m_k"]:
         """Return the starting weights, [S, inputs, M · k]: a seed's layers are side by side."""
-        k, d = self.y.shape[1], self.x.shape[1] - self.bias
+        k = self.y.shape[1]
+        d = self.x.shape[1] - self.bias
         if kind == "trained":
             if start is None:
                 raise SettingError('start "trained" needs the layer; give start=(weight, bias).')
-            trained = start[0].T if start[1] is None else torch.cat([start[0].T, start[1][None]])
+            if start[1] is None:
+                trained = start[0].T
+            else:
+                trained = torch.cat([start[0].T, start[1][None]])
             theta = trained.float().expand(len(seeds), -1, -1)
         else:
             theta = torch.zeros(len(seeds), self.x.shape[1], k)
@@ -180,7 +190,9 @@ class _Heads:
         on_epoch: OnEpoch | None,
         progress: Progress,
     ) -> TrainedHeads:
-        x, y, w = self.x.float(), self.y.float(), weight.T.contiguous()
+        x = self.x.float()
+        y = self.y.float()
+        w = weight.T.contiguous()
         streams = [torch.Generator().manual_seed(2**20 + seed) for seed in seeds]
         optimizer = torch.optim.Adam([theta], lr=recipe.lr, betas=BETAS, eps=EPSILON, fused=True)
         tracker = _BestEpochs(theta, len(seeds), len(weight), recipe.patience)
@@ -195,8 +207,10 @@ class _Heads:
             if tracker.update(theta, epoch, score, loss) or (on_epoch and on_epoch(epoch, score)):
                 break
         keeps_best = self.val is not None and recipe.patience is not None
-        theta = tracker.theta if keeps_best else theta
-        epochs = tracker.epoch if keeps_best else torch.full_like(tracker.epoch, epoch)
+        epochs = torch.full_like(tracker.epoch, epoch)
+        if keeps_best:
+            theta = tracker.theta
+            epochs = tracker.epoch
         return self._to_heads(theta, len(weight), tracker.scores, epochs)
 
     def _gradient(self, theta: Tensor, x: Tensor, y: Tensor, w: Tensor) -> Tensor:
@@ -211,7 +225,8 @@ class _Heads:
     def _val_score(self, theta: Tensor, m: int) -> tuple[Tensor, Tensor]:
         """Return the score, higher is better, and the loss, which breaks ties: both [S, M]."""
         assert self.val is not None
-        x, y = self.val[0].to(theta.dtype), self.val[1].to(theta.dtype)
+        x = self.val[0].to(theta.dtype)
+        y = self.val[1].to(theta.dtype)
         outputs = (x @ theta).unflatten(-1, (m, -1)).transpose(1, 2)  # [S, M, m_val, k]
         loss = output_losses(outputs, y, self.loss).mean(-1)
         if self.loss == "mse":
@@ -236,14 +251,19 @@ class _Heads:
             progress(STEP, min(i + n_weightings, len(weight)), len(weight))
         theta = torch.cat(parts).unflatten(1, (k, -1))  # [M, k, inputs]
         theta = theta.permute(2, 0, 1).flatten(1).expand(n_seeds, -1, -1)
-        scores = [] if self.val is None else [self._val_score(theta, len(weight))[0]]
+        scores = []
+        if self.val is not None:
+            scores = [self._val_score(theta, len(weight))[0]]
         return self._to_heads(
             theta, len(weight), scores, torch.ones(n_seeds, len(weight), dtype=torch.int64)
         )
 
     def _to_heads(self, theta: Tensor, m: int, scores: list[Tensor], epoch: Tensor) -> TrainedHeads:
         w = theta.unflatten(2, (m, -1)).permute(0, 2, 3, 1)  # [S, M, k, inputs]
-        history = torch.stack(scores) if scores else theta.new_zeros(0, *epoch.shape)
+        if scores:
+            history = torch.stack(scores)
+        else:
+            history = theta.new_zeros(0, *epoch.shape)
         if not self.bias:
             return TrainedHeads(w.contiguous(), None, history, epoch)
         return TrainedHeads(w[..., :-1].contiguous(), w[..., -1].contiguous(), history, epoch)
@@ -253,7 +273,8 @@ class _BestEpochs:
     """Each layer's best epoch so far."""
 
     def __init__(self, theta: Tensor, n_seeds: int, m: int, patience: int | None):
-        self.theta, self.patience = theta.clone(), patience
+        self.theta = theta.clone()
+        self.patience = patience
         self.score = torch.full((n_seeds, m), -torch.inf)
         self.loss = torch.full((n_seeds, m), torch.inf)
         self.epoch = torch.zeros(n_seeds, m, dtype=torch.int64)

@@ -61,7 +61,8 @@ class PredictionHistory:
         """
         positions = torch.as_tensor(positions).long().cpu()
         outputs = torch.as_tensor(outputs).detach().double().cpu()
-        outputs = outputs if outputs.ndim > positions.ndim else outputs[..., None]
+        if outputs.ndim <= positions.ndim:
+            outputs = outputs[..., None]
         if positions.ndim == 1:
             positions, outputs = positions[None], outputs[None]
         labels = self._check_labels(positions, outputs, torch.as_tensor(y).long().cpu())

@@ -50,11 +50,11 @@ class _Learner(ABC):
         subsets: Int[np.ndarray, "R n"],
         weights: Float[np.ndarray, " N"] | None = None,
         *,
-        first: int = 0,
+        first_number: int = 0,
     ) -> Iterator[Any]:
-        """Yield the fits in order: networks trained together, or estimators one by one."""
-        # weights: of each sample of train in the loss, of any scale; None: all equal. first: number
-        # of the first fit among all, which decides the seeds.
+        """Fit once to each subset; yield stacks of trained networks, or estimators one by one."""
+        # weights: of each sample of train in the loss, of any scale; None: all equal. first_number:
+        # of the first fit: fit i has the seed of number first_number + i.
 
     @abstractmethod
     def predictions(
@@ -70,14 +70,17 @@ class _Learner(ABC):
         weights: Float[np.ndarray, " N"] | None = None,
         progress: Progress = silent,
         *,
-        first: int = 0,
+        first_number: int = 0,
     ) -> Float[np.ndarray, "R m k"]:
         """Return each fit's predictions on the validation samples, a column per class or target."""
         if not self.is_random and len(subsets) > 1 and (subsets == subsets[0]).all():
-            shared = self.outputs(train, val, subsets[:1], weights, progress, first=first)
+            shared = self.outputs(
+                train, val, subsets[:1], weights, progress, first_number=first_number
+            )
             return np.repeat(shared, len(subsets), 0)
-        n_classes, outputs = train.n_classes if train.is_classification else 0, []
-        for fits in self.fits(train, subsets, weights, first=first):
+        n_classes = train.n_classes if train.is_classification else 0
+        outputs = []
+        for fits in self.fits(train, subsets, weights, first_number=first_number):
             outputs.append(np.asarray(self.predictions(fits, val, n_classes)))
             progress("fit", sum(map(len, outputs)), len(subsets))
         return np.concatenate(outputs)
@@ -92,7 +95,9 @@ class _Learner(ABC):
     ) -> Float[np.ndarray, "R m k"]:
         """Return the outputs as class probabilities, or as targets; the arguments are theirs."""
         outputs = self.outputs(train, val, subsets, weights, progress)
-        return self.probabilities(outputs) if train.is_classification else outputs
+        if train.is_classification:
+            return self.probabilities(outputs)
+        return outputs
 
     def probabilities(self, outputs: Float[np.ndarray, "R m k"]) -> Float[np.ndarray, "R m c"]:
         """Return the class probabilities that outputs stand for; here they are the outputs."""
@@ -138,16 +143,21 @@ class Networks(_Learner):
         if not callable(models) and not models:
             raise SettingError("models must hold one network per repeat; got none.")
         self.models = models if callable(models) else list(models)
-        self.recipe, self.seed = recipe, seed
+        self.recipe = recipe
+        self.seed = seed
         self.at_once = at_once or _networks_at_once(self._model(0))
 
     def _model(self, number: int) -> nn.Module:
-        return self.models(number) if callable(self.models) else self.models[number]
+        if callable(self.models):
+            return self.models(number)
+        return self.models[number]
 
     @property
     def repeats(self) -> int:
         """The number of repeats, R."""
-        return 1 if callable(self.models) else len(self.models)
+        if callable(self.models):
+            return 1
+        return len(self.models)
 
     def identity(self, train: SampleSet, val: SampleSet) -> dict[str, object]:
         """Return everything that determines the errors, as plain JSON values."""
@@ -161,14 +171,14 @@ class Networks(_Learner):
         subsets: Int[np.ndarray, "R n"],
         weights: Float[np.ndarray, " N"] | None = None,
         *,
-        first: int = 0,
+        first_number: int = 0,
     ) -> Iterator[TrainedNetworks]:
         """Yield networks that train together; the seed and their first number set the batches."""
         recipe = self.recipe or network_recipe(subsets.shape[1])
         weight = None if weights is None else torch.as_tensor(weights)
         for start in range(0, len(subsets), self.at_once):
             rows = torch.as_tensor(subsets[start : start + self.at_once])
-            numbers = range(first + start, first + start + len(rows))
+            numbers = range(first_number + start, first_number + start + len(rows))
             yield train_networks(
                 [self._model(number) for number in numbers], train, rows, recipe,
                 seed=self.seed + numbers[0], sample_weight=weight,
@@ -218,7 +228,10 @@ class Estimators(_Learner):
                 f"{type(estimator).__name__}. Give a classifier or a regressor."
             )
         at_least("repeats", repeats, 1)
-        self.estimator, self._repeats, self.seed, self.dtype = estimator, repeats, seed, dtype
+        self.estimator = estimator
+        self._repeats = repeats
+        self.seed = seed
+        self.dtype = dtype
         self.is_random = is_random
 
     @property
@@ -249,11 +262,11 @@ class Estimators(_Learner):
         subsets: Int[np.ndarray, "R n"],
         weights: Float[np.ndarray, " N"] | None = None,
         *,
-        first: int = 0,
+        first_number: int = 0,
     ) -> Iterator[Any]:
         """Fit clones one by one and yield them; each has a random state of its own."""
         rows = rows_of(train, self.dtype)
-        for number, idx in enumerate(subsets, first):
+        for number, idx in enumerate(subsets, first_number):
             weight = None if weights is None else weights[idx] / weights[idx].mean()
             yield fit_clone(self.estimator, rows[idx], train.y[idx], self.seed + number, weight)
 
@@ -308,10 +321,16 @@ def sample_scores(
     y = torch.as_tensor(val.y)
     if val.is_classification:
         is_binary = outputs.shape[-1] == 1
-        predicted = (outputs[..., 0] > 0).long() if is_binary else outputs.argmax(-1)
+        if is_binary:
+            predicted = (outputs[..., 0] > 0).long()
+        else:
+            predicted = outputs.argmax(-1)
         return (predicted == y).double()
     y = y.double().reshape(len(y), -1)
-    variance = (y - y.mean(0)).square().mean(0) if spread is None else torch.from_numpy(spread)
+    if spread is None:
+        variance = (y - y.mean(0)).square().mean(0)
+    else:
+        variance = torch.from_numpy(spread)
     return (1 - (outputs - y).square() / variance).mean(-1)
 
 

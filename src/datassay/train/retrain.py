@@ -162,7 +162,10 @@ def retrain(
 
 def check_removed(removed: Sequence[int] | np.ndarray | None, n: int) -> list[int]:
     """Return the positions of the samples to leave out; raise where one is not in 0..n − 1."""
-    array = np.arange(n) if removed is None else np.atleast_1d(np.asarray(removed))
+    if removed is None:
+        array = np.arange(n)
+    else:
+        array = np.atleast_1d(np.asarray(removed))
     idx = array.ravel().tolist()
     is_integer = array.dtype.kind in "iu"
     if not idx or not is_integer or not all(0 <= i < n for i in idx):

@@ -96,7 +96,9 @@ def predictions_of(fittings: Sequence[Fitting], *, may_end: bool = False) -> lis
             outputs_of = networks.subset(slice(s, s + 1)).outputs_in_parts
             predictions.setdefault(i, []).append(outputs_of(fittings[i].held_out.x)[0].numpy())
     for i, arrays in predictions.items():
-        outputs[i] = np.stack(arrays) if len(arrays) == len(fittings[i].seeds) else None
+        outputs[i] = None
+        if len(arrays) == len(fittings[i].seeds):
+            outputs[i] = np.stack(arrays)
     if not may_end and any(out is None for out in outputs):
         raise OutOfTime
     return [
@@ -130,7 +132,8 @@ def train_in_stacks(
     if len(models) <= STACK:
         with thread_count(1):
             return train_networks(models, train, subsets, recipe, seed=seed, progress=progress)
-    size, dtype = min(recipe.batch_size, subsets.shape[1]), getattr(torch, recipe.precision)
+    size = min(recipe.batch_size, subsets.shape[1])
+    dtype = getattr(torch, recipe.precision)
 
     def train_stack(start: int) -> TrainedNetworks:
         rows = list(subsets[start : start + STACK])
@@ -143,7 +146,8 @@ def train_in_stacks(
         stack = models[start : start + STACK]
         return train_on_batches(stack, train, [train.y], recipe, draw, progress=check_time)
 
-    starts, trained = range(0, len(models), STACK), []
+    starts = range(0, len(models), STACK)
+    trained = []
     for networks in _side_by_side(train_stack, starts):
         trained.append(networks)
         progress("retrain networks", len(trained) * recipe.steps // len(starts), recipe.steps)
@@ -183,7 +187,7 @@ def _fit_alone(fit: Fitting) -> Float[np.ndarray, "_ _ _"]:
     """Fit the user's estimators, or networks that no stack makes faster; return their outputs."""
     subsets = np.tile(fit.train_idx, (len(fit.seeds), 1))
     return fit.learner.outputs(
-        fit.samples, fit.held_out, subsets, fit.weights, check_time, first=fit.seeds.start
+        fit.samples, fit.held_out, subsets, fit.weights, check_time, first_number=fit.seeds.start
     )
 
 

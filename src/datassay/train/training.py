@@ -63,9 +63,9 @@ class TrainedNetworks:
         parts = torch.as_tensor(x).split(CHUNK)
         return torch.cat([self.outputs(chunk).double() for chunk in parts], 1)
 
-    def subset(self, which: slice) -> TrainedNetworks:
+    def subset(self, networks: slice) -> TrainedNetworks:
         """Select some of the networks."""
-        return TrainedNetworks(self.template, {n: t[which] for n, t in self.state.items()})
+        return TrainedNetworks(self.template, {n: t[networks] for n, t in self.state.items()})
 
 
 @checks_arguments
@@ -323,7 +323,9 @@ def _train_targets(
         return y.to(dtype).reshape(len(y), -1)
     if recipe.loss == "mse":
         one_hot = torch.nn.functional.one_hot(y.long(), samples.n_classes).to(dtype)
-        return one_hot[:, 1:] if n_outputs == 1 else one_hot
+        if n_outputs == 1:
+            return one_hot[:, 1:]
+        return one_hot
     return y.long()
 
 

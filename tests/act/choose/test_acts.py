@@ -195,7 +195,7 @@ def test_the_screen_is_the_ridge_fit_of_the_changed_samples():
     held_out, _ = one_way(40, 1)
     part = part_of(train, held_out)
     closed = screen(part.lin, train, 0.7, part.yardstick, 0)
-    lin = part.lin.averaged()
+    lin = part.lin.average_outputs()
     phi, psi = (np.asarray(f, float) for f in (lin.features, lin.val_features))
     weights = np.where(np.arange(50) < 10, 0.0, np.random.default_rng(0).random(50) + 0.5)
     act = weighting(REWEIGHT, "", train, weights, 0)

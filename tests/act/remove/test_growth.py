@@ -39,7 +39,7 @@ def test_a_gain_is_what_a_fit_from_scratch_gains(aim):
     for j in (3, 17, 8):
         noise[j] = float(fit.noise[j])
         fit.add(j)
-    fit.renew()
+    fit.weigh_samples()
     left = (targets - rows @ fit.weights).square().sum(1)
     importance = left if aim.at_residuals else torch.ones(len(rows))
     shared = (importance.double(), aim.error)

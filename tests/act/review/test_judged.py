@@ -42,7 +42,7 @@ def test_places_are_the_kernels_best_inner_products_in_one_unit(digits):
     result = coordinates(lin)
     assert result.shape == (300, COORDINATES)
     np.testing.assert_allclose(np.square(result).sum(1), 1)
-    averaged = replace(lin.averaged())  # another object, decomposed anew
+    averaged = replace(lin.average_outputs())  # another object, decomposed anew
     kernel = (
         averaged.kernel if averaged.kernel is not None else averaged.features @ averaged.features.T
     )

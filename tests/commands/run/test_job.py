@@ -98,14 +98,14 @@ def test_the_curve_holds_every_ranking_and_seed(findings):
 
 def test_an_ensemble_that_is_not_fitted_and_so_has_no_length_is_a_model(noisy):
     own = RandomForestClassifier(5, random_state=0)
-    result = run(noisy[0].subset(np.arange(60)), noisy[1], replace(SETTINGS, own=own))
+    result = run(noisy[0].subset(np.arange(60)), noisy[1], replace(SETTINGS, estimator=own))
     assert result.issues.judge.startswith("RandomForestClassifier")
 
 
 def test_the_page_tells_of_all_actions_without_a_contradiction(noisy, monkeypatch):
     monkeypatch.setattr(job, "act_table", acts.act_table)
     train, val = noisy[0].subset(np.arange(100)), replace(noisy[1], split_off=False)
-    result = run(train, val, replace(SETTINGS, own=LogisticRegression()))
+    result = run(train, val, replace(SETTINGS, estimator=LogisticRegression()))
     kinds = [action.kind for action in result.acts.actions]
     assert {"relabel", "remove", "drop", "reweight"} <= set(kinds)
     assert any("at most 40 columns" in one for one in result.acts.left_out)

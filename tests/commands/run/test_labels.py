@@ -61,7 +61,7 @@ def test_the_share_that_is_wrong_is_told_of_all_suspects_and_of_the_first():
     result = of_classes(2, np.r_[np.full(50, 8.0), np.full(50, np.log(4)), np.full(100, -8.0)])
     expected = 0.5 * 1 / (1 + np.exp(-8)) + 0.5 * 0.8
     assert result.issues.expected_precision() == pytest.approx(expected)
-    expected = "Of these about 90 % are expected to be wrong, of the 50 most suspect over 99 %."
+    expected = "About 90 % of these are expected to be wrong, over 99 % of the 50 most suspect."
     assert expected in label_advice(result).sentence
 
 

@@ -189,7 +189,7 @@ def test_the_verdict_counts_states_the_gain_and_hedges(row, gain):
     start += f"(between {low} and {high} are wrong); "
     assert verdict(result).sentence == f"{start}correcting them {gain}."
     pending = verdict(replace(result, acts=None, pending=PENDING))
-    assert pending.sentence == f"{start}what correcting them gains is being measured."
+    assert pending.sentence == f"{start}the gain of correcting them is being measured."
     assert pending.note == PENDING
     assert verdict(replace(result, before=reviewed())).sentence == (
         "Correcting 105 labels and removing 3 samples gained 2.4 points of accuracy (0.6 to 4.2)."
@@ -266,9 +266,14 @@ def test_a_plan_is_said_where_corrections_are_measured():
     order = np.argsort(-issues.score, kind="stable")[: predicted.labels.n_flagged]
     n, chance = min(50, len(order)), issues.probability[order]
     text = plan_sentence(findings, predicted)
-    assert f"{n} reviews correct about {chance[:n].sum():.0f} of the {chance.sum():.0f}" in text
-    assert "others correcting them gains 1.6 points of accuracy (0.7 to 2.4); correcting" in text
-    assert "weighing the classes alike may help: −0.2 to 5.0 points of acc" in text
+    assert (
+        f"review {n} labels, which corrects about {chance[:n].sum():.0f} of the {chance.sum():.0f}"
+        in text
+    )
+    assert (
+        "the others; correcting them gains 1.6 points of accuracy (0.7 to 2.4); correcting" in text
+    )
+    assert "giving each class the same total weight may help: −0.2 to 5.0 points of acc" in text
     assert "out 250 samples shows no loss: −0.6 to 0.4 points of accuracy (estimate −0.1)." in text
     assert text in rendered(findings)[0]
     for others in (None, acts(UNSURE), acts(DROP)):
@@ -278,7 +283,7 @@ def test_a_plan_is_said_where_corrections_are_measured():
 
 def test_what_gains_most_leads_and_is_hedged_where_chance_could_look_so():
     told = verdict(replace(two_classes(n_flagged=4), acts=acts(BOTH, RELABEL, BALANCE)))
-    both = "correcting them and then weighing the classes alike may help: −0.2 to 5.0"
+    both = "correcting them and then giving each class the same total weight may help: −0.2 to 5.0"
     assert "; correcting them gains 1.6 points" in told.sentence  # what helps comes first
     card = next(one for one in told.cards if one.headline.startswith("Relabel suspected labels, t"))
     assert card.severity == "look" and "by chance" not in card.sentence

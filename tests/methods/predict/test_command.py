@@ -66,7 +66,7 @@ test_what_does_not_fit_costs_one_line = refusals({
     "predict new.csv nowhere": r"FITTED must name an existing file; got nowhere",
     "predict new.csv junk.safetensors": r"junk.safetensors must be a file that datassay partition",
     "predict nowhere.csv blocks": r"must be a built-in name .* or an existing path",
-    "predict lacking.csv blocks": r"must have the columns that were used; it has no b",
+    "predict lacking.csv blocks": r"must have the columns of the training data; it has no b",
     "predict few.npz blocks": r"must be a table with the columns used in training",
     "predict both.npz blocks": r"as the array x, and no x_val; it holds x, x_val",
     "predict photos blocks": r"one set of samples; it holds a training and a validation part",

@@ -143,7 +143,7 @@ def test_a_table_s_treatment_comes_back_whole():
 
 
 @pytest.mark.parametrize(("change", "message"), [
-    (lambda f: f.drop(columns="age"), "must have the columns that were used; it has no age"),
+    (lambda f: f.drop(columns="age"), "must have the columns of the training data; it has no age"),
     (lambda f: f.assign(age="old"), "'age' must hold what it held, number; got category"),
     (lambda f: f.assign(age=np.nan), "'age' must have no missing values"),
     (lambda f: f.iloc[:0], "at least one row"),

@@ -37,11 +37,11 @@ class LabSettings:
 class Lab(Command):
     """Lists without a name, reports as JSON if asked, and ends with 1 where a statement broke."""
 
-    def start(self, given: Mapping[str, Any], out: Path) -> None:
+    def start(self, user_input: Mapping[str, Any], out: Path) -> None:
         """List the experiments, or run some."""
-        if given["names"]:
-            super().start({**given, "out": out}, out)
-        elif given["as_json"]:
+        if user_input["names"]:
+            super().start({**user_input, "out": out}, out)
+        elif user_input["as_json"]:
             out_console.print(_catalog_json(), soft_wrap=True)
         else:
             hint = "Run one: datassay lab NAME --out DIR; all on one page: datassay lab all"

@@ -21,7 +21,10 @@ def propose(train: SampleSet, scores: ProposalScores) -> Iterator[Action]:
         n = round(fraction * len(train))
         removed = np.zeros(len(train), bool)
         removed[order[:n]] = True
-        classes_left = np.unique(train.y[~removed]) if train.is_classification else np.arange(2)
+        if train.is_classification:
+            classes_left = np.unique(train.y[~removed])
+        else:
+            classes_left = np.arange(2)
         if not 0 < n <= len(train) - 8 or len(classes_left) < 2:
             return
         words = f"Drop {100 * fraction:.0f} % of the samples"

@@ -255,7 +255,10 @@ def fittings_of(
 ) -> list[Fitting]:
     """Return what is fitted for an action: one fitting, or one a block."""
     weights = action.weights if action.is_weighted else None
-    subsets = (action.kept,) if action.blocks is None else action.blocks.members
+    if action.blocks is None:
+        subsets = (action.kept,)
+    else:
+        subsets = action.blocks.members
     return [
         Fitting(learner, train, held_out, action.labels, rows, weights, seeds) for rows in subsets
     ]

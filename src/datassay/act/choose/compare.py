@@ -51,8 +51,11 @@ BEYOND = 0.02  # by which retrained networks may exceed the upper end of the clo
 # about a third of a standard error of five parts. Of true gains of three standard errors of the
 # last analysis 4 % end early.
 LEAST_SIGN = 1 / 15
-ENDED, GAINED_NOTHING = "ended at the first look", "it had gained nothing that would show"
-RIVAL = "relabelling the same samples had gained as much, and one of the two is enough"
+ENDED, GAINED_NOTHING = (
+    "stopped at the first interim analysis",
+    "it had gained nothing that would show",
+)
+RIVAL = "relabelling the same samples does as well"
 LATE = "the seconds of --budget were over"
 
 
@@ -100,7 +103,8 @@ def compare_actions(
     actions = {action.key: action for by_key in reversed(proposed) for action in by_key.values()}
     before = time.perf_counter()
     comparison = Comparison(parts, proposed, list(base) or base_predictions(parts))
-    per_fit = time.perf_counter() - before if per_fit is None else per_fit
+    if per_fit is None:
+        per_fit = time.perf_counter() - before
     promising = {key: action for key, action in actions.items() if key not in hopeless}
     affordable = _choose_affordable(promising, screened, budget - per_fit, per_fit)
     job = _Job(comparison, screened, kinds, comparison.mark_trusted_labels(), progress)
@@ -171,7 +175,9 @@ class _Job:
         best_row = next((row for row in candidates if self.kinds[row.kind].is_followed), None)
         if best_row is None or recommended[0].advice != DO:
             return []
-        words, best_gain, combinations = (best_row.kind, best_row.words), best_row.gain, []
+        words = (best_row.kind, best_row.words)
+        best_gain = best_row.gain
+        combinations = []
         key = next(action.key for action in actions if (action.kind, action.words) == words)
         for row in recommended:
             kind = self.kinds[row.kind]
@@ -185,7 +191,8 @@ class _Job:
                 break
             combinations.append(self.retrained_row(combined))
             if combinations[-1].gain > best_gain:
-                key, best_gain = combined.key, combinations[-1].gain
+                key = combined.key
+                best_gain = combinations[-1].gain
         return combinations
 
     def _drop_removal(self, actions: Sequence[Action]) -> list[Action]:
@@ -210,7 +217,10 @@ class _Job:
 
     def gain(self, action: Action) -> Interval:
         """Return the gain of an action, as far as it was retrained."""
-        names = (action.kind,) if action.kind in self.kinds else action.kind.split("+")
+        if action.kind in self.kinds:
+            names = (action.kind,)
+        else:
+            names = action.kind.split("+")
         searched = any(self.kinds[name].is_searched for name in names)
         return self.comparison.gain(action.key, is_searched=searched)
 
@@ -223,7 +233,8 @@ class _Job:
 
     def screened_row(self, action: Action, is_hopeless: bool = False) -> ActionGain:
         """Return the row of an action that was only screened."""
-        outcome, note = self.screened.get(action.key), ""
+        outcome = self.screened.get(action.key)
+        note = ""
         if outcome is not None and is_hopeless:
             note = f"not retrained: in closed form it changes {self.describe_change(outcome)}"
         if action.key in self.comparison.overdue:
@@ -239,14 +250,16 @@ class _Job:
         """Return the row of what an action gained, still without a verdict and a control."""
         if not self.comparison.is_retrained(action.key):
             return self.screened_row(action)
-        outcome, differences = self.gain(action), self.comparison.differences(action.key)
+        outcome = self.gain(action)
+        differences = self.comparison.differences(action.key)
         low, high = self.comparison.bounds(action.key, outcome)
         pairs = zip(differences, self.is_trusted, strict=True)
         trusted_gain = np.concatenate([d[:, mask].mean(0) for d, mask in pairs])
         note = ""
         if not self.comparison.is_complete(action.key):
             reason = RIVAL if self._is_undecided(action) else GAINED_NOTHING
-            reason = "it may cost" if action.kind in SAVES else reason
+            if action.kind in SAVES:
+                reason = "it may cost"
             note = f"{ENDED}: {LATE if action.key in self.comparison.overdue else reason}"
         return replace(
             self.screened_row(action), how=RETRAINED, gain=outcome.gain, low=low, high=high,
@@ -311,7 +324,9 @@ def _is_hopeless(kind: ActionKind, outcome: Interval) -> bool:
     """Return whether the closed form rules out a gain; never for drops, which need not gain."""
     if kind.name in SAVES:
         return False
-    return outcome.gain <= 0 if kind.is_slow else outcome.high + BEYOND <= 0
+    if kind.is_slow:
+        return outcome.gain <= 0
+    return outcome.high + BEYOND <= 0
 
 
 def _screen_actions(part: Part, actions: dict[Key, Action], seed: int) -> dict[Key, Interval]:
@@ -334,7 +349,8 @@ def _choose_affordable(
 ) -> set[Key]:
     """Choose actions to retrain: the most promising, while the budget lasts; at least one."""
     order = sorted(actions, key=lambda key: -screened[key].gain if key in screened else 0.0)
-    keys, spent = set(order[:1]), 0.0
+    keys = set(order[:1])
+    spent = 0.0
     for key in order:
         spent += per_fit * actions[key].fits
         if spent <= budget:
@@ -366,4 +382,6 @@ def _choose_advice(row: ActionGain) -> str:
     """Return what to do; fewer samples that do as well are worth having without any gain."""
     result = advice(row.gain, row.low, row.high)
     is_free = result == LEAVE and row.low >= -MOST_LOST and not costs(row.gain, row.high)
-    return FREE if is_free and row.kind in SAVES else result
+    if is_free and row.kind in SAVES:
+        return FREE
+    return result

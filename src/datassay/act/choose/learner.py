@@ -64,7 +64,8 @@ def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:
 
     Cost: for each part R fits of each model to the samples as they are.
     """
-    train, repeats = own.parts[0].train, own.parts[0].learner.repeats
+    train = own.parts[0].train
+    repeats = own.parts[0].learner.repeats
     if not (seconds := trial_seconds(train, len(own.parts) * repeats)):
         return own
     if (needed := likely_fits() * seconds) > SHARE * budget:

@@ -114,7 +114,9 @@ class Comparison:
         for part, actions in zip(self.parts, self.proposed, strict=True):
             scores = ProposalScores(part.issues, part.information, copies=part.copies)
             action = actions.get(key)
-            combined = None if action is None else combine_actions(action, kind, part.train, scores)
+            combined = None
+            if action is not None:
+                combined = combine_actions(action, kind, part.train, scores)
             if combined is not None:
                 actions[combined.key] = combined
                 added.append(combined)
@@ -122,7 +124,9 @@ class Comparison:
 
     def _action(self, key: Key, p: int, control: bool) -> Action | None:
         action = self.proposed[p].get(key)
-        return action.control if control and action is not None else action
+        if control and action is not None:
+            return action.control
+        return action
 
     def seconds_of(self, key: Key) -> float:
         """Return the seconds that retraining an action and its control took."""
@@ -138,7 +142,8 @@ class Comparison:
         rules: Sequence[Yardstick] = (),
     ) -> list[Float[np.ndarray, "_ _"]]:
         """Return score differences to the samples as they are, [R, m] for each retrained part."""
-        results, rules = [], rules or self._yardsticks
+        results = []
+        rules = rules or self._yardsticks
         run = self._runs[key, control]
         for rule, base, outputs in zip(rules, self.base, run.outputs, strict=True):
             if outputs:
@@ -150,7 +155,8 @@ class Comparison:
     def gain(self, key: Key, *, is_searched: bool) -> Interval:
         """Return the gain of an action with its interval, on the parts where it was retrained."""
         unit = float(np.mean([rule.unit for rule in self._yardsticks]))
-        level, base = LEVEL, []
+        level = LEVEL
+        base = []
         if len(analyses(self.parts)) > 1:
             level = LOOKS[self.is_complete(key)]
             if not self.is_complete(key):
@@ -159,7 +165,8 @@ class Comparison:
         retrained = zip(self._yardsticks, self._runs[key, False].outputs, strict=True)
         groups = [rule.groups for rule, outputs in retrained if outputs]
         result = sum_by_group(self.differences(key), groups)
-        base = sum_by_group(base, groups) if base else base
+        if base:
+            base = sum_by_group(base, groups)
         return paired_interval(result, unit, is_searched=is_searched, level=level, base=base)
 
     def bounds(self, key: Key, gain: Interval) -> tuple[float, float]:
@@ -210,5 +217,8 @@ def _mark_trusted_labels(part: Part, predicted: Predictions) -> Bool[np.ndarray,
     if not part.train.is_classification:
         rows = part.yardstick.rows
         return np.ones(len(part.held_out) if rows is None else int(rows.sum()), bool)
-    noise = np.eye(part.train.n_classes) if part.noise is None else part.noise
+    if part.noise is None:
+        noise = np.eye(part.train.n_classes)
+    else:
+        noise = part.noise
     return mark_trusted(predicted, part.held_out.y, noise)

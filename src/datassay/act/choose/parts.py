@@ -82,7 +82,9 @@ class Yardstick:
     def groups(self) -> np.ndarray | None:
         """The groups of the samples that count; None: each is a group of its own."""
         groups = self.held_out.groups
-        return groups if groups is None or self.rows is None else groups[self.rows]
+        if groups is None or self.rows is None:
+            return groups
+        return groups[self.rows]
 
     @property
     def unit(self) -> float:
@@ -101,11 +103,11 @@ def yardstick(
     k = held_out.n_classes
     shares = np.bincount(labels, minlength=k) / len(labels)
     is_balanced = bool((shares[shares > 0] < RARE / k).any())
-    given = worth = _table(held_out.y, np.eye(k), is_balanced)
+    given_worth = worth = _table(held_out.y, np.eye(k), is_balanced)
     if transition is not None and _is_invertible(transition):
         worth = _table(held_out.y, np.linalg.inv(transition), is_balanced)
     metric = BALANCED if is_balanced else ACCURACY
-    return Yardstick(held_out, worth, given, metric, worth is not given)
+    return Yardstick(held_out, worth, given_worth, metric, worth is not given_worth)
 
 
 def _is_invertible(transition: Float[np.ndarray, "k k"]) -> bool:
@@ -203,7 +205,9 @@ class Part:
     def yardstick(self) -> Yardstick:
         """The scoring rule of the held-out samples."""
         rule = yardstick(self.held_out, self.train.y, self.noise)
-        return rule if self.doubt is None else self._limit_doubt(rule, SUSPECTED)
+        if self.doubt is None:
+            return rule
+        return self._limit_doubt(rule, SUSPECTED)
 
     @property
     def extremes(self) -> tuple[Yardstick, ...]:
@@ -259,10 +263,12 @@ def fifths(
 
     Cost: that of `judge` for each.
     """
-    fold, parts = np.full(len(train), -1), []
+    fold = np.full(len(train), -1)
+    parts = []
     for f, test_idx in enumerate(make_splits(train, None, FIFTHS, seed).test_idx):
         fold[test_idx] = f
-    n_parts, spreads = min(n_parts, fold.max() + 1), {}
+    n_parts = min(n_parts, fold.max() + 1)
+    spreads = {}
     if doubt is not None:
         targets = train.y.reshape(len(train), -1)
         for limit in (SUSPECTED, SURE, LOOK):
@@ -274,13 +280,16 @@ def fifths(
         start = np.unique(groups, return_index=True)[1]
         fold = fold[start[np.unique(groups, return_inverse=True)[1]]]
     for f in range(n_parts):
-        train_idx, test_idx = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
-        samples, part_lin = train.subset(train_idx), lin.held_out(train_idx, test_idx)
+        train_idx = np.flatnonzero(fold != f)
+        test_idx = np.flatnonzero(fold == f)
+        samples = train.subset(train_idx)
+        part_lin = lin.held_out(train_idx, test_idx)
         issues, penalty = judge(part_lin, samples)
         # Copies vary together, as groups do: intervals count each group once.
         part_copies = None if copies is None else copies[train_idx]
         held_out = train.subset(test_idx)
-        held_out = replace(held_out, groups=groups[test_idx]) if groups is not None else held_out
+        if groups is not None:
+            held_out = replace(held_out, groups=groups[test_idx])
         inputs = samples, held_out, part_lin, issues, information[train_idx], penalty, noise
         test_doubt = None if doubt is None else doubt[test_idx]
         parts.append(Part(*inputs, learner(samples, f), share, part_copies, test_doubt, spreads))

@@ -90,7 +90,8 @@ class Screen:
 
 
 def _targets(labels: np.ndarray, mask: Any, train: SampleSet) -> tuple[Tensor, Tensor]:
-    """Return the targets to fit, [s, k], and their mean over the rows of `mask`, 0 of classes."""
+    """Return targets [s, k], one-hot for classes, and the mean over `mask` that fits leave out."""
+    # Classes are fitted without an intercept: 0.
     values = torch.from_numpy(labels)
     if train.is_classification:
         return torch.eye(train.n_classes).double()[values], torch.zeros(1)
@@ -112,10 +113,14 @@ def screen(
     """Prepare the screen on at most MOST training samples, drawn at random."""
     rng = np.random.default_rng((seed, 2))
     index = np.sort(rng.permutation(len(train))[:MOST])
-    lin = lin.subset(index).averaged() if len(index) < len(train) else lin.averaged()
+    if len(index) < len(train):
+        lin = lin.subset(index).average_outputs()
+    else:
+        lin = lin.average_outputs()
     if lin.kernel is not None:
         assert lin.val_kernel is not None
-        kernel, across = lin.kernel.double(), lin.val_kernel.double()
+        kernel = lin.kernel.double()
+        across = lin.val_kernel.double()
     else:
         assert lin.features is not None and lin.val_features is not None
         features, val_features = (f[0 : len(f)].double() for f in (lin.features, lin.val_features))
@@ -129,7 +134,8 @@ def most_wanted(
     """Find the class, source or weak group of which half left out costs most: name, cost, ids."""
     inverse = closed.inverse()
     base = closed.score_without(np.zeros(len(train), bool), train, inverse)
-    worst, lost = None, 2 / len(closed.across)
+    worst = None
+    lost = 2 / len(closed.across)
     rng = np.random.default_rng((seed, 4))
     regions = [("samples where", ("", w.words), w.samples.astype(int)) for w in weak]
     for kind, names, group in (*_groups(train), *regions):
@@ -140,7 +146,8 @@ def most_wanted(
             removed = np.zeros(len(train), bool)
             removed[rng.permutation(members)[: len(members) // 2]] = True
             if (cost := base - closed.score_without(removed, train, inverse)) > lost:
-                worst, lost = (f"{kind} {names[g]}", cost, train.ids[members]), cost
+                worst = (f"{kind} {names[g]}", cost, train.ids[members])
+                lost = cost
     return worst
 
 

@@ -58,13 +58,15 @@ class Fit:
 
     def __init__(self, rows: Float[Tensor, "n p"], targets: Float[Tensor, "n k"], aim: Aim):
         """Start with a fit to no sample."""
-        self.rows, self.targets, self.aim = rows, targets, aim
+        self.rows = rows
+        self.targets = targets
+        self.aim = aim
         self.covariance = torch.eye(rows.shape[1])
         self.weights = torch.zeros(rows.shape[1], targets.shape[1])
-        self.renew()
+        self.weigh_samples()
 
-    def renew(self) -> None:
-        """Weigh all samples by the present fit."""
+    def weigh_samples(self) -> None:
+        """Set the noise of each sample, and the sums that value the others, by the present fit."""
         residual = self.targets - self.rows @ self.weights
         if self.aim.at_residuals:
             importance = residual.square().sum(1)
@@ -73,7 +75,7 @@ class Fit:
             importance = torch.ones(len(residual))
             self.noise = self.aim.ridge * importance
         self.gram = self.rows.T @ (self.rows * importance[:, None])
-        self.pull = self.rows.T @ residual  # FᵀR
+        self.row_residuals = self.rows.T @ residual  # FᵀR
 
     def gains(self, idx: Int[np.ndarray, " s"]) -> Float[Tensor, " s"]:
         """Return how much the fit would gain by adding each of these samples alone."""
@@ -84,7 +86,7 @@ class Fit:
         gain = spread / scale
         if self.aim.error:
             residual = self.targets[idx] - rows @ self.weights
-            change = ((reached @ self.pull) * residual).sum(1)
+            change = ((reached @ self.row_residuals) * residual).sum(1)
             gain = gain + 2 * change / scale - spread * residual.square().sum(1) / scale.square()
         return gain
 
@@ -95,7 +97,7 @@ class Fit:
         scale = reached @ row + self.noise[position]
         weight_change = torch.outer(reached, (self.targets[position] - row @ self.weights) / scale)
         self.weights += weight_change
-        self.pull -= self.gram @ weight_change
+        self.row_residuals -= self.gram @ weight_change
         self.covariance -= torch.outer(reached, reached / scale)
 
 
@@ -121,11 +123,13 @@ def grow(
     rng = np.random.default_rng((seed, 2))
     fit = Fit(rows, targets, aim)
     open_by_group = [np.flatnonzero(groups == g) for g in range(len(quota))]
-    n_kept, total, renewal = np.zeros(len(quota), int), int(quota.sum()), FEWEST_BETWEEN
+    n_kept = np.zeros(len(quota), int)
+    total = int(quota.sum())
+    renewal = FEWEST_BETWEEN
     order: list[int] = []
     for step in range(total):
         if step == renewal:
-            fit.renew()
+            fit.weigh_samples()
             renewal += max(FEWEST_BETWEEN, int(RENEWED * step))
         group = int(np.argmax((quota - n_kept) / np.maximum(quota, 1)))
         open_idx = open_by_group[group]
@@ -151,7 +155,8 @@ def unit_rows(lin: Linearization, seed: int) -> Float[Tensor, "n q"]:
     # Cost: features of one row per sample: 4096 p² + p³ + 256 n p operations, read in panels. Of b
     # rows: 1024 n b p. A kernel: 1024³ + 1024 n q.
     # Source: Williams and Seeger (2001) for the kernel.
-    n, has_one_row = len(lin), lin.features is not None and lin.rows_per_sample == 1
+    n = len(lin)
+    has_one_row = lin.features is not None and lin.rows_per_sample == 1
     basis_idx = np.random.default_rng((seed, 1)).permutation(n)
     basis_idx = np.sort(basis_idx[: SEEN["features" if has_one_row else "kernel"]])
     if has_one_row:
@@ -166,11 +171,12 @@ def unit_rows(lin: Linearization, seed: int) -> Float[Tensor, "n q"]:
 def _averaged_kernel(lin: Linearization, cols: np.ndarray) -> Float[Tensor, "n s"]:
     """Return the averaged kernel between all samples and some; features need no [n, n]."""
     if lin.features is None:
-        kernel = lin.averaged().kernel
+        kernel = lin.average_outputs().kernel
         assert kernel is not None
         return kernel[:, torch.as_tensor(cols)].double()
     b, features = lin.rows_per_sample, lin.features
-    n, parts = len(lin), range(0, len(lin), PANEL)
+    n = len(lin)
+    parts = range(0, len(lin), PANEL)
 
     def read(a: int) -> Tensor:  # all rows of a sample side by side
         rows = features[a * b : min(a + PANEL, n) * b].double()

@@ -121,12 +121,16 @@ def removal_curve(
     check_sets(train, val)
     fractions = sorted({0.0, *fractions})
     _check_choices(models, rankings, len(train))
-    n_seeds = models.repeats if isinstance(models, Estimators) else len(models)
+    if isinstance(models, Estimators):
+        n_seeds = models.repeats
+    else:
+        n_seeds = len(models)
     parts = make_splits(train, val, n_seeds, seed)
     n = parts.train_idx.shape[1]
     if not all(0 <= f < 1 and round(f * n) <= n - 2 for f in fractions):
         raise SettingError(f"fractions must lie in [0, 1) and keep 2 samples; got {fractions}.")
-    shuffled, networks = np.random.default_rng(seed), range(n_seeds)
+    shuffled = np.random.default_rng(seed)
+    networks = range(n_seeds)
     orders = {name: [parts.order(order, s) for s in networks] for name, order in rankings.items()}
     orders |= {RANDOM: [parts.order(shuffled.permutation(len(train)), s) for s in networks]}
     # Nothing is removed yet at 0: the fits are those of all rankings.
@@ -184,7 +188,8 @@ def _score_estimators(
     models: Estimators, train: SampleSet, parts: Splits, idx: list[np.ndarray], progress: Progress
 ) -> Iterator[Float[np.ndarray, "r s"]]:
     """Refit estimators to what is kept, and score them."""
-    done, total = 0, sum(len(subsets) for subsets in idx) * models.repeats
+    done = 0
+    total = sum(len(subsets) for subsets in idx) * models.repeats
     for subsets in idx:
         score = np.empty(subsets.shape[:2])
         for r, rows in enumerate(subsets):
@@ -202,7 +207,9 @@ def _check_choices(
     models: Sequence[nn.Module] | Estimators, rankings: Mapping[str, Int[np.ndarray, " n"]], n: int
 ) -> None:
     if isinstance(models, nn.Module) or not models:  # a Sequential would be taken layer by layer
-        got = f"one {type(models).__name__}" if isinstance(models, nn.Module) else "none"
+        got = "none"
+        if isinstance(models, nn.Module):
+            got = f"one {type(models).__name__}"
         raise SettingError(f"models must hold one network per seed; got {got}. Pass a list.")
     if not isinstance(rankings, Mapping):
         got = type(rankings).__name__

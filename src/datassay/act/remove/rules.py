@@ -100,7 +100,8 @@ def places_in_group(groups: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
 
 def held_out_margin(samples: Candidates) -> Float[np.ndarray, " n"]:
     """Return the given class's held-out lead over the best other; of a regression −‖residual‖."""
-    rows, targets = samples.rows.double(), samples.targets.double()
+    rows = samples.rows.double()
+    targets = samples.targets.double()
     values, vectors = torch.linalg.eigh(rows.T @ rows)
     rotated = rows @ vectors
     best_fit: tuple[float, Tensor] | None = None
@@ -159,7 +160,8 @@ def compare_rules(
 
 def _held_out_score(train: Candidates, test: Candidates) -> float:
     """Fit linear models to the kept samples; return the best one's held-out score."""
-    rows, test_rows = train.rows.numpy(), test.rows.numpy()
+    rows = train.rows.numpy()
+    test_rows = test.rows.numpy()
     if not train.is_classification:
         fits = (Ridge(1 / c).fit(rows, train.targets.numpy()) for c in STRENGTHS)
         return max(fit.score(test_rows, test.targets.numpy(), test.weight) for fit in fits)

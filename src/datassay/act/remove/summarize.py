@@ -183,7 +183,10 @@ def summarize(
     target = round(fraction * n)
     if target < 2:
         raise SettingError(f"fraction must keep at least 2 samples; {fraction} of {n} is {target}.")
-    classes = np.zeros(n, int) if lin.labels is None else np.asarray(lin.labels)
+    if lin.labels is None:
+        classes = np.zeros(n, int)
+    else:
+        classes = np.asarray(lin.labels)
     suspects = np.empty(0, int) if issues is None else issues.suspects
     suspects_out = _take_spare(suspects, classes, target, suspects[:0], n - target)
     results: dict[str, float] = {}
@@ -206,7 +209,8 @@ def summarize(
             rule = max(results, key=lambda name: results[name])
         best_first = keep_rules.RULES[rule](candidates, quota, seed, progress)
         order = np.concatenate([suspects_out, stay[best_first[::-1]]])
-    removed, kept_idx = order[: n - target], order[n - target :]
+    removed = order[: n - target]
+    kept_idx = order[n - target :]
     keep = np.sort(kept_idx)
     values = np.array(list(results.values()))
     return KeepSet(keep, removed, lin.ids[keep], iterative, rule, kept_idx, tuple(results), values)

@@ -73,7 +73,10 @@ def corrections(
     labels = [class_index[d.label] if class_names else _parse_target(d) for d in relabels]
     # Whole numbers stay so while all new ones are: floats round them beyond 2^53.
     are_whole = all(isinstance(label, int) and abs(label) < 2**63 for label in labels)
-    new_y = y.copy() if are_whole or y.dtype.kind == "f" else y.astype(np.float64)
+    if are_whole or y.dtype.kind == "f":
+        new_y = y.copy()
+    else:
+        new_y = y.astype(np.float64)
     if changed:
         new_y[changed] = labels
     return Corrections(keep, new_y, (new_y != y).reshape(len(y), -1).any(axis=1), positions)
@@ -104,7 +107,9 @@ def _join(names: Sequence[str]) -> str:
 def _check_given(decision: Decision, label: float, class_names: tuple[str, ...]) -> None:
     """Raise if a decision is about another label than the data have; an empty one passes."""
     data_label = label_word(class_names, label)
-    reviewed_target = math.nan if class_names else _parse_number(decision.given)
+    reviewed_target = math.nan
+    if not class_names:
+        reviewed_target = _parse_number(decision.given)
     if data_label != decision.given and not math.isclose(reviewed_target, label, rel_tol=DIGITS):
         raise DataError(
             f"the label of {decision.id} must be the one that was reviewed, {decision.given!r}; "

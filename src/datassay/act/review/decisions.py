@@ -93,7 +93,10 @@ class Decisions:
     def to_table(self) -> pa.Table:
         """Return one row per decision; the schema's metadata identify the data."""
         rows = self.decisions
-        ids = pa.array([row.id for row in rows]) if rows else pa.array([], pa.string())
+        if rows:
+            ids = pa.array([row.id for row in rows])
+        else:
+            ids = pa.array([], pa.string())
         metadata = {name: getattr(self, name) for name in ABOUT}
         return pa.table({
             "id": ids,
@@ -107,17 +110,25 @@ class Decisions:
 
 def label_word(class_names: tuple[str, ...], label: Any) -> str:
     """Format a label as decisions store it: its class name, or its number as text."""
-    return class_names[int(label)] if class_names else numeral(label)
+    if class_names:
+        return class_names[int(label)]
+    return numeral(label)
 
 
 def read_decisions(path: str | Path) -> Decisions:
     """Read decisions from a file, updated by the journal beside it."""
     path = Path(path)
     if not path.exists():
-        raise DataError(f"{path} must be a file of decisions; there is none. Check the path.")
+        raise DataError(
+            f"{path} must be a file of decisions; there is none. Decide in datassay view, take the "
+            "suggestions with --accept-suggested 0.9, or check the path."
+        )
     with reading(path):
         lines, fits_file = read_journal(path)  # before the file
-    rows, metadata = _read_json(path) if path.suffix.lower() == ".json" else _read_parquet(path)
+    if path.suffix.lower() == ".json":
+        rows, metadata = _read_json(path)
+    else:
+        rows, metadata = _read_parquet(path)
     by_id = {row[0]: _make_decision(path, *row) for row in rows}
     if len(by_id) < len(rows):
         repeat = Counter(row[0] for row in rows).most_common(1)[0][0]
@@ -210,7 +221,8 @@ def _make_decision(
 ) -> Decision:
     """Check the fields of one row of a file of decisions, and return the decision."""
     label, seen_label = label or "", seen_label or ""
-    score = None if score != score else score  # pandas has NaN for none
+    if score != score:  # pandas has NaN for none
+        score = None
     if kind not in KINDS or not isinstance(label, str) or (kind == RELABEL) != bool(label):
         raise DataError(
             f"{path} must decide {', '.join(KINDS)}, with a label where it is {RELABEL}; "

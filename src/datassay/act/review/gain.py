@@ -51,7 +51,9 @@ class Corrected:
     def is_agreed(self) -> Bool[np.ndarray, " n"]:
         """Mask of the samples whose label is unchanged and not suspected."""
         agreed = self.keep & ~self.is_new
-        return agreed if self.suspected is None else agreed & ~self.suspected
+        if self.suspected is None:
+            return agreed
+        return agreed & ~self.suspected
 
     def subset(self, rows: np.ndarray) -> Corrected:
         """Select samples by [m] integers or an [n] mask."""
@@ -194,10 +196,17 @@ def _compare_sides(
     is_now: bool,
 ) -> tuple[GainRow, str]:
     """Score both sides on the masked held-out samples; return the row and the metric."""
-    scores, units, groups, metric = [], [], [], ""
+    scores = []
+    units = []
+    groups = []
+    metric = ""
     for trial, sides, mask in zip(trials, outputs, masks, strict=True):
-        held_out, train = trial.held_out, trial.train.samples
-        samples = replace(held_out.samples, y=held_out.y) if is_now else held_out.samples
+        held_out = trial.held_out
+        train = trial.train.samples
+        if is_now:
+            samples = replace(held_out.samples, y=held_out.y)
+        else:
+            samples = held_out.samples
         if not mask.any():
             continue
         rule = yardstick(samples.subset(mask), train.y, None)

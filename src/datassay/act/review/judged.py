@@ -17,7 +17,8 @@ from datassay.score.linear.eigenbasis import eigenbasis
 
 FILE = "review.npz"
 COORDINATES = 16  # coordinates per sample: 2 MB of 60 000
-SMALLEST, ROUNDING = 1e-30, 1e-15
+SMALLEST = 1e-30
+ROUNDING = 1e-15
 FIELDS = ("labels", "log_posterior", "log_odds", "coordinates")
 
 
@@ -68,14 +69,16 @@ def judged(lin: Linearization, issues: LabelIssues) -> Judged:
     Returns:
         All that a review needs: float32, coordinates float16.
     """
-    n, labels = len(lin), issues.given_label
+    n = len(lin)
+    labels = issues.given_label
     posterior, log_odds = issues.posterior, issues.score
     if posterior is None:  # numbers have no score; log odds then order the surely right ones
         p = issues.probability.clip(SMALLEST, 1 - ROUNDING)
         order = np.where(p > SMALLEST, 0.0, np.nan_to_num(log_odds / (1 + np.abs(log_odds))))
         log_odds = np.log(p) - np.log1p(-p) + order
     if lin.labels is None or posterior is None:
-        labels, posterior = np.full(n, -1), np.zeros((n, 0))
+        labels = np.full(n, -1)
+        posterior = np.zeros((n, 0))
     return Judged(
         labels=labels.astype(np.int64),
         log_posterior=np.log(posterior.clip(SMALLEST)).astype(np.float32),
@@ -104,7 +107,9 @@ def read_judged(path: str | Path) -> Judged:
         arrays = {name: file[name] for name in FIELDS if name in file.files}
         share = file["share"] if "share" in file.files else np.empty(0)
     shapes = {name: array.shape for name, array in arrays.items()}
-    n = len(arrays["labels"]) if arrays.get("labels", np.empty(())).ndim == 1 else -1
+    n = -1
+    if arrays.get("labels", np.empty(())).ndim == 1:
+        n = len(arrays["labels"])
     is_valid = shapes.keys() == set(FIELDS) and all(
         shape[:1] == (n,) and len(shape) == 1 + (name in ("log_posterior", "coordinates"))
         for name, shape in shapes.items()

@@ -91,4 +91,6 @@ def _control_text(value: Any) -> str:
 
 def _saved_at(annotation: dict[str, Any]) -> datetime:
     when = datetime.fromisoformat(annotation.get("updated_at") or annotation.get("created_at", ""))
-    return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
+    if when.tzinfo is None:
+        return when.replace(tzinfo=UTC)
+    return when.astimezone(UTC)

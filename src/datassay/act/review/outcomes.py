@@ -24,14 +24,20 @@ from datassay.results import result
 # Standard deviations, nats: of a shift of all, of a stretch (a nat), of a class, of a position.
 # Chosen on simulated reviews so that the interval of the share of wrong labels holds it as often as
 # it says, where the run's own log odds are far off too.
-SHIFT, STRETCH, CLASS, PLACE = 5.0, 0.8, 1.5, 1.0
+SHIFT = 5.0
+STRETCH = 0.8
+CLASS = 1.5
+PLACE = 1.0
 # How likely each hypothesis is before any decision: the simplest most.
 PRIOR = np.array([0.6, 0.25, 0.15])
 MOST_TAUGHT = 400  # latest decisions used; earlier ones are about likelier errors than the rest
 TOP = 100  # highest log odds, about whose mean all are stretched
 MOST_STRETCHED = 6.0  # nats from that mean; log odds farther off are stretched by as much
-NEWTON_STEPS, LONGEST_STEP, STILL = 50, 3.0, 1e-8
-JITTER, SMALLEST = 1e-9, 1e-300
+NEWTON_STEPS = 50
+LONGEST_STEP = 3.0
+STILL = 1e-8
+JITTER = 1e-9
+SMALLEST = 1e-300
 # Chances that a decision is wrong, and how likely each is before any decision. Chosen on simulated
 # reviews of 60 drawn tables with none, 3 and 10 %.
 SLIPS, SLIPS_PRIOR = (0.01, 0.03, 0.1), (0.25, 0.25, 0.5)
@@ -68,7 +74,8 @@ def fit_outcomes(
     # Cost: for each hypothesis and chance of slips at most NEWTON_STEPS of m³ operations
     # (m ≤ MOST_TAUGHT), and 300 n.
     reviewed, is_wrong = reviewed[-MOST_TAUGHT:], is_wrong[-MOST_TAUGHT:]
-    hypotheses, offset = _hypotheses(judged, suggested), judged.log_odds.astype(np.float64)
+    hypotheses = _hypotheses(judged, suggested)
+    offset = judged.log_odds.astype(np.float64)
     fits = [
         _fit_hypothesis(terms, offset, reviewed, is_wrong, is_open, slips)
         for terms in hypotheses
@@ -77,7 +84,8 @@ def fit_outcomes(
     probabilities, spreads, evidences = map(np.array, zip(*fits, strict=True))
     prior = PRIOR[: len(hypotheses)] / PRIOR[: len(hypotheses)].sum()
     log_weights = evidences + np.log((1 - NONE_WRONG) * np.outer(prior, SLIPS_PRIOR).ravel())
-    n_slips, n_right = np.count_nonzero(is_wrong), np.count_nonzero(~is_wrong)
+    n_slips = np.count_nonzero(is_wrong)
+    n_right = np.count_nonzero(~is_wrong)
     by_slips = n_slips * np.log(SLIPS) + n_right * np.log1p(np.negative(SLIPS))
     log_none = np.log(NONE_WRONG) + logsumexp(by_slips, b=SLIPS_PRIOR)
     weights = softmax(np.append(log_weights, log_none))
@@ -94,7 +102,9 @@ def fit_outcomes(
 def _hypotheses(judged: Judged, suggested: Int[np.ndarray, " n"]) -> list[Sequence[Term]]:
     """Return the terms of each hypothesis, the simplest first."""
     n, k = judged.log_posterior.shape
-    given_label, everyone, ones = judged.labels, np.zeros(n, np.int64), np.ones((n, 1))
+    given_label = judged.labels
+    everyone = np.zeros(n, np.int64)
+    ones = np.ones((n, 1))
     odds = judged.log_odds.astype(np.float64)
     odds = odds - np.sort(odds)[-TOP:].mean()
     stretched = odds.clip(-MOST_STRETCHED, MOST_STRETCHED)[:, None]
@@ -120,7 +130,8 @@ def _fit_hypothesis(
     # Source: Rasmussen and Williams (2006), algorithms 3.1 and 3.2, with an offset. As a slip, a
     # decision against sure log odds has no slope: there may be a maximum that calls many of them
     # slips, and another that follows them, where the fit without slips, which has one, leads.
-    prior, start = covariance(terms, reviewed), offset[reviewed]
+    prior = covariance(terms, reviewed)
+    start = offset[reviewed]
     start_at_zero = np.zeros(len(reviewed))
     start_without_slips = _find_mode(prior, start, is_wrong, start_at_zero, slips=0.0).f
     starts = (start_at_zero, start_without_slips)
@@ -179,7 +190,8 @@ def _log_likelihood(
     """Return the log-likelihood of decisions of which a share slips is wrong; slope, curvature."""
     p = _sigmoid(log_odds)
     q = slips + (1 - 2 * slips) * p  # chance that the decision is "wrong"
-    change, variance = (1 - 2 * slips) * p * (1 - p), (q * (1 - q)).clip(SMALLEST)
+    change = (1 - 2 * slips) * p * (1 - p)
+    variance = (q * (1 - q)).clip(SMALLEST)
     likelihood = np.log(np.where(is_wrong, q, 1 - q).clip(SMALLEST)).sum()
     return float(likelihood), (is_wrong - q) * change / variance, change**2 / variance
 
@@ -221,7 +233,8 @@ def sums_by_code(
     """Sum weighted feature values per code, so that K @ w becomes a table lookup."""
     sums = []
     for term in terms:
-        codes, size = term.codes[rows], int(term.codes.max(initial=0)) + 1
+        codes = term.codes[rows]
+        size = int(term.codes.max(initial=0)) + 1
         shape = (size, len(rows))
         by_code = csr_array((weights, (codes, np.arange(len(rows)))), shape)
         sums.append(by_code @ term.values[rows])

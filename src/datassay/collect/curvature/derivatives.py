@@ -72,7 +72,8 @@ def derivatives(
     one_of("derivatives", method, METHODS)
     if method == "auto":
         method = "autograd" if _autograd_agrees(f, x, bounds) else "finite"
-    parts, n_done = [], 0
+    parts = []
+    n_done = 0
     size = max(1, PASS_VALUES // (f.n_outputs * x.shape[1] ** order))
     for points in np.split(x, range(size, len(x), size)):
         if method == "autograd":

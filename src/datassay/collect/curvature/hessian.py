@@ -177,9 +177,10 @@ def hessian_products(
     Cost: two passes over the samples for the weights, which the vectors share, and two for each
     vector.
     """
-    x, y = (
-        (objective.x, objective.y) if subset is None else (objective.x[subset], objective.y[subset])
-    )
+    if subset is None:
+        x, y = (objective.x, objective.y)
+    else:
+        x, y = (objective.x[subset], objective.y[subset])
     tangents = _split_by_name(objective, vectors)
     rows = max(1, ACTIVATION_VALUES // (len(vectors) * objective.activations))
     total: Tensor | None = None  # as long as the vectors: no copy more than needed

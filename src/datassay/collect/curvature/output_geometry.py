@@ -77,7 +77,7 @@ class OutputGeometry:
             targets=self.targets[keep],
         )
 
-    def moved(self, weights: Float[Tensor, " p"]) -> OutputGeometry:
+    def move_to(self, weights: Float[Tensor, " p"]) -> OutputGeometry:
         """Return the same model at other weights; linear models only."""
         assert self.weights is not None
         change = self.features.outputs(weights - self.weights)
@@ -126,7 +126,8 @@ def output_geometry(
     shared = _shared_features(frozen, layers, x, progress)
     if shared is None:
         n_features = _features_a_tensor(layers, len(train), projection)
-        projections, weights = projector(layers, n_features, projection_kind, seed), None
+        projections = projector(layers, n_features, projection_kind, seed)
+        weights = None
         size = sum(t.n_features for t in projections.tensors.values())
         rows = torch.empty(len(x), layers.n_outputs, size, dtype=torch.float64)
         outputs = torch.empty(len(x), layers.n_outputs, dtype=torch.float64)
@@ -155,7 +156,8 @@ def _shared_features(
         return None
     weight = next(frozen.parameters())
     identity = torch.eye(layers.n_outputs, dtype=weight.dtype, device=x.device)
-    inputs, outputs = [], []
+    inputs = []
+    outputs = []
     for chunk in x.split(CHUNK_SAMPLES):
         f, blocks = jacobian(frozen, layers, chunk)
         (block,) = blocks.values()
@@ -348,7 +350,8 @@ class SharedFeatures:
 
     def rows(self, chunk: slice) -> Float[Tensor, "chunk k p"]:
         """Return J for a slice of the samples."""
-        x, k = self.x[chunk], self.n_outputs
+        x = self.x[chunk]
+        k = self.n_outputs
         return torch.einsum("ab,nd->nabd", torch.eye(k, dtype=x.dtype), x).flatten(2)
 
     def subset(self, keep: Tensor) -> SharedFeatures:

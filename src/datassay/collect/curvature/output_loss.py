@@ -19,7 +19,9 @@ LOSSES = ("cross_entropy", "mse")
 def task_loss(samples: SampleSet, loss: str | nn.Module = "auto") -> str:
     """Return a task's loss: "auto" is "cross_entropy" for classes and "mse" for targets."""
     if loss == "auto" or (samples.is_classification and _is_plain(loss)):
-        return "cross_entropy" if samples.is_classification else "mse"
+        if samples.is_classification:
+            return "cross_entropy"
+        return "mse"
     if isinstance(loss, nn.MSELoss):
         raise SettingError(
             "loss must be 'mse' here, half the squared error summed over outputs: of k outputs k/2 "
@@ -47,7 +49,8 @@ def check_n_outputs(samples: SampleSet, n_outputs: int) -> None:
     else:
         n_targets = 1 if samples.y.ndim == 1 else samples.y.shape[1]
         plural = "s" if n_targets > 1 else ""
-        allowed, rule = {n_targets}, f"{n_targets} output{plural}, one a target"
+        allowed = {n_targets}
+        rule = f"{n_targets} output{plural}, one a target"
     if n_outputs not in allowed:
         raise ModelError(f"the model must have {rule}; got {n_outputs}. Change its last layer.")
 
@@ -111,7 +114,10 @@ def output_score(outputs: Float[Tensor, "m k"], samples: SampleSet) -> float:
     samples = recode_for_outputs(samples, outputs.shape[1], is_own=True)
     y = torch.as_tensor(samples.y)
     if samples.is_classification:
-        predicted = (outputs[:, 0] > 0).long() if outputs.shape[1] == 1 else outputs.argmax(1)
+        if outputs.shape[1] == 1:
+            predicted = (outputs[:, 0] > 0).long()
+        else:
+            predicted = outputs.argmax(1)
         return float((predicted == y).double().mean())
     y = y.double().reshape(len(y), -1)
     error = (outputs - y).square().sum(0)

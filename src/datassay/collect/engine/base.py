@@ -62,7 +62,8 @@ def tree_sum(values: Iterable[Result], add: Callable[[Result, Result], Result]) 
     waiting: list[Result] = []
     for number, value in enumerate(values, 1):
         while number % 2 == 0:
-            value, number = add(waiting.pop(), value), number // 2
+            value = add(waiting.pop(), value)
+            number = number // 2
         waiting.append(value)
     total = waiting.pop()
     while waiting:

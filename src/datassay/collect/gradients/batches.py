@@ -82,7 +82,9 @@ def group_batches(parts: Batches, size: int) -> Iterator[tuple[list[Any], np.nda
         n_new = batch_size(batch)
         if group and count + n_new > size:
             yield group, np.arange(start, start + count)
-            group, start, count = [], start + count, 0
+            group = []
+            start = start + count
+            count = 0
         group.append(batch)
         count += n_new
     yield group, np.arange(start, start + count)
@@ -94,7 +96,9 @@ def map_batch(batch: Any, change: Callable[[Tensor], Any]) -> Any:
         return change(batch)
     if isinstance(batch, Mapping):
         changed = {key: map_batch(value, change) for key, value in batch.items()}
-        return JoinedFields(changed) if isinstance(batch, JoinedFields) else changed
+        if isinstance(batch, JoinedFields):
+            return JoinedFields(changed)
+        return changed
     if isinstance(batch, tuple | list):
         return type(batch)(map_batch(value, change) for value in batch)
     return batch
@@ -210,7 +214,9 @@ def outputs_of(model: nn.Module, batch: Any) -> Tensor:
             f"the model must give a tensor, or logits; got {type(outcome).__name__}. Pass loss= "
             "and measure= as functions of the model and a batch."
         )
-    return outcome[:, None] if outcome.ndim == 1 else outcome
+    if outcome.ndim == 1:
+        return outcome[:, None]
+    return outcome
 
 
 def _requires(model: nn.Module, name: str) -> bool:
@@ -224,8 +230,12 @@ def targets_of(batch: Any) -> Tensor | None:
     if isinstance(batch, Mapping):
         labels = next((batch[name] for name in TARGETS if batch.get(name) is not None), None)
     else:
-        labels = batch[-1] if isinstance(batch, tuple | list) and len(batch) > 1 else None
-    return labels if isinstance(labels, Tensor) else None  # names of classes, say
+        labels = None
+        if isinstance(batch, tuple | list) and len(batch) > 1:
+            labels = batch[-1]
+    if not isinstance(labels, Tensor):  # names of classes, say
+        return None
+    return labels
 
 
 def tokens_of(batch: Any) -> Tensor | None:
@@ -244,14 +254,20 @@ def labels_by_name(batch: Any) -> list[str]:
     if isinstance(batch, Mapping):
         labels = next((batch[name] for name in TARGETS if name in batch), None)
     else:
-        labels = batch[-1] if isinstance(batch, tuple | list) and len(batch) > 1 else None
-    return [v for v in labels if isinstance(v, str)] if isinstance(labels, tuple | list) else []
+        labels = None
+        if isinstance(batch, tuple | list) and len(batch) > 1:
+            labels = batch[-1]
+    if not isinstance(labels, tuple | list):
+        return []
+    return [v for v in labels if isinstance(v, str)]
 
 
 def weights_of(batch: Any, reference: Tensor) -> Tensor:
     """Return weights in the training loss, [b] of "loss_weight" or a 1, typed as `reference`."""
     weights = batch.get(LOSS_WEIGHT) if isinstance(batch, Mapping) else None
-    return reference.new_ones(()) if weights is None else weights.to(reference)
+    if weights is None:
+        return reference.new_ones(())
+    return weights.to(reference)
 
 
 def to_model(batch: Any, model: nn.Module) -> Any:

@@ -85,14 +85,19 @@ def blocks_of(
 
 
 def _layer_block(model, tensors, names, weight, layers, direct) -> dict[str, Block]:
+    """Return the block of a layer's weight, by its name; the bias is one more column (or row)."""
     layer = model.get_submodule(layers[0])
     bias = names.get(id(getattr(layer, "bias", None)))
     # A bias beside a weight that layers share would be a column of one of them alone.
     has_bias = bias is not None and bias not in direct and len(layers) == 1
     rows, columns = matrix_shape(layer, tensors[weight])
     transposed = is_transposed(layer)
-    rows, columns = rows + (has_bias and transposed), columns + (has_bias and not transposed)
-    parameters = (weight, bias) if bias is not None and has_bias else (weight,)
+    rows = rows + (has_bias and transposed)
+    columns = columns + (has_bias and not transposed)
+    if bias is not None and has_bias:
+        parameters = (weight, bias)
+    else:
+        parameters = (weight,)
     name = layers[0] or weight
     return {weight: Block(name, (rows, columns), parameters, tuple(layers), transposed)}
 
@@ -116,5 +121,6 @@ def as_tensors(
         return [matrices.reshape(m, *shapes[0])]
     if block.transposed:
         return [matrices[:, :-1].reshape(m, *shapes[0]), matrices[:, -1].reshape(m, *shapes[1])]
-    weight, bias = matrices[..., :-1], matrices[..., -1]
+    weight = matrices[..., :-1]
+    bias = matrices[..., -1]
     return [weight.reshape(m, *shapes[0]), bias.reshape(m, *shapes[1])]

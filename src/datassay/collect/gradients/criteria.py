@@ -43,7 +43,7 @@ def objective(
     model: nn.Module,
     batch: Any,
     task: str | None = None,
-    more: Sequence[Tensor] = (),
+    further_targets: Sequence[Tensor] = (),
 ) -> Objective:
     """Return a task's loss from a name or 'auto', torch's criterion or (model, batch) → [b]."""
     # A criterion's settings are read from it. 'auto', also as an Objective's name, stands for
@@ -51,7 +51,7 @@ def objective(
     if isinstance(loss, Objective):
         name = loss.name
         if name == "auto":
-            name = task or _loss_by_targets(model, batch, more)
+            name = task or _loss_by_targets(model, batch, further_targets)
         return _with_axis(replace(loss, name=name), model, batch)
     loss = _criterion(loss)
     if isinstance(loss, nn.Module):
@@ -60,7 +60,7 @@ def objective(
         function: Any = loss
         return Objective("custom", function)
     if loss == "auto":
-        loss = task or _loss_by_targets(model, batch, more)
+        loss = task or _loss_by_targets(model, batch, further_targets)
     elif loss not in LOSSES:
         raise SettingError(
             f"loss must be 'auto', {', '.join(map(repr, LOSSES))}, a criterion of torch or a "
@@ -85,19 +85,25 @@ def kind_of_loss(loss: Any) -> str:
         return "classes" if of_classes else "values"
     if isinstance(loss, Objective):
         return {"mse": "values", "huber": "values", "custom": "own"}.get(loss.name, "classes")
-    return "own" if callable(loss) else "values" if loss == "mse" else "classes"
+    if callable(loss):
+        return "own"
+    return "values" if loss == "mse" else "classes"
 
 
 def function_of(loss: Any) -> Callable[[nn.Module, Any], Tensor]:
     """Return the function (model, batch) → [b] behind a loss that has no name here."""
     loss = _criterion(loss)
-    return of_criterion(loss).function or loss if isinstance(loss, nn.Module) else loss
+    if isinstance(loss, nn.Module):
+        return of_criterion(loss).function or loss
+    return loss
 
 
 def _criterion(loss: Any) -> Any:
     """Return the criterion that a function of torch stands for; any other loss as it is."""
     is_function = callable(loss) and not isinstance(loss, nn.Module | Objective)
-    return FUNCTIONS[loss]() if is_function and loss in FUNCTIONS else loss
+    if is_function and loss in FUNCTIONS:
+        return FUNCTIONS[loss]()
+    return loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +115,8 @@ class OfCriterion:
 
     def __call__(self, model: nn.Module, batch: Any) -> Tensor:
         """Compute each sample's loss, [b]."""
-        outputs, targets = outputs_of(model, batch), targets_of(batch)
+        outputs = outputs_of(model, batch)
+        targets = targets_of(batch)
         if targets is None:
             raise SettingError(
                 f"{type(self.criterion).__name__} needs the batch's targets: the last of a tuple, "
@@ -118,7 +125,9 @@ class OfCriterion:
         if targets.is_floating_point() and targets.numel() == outputs.numel():
             targets = targets.view_as(outputs)  # [b] beside [b, 1] would be compared crosswise
         result = self.criterion(outputs, targets).reshape(len(outputs), -1)
-        return result.mean(1) if self.averaged else result.sum(1)
+        if self.averaged:
+            return result.mean(1)
+        return result.sum(1)
 
 
 def of_criterion(loss: nn.Module) -> Objective:
@@ -212,7 +221,9 @@ def several_outputs(model: nn.Module, batch: Any) -> list[str]:
     finally:
         handle.remove()
     is_plain = bool(raw) and type(raw[-1]) in {tuple, list}
-    tensors = [t for t in raw[-1] if isinstance(t, Tensor) and t.ndim > 1] if is_plain else []
+    tensors = []
+    if is_plain:
+        tensors = [t for t in raw[-1] if isinstance(t, Tensor) and t.ndim > 1]
     shapes = [str(list(t.shape[1:])) for t in tensors if t.is_floating_point()]
     if len(set(shapes)) < 2:
         return []
@@ -254,7 +265,7 @@ def _check_soft(targets: Tensor, n_outputs: int) -> None:
     )
 
 
-def _loss_by_targets(model: nn.Module, batch: Any, more: Sequence[Tensor]) -> str:
+def _loss_by_targets(model: nn.Module, batch: Any, further_targets: Sequence[Tensor]) -> str:
     targets = targets_of(batch)
     base: Any = getattr(model, "get_base_model", lambda: model)  # of peft's adapters
     if any(word in type(base()).__name__ for word in CAUSAL):
@@ -268,20 +279,26 @@ def _loss_by_targets(model: nn.Module, batch: Any, more: Sequence[Tensor]) -> st
             "'labels'. Give them, or pass loss=lambda model, batch: [b] losses."
         )
     outputs = _outputs(model, batch)
-    all_targets = [t.reshape(len(t), -1) for t in (targets, *more)]
+    all_targets = [t.reshape(len(t), -1) for t in (targets, *further_targets)]
     all_targets = torch.cat([t for t in all_targets if t.shape[1] == all_targets[0].shape[1]])
     is_binary = bool(((all_targets == 0) | (all_targets == 1)).all())
     if not targets.is_floating_point():
         has_several = targets.ndim == 2 and outputs.ndim == 2 and targets.shape == outputs.shape
-        return _loss_by_several(all_targets) if has_several and is_binary else "cross_entropy"
+        if has_several and is_binary:
+            return _loss_by_several(all_targets)
+        return "cross_entropy"
     if all_targets.shape[1] > 1:
-        return _loss_by_several(all_targets) if bool((all_targets >= 0).all()) else "mse"
+        if not bool((all_targets >= 0).all()):
+            return "mse"
+        return _loss_by_several(all_targets)
     # One per sample: two labels, labels of several classes, or values.
     if outputs.ndim != 2 or outputs.shape[1] == 1:
         return "bce" if is_binary else "mse"
     y = all_targets[:, 0]
     are_classes = bool(((y == y.floor()) & (y >= 0) & (y < outputs.shape[1])).all())
-    return "cross_entropy" if are_classes else "mse"
+    if are_classes:
+        return "cross_entropy"
+    return "mse"
 
 
 def _loss_by_several(y: Tensor) -> str:
@@ -304,7 +321,9 @@ def _outputs(model: nn.Module, batch: Any) -> Tensor:
 def failure_message(batch: Any, error: str) -> str:
     """Return one line with the remedy, for an error of the model or the loss on a batch."""
     names = ", ".join(map(repr, batch)) if isinstance(batch, Mapping) else ""
-    fields = f"Batches have {names} and no other field: check" if names else "Check"
+    fields = "Check"
+    if names:
+        fields = f"Batches have {names} and no other field: check"
     return (
         f"the model and loss must run on the batches given; that raised {error} {fields} what the "
         "loader gives, or pass loss=lambda model, batch: [b] losses."

@@ -65,7 +65,10 @@ class Objective:
         if self.function is not None:
             result = self.function(model, batch)
             if not isinstance(result, Tensor) or result.ndim != 1:
-                actual = list(result.shape) if isinstance(result, Tensor) else type(result).__name__
+                if isinstance(result, Tensor):
+                    actual = list(result.shape)
+                else:
+                    actual = type(result).__name__
                 raise SettingError(
                     f"loss must give [b], one loss per sample; got {actual}. Take reduction='none'."
                 )
@@ -75,7 +78,9 @@ class Objective:
 
     def targets(self, batch: Any) -> Tensor | None:
         """Return a batch's targets; of next tokens without labels the tokens themselves."""
-        return tokens_of(batch) if self.name == "next_token" else targets_of(batch)
+        if self.name == "next_token":
+            return tokens_of(batch)
+        return targets_of(batch)
 
     def at_places(self, model: nn.Module, batch: Any) -> Float[Tensor, "b places"]:
         """Compute each sample's loss at each place; for next tokens, token t + 1's stands at t."""
@@ -96,7 +101,8 @@ class Objective:
         if self.name == "next_token":
             prompt = outputs.shape[1] - targets.shape[1]  # places of a learnt one before the text
             targets = functional.pad(targets, (max(0, prompt), 0), value=self.ignored)
-            outputs, targets = outputs[:, :-1], targets[:, 1:]
+            outputs = outputs[:, :-1]
+            targets = targets[:, 1:]
         if self.name in OF_CLASSES:
             return self._align_classes(outputs, targets)
         flat = outputs.reshape(len(outputs), -1)
@@ -148,12 +154,17 @@ class Objective:
             unscaled = replace(self, temperature=1.0)
             return self.temperature * unscaled.of_outputs(f / self.temperature, y)
         if self.name == "bce":
-            output_weight = None if self.output_weight is None else self.output_weight.to(f)
+            output_weight = None
+            if self.output_weight is not None:
+                output_weight = self.output_weight.to(f)
             call = functional.binary_cross_entropy_with_logits
             return scale * call(f, y, output_weight, pos_weight=weight, reduction="none").sum(-1)
         if f.shape[-1] == 1:
             is_soft = y.is_floating_point()
-            positive, counts = (y[..., 0], 1) if is_soft else ((y == 1).to(f), y != IGNORED)
+            if is_soft:
+                positive, counts = (y[..., 0], 1)
+            else:
+                positive, counts = ((y == 1).to(f), y != IGNORED)
             call = functional.binary_cross_entropy_with_logits
             return call(f[..., 0], positive, reduction="none") * counts
         return functional.cross_entropy(
@@ -214,18 +225,26 @@ class Objective:
     def _factor(self, k: int) -> float:
         """Return the constant factor of each output's loss."""
         if self.scale is None:
-            return 0.5 if self.name == "mse" else 1.0
-        return self.scale / k if self.averaged else self.scale
+            if self.name == "mse":
+                return 0.5
+            return 1.0
+        if self.averaged:
+            return self.scale / k
+        return self.scale
 
     def _weights(self, f: Tensor, y: Tensor) -> Tensor:
         """Return the factor of the Hessian at each place."""
-        ones, scale = torch.ones(*f.shape[:2], 1).to(f), self._factor(f.shape[-1])
+        ones = torch.ones(*f.shape[:2], 1).to(f)
+        scale = self._factor(f.shape[-1])
         weight = None if self.class_weight is None else self.class_weight.to(f)
         if self.name in OF_VALUES:
             return ones * (2 * scale if self.name == "mse" else scale)
         if self.name == "bce":
             positive = ones if weight is None else 1 + y * (weight - 1)
-            output_weight = ones if self.output_weight is None else self.output_weight.to(f)
+            if self.output_weight is None:
+                output_weight = ones
+            else:
+                output_weight = self.output_weight.to(f)
             return ones * scale * positive * output_weight
         if y.is_floating_point() and f.shape[-1] > 1:  # probabilities of classes
             label_weight = (y if weight is None else y * weight).sum(-1, keepdim=True)

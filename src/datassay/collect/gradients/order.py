@@ -52,10 +52,15 @@ def order_of(loader: DataLoader, name: str, *, queries: bool) -> Order:
     # A sampler in random order stands for all samples that it draws from, in theirs.
     batches: Any = loader.batch_sampler
     if _is(batches, BatchSampler):
-        sampler, size, drop = batches.sampler, int(batches.batch_size), bool(batches.drop_last)
+        sampler = batches.sampler
+        size = int(batches.batch_size)
+        drop = bool(batches.drop_last)
     else:
-        sampler, size, drop = batches, getattr(batches, "batch_size", None), False
-        size = size if isinstance(size, int) else None
+        sampler = batches
+        size = getattr(batches, "batch_size", None)
+        drop = False
+        if not isinstance(size, int):
+            size = None
     outcome = _torch_order(sampler, name, queries=queries)
     if outcome is None:
         indices, is_fixed = _ask_sampler(sampler, loader.dataset, name)
@@ -89,7 +94,8 @@ def _torch_order(sampler: Any, name: str, *, queries: bool) -> Order | None:
     if _is(sampler, SubsetRandomSampler):
         return Order(np.asarray(list(sampler.indices)))
     if _is(sampler, DistributedSampler) and (sampler.num_replicas > 1 or sampler.shuffle):
-        n, k = len(sampler.dataset), sampler.num_replicas
+        n = len(sampler.dataset)
+        k = sampler.num_replicas
         message = f"{name} is one of {k} parts of a DistributedSampler: all {n} samples are taken."
         return Order(np.arange(n), warnings=(message,) if k > 1 else ())
     if not _is(sampler, WeightedRandomSampler):
@@ -138,7 +144,8 @@ def _one_pass(sampler: Any, n: int, name: str) -> np.ndarray:
     for step in sampler:
         if isinstance(step, TENSORS):
             step = np.asarray(step).reshape(-1).tolist()
-        step = step if isinstance(step, list | tuple) else [step]  # a batch, or a single index
+        if not isinstance(step, list | tuple):  # a batch, or a single index
+            step = [step]
         drawn += [int(i) if isinstance(i, TENSORS) else i for i in step]
         if len(drawn) > MOST_DRAWN * (n + 1):
             raise DataError(
@@ -223,7 +230,8 @@ class Drawn:
 def keep_generators() -> Iterator[None]:
     """Restore the generators of torch, NumPy and Python at the end."""
     numpy_state = np.random.get_state()  # noqa: NPY002 users draw from the global generator
-    python_state, torch_state = random.getstate(), torch.get_rng_state()
+    python_state = random.getstate()
+    torch_state = torch.get_rng_state()
     try:
         yield
     finally:

@@ -57,7 +57,8 @@ class PerSample:
     ):
         """Find the layers that give factors, and check them on a batch of one or two samples."""
         # direct: tensors that no layer may give, where blocks must be those of another object.
-        self.model, self.warnings = model, []  # filled by the passes
+        self.model = model
+        self.warnings = []  # filled by the passes
         self.blocks = blocks_of(model, parameters)
         self._vectorised = True
         self._flat: set[str] = set()  # tensors whose gradients are rounding
@@ -144,9 +145,9 @@ class PerSample:
             ours = torch.zeros_like(theirs)
             if block.name in gradients:
                 ours = weighted_sum(gradients[block.name], drawn, block.shape[0])
-            apart = float((ours - theirs).norm())
-            if apart > self._apart * float(theirs.norm()) + NEGLIGIBLE * largest:
-                return block.name, apart / max(1e-30, float(theirs.norm()))
+            distance = float((ours - theirs).norm())
+            if distance > self._apart * float(theirs.norm()) + NEGLIGIBLE * largest:
+                return block.name, distance / max(1e-30, float(theirs.norm()))
         return None
 
     def _one_at_a_time(
@@ -211,7 +212,8 @@ class PerSample:
 
     def _find_unsuitable(self, probe: Any, values: Values) -> list[str]:
         """Return tensors whose factors are not the gradient: used elsewhere, or with other axes."""
-        unsuitable, candidates = [], [block for block in self.blocks if block.layers]
+        unsuitable = []
+        candidates = [block for block in self.blocks if block.layers]
         while True:
             try:
                 (weight,), (gradients,) = self._differentiate(values, probe, _ones)
@@ -274,7 +276,8 @@ def _change(model: nn.Module, batch: Any, values: Values, floor: float = 1e-30) 
         singles = (evaluate(model, _sample(batch, i), values) for i in range(batch_size(batch)))
         separate = torch.cat(list(singles))
     if joint.shape != separate.shape:
-        shape, n = list(joint.shape), batch_size(batch)
+        shape = list(joint.shape)
+        n = batch_size(batch)
         raise ModelError(
             f"losses and measures must have one row per sample; {n} samples give {shape}. Take "
             "reduction='none' in the loss, and no mean over the batch."
@@ -284,7 +287,10 @@ def _change(model: nn.Module, batch: Any, values: Values, floor: float = 1e-30) 
 
 def _explain_mixing(change: float) -> str:
     """Explain that samples are not independent, whose values together differ by such a share."""
-    amount = f"{change:.1%}" if change < 10 else f"{min(change, 1e6):,.0f} times their size"
+    if change < 10:
+        amount = f"{change:.1%}"
+    else:
+        amount = f"{min(change, 1e6):,.0f} times their size"
     return (
         "each sample's loss must depend on that sample alone; samples together differ "
         f"by {amount} from each alone. Take out what mixes the batch or draws at random: "
@@ -298,7 +304,8 @@ class _Weighted(nn.Module):
 
     def __init__(self, inner: nn.Module, values: Values):
         super().__init__()
-        self.inner, self._values = inner, values
+        self.inner = inner
+        self._values = values
 
     def forward(self, batch: Any, weight: Tensor) -> Tensor:
         with keep_activations():

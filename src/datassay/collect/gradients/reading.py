@@ -104,7 +104,8 @@ class Streamed:
 
     def __init__(self, units: Callable[[], Iterable[Any]], name: str, *, batched: bool):
         """Read the samples, or batches, twice; raise DataError where the second pass differs."""
-        self.name, self._batched = name, batched
+        self.name = name
+        self._batched = batched
         self.warnings: tuple[str, ...] = ()
         self._units = units
         self._held: list[Any] | None = None
@@ -117,7 +118,8 @@ class Streamed:
         self._check(digest, n)
 
     def _pass(self) -> tuple[bytes, int]:
-        sha, n = hashlib.sha256(), 0
+        sha = hashlib.sha256()
+        n = 0
         for unit in _read(self._units(), self.name):
             sha.update(digest_of(unit))
             n += batch_size(unit) if self._batched else 1
@@ -125,7 +127,9 @@ class Streamed:
 
     def _check(self, digest: bytes, n: int) -> None:
         if n != self.n or digest != self._digest:
-            change = f"{n} samples after {self.n}" if n != self.n else "others, or in another order"
+            change = "others, or in another order"
+            if n != self.n:
+                change = f"{n} samples after {self.n}"
             raise DataError(
                 f"{self.name} must be the same samples in the same order in each pass; a second "
                 f"one gave {change}. Give a Dataset with indices, read it once into a list, or "
@@ -136,7 +140,8 @@ class Streamed:
         """Return batches of `size` samples, or the stream's own; positions stand in for ids."""
 
         def parts() -> Iterator[tuple[np.ndarray | None, Any]]:
-            sha, n = hashlib.sha256(), 0
+            sha = hashlib.sha256()
+            n = 0
             for unit in self._in_batches(size, sha):
                 n += batch_size(unit)
                 yield with_ids(unit)
@@ -165,7 +170,8 @@ class Streamed:
         """Select samples by position; they are held in memory from the first time on."""
         if self._held is None:
             self._held = list(self._in_batches(size, hashlib.sha256()))
-        stored, idx = self._held, np.asarray(places, dtype=np.int64)
+        stored = self._held
+        idx = np.asarray(places, dtype=np.int64)
         ends = np.cumsum([batch_size(batch) for batch in stored])
         indices = np.searchsorted(ends, idx, side="right")
 
@@ -205,7 +211,7 @@ def batches(data: Any, size: int, name: str = "train", *, integers: bool = False
 def samples_or_batches(
     data: Any,
     name: str,
-    like: SampleSet | None = None,
+    reference: SampleSet | None = None,
     coding: Coding | None = None,
     *,
     queries: bool = False,
@@ -220,16 +226,18 @@ def samples_or_batches(
         return _open(data, name, queries=queries)
     if isinstance(data, list | Dataset) and _is_batchlike(data, name):
         return _open(data, name, queries=queries)
-    if queries and (outcome := read_unlabelled(data, name, like)) is not None:
+    if queries and (outcome := read_unlabelled(data, name, reference)) is not None:
         return Unlabelled(outcome)
     messages: tuple[str, ...] = ()
     if isinstance(data, Dataset) and isinstance(data, Sized) and len(data):
         data, messages = fix_draws(data, range(len(data)), name)
-    samples = as_samples(data, name, like, coding)
+    samples = as_samples(data, name, reference, coding)
     if samples is None:
         check_kind(name, data, SampleSet)
     assert samples is not None
-    return replace(samples, warnings=(*samples.warnings, *messages)) if messages else samples
+    if messages:
+        return replace(samples, warnings=(*samples.warnings, *messages))
+    return samples
 
 
 def _is_batchlike(data: Any, name: str) -> bool:
@@ -323,7 +331,8 @@ def _read(units: Iterable[Any], name: str) -> Iterator[Any]:
             "nothing was kept."
         )
 
-    count, end = 0, object()
+    count = 0
+    end = object()
     with user_code(message_of, DataError):
         iterator = iter(units)
     while True:

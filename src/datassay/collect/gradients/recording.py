@@ -32,7 +32,8 @@ class Recording:
     """Hooks that keep each layer's inputs and its outputs' gradients."""
 
     def __init__(self, model: nn.Module, blocks: list[Block], size: int):
-        self._model, self._size = model, size
+        self._model = model
+        self._size = size
         self._blocks = {layer: block for block in blocks for layer in block.layers}
         self._calls: list[tuple[Block, Given]] = []
         self._gradients: dict[int, Tensor] = {}
@@ -66,7 +67,8 @@ class Recording:
         x = x.detach().clone()
         # Inputs and gradients of the weights' own type: autocast makes them bfloat16.
         dtype = next(layer.parameters()).dtype
-        x = x.to(dtype) if x.is_floating_point() else x
+        if x.is_floating_point():
+            x = x.to(dtype)
         self._calls.append((block, _call_layer(block, kind, layer, x, self._size, block.has_bias)))
         if not output.requires_grad:  # nothing before it is differentiated: start here
             leaf = output.detach().requires_grad_()

@@ -55,7 +55,9 @@ def kernel(
             continue
         common = _common_product(block, right_block, width, device)
         inputs = right_block.inputs.to(device).double()
-        gradients = None if common is not None else _rows(right_block.gradients, width, device)
+        gradients = None
+        if common is None:
+            gradients = _rows(right_block.gradients, width, device)
         for start in range(0, n, panel):
             rows = slice(start, start + panel)
             _add_panel(
@@ -90,7 +92,9 @@ def _add_panel(
 ) -> None:
     """Add one dense layer's products, from the right's A and Δ or a common Δ Δᵀ, to `total`."""
     assert isinstance(left, DenseFactors)
-    k, width, device = left.gradients.shape[1], total.shape[1], inputs.device
+    k = left.gradients.shape[1]
+    width = total.shape[1]
+    device = inputs.device
     scale = (left.inputs.to(device).double() @ inputs.T).add_(float(left.bias))[:, None, :, None]
     if common is not None:
         product = common[None, :, None] * scale
@@ -107,9 +111,9 @@ def _rows(gradients: Tensor, width: int, device: str | torch.device) -> Float[Te
 def _common_product(
     left: DenseFactors, right: DenseFactors, width: int, device: str
 ) -> Tensor | None:
-    """Return Δ Δᵀ, [width, width], of a layer whose Δ is one for all samples; else None."""
-    # The last layer is one, and with many outputs the dearest. The second check mostly decides; on
-    # a device the first does, since each is waited for.
+    """Return Δ Δᵀ, [width, width], if all samples have one output gradient Δ; else None."""
+    # So it is in the last layer, the dearest of many outputs. A few samples mostly tell; on a
+    # device all are compared at once, since each comparison is waited for.
     for gradients in (left.gradients, right.gradients):
         size = 32 if gradients.is_cpu else len(gradients)
         if not all(bool((g == gradients[:1]).all()) for g in gradients.split(size)):
@@ -118,7 +122,9 @@ def _common_product(
 
 
 def _gradients(block: Block) -> Float[Tensor, "n k size"]:
-    return block.gradients if isinstance(block, DenseFactors) else block
+    if isinstance(block, DenseFactors):
+        return block.gradients
+    return block
 
 
 # Of the landmarks' kernel, what is left of a diagonal entry below this share of the largest
@@ -139,7 +145,8 @@ class Landmarks:
         """Compute Φ with ΦΦᵀ = Θ_nm Θ_mm⁺ Θ_mn, [rows, m]: a kernel and rows m² operations."""
         columns = kernel(dict(blocks), dict(self.blocks), "averaged", device=self.device)
         result = torch.zeros_like(columns)  # without a feature of what the pivots lack
-        pivoted, rank = columns[:, self.pivots], len(self.pivots)
+        pivoted = columns[:, self.pivots]
+        rank = len(self.pivots)
         result[:, :rank] = torch.linalg.solve_triangular(self.root, pivoted, upper=True, left=False)
         return result
 

@@ -126,7 +126,9 @@ def _note(calls: dict, name: str, module: nn.Module, args: tuple, output: Tensor
 def _split_parameters(model, calls, output) -> Layers:
     uses = _uses(output)
     trains = {n: p for n, p in model.named_parameters() if p.requires_grad}
-    dense, convolutions, last_layer = {}, {}, ""
+    dense = {}
+    convolutions = {}
+    last_layer = ""
     for name, (shape, result, made_by) in calls.items():
         m = model.get_submodule(name)
         params = {parameter_name(name, n): p for n, p in m.named_parameters()}
@@ -136,7 +138,8 @@ def _split_parameters(model, calls, output) -> Layers:
             continue
         if isinstance(m, nn.Linear) and shape == (1, m.in_features):
             dense[name] = (m.in_features, m.out_features, m.bias is not None)
-            last_layer = name if result is output and made_by is output.grad_fn else last_layer
+            if result is output and made_by is output.grad_fn:
+                last_layer = name
         if isinstance(m, nn.Conv2d) and (len(shape), shape[0]) == (4, 1):
             # torch.nn.functional.unfold gives what the kernel sees: all channels, zeros around.
             if m.groups == 1 and m.padding_mode == "zeros" and not isinstance(m.padding, str):
@@ -149,7 +152,8 @@ def _split_parameters(model, calls, output) -> Layers:
 def _uses(output: Tensor) -> Counter[int]:
     """Count how often each parameter, by its id, enters the graph of this output."""
     uses: Counter[int] = Counter()
-    waiting, visited = [output.grad_fn], {output.grad_fn}
+    waiting = [output.grad_fn]
+    visited = {output.grad_fn}
     while waiting:
         node = waiting.pop()
         for child, _ in node.next_functions if node else ():
@@ -197,7 +201,10 @@ def factored_jacobian(
     if mixtures:
         mix = mixing(layers.n_outputs, mixtures).T * (mixtures / layers.n_outputs) ** 0.5
     tapped = _Tapped(model, fixed, layers.last, mix.to(weight))
-    differentiate = tapped.differentiate_alone if layers.unvectorized else tapped.differentiate
+    if layers.unvectorized:
+        differentiate = tapped.differentiate_alone
+    else:
+        differentiate = tapped.differentiate
     (by_direct, by_tap), (outputs, inputs) = differentiate(direct, taps, x)
     inputs = {n: a.flatten(0, 1) for n, a in inputs.items()}  # [n, ...]
     gradients = {n: d.squeeze(2) for n, d in by_tap.items()}  # [n, k, ...]
@@ -224,7 +231,10 @@ class _Tapped:
     """A network with taps, whose mixed outputs are differentiated by parameters and taps."""
 
     def __init__(self, model: nn.Module, fixed: Tensors, last_layer: str, mix: Tensor):
-        self._model, self._fixed, self._last, self._mix = model, fixed, last_layer, mix
+        self._model = model
+        self._fixed = fixed
+        self._last = last_layer
+        self._mix = mix
         self._running: list[str] = []
 
     def _run(
@@ -235,7 +245,10 @@ class _Tapped:
             # A copy: the network may change its input in place.
             tensors = {**self._fixed, **direct}
             output = functional_call(self._model, tensors, (sample[None].clone(),))[0]
-        mixed = inputs[self._last][0] if self._last else self._mix.to(output) @ output
+        if self._last:
+            mixed = inputs[self._last][0]
+        else:
+            mixed = self._mix.to(output) @ output
         return mixed, (output, inputs)
 
     def differentiate(self, direct: Tensors, taps: Tensors, x: Tensor) -> Derivatives:
@@ -265,7 +278,8 @@ class _Tapped:
     def differentiate_alone(self, direct: Tensors, taps: Tensors, x: Tensor) -> Derivatives:
         """Differentiate one sample and mixture after the other by autograd, as any layer can be."""
         assert not taps, "another sample may use a layer twice, or not at all"
-        jacobians, outputs = [], []
+        jacobians = []
+        outputs = []
         for sample in x:
             leaves = {name: t.clone().requires_grad_() for name, t in direct.items()}
             slopes_of = partial(torch.autograd.grad, inputs=list(leaves.values()))
@@ -323,7 +337,10 @@ def _add_taps(
 
     with ExitStack() as hooks:
         for name, module in model.named_modules():
-            label = f"layer {name!r} ({type(module).__name__})" if name else type(module).__name__
+            if name:
+                label = f"layer {name!r} ({type(module).__name__})"
+            else:
+                label = type(module).__name__
             before = module.register_forward_pre_hook(partial(enter, label), prepend=True)
             hooks.enter_context(before)
             hooks.enter_context(module.register_forward_hook(partial(leave, label)))

@@ -78,7 +78,9 @@ class Projector:
         """Return the projector with its tensors on a device, so that no chunk moves them."""
 
         def send(t: Tensor | None) -> Any:
-            return None if t is None else t.to(device)
+            if t is None:
+                return None
+            return t.to(device)
 
         tensors = {
             name: replace(p, index=send(p.index), sign=send(p.sign))
@@ -199,7 +201,8 @@ def _project_full(gradient: Float[Tensor, "n k d"], name: str, projector: Projec
     else:
         assert projection.sign is not None
         features = gradient.new_zeros(*gradient.shape[:2], projection.n_features)
-        index, sign = projection.index.to(gradient.device), projection.sign.to(gradient)
+        index = projection.index.to(gradient.device)
+        sign = projection.sign.to(gradient)
         features.index_add_(2, index, gradient * sign)
     return _mix_outputs(features, name, projector)
 

@@ -168,6 +168,7 @@ class _NoCompiler:
 
 @contextmanager
 def _force_full_masks() -> Iterator[None]:
+    """Make transformers build every attention mask in full, and skip none."""
     masking = sys.modules.get("transformers.masking_utils")  # loaded by a network that needs it
     masks = getattr(masking, "ALL_MASK_ATTENTION_FUNCTIONS", {})
     before = {name: masks[name] for name in ("sdpa", "eager") if name in masks}
@@ -214,7 +215,10 @@ def _input_error(x: Tensor, error: str) -> str:
 def _check_matrix(output: object) -> Tensor:
     """Return the output for one sample; raise where it is no dense float matrix [1, k]."""
     if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != 1:
-        actual = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
+        if isinstance(output, Tensor):
+            actual = list(output.shape)
+        else:
+            actual = type(output).__name__
         raise ModelError(
             f"the model's output must be [n, k], one row per sample; got {actual} for one sample. "
             "Wrap the model so that it returns a matrix."
@@ -282,8 +286,13 @@ def check_initial_fit(
     # METHODS §0: at weights trained on the same noisy labels the AUROC of label errors falls from
     # 0.99 to 0.78. The fit is 1 − loss / loss of a constant guess; of squared error and, for
     # classes, cross-entropy the one that the weights fit better, whose scale the outputs have.
-    outputs, targets, val_outputs = outputs.double(), targets.double(), val_outputs.double()
-    losses = [_squared_error, _cross_entropy] if is_classification else [_squared_error]
+    outputs = outputs.double()
+    targets = targets.double()
+    val_outputs = val_outputs.double()
+    if is_classification:
+        losses = [_squared_error, _cross_entropy]
+    else:
+        losses = [_squared_error]
     relative, loss = min(
         ((loss(outputs, targets, targets), loss) for loss in losses),
         key=lambda pair: float(pair[0].mean()),
@@ -323,7 +332,8 @@ def _cross_entropy(outputs: Tensor, targets: Tensor, train: Tensor) -> Float[Ten
     share = train.mean(0)
     if outputs.shape[1] == 1:
         outputs = torch.cat([torch.zeros_like(outputs), outputs], 1)
-        targets, share = torch.cat([1 - targets, targets], 1), torch.cat([1 - share, share])
+        targets = torch.cat([1 - targets, targets], 1)
+        share = torch.cat([1 - share, share])
     return functional.cross_entropy(outputs, targets, reduction="none") / torch.special.entr(
         share
     ).sum().clamp_min(1e-300)

@@ -54,9 +54,11 @@ class ApplySettings:
 class _Apply(Command):
     """A command that writes data, and no page."""
 
-    def start(self, given: Mapping[str, Any], out: Path) -> None:
+    def start(self, user_input: Mapping[str, Any], out: Path) -> None:
         """Check the options, read the data, write them as decided, and print what was done."""
-        lines = self.part("job").run(read(ApplySettings, given), out, overwrite=given["overwrite"])
+        lines = self.module("job").run(
+            read(ApplySettings, user_input), out, overwrite=user_input["overwrite"]
+        )
         out_console.print(*lines, sep="\n", soft_wrap=True)
 
 

@@ -93,11 +93,15 @@ def gather_decisions(settings: ApplySettings) -> Decisions:
     decisions = read_any(file) if file.exists() else Decisions(())
     run = finished_run(run_of(settings))
     scores = run.scores
-    label_column = "class_name" if "class_name" in scores.column_names else "label"
+    label_column = "label"
+    if "class_name" in scores.column_names:
+        label_column = "class_name"
     names = ["id", "wrong_probability", label_column, "suggested_label"]
     names += ["is_copy"] * settings.drop_copies
     check_columns(run.folder, scores, names)
-    decided_ids, now, additions = {d.id for d in decisions.decisions}, datetime.now(UTC), []
+    decided_ids = {d.id for d in decisions.decisions}
+    now = datetime.now(UTC)
+    additions = []
     for name, p, y, suggestion, *is_copy in map(dict.values, scores.select(names).to_pylist()):
         if name not in decided_ids and any(is_copy):
             additions.append(Decision(name, REMOVE, _word(y), "", now, p))
@@ -116,7 +120,9 @@ def _count_unsuggested(settings: ApplySettings) -> list[str]:
 
 
 def _word(label: Any) -> str:
-    return label_word((), label) if isinstance(label, float) else str(label)
+    if isinstance(label, float):
+        return label_word((), label)
+    return str(label)
 
 
 def read_any(path: Path) -> Decisions:
@@ -142,7 +148,9 @@ def with_origin(decisions: Decisions, settings: ApplySettings) -> Decisions:
 
 def run_of(settings: ApplySettings) -> Path:
     """Return the folder that may hold the run that was reviewed."""
-    return settings.decisions if settings.decisions.is_dir() else settings.decisions.parent
+    if settings.decisions.is_dir():
+        return settings.decisions
+    return settings.decisions.parent
 
 
 def check_digest(decisions: Decisions, digest: str, settings: ApplySettings) -> None:
@@ -230,7 +238,8 @@ def changelog(
 
 def summary(data: Original, changes: Corrections, out: Path, settings: ApplySettings) -> list[str]:
     """Return what was done, in lines."""
-    changed, n_removed = np.flatnonzero(changes.is_new & changes.keep), int((~changes.keep).sum())
+    changed = np.flatnonzero(changes.is_new & changes.keep)
+    n_removed = int((~changes.keep).sum())
     lines = [f"{count(len(changed), 'label')} changed"]
     if data.class_names:
         labels, new_labels = to_words(data.y[changed], data), to_words(changes.y[changed], data)
@@ -246,7 +255,9 @@ def summary(data: Original, changes: Corrections, out: Path, settings: ApplySett
     lines += [f"with the same rows: {note}" for note in data.notes if n_removed]
     path = out / data.file if data.file else out
     run = run_of(settings)
-    command = f"datassay run {out} --before {run}" if (run / SUMMARY).is_file() else ""
+    command = ""
+    if (run / SUMMARY).is_file():
+        command = f"datassay run {out} --before {run}"
     return [*lines, str(path), *([f"what that gains: {command}"] if command else [])]
 
 
@@ -285,7 +296,8 @@ def check_target(out: Path, data: str, decisions: Path, *, overwrite: bool) -> N
 
 def list_changes(out: Path, log: Changelog) -> list[str]:
     """Return what is missing, changed or new in a folder since apply wrote it, hidden files too."""
-    now, before = file_digests(out), log.files
+    now = file_digests(out)
+    before = log.files
     hidden = {path.name for path in out.iterdir() if path.name.startswith(".")} - {".DS_Store"}
     states = {
         "missing": sorted(before.keys() - now.keys()),

@@ -75,14 +75,14 @@ class TrustSettings:
 class _Bench(Command):
     """A command whose error, where no DATA are given, names the suite `python -m bench`."""
 
-    def start(self, given: Mapping[str, Any], out: Path) -> None:
+    def start(self, user_input: Mapping[str, Any], out: Path) -> None:
         """Run the check; raise first if no DATA are given."""
-        if given.get("data") is None and given.get("data_option") is None:
+        if user_input.get("data") is None and user_input.get("data_option") is None:
             raise SettingError(
                 "DATA must be given once, as an argument or as --data; see --help. In a clone of "
                 "the repository, python -m bench runs the development suite."
             )
-        super().start(given, out)
+        super().start(user_input, out)
 
 
 COMMAND = _Bench(

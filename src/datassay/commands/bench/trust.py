@@ -77,7 +77,8 @@ def run(
     started = time.perf_counter()
     check_settings(settings)
     settings = replace(settings, model=full_name(settings.model, train))
-    make, queries = model_of(train, settings), draw_queries(val, settings)
+    make = model_of(train, settings)
+    queries = draw_queries(val, settings)
     scores = standard_scores(
         make, train, queries, recipe=settings.recipe, seed=settings.seed, progress=progress
     )
@@ -96,7 +97,9 @@ def run(
         **_model_facts(make, settings),
         **closing_facts(started, settings.seed, settings.command),
     }
-    choice = () if settings.weights is None else weights_choice(settings.weights, make(0))
+    choice = ()
+    if settings.weights is not None:
+        choice = weights_choice(settings.weights, make(0))
     return replace(findings, facts=facts, warnings=choice)
 
 
@@ -109,7 +112,9 @@ def check_settings(settings: TrustSettings) -> None:
 
 def model_of(train: SampleSet, settings: TrustSettings) -> Any:
     """Return a function from a seed to the user's network at its first weights, or an estimator."""
-    estimator = named_estimator(settings.model) if is_reference(settings.model) else None
+    estimator = None
+    if is_reference(settings.model):
+        estimator = named_estimator(settings.model)
     if estimator is None:
         return lambda seed: build_model(settings.model, train, weights=settings.weights, seed=seed)
     for name in ("weights", "optimizer", "lr", "steps", "batch_size", "weight_decay"):
@@ -136,8 +141,12 @@ def _model_facts(make: Any, settings: TrustSettings) -> dict[str, str]:
             "of the default network, linearised, as in datassay run"
         }
     recipe = settings.recipe
-    batch = "all samples" if recipe.batch_size is None else f"{recipe.batch_size} samples"
-    start = "drawn anew" if settings.weights is None else f"those of {settings.weights.name}"
+    batch = "all samples"
+    if recipe.batch_size is not None:
+        batch = f"{recipe.batch_size} samples"
+    start = "drawn anew"
+    if settings.weights is not None:
+        start = f"those of {settings.weights.name}"
     return model_facts(settings.model, f"{settings.model}, first weights {start}") | {
         "Training": f"{recipe.optimizer}, step size {recipe.lr:g}, {recipe.steps:,} updates of "
         f"{batch}, weight decay {recipe.weight_decay:g}",
@@ -146,7 +155,8 @@ def _model_facts(make: Any, settings: TrustSettings) -> dict[str, str]:
 
 def page(findings: TrustFindings) -> Page:
     """Return the page: the answer, the scores of both questions, and how they were judged."""
-    check, rows = findings.check, findings.check.to_table().to_pylist()
+    check = findings.check
+    rows = findings.check.to_table().to_pylist()
     ours = [row for row in rows if not row["trivial"]]
     refused = (r for r in ours if r["verdict"] == DISTRUST and r["question"] == PREDICTIONS)
     answers: dict[str, str] = {}
@@ -204,7 +214,9 @@ def _interval(row: dict[str, Any]) -> str:
 def _quote_names(rows: Iterable[dict[str, Any]]) -> str:
     """Join the scores' names, in quotes where there are several, as they may hold commas."""
     names = [row["score"] for row in rows]
-    return ", ".join(f"“{name}”" for name in names) if len(names) > 1 else "".join(names)
+    if len(names) > 1:
+        return ", ".join(f"“{name}”" for name in names)
+    return "".join(names)
 
 
 def _correlation_figure(rows: Rows, has_ceiling: bool) -> Figure:
@@ -218,7 +230,8 @@ def _correlation_figure(rows: Rows, has_ceiling: bool) -> Figure:
         value, low, high = (np.array([r[k] for r in items]) for k in ("correlation", "low", "high"))
         bar = {"type": "data", "symmetric": False, "color": colour, "thickness": 2}
         bar |= {"array": high - value, "arrayminus": value - low}
-        hover, names = "%{y}: %{x:.3f}<extra></extra>", [r["score"] for r in items]
+        hover = "%{y}: %{x:.3f}<extra></extra>"
+        names = [r["score"] for r in items]
         marks(figure, value, names, group, colour, hover, size=11, error_x=bar)
     if has_ceiling and rows:
         level(figure, x=rows[0]["ceiling"], text="ceiling", position="top")
@@ -230,7 +243,8 @@ def _correlation_figure(rows: Rows, has_ceiling: bool) -> Figure:
 
 def files(findings: TrustFindings, page: Page) -> dict[str, pa.Table | str]:
     """Return the files written with the page, by name."""
-    check, table = findings.check, findings.check.to_table()
+    check = findings.check
+    table = findings.check.to_table()
     smooth = check.smoothness
     summary = standard_json({
         **page.head,

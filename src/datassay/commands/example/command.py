@@ -29,7 +29,7 @@ class ExampleSettings:
 class _Example(Command):
     """A command that writes data, and no page."""
 
-    def start(self, given: Mapping[str, Any], out: Path) -> None:
+    def start(self, user_input: Mapping[str, Any], out: Path) -> None:
         """Write the example, all files or none; say where the data are and what to type next."""
         from pyarrow import csv
 
@@ -37,9 +37,9 @@ class _Example(Command):
         from datassay.store.folders import read_digests
         from datassay.store.outputs import check_writable, write_pages
 
-        settings: ExampleSettings = read(self.settings, given)
+        settings: ExampleSettings = read(self.settings, user_input)
         dataset = example(settings.name, seed=settings.seed)
-        check_writable(out, (dataset.file, TRUTH, README), overwrite=given["overwrite"])
+        check_writable(out, (dataset.file, TRUTH, README), overwrite=user_input["overwrite"])
         if TRUTH in (names := read_digests(out)) and dataset.file not in names:
             raise SettingError(
                 f"out must be a folder of its own, whose {TRUTH} is that of {settings.name}; {out} "
@@ -47,9 +47,10 @@ class _Example(Command):
             )
         data = shlex.quote(str(out / dataset.file))
         text = Path(__file__).with_name(f"{settings.name}.txt").read_text(encoding="utf-8")
-        text, truth = text.format(data=data), partial(csv.write_csv, dataset.truth)
+        text = text.format(data=data)
+        truth = partial(csv.write_csv, dataset.truth)
         parts = {dataset.file: dataset.write, TRUTH: truth, README: text}
-        write_pages(parts, out, overwrite=given["overwrite"])
+        write_pages(parts, out, overwrite=user_input["overwrite"])
         command = next(line.strip() for line in text.splitlines() if line.startswith("  datassay"))
         out_console.print(str(out / dataset.file), f"Next: {command}", sep="\n", soft_wrap=True)
 

@@ -38,7 +38,8 @@ class Opened:
     @property
     def facts(self) -> dict[str, str]:
         """The fact that the page shows of the index."""
-        index, interval = self.index, self.index.rank_correlation
+        index = self.index
+        interval = self.index.rank_correlation
         text = (
             f"{redact(index.location)}: {count(len(index), 'sample')}, {index.width:,} numbers "
             f"each, which hold {percent(round(index.share, 3))} of the effects"
@@ -73,7 +74,8 @@ class Opened:
 
 def _drop_own(effects: TopEffects, top: int) -> TopEffects:
     """Return top effects without those of sample j on query j, which is the same sample."""
-    sides, raising = [], (effects.raising, effects.raising_effect)
+    sides = []
+    raising = (effects.raising, effects.raising_effect)
     for rows, effect in (raising, (effects.lowering, effects.lowering_effect)):
         is_own = rows == np.arange(len(rows))[:, None]
         columns = np.argsort(is_own, axis=1, kind="stable")[:, :top]
@@ -96,7 +98,10 @@ def open_with_samples(
         f"ids of which none is in {redact(index.location)}, where they are {ids[0]!s}, ...",
         remedy="Name the data that it was made of, and --ids as then.", error=DataError,
     )  # fmt: skip
-    samples = train if is_here.all() else train.subset(np.flatnonzero(is_here))
+    if is_here.all():
+        samples = train
+    else:
+        samples = train.subset(np.flatnonzero(is_here))
     positions = positions[is_here]
     extra = np.setdiff1d(np.arange(len(ids)), positions)
     warnings = []

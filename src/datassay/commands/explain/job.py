@@ -80,7 +80,9 @@ class ExplainFindings(Findings):
     def self_influence(self) -> Float[np.ndarray, " n"]:
         """The decrease of each sample's own loss by its presence; NaN where it is not known."""
         values = self.attribution.self_influence
-        return np.full(len(self.ids), np.nan) if values is None else values
+        if values is None:
+            return np.full(len(self.ids), np.nan)
+        return values
 
     @property
     def first(self) -> Int[np.ndarray, " n"]:
@@ -91,7 +93,9 @@ class ExplainFindings(Findings):
     def harm(self) -> Float[np.ndarray, " n"] | None:
         """The decrease of all margins, or increase of all losses, by each sample; else None."""
         sign = {"margin": -1.0, "loss": 1.0}.get(self.attribution.measure)
-        return None if sign is None else sign * self.attribution.total
+        if sign is None:
+            return None
+        return sign * self.attribution.total
 
     @property
     def n_wrong(self) -> int | None:
@@ -113,13 +117,21 @@ def run(
     settings = replace(settings, model=full_name(settings.model, train))
     facts = data_facts(train, val) | ({"Queries": settings.queries} if settings.queries else {})
     models = networks(settings.model, settings.weights, train, settings.seed)
-    opened = None if settings.index is None else open_with_samples(settings, models[0], train, val)
-    train = train if opened is None else opened.samples
+    opened = None
+    if settings.index is not None:
+        opened = open_with_samples(settings, models[0], train, val)
+    if opened is not None:
+        train = opened.samples
     # Labels as the network's outputs have them.
     train, val = given_sets(models[0], train, val, settings.loss)  # pyrefly: ignore[bad-assignment] (samples stay samples)
-    loss = loss_of(settings.loss, train) if opened is None else opened.index.loss.name
+    if opened is None:
+        loss = loss_of(settings.loss, train)
+    else:
+        loss = opened.index.loss.name
     measure = measure_of(settings.measure, train)
-    fitted = None if loss == "next_token" else predictions(models, train, loss)
+    fitted = None
+    if loss != "next_token":
+        fitted = predictions(models, train, loss)
     predicted = fitted
     if val is not None and loss != "next_token":
         predicted = predictions(models, val, loss)
@@ -132,7 +144,9 @@ def run(
     else:
         attribution = opened.answer(val, measure, settings.top, progress)
     sizes = sum(p.numel() for p in models[0].parameters())
-    subset = f", those with {settings.parameters} explained" if settings.parameters else ""
+    subset = ""
+    if settings.parameters:
+        subset = f", those with {settings.parameters} explained"
     files = "; ".join(weights_source(path, models[0]) for path in settings.weights)
     facts |= model_facts(settings.model, f"{settings.model}, {sizes:,} weights{subset}")
     facts |= {"Weights": files} | ({} if opened is None else opened.facts)
@@ -140,8 +154,9 @@ def run(
     if fitted is not None:
         fit = _measure_fit(fitted, train)
         score = f"{percent(round(fit, 3))} of the training samples right"
-        message = score if train.is_classification else f"R² {number(fit)} on the training samples"
-        facts["Fit"] = message
+        facts["Fit"] = (
+            score if train.is_classification else f"R² {number(fit)} on the training samples"
+        )
     facts |= closing_facts(started, settings.seed, settings.command)
     index_warnings = () if opened is None else opened.warnings
     fit_warnings = _warnings(fitted, train, val)
@@ -149,10 +164,13 @@ def run(
     doubted = any(BELONG in warning for warning in fit_warnings)
     method_warnings = [w for w in attribution.warnings if not (doubted and w.startswith(DOUBT))]
     choices = [w for path in settings.weights for w in weights_choice(path, models[0])]
+    kind = "training"
+    if val is not None:
+        kind = "queried" if settings.queries else "validation"
     return ExplainFindings(
         samples=train,
         queries=train if val is None else val,
-        kind="training" if val is None else "queried" if settings.queries else "validation",
+        kind=kind,
         attribution=attribution,
         loss=loss,
         fitted=fitted,
@@ -205,11 +223,18 @@ def check_settings(settings: ExplainSettings) -> None:
 
 def measure_of(measure: str, train: SampleSet) -> str:
     """Return the measure, for "auto" by the task; raise if it does not suit the task."""
-    classes, is_single = train.is_classification, train.y[:1].size == 1
+    classes = train.is_classification
+    is_single = train.y[:1].size == 1
     if measure == "auto":
-        return "margin" if classes else "output" if is_single else "loss"
+        if classes:
+            return "margin"
+        if is_single:
+            return "output"
+        return "loss"
     if not classes and (measure == "margin" or (measure == "output" and not is_single)):
-        rule = "margin needs classes" if measure == "margin" else "output needs one target"
+        rule = "output needs one target"
+        if measure == "margin":
+            rule = "margin needs classes"
         raise SettingError(f"measure {rule}; y is {list(train.y.shape)} numbers. Take loss.")
     return measure
 
@@ -232,7 +257,8 @@ def predictions(models: list[nn.Module], samples: SampleSet, loss: str) -> Float
 
 def _outputs(model: nn.Module, samples: SampleSet) -> Float[Tensor, "n k"]:
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
-    integers, parts = takes_integers(model, samples.x[:1]), []
+    integers = takes_integers(model, samples.x[:1])
+    parts = []
     shape = ", ".join(["n", *map(str, samples.input_shape)])
     message = (
         f"the model must run on samples [{shape}]; that raised {{}} Check --model against DATA."

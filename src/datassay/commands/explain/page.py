@@ -28,9 +28,13 @@ FILES = {
 
 def page(findings: ExplainFindings) -> Page:
     """Return the page of `datassay explain`."""
-    f, influence, cards = findings, findings.self_influence, gallery(findings)
-    harm, strongest = harmful(f), f.first[:N_CHECK_FIRST]
-    n_rows, middle = min(N_ROWS, len(influence)), float(np.median(influence))
+    f = findings
+    influence = findings.self_influence
+    cards = gallery(findings)
+    harm = harmful(f)
+    strongest = f.first[:N_CHECK_FIRST]
+    n_rows = min(N_ROWS, len(influence))
+    middle = float(np.median(influence))
     is_ranked = bool(np.isfinite(influence).all())
     ids = {"harm": tuple(str(i) for i in f.ids[harm[:N_CHECK_FIRST]])}
     ids["labels"] = tuple(str(i) for i in f.ids[strongest])
@@ -59,8 +63,11 @@ def page(findings: ExplainFindings) -> Page:
 
 
 def _table(findings: ExplainFindings, n_rows: int) -> Table:
-    samples, effect, total = findings.samples, findings.self_influence, findings.attribution.total
-    middle, rows = float(np.median(effect)), []
+    samples = findings.samples
+    effect = findings.self_influence
+    total = findings.attribution.total
+    middle = float(np.median(effect))
+    rows = []
     for i in findings.first[:n_rows].tolist():
         is_shown = i < len(samples)
         cells = (
@@ -77,10 +84,12 @@ def _table(findings: ExplainFindings, n_rows: int) -> Table:
 
 def gallery(findings: ExplainFindings) -> Gallery:
     """Return the first sixty samples of each view."""
-    f, n = findings, len(findings.samples)  # of an index: those that can be drawn
+    f = findings
+    n = len(findings.samples)  # of an index: those that can be drawn
     strongest, most_harmful = (rows[rows < n][:N_CARDS].tolist() for rows in (f.first, harmful(f)))
     views = {i: ["labels"] for i in strongest}
-    view_list, sorts = [FIRST], [("own", "self-influence"), ("id", "id")]
+    view_list = [FIRST]
+    sorts = [("own", "self-influence"), ("id", "id")]
     if f.harm is not None:
         word = HARMS[f.attribution.measure]
         view_list.append(View("harm", f"{word} most", sort="harm", descending=True))
@@ -89,8 +98,10 @@ def gallery(findings: ExplainFindings) -> Gallery:
             views.setdefault(i, []).append("harm")
     cards = []
     for i, drawing in zip(views, draw(f.samples, np.array([*views], int)), strict=True):
-        influence, total = float(f.self_influence[i]), float(f.attribution.total[i])
-        texts, predicted = sample_texts(f.samples, i), predicted_text(f, i)
+        influence = float(f.self_influence[i])
+        total = float(f.attribution.total[i])
+        texts = sample_texts(f.samples, i)
+        predicted = predicted_text(f, i)
         keys = {"own": float(np.nan_to_num(influence))}
         if f.harm is not None:
             keys["harm"] = float(f.harm[i])
@@ -120,13 +131,15 @@ def predicted_text(findings: ExplainFindings, i: int) -> str:
     """Return what is predicted of a training sample; "" where that is not shown."""
     if findings.fitted is None:
         return ""
-    names, row = findings.samples.class_names, findings.fitted[i : i + 1]
+    names = findings.samples.class_names
+    row = findings.fitted[i : i + 1]
     return label_text(names, predicted_class(row)[0] if names else row[0])
 
 
 def files(findings: ExplainFindings, page: Page) -> dict[str, pa.Table | str]:
     """Return the files written with the page, by name."""
-    f, attribution = findings, findings.attribution
+    f = findings
+    attribution = findings.attribution
     counts = {
         "train": len(f.ids),
         "queries": len(f.queries),

@@ -56,17 +56,19 @@ class _Export(Command):
     def epilog(self) -> str:
         """Return a line of the tools that other packages add."""
         names = plugin_names("exports")
-        return f"From other packages: {', '.join(names)}." if names else ""
+        if not names:
+            return ""
+        return f"From other packages: {', '.join(names)}."
 
-    def start(self, given: Mapping[str, Any], out: Path) -> None:
+    def start(self, user_input: Mapping[str, Any], out: Path) -> None:
         """Read the run, write the files, and say how the tool opens them."""
         from datassay.commands.finished import check_run, finished_run
         from datassay.store.outputs import check_outputs, check_writable, write_pages
 
-        settings: ExportSettings = read(self.settings, given)
+        settings: ExportSettings = read(self.settings, user_input)
         folders = [settings.run, *([] if settings.data is None else [settings.data])]
         check_outputs(out, (), (), folders)
-        check_writable(out, (), overwrite=given["overwrite"])
+        check_writable(out, (), overwrite=user_input["overwrite"])
         check_run(settings.run)
         from datassay.commands.export.material import Material  # slow to import
 
@@ -77,7 +79,7 @@ class _Export(Command):
             )
         run = finished_run(settings.run)
         exported = tools[settings.to].export(Material(run, out, settings.data, settings.top))
-        write_pages(exported.parts, out, overwrite=given["overwrite"])
+        write_pages(exported.parts, out, overwrite=user_input["overwrite"])
         out_console.print(exported.opening, soft_wrap=True)
         out_console.print(str(out / next(iter(exported.parts))), soft_wrap=True)
 

@@ -77,7 +77,9 @@ def _near_duplicates(scores: pa.Table) -> dict[str, pa.Array]:
     nearest = scores["nearest_distance"].to_numpy()  # nan where it was not looked for
     distance = np.where([bool(rows) for rows in duplicates], 0.0, nearest)
     is_equal = distance == 0  # also to a validation sample
-    scale = np.median(distance[distance > 0]) if (distance > 0).any() else 1.0
+    scale = 1.0
+    if (distance > 0).any():
+        scale = np.median(distance[distance > 0])
     score = np.where(np.isnan(distance), 1.0, 1 - np.exp(-distance / scale))
     return {
         "is_near_duplicate_issue": pa.array(is_equal),

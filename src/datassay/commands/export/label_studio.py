@@ -53,7 +53,8 @@ def export(material: Material) -> Exported:
         p_wrong, is_issue = score["wrong_probability"], score["is_issue"]
         label = score["suggested_label"]
         is_other = label != typed[samples.y[row]] if words else is_issue
-        label = words[label] if words else label
+        if words:
+            label = words[label]
         kind = "choices" if samples.is_classification else "number"
         value = {kind: [label] if kind == "choices" else label}
         # Which sample, and which data it is of and how they were read; not where they are.
@@ -77,7 +78,8 @@ def export(material: Material) -> Exported:
 
 def _choose_rows(material: Material) -> list[int]:
     """Return rows of the tasks, the most suspect first."""
-    score, top = material.scores["label_issue_score"].to_numpy(), material.top
+    score = material.scores["label_issue_score"].to_numpy()
+    top = material.top
     order = np.argsort(-score, kind="stable")
     if top is None:
         lists = (material.scores[name] for name in ("is_issue", "worth_a_look"))
@@ -98,7 +100,10 @@ def _show_samples(material: Material, rows: list[int]) -> tuple[str, list[Any], 
     samples = material.samples
     if samples.kind == "image" and (paths := image_paths(samples)) is not None:
         inputs = material.run.inputs  # links stay as they are named
-        folder = inputs.data if material.data is None and inputs is not None else material.data
+        if material.data is None and inputs is not None:
+            folder = inputs.data
+        else:
+            folder = material.data
         root = Path(os.path.abspath(Path(str(folder)).expanduser()))
         return "image", [_url(paths[row], root) for row in rows], {}, root
     if samples.kind == "image":

@@ -125,16 +125,22 @@ class Material:
 
 def image_paths(samples: SampleSet) -> list[Path] | None:
     """Return the files of images; None where images are arrays, in a table, or missing."""
-    files = samples.images.files if isinstance(samples.images, Pictures) else []
+    files = []
+    if isinstance(samples.images, Pictures):
+        files = samples.images.files
     paths = [file for file in files if isinstance(file, Path)]
-    return paths if paths and len(paths) == len(files) else None
+    if paths and len(paths) == len(files):
+        return paths
+    return None
 
 
 def images(samples: SampleSet, positions: Sequence[int]) -> list[bytes]:
     """Return images as PNG; [] where the samples are no images."""
     drawn = draw(samples, np.asarray(positions, int), LARGEST_SIDE)
     encoded = [drawing.image.partition(",")[2] for drawing in drawn]
-    return [base64.b64decode(text) for text in encoded] if all(encoded) else []
+    if not all(encoded):
+        return []
+    return [base64.b64decode(text) for text in encoded]
 
 
 def image_files(

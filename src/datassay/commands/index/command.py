@@ -81,15 +81,16 @@ class IndexSettings(TrainedInputs):
 class _Index(Command):
     """A command that writes an index, and no page; `--out` may be a URL."""
 
-    def start(self, given: Mapping[str, Any], out: Path) -> None:
+    def start(self, user_input: Mapping[str, Any], out: Path) -> None:
         """Load the samples, compute the index and print its figures; or print the plan."""
-        self.check_first({**given, "queries": given["append"]})
+        self.check_first({**user_input, "queries": user_input["append"]})
         from datassay.commands.terminal import ProgressDisplay  # slow to import, as the job is
 
-        settings, job = read(self.settings, given), self.part("job")
+        settings = read(self.settings, user_input)
+        job = self.module("job")
         job.check_settings(settings)
-        train, val = self.loaded({**given, "queries": settings.append})
-        if given["plan"]:
+        train, val = self.loaded({**user_input, "queries": settings.append})
+        if user_input["plan"]:
             out_console.print(*job.plan_lines(train, settings), sep="\n")
             return
         with ProgressDisplay(err_console) as progress:

@@ -111,7 +111,8 @@ def _network(settings: IndexSettings, train: SampleSet) -> nn.Module:
 
 def answer_lines(built: Built) -> list[RenderableType]:
     """Return the index as a table of two columns, and sentences, for the terminal."""
-    result, interval = built.index, built.index.rank_correlation
+    result = built.index
+    interval = built.index.rank_correlation
     rows = {"samples": f"{len(result):,}"}
     if built.added:
         rows["appended now"] = f"{built.added:,}"

@@ -95,7 +95,8 @@ def run(settings: ReportSettings, progress: Progress = silent) -> ConsensusFindi
     # What most of the runs that suspect a label suggest instead, the first of several.
     suggestions = (suggested[joined.is_issue[:, c], c].tolist() for c in range(len(joined.ids)))
     majority = [Counter(s).most_common(1)[0][0] if s else "" for s in suggestions]
-    table, is_wrong = tables[0], None
+    table = tables[0]
+    is_wrong = None
     if {"true_label", "class_name"} <= set(table.column_names):
         is_wrong = np.array(table["true_label"].to_pylist()) != _labels(table)
     relabelled = (labels != labels[0]).any(0)
@@ -125,10 +126,12 @@ def run(settings: ReportSettings, progress: Progress = silent) -> ConsensusFindi
 
 
 def _scores(folder: Path) -> pa.Table:
-    table, path = read_scores(folder), folder / SCORES
+    table = read_scores(folder)
+    path = folder / SCORES
     check_columns(folder, table, NEEDED)
     for name in NEEDED:
-        column, kind = table[name], NUMBERS.get(name)
+        column = table[name]
+        kind = NUMBERS.get(name)
         is_valid = not column.null_count and kind in {None, column.type}
         if not is_valid or (kind is not None and not np.isfinite(column.to_numpy()).all()):
             value = "value" if kind is None else f"finite {kind}"

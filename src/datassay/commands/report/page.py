@@ -14,7 +14,7 @@ from datassay.commands.report.job import ConsensusFindings
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.page import Page, Row, Table
 from datassay.report.plots import chart, label_cells
-from datassay.report.style import BLUE, VERMILION, plain
+from datassay.report.style import BLUE, VERMILION, plotly_text
 from datassay.report.tables import column, standard_json
 from datassay.report.wording import count, share
 from datassay.score.compare.consensus import mean_pair
@@ -31,7 +31,9 @@ FILES = {"consensus.parquet": "every shared sample", "summary.json": "the figure
 
 def page(findings: ConsensusFindings) -> Page:
     """Return the page of `datassay report`."""
-    f, ours, suspects = findings, findings.consensus, first_to_check(findings)
+    f = findings
+    ours = findings.consensus
+    suspects = first_to_check(findings)
     maps = {"information": ours.information_agreement, "issues": ours.issue_agreement}
     changed = np.argsort(-ours.rank_range, kind="stable")[:N_CHANGED]
     changed = changed[ours.rank_range[changed] > 0]
@@ -58,7 +60,8 @@ def page(findings: ConsensusFindings) -> Page:
 def _label_numbers(findings: ConsensusFindings) -> dict[str, Any]:
     """Return how many labels runs suspect, how right that is, and how many changed."""
     is_wrong, changed = findings.wrong, findings.relabelled
-    by_all, by_some = findings.votes == len(findings.runs), findings.votes > 0
+    by_all = findings.votes == len(findings.runs)
+    by_some = findings.votes > 0
     is_told = is_wrong is not None and bool(by_all.any())
     before, after = findings.consensus.is_issue[[0, -1]]
     return {
@@ -95,7 +98,8 @@ def _agreement_numbers(findings: ConsensusFindings) -> dict[str, Any]:
 
 def first_to_check(findings: ConsensusFindings) -> np.ndarray:
     """Return positions of suspects, most votes first, then by mean rank of the issue score."""
-    score, voted = findings.consensus.issue_score, findings.votes
+    score = findings.consensus.issue_score
+    voted = findings.votes
     ranks = score.argsort(1, kind="stable").argsort(1, kind="stable").mean(0)
     order = np.lexsort((-ranks, -voted))
     return order[voted[order] > 0]
@@ -114,11 +118,14 @@ def _runs(findings: ConsensusFindings) -> Table:
 
 def _votes(findings: ConsensusFindings) -> Table:
     """Return how many labels so many runs suspect, most votes first, and how many are wrong."""
-    is_wrong, rows = findings.wrong, []
+    is_wrong = findings.wrong
+    rows = []
     for k, inside in reversed(list(enumerate(findings.voted))):
         cells = (f"{int(inside.sum()):,}",)
         if is_wrong is not None:
-            percentage = f" ({share(is_wrong[inside].mean())})" if inside.any() else ""
+            percentage = ""
+            if inside.any():
+                percentage = f" ({share(is_wrong[inside].mean())})"
             cells += (f"{int(is_wrong[inside].sum()):,}{percentage}",)
         rows.append(Row(count(k, "run") if k else "no run", cells))
     columns = ("suspected by", "samples", *["really wrong"] * (is_wrong is not None))
@@ -141,9 +148,10 @@ def _sample_table(
 
 def agreement_figure(agreement: Stability) -> Figure:
     """Plot rank correlations of r runs as a map (S1 Fig. 5): blue agrees, orange contradicts."""
-    names, positions = agreement.names, list(range(len(agreement.names)))
+    names = agreement.names
+    positions = list(range(len(agreement.names)))
     figure = chart(height=160 + 36 * len(names), showlegend=False)
-    labels = [plain(name, 22) for name in names]
+    labels = [plotly_text(name, 22) for name in names]
     figure.add_heatmap(
         x=positions, y=positions, z=agreement.spearman, zmin=-1, zmax=1, xgap=2, ygap=2,
         colorscale=AGREEMENT_COLOURS,

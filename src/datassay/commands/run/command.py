@@ -52,31 +52,32 @@ class _Run(Command):
             lines += [f"{added[name].name}: {added[name].help}" for name in names]
         return "\n\n".join(lines)
 
-    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def arguments(self, user_input: Mapping[str, Any]) -> dict[str, Any]:
         """Return samples, origin, and where asked for the earlier run and adversarial inputs."""
         from datassay.commands.finished import origin_of, with_unscored
         from datassay.commands.terminal import ProgressDisplay
 
-        inputs, noise = read(DataInputs, given), read(NoiseInputs, given)
-        if given.get("before"):
-            arguments, inputs = self._load_after_review(given, inputs)
+        inputs, noise = read(DataInputs, user_input), read(NoiseInputs, user_input)
+        if user_input.get("before"):
+            arguments, inputs = self._load_after_review(user_input, inputs)
         else:
-            train, val = self.loaded(given, given.get("store"))
-            train = with_unscored(train, val) if given["val_fraction"] is None else train
-            arguments = {"train": with_noise(train, noise, given["seed"]), "val": val}
+            train, val = self.loaded(user_input, user_input.get("store"))
+            if user_input["val_fraction"] is None:
+                train = with_unscored(train, val)
+            arguments = {"train": with_noise(train, noise, user_input["seed"]), "val": val}
         arguments["origin"] = origin_of(inputs, noise)  # a model's code may go elsewhere
-        if given["plan"]:
+        if user_input["plan"]:
             return arguments
         from datassay.commands.run.job import with_adversarial
         from datassay.commands.run.steps.plan import long_wait
 
-        settings = read(self.settings, given)
+        settings = read(self.settings, user_input)
         if wait := long_wait(arguments["train"], arguments["val"], settings):
             logging.getLogger(__name__).warning(wait)
-        if share := given["adversarial"]:
+        if share := user_input["adversarial"]:
             # The network that these inputs fool learns the labels as they were.
             with ProgressDisplay(err_console) as progress:
-                fooled = with_adversarial(train, settings, share, given["epsilon"], progress)  # pyrefly: ignore[unbound-name] (not with before)
+                fooled = with_adversarial(train, settings, share, user_input["epsilon"], progress)  # pyrefly: ignore[unbound-name] (not with before)
             arguments["train"] = replace(arguments["train"], x=fooled.samples.x)
             arguments["adversarial"] = fooled
         return arguments
@@ -95,36 +96,36 @@ class _Run(Command):
         return {"first": write_scores}
 
     def _load_after_review(
-        self, options: Mapping[str, Any], typed: DataInputs
+        self, user_input: Mapping[str, Any], typed: DataInputs
     ) -> tuple[dict[str, Any], DataInputs]:
         """Load the samples after a review, holding out those that the run before it held out."""
         from datassay.commands.run.steps.before import earlier_run, inputs_like
         from datassay.commands.terminal import ProgressDisplay
 
         with ProgressDisplay(err_console) as progress:
-            encode = asked_backbone(options, options.get("store"), progress)
-            earlier = earlier_run(options["before"], typed.named, encode)
+            encode = asked_backbone(user_input, user_input.get("store"), progress)
+            earlier = earlier_run(user_input["before"], typed.named, encode)
             inputs = inputs_like(earlier, typed)
-            train, val = load_sets(inputs, encode, options.get("queries"))
+            train, val = load_sets(inputs, encode, user_input.get("queries"))
         return {"train": train, "val": val, "earlier": earlier}, inputs
 
 
 class _Summarize(Command):
     """A command that writes two files and no page; `keep.py` holds its job and its files."""
 
-    def part(self, name: str) -> Any:
+    def module(self, name: str) -> Any:
         """Return its one module, whatever part is asked for."""
         return import_module(f"{self.home}.keep")
 
-    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def arguments(self, user_input: Mapping[str, Any]) -> dict[str, Any]:
         """Return the samples, and the settings by which the network is trained."""
-        return {**super().arguments(given), "training": read(RunSettings, given)}
+        return {**super().arguments(user_input), "training": read(RunSettings, user_input)}
 
     def write(self, results: Any, out: Path, *, overwrite: bool = False) -> tuple[Page, Path]:
         """Write both files; return the page, which is only printed, and the first file's path."""
         from datassay.store.outputs import write_pages
 
-        keep = self.part("files")
+        keep = self.module("files")
         page = keep.page(results)
         write_pages(keep.files(results, page), out, overwrite=overwrite)
         return page, out / next(iter(keep.FILES))

@@ -22,7 +22,8 @@ FACTOR = 3.0
 
 def information_figure(findings: Findings) -> Figure:
     """Return a histogram of information; below 1e-12 of the largest it is in the first bin."""
-    values, n = findings.information.information, len(findings.samples)
+    values = findings.information.information
+    n = len(findings.samples)
     groups = [("all samples", np.ones(n, bool), CLASS_COLOURS[0])]
     figure = chart("information, nats", "samples", showlegend=False)
     return log_histogram(figure, values, groups, "%{y} samples at %{customdata} nats")
@@ -36,7 +37,8 @@ def stand_ins(findings: Findings) -> tuple[float, Int[np.ndarray, " s"]]:
         first.
     """
     assert findings.average is not None
-    information, average = findings.information.information, findings.average.information
+    information = findings.information.information
+    average = findings.average.information
     mask = (information > 0) & (average > 0)
     gain = np.where(mask, average, 1.0) / np.where(mask, information, 1.0)
     limit = FACTOR * np.median(gain[mask]) if mask.any() else np.inf

@@ -45,9 +45,13 @@ def files(findings: Findings, page: Page) -> dict[str, Part]:
 
 
 def _summary(findings: Findings, page: Page) -> str:
-    f, data_issues, pairs = findings, findings.data_issues, findings.pairs
+    f = findings
+    data_issues = findings.data_issues
+    pairs = findings.pairs
     summaries = {name: score_summary(s) for name, s in f.scores.items() if s is not None}
-    near = [] if data_issues is None else [asdict(pair) for pair in data_issues.pairs[:MOST_PAIRS]]
+    near_duplicates = []
+    if data_issues is not None:
+        near_duplicates = [asdict(pair) for pair in data_issues.pairs[:MOST_PAIRS]]
     if pairs is not None:  # the largest interactions either way
         order = np.argsort(-np.abs(pairs.interaction), kind="stable")[:MOST_PAIRS]
         pairs = pairs.to_table().take(order).to_pylist()
@@ -60,7 +64,10 @@ def _summary(findings: Findings, page: Page) -> str:
         "actions": f.acts and asdict(f.acts),
         "before": f.before and asdict(f.before),
         "data_issues": data_issues
-        and {"issues": [asdict(issue) for issue in data_issues.issues], "near_duplicates": near},
+        and {
+            "issues": [asdict(issue) for issue in data_issues.issues],
+            "near_duplicates": near_duplicates,
+        },
         "groups": {kind: totals.to_table().to_pylist() for kind, totals in f.groups.items()},
         "whole_groups": {kind: g.to_table().to_pylist() for kind, g in f.whole_groups.items()},
         "pairs": pairs or [],
@@ -78,7 +85,8 @@ def _summary(findings: Findings, page: Page) -> str:
 
 
 def _counts(findings: Findings) -> dict[str, object]:
-    is_wrong, n = wrong_labels(findings.samples), len(findings.samples)
+    is_wrong = wrong_labels(findings.samples)
+    n = len(findings.samples)
     adversarial = findings.adversarial
     run_verdict = verdict(findings)
     return {
@@ -98,8 +106,12 @@ def _counts(findings: Findings) -> dict[str, object]:
 def _removal_curve(curve: RemovalCurve | None) -> dict[str, object] | None:
     if curve is None:
         return None
-    n_seeds, mean = curve.score.shape[2], curve.score.mean(axis=2)
-    spread = curve.score.std(axis=2, ddof=1) if n_seeds > 1 else np.full_like(mean, np.nan)
+    n_seeds = curve.score.shape[2]
+    mean = curve.score.mean(axis=2)
+    if n_seeds > 1:
+        spread = curve.score.std(axis=2, ddof=1)
+    else:
+        spread = np.full_like(mean, np.nan)
     rows = zip(curve.rankings, mean, spread, strict=True)
     rankings = [{"name": name, "mean": m, "std": s} for name, m, s in rows]
     header = {"metric": curve.metric, "seeds": n_seeds, "fractions": curve.fractions}

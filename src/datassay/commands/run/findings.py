@@ -117,7 +117,9 @@ class Findings:
     @property
     def queries(self) -> SampleSet:
         """The samples whose predictions are explained: validation, or else training samples."""
-        return self.samples if self.validation is None else self.validation
+        if self.validation is None:
+            return self.samples
+        return self.validation
 
     @property
     def has_several_labels(self) -> bool:

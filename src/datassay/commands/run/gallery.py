@@ -49,12 +49,16 @@ def gallery(findings: Findings) -> Gallery:
 
 def first_samples(findings: Findings, positions: np.ndarray) -> Gallery:
     """Draw the first six samples to review, each with its label and what it looks like."""
-    top, cards = positions[:N_FIRST], []
+    top = positions[:N_FIRST]
+    cards = []
     words = ("labelled", "looks like")
-    words = words if findings.issues.posterior is not None else ("given", "expected")
+    if findings.issues.posterior is None:
+        words = ("given", "expected")
     for i, drawing in zip(top, draw(findings.samples, top), strict=True):
         card = _card(findings, int(i), (), drawing)
-        suggestion = f", {words[1]} {shortened(card.suggested, 40)}" if card.suggested else ""
+        suggestion = ""
+        if card.suggested:
+            suggestion = f", {words[1]} {shortened(card.suggested, 40)}"
         label = f"{words[0]} {shortened(card.label, 40)}{suggestion}"
         cards += [Card(card.id, label, drawing)]
     return Gallery(tuple(cards))
@@ -68,9 +72,13 @@ def pick_samples(findings: Findings) -> dict[int, tuple[str, ...]]:
         most and least informative sample, then each class's second ones, and so on, until the
         gallery is full. A class's most and least informative samples never overlap.
     """
-    samples, information = findings.samples, findings.information.information
+    samples = findings.samples
+    information = findings.information.information
     per_class = PER_CLASS if samples.is_classification else 5 * PER_CLASS
-    classes = samples.y if samples.is_classification else np.zeros(len(samples), int)
+    if samples.is_classification:
+        classes = samples.y
+    else:
+        classes = np.zeros(len(samples), int)
     ranked = []
     for index in np.unique(classes):
         inside = np.flatnonzero(classes == index)
@@ -89,17 +97,23 @@ def pick_samples(findings: Findings) -> dict[int, tuple[str, ...]]:
 
 def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) -> Card:
     samples, issues = findings.samples, findings.issues
-    information, score = float(findings.information.information[i]), float(issues.score[i])
+    information = float(findings.information.information[i])
+    score = float(issues.score[i])
     p_wrong = float(issues.known_probability[i])
     chance = f"{rough_percent(p_wrong).removeprefix('about ')} likely wrong"
-    texts, suspect = sample_texts(samples, i), bool(issues.is_issue[i])
+    texts = sample_texts(samples, i)
+    suspect = bool(issues.is_issue[i])
     if findings.has_several_labels:
         texts |= {"label": labels_given(samples.y[i], samples.target_names), "truth": ""}
-        suggested, fit = labels_given(issues.suggested_label[i], samples.target_names), ()
+        suggested = labels_given(issues.suggested_label[i], samples.target_names)
+        fit = ()
     else:
         suggested = label_text(samples.class_names, issues.suggested_label[i])
-        fit = () if samples.is_classification else ((f"fit {suggested}", "held-out fit"),)
-        fit = ((issues.cells[i], "input that looks wrong"),) if i in issues.cells else fit
+        fit = ()
+        if not samples.is_classification:
+            fit = ((f"fit {suggested}", "held-out fit"),)
+        if i in issues.cells:
+            fit = ((issues.cells[i], "input that looks wrong"),)
     differs = suggested != texts["label"] and (samples.is_classification or suspect)
     return Card(
         **texts,
@@ -119,13 +133,20 @@ def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) 
 def times_median(information: float, findings: Findings) -> str:
     """Return information as a multiple of the median sample's; in nats where that is zero."""
     median = float(np.median(findings.information.information))
-    return f"{number(information / median)} × median" if median else f"{number(information)} nats"
+    if median:
+        return f"{number(information / median)} × median"
+    return f"{number(information)} nats"
 
 
 def _note(findings: Findings, n_shown: int) -> str:
-    n, n_suspects = len(findings.samples), min(N_ISSUES, len(to_check(findings)))
-    scope = "of each class" if findings.samples.is_classification else "of all"
-    suspects = f", and the {count(n_suspects, 'label')} most likely wrong" if n_suspects else ""
+    n = len(findings.samples)
+    n_suspects = min(N_ISSUES, len(to_check(findings)))
+    scope = "of all"
+    if findings.samples.is_classification:
+        scope = "of each class"
+    suspects = ""
+    if n_suspects:
+        suspects = f", and the {count(n_suspects, 'label')} most likely wrong"
     drawn = f"{n_shown} of {count(n, 'sample')} are drawn here"
     return f"{drawn}: the most and least informative {scope}{suspects}."
 
@@ -158,7 +179,8 @@ def _pair(findings: Findings, q: int, drawings: Sequence[Drawing]) -> CardPair:
         )
         for i, information, drawing in zip(pairs.pairs[q], pairs.single[q], drawings, strict=True)
     )
-    joint, total = pairs.joint[q], pairs.single[q].sum()
+    joint = pairs.joint[q]
+    total = pairs.single[q].sum()
     ratio = f"{joint / total:.1f}" if total > 0 else "∞"
     return CardPair((card_a, card_b), f"together {number(joint)} nats, {ratio} times their sum")
 
@@ -181,7 +203,8 @@ def predictions(findings: Findings) -> Predictions:
 def build_review(findings: Findings) -> Reviewed:
     """Return what a review of the labels shows: samples, suggestions, scores, near-duplicates."""
     samples, issues, origin = findings.samples, findings.issues, findings.origin
-    result, near_duplicates = findings.data_issues, {}
+    result = findings.data_issues
+    near_duplicates = {}
     if result is not None:
         pairs = [pair.ids for pair in result.pairs if not any(pair.in_validation)]
         near_duplicates = near_duplicates_of(samples.ids, result.duplicate_group, pairs)

@@ -112,17 +112,19 @@ def run(
     """
     started = time.perf_counter()
     check_run(settings, len(train))
-    user, settings = settings, with_network(settings, train)
+    user = settings
+    settings = with_network(settings, train)
     model = starting_network(train, settings)
     choice = choose_projection(model, train, val, settings, progress)
     settings = choice.settings
     early_checks = checked_ahead(train, val)
     release_memory()
-    is_alone = settings.own is not None  # an ensemble that is not fitted has no length
+    is_alone = settings.estimator is not None  # an ensemble that is not fitted has no length
     with nullcontext() if is_alone else judge_in_background(train, settings.seed) as judges:
         lin = collect_run(model, train, val, settings, progress)
         check_n_outputs(train, lin.form.n_outputs)
-        n, m = len(train), len(train if val is None else val)
+        n = len(train)
+        m = len(train if val is None else val)
         attributed = attribution_of(settings, lin.form, n, m, train.is_classification)
         context = context_of(lin, train, val, replace(settings, attribution=attributed), progress)
         options = {**context.options, "judges": judges, "checked": early_checks}
@@ -146,10 +148,12 @@ def run(
     warnings = () if weights is None else weights_choice(weights, model)
     warnings = train.warnings + warnings + lin.warnings
     warnings += (results["data_issues"].unsearched,) * bool(results["data_issues"].unsearched)
-    if settings.own is None:
+    if settings.estimator is None:
         warnings += tuple(group.warning for group in held_together(lin, train, issues))
         is_log = origin is not None and bool(origin.inputs.get("log_target"))
-        message = "" if train.is_classification else unit_warning(lin, issues, is_log=is_log)
+        message = ""
+        if not train.is_classification:
+            message = unit_warning(lin, issues, is_log=is_log)
         warnings += (message,) * bool(message)
     findings = Findings(
         samples=train,
@@ -182,7 +186,9 @@ def run(
     end = started + (user.budget or 0.0) if is_timed else math.inf
     timed = replace(context, progress=in_time(progress))
     with until(end):
-        pace = slowness(net, train) if is_timed and user.budget and config.curve_seeds else 1.0
+        pace = 1.0
+        if is_timed and user.budget and config.curve_seeds:
+            pace = slowness(net, train)
         seconds = CURVE_SHARE * (end - time.perf_counter()) / pace
         networks = _retrain(net, timed, _with_budget(config, seconds))
         acts = _acts(net, timed, _with_budget(config, (end - time.perf_counter()) / pace))
@@ -190,7 +196,9 @@ def run(
     if at_trained and networks.networks is not None:
         effects = trained_effects(model, networks.networks, context)
     check = check_of(model, context)
-    before = None if earlier is None else before_after(earlier, train, val, issues, user, progress)
+    before = None
+    if earlier is not None:
+        before = before_after(earlier, train, val, issues, user, progress)
     return replace(
         findings,
         attribution=effects[0],
@@ -210,7 +218,9 @@ def run(
 
 def _with_budget(settings: RunSettings, seconds: float) -> RunSettings:
     """Return the settings with a budget of so many nominal seconds; unchanged if infinite."""
-    return settings if seconds == math.inf else replace(settings, budget=max(0.0, seconds))
+    if seconds == math.inf:
+        return settings
+    return replace(settings, budget=max(0.0, seconds))
 
 
 def _acts(model: nn.Module, context: Context, settings: RunSettings) -> ActionTable | None:
@@ -228,7 +238,10 @@ def _list_cuts(networks: RetrainedNetworks, acts: object, settings: RunSettings)
     cuts += ["the actions"] * (acts is None and settings.curve_seeds > 1 and is_short)
     if not (settings.budget and settings.curve_seeds and is_short):
         return {}
-    text = f"{' and '.join(cuts)} left out" if cuts else networks.facts[BUDGET].partition(":")[0]
+    if cuts:
+        text = f"{' and '.join(cuts)} left out"
+    else:
+        text = networks.facts[BUDGET].partition(":")[0]
     return {BUDGET: f"{text}: the {settings.budget:g} s of --budget, since the start, were over"}
 
 
@@ -243,17 +256,19 @@ def _retrain(model: nn.Module, context: Context, settings: RunSettings) -> Retra
     """Train the networks that the budget pays for; return them and the removal curve."""
     if not settings.curve_seeds:
         return RetrainedNetworks()
-    train, work = context.train, forward_work(model, context.train)
+    train = context.train
+    work = forward_work(model, context.train)
     seeds = affordable_networks(work, train, context.val, settings)
     left_out = budget_fact(work, train, context.val, settings, seeds)
     if not seeds:
         return RetrainedNetworks(facts=left_out)
-    location, store = settings.store, None
+    location = settings.store
+    store = None
     if location is not None and is_local(location):  # beside the features, on a local path only
         store = ResultStore(inside(location, RETRAINED), {"holds": "retrained networks"})
     models = [model, *(starting_network(train, settings, index) for index in range(1, seeds))]
     try:
-        result = retrained_networks(models, context, store, settings.own, settings.model)
+        result = retrained_networks(models, context, store, settings.estimator, settings.model)
     except OutOfTime:
         return RetrainedNetworks()
     return replace(result, facts=result.facts | left_out)
@@ -299,20 +314,27 @@ def _facts(
     loo: LeaveOneOut,
     model: nn.Module,
 ) -> dict[str, str]:
-    run_, form, products, own, approximated = loo.run, lin.form, lin.form.products.precision, {}, {}
+    run_ = loo.run
+    form = lin.form
+    products = lin.form.products.precision
+    estimator_facts = {}
+    approximated = {}
     precision = "float64"
     if products != "float64" and form.representation != "kernel":
         precision += f"; products over all rows in {products}"
     if form.instead_of:  # why it is not exact, and how to get that
         approximated = {APPROXIMATED: f"{form.summary}, instead of {form.instead_of}"}
-    if settings.own is not None:
-        own["Your model"] = (
-            f"{type(settings.own).__name__}: it scores the labels and is retrained on what is "
-            f"kept; scores that need gradients (information, effects) are of {settings.model}"
+    if settings.estimator is not None:
+        estimator_facts["Your model"] = (
+            f"{type(settings.estimator).__name__}: it scores the labels and is retrained on what "
+            f"is kept; scores that need gradients (information, effects) are of {settings.model}"
         )
-    start = "initial weights" if settings.weights is None else "weights from "
-    start += "" if settings.weights is None else weights_source(settings.weights, model)
-    time_ = "until converged" if run_.kind == "converged" else f"{run_.steps:,} steps"
+    start = "initial weights"
+    if settings.weights is not None:
+        start = f"weights from {weights_source(settings.weights, model)}"
+    time_ = "until converged"
+    if run_.kind != "converged":
+        time_ = f"{run_.steps:,} steps"
     facts = {
         **data_facts(train, val),
         **model_facts(
@@ -326,7 +348,7 @@ def _facts(
         "Same Jacobian": " ".join(f"--{n} {v or 'none'}" for n, v in form.options.items()),
         **approximated,
         "Scores": precision,
-        **own,
+        **estimator_facts,
         **seed_facts(settings.seed),
         **weights_facts(model),
     }

@@ -17,7 +17,7 @@ from datassay.commands.run.steps.scores import issues_of
 from datassay.commands.run.steps.settings import check_settings as check_run
 from datassay.commands.run.steps.settings import with_network
 from datassay.data.samples import SampleSet
-from datassay.errors import redacted
+from datassay.errors import hide_credentials
 from datassay.models.build import build_model
 from datassay.progress import Progress, silent
 from datassay.report.page import Page, Row, Section, Table
@@ -50,7 +50,9 @@ def run(
     training = with_network(training, train)
     model = build_model(training.model, train, weights=training.weights, seed=training.seed)
     lin = collect_run(model, train, val, training, progress)
-    issues = issues_of(lin, train, training, progress) if settings.drop_suspects else None
+    issues = None
+    if settings.drop_suspects:
+        issues = issues_of(lin, train, training, progress)
     keep = summarize(
         lin, settings.fraction, rule=settings.rule, iterative=settings.iterative, issues=issues,
         seed=training.seed, progress=progress, **training.dynamics_settings,
@@ -60,7 +62,7 @@ def run(
         keep,
         {
             "command": training.command,
-            "data": redacted(train.name),
+            "data": hide_credentials(train.name),
             "facts": data_facts(train, val) | weights_facts(model),
             "train": len(train),
             "kept": len(keep.keep),
@@ -84,7 +86,9 @@ def _warn_of_classes(train: SampleSet, issues: LabelIssues | None, keep: KeepSet
     warnings = []
     for c in suspected_classes(train.y, issues):
         mask = issues.to_try & (train.y == c)
-        n, suspects, stay = int((train.y == c).sum()), int(mask.sum()), int(mask[keep.keep].sum())
+        n = int((train.y == c).sum())
+        suspects = int(mask.sum())
+        stay = int(mask[keep.keep].sum())
         warnings.append(
             f"of class {shortened(train.class_names[c])} {suspects:,} of {n:,} labels are "
             f"suspected, more than a third; {stay:,} of them are kept so that the class keeps at "
@@ -100,7 +104,9 @@ def files(results: Kept, page: Page) -> dict[str, pa.Table | str]:
 
 def page(results: Kept) -> Page:
     """Return a page with how many samples to keep, in all and of each class; it is only printed."""
-    keep, train, tables = results.keep, results.train, []
+    keep = results.keep
+    train = results.train
+    tables = []
     answer = f"Keep {len(keep.keep):,} of {len(train):,} samples."
     if keep.tried:  # what each rule reached on held-out samples, the chosen one first
         scores = sorted(zip(keep.held_out, keep.tried, strict=True), reverse=True)

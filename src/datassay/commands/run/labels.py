@@ -27,7 +27,8 @@ class Confusion:
 
 def suspected_classes(classes: np.ndarray, issues: LabelIssues) -> list[int]:
     """Return the classes with over a third of their labels suspected, at least FEWEST."""
-    counts, suspects = np.bincount(classes), np.bincount(classes[issues.is_issue])
+    counts = np.bincount(classes)
+    suspects = np.bincount(classes[issues.is_issue])
     suspects = np.pad(suspects, (0, len(counts) - len(suspects)))
     return np.flatnonzero((3 * suspects > counts) & (suspects >= FEWEST)).tolist()
 
@@ -59,12 +60,15 @@ def confusions(findings: Findings) -> list[Confusion]:
 def noise_share(findings: Findings) -> float:
     """Return the share of wrong labels by the noise model that explains them best."""
     rates = [1 - np.diagonal(noise.transition).mean() for noise in findings.issues.noise]
-    return float(np.mean(rates)) if rates else 0.0
+    if not rates:
+        return 0.0
+    return float(np.mean(rates))
 
 
 def label_facts(findings: Findings) -> dict[str, object]:
     """Return what is known of wrong labels, for summary.json."""
-    issues, names = findings.issues, findings.samples.class_names or ("0", "1")
+    issues = findings.issues
+    names = findings.samples.class_names or ("0", "1")
 
     def transition_facts(noise: LabelNoise) -> dict[str, object]:
         return {"classes": names, "transition": noise.transition}

@@ -43,7 +43,9 @@ MAX_P = 0.01  # from which groups do not differ in information
 
 def page(findings: Findings, out: str = "") -> Page:
     """Return the page of `datassay run` and `datassay score`; `out` is the folder of its files."""
-    samples, positions, run_verdict = findings.samples, to_check(findings), verdict(findings, out)
+    samples = findings.samples
+    positions = to_check(findings)
+    run_verdict = verdict(findings, out)
     page = compose(
         "run",
         _blocks(findings, positions),
@@ -73,7 +75,9 @@ def page(findings: Findings, out: str = "") -> Page:
 def _blocks(findings: Findings, positions: np.ndarray) -> dict[str, Any]:
     """Return figures, tables and cards by their names in the template; some are made on demand."""
     f: Any = findings  # what a block shows is there where the template names it
-    cards, confused, is_multi = gallery.gallery(f), confusions(f), f.has_several_labels
+    cards = gallery.gallery(f)
+    confused = confusions(f)
+    is_multi = f.has_several_labels
     redundant, contrary = map(Gallery, gallery.pair_cards(f))
     return {
         "before": lambda: tables.before_table(f.before),
@@ -100,20 +104,28 @@ def _blocks(findings: Findings, positions: np.ndarray) -> dict[str, Any]:
 
 def _numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
     """Return what the template names in addition to the findings."""
-    f, curve, samples = findings, findings.removal_curve, findings.samples
+    f = findings
+    curve = findings.removal_curve
+    samples = findings.samples
     explained = None if f.attribution is None else gallery.predictions(f)
     fact_names = (*PROJECTION_FACTS, BUDGET)
-    subset_rank, stand_ins = (None, ()) if f.average is None else figures.stand_ins(f)
-    is_suspect, n_top = f.issues.is_issue, min(100, max(5, len(samples) // 10))
+    if f.average is None:
+        subset_rank, stand_ins = (None, ())
+    else:
+        subset_rank, stand_ins = figures.stand_ins(f)
+    is_suspect = f.issues.is_issue
+    n_top = min(100, max(5, len(samples) // 10))
     top = np.argsort(-f.information.information, kind="stable")[:n_top]
-    noise, is_wrong = f.issues.noise, wrong_labels(samples)
+    noise = f.issues.noise
+    is_wrong = wrong_labels(samples)
     left_out = () if f.acts is None else f.acts.left_out
+    metric = "accuracy" if samples.is_classification else "R²"
     is_corrected = any(action.kind == RELABEL for action in run_verdict.tried)
     return {
         "f": f,
         "v": run_verdict,
         "n": len(samples),
-        "metric": curve.metric if curve else "accuracy" if samples.is_classification else "R²",
+        "metric": curve.metric if curve else metric,
         "curve": curve,
         "told_facts": {name: f.facts[name] for name in fact_names if name in f.facts},
         "reached": "" if f.acts is None else score_text(f.acts.score, f.acts.metric),

@@ -92,8 +92,8 @@ class TrainingSettings:
     )
     seed: int = setting(Collection.seed, SEED_HELP)
     command: str = ""
-    own: Any = None  # the scikit-learn model that `model` named; a network then stands with it
-    given: Any = None  # the user's network, or what makes one; `model` is then only its name
+    estimator: Any = None  # the user's scikit-learn model; a network then stands with it
+    network: Any = None  # the user's network, or what makes one; `model` is then only its name
     is_open: bool = False  # no model was named: actions are retrained with what predicts best
     table_model: str = ""  # that which did, where it is none of the networks
 

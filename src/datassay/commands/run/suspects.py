@@ -26,8 +26,10 @@ def suspects_shown(findings: Findings) -> Table | None:
     all_suspects = to_check(findings)
     if findings.samples.rows is None or not len(all_suspects):
         return None
-    names, n = columns_first(findings.samples), len(all_suspects)
-    information, order = findings.information.information, all_suspects[:MOST_ROWS]
+    names = columns_first(findings.samples)
+    n = len(all_suspects)
+    information = findings.information.information
+    order = all_suspects[:MOST_ROWS]
     table = suspects_table(findings).slice(0, MOST_ROWS)
     cells = [findings.issues.cells.get(int(i), "") for i in order]
     if any(cells):
@@ -63,10 +65,16 @@ def suspects_shown(findings: Findings) -> Table | None:
 
 def _label_words(findings: Findings, order: np.ndarray) -> tuple[np.ndarray, list[str], list[str]]:
     """Return ids, labels and suggestions in words; no suggestion where an input is suspected."""
-    samples, suggested = findings.samples, findings.issues.suggested_label
-    names = samples.target_names if findings.has_several_labels else samples.class_names
-    text = labels_given if findings.has_several_labels else lambda y, n: label_text(n, y)
-    labels, proposed = ([text(y[i], names) for i in order] for y in (samples.y, suggested))
+    samples = findings.samples
+    suggested = findings.issues.suggested_label
+
+    def word(label: Any) -> str:
+        if findings.has_several_labels:
+            return labels_given(label, samples.target_names)
+        return label_text(samples.class_names, label)
+
+    labels = [word(samples.y[i]) for i in order]
+    proposed = [word(suggested[i]) for i in order]
     cells = findings.issues.cells  # whose targets stay as they are
     proposed = ["" if i in cells else word for i, word in zip(order, proposed, strict=True)]
     return samples.ids[order], labels, proposed
@@ -83,7 +91,8 @@ def suspects_table(findings: Findings) -> pa.Table:
         (empty where only other groups contradict the label) and `information`; CELL, where one has
         an input that looks wrong; then the user's columns, "(data)" behind a name that is taken.
     """
-    samples, order = findings.samples, to_check(findings)
+    samples = findings.samples
+    order = to_check(findings)
     ids, labels, suggested = _label_words(findings, order)
     columns: dict[str, Any] = {
         "id": column(ids),
@@ -112,4 +121,6 @@ def suspects_file(findings: Findings) -> str:
 def _as_cell(value: object) -> object:
     if isinstance(value, int | float):
         return value
-    return "" if value is None else str(value)
+    if value is None:
+        return ""
+    return str(value)

@@ -43,15 +43,22 @@ def score_table(findings: Findings) -> pa.Table:
     Raises:
         SettingError: two scores name a column alike.
     """
-    f, samples = findings, findings.samples
-    names = {"class_name": labels(samples, samples.y)} if samples.is_classification else {}
+    f = findings
+    samples = findings.samples
+    names = {}
+    if samples.is_classification:
+        names = {"class_name": labels(samples, samples.y)}
     identity = {"id": column(samples.ids), "label": column(samples.y), **names}
     scores = (f.issues, f.information, f.leave_one_out, f.average, f.influence)
     scores += (f.information.steady_state, f.information.divergence, f.data_issues)
-    provenance = {} if samples.source is None else {"source": column(samples.source)}
+    provenance = {}
+    if samples.source is not None:
+        provenance = {"source": column(samples.source)}
     if f.adversarial is not None:
         provenance["is_adversarial"] = pa.array(f.adversarial)
-    truth = {} if samples.true_y is None else {"true_label": labels(samples, samples.true_y)}
+    truth = {}
+    if samples.true_y is not None:
+        truth = {"true_label": labels(samples, samples.true_y)}
     result, *tables = (
         with_meanings(pa.table(identity), GIVEN),
         table_of(*scores, joint=True),
@@ -67,7 +74,8 @@ def score_table(findings: Findings) -> pa.Table:
                     f"a column must have one name in scores.parquet; two scores name theirs "
                     f"{field.name}. Update or uninstall the package that adds one of them."
                 )
-            result = result if field.name == "id" else result.append_column(field, values)
+            if field.name != "id":
+                result = result.append_column(field, values)
     return result
 
 
@@ -97,7 +105,10 @@ def score_section(score: Score, samples: SampleSet, result: Any) -> Section:
             plots.histogram(figure, finite, np.histogram_bin_edges(finite, BINS))
         order = np.argsort(-values, kind="stable")
         order = order[np.isfinite(values[order])]
-        ends = order if len(order) <= 2 * ENDS else np.r_[order[:ENDS], order[-ENDS:]]
+        if len(order) <= 2 * ENDS:
+            ends = order
+        else:
+            ends = np.r_[order[:ENDS], order[-ENDS:]]
         digits = meanings[name].digits
         table_rows = tuple(Row(str(samples.ids[i]), (f"{values[i]:.{digits}g}",)) for i in ends)
         parts += [

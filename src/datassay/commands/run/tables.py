@@ -21,7 +21,10 @@ from datassay.report.wording import (
 )
 from datassay.score.checks.data_issues import DataIssues
 
-MOST_PAIRS, MOST_NEAR, MOST_COLUMNS, MOST_CONFUSIONS = 20, 50, 3, 20
+MOST_PAIRS = 20
+MOST_NEAR = 50
+MOST_COLUMNS = 3
+MOST_CONFUSIONS = 20
 GROUP_COLUMNS = ("samples", "median", "total, nats", "share", "jointly, nats", "suspects")
 JOINTLY = (
     "Jointly: what the network loses without the whole {}. Samples that can stand in for each "
@@ -38,7 +41,10 @@ def acts_table(table: ActionTable) -> Table:
 
 
 def _action_row(action: ActionGain, table: ActionTable) -> Row:
-    ends = (action.low, action.high) if action.is_measured else (action.gain, action.gain)
+    if action.is_measured:
+        ends = (action.low, action.high)
+    else:
+        ends = (action.gain, action.gain)
     gain, low, high = gain_numbers(action.gain, *ends, table.metric)
     cells = (
         f"{low} to {high}" if action.is_measured else "",
@@ -46,18 +52,24 @@ def _action_row(action: ActionGain, table: ActionTable) -> Row:
         action.advice or ("expected" if action.how == EXPECTED else "only screened"),
     )
     kind = action_kinds().get(action.kind)
-    return Row(action.words, cells, action is table.best, kind.evidence if kind else "")
+    evidence = "" if kind is None else kind.evidence
+    return Row(action.words, cells, action is table.best, evidence)
 
 
 def acts_details(table: ActionTable) -> Details:
     """Return a table of each action's samples, controls, other held-out labels and seconds."""
 
     def format_gain(gain: float) -> str:
-        return "" if np.isnan(gain) else gain_numbers(gain, gain, gain, table.metric)[0]
+        if np.isnan(gain):
+            return ""
+        return gain_numbers(gain, gain, gain, table.metric)[0]
 
     rows = []
     for action in table.actions:
-        removed = f"{action.cost:,} removed" if action.cost > 0 else f"{action.changed:,} changed"
+        if action.cost > 0:
+            removed = f"{action.cost:,} removed"
+        else:
+            removed = f"{action.changed:,} changed"
         samples = removed if action.cost >= 0 else f"{-action.cost:,} more"
         seconds = f"{action.seconds:.1f}" if action.seconds else ""
         cells = (
@@ -110,7 +122,9 @@ def relabelled_table(before: BeforeAfter) -> Details | None:
         return None
     rows = tuple(Row(shortened(a, 60), (shortened(b, 60), f"{n:,}")) for a, b, n in pairs)
     n_hidden = len(before.relabelled) - len(pairs)
-    note = f"And {count(n_hidden, 'more pair')} of classes." if n_hidden else ""
+    note = ""
+    if n_hidden:
+        note = f"And {count(n_hidden, 'more pair')} of classes."
     columns = ("label before", "label now", "samples")
     return Details(
         "Which labels were changed", (Table("Changed labels", columns, rows, note=note),)
@@ -147,8 +161,13 @@ def near_table(issues: DataIssues) -> Table | None:
 
 def group_table(findings: Findings, key: str) -> Table:
     """Return a table with a row per group: classes in their order, sources by name."""
-    samples, totals, joint = findings.samples, findings.groups[key], findings.whole_groups.get(key)
-    labels = samples.source if key == "source" else np.array(samples.class_names)[samples.y]
+    samples = findings.samples
+    totals = findings.groups[key]
+    joint = findings.whole_groups.get(key)
+    if key == "source":
+        labels = samples.source
+    else:
+        labels = np.array(samples.class_names)[samples.y]
     assert labels is not None
     order = list(range(len(totals.names)))
     if key == "class":
@@ -172,7 +191,8 @@ def group_table(findings: Findings, key: str) -> Table:
 def confusion_table(confused: list[Confusion], *, is_multi: bool) -> Table:
     """Return a table of which labels are given wrongly, the most frequent first."""
     columns = ("true class", "given label", "share of the class")
-    columns = ("label", "what is wrong", "share") if is_multi else columns
+    if is_multi:
+        columns = ("label", "what is wrong", "share")
     listed = confused[:MOST_CONFUSIONS]
     rows = tuple(Row(c.true, (c.given, percent(round(c.share, 3)))) for c in listed)
     return Table("Label noise found", columns, rows)

@@ -25,7 +25,8 @@ class Typed:
     """
 
     def __init__(self, findings: Findings, out: str = ""):
-        origin, words = findings.origin, shlex.split(findings.facts.get("Command", ""))
+        origin = findings.origin
+        words = shlex.split(findings.facts.get("Command", ""))
         words = [word for w in words for word in (w.split("=", 1) if w[:2] == "--" else [w])]
         default_out = OUT.get(words[1], "report") if len(words) > 1 else "report"
         self.out = out or (words[words.index("--out") + 1] if "--out" in words else default_out)
@@ -43,7 +44,8 @@ class Typed:
             return ""
         if command == "view":
             return shlex.join(["datassay", "view", self.out])
-        words, skipped = ["datassay", command, self._data], {*options, "data"}
+        words = ["datassay", command, self._data]
+        skipped = {*options, "data"}
         if "drop" in options and (dropped := self._inputs.get("drop")):
             options["drop"] = f"{dropped},{options['drop']}"
         is_none = self._inputs.get("val_fraction") == 0  # held out, which only these three take
@@ -67,6 +69,7 @@ class Typed:
         decisions = self.out if options else os.path.join(self.out, FILE)
         if not self.is_known or self._noise or not (options or os.path.exists(decisions)):
             return ""
-        data, clean = os.path.realpath(self._data), os.path.realpath("clean")
+        data = os.path.realpath(self._data)
+        clean = os.path.realpath("clean")
         out = "cleaned" if f"{data}/".startswith(f"{clean}/") else "clean"  # what is read stays
         return shlex.join(["datassay", "apply", self._data, decisions, *options, "--out", out])

@@ -19,7 +19,7 @@ from datassay.models.tabular import TABLE_MODELS
 from datassay.report.advice import Advice
 from datassay.report.wording import count, gain_text, rough_percent, shortened
 from datassay.results import result
-from datassay.score.checks.data_issues import leaking_columns
+from datassay.score.checks.columns import leaking_columns
 from datassay.score.label_issues import FEWEST
 from datassay.stats import BETTER, DO, FREE, LEAVE, SHOWN, TRY, advice, is_vague
 
@@ -53,13 +53,17 @@ class Labels:
     def tried(self) -> str:
         """The labels that were corrected or removed: "them" after a sentence on nearly the same."""
         is_same = self.n_flagged and self.n_tried <= NEARLY * self.n_flagged
-        return "them" if is_same else f"the {self.n_tried:,} most suspect"
+        if is_same:
+            return "them"
+        return f"the {self.n_tried:,} most suspect"
 
     @property
     def expected(self) -> str:
         """How many are wrong, in words: a number or a range."""
         between = f"between {self.low:,} and {self.high:,}"
-        return f"{self.low:,}" if self.low == self.high else between
+        if self.low == self.high:
+            return f"{self.low:,}"
+        return between
 
     @property
     def named(self) -> str:
@@ -80,7 +84,9 @@ class Labels:
         share = rough_percent(self.high / self.n)
         if self.n_flagged:
             verb = "is" if self.n_flagged == 1 else "are"
-            interval = "" if self.low == self.high else f" ({self.expected} are wrong)"
+            interval = ""
+            if self.low != self.high:
+                interval = f" ({self.expected} are wrong)"
             return f"{self.n_flagged:,} of {self.n:,} {self.noun}s {verb} probably wrong{interval}"
         if self.noun == "label" and (self.n_review or self.high > FEW * self.n):
             maximum = f"up to {self.high:,} of {self.n:,} ({share}) may be"
@@ -105,7 +111,9 @@ class Verdict:
 
 def verdict(findings: Findings, out: str = "") -> Verdict:
     """Return what to say first of a run; `out` is its files' folder, else as the command has it."""
-    labels, typed, actions = label_verdict(findings), Typed(findings, out), findings.acts
+    labels = label_verdict(findings)
+    typed = Typed(findings, out)
+    actions = findings.acts
     compared = () if actions is None else actions.actions
     measured = tuple(action for action in compared if action.how == RETRAINED)
     cards = _cards(findings, labels, typed, measured)
@@ -116,16 +124,21 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
     if labels.n_review:
         commands = [typed.line("view"), "" if is_unmeasured else typed.apply()]
     why = findings.pending or (TOO_FEW if labels.n < FEWEST_COMPARED else NOT_COMPARED)
-    why = why if labels.is_predicted else UNPREDICTED
+    if not labels.is_predicted:
+        why = UNPREDICTED
     note = why if is_unmeasured else ""
     commands += [typed.line("run", out="report")] * (note == NOT_COMPARED)
+    was_drop_tried = any(action.kind == DROP for action in measured)
+    n_droppable = 0 if was_drop_tried else None
+    if drop:
+        n_droppable = drop.cost
     return Verdict(
         sentence=_sentence(findings, labels, measured),
         labels=labels,
         cards=cards,
         commands=tuple(dict.fromkeys(filter(None, commands)))[:MOST_COMMANDS],
         note=note,
-        n_droppable=drop.cost if drop else 0 if any(a.kind == DROP for a in measured) else None,
+        n_droppable=n_droppable,
         tried=measured,
     )
 
@@ -135,7 +148,8 @@ def label_verdict(findings: Findings) -> Labels:
     issues, samples = findings.issues, findings.samples
     is_label = samples.is_classification or findings.has_several_labels
     low, high = issues.share_wrong
-    n, flagged = len(samples), int(issues.is_issue.sum())
+    n = len(samples)
+    flagged = int(issues.is_issue.sum())
     return Labels(
         n=n,
         n_flagged=flagged,
@@ -153,8 +167,12 @@ def clause(action: ActionGain, metric: str, them: str = "") -> str:
     """Return what an action gains as a clause, worded no more surely than it is known."""
     kinds = action_kinds()
     phrases = [kinds[name].doing if name in kinds else "" for name in action.kind.split("+")]
-    phrase = " and then ".join(phrases).format(them=them) if all(phrases) else f"“{action.words}”"
-    phrase = f"leaving out {count(action.cost, 'sample')}" if action.kind == DROP else phrase
+    if all(phrases):
+        phrase = " and then ".join(phrases).format(them=them)
+    else:
+        phrase = f"“{action.words}”"
+    if action.kind == DROP:
+        phrase = f"leaving out {count(action.cost, 'sample')}"
     return _state_change(phrase, action, metric, NOW)
 
 
@@ -167,7 +185,9 @@ def _state_change(subject: str, row: Any, metric: str, verbs: Any) -> str:
     if (advised := advice(row.gain, row.low, row.high)) == DO:
         return f"{subject} {helps} {gain_text(row, metric)}"
     verb = may_help if advised == TRY else unshown
-    figures = "" if is_vague(row.low, row.high) else f": {gain_text(row, metric)}"
+    figures = ""
+    if not is_vague(row.low, row.high):
+        figures = f": {gain_text(row, metric)}"
     return f"{subject} {verb}{figures}"
 
 
@@ -193,23 +213,26 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
     elif labels.n_flagged:
         reason = "is being measured" if findings.pending else "was not measured"
         reason += f", of fewer than {FEWEST_COMPARED} samples" * (labels.n < FEWEST_COMPARED)
-        ending = f"; what correcting them gains {reason}"
+        ending = f"; the gain of correcting them {reason}"
     return f"{labels.sentence}{ending}."
 
 
 def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
     """Return what reviews and actions after them gain, in a sentence; "" if not measured."""
-    measured, issues, actions = run_verdict.tried, findings.issues, findings.acts
+    measured = run_verdict.tried
+    issues = findings.issues
+    actions = findings.acts
     n_flagged, them = run_verdict.labels.n_flagged, run_verdict.labels.tried
     relabel = next((a for a in measured if a.kind == RELABEL and a.advice in {DO, TRY}), None)
     if relabel is None or actions is None or not n_flagged:
         return ""
     n = min(REVIEWS, n_flagged)
-    n_corrected, n_wrong = n * issues.expected_precision(n), n_flagged * issues.expected_precision()
+    n_corrected = n * issues.expected_precision(n)
+    n_wrong = n_flagged * issues.expected_precision()
     steps = [
-        f"A plan: {count(n, 'review')} correct about {n_corrected:.0f} of the {n_wrong:.0f} wrong "
-        f"{run_verdict.labels.noun}s that are suspected",
-        f"with suggestions for the others {clause(relabel, actions.metric, them)}",
+        f"A plan: review {count(n, 'label')}, which corrects about {n_corrected:.0f} of the "
+        f"{n_wrong:.0f} wrong ones that are suspected, and take the suggestions for the others",
+        clause(relabel, actions.metric, them),
     ]
     sequence = next((a for a in measured if a.kind.startswith(f"{RELABEL}+")), relabel)
     steps += [clause(sequence, actions.metric, them)] * (sequence.gain > relabel.gain)
@@ -228,9 +251,10 @@ def _cards(
     findings: Findings, labels: Labels, typed: Typed, measured: tuple[ActionGain, ...]
 ) -> tuple[Advice, ...]:
     """Return cards that say what to do, best first, at most MOST_CARDS."""
-    actions, metric = (
-        ((), "") if findings.acts is None else (findings.acts.actions, findings.acts.metric)
-    )
+    if findings.acts is None:
+        actions, metric = ((), "")
+    else:
+        actions, metric = (findings.acts.actions, findings.acts.metric)
     extra = [action for action in measured if action.kind not in {RELABEL, REMOVE, DROP}]
     data_cards = _data_cards(findings, typed, measured)
     cards = data_cards[: len(labels.leaks) > 0]  # leaks, before labels can be judged
@@ -240,9 +264,11 @@ def _cards(
     cards += data_cards[len(labels.leaks) > 0 :]
     cards += [_action_card(action, *arguments) for action in extra if action.advice == TRY]
     if (drop := _find_drop(measured)) is not None:
-        text = f"No loss is shown when they are left out: {gain_text(drop, metric)}"
-        text = f"{_capital(clause(drop, metric))}" if drop.advice != FREE else text
-        text = f"{text}. Suspected labels go first, then the samples that tell least."
+        if drop.advice == FREE:
+            text = f"No loss is shown when they are left out: {gain_text(drop, metric)}"
+        else:
+            text = _capital(clause(drop, metric))
+        text = f"{text}. Suspects are dropped first, then the least informative samples."
         command = typed.line("summarize", fraction=f"{1 - drop.cost / labels.n:.2g}", out="kept")
         headline = f"{drop.cost:,} of {labels.n:,} samples may be left out"
         cards += [Advice("drop", "look", headline, text, command=command)]
@@ -265,8 +291,11 @@ def _action_card(action: ActionGain, metric: str, them: str, typed: Typed) -> Ad
     if action.verdict != BETTER and action.low > 0:
         text += " Of several actions tried one may look so by chance."
     kind = action_kinds().get(action.kind.split("+")[0])
-    command = typed.line(kind.command, out=kind.command) if kind and kind.command else ""
-    command = typed.apply("--drop-copies") if kind and kind.name == COPIES else command
+    command = ""
+    if kind and kind.command:
+        command = typed.line(kind.command, out=kind.command)
+    if kind and kind.name == COPIES:
+        command = typed.apply("--drop-copies")
     return Advice("action", "act" if is_done else "look", action.words, text, command=command)
 
 
@@ -274,7 +303,9 @@ def _label_card(
     findings: Findings, labels: Labels, typed: Typed, measured: tuple[ActionGain, ...], metric: str
 ) -> Advice:
     """Return the card that says which labels to look at, why, and what that is worth."""
-    samples, issues, is_sure = findings.samples, findings.issues, bool(labels.n_flagged)
+    samples = findings.samples
+    issues = findings.issues
+    is_sure = bool(labels.n_flagged)
 
     label_actions = [a for a in measured if a.kind in {RELABEL, REMOVE} and a.advice in {DO, TRY}]
     reason = (
@@ -282,21 +313,25 @@ def _label_card(
         "review of some tells how many."
     )
     if labels.n_flagged:
-        subject = "Of these" if labels.n_flagged > 1 else "Of such labels"
+        subject = "these" if labels.n_flagged > 1 else "such labels"
         if 1 < labels.n_flagged < labels.n_review:  # the others are only worth a look
-            subject = f"Of the {labels.n_flagged:,} suspected"
-        reason = f"{subject} {rough_percent(issues.expected_precision())} are expected to be wrong"
+            subject = f"the {labels.n_flagged:,} suspected"
+        share = _capital(rough_percent(issues.expected_precision()))
+        reason = f"{share} of {subject} are expected to be wrong"
         if labels.n_flagged > 50:
-            reason += f", of the 50 most suspect {rough_percent(issues.expected_precision(50))}"
+            reason += f", {rough_percent(issues.expected_precision(50))} of the 50 most suspect"
         reason += "."
         # Correcting them first; removing them only where that helps.
         removing = [action for action in label_actions if action.kind == REMOVE]
         label_actions = [*(action for action in measured if action.kind == RELABEL), *removing]
         is_sure = not any(action.advice == LEAVE for action in label_actions[:1])
     text = [reason, *(f"{_capital(clause(a, metric, labels.tried))}." for a in label_actions)]
-    classes = suspected_classes(samples.y, issues) if samples.is_classification else []
+    classes = []
+    if samples.is_classification:
+        classes = suspected_classes(samples.y, issues)
     for c in classes[:3]:
-        mask, is_sure = samples.y == c, False
+        mask = samples.y == c
+        is_sure = False
         share = f"more than a third ({issues.is_issue[mask].sum():,} of {mask.sum():,}) stand out"
         text += [f"Of class “{shortened(samples.class_names[c])}” {share}: it is rather hard than "
                  "wrong, so do not remove them all."]  # fmt: skip
@@ -314,8 +349,11 @@ def _label_card(
 
 def _data_cards(findings: Findings, typed: Typed, measured: tuple[ActionGain, ...]) -> list[Advice]:
     """Return cards of what is wrong with the data apart from labels and must be seen to first."""
-    issues = () if findings.data_issues is None else findings.data_issues.issues
-    leaking, cards = ",".join(leaking_columns(findings.samples)), []
+    issues = ()
+    if findings.data_issues is not None:
+        issues = findings.data_issues.issues
+    leaking = ",".join(leaking_columns(findings.samples))
+    cards = []
     commands = {"leaking columns": typed.line("run", drop=leaking, out="without")}
     if any(action.kind == COPIES and action.advice != LEAVE for action in measured):
         commands["near duplicates"] = typed.apply("--drop-copies")

@@ -32,11 +32,11 @@ class ViewSettings:
 class _View(Command):
     """A command that writes no results: it serves until it is stopped."""
 
-    def start(self, given: Mapping[str, Any], out: Path) -> None:
+    def start(self, user_input: Mapping[str, Any], out: Path) -> None:
         """Read the run and its data, serve, and say at the end where the decisions are."""
         from datassay.commands.finished import check_run
 
-        settings = read(ViewSettings, given)
+        settings = read(ViewSettings, user_input)
         check_run(Path(settings.folder))
         from datassay.commands.view.open import open_review  # slow to import
 

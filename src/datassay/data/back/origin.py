@@ -49,7 +49,9 @@ def source_digest(data: str | Path) -> str:
         return f"built-in {data}"
     path = Path(data).expanduser()
     digests = file_digests(path)
-    return folder_digest(digests) if path.is_dir() else digests[""]
+    if path.is_dir():
+        return folder_digest(digests)
+    return digests[""]
 
 
 def folder_digest(digests: dict[str, str]) -> str:
@@ -90,7 +92,10 @@ def _write_table(table: pa.Table, path: Path, choices: Choices) -> tuple[Path, d
     # What pandas said of its index says nothing any more.
     pq.write_table(table.drop_columns(unused).replace_schema_metadata(None), path)
     inputs = [n for n in table.column_names if n not in {*unused, *roles}]
-    target = inputs[-1] if choices.target is None and inputs else choices.target
+    if choices.target is None and inputs:
+        target = inputs[-1]
+    else:
+        target = choices.target
     return path, {"target": target, "ids": ids, **{choices.roles[c]: c for c in choices.asides}}
 
 

@@ -84,7 +84,8 @@ def original_table(
         table, all_targets = read_targets(table, str(path), choices, targets)
         choices = replace(choices, target=targets[0], task="regression")
     table, choices = resolve_roles(table, str(path), choices)
-    name, n_rows = choices.target, table.num_rows
+    name = choices.target
+    n_rows = table.num_rows
     assert name is not None
 
     def column(name: str, rows: np.ndarray | None = None) -> ReadColumn:
@@ -93,7 +94,8 @@ def original_table(
         refuse([read], str(path))
         return read
 
-    rows, target = np.arange(n_rows), column(name)
+    rows = np.arange(n_rows)
+    target = column(name)
     if target.is_missing is not None:
         rows = np.flatnonzero(~target.is_missing)
         target = column(name, rows)
@@ -104,7 +106,8 @@ def original_table(
     y = restore_type(plain_values(target), y)
     if all_targets:
         y = np.stack([plain_values(read) for read in all_targets], 1).astype(np.float64)
-    is_numbered, index = choices.ids is None, table.column_names.index(name)
+    is_numbered = choices.ids is None
+    index = table.column_names.index(name)
     file = "" if path.is_dir() else path.name
 
     def mark_staying(keep: np.ndarray) -> np.ndarray:
@@ -156,7 +159,9 @@ def find_changed_column(before: pa.Table, after: pa.Table) -> str:
 
 def restore_type(stored: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return targets in the type that holds them: float64 rounds whole ones beyond 2^53."""
-    return stored.reshape(y.shape) if stored.dtype.kind in "iuf" and y.dtype.kind == "f" else y
+    if stored.dtype.kind in "iuf" and y.dtype.kind == "f":
+        return stored.reshape(y.shape)
+    return y
 
 
 def ids_after(
@@ -164,7 +169,9 @@ def ids_after(
 ) -> np.ndarray:
     """Return the ids that samples have when some are removed, [kept]."""
     # is_numbered: whether ids are positions, so that later samples move up.
-    return (ids - np.cumsum(~keep))[keep] if is_numbered else ids[keep]
+    if is_numbered:
+        return (ids - np.cumsum(~keep))[keep]
+    return ids[keep]
 
 
 def find_donors(
@@ -196,7 +203,8 @@ def rewrite_text(
     # ends. number: the word that stands there, and a new target → how that is written.
     words = {i: text[slice(*cell(j))] for i, j in change.donor.items()}
     words |= {i: number(text[slice(*cell(i))], value) for i, value in change.number.items()}
-    parts, position = [], 0
+    parts = []
+    position = 0
     for row in sorted({*np.flatnonzero(~change.keep).tolist(), *words}):
         stays = change.keep[row]
         start, end = cell(row) if stays else rows[row]
@@ -255,14 +263,16 @@ def write_out_range(table: pa.Table) -> pa.Table:
 
 def apply_change(table: pa.Table, change: Change) -> pa.Table:
     """Return a table without some rows, and with other values in one column of others."""
-    position, values = change.index, table[change.column]
+    position = change.index
+    values = table[change.column]
     donor, number, keep = change.donor, change.number, change.keep
     if donor:
         rows = np.arange(table.num_rows)
         rows[list(donor)] = list(donor.values())
         values = values.take(pa.array(rows))
     if number:
-        targets, is_new = [None] * table.num_rows, np.isin(np.arange(table.num_rows), list(number))
+        targets = [None] * table.num_rows
+        is_new = np.isin(np.arange(table.num_rows), list(number))
         for row, value in number.items():
             targets[row] = value
         try:
@@ -273,7 +283,9 @@ def apply_change(table: pa.Table, change: Change) -> pa.Table:
                 f"{' '.join(str(error).split())}. Decide on numbers of that kind."
             ) from error
     table = table.set_column(position, table.schema.field(position), values)
-    return table if keep.all() else write_out_range(table).filter(pa.array(keep))
+    if keep.all():
+        return table
+    return write_out_range(table).filter(pa.array(keep))
 
 
 @result
@@ -320,7 +332,10 @@ def format_spreadsheet(rows: Iterable[Iterable[object]]) -> str:
     for row in rows:
         cells = [f"'{v}" if isinstance(v, str) and v.startswith(FORMULA) else v for v in row]
         # Else a return within a cell, which `csv` does not quote, begins a line that is computed.
-        quoting = csv.QUOTE_ALL if any("\r" in str(v) for v in cells) else csv.QUOTE_MINIMAL
+        if any("\r" in str(v) for v in cells):
+            quoting = csv.QUOTE_ALL
+        else:
+            quoting = csv.QUOTE_MINIMAL
         csv.writer(text, lineterminator="\n", quoting=quoting).writerow(cells)
     return text.getvalue()
 
@@ -349,4 +364,6 @@ def given_back_file(folder: Path) -> Path | None:
     if not (folder / RECORD).is_file():
         return None
     inside = [p for p in folder.iterdir() if not p.name.startswith(".") and p.name not in FILES]
-    return inside[0] if len(inside) == 1 and inside[0].is_file() else None
+    if len(inside) == 1 and inside[0].is_file():
+        return inside[0]
+    return None

@@ -77,8 +77,10 @@ def add_adversarial(
             "Raise epsilon or lower fraction."
         )
     replaced_idx = np.random.default_rng(seed).choice(fooled, n_replaced, replace=False)
-    x, replaced = samples.x.copy(), np.zeros(len(samples), dtype=bool)
-    x[replaced_idx], replaced[replaced_idx] = stepped[replaced_idx], True
+    x = samples.x.copy()
+    replaced = np.zeros(len(samples), dtype=bool)
+    x[replaced_idx] = stepped[replaced_idx]
+    replaced[replaced_idx] = True
     success = len(fooled) / max(1, int(is_right.sum()))
     return AdversarialSamples(replace(samples, x=x), replaced, success)
 
@@ -105,7 +107,9 @@ def _step_inputs(
     """Return each input after its step, whether the network was right, and wrong after it."""
     network = copy.deepcopy(model).float().cpu().eval().requires_grad_(False)
     low, high = float(samples.x.min()), float(samples.x.max())
-    stepped, is_right, is_wrong_after = [], [], []
+    stepped = []
+    is_right = []
+    is_wrong_after = []
     for start in range(0, len(samples), batch):
         y = torch.as_tensor(samples.y[start : start + batch]).long()
         x = torch.as_tensor(samples.x[start : start + batch]).float().requires_grad_()
@@ -124,4 +128,6 @@ def _step_inputs(
 
 def _logits(outputs: Tensor) -> Tensor:
     """Return outputs as logits of all classes: one logit f becomes (0, f)."""
-    return torch.cat([torch.zeros_like(outputs), outputs], 1) if outputs.shape[1] == 1 else outputs
+    if outputs.shape[1] == 1:
+        return torch.cat([torch.zeros_like(outputs), outputs], 1)
+    return outputs

@@ -57,7 +57,9 @@ def add_noise(
     noise = np.random.default_rng(seed).standard_normal(images.shape, dtype=images.dtype)
     noise *= images.dtype.type(sigma)
     noise += images
-    return noise if limits is None else np.clip(noise, *limits, out=noise)
+    if limits is None:
+        return noise
+    return np.clip(noise, *limits, out=noise)
 
 
 def add_patches(

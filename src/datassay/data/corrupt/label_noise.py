@@ -69,7 +69,8 @@ def add_label_noise(
 
 
 def _relabel(samples: SampleSet, rate: float, kind: Any, rng: np.random.Generator) -> np.ndarray:
-    y, n_classes = samples.y.copy(), samples.n_classes
+    y = samples.y.copy()
+    n_classes = samples.n_classes
     if kind == "uniform":
         changed_idx = rng.choice(len(y), round(rate * len(y)), replace=False)
         y[changed_idx] = (y[changed_idx] + rng.integers(1, n_classes, len(changed_idx))) % n_classes

@@ -12,7 +12,8 @@ from datassay.plugins import plugins
 
 def in_words() -> str:
     """Return what can be read, for `--help`: suffixes of files, and what folders hold."""
-    files, folders = [], []
+    files = []
+    folders = []
     for declared in [*_read_declarations(), *map(vars, plugins("formats").values())]:
         files += declared.get("suffixes", ())
         folders += [declared["holds"]] if declared.get("holds") else []

@@ -32,7 +32,10 @@ def _is_file(path: Path) -> bool:
 def _give_back(path: Path, target: Path, change: Change) -> None:
     table = read_arrow(path)
     changed = apply_change(without_views(table), change)
-    table = changed if "_view" not in str(table.schema.types) else changed.cast(table.schema)
+    if "_view" not in str(table.schema.types):
+        table = changed
+    else:
+        table = changed.cast(table.schema)
     if path.suffix.lower() == ".feather":
         feather.write_feather(table, str(target))
         return

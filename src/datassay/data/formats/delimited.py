@@ -55,12 +55,17 @@ def _read_text(path: Path) -> _Text:
     else:
         check_fits(size := path.stat().st_size, f"the text in {path}")
         with path.open("rb") as file:  # Arrow opens no name that is not UTF-8
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+            mapped = b""
+            if size:
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         content = pa.py_buffer(mapped)
     content, encoding = _utf8(content, path)
     notes = [f"is read as {encoding} text"] * bool(encoding)
     name = path.name.lower().removesuffix(".gz")
-    separator, decimal = ("\t", ".") if name.endswith(".tsv") else _separator(content)
+    if name.endswith(".tsv"):
+        separator, decimal = ("\t", ".")
+    else:
+        separator, decimal = _separator(content)
     if separator != "," and not name.endswith(".tsv"):
         notes.append(f"has columns separated by {separator!r}")
     notes += ["has decimal commas"] * (decimal == ",")
@@ -69,7 +74,8 @@ def _read_text(path: Path) -> _Text:
 
 
 def _unpack(path: Path) -> pa.Buffer:
-    blocks, size = [], 0
+    blocks = []
+    size = 0
     with gzip.open(path) as file:
         while block := file.read(BLOCK):
             size += len(block)
@@ -121,7 +127,8 @@ def _separator(content: pa.Buffer) -> tuple[str, str]:
 
 
 def _rows(text: str, separator: str) -> list[list[str]]:
-    reader, rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator), []
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    rows = []
     try:
         for row in reader:
             rows += [row] if row else []
@@ -149,7 +156,9 @@ def _read(path: Path, ids: str | None) -> pa.Table:
             table = table.set_column(index, ids, table[ids].cast(pa.int64()))
     metadata = {NOTE: " ".join(filter(None, (text.note, marks)))}
     metadata |= {DECIMAL: ","} if text.decimal == "," else {}
-    return table.replace_schema_metadata(metadata) if metadata[NOTE] else table
+    if metadata[NOTE]:
+        return table.replace_schema_metadata(metadata)
+    return table
 
 
 def _header(path: Path) -> list[str]:
@@ -169,9 +178,14 @@ def _parse_typed(text: _Text, ids: str | None) -> pa.Table:
     numbers = [name for name, kind in columns if types.is_integer(kind) or types.is_floating(kind)]
     if not _LEADING_ZERO.search(memoryview(text.content)):
         numbers = [name for name in numbers if name != ids and _may_be_thousands(table[name])]
-    words = _parse(text, as_words | dict.fromkeys(numbers, pa.string())) if numbers else table
+    if numbers:
+        words = _parse(text, as_words | dict.fromkeys(numbers, pa.string()))
+    else:
+        words = table
     codes = [name for name in numbers if _stay_words(words[name])]
-    return _parse(text, as_words | dict.fromkeys(codes, pa.string())) if codes else table
+    if codes:
+        return _parse(text, as_words | dict.fromkeys(codes, pa.string()))
+    return table
 
 
 def _check_header(path: Path, table: pa.Table) -> None:
@@ -181,7 +195,10 @@ def _check_header(path: Path, table: pa.Table) -> None:
     if len(columns) > 1 and all(pa.types.is_string(column.type) for _, column in columns):
         masks = [pc.equal(column, name).fill_null(False) for name, column in columns]
         is_header = np.logical_and.reduce([mask.to_numpy() for mask in masks])
-    samples = table.filter(pa.array(~is_header)) if is_header.any() else table
+    if is_header.any():
+        samples = table.filter(pa.array(~is_header))
+    else:
+        samples = table
     if samples.num_rows and _header_is_data(samples):
         raise DataError(
             f"{path} must start with a line of column names; its first line looks like a sample: "
@@ -204,7 +221,8 @@ def _restore_codes(table: pa.Table, text: _Text) -> tuple[pa.Table, str]:
     names = [n for n, c in columns if pa.types.is_string(c.type) and c.null_count]
     if not names or len({*table.column_names}) < table.num_columns:
         return table, ""
-    lines, words = [], _parse(text, dict.fromkeys(names, pa.string()), names)
+    lines = []
+    words = _parse(text, dict.fromkeys(names, pa.string()), names)
     for name in names:
         values, counts = pc.value_counts(words[name].drop_null()).flatten()
         times = dict(zip(values.to_pylist(), counts.to_pylist(), strict=True))
@@ -306,11 +324,16 @@ def _check_quotes(path: Path, text: _Text, table: pa.Table) -> None:
 
 def _give_back(path: Path, target: Path, change: Change) -> None:
     is_zipped = path.suffix.lower() == ".gz"
-    raw = gzip.decompress(path.read_bytes()) if is_zipped else path.read_bytes()
+    if is_zipped:
+        raw = gzip.decompress(path.read_bytes())
+    else:
+        raw = path.read_bytes()
     encoding = _WIDE.get(raw[:2], "")  # separators of UTF-16 are no single bytes
-    text, text_read = raw[2:].decode(encoding).encode() if encoding else raw, _read_text(path)
+    text = raw[2:].decode(encoding).encode() if encoding else raw
+    text_read = _read_text(path)
     separator = text_read.separator.encode()
-    mark, quoted = re.escape(separator), rb'"[^"]*+(?:""[^"]*+)*+"'
+    mark = re.escape(separator)
+    quoted = rb'"[^"]*+(?:""[^"]*+)*+"'
     field = re.compile(rb"(?:%b)?+[^%b\r\n]*+" % (quoted, mark))
     line = rb"%b(?:%b%b)*+(?:\r\n|\n|\r|\Z)" % (field.pattern, mark, field.pattern)
     start = len(codecs.BOM_UTF8) if text.startswith(codecs.BOM_UTF8) else 0
@@ -333,7 +356,9 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
     def number(word: bytes, value: float | str) -> bytes:
         is_word = isinstance(value, str)
         content = (value if is_word else numeral(value).replace(".", text_read.decimal)).encode()
-        return b'"%b"' % content if word.startswith(b'"') else content
+        if word.startswith(b'"'):
+            return b'"%b"' % content
+        return content
 
     text = rewrite_text(text, rows, cell, number, change)
     if encoding:

@@ -51,6 +51,7 @@ def read_idx_folder(folder: Path) -> Source:
 
 
 def _pair(files: list[Path], pattern: str) -> tuple[Path, Path] | None:
+    """Return the files of images and of labels whose names match; None without any."""
     pair = []
     for content in ("images", "labels"):
         fitting = (p for p in reversed(files) if re.search(rf"(?i)({pattern}).*{content}", p.name))
@@ -66,7 +67,9 @@ def _pair(files: list[Path], pattern: str) -> tuple[Path, Path] | None:
             f"images and labels must come together; {pair[0]} has no counterpart. "
             "Add it to the folder."
         )
-    return (pair[0], pair[1]) if pair else None
+    if not pair:
+        return None
+    return (pair[0], pair[1])
 
 
 def _read_part(files: list[Path], pattern: str) -> SourcePart | None:
@@ -112,13 +115,15 @@ def read_idx(path: Path) -> np.ndarray:
         check_fits(expected, f"the array in {path}")
         # One byte more than is stated tells of a longer file, and no more is unpacked: bytes are
         # taken as they come, for the stated number may be far beyond the file's.
-        pieces, n_left = [], expected + 1
+        pieces = []
+        n_left = expected + 1
         while n_left and (piece := file.read(min(n_left, _PIECE))):
             pieces.append(piece)
             n_left -= len(piece)
     content = b"".join(pieces)
     if len(sizes) < 4 * start[3] or len(content) != expected:
-        head, ending = len(start) + len(sizes), " or more" * (len(content) > expected)
+        head = len(start) + len(sizes)
+        ending = " or more" * (len(content) > expected)
         raise DataError(
             f"{path} must hold {head + expected} bytes for its shape {shape}; got "
             f"{head + len(content)}{ending}. It is truncated or damaged; fetch it again."

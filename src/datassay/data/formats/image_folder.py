@@ -27,7 +27,8 @@ from datassay.errors import DataError
 
 SHOWN = 5
 # By this a page of ours is known; a folder that holds one is no class.
-_PAGE, _MARK = "index.html", b'<meta name="generator" content="datassay'
+_PAGE = "index.html"
+_MARK = b'<meta name="generator" content="datassay'
 
 
 def _read(folder: Path) -> Source:
@@ -61,7 +62,8 @@ def _describe_broken(broken: list[tuple[str, DataError]], n_read: int) -> tuple[
     n = len(broken)
     if not n:
         return ()
-    names, verb = _abridge([name for name, _ in broken]), "is" if n == 1 else "are"
+    names = _abridge([name for name, _ in broken])
+    verb = "is" if n == 1 else "are"
     text = f"{n:,} of {n + n_read:,} images cannot be read and {verb} left out: {names}. Of the "
     return (f"{text}first: {broken[0][1]}",)
 
@@ -76,7 +78,9 @@ def _parts(folder: Path) -> list[Path]:
     inside = [e.name for e in scan(folder) if os.path.isdir(e)]
     candidates = [folder / name for name in parts_among(inside)]
     parts = [path for path in candidates if _class_folders(path)]
-    return parts if parts[:1] == candidates[:1] else []
+    if parts[:1] != candidates[:1]:
+        return []
+    return parts
 
 
 def _class_folders(folder: Path) -> list[Path]:
@@ -115,7 +119,8 @@ def _read_part(
     folder: Path, root: Path, passed: list[str], broken: list[tuple[str, DataError]]
 ) -> _Part:
     """Return the images of one part that can be read; the others go to `passed` and `broken`."""
-    result, folders = _Part([], [], []), _class_folders(folder)
+    result = _Part([], [], [])
+    folders = _class_folders(folder)
     for class_folder in folders:
         images, other_names = _images(class_folder, root)
         passed += other_names
@@ -154,7 +159,8 @@ def _read_part(
 def _images(folder: Path, root: Path) -> tuple[list[Path], list[str]]:
     """Return the images in a folder and its folders, sorted, and the names of other files."""
     failed: list[OSError] = []
-    images, other_names = [], []
+    images = []
+    other_names = []
     for parent, inside, names in os.walk(folder, onerror=failed.append):
         links = [name for name in inside if os.path.islink(os.path.join(parent, name))]
         if links:
@@ -214,7 +220,8 @@ def _new_paths(
     # Without regard to case, as some disks keep names.
     occupied = {path.casefold() for path in destinations.values() if path is not None}
     for name, path in moved:
-        unused, number = path, 2
+        unused = path
+        number = 2
         while str(unused).casefold() in occupied:
             unused = path.with_name(f"{path.stem}-{number}{path.suffix}")
             number += 1

@@ -98,7 +98,10 @@ def _stated_size(archive: zipfile.ZipFile, key: str, path: Path) -> int:
 
 def _header(member: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
     version = npy.read_magic(member)
-    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    if version == (1, 0):
+        read = npy.read_array_header_1_0
+    else:
+        read = npy.read_array_header_2_0
     return read(member)
 
 
@@ -111,7 +114,8 @@ def _give_back(path: Path, task: Task | None, link: bool) -> Original:
     y, _, names = encode_targets(source.train.y, val_y, source.class_names, task)
     y = restore_type(source.train.y, y)
     ids = np.arange(len(y)) if source.train.ids is None else source.train.ids
-    is_numbered, extras = source.train.ids is None, set()  # extras have a row per sample
+    is_numbered = source.train.ids is None
+    extras = set()  # extras have a row per sample
     with reading(path), zipfile.ZipFile(path) as archive:
         for member in archive.namelist():
             name = member.removesuffix(".npy")
@@ -133,7 +137,9 @@ def _give_back(path: Path, task: Task | None, link: bool) -> Original:
                 target.writestr(info, content, info.compress_type)
         return ids_after(ids, keep, is_numbered=is_numbered)
 
-    notes = (f"arrays with a row per sample: {', '.join(sorted(extras))}",) if extras else ()
+    notes = ()
+    if extras:
+        notes = (f"arrays with a row per sample: {', '.join(sorted(extras))}",)
     return Original(ids, y, names, is_numbered, path.name, write, notes)
 
 
@@ -163,7 +169,8 @@ def _as_stored(
 ) -> np.ndarray:
     """Return labels as the source has them: names or indices of classes, or numbers."""
     # y are class indices or targets, labels what they are to be; a new name may need wider strings.
-    stored, is_changed = source.train.y, (labels != y).reshape(len(y), -1).any(axis=1)
+    stored = source.train.y
+    is_changed = (labels != y).reshape(len(y), -1).any(axis=1)
     if not is_changed.any():
         return stored
     if not names:
@@ -182,7 +189,9 @@ def _as_stored(
     is_text = stored.dtype.kind == "U"
     result = np.array(stored, object if is_text else stored.dtype)
     result[is_changed] = values.reshape(result[is_changed].shape)
-    return result.astype(np.result_type(stored, result.astype(str))) if is_text else result
+    if is_text:
+        return result.astype(np.result_type(stored, result.astype(str)))
+    return result
 
 
 def _drop_rows(
@@ -199,7 +208,10 @@ def _drop_rows(
             "Save it as np.asarray(..., dtype=str)."
         ) from error
     if changed is not None:
-        values = changed if changed.dtype.kind == "U" else changed.astype(values.dtype)
+        if changed.dtype.kind == "U":
+            values = changed
+        else:
+            values = changed.astype(values.dtype)
     out = io.BytesIO()
     npy.write_array(out, values[keep], allow_pickle=False)
     return out.getvalue()

@@ -64,7 +64,9 @@ def _data_files(folder: Path) -> list[tuple[Path, pa.Table]]:
 def _give_back(source: Path, target: Path, change: Change) -> None:
     """Write the changed rows to the same files, of the same schema and features."""
     keep = change.keep
-    files, start, digest = _data_files(source), 0, hashlib.sha256()
+    files = _data_files(source)
+    start = 0
+    digest = hashlib.sha256()
     table = pa.concat_tables([rows_of_file for _, rows_of_file in files])
     table = apply_change(table, replace(change, keep=np.ones_like(keep)))
     for file, rows_of_file in files:

@@ -27,7 +27,9 @@ def read_in_memory(data: Any, ids: Any = None, source: Any = None) -> Source | N
         return read_datasets(*parts, ids=ids, source=source)
     if isinstance(data, tuple) and len(parts) == 2 and hasattr(parts[0], "columns"):
         result = frame_with_targets(parts[0], parts[1], ids, source)
-        return table_source(*result) if isinstance(result, tuple) else result
+        if isinstance(result, tuple):
+            return table_source(*result)
+        return result
     if isinstance(data, tuple) or any(hasattr(p, "dtype") for p in parts):
         return read_arrays(parts, ids, source)
     if isinstance(data, list) or is_dataset(data):
@@ -63,7 +65,8 @@ def frame_with_targets(
         if values is not None:
             name = str(getattr(values, "name", None) or role)
             names[role] = name if name not in table.column_names else f"{name} ({role})"
-            values = values if role == "target" else to_numpy(values, role)
+            if role != "target":
+                values = to_numpy(values, role)
             if len(values) != len(table):
                 noun = "y" if role == "target" else role
                 raise DataError(
@@ -137,13 +140,17 @@ def _target_of(reference: SampleSet | None) -> str | None:
 
 def _forms(reference: SampleSet | None) -> dict[str, str]:
     """Return how strings of the training's columns were written, by column."""
-    return {} if reference is None else {column.name: column.form for column in reference.columns}
+    if reference is None:
+        return {}
+    return {column.name: column.form for column in reference.columns}
 
 
 def _columns(table: pa.Table, reference: SampleSet | None) -> tuple[str, ...]:
     """Return the columns that the training used, whatever our rules would say of these."""
     fitted = None if reference is None else reference.preparation
-    names = [] if fitted is None else [column.name for column in fitted.columns]
+    names = []
+    if fitted is not None:
+        names = [column.name for column in fitted.columns]
     return tuple(name for name in names if name in table.column_names)
 
 
@@ -207,7 +214,9 @@ def _ask(read: Callable[[], Any], subject: str) -> Any:
     except DatassayError:
         raise
     except Exception as error:
-        message = str(error).splitlines()[0][:200] if str(error) else "no message"
+        message = "no message"
+        if str(error):
+            message = str(error).splitlines()[0][:200]
         raise DataError(
             f"the Dataset must give each of its samples; {subject} raised {type(error).__name__}: "
             f"{message}. Correct it, or leave that sample out."

@@ -26,7 +26,8 @@ def frame_table(data: Any) -> pa.Table | None:
     # the rows from 0.
     # A Dataset of Hugging Face's datasets: its labels, which are codes, by their names.
     if hasattr(data, "with_format") and hasattr(data, "features"):
-        features, data = data.features, data.with_format("arrow")[:]
+        features = data.features
+        data = data.with_format("arrow")[:]
         for position, name in enumerate(data.column_names):
             if isinstance(names := getattr(features[name], "names", None), list):
                 data = data.set_column(position, name, named_labels(data[name], names))
@@ -37,21 +38,27 @@ def frame_table(data: Any) -> pa.Table | None:
     table = _read(data)
     if table is None:
         return None
-    table, index = without_views(table), getattr(data, "index", None)
+    table = without_views(table)
+    index = getattr(data, "index", None)
     # Of pandas; one that counts from 0 says nothing.
     is_range = [getattr(index, name, None) for name in ("start", "step")] == [0, 1]
-    return _append_index(table, index) if hasattr(index, "nlevels") and not is_range else table
+    if hasattr(index, "nlevels") and not is_range:
+        return _append_index(table, index)
+    return table
 
 
 def _read(data: Any) -> pa.Table | None:
     is_pandas = any(c.__module__.partition(".")[0] == "pandas" for c in type(data).__mro__)
-    data = _write_as_words(data) if is_pandas else data
+    if is_pandas:
+        data = _write_as_words(data)
     try:
         if is_pandas:
             return pa.Table.from_pandas(data, preserve_index=False)
         if hasattr(data, "__arrow_c_stream__"):
             return pa.table(data)
-        return from_dataframe(data) if hasattr(data, "__dataframe__") else None
+        if not hasattr(data, "__dataframe__"):
+            return None
+        return from_dataframe(data)
     except (pa.ArrowException, ValueError, TypeError, OverflowError, RuntimeError) as error:
         if not hasattr(data, "__getitem__"):
             raise DataError(f"the data frame cannot be read: {_line(error)}.") from error
@@ -67,8 +74,13 @@ def _write_as_words(data: Any) -> Any:
     for j, kind in enumerate(data.dtypes):
         inner_kind = getattr(getattr(kind, "categories", None), "dtype", kind)
         if str(inner_kind).startswith(("period", "interval")):
-            column, data, is_plain = data.iloc[:, j], data.copy(deep=False), inner_kind is kind
-            words = column.astype("string") if is_plain else column.cat.rename_categories(str)
+            column = data.iloc[:, j]
+            data = data.copy(deep=False)
+            is_plain = inner_kind is kind
+            if is_plain:
+                words = column.astype("string")
+            else:
+                words = column.cat.rename_categories(str)
             data.isetitem(j, words)
     return data
 
@@ -117,11 +129,13 @@ def _append_index(table: pa.Table, index: Any) -> pa.Table:
     name = index.name if index.nlevels == 1 else None
     if not isinstance(name, str) or not name or name in table.column_names:
         name = INDEX if INDEX not in table.column_names else "__index_level_0__"
-    values, kind = list(index), pa.int64()
+    values = list(index)
+    kind = pa.int64()
     if index.nlevels > 1:
         values = [", ".join(map(str, label)) for label in index]
     if not all(isinstance(v, int | np.integer) and not isinstance(v, bool) for v in values):
-        values, kind = [str(v) for v in values], pa.large_string()
+        values = [str(v) for v in values]
+        kind = pa.large_string()
     elif max(map(int, values), default=0) >= 2**63:
         kind = pa.uint64()
     return _mark_index(table.append_column(name, pa.array(values, kind)), name)
@@ -139,7 +153,8 @@ def row_ids(table: pa.Table) -> tuple[pa.Table, str | None]:
     # distinct whole numbers or strings.
     labels, name = described_range(table) or (range(0), None)
     if (labels.start, labels.step) != (0, 1):
-        name = INDEX if name is None or name in table.column_names else name
+        if name is None or name in table.column_names:
+            name = INDEX
         if name not in table.column_names:
             table = _mark_index(table.append_column(name, pa.array(labels, pa.int64())), name)
     names = sorted(row_labels(table))
@@ -147,7 +162,9 @@ def row_ids(table: pa.Table) -> tuple[pa.Table, str | None]:
         # Where `to_csv` writes the labels of rows.
         renamed = table.rename_columns([n or INDEX for n in table.column_names])
         renamed, name = row_ids(_mark_index(renamed, INDEX))
-        return (renamed, name) if name else (table, None)
+        if name:
+            return (renamed, name)
+        return (table, None)
     kinds = (pt.is_integer, pt.is_string, pt.is_large_string)
     if len(names) != 1 or not any(is_kind(table[names[0]].type) for is_kind in kinds):
         return table, None
@@ -172,7 +189,9 @@ def check_index(table: pa.Table) -> None:
 def described_range(table: pa.Table) -> tuple[range, str | None] | None:
     """Return row labels that pandas stored as a range, such as 100 to 199, and their name."""
     ranges = [i for i in _pandas_index(table) if isinstance(i, dict) and i.get("kind") == "range"]
-    ends = [ranges[0].get(k) for k in ("start", "stop", "step")] if len(ranges) == 1 else []
+    ends = []
+    if len(ranges) == 1:
+        ends = [ranges[0].get(k) for k in ("start", "stop", "step")]
     numbers = [v for v in ends if isinstance(v, int) and abs(v) < 2**62]
     if len(numbers) != 3 or numbers[2] == 0 or len(labels := range(*numbers)) != table.num_rows:
         return None
@@ -192,7 +211,9 @@ def _pandas_index(table: pa.Table) -> list[Any]:
         indices = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
     except (ValueError, LookupError, TypeError):
         return []
-    return indices if isinstance(indices, list) else []
+    if not isinstance(indices, list):
+        return []
+    return indices
 
 
 def plain_column(values: Any, name: str) -> pa.Array:

@@ -86,10 +86,12 @@ def _digits(rng: np.random.Generator) -> Example:
     val, train = np.split(rng.permutation(len(digit)), [len(digit) // 5])
     plan = _draw_plan(rng, len(train), [NEAR] * COPIES)
     true_labels, x = digit[train][plan.row], images[train][plan.row]
-    labels, n = true_labels.copy(), len(true_labels)
+    labels = true_labels.copy()
+    n = len(true_labels)
     for source, target in PAIRS.items():
         rows = plan.draw_free(round(WRONG * n / 2 / len(PAIRS)), rng, true_labels == source)
-        labels[rows], plan.fault[rows] = target, f"taken for {target}"
+        labels[rows] = target
+        plan.fault[rows] = f"taken for {target}"
     rows = plan.draw_free(round(WRONG * n / 2), rng)
     labels[rows] = (true_labels[rows] + rng.integers(1, 10, len(rows))) % 10
     plan.fault[rows] = AT_RANDOM
@@ -109,14 +111,18 @@ def _digits(rng: np.random.Generator) -> Example:
 def _people(rng: np.random.Generator) -> Example:
     n = PEOPLE - 2 * COPIES
     plan = _draw_plan(rng, n, [EXACT] * COPIES + [NEAR] * COPIES)
-    age, city = rng.integers(19, 67, n), rng.integers(len(CITIES), size=n)
+    age = rng.integers(19, 67, n)
+    city = rng.integers(len(CITIES), size=n)
     school = rng.choice(len(SCHOOLS), n, p=[0.08, 0.3, 0.22, 0.22, 0.14, 0.04])
-    hours, years = rng.normal(37, 8, n).round().clip(8, 70), rng.beta(1, 3, n) * (age - 18)
+    hours = rng.normal(37, 8, n).round().clip(8, 70)
+    years = rng.beta(1, 3, n) * (age - 18)
     wage = 0.9 * school + 0.05 * age + 0.08 * hours + 0.06 * years + 0.4 * (city % 3)
     wage += rng.normal(0, 0.2, n)
     true_labels = (wage > np.quantile(wage, 0.6)).astype(int)[plan.row]
-    labels, rows = true_labels.copy(), plan.draw_free(round(WRONG * PEOPLE), rng)
-    labels[rows], plan.fault[rows] = 1 - true_labels[rows], AT_RANDOM
+    labels = true_labels.copy()
+    rows = plan.draw_free(round(WRONG * PEOPLE), rng)
+    labels[rows] = 1 - true_labels[rows]
+    plan.fault[rows] = AT_RANDOM
     joined = np.datetime64("2016-01-04") + rng.integers(0, 3200, n)
     columns = {
         "age": age, "education": np.array(SCHOOLS)[school], "hours": hours.astype(int),
@@ -139,16 +145,21 @@ def _people(rng: np.random.Generator) -> Example:
 
 def _texts(rng: np.random.Generator) -> Example:
     words = json.loads(Path(__file__).with_name("sentences.json").read_text(encoding="utf-8"))
-    topics, topic_of = list(words["topics"]), {}
+    topics = list(words["topics"])
+    topic_of = {}
     while len(topic_of) < MESSAGES:
         topic, last_topic = rng.choice(topics, 2)
         # Some messages end with another topic, which makes them hard to tell.
-        closing = words["closing"] if rng.random() < CLEAR else words["topics"][last_topic]
+        if rng.random() < CLEAR:
+            closing = words["closing"]
+        else:
+            closing = words["topics"][last_topic]
         sentence_parts = words["opening"], words["topics"][topic], words["detail"], closing
         topic_of.setdefault("{} {} {}. {}".format(*map(rng.choice, sentence_parts)), topic)
     true_labels = np.array([topics.index(topic) for topic in topic_of.values()])
     plan = _draw_plan(rng, MESSAGES, [])
-    labels, rows = true_labels.copy(), plan.draw_free(round(WRONG * MESSAGES), rng)
+    labels = true_labels.copy()
+    rows = plan.draw_free(round(WRONG * MESSAGES), rng)
     labels[rows] = (true_labels[rows] + rng.integers(1, len(topics), len(rows))) % len(topics)
     plan.fault[rows] = AT_RANDOM
     truth = _truth("t", plan, np.array(topics)[true_labels])
@@ -169,7 +180,8 @@ EXAMPLES: dict[str, Callable[[np.random.Generator], Example]] = {
 
 def _draw_plan(rng: np.random.Generator, n: int, copies: list[str]) -> _Plan:
     """Return the plan of n samples and copies of some of them, in a random order."""
-    copied, order = rng.choice(n, len(copies), replace=False), rng.permutation(n + len(copies))
+    copied = rng.choice(n, len(copies), replace=False)
+    order = rng.permutation(n + len(copies))
     positions = np.argsort(order)
     original = np.concatenate([np.full(n, -1), positions[copied]])[order]
     fault = np.array([""] * n + copies, object)[order]

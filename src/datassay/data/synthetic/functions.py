@@ -16,7 +16,9 @@ from datassay.errors import DataError, SettingError
 from datassay.results import result
 
 # The constants of `bateman`, which S0 does not print.
-SPEED, SIGMA, REMOVAL = 1.0, 0.45, -1.0
+SPEED = 1.0
+SIGMA = 0.45
+REMOVAL = -1.0
 LONGEST = 10.0
 # (eᶻ − 1)/z by its series where |z| is smaller: the next term is below 1e-17.
 NEAR_ZERO, TERMS = 0.1, 12
@@ -114,7 +116,8 @@ def function_problem(name: str) -> FunctionProblem:
         return FunctionProblem("tanh", hyperbolic_tangent, unit, ("x",), ("f",))
     if name == "bateman":
         domain = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, LONGEST]])
-        inputs, outputs = ("u₀", "η₀", "t"), ("u(t)", "η(t)")
+        inputs = ("u₀", "η₀", "t")
+        outputs = ("u(t)", "η(t)")
         return FunctionProblem("bateman", bateman, domain, inputs, outputs)
     match = re.fullmatch(r"bateman:([1-9]\d?)", name)
     if match is None:
@@ -148,7 +151,8 @@ def _growth(z: Tensor) -> Tensor:
     return torch.where(is_small, series, large.expm1() / large)
 
 
-RELATIVE, ABSOLUTE = 1e-10, 1e-12
+RELATIVE = 1e-10
+ABSOLUTE = 1e-12
 
 
 def bateman_system(
@@ -163,7 +167,8 @@ def bateman_system(
     # system of n (M + 1) equations in the time t/t_i of each, so they share the solver's steps, and
     # differences between near points are as smooth as the solution. Source: S0 App. A, whose own
     # points are by an explicit Euler scheme, ours by DOP853 at a relative tolerance of 1e-10.
-    x, m = np.asarray(x, dtype=float), len(sigma)
+    x = np.asarray(x, dtype=float)
+    m = len(sigma)
     if x.ndim != 2 or x.shape[1] != m + 2:
         raise DataError(
             f"x must be [n, {m + 2}]: u₀, {m} values of η₀, and t; got {list(x.shape)}."
@@ -172,7 +177,8 @@ def bateman_system(
 
     def change(_time: float, flat: np.ndarray) -> np.ndarray:
         state = flat.reshape(len(x), m + 1)
-        u, eta = state[:, :1], state[:, 1:]
+        u = state[:, :1]
+        eta = state[:, 1:]
         rate = np.concatenate([eta @ sigma[:, None], eta @ removal.T], axis=1)
         return (speed * t * u * rate).ravel()
 

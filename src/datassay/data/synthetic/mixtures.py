@@ -150,7 +150,8 @@ def routable_mixture(
         rules.integer("n_classes", n_classes, 2, error=DataError)
     # More blocks than rules and two of them would agree.
     _check_sizes(sizes, n_rules, "blocks, as many as classes at most")
-    needed, why = n_blocks + n_rules, f", a direction for each of {n_blocks} blocks"
+    needed = n_blocks + n_rules
+    why = f", a direction for each of {n_blocks} blocks"
     why += f" and {n_rules} rules"
     rules.integer("n_features", n_features, needed, why=why, remedy="Raise it.", error=DataError)
     why = ", 0.5 for blocks in the same place"
@@ -199,7 +200,8 @@ def clashing(sets: Sequence[SampleSet], *, shift: int = 1, seed: int = 0) -> Sam
         DataError: the sets do not fit together, or a shift by which two sets have equal labels.
     """
     _check_sets(sets)
-    reference, n_classes = sets[0], sets[0].n_classes
+    reference = sets[0]
+    n_classes = sets[0].n_classes
     shifts = [i * shift % n_classes for i in range(len(sets))]
     if len(set(shifts)) < len(sets):
         raise DataError(

@@ -72,8 +72,12 @@ def read_column(values: pa.ChunkedArray, name: str, choices: Choices) -> ReadCol
 
 
 def _read_role(values: pa.ChunkedArray, column: Column, choices: Choices) -> ReadColumn:
-    kind = values.type.value_type if pt.is_dictionary(values.type) else values.type
-    is_time, as_feature = column.read_as == "time", replace(column, read_as="number")
+    if pt.is_dictionary(values.type):
+        kind = values.type.value_type
+    else:
+        kind = values.type
+    is_time = column.read_as == "time"
+    as_feature = replace(column, read_as="number")
     if is_time and are_dates(kind):
         return _check_times(read_dates(values, as_feature, in_utc=True), column)
     if _is_string(kind):
@@ -107,7 +111,8 @@ def _check_times(read: ReadColumn | Column, column: Column) -> ReadColumn:
 
 
 def _read_feature(values: pa.ChunkedArray, column: Column, choices: Choices) -> ReadColumn:
-    name, is_category = column.name, pt.is_dictionary(values.type)
+    name = column.name
+    is_category = pt.is_dictionary(values.type)
     kind = values.type.value_type if is_category else values.type
     if problem := _describe_unusable(values, kind):
         if name in {*choices.keep, *choices.categorical, *choices.text}:
@@ -129,9 +134,11 @@ def _read_feature(values: pa.ChunkedArray, column: Column, choices: Choices) -> 
         return _category_or_text(words, column, is_category=True)
     if _is_string(kind):
         return _read_strings(as_arrow(values, f"column {name!r}"), column, choices)
-    if choices.decimal == "," and pt.is_floating(kind):
-        column = replace(column, form="1.234,5")
-    return read_dates(values, column) if are_dates(kind) else read_numbers(values, column)
+    has_comma = choices.decimal == "," and pt.is_floating(kind)
+    column = replace(column, form="1.234,5") if has_comma else column
+    if are_dates(kind):
+        return read_dates(values, column)
+    return read_numbers(values, column)
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -142,7 +149,9 @@ def _describe_unusable(values: pa.ChunkedArray, kind: pa.DataType) -> str:
     """Return what a column holds that no feature can be made of; empty where one can."""
     if _is_list(kind) and (pt.is_floating(kind.value_type) or pt.is_integer(kind.value_type)):
         n_lengths = len(pc.list_value_length(values.drop_null()).unique())
-        return "lists of unequal lengths" if n_lengths > 1 else ""
+        if n_lengths > 1:
+            return "lists of unequal lengths"
+        return ""
     is_span = pt.is_time(kind) or pt.is_duration(kind)
     if _is_string(kind) or _is_plain(kind) or are_dates(kind) or is_span:
         return ""
@@ -154,7 +163,9 @@ def _read_strings(words: pa.LargeStringArray, column: Column, choices: Choices) 
         return read_numbers(times, column)
     form = choices.forms.get(column.name, "")
     read = read_date_words(words, column, "" if form[:1] == "1" else form)
-    return read if isinstance(read, ReadColumn) else read_words(words, read, choices)
+    if isinstance(read, ReadColumn):
+        return read
+    return read_words(words, read, choices)
 
 
 def _as_words(values: pa.ChunkedArray, name: str) -> pa.LargeStringArray:
@@ -162,7 +173,8 @@ def _as_words(values: pa.ChunkedArray, name: str) -> pa.LargeStringArray:
     if pt.is_floating(values.type):
         is_whole = pc.all(pc.equal(values, pc.floor(values))).as_py()
         values = pc.if_else(pc.is_nan(values), None, values)
-        values = values.cast(pa.int64(), safe=False) if is_whole else values
+        if is_whole:
+            values = values.cast(pa.int64(), safe=False)
     return as_arrow(values.cast(pa.large_string()), f"column {name!r}")
 
 
@@ -193,13 +205,18 @@ def read_words(words: pa.LargeStringArray, column: Column, choices: Choices) -> 
     # Strings of which 90 % read as numbers are numbers, marks of missing values aside, and the
     # others of them in error; unless one starts with a zero (a code), or it is a target of labels.
     is_target = column.read_as == "target"
-    form, task = choices.forms.get(column.name, ""), choices.task
+    form = choices.forms.get(column.name, "")
+    task = choices.task
     read = number_words(words, form if form[:1] == "1" else "", choices.decimal)
     if _are_numbers(words, read, task) if is_target else read.is_mostly and not read.is_code:
         return _read_number_words(words, read, column)
     share = read.readable_share
-    note = f"{share:.0%} of the values are numbers" if share >= 0.5 else column.note
-    note = "digits with leading zeros are a code" if read.is_code else note
+    if share >= 0.5:
+        note = f"{share:.0%} of the values are numbers"
+    else:
+        note = column.note
+    if read.is_code:
+        note = "digits with leading zeros are a code"
     if not note and words.null_count < len(words) and matches(words, QUANTITY).mean() >= SHARE:
         note = "durations, lengths, fractions and numbers with an error are words here"
     warning = note + ", but not by one way of writing" * (share >= SHARE)
@@ -231,7 +248,8 @@ def _are_numbers(words: pa.LargeStringArray, read: NumberWords, task: Task | Non
 
 def _read_number_words(words: pa.LargeStringArray, read: NumberWords, column: Column) -> ReadColumn:
     """Return a column of strings as the numbers they read as, or with what is wrong with it."""
-    is_known, is_target = read.is_number | read.is_mark, column.read_as == "target"
+    is_known = read.is_number | read.is_mark
+    is_target = column.read_as == "target"
     strays = stray_words(words, is_known, "no number")
     is_stray_name = ~is_known & matches(words, _NAME)
     if strays and (is_target or (not read.number_format and is_stray_name.any())):

@@ -23,7 +23,8 @@ class DateParts(TransformerMixin, BaseEstimator):
         self.had_missing_ = [bool(np.isnat(dates).any()) for dates in X.T]
         present = [dates[~np.isnat(dates)] for dates in X.T]
         self.first_ = np.array([dates.min() for dates in present])
-        self.parts_, self.medians_ = [], []
+        self.parts_ = []
+        self.medians_ = []
         for dates, first_date in zip(present, self.first_, strict=True):
             numbers = _parts(dates, first_date)
             varies = numbers.min(axis=0) < numbers.max(axis=0)

@@ -93,10 +93,14 @@ def read_date_words(
     formats = date_format.split(OR) if date_format else FORMS
     readings = {name: _parse_dates(distinct, name, in_utc=in_utc) for name in formats}
     dates = np.full(len(distinct), np.datetime64("NaT", "us"))
-    used_formats, candidates = [], list(readings)
+    used_formats = []
+    candidates = list(readings)
     while candidates:
         gain = {c: counts[np.isnat(dates) & ~np.isnat(readings[c])].sum() for c in candidates}
-        winner = candidates[0] if date_format else max(candidates, key=gain.__getitem__)
+        if date_format:
+            winner = candidates[0]
+        else:
+            winner = max(candidates, key=gain.__getitem__)
         if not gain[winner] and not date_format:
             break
         used_formats.append(winner)
@@ -185,7 +189,8 @@ def _months(words: pa.Array) -> np.ndarray:
 
 def _zone_minutes(words: pa.Array) -> np.ndarray:
     """Return the minutes ahead of UTC of time zones such as "", "Z" and "+02:00"."""
-    codes, minutes = words.dictionary_encode(), []
+    codes = words.dictionary_encode()
+    minutes = []
     for zone in codes.dictionary.to_pylist():
         digits = zone[1:].replace(":", "") or "0000"
         sign = -1 if zone.startswith("-") else 1

@@ -47,6 +47,9 @@ def with_log_target(source: Source) -> Source:
 
 
 def _log(y: np.ndarray, *, shifted: bool | None = None) -> np.ndarray:
-    shifted = bool(y.min() == 0) if shifted is None else shifted
+    if shifted is None:
+        shifted = bool(y.min() == 0)
     y = y.astype(np.float64)
-    return np.log1p(y) if shifted else np.log(y)
+    if shifted:
+        return np.log1p(y)
+    return np.log(y)

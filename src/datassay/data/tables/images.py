@@ -22,7 +22,9 @@ def image_column(table: pa.Table) -> str | None:
     """Return the name of the first column of images; None: there is none."""
     for field in table.schema:
         kind = field.type
-        names = {kind.field(i).name for i in range(kind.num_fields)} if pt.is_struct(kind) else ()
+        names = ()
+        if pt.is_struct(kind):
+            names = {kind.field(i).name for i in range(kind.num_fields)}
         if names == {"bytes", "path"}:
             return field.name
     return None

@@ -18,7 +18,10 @@ from datassay.results import result
 
 # F1 of held-out rows, a mean over classes, that a leak reaches; words where some texts were cut;
 # two columns, where all others together stay below WEAK.
-ALONE, WORDS, TOGETHER, WEAK = 0.985, 0.95, 0.995, 0.9
+ALONE = 0.985
+WORDS = 0.95
+TOGETHER = 0.995
+WEAK = 0.9
 # Where classes are separable, columns tell them that are no leaks: the values of a leak are words,
 # or lie so many times apart as they are wide, or all other columns stay below FAR_BETTER.
 GAP, FAR_BETTER, MANY = 0.7, 0.95, 30
@@ -75,9 +78,12 @@ def find_leaks(columns: Sequence[ReadColumn], y: np.ndarray, task: Task | None) 
     if (task or guess_task(y)) == "classification":
         return _Classes(y).leaks(columns)
     rows = np.linspace(0, len(y) - 1, min(len(y), _ROWS)).astype(np.int64)
-    target, numbers, leaks = y[rows].astype(np.float64), {}, []
+    target = y[rows].astype(np.float64)
+    numbers = {}
+    leaks = []
     for read in columns:
-        name, values = read.column.name, _numbers(read, rows)
+        name = read.column.name
+        values = _numbers(read, rows)
         if read.words is None:
             numbers[name] = values
         elif read.column.read_as == "text":
@@ -134,13 +140,17 @@ def _in_order(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"], *, is_code
         codes = np.argsort(np.argsort(np.bincount(codes, y) / counts))[codes]
     ordered = y[np.lexsort((y, codes))]
     start = np.flatnonzero(np.diff(codes[np.lexsort((y, codes))], prepend=-1))
-    low, high = ordered[start], ordered[np.append(start[1:], len(y)) - 1]
+    low = ordered[start]
+    high = ordered[np.append(start[1:], len(y)) - 1]
     is_counted = (low[1:] != high[:-1]) | (low[:-1] != high[1:])
     if is_counted.sum() < FEWEST_STEPS or np.bincount(codes).max() > len(y) / 2:
         return 0.0
-    rises, falls = low[1:] >= high[:-1], high[1:] <= low[:-1]
+    rises = low[1:] >= high[:-1]
+    falls = high[1:] <= low[:-1]
     share = float(max(rises[is_counted].mean(), falls[is_counted].mean()))
-    return share if share >= IN_ORDER else 0.0
+    if share >= IN_ORDER:
+        return share
+    return 0.0
 
 
 def _sums(numbers: dict[str, Float[np.ndarray, " n"]], y: Float[np.ndarray, " n"]) -> list[Leak]:
@@ -173,9 +183,11 @@ class _Classes:
         names, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
         frequent = np.argsort(-counts, kind="stable")[:MAX_GUESSED_CLASSES]
         frequent = frequent[counts[frequent] >= _FOLDS]
-        self.names, self.k = [str(name).casefold() for name in names[frequent]], len(frequent)
+        self.names = [str(name).casefold() for name in names[frequent]]
+        self.k = len(frequent)
         self.shares = counts[frequent] / max(1, counts[frequent].sum())
-        random, max_rows = np.random.default_rng(0), max(_OF_CLASS, _ROWS // max(1, self.k))
+        random = np.random.default_rng(0)
+        max_rows = max(_OF_CLASS, _ROWS // max(1, self.k))
         rows = [random.permutation(np.flatnonzero(codes == c))[:max_rows] for c in frequent]
         self.sizes = sizes = np.array([len(idx) for idx in rows], np.int64)
         self.starts = np.cumsum(sizes) - sizes
@@ -219,7 +231,8 @@ class _Classes:
         if not gap > 0:
             return False
         # What was added to a code is bounded; a measurement has tails, and counts as wider.
-        classes, width = np.split(x, self.starts[1:]), high - low
+        classes = np.split(x, self.starts[1:])
+        width = high - low
         middle = np.array([np.ptp(np.nanquantile(values, [0.1, 0.9])) for values in classes])
         wider = np.where(width > 0, np.inf, 0.0)
         np.divide(width**2, middle, out=wider, where=middle > 0)
@@ -261,7 +274,10 @@ class _Classes:
         return self._held_out(tree, x, among)
 
     def _held_out(self, model: Any, x: Float[np.ndarray, "m d"], among: Any = slice(None)) -> float:
-        x, y, weight, fold = x[among], self.y[among], self.weight[among], self.fold[among]
+        x = x[among]
+        y = self.y[among]
+        weight = self.weight[among]
+        fold = self.fold[among]
         predicted = np.empty_like(y)
         for test in (fold == f for f in range(_FOLDS)):
             predicted[test] = model.fit(x[~test], y[~test], weight[~test]).predict(x[test])
@@ -312,5 +328,6 @@ class _Classes:
 
 def _scale(x: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
     """Scale values so that float32, in which trees split, keeps their differences."""
-    x = x - np.median(x[~np.isnan(x)]) if not np.isnan(x).all() else x
+    if not np.isnan(x).all():
+        x = x - np.median(x[~np.isnan(x)])
     return x / np.nanmax(np.abs(x), initial=1e-300)

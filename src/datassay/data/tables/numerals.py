@@ -68,8 +68,10 @@ def number_words(words: pa.LargeStringArray, form: str = "", decimal: str = "") 
     """Read strings as numbers; nulls count neither as read nor as unread."""
     # form: number_format of a column that was read before. decimal: mark of the table, where a
     # column leaves it open. Strings that are all plain numbers, which Arrow reads, need no dialect.
-    is_number, is_mark = matches(words, NUMBER), are_marks(words)
-    n_numbers, n_present = int(is_number.sum()), len(words) - words.null_count - int(is_mark.sum())
+    is_number = matches(words, NUMBER)
+    is_mark = are_marks(words)
+    n_numbers = int(is_number.sum())
+    n_present = len(words) - words.null_count - int(is_mark.sum())
     is_code = n_numbers > 0 and bool(matches(words, CODE).any())
     is_ambiguous = 0 < n_numbers == n_present and bool(matches(words, GROUPED)[is_number].all())
     is_ambiguous = is_ambiguous and bool(matches(words, r"\.").any())
@@ -79,11 +81,16 @@ def number_words(words: pa.LargeStringArray, form: str = "", decimal: str = "") 
         is_better = read is not None and int(read.is_number.sum()) > n_numbers
         if read is not None and (form or is_ambiguous or is_better):
             return read
-    values = _parse_plain(words) if n_numbers == len(words) else np.full(len(words), np.nan)
+    if n_numbers == len(words):
+        values = _parse_plain(words)
+    else:
+        values = np.full(len(words), np.nan)
     if 0 < n_numbers < len(words):
         values[is_number] = _parse_plain(words.filter(pa.array(is_number)))
     is_mostly = n_numbers > 0 and n_numbers >= SHARE * n_present
-    note = f"{words.drop_null()[0]} is read with a decimal point" if is_ambiguous else ""
+    note = ""
+    if is_ambiguous:
+        note = f"{words.drop_null()[0]} is read with a decimal point"
     return NumberWords(
         values, is_number, is_mark, is_mostly, is_code, is_ambiguous=is_ambiguous,
         readable_share=n_numbers / max(n_present, 1), notes=(note,) * bool(note and not decimal),
@@ -114,13 +121,17 @@ def number_of(value: object) -> float:
     text = value if isinstance(value, str) else repr(value)  # True is no numeral
     if not re.fullmatch(NUMBER, text, re.ASCII) or not math.isfinite(float(text)):
         raise ValueError(f"{text!r:.40} is no finite number")
-    return int(text) if re.fullmatch(r"\s*[-+]?\d+\s*", text) else float(text)
+    if re.fullmatch(r"\s*[-+]?\d+\s*", text):
+        return int(text)
+    return float(text)
 
 
 def numeral(value: float) -> str:
     """Return a number in the fewest digits that read as it again; whole ones as integers."""
     is_whole = isinstance(value, int | np.integer) or (value % 1 == 0 and abs(value) < 2**53)
-    return str(int(value)) if is_whole else repr(float(value))
+    if is_whole:
+        return str(int(value))
+    return repr(float(value))
 
 
 def number_word(value: float, number_format: str) -> str:
@@ -156,6 +167,7 @@ class _Template(NamedTuple):
 
 
 def _parse_template(word: str, first_row: int, n: int) -> _Template | None:
+    """Return what stands around the digits of n words of one form; None if it is no number."""
     parts = _WORD.fullmatch(word)
     if parts is None or (parts["scale"] and parts["power"]):
         return None
@@ -163,10 +175,13 @@ def _parse_template(word: str, first_row: int, n: int) -> _Template | None:
     minus = (before + (parts["end"] or "")).count("-") + before.count("(")
     if minus > 1 or before.count("(") != bool(parts["close"]):
         return None
-    exponent = _POWERS[parts["scale"].rstrip(".").lower()] if parts["scale"] else 0
+    exponent = 0
+    if parts["scale"]:
+        exponent = _POWERS[parts["scale"].rstrip(".").lower()]
     unit = ((parts["money"] or "") + (parts["unit"] or "")).rstrip(".")
     is_bound = bool(set(before) & set("<>≤≥~≈")) or parts["end"] == "+"
-    sign, is_name = -1 if minus else 1, bool(_NAME.fullmatch(word))
+    sign = -1 if minus else 1
+    is_name = bool(_NAME.fullmatch(word))
     return _Template(parts["body"], sign, exponent, is_bound, unit, is_name, first_row, n)
 
 
@@ -181,7 +196,8 @@ def _read_by_dialect(
     n_present = len(words) - words.null_count - int(is_mark.sum())
     if not n_present or 2 * is_shaped.sum() < n_present:
         return None
-    text, rows = text.filter(pa.array(is_shaped)), np.flatnonzero(is_shaped)
+    text = text.filter(pa.array(is_shaped))
+    rows = np.flatnonzero(is_shaped)
     shapes = pc.replace_substring_regex(text, r"^(\D*)0", r"\1_")
     shapes = pc.replace_substring_regex(shapes, r"\d", "9").dictionary_encode()
     template_idx = shapes.indices.to_numpy()
@@ -236,7 +252,8 @@ def _choose_dialect(templates: list[_Template], form: str, decimal: str) -> tupl
         units[t.unit] += t.n
     key = next((key for key in DIALECTS if form.startswith(key)), "")
     unit = max(units, key=lambda name: (units[name], bool(name)))
-    unit = form[len(key) :].strip() if form else unit
+    if form:
+        unit = form[len(key) :].strip()
     counts = {d: sum(t.n for t in templates if t.reads(d, unit)) for d in DIALECTS}
     key = key or max(counts, key=lambda d: (counts[d], DIALECTS[d][0] == decimal))
     ties = {DIALECTS[d][0] for d in DIALECTS if counts[d] == counts[key]}
@@ -245,7 +262,8 @@ def _choose_dialect(templates: list[_Template], form: str, decimal: str) -> tupl
 
 def _are_names(templates: list[_Template], unit: str, words: pa.LargeStringArray) -> bool:
     """Return whether such numbers are codes, classes or ranges, and no quantities."""
-    is_sure, is_whole = bool(_SURE.fullmatch(unit)), not any(t.has_mark for t in templates)
+    is_sure = bool(_SURE.fullmatch(unit))
+    is_whole = not any(t.has_mark for t in templates)
     is_scaled = is_sure and not (is_whole and len({t.exponent for t in templates}) == 1)
     is_few = len(words.unique()) <= FEW
     return (

@@ -20,7 +20,8 @@ from datassay.errors import DataError
 FEW_ROWS, MOST_OF_RANGE = 20, 0.8
 MANY_ROWS, PART_OF_RANGE = 200, 0.5
 # A number so named names rows, where so much of its values differ.
-_NAMES_ROWS, MOSTLY = re.compile(r"(?:^|[^A-Za-z])(?:id|ID|Id|uuid|key)$|[a-z]I[dD]$"), 0.5
+_NAMES_ROWS = re.compile(r"(?:^|[^A-Za-z])(?:id|ID|Id|uuid|key)$|[a-z]I[dD]$")
+MOSTLY = 0.5
 # What rounding may change of a feature, in its standard deviations.
 MAX_LOSS = 0.01
 _BLOCK = 2**22  # values at a time
@@ -73,7 +74,8 @@ def check_numbers(numbers: np.ndarray, column: Column) -> ReadColumn:
         return ReadColumn(column, problem=problem, remedy="Replace them or drop those rows")
     reason = ""
     if column.read_as in {"number", "boolean"}:
-        low, high = numbers.min().item(), numbers.max().item()
+        low = numbers.min().item()
+        high = numbers.max().item()
         if low == high:
             reason = f"all values are {low}"
         elif _are_row_numbers(numbers, low, high):
@@ -91,10 +93,14 @@ def check_numbers(numbers: np.ndarray, column: Column) -> ReadColumn:
 
 
 def _are_row_numbers(numbers: np.ndarray, low: float, high: float) -> bool:
-    n, size = len(numbers), high - low + 1
+    n = len(numbers)
+    size = high - low + 1
     if n < FEW_ROWS or n > size or numbers.dtype.kind == "b":
         return False
-    is_dense = n >= PART_OF_RANGE * size if n >= MANY_ROWS else n >= MOST_OF_RANGE * size
+    if n >= MANY_ROWS:
+        is_dense = n >= PART_OF_RANGE * size
+    else:
+        is_dense = n >= MOST_OF_RANGE * size
     if not is_dense or (n < MANY_ROWS and low not in {0, 1}):
         return False
     is_whole = numbers.dtype.kind != "f" or bool((numbers == np.floor(numbers)).all())
@@ -149,7 +155,10 @@ def rounding_loss(x: np.ndarray) -> np.ndarray:
         rounded = x.astype(np.float32).astype(np.float64)
         # Whole numbers beyond 2^53 differ exactly only as such. Unsigned differences wrap around
         # to what int64 reads as negative.
-        differences = (x - x[:1]).astype(np.int64) if x.dtype.kind in "iu" else x - x[:1]
+        if x.dtype.kind in "iu":
+            differences = (x - x[:1]).astype(np.int64)
+        else:
+            differences = x - x[:1]
         differences = differences.astype(np.float64)
         change = (rounded - rounded[:1]) - differences
         change = np.abs(change - change.mean(axis=0)).max(axis=0)
@@ -165,7 +174,8 @@ def lost_features(x: np.ndarray) -> np.ndarray:
     """Return the positions of features, of [n, m] numbers, with a loss above MAX_LOSS."""
     if x.dtype.kind not in "iuf" or x.dtype.itemsize < 4 or x.dtype == np.float32:
         return np.arange(0)
-    low, high = x.min(axis=0).astype(np.float64), x.max(axis=0).astype(np.float64)
+    low = x.min(axis=0).astype(np.float64)
+    high = x.max(axis=0).astype(np.float64)
     largest = np.maximum(np.abs(low), np.abs(high))
     # A standard deviation is at least the range over √(2 n), a rounding error at most half a step.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -175,7 +185,9 @@ def lost_features(x: np.ndarray) -> np.ndarray:
     width = max(1, _BLOCK // len(x))
     blocks = [suspects[a : a + width] for a in range(0, len(suspects), width)]
     lost = [block[rounding_loss(x[:, block]) > MAX_LOSS] for block in blocks]
-    return np.concatenate(lost) if lost else suspects
+    if lost:
+        return np.concatenate(lost)
+    return suspects
 
 
 def check_differences(x: np.ndarray, names: Sequence[str], kind: str = "feature") -> None:

@@ -28,7 +28,10 @@ class Grid:
 
     def __init__(self, columns: Sequence[ReadColumn]):
         self.columns = columns
-        data = columns[0].words if columns[0].values is None else columns[0].values
+        if columns[0].values is None:
+            data = columns[0].words
+        else:
+            data = columns[0].values
         self.shape = (len(data), len(columns))  # pyrefly: ignore[bad-argument-type] (one of both)
 
     def __len__(self) -> int:
@@ -48,7 +51,9 @@ class Grid:
         blocks = [c.values.reshape(len(self), -1) for c in columns if c.values is not None]
         if blocks[0].dtype.kind == "M" or len(blocks) == 1:
             block = np.hstack(blocks)
-            return block if block.dtype.kind in "Mf" else block.astype(np.float64)
+            if block.dtype.kind in "Mf":
+                return block
+            return block.astype(np.float64)
         numbers = np.empty((len(self), sum(block.shape[1] for block in blocks)))
         np.concatenate(blocks, axis=1, out=numbers)
         return numbers
@@ -93,8 +98,8 @@ class FittedColumns:
             )
         if absent := [c.name for c in self.columns if c.name not in table.column_names]:
             raise DataError(
-                f"frame must have the columns that were used; it has no {abridge(absent)}. Its "
-                f"columns are {abridge(table.column_names)}."
+                f"frame must have the columns of the training data; it has no {abridge(absent)}. "
+                f"Its columns are {abridge(table.column_names)}."
             )
         read = [self.column_like(table[column.name], column) for column in self.columns]
         refuse(read, "frame")
@@ -104,7 +109,9 @@ class FittedColumns:
                 f"vectors of frame must have as many numbers as before; they make {x.shape[1]:,} "
                 f"features instead of {len(self.feature_names):,}. Cut or pad them."
             )
-        return x if x.dtype.kind == "f" else x.astype(np.float32)
+        if x.dtype.kind == "f":
+            return x
+        return x.astype(np.float32)
 
     def column_like(self, values: pa.ChunkedArray, column: Column) -> ReadColumn:
         """Read a column of new rows as one that was fitted, or say what is wrong with it."""
@@ -115,7 +122,8 @@ class FittedColumns:
         if read.problem:
             return read
         if read.column.read_as == "left out":  # all are missing
-            n, lost = len(values), replace(column, missing=len(values))
+            n = len(values)
+            lost = replace(column, missing=len(values))
             if column.read_as == "category":
                 read = ReadColumn(lost, words=pa.nulls(n, pa.large_string()))
             else:
@@ -205,7 +213,9 @@ def _make_step(kind: str) -> Any:
 def kind_of(column: Column) -> str:
     """Return the name of the fitted step that takes a column."""
     if column.read_as in _NUMBERS:
-        return f"{column.read_as}s with missing" if column.missing else "numbers"
+        if not column.missing:
+            return "numbers"
+        return f"{column.read_as}s with missing"
     return {"vector": "vectors", "date": "dates", "category": "categories"}[column.read_as]
 
 
@@ -214,7 +224,9 @@ def _most_columns(read: ReadColumn) -> int:
         return min(MAX_CATEGORIES, (read.column.n_values or 0) + 1)
     if read.values is not None and read.values.ndim == 2:
         return read.values.shape[1]
-    return len(PARTS) + 1 if read.column.read_as == "date" else 1 + bool(read.column.missing)
+    if read.column.read_as == "date":
+        return len(PARTS) + 1
+    return 1 + bool(read.column.missing)
 
 
 def _names(kind: str, fitted: Any, columns: list[ReadColumn]) -> list[str]:
@@ -224,7 +236,9 @@ def _names(kind: str, fitted: Any, columns: list[ReadColumn]) -> list[str]:
         return [f"{name} {i}" for name, m in zip(names, widths, strict=True) for i in range(m)]
     if kind.endswith("with missing"):
         return names + [f"{names[j]} missing" for j in fitted.indicator_.features_]
-    return names if kind == "numbers" else list(fitted.get_feature_names_out(names))
+    if kind == "numbers":
+        return names
+    return list(fitted.get_feature_names_out(names))
 
 
 def _describe_step(kind: str, fitted: Any, index: int, read: ReadColumn) -> str:
@@ -232,9 +246,13 @@ def _describe_step(kind: str, fitted: Any, index: int, read: ReadColumn) -> str:
     if kind == "vectors":
         return f"{read.values.shape[1]:,} columns"  # pyrefly: ignore[missing-attribute] (vectors have values)
     if kind == "numbers":
-        return "as it is" if column.read_as == "number" else "0 or 1"
+        if column.read_as == "number":
+            return "as it is"
+        return "0 or 1"
     if kind.endswith("with missing"):
-        substitute = "median" if column.read_as == "number" else "more frequent value"
+        substitute = "more frequent value"
+        if column.read_as == "number":
+            substitute = "median"
         fill = f"{fitted.statistics_[index]:.6g}"
         return f"where missing the {substitute}, {fill}, and a column that says where"
     if kind == "dates":
@@ -242,7 +260,8 @@ def _describe_step(kind: str, fitted: Any, index: int, read: ReadColumn) -> str:
         first_date = str(fitted.first_[index]).removesuffix("T00:00:00.000000")
         indicator = ["a column that says where it is missing"] * bool(column.missing)
         return ", ".join([*parts, f"days since {first_date}", *indicator])
-    rare, text = fitted.infrequent_categories_[index], "one 0/1 column a value"
+    rare = fitted.infrequent_categories_[index]
+    text = "one 0/1 column a value"
     if rare is not None:
         frequent = f"one for each of the {MAX_CATEGORIES - 1} most frequent values"
         infrequent = f"{len(rare):,} others" if len(rare) > 1 else "other"
@@ -255,10 +274,13 @@ def refuse(columns: Sequence[ReadColumn], name: str) -> None:
     bad = [c for c in columns if c.problem]
     if not bad:
         return
-    problems, unnamed = "; ".join(c.problem for c in bad[:NAMED]), bad[NAMED:]
+    problems = "; ".join(c.problem for c in bad[:NAMED])
+    unnamed = bad[NAMED:]
     if unnamed:
         problems += f"; and {len(unnamed):,} more: {abridge([c.column.name for c in unnamed])}"
     remedies = ". ".join(dict.fromkeys(c.remedy for c in bad))
-    counted = "" if len(bad) == 1 else f"{len(bad):,} columns of {name} cannot be used: "
+    counted = ""
+    if len(bad) != 1:
+        counted = f"{len(bad):,} columns of {name} cannot be used: "
     rows = " Rows count from 0." if "(row" in problems else ""
     raise DataError(f"{counted}{problems}. {remedies}.{rows}")

@@ -121,7 +121,10 @@ def join_targets(target: Any) -> str | None:
 
 def names_of(option: str, value: Any) -> tuple[str, ...]:
     """Return the columns that the user names, one alone or several; None: no column."""
-    names = (value,) if isinstance(value, str) else () if value is None else value
+    if isinstance(value, str):
+        names = (value,)
+    else:
+        names = () if value is None else value
     if isinstance(names, Iterable):
         names = tuple(names)
         if all(isinstance(name, str) for name in names):
@@ -133,7 +136,8 @@ def names_of(option: str, value: Any) -> tuple[str, ...]:
 
 def check_choices(choices: Choices, names: Sequence[str], table: str) -> None:
     """Refuse choices of columns that the table does not have, or that contradict each other."""
-    columns, options = set(names), dict[str, str](choices.roles)
+    columns = set(names)
+    options = dict[str, str](choices.roles)
     for option in _OPTIONS:
         chosen_names = tuple(dict.fromkeys(getattr(choices, option)))
         if unknown := [name for name in chosen_names if name not in columns]:

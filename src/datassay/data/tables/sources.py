@@ -32,7 +32,8 @@ from datassay.data.tables.read import (
 from datassay.errors import UNWEIGHTED, DataError
 
 WEIGHTS = {"sample_weight", "sample_weights", "weights", "case_weight", "survey_weight"}
-NOTE, DECIMAL = b"note", b"decimal"  # of a table's metadata: what its reader has to say
+NOTE = b"note"
+DECIMAL = b"decimal"  # of a table's metadata: what its reader has to say
 WORDS = "its words: an embedding, or tf-idf weights"
 
 
@@ -51,15 +52,19 @@ def table_source(
     note = (table.schema.metadata or {}).get(NOTE, b"").decode()
     is_unnamed = choices.target is None
     table, choices = resolve_roles(table, name, choices)
-    names, target = table.column_names, choices.target
+    names = table.column_names
+    target = choices.target
     labels = row_labels(table) - set(choices.roles)
     assert target is not None
     columns = [n for n in names if n not in labels]
     read = _read_columns(table.select(columns), name, choices)
     message = f"No target was named: the last column, {target!r}, is predicted."
-    positions, n_missing, warnings = None, 0, (message,) * is_unnamed
+    positions = None
+    n_missing = 0
+    warnings = (message,) * is_unnamed
     if (is_missing := read[target].is_missing) is not None:
-        positions, n_missing = np.flatnonzero(~is_missing), int(is_missing.sum())
+        positions = np.flatnonzero(~is_missing)
+        n_missing = int(is_missing.sum())
         missed = " or ".join(map(repr, all_targets or (target,)))
         warnings += (
             f"{n_missing:,} of {len(is_missing):,} rows "
@@ -78,7 +83,8 @@ def table_source(
         warnings += (
             f"{weights[0]!r} is read as a feature. If it weighs samples, drop it: {UNWEIGHTED}",
         )
-    kind, ranks = table[target].type, ()
+    kind = table[target].type
+    ranks = ()
     if pa.types.is_dictionary(kind) and kind.ordered and choices.task != "regression":
         ranks = _ranks(table[target])
         warnings += (
@@ -105,7 +111,9 @@ def _ranks(target: pa.ChunkedArray) -> tuple[str, ...]:
     """Return the classes that an ordered column of strings holds, in its order; none of numbers."""
     values = {*target.unique().to_pylist()}
     names = target.unify_dictionaries().chunk(0).dictionary.to_pylist()
-    return tuple(n for n in names if n in values) if isinstance(names[0], str) else ()
+    if not isinstance(names[0], str):
+        return ()
+    return tuple(n for n in names if n in values)
 
 
 def _read_several(table: pa.Table, name: str, choices: Choices, targets: tuple[str, ...]) -> Source:
@@ -172,7 +180,10 @@ def resolve_roles(table: pa.Table, name: str, choices: Choices) -> tuple[pa.Tabl
     check_names(names, name, choices)
     labels = row_labels(table) - set(choices.roles)
     inputs = [n for n in names if n not in {choices.ids, *asides} and n not in labels]
-    target = inputs[-1] if choices.target is None and inputs else choices.target
+    if choices.target is None and inputs:
+        target = inputs[-1]
+    else:
+        target = choices.target
     _check_inputs([n for n in inputs if n != target], names, name, target, choices)
     choices = replace(choices, target=target, decimal=decimal)
     check_choices(choices, names, name)  # the last column may be one to drop
@@ -199,7 +210,8 @@ def _describe_reading(read: dict[str, ReadColumn]) -> tuple[str, ...]:
     read_lines, not_read, left_out = lines_by_kind.values()
     for name, column in read.items():
         lines = not_read if column.values is None else read_lines
-        lines = left_out if column.column.read_as == "left out" else lines
+        if column.column.read_as == "left out":
+            lines = left_out
         lines += [f"{name!r}: {column.warning}"] * bool(column.warning)
     parts = [f"{line}: {abridge(texts, '. ')}." for line, texts in lines_by_kind.items() if texts]
     return (" ".join(parts),) * bool(parts)
@@ -216,7 +228,8 @@ def _source(
     pa.default_memory_pool().release_unused()
     names = {role: getattr(choices, role) for role in ROLES}
     arrays = {str(role): plain_values(read[n]) for role, n in names.items() if n is not None}
-    y, roles = arrays.pop("target"), choices.roles
+    y = arrays.pop("target")
+    roles = choices.roles
     features = [c for n, c in read.items() if n not in roles and c.column.read_as != "left out"]
     columns = {n: c.column for n, c in read.items()}
     if not features:
@@ -232,7 +245,9 @@ def _source(
     leaks += find_unused_leaks(unused, y, choices.task)
     read.clear()
     texts = [c for c in features if c.column.read_as == "text"]
-    treated, x, fitted = [c for c in features if c.column.read_as != "text"], None, None
+    treated = [c for c in features if c.column.read_as != "text"]
+    x = None
+    fitted = None
     del features
     if treated:
         x, fitted = fit_columns(treated)
@@ -240,7 +255,8 @@ def _source(
     treated.clear()
     columns |= {c.column.name: replace(c.column, treatment=WORDS) for c in texts}
     pa.default_memory_pool().release_unused()
-    x = np.zeros((len(y), 0)) if x is None else x
+    if x is None:
+        x = np.zeros((len(y), 0))
     return Source(
         Path(name).stem,
         SourcePart(
@@ -261,7 +277,9 @@ def join_texts(words: list[pa.LargeStringArray]) -> Texts | None:
     """Return the texts of each row line by line; None of no columns."""
     if len(words) > 1:
         words = [pc.binary_join_element_wise(*words, pa.scalar("\n", pa.large_string()))]
-    return Texts(words[0]) if words else None
+    if not words:
+        return None
+    return Texts(words[0])
 
 
 def plain_values(column: ReadColumn) -> np.ndarray:

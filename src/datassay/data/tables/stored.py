@@ -21,7 +21,8 @@ from datassay.data.tables.read import ReadColumn
 
 def describe_treatment(fitted: FittedColumns) -> dict[str, Any]:
     """Return a treatment as JSON values: its columns, features and what each column taught."""
-    steps, positions = fitted.transformer.named_transformers_, dict[str, int]()
+    steps = fitted.transformer.named_transformers_
+    positions = dict[str, int]()
     learned = []
     for column in fitted.columns:
         kind = kind_of(column)
@@ -88,7 +89,8 @@ def _make_rows(column: Column, learned: Mapping[str, Any], n: int) -> ReadColumn
         return ReadColumn(column, words=pa.array(words, pa.large_string()))
     if kind == "dates":
         dates = np.full(n, learned["first"], np.int64).astype("datetime64[us]")
-        dates[-1] = np.datetime64("NaT") if learned["had_missing"] else dates[-1]
+        if learned["had_missing"]:
+            dates[-1] = np.datetime64("NaT")
         return ReadColumn(column, dates)
     if kind == "vectors":
         return ReadColumn(column, np.zeros((n, learned["width"])))
@@ -99,14 +101,16 @@ def _make_rows(column: Column, learned: Mapping[str, Any], n: int) -> ReadColumn
 
 def describe_unseen(fitted: FittedColumns, table: pa.Table) -> list[str]:
     """Return a line for each column of a table with categories that the fitted rows had not."""
-    lines, columns = [], [c for c in fitted.columns if kind_of(c) == "categories"]
+    lines = []
+    columns = [c for c in fitted.columns if kind_of(c) == "categories"]
     steps = fitted.transformer.named_transformers_
     for position, column in enumerate(columns):
         words = fitted.column_like(table[column.name], column).words
         fitted_values = steps["categories"].categories_[position].tolist()
         values, counts = pc.value_counts(pc.drop_null(words)).flatten()
         is_new = pc.invert(pc.is_in(values, pa.array(fitted_values, pa.large_string())))
-        values, rows = values.filter(is_new), pc.sum(counts.filter(is_new)).as_py()
+        values = values.filter(is_new)
+        rows = pc.sum(counts.filter(is_new)).as_py()
         if len(values):
             noun = "category" if len(values) == 1 else "categories"
             lines.append(

@@ -100,19 +100,19 @@ class TeacherSettings:
 class Complexity(Command):
     """A command about teacher networks with --inputs or --width, else about data."""
 
-    def start(self, given: Mapping[str, Any], out: Path) -> None:
+    def start(self, user_input: Mapping[str, Any], out: Path) -> None:
         """Choose the job by the options, and raise if one is of the other job."""
-        if "inputs" in given or "width" in given:
+        if "inputs" in user_input or "width" in user_input:
             refuse_others(
-                given, DataInputs, (TeacherSettings,), "does not go with --inputs or --width"
+                user_input, DataInputs, (TeacherSettings,), "does not go with --inputs or --width"
             )
             why = "needs DATA, which --inputs and --width do not go with"
-            refuse_others(given, CurveSettings, (TeacherSettings,), why)
-            TEACHERS.start(given, out)
+            refuse_others(user_input, CurveSettings, (TeacherSettings,), why)
+            TEACHERS.start(user_input, out)
         else:
             why = "needs --inputs or --width, which no data go with"
-            refuse_others(given, TeacherSettings, (CurveSettings,), why)
-            CURVE.start(given, out)
+            refuse_others(user_input, TeacherSettings, (CurveSettings,), why)
+            CURVE.start(user_input, out)
 
 
 COMMAND = Complexity(

@@ -269,7 +269,7 @@ def gate_inputs(geometry: OutputGeometry) -> Float[Tensor, "n g"]:
 
 def _variance(geometry: OutputGeometry, ridge: float, damping: float) -> float:
     """Return V under a model of these samples alone; 0 where only rounding is left of it."""
-    refit = geometry.moved(
+    refit = geometry.move_to(
         fit_convex(geometry.features, geometry.targets, geometry.loss, ridge).weights[0]
     )
     try:

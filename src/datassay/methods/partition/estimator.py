@@ -89,12 +89,15 @@ class _Partitioned(BaseEstimator):
         require(not custom, " and ".join(custom), rule, "one of your own", remedy="Fit without it.")
         estimator: Any = self  # scikit-learn sets what it knows of X
         labels = getattr(estimator, "classes_", np.array([0.0, 1.0]))
-        task = "classification" if hasattr(estimator, "classes_") else "regression"
+        task = "regression"
+        if hasattr(estimator, "classes_"):
+            task = "classification"
         d = estimator.n_features_in_
         x = np.repeat(np.arange(float(len(labels)))[:, None], d, axis=1)
         template, _ = load((x, labels), task=task, val_fraction=0.0)
         columns = tuple(map(str, getattr(estimator, "feature_names_in_", ())))
-        rows, width = row_format(replace(template, feature_names=columns)), template.n_classes or 1
+        rows = row_format(replace(template, feature_names=columns))
+        width = template.n_classes or 1
         as_arrays(self._routed, np.arange(self.n_blocks_), rows, d, width).save(path)
 
     def _checked_inputs(self, X: Any) -> np.ndarray:

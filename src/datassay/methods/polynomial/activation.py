@@ -136,7 +136,7 @@ def _least_maximum(
     point_idx = np.linspace(0, len(target) - 1, 8 * basis.shape[1] + 1).astype(int)
     coef, bound = np.zeros(basis.shape[1]), 0.0
     for _ in range(EXCHANGES):
-        coef, bound = _program(basis[point_idx], target[point_idx])
+        coef, bound = _fit_minimax(basis[point_idx], target[point_idx])
         error = np.abs(target - basis @ coef)
         padded = np.r_[-1.0, error, -1.0]
         peaks = np.flatnonzero((error >= padded[:-2]) & (error >= padded[2:]))
@@ -148,9 +148,11 @@ def _least_maximum(
     return coef, bound
 
 
-def _program(
+def _fit_minimax(
     basis: Float[np.ndarray, "n k"], target: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " k"], float]:
+    """Return the coefficients whose largest error is smallest, and that error."""
+    # As a linear program: minimise e such that −e ≤ basis @ coef − target ≤ e at each point.
     n, k = basis.shape
     ones = np.ones((n, 1))
     tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
@@ -229,5 +231,5 @@ def _check_settings(
         )
     if callable(activation):
         return activation
-    one_of("activation", activation, ACTIVATIONS, also="a function")
+    one_of("activation", activation, ACTIVATIONS, alternative="a function")
     return ACTIVATIONS[activation]

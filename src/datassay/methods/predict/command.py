@@ -48,14 +48,14 @@ class PredictSettings:
 class _Predict(Command):
     """A command that writes a table, and no page."""
 
-    def start(self, given: Mapping[str, Any], out: Path) -> None:
+    def start(self, user_input: Mapping[str, Any], out: Path) -> None:
         """Read the rows and the model, predict, write the table, and print its columns."""
         from datassay.store.outputs import check_outputs, check_writable, write_pages
 
-        settings: PredictSettings = read(PredictSettings, given)
-        check_outputs(out, (FILE,), given.values(), (settings.data, settings.fitted))
-        check_writable(out, (FILE,), overwrite=given["overwrite"])
-        self.check_first(given)
+        settings: PredictSettings = read(PredictSettings, user_input)
+        check_outputs(out, (FILE,), user_input.values(), (settings.data, settings.fitted))
+        check_writable(out, (FILE,), overwrite=user_input["overwrite"])
+        self.check_first(user_input)
         from datassay.commands.terminal import ProgressDisplay
         from datassay.methods.predict.saved import load_model
 
@@ -63,7 +63,7 @@ class _Predict(Command):
             model = load_model(settings.fitted, model=settings.model)
             rows = model.samples(settings.data, ids=settings.ids)
             table = model.table(rows, routing=settings.routing)
-        write_pages({FILE: table}, out, overwrite=given["overwrite"])
+        write_pages({FILE: table}, out, overwrite=user_input["overwrite"])
         for warning in rows.warnings:
             say(f"Warning: {warning}.")
         names = ", ".join(table.column_names[:6]) + ", ..." * (table.num_columns > 6)

@@ -56,7 +56,9 @@ class SavedModel:
             DataError: columns are absent or of another kind, or samples have another shape.
         """
         encoding = self.rows.like.encoding
-        encode = Backbone(encoding.name) if encoding is not None and encoding.name else None
+        encode = None
+        if encoding is not None and encoding.name:
+            encode = Backbone(encoding.name)
         return self.rows.samples(data, ids=ids, encode=encode)
 
     def outputs(self, data: Any, *, routing: str = "soft") -> Float[np.ndarray, "m k"]:
@@ -119,7 +121,8 @@ class SavedModel:
             id; predicted, or the target's name of numbers; block, where there are several; for
             classes probability_NAME of each, or output_NAME of a polynomial.
         """
-        outputs, training = self.outputs(data, routing=routing), self.rows.like
+        outputs = self.outputs(data, routing=routing)
+        training = self.rows.like
         columns = {"id": pa.array(data.ids.tolist())}
         columns["predicted" if training.class_names else self.rows.target] = self._answers(outputs)
         if isinstance(self.model, BlockModel) and len(self.model.block) > 1:

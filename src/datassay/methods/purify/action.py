@@ -28,7 +28,8 @@ def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
     if len(train) * weights**2 > MOST_WORK:
         return "Purifying: it takes minutes here; datassay purify does it."
     try:
-        step, seed = max(1, len(train) // STEPS), scores.seed
+        step = max(1, len(train) // STEPS)
+        seed = scores.seed
         model = linear_or_named("logistic" if train.is_classification else "linear", train, seed)
         order = "auto" if train.is_classification else "fixed"
         purified = purify(model, train, order=order, step=step, seed=seed)

@@ -61,7 +61,7 @@ class PurifySettings:
 COMMAND = Command(
     name="purify",
     common="target ids val_fraction noise model order rule max_fraction seed",
-    help="""Remove the samples that do not belong to the majority, and stop when none is left.
+    help="""Remove samples that follow another rule than the majority, until none is left.
 
     Writes purified.parquet (one row per sample), keep.parquet, trace.parquet, summary.json and one
     page. A validation part that came with the data decides when to stop; without one no clean set

@@ -12,7 +12,7 @@ from datassay.methods.sample.comparison import SamplingComparison
 from datassay.methods.sample.job import SamplingFindings
 from datassay.report.page import Page
 from datassay.report.plots import chart, line, marks
-from datassay.report.style import BLUE, GREY, INK, QUIET, SKY, VERMILION, log_ticks, plain
+from datassay.report.style import BLUE, GREY, INK, QUIET, SKY, VERMILION, log_ticks, plotly_text
 from datassay.report.tables import standard_json
 from datassay.report.wording import number
 from datassay.stats import BETTER, SAME, WORSE, mean_interval
@@ -134,7 +134,7 @@ def _function_figure(findings: SamplingFindings) -> Figure:
     else:  # lines through the initial points
         order = np.argsort(sample.x[is_old, 0])
         x, y, index = sample.x[is_old, 0][order], sample.y[is_old][order], sample.index[order]
-    figure = chart(plain(findings.inputs[0]), plain(", ".join(findings.outputs), 40))
+    figure = chart(plotly_text(findings.inputs[0]), plotly_text(", ".join(findings.outputs), 40))
     line(
         figure, x, index, "Df, right axis", BLUE, "x = %{x:.4g}: Df = %{y:.3g}<extra></extra>",
         width=1.5, dash="dash", yaxis="y2", fill="tozeroy", fillcolor="rgba(0,114,178,.10)",
@@ -186,7 +186,9 @@ def _maps(findings: SamplingFindings) -> dict[str, Figure]:
         ("index", title, logs, texts, "Df at most %{text}", bar),
         ("new", "points", blank, counts.astype(int).astype(str), "%{text} new", {"nticks": 5}),
     ):
-        figure = chart(plain(findings.inputs[0]), plain(findings.inputs[1]), margin_r=24)
+        figure = chart(
+            plotly_text(findings.inputs[0]), plotly_text(findings.inputs[1]), margin_r=24
+        )
         look = {"title": {"text": unit, "side": "top"}, "thickness": 12, "outlinewidth": 0, **look}
         figure.add_heatmap(
             x=edges[0], y=edges[1], z=values.T, text=text.T, colorbar=look, hoverongaps=False,

@@ -33,7 +33,9 @@ class WeighSettings:
         "auto: inputs for rows of at most 50 columns.",
     )
     n_neighbors: int = setting(
-        Weighting.n_neighbors, "k, the sample itself among them: at least 2.", name="neighbors"
+        Weighting.n_neighbors,
+        "Number of neighbours, the sample itself included: at least 2.",
+        name="neighbors",
     )
     max_ratio: float = setting(
         Weighting.max_ratio, "m, the heaviest weight over the lightest possible."

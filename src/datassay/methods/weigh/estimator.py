@@ -20,7 +20,8 @@ from datassay.methods.weigh.weights import local_variance_weights
 def _estimator_has(name: str) -> Any:
     def check(self: _LocalVariance) -> bool:
         inner = getattr(self, "estimator_", self.estimator)
-        inner = self._default() if inner is None else inner
+        if inner is None:
+            inner = self._default()
         getattr(inner, name)  # its AttributeError says what is missing
         return True
 
@@ -56,7 +57,10 @@ class _LocalVariance(MetaEstimatorMixin, BaseEstimator):
                 "sample_weight must not be negative and not all 0; got values from "
                 f"{weight.min():g} to {weight.max():g}."
             )
-        self._units = (0.0, 1.0) if self.estimator is not None else column_units(X)
+        if self.estimator is not None:
+            self._units = (0.0, 1.0)
+        else:
+            self._units = column_units(X)
         weights = local_variance_weights(
             self._scale_columns(X).astype(np.float64),
             targets,
@@ -71,7 +75,9 @@ class _LocalVariance(MetaEstimatorMixin, BaseEstimator):
     def _scale_columns(self, X: np.ndarray) -> np.ndarray:
         """Return standardised columns for our own estimator, those given for the user's."""
         center, spread = self._units
-        return X if self.estimator is not None else (X - center) / spread
+        if self.estimator is not None:
+            return X
+        return (X - center) / spread
 
     def _default(self) -> Any:
         raise NotImplementedError

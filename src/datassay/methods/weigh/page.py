@@ -17,7 +17,7 @@ from datassay.methods.weigh.job import WeighFindings
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.page import Gallery, Page, Table, View
 from datassay.report.plots import chart, histogram, level, marks
-from datassay.report.style import BLUE, GREY, VERMILION, plain
+from datassay.report.style import BLUE, GREY, VERMILION, plotly_text
 from datassay.report.tables import column, labels, standard_json
 from datassay.report.wording import in_points, label_text, number, share
 from datassay.store.model_file import NAME
@@ -304,7 +304,7 @@ def _gain_figure(gain: WeightGain) -> Figure:
             error_x={"array": [bar], "thickness": 2.5}, legendgroup=name,
         )  # fmt: skip
     level(figure, x=0)
-    labels = [plain(name) for name in gain.names[1:]]
+    labels = [plotly_text(name) for name in gain.names[1:]]
     figure.update_yaxes(
         tickvals=list(range(n, 0, -1)), ticktext=labels, range=[0.6, n + 0.6], showgrid=False
     )

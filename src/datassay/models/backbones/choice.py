@@ -41,7 +41,9 @@ def reads(samples: SampleSet) -> Literal["image", "text", "neither"]:
     """Return which kind of encoder these samples suit: of texts, of images, or neither."""
     if samples.texts is not None:
         return "text"
-    return "image" if samples.kind == "image" else "neither"
+    if samples.kind == "image":
+        return "image"
+    return "neither"
 
 
 def default_encoder(*sets: SampleSet) -> tuple[str, bool]:

@@ -39,7 +39,9 @@ def hugging_face(name: str) -> Encoder:
             )
         network: Any = AutoModel.from_pretrained(checkpoint, use_safetensors=True)
         network.float().eval().requires_grad_(False)
-        return _text_encoder(name, network) if reads_text else _image_encoder(name, network)
+        if reads_text:
+            return _text_encoder(name, network)
+        return _image_encoder(name, network)
 
 
 def _loading_error(name: str, error: str) -> str:

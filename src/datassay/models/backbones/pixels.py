@@ -62,5 +62,7 @@ class PixelPreparation:
     @property
     def words(self) -> str:
         """The preparation in words, for a page."""
-        area = "the middle square" if self.crop == 1 else f"{self.crop:.3g} of the middle square"
+        area = "the middle square"
+        if self.crop != 1:
+            area = f"{self.crop:.3g} of the middle square"
         return f"{area} at {self.side}×{self.side} pixels ({self.mode})"

@@ -251,7 +251,7 @@
       choose(false);
       isNew = true;
       count();
-      say(`${counted(decisions.size, "decision")}: what is left has a new order.`, found.sentence);
+      say(`List sorted again by your ${counted(decisions.size, "decision")}.`, found.sentence);
     } catch (error) {
       say(`The order stays as it is: ${error.message}`);
     }
@@ -405,7 +405,7 @@
     }
     if (hasProbe()) {
       form.elements.show.value = "probe";
-      part("learned").textContent = `These ${list.probe.length} tell how many labels are wrong; some look right.`;
+      part("learned").textContent = `Step 1 of 2: these ${list.probe.length} labels tell how many are wrong. Many are right.`;
       part("learned").hidden = false;
     }
     endProbe();

@@ -38,7 +38,8 @@ def mark_cells(issues: LabelIssues, data: SampleSet | Any) -> LabelIssues:
     if not isinstance(data, SampleSet) or data.is_classification or data.y.ndim > 1:
         return issues
     cells = strange_cells(data, issues.is_issue, issues.worth_a_look)
-    suggested, rows = issues.suggested_label.copy(), list(cells)
+    suggested = issues.suggested_label.copy()
+    rows = list(cells)
     suggested[rows] = issues.given_label[rows]
     return replace(issues, suggested_label=suggested, cells=cells)
 
@@ -94,10 +95,12 @@ def _find_range(
     if len(finite) < FEWEST_ROWS or len(np.unique(finite)) < FEWEST_VALUES:
         return None
     low, middle, high = np.quantile(finite, [TAIL, 0.5, 1 - TAIL]).tolist()
-    lower, upper = low - BEYOND * (high - low), high + BEYOND * (high - low)
+    lower = low - BEYOND * (high - low)
+    upper = high + BEYOND * (high - low)
     if low > 0:
         factor = (high / low) ** BEYOND
-        lower, upper = min(lower, low / factor), max(upper, high * factor)
+        lower = min(lower, low / factor)
+        upper = max(upper, high * factor)
     if low > ABOVE_ZERO * middle > 0:
         lower = max(lower, float(np.finfo(float).tiny))
     return _UsualRange(name, values, low, high, lower, upper)

@@ -48,7 +48,12 @@ class RowCodes:
 
 def row_codes(*tables: pa.Table, texts: Collection[str] = ()) -> RowCodes:
     """Return codes and places of the rows of tables with the same columns, one below another."""
-    codes, numbers, places, plain_places, words, normalized = [], [], [], [], [], {}
+    codes = []
+    numbers = []
+    places = []
+    plain_places = []
+    words = []
+    normalized = {}
     for name in tables[0].column_names:
         parts = [to_comparable(table[name]) for table in tables]
         if len({p.type for p in parts}) > 1:
@@ -88,9 +93,13 @@ def row_codes(*tables: pa.Table, texts: Collection[str] = ()) -> RowCodes:
 def array_codes(x: Shaped[np.ndarray, "n ..."]) -> RowCodes:
     """Return the codes of images or embeddings: one code per row, x itself as the places."""
     flat = np.ascontiguousarray(x.reshape(len(x), -1), np.float32) + 0
-    rows = flat.view(f"V{flat.itemsize * flat.shape[1]}")[:, 0] if flat.size else flat.sum(1)
+    if flat.size:
+        rows = flat.view(f"V{flat.itemsize * flat.shape[1]}")[:, 0]
+    else:
+        rows = flat.sum(1)
     codes = np.unique(rows, return_inverse=True)[1].reshape(-1, 1)
-    no_numbers, words = np.full(codes.shape, np.nan, np.float32), np.zeros(flat.shape[1], bool)
+    no_numbers = np.full(codes.shape, np.nan, np.float32)
+    words = np.zeros(flat.shape[1], bool)
     return RowCodes((), codes, no_numbers, flat, words, flat)
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Int
 from datassay.data.samples import SampleSet
 from datassay.results import result
 from datassay.score.checks.codes import RowCodes, row_codes, to_comparable
-from datassay.score.checks.issue import DataIssue, named_ids
+from datassay.score.checks.issue import DataIssue, Severity, named_ids
 
 MOST_ROWS = 20_000  # that order columns
 
@@ -22,11 +22,17 @@ def by_association(rows: pa.Table, targets: np.ndarray) -> list[str]:
     row_idx = np.arange(len(targets))[:: -(-len(targets) // MOST_ROWS)]
     coded = row_codes(rows.take(row_idx))
     target = targets[row_idx].reshape(len(row_idx), -1)[:, 0]
-    target_code = target.astype(np.int64) if target.dtype.kind in "iu" else _assign_tenths(target)
+    if target.dtype.kind in "iu":
+        target_code = target.astype(np.int64)
+    else:
+        target_code = _assign_tenths(target)
     target_code = _merge_rare(target_code)
     associations = []
     for code, numbers in zip(coded.codes.T, coded.numbers.T, strict=True):
-        column_code = code if np.isnan(numbers).all() else _assign_tenths(numbers)
+        if np.isnan(numbers).all():
+            column_code = code
+        else:
+            column_code = _assign_tenths(numbers)
         associations.append(_measure_association(_merge_rare(column_code), target_code))
     return [coded.names[c] for c in np.argsort(-np.array(associations), kind="stable")]
 
@@ -34,12 +40,17 @@ def by_association(rows: pa.Table, targets: np.ndarray) -> list[str]:
 def columns_first(samples: SampleSet) -> list[str]:
     """Return the names of the user's columns in use, those that tell most of the target first."""
     rows = samples.used_rows
-    return [] if rows is None else by_association(rows, samples.y)
+    if rows is None:
+        return []
+    return by_association(rows, samples.y)
 
 
 def _assign_tenths(values: np.ndarray) -> Int[np.ndarray, " n"]:
     """Return which tenth each number lies in, 0 to 9; 10: it is missing."""
-    edges = np.nanquantile(values, np.arange(0.1, 1, 0.1)) if len(values) else values
+    if len(values):
+        edges = np.nanquantile(values, np.arange(0.1, 1, 0.1))
+    else:
+        edges = values
     return np.where(np.isnan(values), 10, np.searchsorted(edges, values))
 
 
@@ -51,7 +62,8 @@ def _merge_rare(code: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
 
 
 def _measure_association(code: Int[np.ndarray, " n"], target: Int[np.ndarray, " n"]) -> float:
-    n, shape = len(code), (int(code.max()) + 1, int(target.max()) + 1)
+    n = len(code)
+    shape = (int(code.max()) + 1, int(target.max()) + 1)
     table = np.bincount(code * shape[1] + target, minlength=shape[0] * shape[1]).reshape(shape)
     expected = np.outer(table.sum(1), table.sum(0)) / n
     freedom = (shape[0] - 1) * (shape[1] - 1)
@@ -124,7 +136,8 @@ def _test_part(rows: RowCodes, column: int, mask: np.ndarray) -> list[tuple[floa
     if not has_number.any():
         return [_test_words(rows.codes[:, column], mask)]
     tests = [_test_words(has_number.astype(int), mask)]
-    inside, outside = values[has_number & mask], values[has_number & ~mask]
+    inside = values[has_number & mask]
+    outside = values[has_number & ~mask]
     if min(len(inside), len(outside)) >= FEWEST:
         test = ks_2samp(inside, outside, method="asymp")
         tests.append((float(test.statistic), float(test.pvalue)))
@@ -169,11 +182,36 @@ def drift_issues(train: SampleSet, val: SampleSet | None, rows: RowCodes) -> lis
 
 def empty_rows(train: SampleSet) -> list[DataIssue]:
     """Report rows of a table without any value, and texts without a character."""
-    is_empty, text = np.zeros(len(train), bool), "Every column is missing"
+    is_empty = np.zeros(len(train), bool)
+    text = "Every column is missing"
     if train.texts is not None:
-        is_empty, text = np.array([not str(t).strip() for t in train.texts]), "No character"
+        is_empty = np.array([not str(t).strip() for t in train.texts])
+        text = "No character"
     elif (rows := train.used_rows) is not None and rows.num_columns:
         is_empty = np.all([to_comparable(c).is_null().to_numpy() for c in rows.columns], 0)
     text += f": {named_ids(train.ids[is_empty])}. Nothing can be learnt from these: leave them out."
     issue = DataIssue("empty rows", "act", int(is_empty.sum()), "rows", text)
-    return [issue] if is_empty.any() else []
+    if not is_empty.any():
+        return []
+    return [issue]
+
+
+def leaking_columns(train: SampleSet) -> list[str]:
+    """Return the columns that tell the target almost alone, as reading the table found them."""
+    return [column.name for column in train.columns if column.tells_target]
+
+
+def column_issues(train: SampleSet) -> list[DataIssue]:
+    """Report columns that tell the target almost alone, and those that were left out."""
+    leaking = leaking_columns(train)
+    left_out = [c.name for c in train.columns if c.read_as == "left out" and train.rows is not None]
+    issues = []
+    kinds: tuple[tuple[str, Severity, list[str], str], ...] = (
+        ("leaking columns", "act", leaking, "One column says the target almost alone"),
+        ("columns left out", "look", left_out, "Constant, ids, or nothing to learn from"),
+    )
+    for kind, severity, names, text in kinds:
+        if names:
+            text += f": {named_ids(names)}."
+            issues.append(DataIssue(kind, severity, len(names), "columns", text))
+    return issues

@@ -15,7 +15,10 @@ def is_copy(
 
     Where those that share a number have different targets all stay, as one may be wrong.
     """
-    suspicion = np.zeros(len(y)) if suspicion is None else np.nan_to_num(suspicion)
+    if suspicion is None:
+        suspicion = np.zeros(len(y))
+    else:
+        suspicion = np.nan_to_num(suspicion)
     order = np.lexsort((suspicion, copies))  # stable: else the first stays
     is_first = np.diff(copies[order], prepend=-1) != 0
     result = np.zeros(len(y), bool)
@@ -25,7 +28,8 @@ def is_copy(
 
 def differ(groups: Int[np.ndarray, " n"], y: np.ndarray) -> Bool[np.ndarray, " n"]:
     """Return which samples share a number with a sample of another target, beyond rounding."""
-    targets, number = y.reshape(len(y), -1), np.unique(groups, return_inverse=True)[1]
+    targets = y.reshape(len(y), -1)
+    number = np.unique(groups, return_inverse=True)[1]
     low, high = (np.full((len(y), targets.shape[1]), sign * np.inf) for sign in (1, -1))
     np.minimum.at(low, number, targets)
     np.maximum.at(high, number, targets)

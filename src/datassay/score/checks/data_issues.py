@@ -14,11 +14,11 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.checks.codes import RowCodes, array_codes, row_codes
-from datassay.score.checks.columns import drift_issues, empty_rows
+from datassay.score.checks.columns import column_issues, drift_issues, empty_rows
 from datassay.score.checks.copies import differ, is_copy
 from datassay.score.checks.duplicates import Duplicates, duplicates, with_near
 from datassay.score.checks.images import image_issues, image_properties
-from datassay.score.checks.issue import NAMED, DataIssue, Severity, named_ids, worst_first
+from datassay.score.checks.issue import NAMED, DataIssue, named_ids, worst_first
 from datassay.score.checks.near_pictures import near_pictures
 from datassay.score.checks.outliers import outlier_score
 from datassay.score.checks.together import order_issues
@@ -147,9 +147,13 @@ def data_issues(
     if is_bare:
         data = data[0], np.arange(len(data[0])) + 0.5  # read as different numbers, not classes
     samples, val = _samples(data, val)
-    train = replace(samples, y=np.zeros(len(samples)), warnings=()) if is_bare else samples
-    val = val if val is not None and len(val) and val.input_shape == train.input_shape else None
-    n, rows = len(train), _encode_rows(train, val)
+    train = samples
+    if is_bare:
+        train = replace(samples, y=np.zeros(len(samples)), warnings=())
+    if val is not None and not (len(val) and val.input_shape == train.input_shape):
+        val = None
+    n = len(train)
+    rows = _encode_rows(train, val)
     outcome = with_near(duplicates(rows), near_pictures(train, val))
     lonely = outlier_score(rows.places[:n], outcome.loneliness[:n])
     pairs = _list_pairs(train, val, rows, outcome)
@@ -161,13 +165,14 @@ def data_issues(
         *_report_near(n, outcome, pairs),
         *_report_outliers(rows, lonely),
         *_report_rare_classes(train),
-        *_report_columns(train),
+        *column_issues(train),
         *drift_issues(train, val, rows),
         *image_issues(train, properties),
         *weak_group_issues(train, held_out, telling),
         *further,
     )
-    m, near_group = len(outcome.near), outcome.near[:n]  # m: more than there are groups
+    m = len(outcome.near)  # more than there are groups
+    near_group = outcome.near[:n]
     is_equal = (outcome.group[:n] >= 0) & (not outcome.natural)
     equal_group = np.where(is_equal, outcome.group[:n] + m, 2 * m + np.arange(n))
     copies = np.where(near_group >= 0, near_group, equal_group)
@@ -176,7 +181,7 @@ def data_issues(
         pairs=pairs,
         repeated=_find_repeated(outcome, n),
         duplicate_group=outcome.group[:n],
-        near_group=outcome.near[:n],
+        near_group=near_group,
         nearest=_join_ids(train, val)[outcome.nearest[:n].clip(0)],
         distance=outcome.distance[:n],
         outlier_score=lonely,
@@ -224,8 +229,9 @@ def _find_repeated(outcome: Duplicates, n: int) -> Bool[np.ndarray, " m"]:
 
 def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) -> list[DataIssue]:
     """Report equal rows; of these those across the split, and those of different labels."""
-    group, n = outcome.group, len(train)
-    issues, train_group = [], group[:n][group[:n] >= 0]
+    issues = []
+    n, group = len(train), outcome.group
+    train_group = group[:n][group[:n] >= 0]
     groups, counts = np.unique(train_group, return_counts=True)
     n_in = int((counts > 1).sum())
     if n_more := int((counts - 1).clip(0).sum()):
@@ -255,7 +261,8 @@ def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) 
 def _list_pairs(
     train: SampleSet, val: SampleSet | None, rows: RowCodes, outcome: Duplicates
 ) -> tuple[NearPair, ...]:
-    n, ids = len(train), _join_ids(train, val)
+    n = len(train)
+    ids = _join_ids(train, val)
     order = np.argsort((outcome.pairs >= n).sum(1) != 1, kind="stable")
     order = order[(outcome.pairs[order] < n).any(1)]
     pairs = []
@@ -269,31 +276,38 @@ def _list_pairs(
 
 
 def _format_value(train: SampleSet, val: SampleSet | None, position: int, name: str) -> str:
-    n = len(train)
-    samples, index = (train, position) if position < n or val is None else (val, position - n)
+    samples, index = train, position
+    if position >= len(train) and val is not None:
+        samples, index = val, position - len(train)
     if samples.rows is not None and name in samples.rows.column_names:
         value = samples.rows[name][index].as_py()
-        word = f"{value:g}" if isinstance(value, float) else str(value)
-        return "missing" if value is None else word
+        if value is None:
+            return "missing"
+        return f"{value:g}" if isinstance(value, float) else str(value)
     names = samples.feature_names or tuple(f"x{j}" for j in range(samples.x[0].size))
-    return f"{samples.x[index].ravel()[names.index(name)]:g}" if name in names else ""
+    if name not in names:
+        return ""
+    return f"{samples.x[index].ravel()[names.index(name)]:g}"
 
 
 def _report_near(n: int, outcome: Duplicates, pairs: tuple[NearPair, ...]) -> list[DataIssue]:
     """Report near duplicates of the n training samples, among themselves and the held-out ones."""
-    near_group, issues = outcome.near, []
+    issues = []
+    near_group = outcome.near
     across = np.isin(near_group[n:], near_group[:n]) & (near_group[n:] >= 0)
     if across.any():
         edits = _describe_edits([p for p in pairs if sum(p.in_validation) == 1])
         text = f"{100 * across.mean():.2g} % of the validation samples repeat training samples all "
         text += f"but exactly{edits}: a model has seen them.{_note_exclusion(outcome, n)}"
         severity = "act" if edits or across.mean() > NOTABLE else "look"
-        groups, kind = len(np.unique(near_group[n:][across])), "near duplicates across the split"
-        issues.append(DataIssue(kind, severity, int(across.sum()), "samples", text, groups))
+        n_groups = len(np.unique(near_group[n:][across]))
+        kind = "near duplicates across the split"
+        issues.append(DataIssue(kind, severity, int(across.sum()), "samples", text, n_groups))
     size = np.bincount(near_group[:n] + 1)[near_group[:n] + 1]
     inside = (near_group[:n] >= 0) & (size > 1)
     if inside.any():
-        groups, severity = len(np.unique(near_group[:n][inside])), "look"
+        n_groups = len(np.unique(near_group[:n][inside]))
+        severity = "look"
         text = f"{100 * inside.mean():.2g} % of the samples are all but equal to others, up to "
         text += f"{size[inside].max()} in a group"
         text += f"{_describe_edits([p for p in pairs if not any(p.in_validation)])}."
@@ -303,7 +317,7 @@ def _report_near(n: int, outcome: Duplicates, pairs: tuple[NearPair, ...]) -> li
             text += " group on one side of a split, as the table of actions does; where there are"
             text += " so many, some may differ more and not be found."
         count = int(inside.sum())
-        issues.append(DataIssue("near duplicates", severity, count, "samples", text, groups))
+        issues.append(DataIssue("near duplicates", severity, count, "samples", text, n_groups))
     return issues
 
 
@@ -343,27 +357,6 @@ def _report_rare_classes(train: SampleSet) -> list[DataIssue]:
     return [issue] if len(rare) else []
 
 
-def leaking_columns(train: SampleSet) -> list[str]:
-    """Return the columns that tell the target almost alone, as reading the table found them."""
-    return [column.name for column in train.columns if column.tells_target]
-
-
-def _report_columns(train: SampleSet) -> list[DataIssue]:
-    """Report columns that tell the target almost alone, and those that were left out."""
-    leaking = leaking_columns(train)
-    left_out = [c.name for c in train.columns if c.read_as == "left out" and train.rows is not None]
-    issues = []
-    kinds: tuple[tuple[str, Severity, list[str], str], ...] = (
-        ("leaking columns", "act", leaking, "One column says the target almost alone"),
-        ("columns left out", "look", left_out, "Constant, ids, or nothing to learn from"),
-    )
-    for kind, severity, names, text in kinds:
-        if names:
-            text += f": {named_ids(names)}."
-            issues.append(DataIssue(kind, severity, len(names), "columns", text))
-    return issues
-
-
 def telling_columns(train: SampleSet, properties: pa.Table | None) -> pa.Table:
     """Return columns that may tell groups: the user's own, properties of images, length, source."""
     columns = properties if train.used_rows is None else train.used_rows
@@ -381,8 +374,10 @@ def checked_ahead(train: SampleSet, val: SampleSet | None) -> DataIssues | None:
 
 
 def _of_run(context: Context) -> DataIssues:
-    labels, train = context.results["label_issues"], context.train
-    order, outcome = order_issues(context.lin, train, labels), context.options.get("checked")
+    train = context.train
+    labels = context.results["label_issues"]
+    order = order_issues(context.lin, train, labels)
+    outcome = context.options.get("checked")
     if outcome is None:
         outcome = data_issues(train, context.val, held_out=labels.held_out, further=order)
     else:

@@ -111,7 +111,8 @@ def duplicates(rows: RowCodes) -> Duplicates:
     Source: ours; accepted by Benjamini and Hochberg (1995).
     """
     # A random 64-bit number a value; sums over columns are a row's hash, with any column taken.
-    random, hashes = np.random.default_rng(0), np.empty(rows.codes.shape, np.uint64)
+    random = np.random.default_rng(0)
+    hashes = np.empty(rows.codes.shape, np.uint64)
     for column, code in enumerate(rows.codes.T):
         values = random.integers(2**64, size=int(code.max(initial=0)) + 1, dtype=np.uint64)
         hashes[:, column] = values[code]
@@ -121,7 +122,8 @@ def duplicates(rows: RowCodes) -> Duplicates:
     )
     group = np.where(counts > 1, np.cumsum(counts > 1) - 1, -1)[inverse]
     searched = _choose_searched_rows(len(first_idx))
-    distinct, share = first_idx[searched], len(searched) / len(first_idx)
+    distinct = first_idx[searched]
+    share = len(searched) / len(first_idx)
     non_texts = np.setdiff1d(np.arange(hashes.shape[1]), list(rows.texts))
     search_inputs = rows.words, hashes[distinct][:, non_texts], row_hash[distinct]
     neighbors = _find_neighbors(rows.places[distinct], *search_inputs)
@@ -143,7 +145,8 @@ def duplicates(rows: RowCodes) -> Duplicates:
         links = np.concatenate([links, similar])
     member, pairs = _connect_rows(distinct[links], len(inverse))
     differ = (rows.codes[pairs[:, 0]] != rows.codes[pairs[:, 1]]).sum(1)
-    row_idx, last_idx = np.arange(len(inverse)), np.full(len(first_idx), -1)
+    row_idx = np.arange(len(inverse))
+    last_idx = np.full(len(first_idx), -1)
     nearest, distance, loneliness = (np.full(len(first_idx), v) for v in (-1, np.nan, np.nan))
     if neighbors.index.shape[1]:
         nearest[searched] = distinct[neighbors.index[:, 0]]
@@ -218,12 +221,14 @@ def _find_neighbors(
 ) -> _Neighbors:
     """Find each row's neighbours, and rows one column apart; `only_close` may miss far ones."""
     n, d = hashes.shape
-    partners, n_partners = np.full((n, 2), -1), np.zeros(n, int)
+    partners = np.full((n, 2), -1)
+    n_partners = np.zeros(n, int)
     for column in range(d if d >= FEWEST_COLUMNS else 0):
         hash_without = row_hash - hashes[:, column]
         order = hash_without.argsort(kind="stable")
         is_equal = hash_without[order][1:] == hash_without[order][:-1]
-        later, earlier = order[1:][is_equal], order[:-1][is_equal]
+        later = order[1:][is_equal]
+        earlier = order[:-1][is_equal]
         for row, partner in ((later, earlier), (earlier, later)):
             partners[row, np.minimum(n_partners[row], 1)] = partner
             n_partners[row] += 1
@@ -231,8 +236,10 @@ def _find_neighbors(
         zeros = np.zeros((n, 0))
         return _Neighbors(places, places, zeros.astype(int), zeros, zeros, partners, n_partners)
     approximate = n > EXACT_UP_TO and find_spec("faiss") is not None
-    search, reach = "approximate" if approximate else "exact", min(REACH + 1, n - 1)
-    numbers, settings = places[:, ~words], {"search": search}
+    search = "approximate" if approximate else "exact"
+    reach = min(REACH + 1, n - 1)
+    numbers = places[:, ~words]
+    settings = {"search": search}
     only_close &= bool(words.any() and numbers.shape[1])
     probes = FEW_PROBES if only_close else PROBES
     x = numbers if only_close else places
@@ -242,9 +249,11 @@ def _find_neighbors(
     if not numbers.shape[1]:
         number_distance = np.zeros_like(distance)  # words alone have no distance to judge by
     elif only_close:  # of these the nearest are the nearest of all: words only add to a distance
-        x, queries = torch.from_numpy(places).double(), torch.arange(n)
+        x = torch.from_numpy(places).double()
+        queries = torch.arange(n)
         nearest = rank_candidates(x, queries, torch.from_numpy(index), reach - 1)
-        index, distance = nearest.index.int().numpy(), nearest.squared.sqrt().float().numpy()
+        index = nearest.index.int().numpy()
+        distance = nearest.squared.sqrt().float().numpy()
         number_distance = number_distance.astype(np.float32)  # of many rows the largest array
     elif words.any():
         by_numbers = nearest_neighbors(numbers, reach, probes=FEW_PROBES, **settings)
@@ -254,7 +263,8 @@ def _find_neighbors(
 
 def _link_one_column(codes: Int[np.ndarray, "u d"], neighbors: _Neighbors) -> Links:
     """Link rows that differ in one column only, where that is no accident."""
-    n, has_partner = len(codes), neighbors.n_partners > 0
+    n = len(codes)
+    has_partner = neighbors.n_partners > 0
     # Rows that share no value with any, as noisy copies, say nothing of chance.
     shares_value = np.any([np.bincount(code)[code] > 1 for code in codes.T], 0)
     if not shares_value.any():
@@ -272,7 +282,8 @@ def _link_one_column(codes: Int[np.ndarray, "u d"], neighbors: _Neighbors) -> Li
 
 def _link_close_groups(neighbors: _Neighbors) -> Links:
     """Link rows whose group lies close in all columns and far from all other rows."""
-    index, has_partner = neighbors.index, neighbors.n_partners > 0
+    index = neighbors.index
+    has_partner = neighbors.n_partners > 0
     n, k = index.shape
     if k < 3:
         return NO_LINKS
@@ -311,7 +322,8 @@ def _link_large_groups(neighbors: _Neighbors) -> Links:
     if k < REACH:
         return NO_LINKS
     graph = coo_array((np.ones(n * k), (np.arange(n).repeat(k), neighbors.index.ravel())), (n, n))
-    label, links = connected_components(graph, connection="strong")[1], [NO_LINKS]
+    label = connected_components(graph, connection="strong")[1]
+    links = [NO_LINKS]
     leaves = np.unique(label[(label[neighbors.index] != label[:, None]).any(1)])
     count = np.bincount(label)
     for component in np.setdiff1d(np.flatnonzero((count >= k) & (count <= LARGEST * n)), leaves):
@@ -330,7 +342,8 @@ def _link_rare_agreement(codes: Int[np.ndarray, "u d"], neighbors: _Neighbors) -
     candidates = np.sort(np.concatenate([neighbors.index, neighbors.partners], 1), 1)
     is_invalid = candidates < 0
     is_invalid[:, 1:] |= candidates[:, 1:] == candidates[:, :-1]
-    agreement, differ = np.zeros(candidates.shape), np.zeros(candidates.shape, int)
+    agreement = np.zeros(candidates.shape)
+    differ = np.zeros(candidates.shape, int)
     for code in codes.T:
         n_sharing = np.maximum(np.bincount(code)[code] - 2, 0.5)  # beside this row and its copy
         is_equal = code[candidates] == code[:, None]
@@ -364,7 +377,8 @@ def _link_accepted_rows(
     chance: Float[np.ndarray, "u j"], index: Int[np.ndarray, "u k"], share: float
 ) -> Links:
     """Link accepted rows with the accepted of their nearest rows, as many as chance allows."""
-    smallest, k = chance.min(1), chance.shape[1]
+    smallest = chance.min(1)
+    k = chance.shape[1]
     is_accepted = _accept_rows(smallest, share)
     threshold = smallest[is_accepted].max(initial=-1.0)
     # Of three and more each member lies far from all others; by accident one of them often does.

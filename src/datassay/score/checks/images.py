@@ -58,10 +58,12 @@ def picture_pixels(samples: SampleSet) -> Iterator[Float[np.ndarray, "b c h w"]]
     x = np.asarray(samples.x if samples.images is None else samples.images)
     if channels_first(x.shape[1:]) is None or not x.size:
         return
-    low, high = min(0.0, float(x.min())), max(1.0, float(x.max()))
+    low = min(0.0, float(x.min()))
+    high = max(1.0, float(x.max()))
     for start in range(0, len(x), AT_ONCE):
         batch = (x[start : start + AT_ONCE].astype(np.float32) - low) / (high - low)
-        batch = batch[:, None] if batch.ndim == 3 else batch
+        if batch.ndim == 3:
+            batch = batch[:, None]
         yield batch if batch.shape[1] in {1, 3} else np.moveaxis(batch, -1, 1)
 
 
@@ -113,7 +115,8 @@ def image_issues(train: SampleSet, properties: pa.Table | None) -> list[DataIssu
     }
     if "width" in values:
         width, height = values["width"], values["height"]
-        side, shape = np.log(width * height) / 2, np.log(width / height)
+        side = np.log(width * height) / 2
+        shape = np.log(width / height)
         low, high = np.quantile(side, [0.25, 0.75])
         margin = ODD_RANGES * (high - low) + 1e-9
         odd = (side < low - margin) | (side > high + margin)
@@ -144,10 +147,12 @@ def _find_spurious(train: SampleSet, values: dict[str, Float[np.ndarray, " n"]])
 def alone_accuracy(values: Float[np.ndarray, " n"], classes: Int[np.ndarray, " n"]) -> float:
     """Return the balanced leave-one-out accuracy of the likeliest class in each tenth of values."""
     edges = np.unique(np.quantile(values, np.arange(1, BINS) / BINS))
-    bins, size = np.searchsorted(edges, values), np.bincount(classes)
+    bins = np.searchsorted(edges, values)
+    size = np.bincount(classes)
     k = len(size)
     table = np.bincount(bins * k + classes, minlength=(len(edges) + 1) * k).reshape(-1, k)
-    share, share_without = table / size, (table - 1) / np.maximum(size - 1, 1)
+    share = table / size
+    share_without = (table - 1) / np.maximum(size - 1, 1)
     runner_up, largest = np.sort(share, 1)[:, -2:].T[..., None]
     is_right = share_without > np.where(share == largest, runner_up, largest)
     return float((table * is_right / size).sum() / k)

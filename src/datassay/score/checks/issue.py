@@ -43,7 +43,9 @@ class DataIssue:
         """The count with its unit, and the number of groups."""
         singular = {"classes": "class", "properties": "property"}.get(self.unit, self.unit[:-1])
         unit = singular if self.count == 1 else self.unit
-        groups = f" in {self.n_groups:,} group{'s' * (self.n_groups > 1)}" if self.n_groups else ""
+        groups = ""
+        if self.n_groups:
+            groups = f" in {self.n_groups:,} group{'s' * (self.n_groups > 1)}"
         return f"{self.count:,} {unit}{groups}"
 
 

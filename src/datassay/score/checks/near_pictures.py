@@ -37,11 +37,14 @@ LEAST_GRAIN, SURE_GRAIN = 0.5, 4.0
 ROUNDED = 2e-5  # of the contrast, that rounding to 8 bits leaves
 # Pairs that tell how alike different pictures are, of those less alike than copies; false pairs
 # that may be expected; and the powers that are taken of their chance.
-LESS_ALIKE, KNOWN_BY, EXPECTED = 0.03, (30, 120), 0.01
+LESS_ALIKE = 0.03
+KNOWN_BY = (30, 120)
+EXPECTED = 0.01
 LEAST_RANGE = 4.0  # from the least alike of these to the most
 AS_BRIGHT, SAME_POWER, OTHER_POWER = 0.02, 1.5, 2.0
 # Parts of a side that are cut off, and where: 0 at its start, 1 at its end.
-SHARES, ENDS = [i / 96 for i in range(3, 10)], ((0, 0), (0, 1), (1, 0), (1, 1), (0.5, 0.5))
+SHARES = [i / 96 for i in range(3, 10)]
+ENDS = ((0, 0), (0, 1), (1, 0), (1, 1), (0.5, 0.5))
 CUTS = [(share, end) for share in SHARES for end in ENDS]
 
 
@@ -96,12 +99,14 @@ def near_pictures(*sets: SampleSet | None) -> Links:
 
 
 def _read_views(sets: list[SampleSet]) -> _Views | None:
-    thumbnails, colour = [], []
+    thumbnails = []
+    colour = []
     luma: dict[int, list[Tensor]] = {level: [] for level in LEVELS}
     for samples in sets:
         for pixels in picture_pixels(samples):
             batch = torch.from_numpy(np.ascontiguousarray(pixels)).float()
-            batch = batch.expand(-1, 3, -1, -1) if batch.shape[1] == 1 else batch
+            if batch.shape[1] == 1:
+                batch = batch.expand(-1, 3, -1, -1)
             grey = torch.einsum("bchw,c->bhw", batch, torch.tensor(LUMA))[:, None]
             for level in LEVELS:
                 luma[level].append(_resize(grey, level)[:, 0])
@@ -118,7 +123,8 @@ def _resize(images: Float[Tensor, "b c h w"], side: int) -> Float[Tensor, "b c s
 
 def _find_candidates(views: _Views) -> Links:
     """Return pairs of the most similar pictures, by their grey values and by their colours."""
-    n, luma = len(views.grey), views.luma[COARSE]
+    n = len(views.grey)
+    luma = views.luma[COARSE]
     k = min(CANDIDATES, n - 2)
     grey = _normalize(luma)
     bright = luma.flatten(1).norm(dim=1, keepdim=True).clamp_min(1e-3)
@@ -129,7 +135,8 @@ def _find_candidates(views: _Views) -> Links:
     for end in ENDS if n <= MOST_CROPPED else ():
         cut = _normalize(avg_pool2d(_crop(views.luma[LEVELS[1]], SHARES[3], end)[:, None], 2))
         similar = (cut @ grey.T).fill_diagonal_(-2).topk(k).indices
-        rows, neighbors = [*rows, np.arange(n).repeat(k)], [*neighbors, similar.numpy()]
+        rows = [*rows, np.arange(n).repeat(k)]
+        neighbors = [*neighbors, similar.numpy()]
     pairs = np.stack([np.concatenate(rows), np.concatenate([o.ravel() for o in neighbors])], 1)
     pairs = np.unique(np.sort(pairs, 1), axis=0)
     is_large = np.array([min(view.shape) >= ENOUGH * COARSE for view in views.grey])
@@ -153,7 +160,8 @@ def _compare_pairs(
     views: _Views, pairs: Links
 ) -> tuple[Float[np.ndarray, " l"], Bool[np.ndarray, " l"], Bool[np.ndarray, " l"]]:
     """Return of each pair the contrast unexplained, whether equally bright, whether copies."""
-    unexplained, is_bright = np.full(len(pairs), np.inf), np.zeros(len(pairs), bool)
+    unexplained = np.full(len(pairs), np.inf)
+    is_bright = np.zeros(len(pairs), bool)
     is_copy = np.zeros(len(pairs), bool)
     side = np.array([min(view.shape) for view in views.grey])
     for start in range(0, len(pairs), AT_ONCE):
@@ -199,7 +207,8 @@ def _has_same_grain(x: Float[Tensor, "m s s"], y: Float[Tensor, "m s s"]) -> Boo
     flat = (is_flat[0] & is_flat[1]).float()
     n = flat.sum((1, 2)).clamp_min(1)
     p, q = ((v - ((v * flat).sum((1, 2)) / n)[:, None, None]) * flat for v in grain)
-    norm, product = (p.square().sum((1, 2)) * q.square().sum((1, 2))).sqrt(), p * q
+    norm = (p.square().sum((1, 2)) * q.square().sum((1, 2))).sqrt()
+    product = p * q
     r = product.sum((1, 2)) / norm.clamp_min(1e-9)
     z = product.sum((1, 2)) / product.square().sum((1, 2)).sqrt().clamp_min(1e-9)
     return ((r >= LEAST_GRAIN) & (z >= SURE_GRAIN)).numpy()
@@ -210,7 +219,8 @@ def _compute_grain(x: Float[Tensor, "m s s"]) -> tuple[Tensor, Tensor]:
     middle = x[:, 1:-1, 1:-1]
     around = [x[:, :-2, 1:-1], x[:, 2:, 1:-1], x[:, 1:-1, :-2], x[:, 1:-1, 2:]]
     steep = torch.stack([(middle - v).abs() for v in around]).amax(0)
-    usual, unit = FLAT * steep.flatten(1).quantile(0.25, 1), NO_EDGE * x.std((1, 2))
+    usual = FLAT * steep.flatten(1).quantile(0.25, 1)
+    unit = NO_EDGE * x.std((1, 2))
     is_edge = (steep > torch.minimum(usual, unit)[:, None, None]).float()
     is_flat = max_pool2d(is_edge[:, None], 3, 1, 1)[:, 0] == 0  # nor beside an edge
     return middle - torch.stack(around).mean(0), is_flat
@@ -228,7 +238,8 @@ def _fit_tail(tail: Float[np.ndarray, " l"], highest: float, power: float) -> fl
     """Return the bound by pairs up to the highest of `tail`, which ascends."""
     highest = max(highest, LEAST_RANGE * LESS_ALIKE)
     tail = tail[tail <= highest]
-    width, mean = np.log(highest / LESS_ALIKE), np.log(highest / tail).mean()
+    width = np.log(highest / LESS_ALIKE)
+    mean = np.log(highest / tail).mean()
     if mean >= width / 2:  # no fewer the more alike
         return 0.0
     # The likeliest power where none is seen below LESS_ALIKE, and how many there are with those.
@@ -241,13 +252,16 @@ def _fit_tail(tail: Float[np.ndarray, " l"], highest: float, power: float) -> fl
 
 def _find_cropped(views: _Views, pairs: Links, bound: float) -> Int[np.ndarray, "m 2"]:
     """Return the pairs of which the second picture is a part of the first."""
-    tint, contrast = views.tint, views.luma[COARSE].var((1, 2))[pairs].amax(1)
+    tint = views.tint
+    contrast = views.luma[COARSE].var((1, 2))[pairs].amax(1)
     tint_distance = (tint[pairs[:, 0]] - tint[pairs[:, 1]]).square().mean(1)
     is_grey = _are_grey(views.colour)[pairs].any(1)
     pairs = pairs[((tint_distance <= UNEXPLAINED * contrast) | is_grey).numpy()]
     ordered = np.concatenate([pairs, pairs[:, ::-1]])
-    order, is_copy = ordered[:, 0].argsort(kind="stable"), np.zeros(len(ordered), bool)
-    luma, coarse = views.luma[2 * COARSE], views.luma[COARSE].flatten(1)
+    order = ordered[:, 0].argsort(kind="stable")
+    is_copy = np.zeros(len(ordered), bool)
+    luma = views.luma[2 * COARSE]
+    coarse = views.luma[COARSE].flatten(1)
     for start in range(0, len(luma), AT_ONCE):
         ends = np.searchsorted(ordered[order, 0], [start, start + AT_ONCE])
         rows = order[slice(*ends)]
@@ -255,7 +269,8 @@ def _find_cropped(views: _Views, pairs: Links, bound: float) -> Int[np.ndarray, 
             continue
         batch = luma[start : start + AT_ONCE]
         parts = torch.stack([avg_pool2d(_crop(batch, *c)[:, None], 2).flatten(1) for c in CUTS], 1)
-        x, y = parts[ordered[rows, 0] - start], coarse[ordered[rows, 1]][:, None]
+        x = parts[ordered[rows, 0] - start]
+        y = coarse[ordered[rows, 1]][:, None]
         factor = (x * y).sum(2) / (x * x).sum(2).clamp_min(1e-6)
         residual = (y - factor[..., None] * x).square().mean(2) / y.var(2).clamp_min(1e-6)
         smallest, cut_idx = residual.min(1)
@@ -271,13 +286,15 @@ def _is_part(
 ) -> bool:
     """Return whether the second picture is the first without about a share of each side."""
     x, y = (views.grey[i].float() for i in pair)
-    level, crops = int(_choose_level(np.array([min(y.shape)]))[0]), []
+    level = int(_choose_level(np.array([min(y.shape)]))[0])
+    crops = []
     for off in (-1, 0, 1):  # to the pixel
         cut = [round(share * size) + off for size in x.shape]
         top, side = (round(c * (1 - e)) for c, e in zip(cut, end, strict=True))
         crop = x[top : x.shape[0] - cut[0] + top, side : x.shape[1] - cut[1] + side]
         crops.append(_resize(crop[None, None], level)[0])
-    x, y = torch.cat(crops), views.luma[level][pair[[1] * len(crops)]]
+    x = torch.cat(crops)
+    y = views.luma[level][pair[[1] * len(crops)]]
     residual, is_bright = _fit_brightness(x, y, *views.tint[pair][:, None].expand(-1, len(x), -1))
     is_same = _has_same_grain(x, y) & (residual <= WITH_GRAIN)
     return bool((is_same | (is_bright & (residual <= bound))).any())

@@ -9,7 +9,8 @@ from sklearn.metrics import euclidean_distances
 OUTLIER = 3.5  # modified z-score (Iglewicz and Hoaglin 1993)
 # Rows that stand for all, and the share of them within the distance that tells a small group: rows
 # that are further from an eighth of all than others are, though neighbours of their own are near.
-STANDING, SHARE = 256, 1 / 8
+STANDING = 256
+SHARE = 1 / 8
 ROWS_AT_ONCE = 50_000
 
 
@@ -49,4 +50,6 @@ def _z_scores(distance: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         return distance
     deviation = distance - np.median(finite)
     spread = 1.4826 * np.median(np.abs(finite - np.median(finite)))
-    return deviation / spread if spread > 0 else np.full(len(deviation), np.nan)
+    if spread > 0:
+        return deviation / spread
+    return np.full(len(deviation), np.nan)

@@ -16,7 +16,10 @@ GRAM = 4  # characters
 WIDTH = 128  # numbers that stand for a text: its shingles by signed hashes, the rarer the more
 # Near copies differ in less than this part of the shingles of both, in half as many as the tenth
 # nearest text does, and nearer by so many deviations than texts that have no copy.
-MOST_APART, TENTH, TIMES, BEYOND = 0.45, 10, 0.5, 4.0
+MOST_APART = 0.45
+TENTH = 10
+TIMES = 0.5
+BEYOND = 4.0
 MOST_JUDGED = 200, 5_000  # texts that tell what is usual, and those with which they do so
 _AT_ONCE = 20_000  # pairs
 
@@ -59,7 +62,8 @@ def text_links(
 
     Cost: the shingles of each text, 200 n WIDTH operations, and the pairs that seem alike.
     """
-    n, other_codes = len(codes), np.delete(codes, list(texts), axis=1)
+    n = len(codes)
+    other_codes = np.delete(codes, list(texts), axis=1)
     has_text = np.any([words != "" for words in texts.values()], axis=0)
     text_codes = [np.unique(words, return_inverse=True)[1] for words in texts.values()]
     start, inverse = np.unique(
@@ -78,7 +82,8 @@ def text_links(
 def _are_alike(words: np.ndarray, pairs: Int[np.ndarray, "l 2"]) -> Bool[np.ndarray, " l"]:
     """Return which pairs share most shingles, and far more than other texts of the table do."""
     shingles = _hash_shingles(words)
-    size, n = (shingles * shingles).sum(1), len(words)
+    size = (shingles * shingles).sum(1)
+    n = len(words)
     queries, references = (np.arange(0, n, -(-n // count)) for count in MOST_JUDGED)
     shared = (shingles[queries] @ shingles[references].T).toarray()
     distance = 1 - shared / np.maximum(size[queries, None] + size[references] - shared, 1e-9)

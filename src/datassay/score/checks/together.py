@@ -27,14 +27,21 @@ from datassay.train.folds import FOLDS, held_out_outputs
 # A column may name groups where it has so many values, of so many rows each on average. Rows are
 # alike within groups where this share of them has its nearest neighbour there by the other columns;
 # those of few rows each are tried where the share is so many times that of chance.
-FEWEST_GROUPS, ROWS_EACH, ALIKE, TIMES = 10, 3, 0.5, 5
+FEWEST_GROUPS = 10
+ROWS_EACH = 3
+ALIKE = 0.5
+TIMES = 5
 # Of an outcome that others of its value share, though their inputs differ: of what the fit leaves
 # over, this share is told by the others. Boosted trees, which can learn values by heart, then say
 # what it costs, of so many rows at most and if they take so many nominal seconds.
 SHARED, TREE_ROWS, TREE_SECONDS = 0.1, 5000, 15
 # Reported is a column, or an order, that surely costs so much of the score, or the lesser of it
 # where errors grow by half; of fewer rows none is. At most so many columns are.
-COST, ORDER_COST, GROWS, FEWEST_ROWS, MOST_NAMED = 0.05, 0.03, 1.5, 100, 3
+COST = 0.05
+ORDER_COST = 0.03
+GROWS = 1.5
+FEWEST_ROWS = 100
+MOST_NAMED = 3
 MOST_ROWS, ASKED = 20_000, 1000  # above, neighbours are among so many rows, and of so many
 LOOKED_ROWS, LOOKED_GROUPS = 1000, 5  # of so many rows and groups it is seen that little is lost
 MOST_WORK = 6e10  # operations of leaving out groups, above which trees alone are asked
@@ -67,7 +74,9 @@ class HeldTogether:
     def warning(self) -> str:
         """The sentence that tells the costs and what to type."""
         is_group = self.role == "groups"
-        unseen = f"a new {self.column}" if is_group else "a time that was never seen"
+        unseen = "a time that was never seen"
+        if is_group:
+            unseen = f"a new {self.column}"
         text = f"Held-out {self.metric} is {self.by_rows:.2f} by rows and {self.by_column:.2f} for"
         if not self.role:
             text += " stretches of rows that were never seen: the order of rows carries something,"
@@ -100,11 +109,13 @@ def held_together(
     for candidate in _find_candidates(lin, train, residual):
         _, role, groups, share = candidate
         is_small = _count_operations(lin, groups) <= MOST_WORK
-        cost = _estimate_cost(lin, train, issues, candidate) if is_small else None
+        cost = None
+        if is_small:
+            cost = _estimate_cost(lin, train, issues, candidate)
         if cost is None and role == "groups":
-            is_alike = not is_small and share >= ALIKE
-            asks_trees = is_alike or _measure_shared(residual, groups) >= SHARED
-            cost = _estimate_cost_by_trees(train, candidate) if asks_trees else None
+            has_alike_rows = not is_small and share >= ALIKE
+            if has_alike_rows or _measure_shared(residual, groups) >= SHARED:
+                cost = _estimate_cost_by_trees(train, candidate)
         columns += [] if cost is None else [cost]
     columns.sort(key=lambda column: column.by_column - column.by_rows)
     return tuple(columns[:MOST_NAMED])
@@ -122,10 +133,13 @@ def order_issues(lin: Linearization, train: SampleSet, issues: LabelIssues) -> l
         One issue where tenths of the file are predicted worse if left out whole; of a file sorted
         by label, which is no fault, tenths of each class, or of each tenth of the targets.
     """
-    n, y = len(train), train.y.reshape(len(train), -1)[:, 0]
+    n = len(train)
+    y = train.y.reshape(len(train), -1)[:, 0]
     if train.groups is not None or n < FEWEST_ROWS or np.isnan(issues.ridge):
         return []
-    steps, strata, stretch = np.diff(y), np.zeros(n), np.zeros(n, np.int64)
+    steps = np.diff(y)
+    strata = np.zeros(n)
+    stretch = np.zeros(n, np.int64)
     if train.is_classification and (steps != 0).sum() < 2 * train.n_classes:
         strata = y
     elif not train.is_classification and np.abs(steps).sum() < 2 * np.ptp(y):
@@ -136,15 +150,19 @@ def order_issues(lin: Linearization, train: SampleSet, issues: LabelIssues) -> l
     if _count_operations(lin, stretch) > MOST_WORK:
         return []
     cost = _estimate_cost(lin, train, issues, ("", "", stretch, np.nan))
-    return [DataIssue("row order", "look", n, "rows", cost.warning)] if cost is not None else []
+    if cost is None:
+        return []
+    return [DataIssue("row order", "look", n, "rows", cost.warning)]
 
 
 def _estimate_cost(
     lin: Linearization, train: SampleSet, issues: LabelIssues, candidate: Candidate
 ) -> HeldTogether | None:
     """Return the scores by rows and by groups left out; None: groups cost little, or by chance."""
-    groups, penalty_sets = candidate[2], [p * issues.ridge for p in (PENALTIES[:1], PENALTIES)]
-    by_rows, cost = scores(train, issues.held_out), None
+    groups = candidate[2]
+    penalty_sets = [p * issues.ridge for p in (PENALTIES[:1], PENALTIES)]
+    by_rows = scores(train, issues.held_out)
+    cost = None
     for penalties in penalty_sets if (is_sampled := _sample_groups(groups)) is not None else ():
         fit = ridge_fit(lin, silent, groups, penalties, is_scored=is_sampled)
         loss = (by_rows - scores(train, fit.held_out.numpy()))[None, is_sampled]
@@ -164,19 +182,23 @@ def _sample_groups(groups: Shaped[np.ndarray, " n"]) -> Bool[np.ndarray, " n"] |
     drawn = np.random.default_rng(0).permutation(len(sizes))
     number = 1 + max(int((sizes[drawn].cumsum() < LOOKED_ROWS).sum()), LOOKED_GROUPS)
     is_sampled = np.isin(group, drawn[:number])
-    return is_sampled if is_sampled.sum() <= len(is_sampled) / 2 else None
+    if is_sampled.sum() <= len(is_sampled) / 2:
+        return is_sampled
+    return None
 
 
 def _count_operations(lin: Linearization, groups: Shaped[np.ndarray, " n"]) -> float:
     """Return how many operations it takes to leave each group out."""
-    sizes, p = np.unique(groups, return_counts=True)[1].astype(float), lin.form.eigenproblem
+    sizes = np.unique(groups, return_counts=True)[1].astype(float)
+    p = lin.form.eigenproblem
     return 4 * len(PENALTIES) * float((sizes * np.minimum(sizes, p)).sum()) * p
 
 
 def _estimate_cost_by_trees(train: SampleSet, candidate: Candidate) -> HeldTogether | None:
     """Estimate by boosted trees what leaving groups out costs; of many rows by some groups."""
     name, role, groups, share = candidate
-    group, draw = np.unique(groups, return_inverse=True)[1], np.random.default_rng(0)
+    group = np.unique(groups, return_inverse=True)[1]
+    draw = np.random.default_rng(0)
     shuffled = draw.permutation(len(group))
     row_order = shuffled[group[shuffled].argsort(kind="stable")]
     sizes = np.bincount(group)
@@ -185,7 +207,8 @@ def _estimate_cost_by_trees(train: SampleSet, candidate: Candidate) -> HeldToget
     order = draw.permutation(len(sizes))
     drawn = order[np.bincount(group[rows])[order].cumsum() <= TREE_ROWS]
     rows = rows[np.isin(group[rows], drawn)]
-    samples, parts = train.subset(rows), column_parts(train)
+    samples = train.subset(rows)
+    parts = column_parts(train)
     seconds = 2 * FOLDS * fit_seconds(len(rows), len(parts), train.n_classes)
     if len(rows) < FEWEST_ROWS or seconds > TREE_SECONDS:
         return None
@@ -206,7 +229,8 @@ def _report_cost(
 ) -> HeldTogether | None:
     """Return both mean scores where the loss by groups is large and significant, else None."""
     loss = sum_by_group([(by_rows - by_column)[None]], [candidate[2]])[0][0]
-    cost, p = loss.mean(), mean_interval(loss).p
+    cost = loss.mean()
+    p = mean_interval(loss).p
     if not candidate[1]:  # one-sided 5 %
         is_sure = cost >= ORDER_COST and p < 0.1
     else:
@@ -223,7 +247,10 @@ def scores(train: SampleSet, held_out: Float[np.ndarray, "n k"]) -> Float[np.nda
     """Return whether the class of each sample is predicted; of numbers, what each adds to R²."""
     if train.is_classification:
         is_binary = held_out.shape[1] == 1
-        labels = (held_out[:, 0] > 0.5).astype(int) if is_binary else held_out.argmax(1)
+        if is_binary:
+            labels = (held_out[:, 0] > 0.5).astype(int)
+        else:
+            labels = held_out.argmax(1)
         return (labels == train.y).astype(float)
     y = train.y.reshape(len(train), -1)
     return 1 - ((held_out - y) ** 2 / np.where(y.var(0) > 0, y.var(0), np.inf)).mean(1)
@@ -237,7 +264,8 @@ def _find_candidates(
     x = (x - x.mean(0)) / np.where(x.std(0) > 0, x.std(0), 1.0)
     nearest = _find_nearest(x) if x.shape[1] else None
     for column in train.columns:
-        name, is_other = column.name, _find_other_columns(train, column.name)
+        name = column.name
+        is_other = _find_other_columns(train, column.name)
         if column.read_as == "date" and f"{name} days" in train.feature_names:
             days = train.x[:, train.feature_names.index(f"{name} days")]
             yield name, "time", time_blocks(days), np.nan
@@ -268,7 +296,9 @@ def _find_nearest(x: Float[np.ndarray, "n d"]) -> Int[np.ndarray, "a 2"]:
 def _measure_alike(codes: Int[np.ndarray, " n"], nearest: Int[np.ndarray, "a 2"]) -> float:
     """Return the share of rows whose nearest row has their value; 0: chance gives half of it."""
     share = float((codes[nearest[:, 0]] == codes[nearest[:, 1]]).mean())
-    return share if share >= 2 * _chance(codes) else 0.0
+    if share >= 2 * _chance(codes):
+        return share
+    return 0.0
 
 
 def _measure_shared(residual: Float[np.ndarray, "n k"], groups: Shaped[np.ndarray, " n"]) -> float:
@@ -289,15 +319,21 @@ def _encode_groups(rows: pa.Table | None, name: str) -> Int[np.ndarray, " n"] | 
     if rows is None or name not in rows.column_names:
         return None
     values = rows[name]
-    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    if pa.types.is_dictionary(values.type):
+        kind = values.type.value_type
+    else:
+        kind = values.type
     is_word = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if not (is_word or pa.types.is_integer(kind)) or values.null_count:
         return None
     codes = values.combine_chunks()
-    codes = codes if pa.types.is_dictionary(codes.type) else codes.dictionary_encode()
+    if not pa.types.is_dictionary(codes.type):
+        codes = codes.dictionary_encode()
     codes = np.unique(codes.indices.to_numpy(zero_copy_only=False), return_inverse=True)[1]
     n_groups = int(codes.max()) + 1
-    return codes if FEWEST_GROUPS <= n_groups <= len(codes) / ROWS_EACH else None
+    if FEWEST_GROUPS <= n_groups <= len(codes) / ROWS_EACH:
+        return codes
+    return None
 
 
 def _find_other_columns(train: SampleSet, name: str) -> np.ndarray:

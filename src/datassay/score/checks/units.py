@@ -32,8 +32,10 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
     n = int(suspect.sum())
     if lin.targets.shape[1] > 1 or np.isnan(issues.ridge):
         return ""
-    targets, expected = lin.targets.double()[:, 0].numpy(), issues.suggested_label
-    targets, expected = (np.exp(targets), np.exp(expected)) if is_log else (targets, expected)
+    targets = lin.targets.double()[:, 0].numpy()
+    expected = issues.suggested_label
+    if is_log:
+        targets, expected = np.exp(targets), np.exp(expected)
     if n < FEWEST:
         return _describe_limit(targets)
     values, counts = np.unique(targets[suspect], return_counts=True)
@@ -43,29 +45,37 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = targets / expected
         size = np.log(np.abs(ratio))
-    all_sizes, ratio, size = size[ratio > 0], ratio[suspect], size[suspect]
+    all_sizes = size[ratio > 0]
+    ratio = ratio[suspect]
+    size = size[suspect]
     turned = int(((ratio < 0) & (np.abs(size) < 2 * NEAR)).sum())
     if turned >= max(FEWEST, SHARE * n):
         return f"{turned} of {n} suspected targets are about what is expected with the other sign."
     logs = np.log(FACTORS + tuple(1 / factor for factor in FACTORS))
     is_near = (ratio > 0) & (np.abs(size - logs[:, None]) < NEAR)  # [factors, n]
     matches = is_near[is_near.sum(1).argmax()]
-    factor_idx = int(np.abs(logs - np.median(size[matches])).argmin()) if matches.any() else 0
+    factor_idx = 0
+    if matches.any():
+        factor_idx = int(np.abs(logs - np.median(size[matches])).argmin())
     nearer = np.abs(all_sizes - logs[factor_idx] + 2 * NEAR * np.sign(logs[factor_idx])) < NEAR
     if (count := int(matches.sum())) < max(FEWEST, SHARE * n, nearer.sum() + 1):
         return ""
     factor = FACTORS[factor_idx % len(FACTORS)]
-    words = f"{factor:,g} times" if factor_idx < len(FACTORS) else f"1/{factor:,g} of"
+    if factor_idx < len(FACTORS):
+        words = f"{factor:,g} times"
+    else:
+        words = f"1/{factor:,g} of"
     return f"{count} of {n} suspected targets are about {words} what is expected: check their unit."
 
 
 def _describe_limit(targets: Float[np.ndarray, " n"]) -> str:
     """Return a sentence on a largest target that many share, as none of the large others."""
     values, counts = np.unique(targets, return_counts=True)
-    top, others = counts[-1], counts[len(counts) // 2 : -1].max(initial=1)
-    if len(counts) < 2 or top < max(FEWEST, LIMITED * len(targets), TIMES * others):
+    n_top = counts[-1]
+    n_typical = counts[len(counts) // 2 : -1].max(initial=1)
+    if len(counts) < 2 or n_top < max(FEWEST, LIMITED * len(targets), TIMES * n_typical):
         return ""
     return (
-        f"{top} of {len(targets):,} targets are {values[-1]:g}, the largest: if that is a limit, "
+        f"{n_top} of {len(targets):,} targets are {values[-1]:g}, the largest: if that is a limit, "
         "they were cut there, and their true values are not known."
     )

@@ -70,11 +70,15 @@ def weak_groups(
     Source: slices as of Chung et al. (2019), searched as Sagadeeva and Boehm (2021) do, by products
     of indicators; ours judges them on samples that did not choose them.
     """
-    outcome, losses, is_open = [], [], np.ones(len(errors), bool)
-    search_idx, unit = np.flatnonzero(half)[:MOST_SAMPLES], float(np.isin(errors, (0, 1)).all())
+    outcome = []
+    losses = []
+    is_open = np.ones(len(errors), bool)
+    search_idx = np.flatnonzero(half)[:MOST_SAMPLES]
+    unit = float(np.isin(errors, (0, 1)).all())
 
     def effect(condition: Condition) -> float:
-        inside, half_errors = condition[1][search_idx], errors[search_idx]
+        inside = condition[1][search_idx]
+        half_errors = errors[search_idx]
         return abs(float(_z_score(inside.sum(), half_errors[inside].sum(), half_errors)))
 
     def mean(mask: Bool[np.ndarray, " n"]) -> Interval:
@@ -89,7 +93,8 @@ def weak_groups(
         inside = is_open & masks[worst].all(0)
         if not worst or (inside & ~half).sum() < FEWEST:
             break
-        error, other_error = mean(inside & ~half), mean(~(inside | half))
+        error = mean(inside & ~half)
+        other_error = mean(~(inside | half))
         spread = float(np.hypot(error.half, other_error.half)) / 1.96
         losses.append(interval(error.gain - other_error.gain, spread))
         outcome.append(WeakGroup(" and ".join(conditions[c][0] for c in worst), inside, error))
@@ -118,10 +123,16 @@ def _tenths(name: str, values: np.ndarray, half: np.ndarray, is_time: bool) -> I
     different = np.unique(finite)
     if len(different) <= FEW_VALUES:
         yield from ((f"{name} is {v:.4g}", values == v) for v in different)
-    edges = np.quantile(finite, np.arange(0.1, 1, 0.1), method="higher") if len(finite) else finite
+    if len(finite):
+        edges = np.quantile(finite, np.arange(0.1, 1, 0.1), method="higher")
+    else:
+        edges = finite
     for edge in np.unique(edges[edges > different[:1]]):
-        words = str(np.datetime64(int(edge), "us"))[:10] if is_time else f"{edge:.4g}"
-        edge = edge if is_time else float(words)  # as the reader has it
+        if is_time:
+            words = str(np.datetime64(int(edge), "us"))[:10]
+        else:
+            words = f"{edge:.4g}"
+            edge = float(words)  # as the reader has it
         yield f"{name} is below {words}", values < edge
         yield f"{name} is at least {words}", values >= edge
 
@@ -131,13 +142,17 @@ def _find_worst(masks: Float[np.ndarray, "c n"], errors: Float[np.ndarray, " n"]
     z = _z_score(masks @ masks.T, (masks * errors) @ masks.T, errors)
     if z.max(initial=0.0) < WEAK:
         return []
-    condition, pair = int(z.diagonal().argmax()), np.unravel_index(int(z.argmax()), z.shape)
-    return [condition] if z[pair] < z[condition, condition] + SIMPLER else [int(c) for c in pair]
+    condition = int(z.diagonal().argmax())
+    pair = np.unravel_index(int(z.argmax()), z.shape)
+    if z[pair] < z[condition, condition] + SIMPLER:
+        return [condition]
+    return [int(c) for c in pair]
 
 
 def _z_score(count: Any, total: Any, errors: Float[np.ndarray, " n"]) -> Any:
     """Return how many standard errors the mean of `count` errors lies above that of the others."""
-    n, is_allowed = len(errors), (count >= FEWEST) & (count <= LARGEST * len(errors))
+    n = len(errors)
+    is_allowed = (count >= FEWEST) & (count <= LARGEST * len(errors))
     count = np.where(is_allowed, count, 1)
     n_others = np.maximum(n - count, 1)
     spread = max(float(errors.std()), 1e-12) * np.sqrt(1 / count + 1 / n_others)
@@ -185,7 +200,8 @@ def weak_group_issues(
     groups, overall = told_groups(train, held_out, columns)
     for group in groups:
         figures = np.array([group.error.gain, max(0.0, group.error.low), group.error.high, overall])
-        figures = figures if is_number else 100 * (1 - figures[[0, 2, 1, 3]].clip(0, 1))
+        if not is_number:
+            figures = 100 * (1 - figures[[0, 2, 1, 3]].clip(0, 1))
         beginning = f"{'Of the rest, w' if texts else 'W'}here {group.words}, "
         texts.append(f"{beginning}{text.format(*figures)} ({group.samples.sum():,} samples).")
     count = sum(int(group.samples.sum()) for group in groups)  # no two share a sample

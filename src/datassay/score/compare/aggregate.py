@@ -132,7 +132,8 @@ def _p_value(groups: list[np.ndarray]) -> float:
 
 
 def _superiority(ranks: np.ndarray, has_label: np.ndarray) -> float:
-    n_inside, n_others = int(has_label.sum()), int((~has_label).sum())
+    n_inside = int(has_label.sum())
+    n_others = int((~has_label).sum())
     if n_others == 0:
         return 0.5
     return float((ranks[has_label].sum() - n_inside * (n_inside + 1) / 2) / (n_inside * n_others))

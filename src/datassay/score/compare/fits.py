@@ -58,7 +58,7 @@ class Fits:
         """Fit twice to each of p subsets; return outcome [p, 2, m] and loss [p, 2, n]."""
         results: dict[str, list[Tensor]] = {"outcome": [], "loss": []}
         repeated = np.repeat(subsets, TWO, 0)
-        for fit in self.learner.fits(self.train, repeated, first=TWO * start):
+        for fit in self.learner.fits(self.train, repeated, first_number=TWO * start):
             measured = [outcomes(f, batch, self.recipe) for f, batch in _parts(fit, self.val)]
             losses = [sample_losses(f, batch, self.recipe) for f, batch in _parts(fit, self.train)]
             for key, parts in (("outcome", measured), ("loss", losses)):
@@ -120,7 +120,10 @@ def _of_networks(
 
 def fitted_outputs(model: Any, samples: SampleSet) -> Float[Tensor, "n k"]:
     """Return a fitted estimator's outputs [n, k]: log chances, decision values or predictions."""
-    width = samples.n_classes if samples.is_classification else samples.y[:1].size
+    if samples.is_classification:
+        width = samples.n_classes
+    else:
+        width = samples.y[:1].size
     outputs = estimator_outputs(model, rows_of(samples), width, samples.is_classification)
     if samples.is_classification and hasattr(model, "predict_proba"):
         outputs = np.log(np.maximum(outputs, LEAST_CHANCE))
@@ -131,14 +134,17 @@ def measure_of(train: SampleSet) -> str:
     """Return the measure of a query: "margin" of classes, "output" of one target, else "loss"."""
     if train.is_classification:
         return "margin"
-    return "output" if train.y[:1].size == 1 else "loss"
+    if train.y[:1].size == 1:
+        return "output"
+    return "loss"
 
 
 def outcomes(
     outputs: Float[Tensor, "S m k"], samples: SampleSet, recipe: Recipe
 ) -> Float[Tensor, "S m"]:
     """Return the measure of each sample under each of S fits."""
-    measure, k = measure_of(samples), outputs.shape[2]
+    measure = measure_of(samples)
+    k = outputs.shape[2]
     if measure == "loss":
         return sample_losses(outputs, samples, recipe).double()
     targets = torch.as_tensor(samples.y).reshape(len(samples), -1)

@@ -56,14 +56,15 @@ class RetrainedHalves(Tabular):
         np.put_along_axis(is_member, self.halves, True, axis=1)
         return is_member
 
-    def part(self, rows: slice | Bool[np.ndarray, " h"]) -> RetrainedHalves:
+    def select(self, rows: slice | Bool[np.ndarray, " h"]) -> RetrainedHalves:
         """Return the results of some of the halves."""
         halves, outcomes, losses = self.halves[rows], self.outcome[rows], self.loss[rows]
         return RetrainedHalves(halves, outcomes, losses, self.measure, self.ids, self.seconds)
 
     def to_table(self) -> pa.Table:
         """Return one row per sample: id, its mean loss in networks trained with and without it."""
-        member, loss = self.member, self.loss.mean(1)
+        member = self.member
+        loss = self.loss.mean(1)
         return pa.table({
             "id": self.ids,
             "loss_with": _mean_where(loss, member),
@@ -124,7 +125,9 @@ def retrained_halves(
     require(seconds > 0, "seconds", "be positive", f"{seconds:g}")
     fits = fits_of(network, train, val, recipe, seed)
     results_store = ResultStore(store, fits.identity | {"seed": seed})
-    start_time, pieces, subsets = time.perf_counter(), [], []
+    start_time = time.perf_counter()
+    pieces = []
+    subsets = []
     for rows, total in _parts(fits.size, halves, seconds):
         for h in range(rows.start, rows.stop):
             order = np.random.default_rng((seed, h)).permutation(len(train))
@@ -142,12 +145,16 @@ def _parts(
     size: int, halves: int | None, seconds: float
 ) -> Iterator[tuple[slice, Callable[[], int]]]:
     """Yield slices of the halves that train together, and a function that estimates their total."""
-    start_time, stop, n_most = time.perf_counter(), 0, MOST if halves is None else halves
+    start_time = time.perf_counter()
+    stop = 0
+    n_most = MOST if halves is None else halves
 
     def expected_total() -> int:
         elapsed = time.perf_counter() - start_time
         by_time = int(stop * seconds / max(elapsed, 1e-9))
-        return n_most if halves is not None else min(n_most, max(FEWEST, by_time))
+        if halves is not None:
+            return n_most
+        return min(n_most, max(FEWEST, by_time))
 
     while stop < n_most and (
         halves is not None or stop < FEWEST or time.perf_counter() - start_time < seconds

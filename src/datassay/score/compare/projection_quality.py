@@ -80,7 +80,9 @@ class ProjectionQuality:
         if score not in self.correlation:
             raise SettingError(f"score must be one of {', '.join(SCORES)}; got {score!r}.")
         reached = self.correlation[score].mean(1) >= target
-        return int(reached.argmax()) if reached.any() else None
+        if not reached.any():
+            return None
+        return int(reached.argmax())
 
 
 @checks_arguments
@@ -150,7 +152,10 @@ def projection_quality(
             lin = _project(model, exact, {"train": scored, "val": queries}, form, seed + draw)
             scores[q, draw] = _scores(lin, training)
             progress("compare projections", q * draws + draw + 1, len(forms) * draws)
-    limits = _scores(exact.averaged(), training) if planned.outputs == "averaged" else truth
+    if planned.outputs == "averaged":
+        limits = _scores(exact.average_outputs(), training)
+    else:
+        limits = truth
     return _compare(truth, limits, scores, forms, (planned.outputs, reference))
 
 
@@ -213,7 +218,7 @@ def _project(
         form=features,
     )
     if form.outputs != outputs:
-        return lin.averaged()
+        return lin.average_outputs()
     if outputs == "joint" or len(rows["train"]) > form.n_features:
         return lin
     # The smaller of the two: otherwise few samples would need p x p systems.
@@ -249,7 +254,9 @@ def _compare(
 ) -> ProjectionQuality:
     rng = np.random.default_rng(0)
     n, (q, draws) = truth.shape[1], scores.shape[:2]
-    correlation, low, high = {}, {}, {}
+    correlation = {}
+    low = {}
+    high = {}
     for s, name in enumerate(SCORES):
         correlation[name] = rank_correlation(truth[s], scores[:, :, s])
         means = np.empty((RESAMPLES, q))

@@ -78,7 +78,8 @@ def retraining_check(loo: LeaveOneOut, retrained: Retrained, *, seed: int = 0) -
             "the retrained networks must leave out samples of the scores; their ids differ. "
             "Retrain on the SampleSet that was scored."
         )
-    linearised, measured = loo.prediction_change[removed], retrained.prediction_change
+    linearised = loo.prediction_change[removed]
+    measured = retrained.prediction_change
     draws = np.random.default_rng(seed).integers(len(removed), size=(RESAMPLES, len(removed)))
     resampled = correlation(linearised[draws], measured[draws])
     low, high = np.nanquantile(resampled, [0.025, 0.975])

@@ -37,9 +37,13 @@ from datassay.train.training import sample_losses, train_networks, with_loss
 
 # Networks on all samples, whose effects are averaged; relative rounding of the second network's
 # weights.
-NETWORKS, ROUNDING = 3, 1e-6
+NETWORKS = 3
+ROUNDING = 1e-6
 Named = dict[str, np.ndarray]
-LOSS, SIMILAR, FINAL, MARGIN = "loss alone", "similar and alike", "final loss", "smallest margin"
+LOSS = "loss alone"
+SIMILAR = "similar and alike"
+FINAL = "final loss"
+MARGIN = "smallest margin"
 STEP = "score with trained and linearised networks"
 
 
@@ -102,7 +106,8 @@ def standard_scores(
         return _of_estimator(network, train, val, seed, progress)
     recipe = with_loss(recipe or Recipe(), train)
     steps = NETWORKS + 2
-    models, outputs = [], []
+    models = []
+    outputs = []
     for index in range(NETWORKS):
         progress(STEP, index, steps)
         networks = _train_network(network(seed + index), train, recipe, seed + index)
@@ -135,7 +140,7 @@ def standard_scores(
         samples | linear_samples | rules[1],
         (*rules[0], *rules[1]),
         run_smoothness(results[0], results[-1]),
-        _fit(_mean_outputs(models, val), val),
+        _accuracy_or_r2(_mean_outputs(models, val), val),
     )
 
 
@@ -156,7 +161,7 @@ def _of_estimator(
     rules = _trivial_rules(outputs, features, train, val, with_loss(Recipe(), train))
     progress(STEP, 2, 2)
     names = (*rules[0], *rules[1])
-    fit = _fit(fitted_outputs(model, val).numpy(), val)
+    fit = _accuracy_or_r2(fitted_outputs(model, val).numpy(), val)
     return Scores(effects | rules[0], samples | rules[1], names, None, fit)
 
 
@@ -217,7 +222,9 @@ def _guess_effect(loss: np.ndarray, outputs: Tensor, train: SampleSet) -> np.nda
     measure = measure_of(train)
     if measure == "output":
         return train.y.reshape(-1) - outputs.mean(0).double().numpy().reshape(-1)
-    return loss if measure == "loss" else -loss
+    if measure == "loss":
+        return loss
+    return -loss
 
 
 def _features(model: nn.Module, train: SampleSet, val: SampleSet) -> tuple[np.ndarray, np.ndarray]:
@@ -255,10 +262,13 @@ def _mean_outputs(models: list[nn.Module], val: SampleSet) -> np.ndarray:
     return torch.stack(outputs).mean(0).double().cpu().numpy()
 
 
-def _fit(outputs: np.ndarray, val: SampleSet) -> float:
+def _accuracy_or_r2(outputs: np.ndarray, val: SampleSet) -> float:
     """Return the accuracy of classes, or R² of targets."""
     if val.is_classification:
-        predicted = outputs.argmax(1) if outputs.shape[1] > 1 else outputs[:, 0] > 0
+        if outputs.shape[1] > 1:
+            predicted = outputs.argmax(1)
+        else:
+            predicted = outputs[:, 0] > 0
         return float((predicted == val.y).mean())
     y = val.y.reshape(outputs.shape)
     return float((1 - np.square(outputs - y).sum(0) / np.square(y - y.mean(0)).sum(0)).mean())

@@ -91,7 +91,9 @@ class TrustCheck(Tabular):
         )
 
     def _ceiling(self, question: str) -> Estimate:
-        return self.ceiling if question == PREDICTIONS else Estimate(1.0, 1.0, 1.0)
+        if question == PREDICTIONS:
+            return self.ceiling
+        return Estimate(1.0, 1.0, 1.0)
 
     def to_table(self) -> pa.Table:
         """Return one row per score: its question, correlation, interval, ceiling and verdict."""
@@ -116,7 +118,9 @@ def verdict_of(outcome: Estimate, ceiling: Estimate) -> str:
     # trust" below 0.25, or where the ceiling is below 0.2; else "with care".
     if ceiling.value < LOWEST_CEILING or outcome.low < LITTLE * ceiling.high:
         return DISTRUST
-    return TRUST if outcome.low >= ENOUGH * ceiling.high else CARE
+    if outcome.low >= ENOUGH * ceiling.high:
+        return TRUST
+    return CARE
 
 
 def trust_check(halves: RetrainedHalves, scores: Scores, *, seed: int = 0) -> TrustCheck:
@@ -168,7 +172,8 @@ def trust_check(halves: RetrainedHalves, scores: Scores, *, seed: int = 0) -> Tr
 
 
 def _check(halves: RetrainedHalves, scores: Scores) -> None:
-    n, m = len(halves.ids), halves.outcome.shape[2]
+    n = len(halves.ids)
+    m = halves.outcome.shape[2]
     require(scores.effects or scores.samples, "scores", "hold at least one score", "none")
     for expected, group in (((n, m), scores.effects), ((n,), scores.samples)):
         for name, values in group.items():
@@ -207,13 +212,14 @@ def _on_samples(
 ) -> tuple[dict[str, Draws], Draws]:
     """Return each score's noise-corrected correlation with the falls, and their reliability."""
     h, n = halves.loss.shape[0], halves.loss.shape[2]
-    member, loss = halves.member.astype(float), halves.loss.mean(1, dtype=float)
-    splits = [_fall_ranks(loss, member, _split(h, rng, again=False)) for _ in range(SPLITS)]
+    member = halves.member.astype(float)
+    loss = halves.loss.mean(1, dtype=float)
+    splits = [_fall_ranks(loss, member, _split(h, rng, is_resampled=False)) for _ in range(SPLITS)]
     reliability = [float(np.mean([_reliability(ranks) for ranks in splits]))]
     ranks = {name: rankdata(values) for name, values in samples.items()}
     results = {name: [_correlate(r, splits[0][2], reliability[0])] for name, r in ranks.items()}
     for _ in range(RESAMPLES):
-        falls = _fall_ranks(loss, member, _split(h, rng, again=True))
+        falls = _fall_ranks(loss, member, _split(h, rng, is_resampled=True))
         rows = rng.integers(n, size=n)
         falls = falls[:, rows]
         reliability.append(_reliability(falls))
@@ -222,12 +228,12 @@ def _on_samples(
     return {name: np.array(values) for name, values in results.items()}, np.array(reliability)
 
 
-def _split(h: int, rng: np.random.Generator, *, again: bool) -> Float[np.ndarray, "2 h"]:
-    """Split halves into two disjoint groups; return counts. `again` resamples each group."""
+def _split(h: int, rng: np.random.Generator, *, is_resampled: bool) -> Float[np.ndarray, "2 h"]:
+    """Split halves into two disjoint groups; return counts. `is_resampled` resamples each group."""
     counts = np.zeros((2, h))
     order = rng.permutation(h)
     for group, rows in enumerate((order[: h // 2], order[h // 2 :])):
-        drawn = rng.choice(rows, len(rows)) if again else rows
+        drawn = rng.choice(rows, len(rows)) if is_resampled else rows
         counts[group] = np.bincount(drawn, minlength=h)
     return counts
 
@@ -239,7 +245,8 @@ def _fall_ranks(
 ) -> Float[np.ndarray, "3 n"]:
     """Rank each sample's mean loss without it minus with it: in two groups, and in both."""
     counts = np.vstack([counts, counts.sum(0)])
-    n_with, n_without = counts @ member, counts @ (1 - member)
+    n_with = counts @ member
+    n_without = counts @ (1 - member)
     loss_with = counts @ (loss * member) / np.maximum(n_with, 1)
     loss_without = counts @ (loss * (1 - member)) / np.maximum(n_without, 1)
     fall = np.where((n_with > 0) & (n_without > 0), loss_without - loss_with, 0.0)
@@ -280,7 +287,8 @@ def _rows(
     best_trivial = max(trivial_names, key=lambda name: draws[name][0], default=None)
     rows: list[tuple[object, ...]] = []
     for name, values in draws.items():
-        estimate, gain = _estimate(values), (np.nan, np.nan, np.nan)
+        estimate = _estimate(values)
+        gain = (np.nan, np.nan, np.nan)
         if best_trivial is not None and name not in trivial:
             difference = values - draws[best_trivial]
             half = Z_95 * difference[1:].std(ddof=1)

@@ -79,12 +79,15 @@ def brittleness(
     """Find the smallest set that turns each prediction, by added effects or by retraining."""
     # effect: of each sample on each output of each query, [n, m k]: with the sample minus without.
     # Of each query it is the other output that needs the fewest samples.
-    effects, predicted = effect.reshape(len(effect), *outputs.shape), _classes(outputs)
+    effects = effect.reshape(len(effect), *outputs.shape)
+    predicted = _classes(outputs)
     if outputs.shape[1] == 1:
         effects, outputs = (np.concatenate([0 * a, a], -1) for a in (effects, outputs))
     n, m = len(effects), len(outputs)
     limit = max(1, int(share * n))
-    becomes, size, removed = predicted.copy(), np.zeros(m, int), []
+    becomes = predicted.copy()
+    size = np.zeros(m, int)
+    removed = []
     for query, label in enumerate(predicted):
         smallest: tuple[int, np.ndarray] = (limit + 1, np.zeros(0, int))
         lead = outputs[query, label] - outputs[query]
@@ -95,7 +98,8 @@ def brittleness(
             cumulated = np.maximum.accumulate(support[order].cumsum())
             needed = 1 + int(np.searchsorted(cumulated, lead[candidate], "right"))
             if needed < smallest[0] or not len(smallest[1]):
-                smallest, becomes[query] = (needed, order), candidate
+                smallest = (needed, order)
+                becomes[query] = candidate
         needed, order = smallest
         if retrain is not None:
             is_turned = partial(_is_turned, retrain, queries, n, query, int(label))
@@ -111,14 +115,20 @@ def _count_needed(
     needed: int, order: Int[np.ndarray, " limit"], is_turned: Callable[[np.ndarray], bool]
 ) -> int:
     """Find by bisection how many samples of the order must go to turn the prediction."""
-    low, high, limit = 0, min(needed, len(order)), len(order)
+    low = 0
+    high = min(needed, len(order))
+    limit = len(order)
     while not is_turned(order[:high]):
         if high == limit:
             return limit + 1
-        low, high = high, min(2 * high, limit)
+        low = high
+        high = min(2 * high, limit)
     while high - low > max(1, int(STEP * high)):
         middle = (low + high) // 2
-        low, high = (low, middle) if is_turned(order[:middle]) else (middle, high)
+        if is_turned(order[:middle]):
+            low, high = (low, middle)
+        else:
+            low, high = (middle, high)
     return high
 
 
@@ -141,4 +151,6 @@ def all_outputs(model: Any, queries: Batches) -> Float[np.ndarray, "m ..."]:
 
 
 def _classes(outputs: Float[np.ndarray, "m k"]) -> Int[np.ndarray, " m"]:
-    return (outputs[:, 0] > 0).astype(int) if outputs.shape[1] == 1 else outputs.argmax(1)
+    if outputs.shape[1] == 1:
+        return (outputs[:, 0] > 0).astype(int)
+    return outputs.argmax(1)

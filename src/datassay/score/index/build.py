@@ -178,10 +178,16 @@ def index(
     check_positions(network.train, "train")
     with_temperature(network, temperature)
     engine_used = engine_named(engine) if isinstance(engine, str) else engine
-    path = tempfile.mkdtemp(prefix="datassay-index-") if location is None else normal(location)
+    if location is None:
+        path = tempfile.mkdtemp(prefix="datassay-index-")
+    else:
+        path = normal(location)
     digest, ids = samples_digest(network.train)
     check_unique(ids)
-    names = parameters if parameters is None or isinstance(parameters, str) else list(parameters)
+    if parameters is None or isinstance(parameters, str):
+        names = parameters
+    else:
+        names = list(parameters)
     run = {
         "index": FORMAT,
         **identity(model, network.loss, network.own_loss),
@@ -220,8 +226,10 @@ def index(
         keep_network(path, run, model)
         opened = open_index(path, loss=network.loss.function or Influence.loss)
         if_it_fails.pop_all()
-    like = data.subset(np.arange(min(2, len(data)))) if isinstance(data, SampleSet) else None
-    opened = replace(opened, model=model, device=device, like=like)
+    examples = None
+    if isinstance(data, SampleSet):
+        examples = data.subset(np.arange(min(2, len(data))))
+    opened = replace(opened, model=model, device=device, like=examples)
     if location is None:
         weakref.finalize(opened, shutil.rmtree, path, ignore_errors=True)
     return opened
@@ -239,7 +247,8 @@ def _fill(
     progress: Progress,
 ) -> None:
     """Store the rows of the first samples."""
-    run_digest, extra = digest_of_values(run), {}
+    run_digest = digest_of_values(run)
+    extra = {}
     rows_run = {
         "of": run_digest,
         "number": 0,

@@ -37,8 +37,14 @@ FOLDER = "curvature"
 # Samples that the curvature is fitted to at most, drawn; moments of more change little.
 MOST_FITTED = 2**14
 # Parts of these at most, samples of one at least, and bytes that their sums take together.
-MOST_PARTS, SMALLEST_PART, SUM_BYTES = 16, 1024, 2**31
-WHOLE, LEFT, RIGHT, EIGENVALUES, DAMPING = "whole", "left", "right", "eigenvalues", "damping"
+MOST_PARTS = 16
+SMALLEST_PART = 1024
+SUM_BYTES = 2**31
+WHOLE = "whole"
+LEFT = "left"
+RIGHT = "right"
+EIGENVALUES = "eigenvalues"
+DAMPING = "damping"
 ADDED = "short training"
 
 
@@ -79,7 +85,9 @@ class _Sums:
     def _shapes(self, block: Block) -> dict[str, tuple[int, ...]]:
         """Return the shapes of one block's sums by their kind."""
         if self.bases is not None:
-            return {SQUARES: block.shape} if block.name in self.bases else {}
+            if block.name not in self.bases:
+                return {}
+            return {SQUARES: block.shape}
         if block.name in self.small:
             return {GRAM: (block.size, block.size)}
         layers = map(self.network.model.get_submodule, block.layers)
@@ -145,7 +153,8 @@ def _fit(
     location, run, network, small, shift, seed, engine, progress
 ) -> tuple[dict[str, BlockBasis], float]:
     """Fit what `load_bases` loads; return it with the damping added for short training."""
-    blocks, dtype = network.per_sample.blocks, network.dtype
+    blocks = network.per_sample.blocks
+    dtype = network.dtype
     n = min(network.n, MOST_FITTED)
     positions = np.sort(np.random.default_rng(seed).permutation(network.n)[:n])
     work = _Sums(replace(network, progress=silent), small, None, positions, (0, n), seed)
@@ -203,7 +212,9 @@ def _open_store(location: str, run: Mapping[str, object], meta: Mapping[str, Any
 def short_damping(location: str) -> float:
     """Return the damping added for short training; 0 also where an index does not say."""
     manifest = features_manifest(f"{location}/{FOLDER}")
-    return 0.0 if manifest is None else float(manifest["free"].get(ADDED, 0.0))
+    if manifest is None:
+        return 0.0
+    return float(manifest["free"].get(ADDED, 0.0))
 
 
 def stored_bases(
@@ -215,7 +226,8 @@ def stored_bases(
     if manifest is None:
         return None
     stored = manifest["free"]["arrays"]
-    run = own_run(manifest) if run is None else run
+    if run is None:
+        run = own_run(manifest)
     store = _open_store(location, run, manifest["free"])
     if store.list_unfinished():
         return None

@@ -129,7 +129,8 @@ def encoding(bases: Mapping[str, BlockBasis], share: float, max_width: int) -> G
     width = int((shares < share).sum()) + 1 if share < 1 else len(energy)
     width = min(max_width, width, int((energy > 0).sum()))
     largest = order[:width].sort().values
-    idx_of, start = {}, 0
+    idx_of = {}
+    start = 0
     for (name, _), energies in zip(bases.items(), by_block, strict=True):
         in_block = (largest >= start) & (largest < start + energies.numel())
         idx_of[name] = largest[in_block] - start
@@ -151,7 +152,9 @@ def query_rows(
     progress: Progress = silent,
 ) -> tuple[Float[Tensor, "m width"], Float[Tensor, " m"]]:
     """Return the queries' rows in float32, tokens of a query together, and the measure of each."""
-    rows, values, n_done = [], [], 0
+    rows = []
+    values = []
+    n_done = 0
     for ids, batch in queries:
         tokens: list[Tensor] = []
         check_classes(network.loss, network.loss.targets(batch), network.n_outputs)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Int
-from torch import nn
+from torch import Tensor, nn
 
 from datassay.collect.fingerprint import (
     DIGITS,
@@ -63,7 +63,9 @@ def _extra_settings(loss: Objective) -> dict[str, Any]:
     """Return a loss's settings that differ from the defaults, which an index without them has."""
     settings = {name: getattr(loss, name) for name in FURTHER}
     weight = settings["output_weight"]
-    settings["output_weight"] = None if weight is None else weight.double().tolist()
+    settings["output_weight"] = None
+    if weight is not None:
+        settings["output_weight"] = weight.double().tolist()
     return {name: value for name, value in settings.items() if value != getattr(PLAIN, name)}
 
 
@@ -87,7 +89,8 @@ def objective_of(manifest: Mapping[str, Any], loss: Any, location: str) -> Objec
             f"loss must be the one that the index was made with, {manifest['name']!r}; "
             f"{redact(location)} was asked with another. Leave it out."
         )
-    weight, settings = manifest["class weight"], {n: manifest[n] for n in FURTHER if n in manifest}
+    weight = manifest["class weight"]
+    settings = {n: manifest[n] for n in FURTHER if n in manifest}
     if settings.get("output_weight") is not None:
         settings["output_weight"] = torch.tensor(settings["output_weight"])
     result = Objective(
@@ -136,11 +139,17 @@ def _is_version(text: object) -> bool:
 
 def samples_digest(samples: Batches) -> tuple[str, np.ndarray]:
     """Return the SHA-256 of every tensor of every batch and of the ids, and the ids."""
-    sha, ids = hashlib.sha256(), []
+    sha = hashlib.sha256()
+    ids = []
+
+    def add_tensor(tensor: Tensor) -> Tensor:
+        sha.update(tensor_content(tensor))
+        return tensor
+
     for batch_ids, batch in samples:
         ids.append(np.asarray(batch_ids))
         sha.update(digest({"ids": np.asarray(batch_ids).astype(str)}).encode())
-        map_batch(batch, lambda t: (sha.update(tensor_content(t)), t)[1])
+        map_batch(batch, add_tensor)
     return sha.hexdigest(), np.concatenate(ids)
 
 

@@ -169,7 +169,7 @@ class Index(Tabular):
             warnings, self_effect,
         )  # fmt: skip
 
-    def prepared(self, new: Any, *, measure: Any = Queries.measure) -> Prepared:
+    def prepare_queries(self, new: Any, *, measure: Any = Queries.measure) -> Prepared:
         """Return the network with what `query` computes with, to differentiate further samples.
 
         Args:
@@ -317,16 +317,16 @@ class Index(Tabular):
         network, batches = self._network_of(more, "more")
         check_positions(batches, "more")
         digest, ids = samples_digest(batches)
-        ids = new_ids(ids, self.ids)
-        encoding, n = self._encoding_of(network), len(ids)
-        number, first_store = len(self.segments), self.segments[0].store
+        stored_ids = encode_sample_ids(new_ids(ids, self.ids))
+        encoding, number = self._encoding_of(network), len(self.segments)
         run = {"of": self.manifest["of"], "number": number, "training samples": digest}
         keep = str(self.manifest["keep"])
-        stored_ids = encode_sample_ids(ids)
+        n = len(ids)
         store = segment_store(self.location, number, run, n, self.width, keep, stored_ids, {})
         work = RowWork(replace(network, progress=silent), batches, encoding, keep, stored_ids)
-        engine_used = engine_named(engine) if isinstance(engine, str) else engine
-        fill(store, work.arrays, engine_used, progress, f"append to {redact(first_store.location)}")
+        engine = engine_named(engine) if isinstance(engine, str) else engine
+        step = f"append to {redact(self.segments[0].store.location)}"
+        fill(store, work.arrays, engine, progress, step)
         note_parts(self.location, str(self.manifest["of"]))
         self.segments.append(Segment(store))
         return self

@@ -143,7 +143,9 @@ def open_index(
     """
     place = normal(location)
     rows_manifest = segment_manifest(place, 0)
-    manifest = None if rows_manifest is None else rows_manifest["free"].get("index")
+    manifest = None
+    if rows_manifest is not None:
+        manifest = rows_manifest["free"].get("index")
     if rows_manifest is None or manifest is None:
         raise DataError(
             f"location must hold an index; {redact(place)} has none. Make it: index(), or datassay "
@@ -154,13 +156,14 @@ def open_index(
             f"the index must be of version {FORMAT}; {redact(place)} has version "
             f"{manifest['version']}, of another datassay. Make it anew, or update datassay."
         )
-    model = stored_network(place) if model is None else model
+    if model is None:
+        model = stored_network(place)
     if model is not None:
         check_model(manifest, model, place)
     segments = list(_segments(place, manifest))
     # A sample that stands for those of the training, by the names of its classes.
     names = tuple(rows_manifest["free"].get("class names") or ())
-    like = SampleSet(np.zeros((1, 1)), np.zeros(1, np.int64), np.arange(1), names)
+    example = SampleSet(np.zeros((1, 1)), np.zeros(1, np.int64), np.arange(1), names)
     return Index(
         location=place,
         manifest=manifest,
@@ -171,12 +174,13 @@ def open_index(
         rank_correlation=rows_manifest["free"]["rank correlation"],
         model=model,
         device=device,
-        like=like if names else None,
+        like=example if names else None,
     )
 
 
 def _segments(place: str, index_manifest: Mapping[str, Any]) -> Iterator[Segment]:
-    noted, number = noted_parts(place), 0
+    noted = noted_parts(place)
+    number = 0
     while (manifest := segment_manifest(place, number)) is not None:
         if manifest["run"].get("of") != index_manifest["of"]:
             raise DataError(

@@ -150,7 +150,8 @@ def index_plan(
     )  # fmt: skip
     with_temperature(network, temperature)
     check_positions(network.train, "train")
-    n_fitted, blocks = min(network.n, MOST_FITTED), network.per_sample.blocks
+    n_fitted = min(network.n, MOST_FITTED)
+    blocks = network.per_sample.blocks
     exact = exact_rule(curvature, n_fitted, blocks, MOST_OPERATIONS)
     shift = penalties(blocks, network.n, exact, damping, weight_decay)
     sides = [[b.size] if exact(b) else [s for s in b.shape if 1 < s <= LARGEST_SIDE]
@@ -176,8 +177,10 @@ class _Pilot:
         real: bool,
     ):
         assert network.train.subset is not None
-        blocks, dtype = network.per_sample.blocks, network.dtype
-        self.real, self.follows = real, damping == "auto"
+        blocks = network.per_sample.blocks
+        dtype = network.dtype
+        self.real = real
+        self.follows = damping == "auto"
         small = {b.name for b in blocks if exact(b)}
         net, size = self._draw_samples(network, small, seed)
         place = size, network.device
@@ -247,7 +250,8 @@ def _assemble(
     keep: str,
     solving: float,
 ) -> IndexPlan:
-    n, blocks = network.n, network.per_sample.blocks
+    n = network.n
+    blocks = network.per_sample.blocks
     weights, itemsize, formed = network_bytes(network)
     fitted_to = min(n, MOST_FITTED)
     scratch = pilot.sum_bytes * n_parts(fitted_to, pilot.sum_bytes)
@@ -282,7 +286,8 @@ def _assemble(
 
 def _row_bytes(network: TrainedNetwork, width: int, keep: str) -> float:
     """Return the bytes of all rows, in whole chunks: numbers, scale, length and id."""
-    n, row = network.n, width * np.dtype(PRECISIONS[keep]).itemsize
+    n = network.n
+    row = width * np.dtype(PRECISIONS[keep]).itemsize
     ids = network.train.ids
     id_bytes = 8 if ids is None else encode_sample_ids(ids).nbytes / n
     chunk = samples_of_chunk(n, row)

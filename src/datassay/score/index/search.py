@@ -25,7 +25,8 @@ def blocks(
     segments: Sequence[Segment], progress: Progress, step: str
 ) -> Iterator[tuple[int, Float[Tensor, "b width"]]]:
     """Yield all rows, chunk by chunk: the position of the chunk's first sample, and its rows."""
-    total, start = sum(s.n for s in segments), 0
+    total = sum(s.n for s in segments)
+    start = 0
     hold = 4 * total * segments[0].width < HELD_SHARE * available_memory()
     for segment in segments:
         for chunk in segment.store.chunks:
@@ -46,11 +47,14 @@ def largest(
     # Cost: 2 n m width operations, and the rows read once. Where the processor multiplies bfloat16
     # itself, they are compared in that first, and a quarter more samples than are asked for once
     # more in float32.
-    n, m = sum(s.n for s in segments), len(q_rows)
-    keep, is_fast = min(top, n), m >= FEW and has_bfloat16()
+    n = sum(s.n for s in segments)
+    m = len(q_rows)
+    keep = min(top, n)
+    is_fast = m >= FEW and has_bfloat16()
     n_candidates = min(n, keep + keep // 4 + 1) if is_fast else keep
     sides = [_Best(m, n_candidates, largest=side) for side in (True, False)]
-    total, towards = np.empty(n), q_rows.double().sum(0).float()
+    total = np.empty(n)
+    towards = q_rows.double().sum(0).float()
     scaled = q_rows * -scale
     operand = scaled.bfloat16() if is_fast else scaled
     parts = blocks(segments, progress, "compare with the index")
@@ -77,7 +81,8 @@ def _merge_chunks(
     pending: list[Tensor] = []
     start = 0
     for position, rows in chunks:
-        start = start if pending else position
+        if not pending:
+            start = position
         pending.append(rows)
         if sum(map(len, pending)) >= ROWS_AT_ONCE:
             yield start, torch.cat(pending)
@@ -113,7 +118,8 @@ class _Best:
     """The largest, or smallest, values of each query so far, sorted."""
 
     def __init__(self, m: int, keep: int, *, largest: bool):
-        self._largest, self._keep = largest, keep
+        self._largest = largest
+        self._keep = keep
         fill = -torch.inf if largest else torch.inf
         self._values = torch.full((m, keep), fill)
         self._positions = torch.zeros(m, keep, dtype=torch.int64)

@@ -73,9 +73,13 @@ def remove_folder(location: str) -> None:
                 raise
 
 
-ROWS, SCALE, LENGTH, IDS = "rows", "scale", "length", "ids"
+ROWS = "rows"
+SCALE = "scale"
+LENGTH = "length"
+IDS = "ids"
 # Samples of a chunk: at most so many, and so many bytes.
-MOST_SAMPLES, CHUNK_BYTES = 1024, 2**24
+MOST_SAMPLES = 1024
+CHUNK_BYTES = 2**24
 # Rows are divided by their largest value; then this type holds them.
 PRECISIONS = {"float32": np.float32, "float16": np.float16, "int8": np.int8}
 LARGEST = 127
@@ -116,7 +120,10 @@ def quantise(
     rows: Float[Tensor, "b width"], precision: str
 ) -> tuple[np.ndarray, Float[np.ndarray, " b"]]:
     """Divide rows by their scales, each a row's largest value (over 127 of int8); return both."""
-    largest = rows.abs().amax(1) if rows.shape[1] else rows.new_zeros(len(rows))
+    if rows.shape[1]:
+        largest = rows.abs().amax(1)
+    else:
+        largest = rows.new_zeros(len(rows))
     scale = torch.where(largest > 0, largest, 1.0).float()
     if precision == "int8":
         scale = scale / LARGEST
@@ -204,7 +211,8 @@ def samples_of_chunk(n: int, row_bytes: int) -> int:
 def note_parts(location: str, index_digest: str) -> None:
     """Write down which parts of an index are finished: opening it tells if one is lost later."""
     # All from the first: a part that was finished but not noted is noted with the next one.
-    runs, noted_runs = [], noted_parts(location) or []
+    runs = []
+    noted_runs = noted_parts(location) or []
     while (manifest := segment_manifest(location, len(runs))) is not None:
         is_own = manifest["run"].get("of") == index_digest
         if not is_own or stored_segment(location, len(runs), manifest).list_unfinished():
@@ -219,7 +227,9 @@ def note_parts(location: str, index_digest: str) -> None:
 def noted_parts(location: str) -> list[str] | None:
     """Return the digests of what each part belongs to; None where nothing was finished yet."""
     noted = read_manifest(f"{location}/{PARTS}", PARTS_FILE, unseal)
-    return None if noted is None else noted[PARTS]
+    if noted is None:
+        return None
+    return noted[PARTS]
 
 
 def check_positions(samples: Batches, name: str) -> None:

@@ -77,7 +77,8 @@ class BlockBasis:
         if self.whole is not None:
             return matrix(uses, rows).flatten(1) @ self.whole, None
         turned = rotate(uses, self.left, self.right)
-        row_idx = used_rows(turned) if row_idx is None and self.left is None else row_idx
+        if row_idx is None and self.left is None:
+            row_idx = used_rows(turned)
         if row_idx is None:
             return matrix(turned, rows).flatten(1), None
         return matrix(restrict(turned, row_idx), len(row_idx)).flatten(1), row_idx
@@ -95,7 +96,8 @@ class BlockBasis:
         if self.whole is not None:
             return gradients @ self.whole
         result = gradients.view(-1, *self.block.shape)
-        result = result if self.left is None else self.left.T @ result
+        if self.left is not None:
+            result = self.left.T @ result
         return (result if self.right is None else result @ self.right).flatten(1)
 
     def to_weights(self, coordinates: Float[Tensor, "b size"]) -> Float[Tensor, "b size"]:
@@ -104,7 +106,8 @@ class BlockBasis:
             result = coordinates @ self.whole.T
         else:
             result = coordinates.view(-1, *self.block.shape)
-            result = result if self.left is None else self.left @ result
+            if self.left is not None:
+                result = self.left @ result
             result = (result if self.right is None else result @ self.right.T).flatten(1)
         if self.steps is None:
             return result
@@ -171,11 +174,16 @@ def fit_bases(
         added = training.solve(_along(training.gradients, bases, hessians, shift))
         shift = {name: (share, decay + added) for name, (share, decay) in shift.items()}
     for name, basis in bases.items():
-        mean_decay = float(metrics[name].decay.mean()) if name in metrics else 0.0
+        mean_decay = 0.0
+        if name in metrics:
+            mean_decay = float(metrics[name].decay.mean())
         basis.damping = _damping(basis.eigenvalues, shift[name]) + mean_decay
     for block in blocks:
         if block.name in hessians:
-            fit = partial(_spectral, metric=metrics.get(block.name)) if spectral else _exact
+            if spectral:
+                fit = partial(_spectral, metric=metrics.get(block.name))
+            else:
+                fit = _exact
             bases[block.name] = fit(block, hessians.pop(block.name), dtype, shift[block.name])
     curved = {name for name, b in bases.items() if bool((b.eigenvalues + b.damping > 0).any())}
     return {block.name: bases[block.name] for block in blocks if block.name in curved}
@@ -262,7 +270,8 @@ def square_sums(bases: dict[str, BlockBasis], gradients: Iterable[Gradients]) ->
     sums = {(n, SQUARES): torch.zeros_like(b.eigenvalues) for n, b in bases.items()}
     for batch in gradients:
         for basis, result, rows in gradient_coordinates(bases, batch):
-            squares, key = result.square().sum(0).double(), (basis.block.name, SQUARES)
+            squares = result.square().sum(0).double()
+            key = (basis.block.name, SQUARES)
             if rows is None:
                 sums[key] += squares.view(basis.block.shape)
             else:

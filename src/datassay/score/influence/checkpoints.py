@@ -120,7 +120,9 @@ def _updates(
 
 
 def _trainer_state(folder: Any) -> dict[str, Any]:
-    file = Path(folder) / STATE if isinstance(folder, str | os.PathLike) else None
+    file = None
+    if isinstance(folder, str | os.PathLike):
+        file = Path(folder) / STATE
     if file is None or not file.is_file():
         raise SettingError(
             f"lr='trainer' needs folders with a {STATE}; {_name(folder)} has none. Give "
@@ -130,7 +132,9 @@ def _trainer_state(folder: Any) -> dict[str, Any]:
         content = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise SettingError(f"{file} must hold JSON, as a Trainer writes it; {error}.") from error
-    return content if isinstance(content, dict) else {}
+    if not isinstance(content, dict):
+        return {}
+    return content
 
 
 def learning_rates(checkpoints: Any) -> list[float]:
@@ -152,7 +156,9 @@ def learning_rates(checkpoints: Any) -> list[float]:
 
 
 def _name(source: Any) -> str:
-    return str(source) if isinstance(source, str | os.PathLike) else f"a {type(source).__name__}"
+    if isinstance(source, str | os.PathLike):
+        return str(source)
+    return f"a {type(source).__name__}"
 
 
 def _list_checkpoints(source: Any) -> list[Any]:

@@ -50,18 +50,23 @@ class Measure:
         if self.function is not None:
             values = self.function(model, batch)
             if not isinstance(values, Tensor) or values.ndim not in {1, 2}:
-                got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
+                if isinstance(values, Tensor):
+                    got = list(values.shape)
+                else:
+                    got = type(values).__name__
                 raise SettingError(
                     f"measure must give [b], one value per query, or [b, tokens]; got {got}."
                 )
             return values
         if self.name == "loss":
             return self.objective.losses(model, batch)
-        outputs, targets = outputs_of(model, batch), self.objective.targets(batch)
+        outputs = outputs_of(model, batch)
+        targets = self.objective.targets(batch)
         f, y = self.objective.align(
             outputs, self._stand_in(outputs) if targets is None else targets
         )
-        kind, k = self.objective.name, f.shape[-1]
+        kind = self.objective.name
+        k = f.shape[-1]
         if kind == "bce" and k > 1:
             raise SettingError(
                 f"measure={self.name!r} needs one class per sample; these have several labels. Use "
@@ -100,12 +105,15 @@ class Measure:
     def _deciding_outputs(self, batch: Any, flat: Tensor) -> Tensor:
         """Return the outputs that decide the predicted class."""
         if len(self.deciders) < 2 or self.name != "output":
-            return flat.detach() if not self.deciders else self._outputs(self.deciders[0], batch)
+            if not self.deciders:
+                return flat.detach()
+            return self._outputs(self.deciders[0], batch)
         return torch.stack([self._outputs(model, batch) for model in self.deciders]).mean(0)
 
     def _outputs(self, model: nn.Module, batch: Any) -> Tensor:
         with torch.no_grad():
-            outputs, targets = outputs_of(model, batch), self.objective.targets(batch)
+            outputs = outputs_of(model, batch)
+            targets = self.objective.targets(batch)
             y = self._stand_in(outputs) if targets is None else targets
             return self.objective.align(outputs, y)[0].flatten(0, 1)
 
@@ -216,7 +224,8 @@ def removal_effects(
     step: str = "remove samples",
 ) -> Iterator[Effects]:
     """Yield each sample's effects on each query, in chunks; scale: 1/n, or a step's size."""
-    start, m = 0, len(towards.values)
+    start = 0
+    m = len(towards.values)
     samples = network.train if network.removed is None else network.removed
     for size, gradients, own_grads in network.both_gradients():
         effect = torch.zeros(size, m, dtype=torch.float64, device=network.device)
@@ -268,7 +277,10 @@ def _products(
     if not matrix.shape[1]:
         return coords.new_zeros(len(coords), len(matrix))
     n_rows = coords.shape[1] // columns
-    own_rows = torch.arange(n_rows, device=coords.device) if rows is None else rows
+    if rows is None:
+        own_rows = torch.arange(n_rows, device=coords.device)
+    else:
+        own_rows = rows
     every_row = torch.arange(matrix.shape[1] // columns, device=coords.device)
     other_rows = every_row if q_rows is None else q_rows
     shared = torch.isin(own_rows, other_rows)

@@ -49,26 +49,26 @@ def coding_of(model: nn.Module, loss: Any) -> Coding:
 def query_set(
     coding: Coding,
     val: Any,
-    like: SampleSet | None,
+    reference: SampleSet | None,
     name: str = "val",
     *,
     queries: bool = True,
 ) -> Read:
     """Read queries, with their labels coded as the training samples' are."""
     coding = replace(coding, is_training=False)
-    result = samples_or_batches(val, name, like, coding, queries=queries)
+    result = samples_or_batches(val, name, reference, coding, queries=queries)
     if not isinstance(result, SampleSet):
         return result
     if result is not val and result.preparation is not None:
-        _check_prepared(result, like, name)
-    if like is not None:
-        return recode_like(result, like)
+        _check_prepared(result, reference, name)
+    if reference is not None:
+        return recode_like(result, reference)
     return _index_labels(result, coding, beside_loader=True)
 
 
-def _check_prepared(samples: SampleSet, like: SampleSet | None, name: str) -> None:
+def _check_prepared(samples: SampleSet, reference: SampleSet | None, name: str) -> None:
     """Raise if a table's columns would be prepared by its own rows."""
-    if like is not None and like.preparation is not None:
+    if reference is not None and reference.preparation is not None:
         return
     assert samples.preparation is not None
     changed = [c.name for c in samples.preparation.columns if c.treatment != AS_IT_IS]

@@ -57,11 +57,14 @@ def by_gradients(request: Request, train: Any, val: Any) -> Attribution:
     network = models[0].network
     queries = network.train if val is None else queries_of(network, val)
     network.warnings.extend(queries.warnings)
-    indices = (
-        None if request.removed is None else np.array(check_removed(request.removed, network.n))
-    )
+    indices = None
+    if request.removed is not None:
+        indices = np.array(check_removed(request.removed, network.n))
     samples = network.removed or network.train
-    ids = np.concatenate([ids for ids, _ in samples]) if samples.ids is None else samples.ids
+    if samples.ids is None:
+        ids = np.concatenate([ids for ids, _ in samples])
+    else:
+        ids = samples.ids
     own_idx = None
     if val is None:
         own_idx = np.arange(len(ids)) if indices is None else indices
@@ -127,7 +130,9 @@ def prepare(request: Request, train: Any, queries: Any = None) -> tuple[list[Pre
         return fits, f"tracin{run_name(run)}"
     fits = [with_curvature(n, m, request, position) for position, (n, m) in enumerate(pairs)]
     kind = "blocks" if request.curvature == "auto" else request.curvature
-    share = "" if isinstance(request.damping, str) else f", damping {request.damping:g}"
+    share = ""
+    if not isinstance(request.damping, str):
+        share = f", damping {request.damping:g}"
     share += added_damping([0.0 if fit.training is None else fit.training.damping for fit in fits])
     return fits, f"gauss_newton by {kind}{share}{temperatures(networks[0])}"
 
@@ -206,11 +211,16 @@ def with_curvature(
     segment: TrainingSegment | None = None,
 ) -> Prepared:
     """Fit a network's Hessian by blocks; in a segment of a run "auto" damping is 0."""
-    seed, blocks, decay = request.seed + index, network.per_sample.blocks, request.weight_decay
+    seed = request.seed + index
+    blocks = network.per_sample.blocks
+    decay = request.weight_decay
     exact = exact_rule(request.curvature, network.n, blocks)
     check_curvature_memory(blocks, exact)
-    metrics = {} if segment is None else segment.metrics(blocks, float(decay))
-    damping = 0.0 if segment is not None and request.damping == "auto" else request.damping
+    metrics = {}
+    damping = request.damping
+    if segment is not None:
+        metrics = segment.metrics(blocks, float(decay))
+        damping = 0.0 if request.damping == "auto" else request.damping
     training = left_to_learn(network, damping) if segment is None else None
     bases = block_bases(
         blocks,

@@ -143,16 +143,24 @@ class _Minimum:
 
     def __init__(self, lin: Linearization, ridge: float, partners: Tensor, progress: Progress):
         basis = eigenbasis(lin, progress)
-        self._basis, self._residual, self._drawn = basis.sent, lin.residual, partners
+        self._basis = basis.sent
+        self._residual = lin.residual
+        self._drawn = partners
         weights = basis.project(self._residual) / (basis.eigenvalues + ridge)[:, None]  # [p, c]
         self._is_near = basis.complete and float(basis.eigenvalues[0]) > ridge
         self._weights = (-ridge if self._is_near else basis.metric[:, None]) * weights
-        numerator = torch.full_like(basis.metric, ridge) if self._is_near else basis.metric
+        if self._is_near:
+            numerator = torch.full_like(basis.metric, ridge)
+        else:
+            numerator = basis.metric
         self._scale = (numerator / (basis.eigenvalues + ridge)).sqrt()
         # Σ_z rows_zᵀ e_z = −λ W at the minimum: the sum over all partners needs no pass.
         self._sum = -ridge * self._scale[:, None] * weights
         rows = basis.rows
-        drawn = rows.select(partners) if isinstance(rows, FeatureRows) else rows[partners]
+        if isinstance(rows, FeatureRows):
+            drawn = rows.select(partners)
+        else:
+            drawn = rows[partners]
         along, self._partner_errors, _ = self._factors(drawn, partners)
         self._partners = operand(along, basis.products, basis.device)  # [s, p]
         self.values_each = (lin.rows_per_sample + 2) * rows.shape[2] + 4 * len(partners)
@@ -162,7 +170,8 @@ class _Minimum:
     ) -> tuple[Float[Tensor, "g p"], Float[Tensor, "g v"], Float[Tensor, " g"]]:
         """Return the factors u and v of some samples, and ‖e‖²."""
         errors = rows @ self._weights  # f − y at the minimum, [g, b, c]
-        errors = errors if self._is_near else errors - self._residual[idx]
+        if not self._is_near:
+            errors = errors - self._residual[idx]
         square = errors.square().sum((1, 2))
         if errors.shape[1] == 1:
             return rows[:, 0] * self._scale, errors[:, 0], square
@@ -197,7 +206,8 @@ class _Minimum:
         # Powers of these would leave float64: such rows are brought to variance 1 before.
         extreme = (scale < 1e-140) | (scale > 1e140)
         central[extreme] /= scale[extreme, None].sqrt()
-        square[extreme], scale[extreme] = central[extreme].square(), 1.0
+        square[extreme] = central[extreme].square()
+        scale[extreme] = 1.0
         skewness = (square * central).sum(1) / n_others / scale**1.5
         kurtosis = square.square().sum(1) / n_others / scale**2
         moments = torch.stack([mean, variance, skewness, kurtosis, on_self])
@@ -208,7 +218,8 @@ class _Sums:
     """Moments of each sample over its partners, and sums of each partner over the samples."""
 
     def __init__(self, n: int, n_partners: int):
-        self._n, self._n_partners = n, n_partners
+        self._n = n
+        self._n_partners = n_partners
         self._moments = torch.empty(5, n, dtype=torch.float64)
         self._first, self._second = torch.zeros(2, n_partners, dtype=torch.float64)
 
@@ -252,7 +263,9 @@ def _of_run(context: Context) -> SampleInfluence | None:
     """Compute a run's influence at the label scores' ridge fit; None if skipped or undefined."""
     if _is_left_out(context.options, len(context.train)):
         return None
-    lin, progress, ridge = context.lin, context.progress, context.results["label_issues"].ridge
+    lin = context.lin
+    progress = context.progress
+    ridge = context.results["label_issues"].ridge
     if isnan(ridge):  # the user's model has none: the network's fit has its own
         ridge = ridge_fit(lin, progress).penalty
     try:

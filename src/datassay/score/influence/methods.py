@@ -161,9 +161,14 @@ def influence(
     """
     if curvature == "auto" and (response == "leave_one_out" or "projection" in settings):
         curvature = "whole"
-    trainer = from_trainer(model, train, val, loss) if is_trainer(model) else None
+    trainer = None
+    if is_trainer(model):
+        trainer = from_trainer(model, train, val, loss)
     if trainer is not None:
-        model, train, val, loss = trainer.model, trainer.train, trainer.queries, trainer.loss
+        model = trainer.model
+        train = trainer.train
+        val = trainer.queries
+        loss = trainer.loss
     models: Any = list(model) if isinstance(model, list | tuple) else [model]
     request = Request(
         models, method, curvature, response, loss, measure, damping, weight_decay, parameters,
@@ -204,7 +209,10 @@ def _effects(request: Request, train: Any, val: Any) -> Attribution:
         )
     check_sets(train, val)
     damping = request.damping
-    absolute = Influence.damping if isinstance(damping, str) else float(damping)
+    if isinstance(damping, str):
+        absolute = Influence.damping
+    else:
+        absolute = float(damping)
     return _on_arrays(request, train, val, absolute)
 
 
@@ -213,9 +221,12 @@ def _on_arrays(
 ) -> Attribution:
     """Compute effects by a method of ON_ARRAYS, averaged over networks; damping is absolute."""
     loss = task_loss(train, request.loss)
-    method, precision = request.method, request.precision or "float64"
+    method = request.method
+    precision = request.precision or "float64"
     removed = request.removed
-    idx = None if removed is None else tuple(check_removed(removed, len(train)))
+    idx = None
+    if removed is not None:
+        idx = tuple(check_removed(removed, len(train)))
     settings = dict(request.settings)
     if method == "gauss_newton":
         settings["response"] = request.response
@@ -233,8 +244,10 @@ def _on_arrays(
         )
     outputs = [outputs_at(p.mean_loss, p.queries).double().cpu() for p in problems]
     # One outcome for all models: the predicted class is that of their mean output.
-    mean, queries = torch.stack(outputs).mean(0), train if val is None else val
-    targets, is_class = network_targets(queries, mean.shape[1]), queries.is_classification
+    mean = torch.stack(outputs).mean(0)
+    queries = train if val is None else val
+    targets = network_targets(queries, mean.shape[1])
+    is_class = queries.is_classification
     measured = outcome(request.measure, loss, mean, targets, is_classification=is_class)
     linear = request.response == "first_order"
     streams = [

@@ -96,9 +96,13 @@ def update_of(source: Any, model: nn.Module) -> Update:
     names = _names(state, model)
     shapes = dict(unwrap(model).named_parameters())
     first_group = state["param_groups"][0]
-    sizes, decay, kinds = {}, {}, set()
+    sizes = {}
+    decay = {}
+    kinds = set()
     for group in state["param_groups"]:
-        share = float(group["lr"]) / float(first_group["lr"]) if float(first_group["lr"]) else 1.0
+        share = 1.0
+        if float(first_group["lr"]):
+            share = float(group["lr"]) / float(first_group["lr"])
         for index in group["params"]:
             name = names[index]
             kind, size = _step_size(state["state"].get(index, {}), group, shapes[name])
@@ -107,7 +111,10 @@ def update_of(source: Any, model: nn.Module) -> Update:
             kinds.add(kind)
             # Before the key was there, AdamW could not be told from Adam; few penalise in Adam.
             decoupled = kind == "Adam" and group.get("decoupled_weight_decay", True)
-            decay[name] = torch.full_like(size, share * penalty) if decoupled else penalty * size
+            if decoupled:
+                decay[name] = torch.full_like(size, share * penalty)
+            else:
+                decay[name] = penalty * size
     name = "Adam" if "Adam" in kinds else "gradient descent"
     return Update(name, float(first_group["lr"]), sizes, decay)
 
@@ -214,4 +221,6 @@ def _match(
             return {}
         ways = next_ways
     matches = [match for way in ways.values() for match in way]
-    return dict(zip(matches[0], weights, strict=True)) if len(matches) == 1 else {}
+    if len(matches) != 1:
+        return {}
+    return dict(zip(matches[0], weights, strict=True))

@@ -105,7 +105,10 @@ def influence_plan(
     m = network.n
     if val is not None:
         queries = batches(val, network.pass_size, "val")
-        m = sum(len(ids) for ids, _ in queries) if queries.n is None else queries.n
+        if queries.n is None:
+            m = sum(len(ids) for ids, _ in queries)
+        else:
+            m = queries.n
     with_temperature(network, TrainedWeights.temperature)
     batch = next(iter(network.train))
     one_batch = Batches(lambda: iter([batch]), batch[0], len(batch[0]))
@@ -191,7 +194,8 @@ def _work(
 ) -> dict[str, float]:
     """Count a block's operations, by kind; gradients are in the network's precision."""
     # Samples whose gradients by each output the curvature is fitted to, and all other gradients.
-    n_fitted, n_other = pilot.vectors * gradients[0], gradients[1]
+    n_fitted = pilot.vectors * gradients[0]
+    n_other = gradients[1]
     forming = turning = moments = 0.0
     sides = [0 if side > LARGEST_SIDE or side == 1 else side for side in block.shape]
     for form, turned, squares in _count_uses(pilot.uses[block.name], block.shape, sides):
@@ -218,7 +222,8 @@ def _count_uses(
             yield 0.0, by_matrix, by_matrix
             continue
         positions = use.right.shape[1]
-        n_left = 0 if use.is_sparse else n_left
+        if use.is_sparse:
+            n_left = 0
         form = positions * columns * (1.0 if use.is_sparse else 2.0 * rows)
         by_factors = 2.0 * positions * (n_left**2 + n_right**2)
         by_whole = 2.0 * rows * columns * (n_left + n_right)

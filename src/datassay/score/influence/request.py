@@ -94,11 +94,15 @@ def check_request(request: Request, function: Callable[..., Any] | None) -> None
         if value not in allowed:
             names = ", ".join(repr(choice) for choice in allowed if choice)
             raise SettingError(f"{name} must be one of {names}; got {value!r}.")
-    takes = [] if function is None else list(inspect.signature(function).parameters)[1:]
+    takes = []
+    if function is not None:
+        takes = list(inspect.signature(function).parameters)[1:]
     takes = [name for name in takes if name != "response"]
     unknown = [name for name in request.settings if name not in takes]
     if unknown:
-        rule = f"takes {', '.join(takes)}" if takes else "takes no settings of its own"
+        rule = "takes no settings of its own"
+        if takes:
+            rule = f"takes {', '.join(takes)}"
         raise SettingError(f"method {request.method!r} {rule}; got {', '.join(unknown)}.")
     check_numbers(request.damping, request.weight_decay, request.temperature)
     require(request.models, "model", "be a network or a list of them", "an empty list")

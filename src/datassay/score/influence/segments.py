@@ -65,7 +65,9 @@ class TrainingSegment:
 def run_name(run: Sequence[TrainingSegment]) -> str:
     """Return words that follow the method's name: whose run; empty where no optimiser is known."""
     update = run[-1].update
-    return "" if update is None else f" of {update.name}'s run"
+    if update is None:
+        return ""
+    return f" of {update.name}'s run"
 
 
 def tracin_settings(
@@ -94,7 +96,10 @@ def tracin_settings(
     Source: Pruthi et al. (2020), TracInCP. The optimiser's D is ours.
     """
     models = [model] if checkpoints is None else list(checkpoints)
-    rates = [float(lr)] * len(models) if isinstance(lr, int | float) else [float(v) for v in lr]
+    if isinstance(lr, int | float):
+        rates = [float(lr)] * len(models)
+    else:
+        rates = [float(v) for v in lr]
     require(models, "checkpoints", "hold at least 1 network", "none", remedy="Pass None for one.")
     if len(rates) != len(models):
         raise SettingError(
@@ -122,7 +127,10 @@ def segment_settings(
             "method 'segments' needs checkpoints of the run and the updates done at each, "
             f"steps=[100, 200, ...]; got {len(networks)} checkpoints and {len(steps)} steps."
         )
-    rates = [float(lr)] * len(networks) if isinstance(lr, int | float) else [float(v) for v in lr]
+    if isinstance(lr, int | float):
+        rates = [float(lr)] * len(networks)
+    else:
+        rates = [float(v) for v in lr]
     if len(rates) != len(networks) or not all(rate > 0 for rate in rates):
         raise SettingError(
             f"lr must be positive, one number or one per checkpoint; got {lr!r} for "

@@ -23,8 +23,10 @@ from datassay.score.influence.trained_network import TrainedNetwork, weights_at
 # 0.1, 0.2, 0.3, 0.5 and 1 that of the best linear datamodelling score on the networks that chose
 # (digits and MNIST, 300 samples, a linear model and an MLP, SGD of 1 to 100 epochs).
 LEFT_TO_LEARN = 0.3
-LANCZOS_STEPS, SMALLEST_STEP = 40, 1e-12
-HALVINGS, SMALLEST = 40, 1e-9
+LANCZOS_STEPS = 40
+SMALLEST_STEP = 1e-12
+HALVINGS = 40
+SMALLEST = 1e-9
 
 
 @dataclass(slots=True)
@@ -54,7 +56,9 @@ class ShortTraining:
 def added_damping(added: Sequence[float]) -> str:
     """Return the words of a method's name for what was added to damping; empty for nothing."""
     words = " and ".join(f"{a:.2g}" for a in added)
-    return f", short training: {words} more damping" if any(added) else ""
+    if not any(added):
+        return ""
+    return f", short training: {words} more damping"
 
 
 def _find_least(decrement: Callable[[float], float], bound: float) -> float:
@@ -67,7 +71,10 @@ def _find_least(decrement: Callable[[float], float], bound: float) -> float:
     low = SMALLEST * high
     for _ in range(HALVINGS):  # of the logarithm
         middle = (low * high) ** 0.5
-        low, high = (middle, high) if decrement(middle) > bound else (low, middle)
+        if decrement(middle) > bound:
+            low, high = (middle, high)
+        else:
+            low, high = (low, middle)
     return high
 
 
@@ -79,7 +86,8 @@ def quadrature(
     # Cost: LANCZOS_STEPS of 2 p² operations. A device is waited for once, at the end: steps after
     # the last that counts are taken for nothing.
     steps = min(LANCZOS_STEPS, len(start))
-    sizes, slopes = [start.norm()], []
+    sizes = [start.norm()]
+    slopes = []
     basis = start.new_empty(steps, len(start))
     basis[0] = start / sizes[0]
     for step in range(steps):
@@ -90,8 +98,10 @@ def quadrature(
             moved = moved - so_far.T @ (so_far @ moved)
         sizes.append(moved.norm())
         basis[step + 1 : step + 2] = moved / sizes[-1]
-    diagonal, lengths = torch.stack(slopes).cpu(), torch.stack(sizes).cpu()
-    length, lengths = lengths[0], lengths[1:]
+    diagonal = torch.stack(slopes).cpu()
+    lengths = torch.stack(sizes).cpu()
+    length = lengths[0]
+    lengths = lengths[1:]
     if not length > 0:
         return torch.zeros(1).double(), torch.zeros(1).double()
     ends = (lengths <= SMALLEST_STEP * diagonal[0]).nonzero()
@@ -106,13 +116,16 @@ def left_to_learn(network: TrainedNetwork, damping: float | str) -> ShortTrainin
     # None where damping follows no length of training: it is a number, or the loss is of values,
     # the user's own, or of next tokens, of which every network leaves most to learn. Cost: one pass
     # forth and back.
-    model, loss, blocks = network.model, network.loss, network.per_sample.blocks
+    model = network.model
+    loss = network.loss
+    blocks = network.per_sample.blocks
     if damping != "auto" or not loss.has_temperature or loss.name == "next_token":
         return None
     parameters = dict(model.named_parameters())
     names = [name for block in blocks for name in block.parameters]
     total = {name: torch.zeros_like(parameters[name], dtype=torch.float64) for name in names}
-    unknowing, done = torch.zeros((), dtype=torch.float64, device=network.device), 0
+    unknowing = torch.zeros((), dtype=torch.float64, device=network.device)
+    done = 0
     for ids, stored in network.train:
         batch = to_model(stored, model)
         drawn = weights_at(network.train, done, len(ids))

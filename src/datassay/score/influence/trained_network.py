@@ -34,7 +34,8 @@ from datassay.data.samples import SampleSet
 from datassay.progress import Progress, silent
 
 # Values that the factors of one pass may hold, and samples at most.
-PASS_VALUES, LARGEST_PASS = 2**22, 256
+PASS_VALUES = 2**22
+LARGEST_PASS = 256
 # Samples whose targets say what they are, where the first could be either.
 TARGETS_SEEN = 1024
 # Classes that a network has learnt by heart; next tokens, of which it never is sure.
@@ -166,20 +167,30 @@ def trained_network(
     parts = batches(train, 2, integers=integers)
     _, first_batch = next(iter(parts))
     example = to_model(rows(first_batch, slice(0, 2)), copied)
-    task, targets = _known_task(train), targets_of(example)
-    more_targets = [] if task or targets is None else _more_targets(parts, targets)
+    task = _known_task(train)
+    targets = targets_of(example)
+    if task or targets is None:
+        more_targets = []
+    else:
+        more_targets = _more_targets(parts, targets)
     bound = objective(loss, copied, example, task, more_targets)
     k = outputs_of_classes(bound, copied, example)
     check_classes(bound, bound.targets(example), k)
     messages = check_logits(loss, bound, copied, example)
     messages += [] if bound.name == "custom" else several_outputs(copied, example)
     outputs = None if bound.name == "custom" else lambda model, batch: outputs_of(model, batch)
-    values = _sums if outputs and targets is None and bound.name != "next_token" else bound.losses
+    if outputs and targets is None and bound.name != "next_token":
+        values = _sums
+    else:
+        values = bound.losses
     per_sample = PerSample(copied, selected, example, values, outputs, direct)
     size = max(1, min(LARGEST_PASS, PASS_VALUES // per_sample.values_held))
     parts = batches(train, size, integers=integers)
     n = parts.n if parts.n is not None else sum(len(ids) for ids, _ in parts)
-    notes = train.warnings if isinstance(train, SampleSet) else parts.warnings
+    if isinstance(train, SampleSet):
+        notes = train.warnings
+    else:
+        notes = parts.warnings
     per_sample.warnings.extend((*notes, *messages))
     return TrainedNetwork(
         copied, per_sample, parts, bound, n, progress, per_sample.warnings, None, size, integers, k,
@@ -192,7 +203,8 @@ def _has_several(loss: Objective, model: nn.Module, batch: Any) -> bool:
     if loss.name in {*OF_CLASSES, "custom"}:
         return False
     with torch.no_grad():
-        outputs, targets = outputs_of(model, batch), loss.targets(batch)
+        outputs = outputs_of(model, batch)
+        targets = loss.targets(batch)
     is_class = targets is not None and not targets.is_floating_point() and targets.ndim == 1
     one_hot = loss.name in OF_VALUES and targets is not None and is_one_hot(targets)
     return outputs[:1].numel() > 1 and not is_class and not one_hot
@@ -209,14 +221,17 @@ def _known_task(train: Any) -> str | None:
         return None
     if train.is_classification:
         return "cross_entropy"
-    return "mse" if train.y.ndim == 1 and train.y.dtype.kind == "f" else None
+    if train.y.ndim == 1 and train.y.dtype.kind == "f":
+        return "mse"
+    return None
 
 
 def _more_targets(parts: Batches, example: Tensor) -> list[Tensor]:
     """Return targets of further samples, where they are numbers that may be labels."""
     if not (example.is_floating_point() or example.ndim == 2):
         return []
-    results, n_seen = [], 0
+    results = []
+    n_seen = 0
     for _, batch in parts:
         targets = targets_of(batch)
         if targets is None or n_seen >= TARGETS_SEEN:
@@ -231,10 +246,13 @@ def outputs_of_classes(loss: Objective, model: nn.Module, batch: Any) -> int | N
     if loss.name == "custom":
         return None
     with torch.no_grad():
-        outputs, targets = outputs_of(model, batch), loss.targets(batch)
+        outputs = outputs_of(model, batch)
+        targets = loss.targets(batch)
     if loss.name not in OF_CLASSES:  # squares of classes
         is_label = targets is not None and targets.ndim == 1 and not targets.is_floating_point()
-        return outputs.shape[1] if is_label and outputs.ndim == 2 and outputs.shape[1] > 1 else None
+        if is_label and outputs.ndim == 2 and outputs.shape[1] > 1:
+            return outputs.shape[1]
+        return None
     positions = None if targets is None else targets.shape[1:]
     return loss.classes_last(outputs, positions).shape[-1]
 
@@ -257,7 +275,8 @@ def apply_temperature(loss: Objective, temperature: float | str) -> Objective:
 
 def with_temperature(network: TrainedNetwork, temperature: float | str) -> None:
     """Let a network attribute by the softened loss; "auto" softens effects alone."""
-    trained, network.loss = network.loss, apply_temperature(network.loss, temperature)
+    trained = network.loss
+    network.loss = apply_temperature(network.loss, temperature)
     if not isinstance(temperature, str) and network.loss.temperature != temperature:
         network.warnings.append(
             f"temperature={temperature:g} was not applied: it is of losses of classes, and this "

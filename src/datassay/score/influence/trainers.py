@@ -98,7 +98,10 @@ class _Collate:
         return batch
 
     def _select(self, sample: Mapping[str, Any]) -> dict[str, Any]:
-        names = sample.keys() if self._names is None else sample.keys() & self._names
+        if self._names is None:
+            names = sample.keys()
+        else:
+            names = sample.keys() & self._names
         return {name: sample[name] for name in sample if name in names and name not in ID_FIELDS}
 
 

@@ -93,7 +93,10 @@ def average_information(
     Source: S1 §7, which names it as open, after data Shapley (Ghorbani and Zou, 2019). Monte Carlo;
     each draw is exact for the linearised network.
     """
-    shares = (fractions,) if isinstance(fractions, float | int) else tuple(fractions)
+    if isinstance(fractions, float | int):
+        shares = (fractions,)
+    else:
+        shares = tuple(fractions)
     sizes = [round(share * len(lin)) for share in shares]
     _check_draws(shares, sizes, draws, len(lin))
     check_memory(draws, len(lin))
@@ -101,7 +104,9 @@ def average_information(
     training = training_run(lin, **{k: v for k, v in settings.items() if k in RUN})
     settings["lr"] = training.run.step * (1 if training.reduction == "sum" else len(lin))
     rng = np.random.default_rng(seed)
-    means, errors, counts = [], [], []
+    means = []
+    errors = []
+    counts = []
     for f, size in enumerate(sizes):
         information = np.full((draws, len(lin)), np.nan)
         for d, subset in enumerate(_balanced_subsets(rng, len(lin), size, draws)):
@@ -125,7 +130,8 @@ def average_information(
 
 def check_memory(draws: int, n: int) -> None:
     """Raise if draws x n informations and their spread exceed the free memory."""
-    needed, available = 2 * 8 * draws * n, available_memory()
+    needed = 2 * 8 * draws * n
+    available = available_memory()
     if needed > available:
         raise SettingError(
             f"draws must fit the memory; {draws:,} subsets of {n:,} samples take "
@@ -161,17 +167,21 @@ def _balanced_subsets(rng: np.random.Generator, n: int, size: int, draws: int):
 
 def _of_run(context: Context) -> AverageInformation | None:
     draws = context.options.get("subsets", 0)  # none unless asked for
-    settings = context.chosen("smoothing", "sigma", "batch_size", *RUN)
+    settings = context.select_options("smoothing", "sigma", "batch_size", *RUN)
     settings |= {"seed": context.seed, "progress": context.progress}
-    return average_information(context.lin, draws=draws, **settings) if draws else None
+    if not draws:
+        return None
+    return average_information(context.lin, draws=draws, **settings)
 
 
 def _steps(sizes: Sizes) -> list[PlanStep]:
     """Return the plan's step: each subset's decomposition and its removals."""
-    draws, n = sizes.options.get("subsets", 0), sizes.train
+    draws = sizes.options.get("subsets", 0)
+    n = sizes.train
     if not draws:
         return []
-    options, steps = {**sizes.options, "attribution": "none"}, []
+    options = {**sizes.options, "attribution": "none"}
+    steps = []
     for size in (max(2, round(share * n)) for share in FRACTIONS):
         form = replace(sizes.form, n_rows=size * sizes.rows)
         steps += removal_steps(replace(sizes, form=form, train=size, options=options))

@@ -133,7 +133,8 @@ def common_information(
     require(len(sets) > 0, "sets", "hold at least one set", "none")
     members = [_parts(parts, len(lin)) for parts in sets]
     training = training_run(lin, **run)
-    rows, m = training.basis.query_rows(), training.basis.n_queries
+    rows = training.basis.query_rows()
+    m = training.basis.n_queries
     unions = [
         (q, u)
         for q, parts in enumerate(members)

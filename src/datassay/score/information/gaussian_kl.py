@@ -58,7 +58,9 @@ def gaussian_kl(
 
 
 def _rcond(eigenvalues: Float[Tensor, " p"]) -> float:
-    return float(eigenvalues[0] / eigenvalues[-1]) if eigenvalues[-1] > 0 else 0.0
+    if eigenvalues[-1] > 0:
+        return float(eigenvalues[0] / eigenvalues[-1])
+    return 0.0
 
 
 @result

@@ -69,7 +69,8 @@ def group_removals(
             fits = penalised_fits(training.basis, projected, run)
             way = partial(_delete, projected=projected, fits=fits)
         n, b, p = training.basis.rows.shape
-        n_removed, c = size * b, training.residual.shape[2]
+        n_removed = size * b
+        c = training.residual.shape[2]
         values = n_removed * p * (3 + 2 * c) + 150 * n_removed**2 + n * b * (1 + 3 * c)
         chunk = max(1, CHUNK_VALUES // values)
         for rows in torch.arange(len(of_size)).split(1 if way is _refit else chunk):
@@ -87,9 +88,15 @@ def _choose_way(training: TrainingRun, run: Dynamics, size: int):
         return _refit
     if takes_few_steps(run):
         iterated = 4 * run.steps * n * b * p * training.residual.shape[2]
-        return _iterate if iterated < refit else _refit
-    shifts = 1 if run.kind == "converged" else len(resolvents(run, basis.largest).shifts)
-    return _delete if _deletion_work(size * b, p, shifts) < refit else _refit
+        if iterated < refit:
+            return _iterate
+        return _refit
+    shifts = 1
+    if run.kind != "converged":
+        shifts = len(resolvents(run, basis.largest).shifts)
+    if _deletion_work(size * b, p, shifts) < refit:
+        return _delete
+    return _refit
 
 
 def removal_work(n: int, b: int, p: int, sizes: Sequence[int], shifts: int) -> float:
@@ -156,12 +163,15 @@ def _refit(
     (n, b, p), size = basis.rows.shape, members.shape[1]
     is_kept = torch.ones(n, dtype=torch.bool)
     is_kept[members[0]] = False
-    kept_idx, target, rows = is_kept.nonzero()[:, 0], training.residual[is_kept].flatten(0, 1), None
+    kept_idx = is_kept.nonzero()[:, 0]
+    target = training.residual[is_kept].flatten(0, 1)
+    rows = None
     if len(target) <= p:
         rows = basis.rows_of(kept_idx).flatten(0, 1)
         system = (rows * basis.metric) @ rows.T
     else:
-        system, residual = torch.zeros(p, p, dtype=torch.float64), target
+        system = torch.zeros(p, p, dtype=torch.float64)
+        residual = target
         target = residual.new_zeros(p, residual.shape[1])
         for panel in panels(len(kept_idx), b * p):
             panel_rows = basis.rows_of(kept_idx[panel]).flatten(0, 1)

@@ -115,7 +115,10 @@ def informations(
     """Compute each group's information under one run, in nats, in the order of the groups."""
     basis = training.basis
     functional = smoothing == "functional"
-    measure = basis.squared_predictions() if functional else basis.squared_weights
+    if functional:
+        measure = basis.squared_predictions()
+    else:
+        measure = basis.squared_weights
     information = torch.zeros(len(groups), dtype=torch.float64)
     (n, b, size), n_done = basis.rows.shape, 0
     with few_threads(n * b, size):
@@ -139,7 +142,8 @@ def named_groups(groups, n: int) -> tuple[np.ndarray, list[Int[Tensor, " _"]]]:
         names = np.unique(labels)
         members = [np.flatnonzero(labels == name) for name in names]
     else:
-        names, members = np.arange(len(groups)), [np.asarray(group) for group in groups]
+        names = np.arange(len(groups))
+        members = [np.asarray(group) for group in groups]
     for name, group in zip(names, members, strict=True):
         _check_group(name, group, n)
     return names, [torch.as_tensor(group).long() for group in members]

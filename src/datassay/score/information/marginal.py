@@ -109,7 +109,8 @@ def marginal_information(
     new_idx = _fresh(fresh, len(lin))
     train_idx = np.setdiff1d(np.arange(len(lin)), new_idx)
     basis = eigenbasis(lin)
-    moves, b = basis.eigenvalues > 0, lin.rows_per_sample
+    moves = basis.eigenvalues > 0
+    b = lin.rows_per_sample
     rows = basis.whole_rows()[..., moves] * basis.metric[moves].sqrt()  # Φ, [n, b, p]
     queries = None
     if smoothing == "functional":
@@ -180,7 +181,8 @@ def _retrain(
 ) -> tuple[Float[Tensor, "n p c"], Float[Tensor, "p c"]]:
     """Return the weights without each sample, and with all."""
     basis = training.basis
-    axes, moves = weight_axes(basis, rows.flatten(0, 1)), basis.eigenvalues > 0
+    axes = weight_axes(basis, rows.flatten(0, 1))
+    moves = basis.eigenvalues > 0
     trained = axes @ (basis.metric[moves].sqrt()[:, None] * training.fit_weights()[moves])
     parts = [torch.einsum("dp,pgc->gdc", axes, w) for w in weight_changes(training)]
     return trained - torch.cat(parts), trained

@@ -58,7 +58,8 @@ def cosines(lin: Linearization) -> Float[Tensor, "n n"]:
 
 
 def _traces(lin: Linearization) -> Float[Tensor, "n n"]:
-    n, b = len(lin), lin.rows_per_sample
+    n = len(lin)
+    b = lin.rows_per_sample
     if lin.kernel is not None:
         return lin.kernel.reshape(n, b, n, b).diagonal(dim1=1, dim2=3).sum(-1)
     assert lin.features is not None
@@ -143,7 +144,8 @@ def pair_information(
     """
     check_smoothing(smoothing, sigma)
     n = len(lin)
-    pairs, among = _positions("pairs", pairs, (-1, 2)), _positions("among", among, (-1,))
+    pairs = _positions("pairs", pairs, (-1, 2))
+    among = _positions("among", among, (-1,))
     _check_choice(n, pairs, among, top)
     training = training_run(lin, **run)
     info = np.full(n, np.nan)
@@ -157,7 +159,10 @@ def pair_information(
     else:
         info[members] = alone[members]
     if pairs is None:
-        selected = members if top is None else np.argsort(-info, kind="stable")[:top]
+        if top is None:
+            selected = members
+        else:
+            selected = np.argsort(-info, kind="stable")[:top]
         pairs = selected[np.stack(np.triu_indices(len(selected), 1), 1)]
     joint = informations(training, list(torch.as_tensor(pairs)), smoothing, sigma, progress)
     return PairInformation(

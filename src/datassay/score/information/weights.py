@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -173,7 +174,9 @@ def steady_state_information(
     """Compute ½ Δᵢᵀ Σ⁺ Δᵢ of every sample, Σ the steady-state covariance of SGD."""
     # Source: S1 Prop. 5.1, with the factor n² of `steady_state_covariance`.
     noises = steady_state_noise(training, batch_size)
-    information, inside, total = [], [], []
+    information: list[Any] = []
+    inside: list[Any] = []
+    total = []
     for change in weight_changes(training, progress):
         columns = list(zip(noises, change.unbind(2), strict=True))
         information.append(sum(noise.information(w) for noise, w in columns))
@@ -234,7 +237,8 @@ def output_information(
     # Source: S1 eq. 7 with the noise that SGD leaves in the outputs instead of σ² I. What an
     # input's noise does not reach is left out, as `gaussian_noise` does.
     basis = training.basis
-    moves, b = basis.eigenvalues > 0, training.residual.shape[1]
+    moves = basis.eigenvalues > 0
+    b = training.residual.shape[1]
     rows = basis.query_rows()[:, moves] / basis.metric[moves].sqrt()
     rows = rows.reshape(-1, b, rows.shape[1])  # [m, b, p]
     roots = []  # of each column, [m, b, b]: (J Σ Jᵀ)⁺ = rootᵀ root
@@ -269,7 +273,8 @@ def given_information(
 ) -> Float[np.ndarray, " n"]:
     """Compute ½ Δᵢᵀ Σ⁻¹ Δᵢ of every sample, Σ given over the columns of the features."""
     # Source: S1 Prop. 3.2, whose Σ is free.
-    axes, solve = weight_axes(training.basis, features), _solver(covariance, features.shape[1])
+    axes = weight_axes(training.basis, features)
+    solve = _solver(covariance, features.shape[1])
     values = []
     for change in weight_changes(training, progress):
         flat = axes @ change.flatten(1)  # [d, g c]

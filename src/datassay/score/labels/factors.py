@@ -21,32 +21,32 @@ MOST_TARGETS = 20_000  # by which a factor is chosen
 
 
 def weigh_factor(
-    targets: Float[Tensor, " n"], right: Callable[[Tensor], Tensor],
+    targets: Float[Tensor, " n"], log_density: Callable[[Tensor], Tensor],
     explained: Float[Tensor, " n"], is_bent: bool,
 ) -> tuple[Float[Tensor, " n"], float]:  # fmt: skip
     """Return how likely each target is the right one times one factor of all, and how many may be.
 
-    `right` gives the log density of right targets at other values; the targets', as far as they are
-    `explained` already, is known. `is_bent`: they are asinh(y / c).
+    `log_density` gives the log density of right targets at other values; `explained` holds the
+    targets' own, as far as it is known. `is_bent`: they are asinh(y / c).
     """
     step = -(-len(targets) // MOST_TARGETS)
 
     def likelihood_ratio(factor: float) -> Float[Tensor, " n"]:  # of the factor to `explained`
         if not is_bent:
-            return (right(targets / factor) - explained).exp() / abs(factor)
+            return (log_density(targets / factor) - explained).exp() / abs(factor)
         y = torch.sinh(targets)
         slope = ((1 + y**2) / (factor**2 + y**2)).log() / 2
-        return (right(torch.asinh(y / factor)) + slope - explained).exp()
+        return (log_density(torch.asinh(y / factor)) + slope - explained).exp()
 
     def gains(factor: float) -> Float[Tensor, " shares"]:
         return (SHARES[:, None] * (likelihood_ratio(factor)[::step] - 1)).log1p().sum(1)
 
     gains_of = {f: gains(f) for f in (-1.0, *FACTORS, *(1 / factor for factor in FACTORS))}
-    best = max(gains_of, key=lambda factor: float(gains_of[factor].max()))
-    gain = gains_of[best].max()
-    gain_beside = max(0.0, *(float(gains(best * f).max()) for f in (BESIDE, 1 / BESIDE)))
+    best_factor = max(gains_of, key=lambda factor: float(gains_of[factor].max()))
+    gain = gains_of[best_factor].max()
+    gain_beside = max(0.0, *(float(gains(best_factor * f).max()) for f in (BESIDE, 1 / BESIDE)))
     if not gain - gain_beside > GAIN:
         return torch.zeros_like(targets), 0.0
-    share = SHARES[gains_of[best].argmax()]
-    odds = share / (1 - share) * likelihood_ratio(best)
-    return odds / (1 + odds), float(SHARES[gains_of[best] >= gain - 1].max())
+    share = SHARES[gains_of[best_factor].argmax()]
+    odds = share / (1 - share) * likelihood_ratio(best_factor)
+    return odds / (1 + odds), float(SHARES[gains_of[best_factor] >= gain - 1].max())

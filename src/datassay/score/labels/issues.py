@@ -139,7 +139,9 @@ class LabelIssues(Tabular):
             top_idx = np.argsort(-self.score, kind="stable")[:top]
         else:
             raise SettingError(f"top must lie in 0 ... {len(self.score)}; got {top}.")
-        return float(self.probability[top_idx].mean()) if len(top_idx) else float("nan")
+        if len(top_idx):
+            return float(self.probability[top_idx].mean())
+        return float("nan")
 
     def _as_given(self, labels: np.ndarray) -> pa.Array:
         return as_given(labels, self.class_names, self.label_type)

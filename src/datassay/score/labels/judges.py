@@ -46,7 +46,10 @@ MOST_ROWS = 50_000  # a fit learns from; all rows are judged
 # rows and seconds allow, the mean is taken (AUROC .01 higher at 1000 rows, .002 at 4000). Linear
 # models do not. Quick trees take this part of the seconds of others and judge as well: five splits
 # of them rank better than three of others (.933 and .931, 16 tables that chose nothing) in as long.
-MOST_SPLITS, SPLITS_ROWS, SPLITS_SECONDS, QUICK = 5, 10_000, 2.0, 0.6
+MOST_SPLITS = 5
+SPLITS_ROWS = 10_000
+SPLITS_SECONDS = 2.0
+QUICK = 0.6
 
 
 def check_judges(is_samples: bool, model: Any, pred_probs: Any) -> None:
@@ -108,7 +111,10 @@ def checked_groups(groups: Any, n: int) -> Shaped[np.ndarray, " n"] | None:
         return None
     words = np.asarray(groups).astype(str)
     if words.shape != (n,) or len(np.unique(words)) < 2:
-        got = f"shape {words.shape}" if words.shape != (n,) else f"{words[0]!r} of all"
+        if words.shape != (n,):
+            got = f"shape {words.shape}"
+        else:
+            got = f"{words[0]!r} of all"
         raise SettingError(f"groups must be [{n}] names or numbers, two or more; got {got}.")
     return words
 
@@ -117,7 +123,8 @@ def judge_warnings(
     probabilities: Float[Tensor, "n k"], labels: Int[Tensor, " n"]
 ) -> tuple[str, ...]:
     """Return warnings about probabilities that labels are judged by alone."""
-    messages, low = [], float((probabilities < LEAST_PROBABILITY).double().mean())
+    messages = []
+    low = float((probabilities < LEAST_PROBABILITY).double().mean())
     if low:
         messages += [
             f"{low:.0%} of the probabilities are below {LEAST_PROBABILITY:g}: they count as that"
@@ -182,7 +189,8 @@ def _predict_held_out(
     train: SampleSet, seed: int, progress: Progress, most_splits: int
 ) -> dict[str, Float[np.ndarray, "n k"]]:
     is_large = len(train) * (1 - 1 / FOLDS) > MOST_ROWS
-    probabilities, suffix = {}, f" ({MOST_ROWS:,} rows a fit)" * is_large
+    probabilities: dict[str, Any] = {}
+    suffix = f" ({MOST_ROWS:,} rows a fit)" * is_large
     for name, model in _choose_models(train).items():
         n_splits = min(most_splits, _count_splits(train)) if name == TREES else 1
         seeds = range(seed, seed + n_splits)
@@ -193,7 +201,8 @@ def _predict_held_out(
 
 
 def _tree_seconds(train: SampleSet) -> float:
-    n, columns = min(len(train), MOST_ROWS), len(column_parts(train))
+    n = min(len(train), MOST_ROWS)
+    columns = len(column_parts(train))
     return QUICK * FOLDS * fit_seconds(n, columns, train.n_classes)
 
 
@@ -212,7 +221,9 @@ def _choose_models(train: SampleSet) -> dict[str, Any]:
         return {}
     linear = LogisticRegression() if is_words else TableClassifier(LOGISTIC)
     is_slow = is_words or _tree_seconds(train) > MOST_SECONDS
-    trees = {} if is_slow else {TREES: TableClassifier(parts=column_parts(train), quick=True)}
+    trees = {}
+    if not is_slow:
+        trees = {TREES: TableClassifier(parts=column_parts(train), quick=True)}
     return trees | {LOGISTIC: linear}
 
 

@@ -27,7 +27,8 @@ RIGHT_COUNT, COMMON_COUNT = 5.0, 10.0
 # The share of wrong labels of fits without noise, and the one that other fits start from.
 NO_RATE, FIRST_RATE = 1e-4, 0.1
 # Variance of the normal prior of the intercepts, and a ridge that keeps the Hessian regular.
-INTERCEPT_VARIANCE, WEAK = 9.0, 1e-6
+INTERCEPT_VARIANCE = 9.0
+WEAK = 1e-6
 SCALE = 2.0  # of the outputs, in standard deviations, that fits start from
 PAIR_ROUNDS = 20
 LEAST_WEIGHT = 1e-6  # of an estimator that is not left out
@@ -74,7 +75,9 @@ def class_cost(k: int) -> float:
 
 def by_class(outputs: Float[Tensor, "n outputs"]) -> Float[Tensor, "n k"]:
     """Return one column per class: a single output f becomes (1 − f, f)."""
-    return torch.cat([1 - outputs, outputs], 1) if outputs.shape[1] == 1 else outputs
+    if outputs.shape[1] == 1:
+        return torch.cat([1 - outputs, outputs], 1)
+    return outputs
 
 
 def fit_noise(
@@ -95,8 +98,10 @@ def fit_noise(
 
     Cost: ROUNDS of n (k² + estimators² k) operations, n k (estimators + 4) values.
     """
-    stacked, estimator_idx = torch.stack(list(outputs), 2).double(), list(range(len(outputs)))
-    trusted = torch.zeros(len(labels), dtype=torch.bool) if trusted is None else trusted
+    stacked = torch.stack(list(outputs), 2).double()
+    estimator_idx = list(range(len(outputs)))
+    if trusted is None:
+        trusted = torch.zeros(len(labels), dtype=torch.bool)
     while True:
         fit = _expectation_maximisation(stacked[:, :, estimator_idx], labels, form, start, trusted)
         pairs = zip(estimator_idx, fit.weights.tolist(), strict=True)
@@ -123,9 +128,11 @@ def _expectation_maximisation(
     intercepts = torch.zeros(k, dtype=torch.float64)
     if start is None:
         start = uniform_transition(k, NO_RATE if form == "none" else FIRST_RATE)
-    transition, cost = start, 0.0
+    transition = start
+    cost = 0.0
     log_identity = torch.eye(k, dtype=torch.float64).log()[labels[trusted]]
-    previous, least_gain = -torch.inf, LEAST_GAIN[k > MOST_INTERCEPTS]
+    previous = -torch.inf
+    least_gain = LEAST_GAIN[k > MOST_INTERCEPTS]
 
     def log_given() -> Float[Tensor, "n k"]:
         """Return log P(given label | each true class); a trusted label has its own class alone."""
@@ -171,7 +178,8 @@ def _fit_transition(
 def _fit_pair_rates(counts: Float[Tensor, "k k"]) -> tuple[Float[Tensor, "k k"], float]:
     """Fit T with a rate for each pair of classes that needs its own, and a common one elsewhere."""
     # A pair needs one where it gains more than naming it among all k (k − 1) costs, and half a nat.
-    k, rows = len(counts), counts.sum(1, keepdim=True).clamp_min(NO_RATE)
+    k = len(counts)
+    rows = counts.sum(1, keepdim=True).clamp_min(NO_RATE)
     cost = log(k * (k - 1)) + 0.5
     off_diagonal = ~torch.eye(k, dtype=torch.bool)
     has_rate = torch.zeros_like(off_diagonal)
@@ -198,9 +206,12 @@ def _step_calibration(
     intercepts: Float[Tensor, " k"],
 ) -> tuple[Float[Tensor, " j"], Float[Tensor, " k"]]:
     """Take one damped Newton step of a logistic regression on the posterior; return (w, b)."""
-    n, j, p = len(outputs), outputs.shape[2], log_p.exp()
+    n = len(outputs)
+    j = outputs.shape[2]
+    p = log_p.exp()
     weighted = p[:, :, None] * outputs
-    mean, flat_outputs = weighted.sum(1), outputs.flatten(0, 1)
+    mean = weighted.sum(1)
+    flat_outputs = outputs.flatten(0, 1)
     residual = p - posterior
     prior = 1 / INTERCEPT_VARIANCE
     gradient = residual.flatten() @ flat_outputs
@@ -221,7 +232,8 @@ def _step_calibration(
         b = intercepts - size * step[j:]
         return loss(b, torch.log_softmax((outputs @ (weights - size * step[:j])).add_(b), 1))
 
-    loss_before, size = loss(intercepts, log_p), 1.0
+    loss_before = loss(intercepts, log_p)
+    size = 1.0
     while not loss_after(size) <= loss_before and size > SMALLEST_STEP:
         size /= 2
     return weights - size * step[:j], intercepts - size * step[j:]

@@ -47,7 +47,9 @@ TIE, SPREAD = 1e-3, 10.0  # of log odds by which equal probabilities are ordered
 CONTRADICTED = 0.4
 LINE_STEPS, LONGEST_STEP = 60, 1.0
 # Log odds of a trusted label; so many tell how often right labels are contradicted; of 95 %.
-TRUSTED, LEAST_TRUSTED, NORMAL = -20.0, 20, 1.96
+TRUSTED = -20.0
+LEAST_TRUSTED = 20
+NORMAL = 1.96
 WEAK = 1e-3  # a prior, in nats, where all labels are sure to be right or to be wrong
 
 
@@ -131,12 +133,15 @@ def explain(
     Cost: 5 fits (of two classes 4), and one `refit`; of two classes now and then two.
     """
     n, k = outputs[0].shape
-    trusted = torch.zeros(n, dtype=torch.bool) if trusted is None else trusted
+    if trusted is None:
+        trusted = torch.zeros(n, dtype=torch.bool)
     fit = partial(fit_noise, labels=labels, trusted=trusted)
     noiseless_fit = fit(outputs, form="none")
     uniform_fit = fit(outputs, form="one rate")
-    chosen_fit, gain = uniform_fit, -torch.inf
-    rival_fit, rival_weight = uniform_fit, 0.0
+    chosen_fit = uniform_fit
+    gain = -torch.inf
+    rival_fit = uniform_fit
+    rival_weight = 0.0
 
     def fit_again(draft: NoiseFit) -> NoiseFit:
         return fit(refit(draft.log_posterior.exp()), form=draft.form, start=draft.transition)
@@ -148,7 +153,8 @@ def explain(
     least_by_class = max(n * LEAST_GAIN[k > 2], min(LEAST_NATS[k > 2], n * ENOUGH))
     best_nats = -torch.inf if noise == "class" else 0.0
     forms: list[tuple[Form, float]] = [("by class", least_by_class), ("pairs", LEAST_OF_PAIRS)]
-    start, noisy_fits = None, [] if noise == "class" else [uniform_fit]
+    start = None
+    noisy_fits = [] if noise == "class" else [uniform_fit]
     for form, least_nats in forms:
         if not _can_pay(form, noise, k, -uniform_fit.log_likelihood - least_nats):
             continue
@@ -158,9 +164,11 @@ def explain(
         nats = candidate.log_likelihood - uniform_fit.log_likelihood - candidate.cost
         gain = max(gain, nats / n)
         if nats > best_nats and (noise == "class" or nats > least_nats):
-            chosen_fit, best_nats = candidate, nats
+            chosen_fit = candidate
+            best_nats = nats
         elif k == 2 and nats > OPEN_NATS:
-            rival_weight, rival_fit = (nats - OPEN_NATS) / (least_nats - OPEN_NATS), candidate
+            rival_weight = (nats - OPEN_NATS) / (least_nats - OPEN_NATS)
+            rival_fit = candidate
     is_clear = gain > CLEAR_GAIN  # as where a class is given as one other: no region imitates that
     second_fit = fit_again(chosen_fit)
     posterior = second_fit.log_posterior if is_clear else average_readings(chosen_fit, second_fit)
@@ -170,7 +178,7 @@ def explain(
         posterior = torch.log_softmax(posterior, 1)
     belief = weigh_readings(outputs, labels, trusted, noiseless_fit, noisy_fits)
     odds = _log_odds(posterior, labels)[~trusted]
-    by_noise = _order_probabilities(belief.p_wrong[~trusted], odds)
+    by_noise = _log_odds_in_order(belief.p_wrong[~trusted], odds)
     if is_clear:
         by_noise = torch.logit((1 - belief.p_noiseless) * torch.sigmoid(odds), eps=CERTAIN)
     contradicted = -torch.expm1(noiseless_fit.log_p.gather(1, labels[:, None])[~trusted, 0])
@@ -198,8 +206,12 @@ def _describe_noise(
     first_fit: NoiseFit, second_fit: NoiseFit, p_noiseless: float, gain: float
 ) -> LabelNoise:
     """Return the noise of the fits, or as much of it as is believed where none is likelier."""
-    is_uniform, k = first_fit.form == "one rate", len(first_fit.transition)
-    transition = first_fit.transition if is_uniform else second_fit.transition
+    is_uniform = first_fit.form == "one rate"
+    k = len(first_fit.transition)
+    if is_uniform:
+        transition = first_fit.transition
+    else:
+        transition = second_fit.transition
     if p_noiseless <= 0.5:
         return LabelNoise("uniform" if is_uniform else "class", transition.numpy(), gain)
     identity = torch.eye(k, dtype=torch.float64)
@@ -239,7 +251,8 @@ def flag_wrong(log_odds: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
         Whether each label is on the list; False where its probability is below 1/2.
     """
     top, order = log_odds.sort(descending=True, stable=True)
-    p, n_listed = torch.sigmoid(top.double()), torch.arange(1, len(top) + 1)
+    p = torch.sigmoid(top.double())
+    n_listed = torch.arange(1, len(top) + 1)
     long_enough = ((p.cumsum(0) >= LISTED * n_listed) & (probability(top) > 0.5)).nonzero()
     length = int(long_enough[-1]) + 1 if len(long_enough) else 0
     return torch.zeros(len(top), dtype=torch.bool).index_fill_(0, order[:length], True)
@@ -297,7 +310,8 @@ def _narrow_by_trusted(
     if ends[1] <= 0:
         largest = contradicted + NORMAL * sqrt(contradicted * (1 - contradicted) / n_trusted)
         return bounds[0], min(1.0, max(bounds[1], largest))
-    low, high = max(bounds[0], ends[0]), min(bounds[1], ends[1])
+    low = max(bounds[0], ends[0])
+    high = min(bounds[1], ends[1])
     return min(low, high), max(low, high)
 
 
@@ -332,12 +346,14 @@ def _log_odds(posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"]) -> Flo
     return torch.logsumexp(other_log_p, 1) - log_p_given[:, 0]
 
 
-def _order_probabilities(
+def _log_odds_in_order(
     probability: Float[Tensor, " n"], log_odds: Float[Tensor, " n"]
 ) -> Float[Tensor, " n"]:
-    """Return log odds of probabilities, those below 1/2 re-sorted into the order of `log_odds`."""
-    suspect, order = probability > 0.5, log_odds.argsort(stable=True)
-    order, top = order[~suspect[order]], torch.logit(probability, eps=CERTAIN)
+    """Return log odds of probabilities; those below 1/2 are put into the order of `log_odds`."""
+    suspect = probability > 0.5
+    order = log_odds.argsort(stable=True)
+    order = order[~suspect[order]]
+    top = torch.logit(probability, eps=CERTAIN)
     top[order] = top[~suspect].sort().values.clamp_max(-TIE)
     return top + TIE * torch.tanh(log_odds / SPREAD) / 2  # orders ties
 

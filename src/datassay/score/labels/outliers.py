@@ -36,10 +36,13 @@ LEAST = 0.05
 # Targets of which so many are positive are also judged as asinh(y / c), by c in medians of |y|: a
 # line below c, a logarithm beyond, of either sign. It must raise the log-likelihood, which allows
 # for wrong ones, by so many nats.
-POSITIVE, BENDS, GAIN = 0.9, (1.0, 0.1), 10.0
+POSITIVE = 0.9
+BENDS = (1.0, 0.1)
+GAIN = 10.0
 # Where the targets vary so many times as much as their residuals, what the mixture takes for wrong
 # is hardly how right ones differ from Student's t: from this score on they stray.
-SKILL, NEAR_SCORE = 2.0, -1.0
+SKILL = 2.0
+NEAR_SCORE = -1.0
 # On such a scale natural targets stray far too. Wrong are those beyond this score, or so many times
 # too large or too small, or of the other sign; others are wrong with a probability of 1/2 at most.
 # None is where less than this part of what the mixture takes for wrong strays so far: it describes
@@ -55,12 +58,14 @@ SURE = 0.9
 # by so many targets at most. Those may be that lose no more than so much of the log-likelihood,
 # where wrong targets are rare: a share is less likely by e for every 5 %.
 SHARES = torch.cat([torch.zeros(1), torch.logspace(-2.7, log10(0.5), 28)]).double()
-WIDTHS, MOST_TARGETS = torch.logspace(-0.6, 0.4, 40, dtype=torch.float64), 1000
+WIDTHS = torch.logspace(-0.6, 0.4, 40, dtype=torch.float64)
+MOST_TARGETS = 1000
 LOST, RARE = 2.0, 0.05
 TINY = torch.finfo(torch.float64).tiny
 # Fits in which suspects count as what is expected of them, and penalties tried there: wrong targets
 # ask for a larger one than right ones do.
-ROUNDS, PENALTIES = 3, (0.1, 1.0, 10.0)
+ROUNDS = 3
+PENALTIES = (0.1, 1.0, 10.0)
 
 
 @result
@@ -112,7 +117,8 @@ def best_scale(
     Returns:
         The outliers; several outputs, and targets of either sign, are judged as they are.
     """
-    outcome, size = _refine(targets, fit), float(targets.abs().median())
+    outcome = _refine(targets, fit)
+    size = float(targets.abs().median())
     is_positive = (targets > 0).double().mean() >= POSITIVE
     if targets.shape[1] > 1 or len(targets) < FEWEST_SCALES or not (is_positive and size > 0):
         return outcome
@@ -123,7 +129,8 @@ def best_scale(
         likelihood = rescaled.log_likelihood - float((targets.double() ** 2 + c**2).log().sum()) / 2
         if likelihood > threshold:
             expected = c * torch.sinh(rescaled.expected)
-            outcome, threshold = replace(rescaled, expected=expected), likelihood
+            outcome = replace(rescaled, expected=expected)
+            threshold = likelihood
     return outcome
 
 
@@ -137,7 +144,9 @@ def _refine(targets: Float[Tensor, "n k"], fit: RidgeFit, *, is_bent: bool = Fal
             break
         expected = clip_targets(outcome.expected, targets[~is_suspect])
         mended = torch.where(is_suspect[:, None], expected, targets.double())
-        fit, was_suspect, earlier = fit.refit(mended, PENALTIES), is_suspect, outcome
+        fit = fit.refit(mended, PENALTIES)
+        was_suspect = is_suspect
+        earlier = outcome
         outcome = outliers(targets, fit.held_out, is_bent=is_bent)
         # What strays further from a fit that it does not bend is as wrong as it was.
         p_least = torch.where(outcome.score >= earlier.score, earlier.probability * is_suspect, 0.0)
@@ -197,7 +206,9 @@ def outliers(
         stray = (ratio <= 1 / FACTOR) | (ratio >= FACTOR)
         stray = (score >= FAR_SCORE) | (stray & (score > NEAR_SCORE))
     middle = (targets - held_out).double().median(0).values + held_out
-    columns, unit, z = [], scales * spread, residual / spread
+    columns = []
+    unit = scales * spread
+    z = residual / spread
     for j, y in enumerate(targets.T.double()):
 
         def of_unit(t, explained, y=y, u=unit[:, j], center=middle[:, j], skill=skill[j]):
@@ -230,24 +241,28 @@ def clip_targets(
     expected: Float[Tensor, "n k"], observed: Float[Tensor, "r k"]
 ) -> Float[Tensor, "n k"]:
     """Limit expected targets to the range of the observed ones, or of themselves if none is."""
-    observed = observed if len(observed) else expected
+    if not len(observed):
+        observed = expected
     return expected.double().clamp(observed.double().amin(0), observed.double().amax(0))
 
 
 def _scales(residual: Float[Tensor, " n"], output: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     """Return the usual size of residuals at each output, relative to its geometric mean."""
-    n, size = len(residual), residual.abs()
+    n = len(residual)
+    size = residual.abs()
     floor = LEAST * size.median()
     if n < FEWEST_SCALES or not floor > 0:
         return torch.ones_like(residual)
     position = 2 * (rankdata(output.numpy()) - 0.5) / n - 1
     log_size = size.maximum(floor).log().numpy()
-    least_criterion, log_scale = np.inf, np.zeros(n)
+    least_criterion = np.inf
+    log_scale = np.zeros(n)
     for power in range(LARGEST_POWER + 1):
         curve = np.polynomial.Polynomial.fit(position, log_size, power, domain=[-1, 1])(position)
         criterion = n * np.log(np.var(log_size - curve)) + np.log(n) * power
         if criterion < least_criterion:
-            least_criterion, log_scale = criterion, curve
+            least_criterion = criterion
+            log_scale = curve
     return torch.from_numpy(np.exp(log_scale - log_scale.mean()))
 
 
@@ -264,7 +279,8 @@ def _flag_limit(y: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
     """Flag targets at an end of the range that many share, near the others."""
     is_limit = torch.zeros(len(y), dtype=torch.bool)
     for end in (y.min(), y.max()):
-        is_end, other_values = y == end, y[y != end].double().numpy()
+        is_end = y == end
+        other_values = y[y != end].double().numpy()
         if len(other_values) and is_end.sum() >= max(AT_LIMIT, LIMIT_SHARE * len(y)):
             low, high = np.quantile(other_values, [0.25, 0.75])
             is_limit |= is_end & bool(np.abs(other_values - float(end)).min() <= high - low)
@@ -276,19 +292,26 @@ def _largest_share(z: Float[Tensor, " n"], y: Float[Tensor, " n"], u: Float[Tens
 
     Wrong ones are like any other target y, as if swapped, or anywhere in their range; u: z's unit.
     """
-    step, extent = -(-len(z) // MOST_TARGETS), y.max() - y.min()
+    step = -(-len(z) // MOST_TARGETS)
+    extent = y.max() - y.min()
     z, y, u = z[::step], y[::step], u[::step]
     width = 0.9 * float(_deviation(y[:, None]) or y.std()) * len(y) ** -0.2
     if not (width > 0 and extent > 0):
         return 0.0
-    like = (-(((y[:, None] - y) / width) ** 2) / 2).exp().mean(1) / (width * (2 * pi) ** 0.5)
-    t, most = StudentT(torch.tensor(DEGREES)[:, None, None], 0.0, WIDTHS[:, None]), 0.0
-    right = t.log_prob(z).exp().flatten(0, 1)  # [fits, n]
-    for wrong in (like * u, u / extent):
-        fits = (torch.lerp(right, wrong, s).clamp_min(TINY).log().sum(1).max() for s in SHARES)
-        best = torch.stack(list(fits)) - SHARES / RARE
-        most = max(most, float(SHARES[best >= best.max() - LOST].max()))
-    return most
+    target_density = (-(((y[:, None] - y) / width) ** 2) / 2).exp().mean(1) / (
+        width * (2 * pi) ** 0.5
+    )
+    t = StudentT(torch.tensor(DEGREES)[:, None, None], 0.0, WIDTHS[:, None])
+    largest = 0.0
+    right_density = t.log_prob(z).exp().flatten(0, 1)  # [fits, n]
+    for wrong_density in (target_density * u, u / extent):
+        fits = (
+            torch.lerp(right_density, wrong_density, s).clamp_min(TINY).log().sum(1).max()
+            for s in SHARES
+        )
+        scores = torch.stack(list(fits)) - SHARES / RARE
+        largest = max(largest, float(SHARES[scores >= scores.max() - LOST].max()))
+    return largest
 
 
 def _probability(
@@ -298,17 +321,20 @@ def _probability(
     """Return how likely each target is wrong, the log-likelihood, and the share by a factor."""
     mirrored = StudentT(DEGREES[2]).log_prob(opposite)
     anywhere = torch.logaddexp(-extent.log(), mirrored) - log(2) * opposite.isfinite()
-    all_right, *_ = _best(z, anywhere, stray, 0.0)
+    all_right, *_ = _best_mixture(z, anywhere, stray, 0.0)
     if extent.median() <= 1:  # a wrong target would not stand out
         return torch.zeros_like(z), all_right, 0.0
     # The likelihood is that of wrong ones anywhere: scales are compared by how well both fit.
-    some_wrong, p_anywhere, explained, t = _best(z, anywhere, torch.ones_like(stray), 0.05)
+    some_wrong, p_anywhere, explained, t = _best_mixture(z, anywhere, torch.ones_like(stray), 0.05)
     p_wrong, largest = of_unit(t, explained)
     p_wrong = torch.where(p_wrong > 0.5, p_wrong + p_anywhere - p_wrong * p_anywhere, p_wrong)
     is_open = p_wrong <= LEAST_OF_UNIT
     p_stray = _stray_probability(z[is_open], anywhere[is_open], stray[is_open], is_bent=is_bent)
     p_wrong[is_open] = p_wrong[is_open].clamp_max(0.5).maximum(p_stray)
-    likelihood = some_wrong if some_wrong - all_right > PARAMETERS else all_right
+    if some_wrong - all_right > PARAMETERS:
+        likelihood = some_wrong
+    else:
+        likelihood = all_right
     return p_wrong, likelihood, largest
 
 
@@ -317,15 +343,15 @@ def _stray_probability(
     is_bent: bool,
 ) -> Float[Tensor, " n"]:  # fmt: skip
     """Return how likely each target is wrong and anywhere; above 1/2 those alone that stray."""
-    all_right, *_ = _best(z, anywhere, stray, 0.0)
-    some_wrong, p_wrong, *_ = _best(z, anywhere, stray | is_bent, 0.05)
+    all_right, *_ = _best_mixture(z, anywhere, stray, 0.0)
+    some_wrong, p_wrong, *_ = _best_mixture(z, anywhere, stray | is_bent, 0.05)
     is_natural = is_bent and bool(p_wrong[stray].sum() < FAR_PART * p_wrong.sum())
     if is_natural or some_wrong - all_right <= PARAMETERS:
         return torch.zeros_like(z)
     return torch.where(stray, p_wrong, p_wrong.clamp_max(0.5))
 
 
-def _best(
+def _best_mixture(
     z: Float[Tensor, " n"], anywhere: Float[Tensor, " n"], may_be: Bool[Tensor, " n"], share: float
 ) -> tuple[float, Float[Tensor, " n"], Float[Tensor, " n"], StudentT]:
     """Return the mixture of the likeliest degrees of freedom."""
@@ -338,19 +364,24 @@ def _mixture(
     may_be: Bool[Tensor, " n"],
 ) -> tuple[float, Float[Tensor, " n"], Float[Tensor, " n"], StudentT]:  # fmt: skip
     """Fit log-likelihood, P(wrong), log density, and t of right ones, by EM for scale and share."""
-    scale, p_wrong, likelihood = 1.0, torch.zeros_like(z), -torch.inf
-    t, log_density, floor = StudentT(nu), p_wrong, torch.finfo(torch.float64).eps
+    scale = 1.0
+    p_wrong = torch.zeros_like(z)
+    likelihood = -torch.inf
+    t = StudentT(nu)
+    log_density = p_wrong
+    floor = torch.finfo(torch.float64).eps
     for _ in range(EM_ROUNDS):
         t = StudentT(nu, 0.0, scale, validate_args=False)
         joint = torch.stack([t.log_prob(z) + log(1 - share), anywhere.clone()])
         joint[1] += log(share) if share else -torch.inf
         log_density = torch.logsumexp(joint, 0)
-        before, likelihood = likelihood, float(torch.where(may_be, log_density, joint[0]).sum())
+        before = likelihood
+        likelihood = float(torch.where(may_be, log_density, joint[0]).sum())
         p_wrong = (joint[1] - log_density).exp()
-        right = 1 - p_wrong * may_be
-        weight = right * (nu + 1) / (nu + (z / scale) ** 2)
-        scale = max(floor, float((weight * z**2).sum() / right.sum().clamp_min(floor)) ** 0.5)
-        share = min(0.49, float(1 - right.mean())) if share else 0.0
+        p_right = 1 - p_wrong * may_be
+        weight = p_right * (nu + 1) / (nu + (z / scale) ** 2)
+        scale = max(floor, float((weight * z**2).sum() / p_right.sum().clamp_min(floor)) ** 0.5)
+        share = min(0.49, float(1 - p_right.mean())) if share else 0.0
         if likelihood - before < 1e-9 * abs(likelihood):
             break
     return likelihood, p_wrong, log_density, t

@@ -95,8 +95,11 @@ def ridge_fit(
     # alone are tried. penalties: those to try instead, in the kernel's unit. targets: other ones.
     # is_scored: whose groups are left out; the error is theirs, held-out outputs of others are NaN.
     blocks = None if groups is None else _collect_blocks(groups, is_scored)
-    lin = lin.averaged() if len(lin) <= LARGEST_KERNEL else lin
-    basis, targets = eigenbasis(lin, progress), lin.targets if targets is None else targets
+    if len(lin) <= LARGEST_KERNEL:
+        lin = lin.average_outputs()
+    basis = eigenbasis(lin, progress)
+    if targets is None:
+        targets = lin.targets
     check_not_null(basis)
     is_exact = lin.kernel is not None or lin.form.products.precision == "float64"
     ridges = RIDGES if is_exact else RIDGES[RIDGES > LEAST_RIDGE]
@@ -111,17 +114,22 @@ def ridge_fit(
     target = mix_columns(exact, SEARCH_COLUMNS)
     residuals = _leave_out(basis, target.flatten(2), shifts, progress, STEP, blocks)
     residuals = residuals.unflatten(3, (2, -1))
-    scored_idx = slice(None) if is_scored is None else torch.from_numpy(is_scored)
+    if is_scored is None:
+        scored_idx = slice(None)
+    else:
+        scored_idx = torch.from_numpy(is_scored)
     error = torch.stack([r[scored_idx].square().mean((0, 1, 3)) for r in residuals])  # [q, 2]
     q, o = divmod(int(error.argmin()), 2)
-    penalty, residual = float(shifts[q]), residuals[q, :, :, o]
+    penalty = float(shifts[q])
+    residual = residuals[q, :, :, o]
     if blocks is None and penalties is None and not is_read:
         idx = torch.arange(max(0, DECADE * (q - 1) + 1), min(len(ridges), DECADE * (q + 1)))
         shifts = ridges[idx[idx != DECADE * q]] * basis.largest
         residuals = _leave_out(basis, target[:, :, o], shifts, progress, STEP)
         errors = torch.stack([r.square().mean() for r in residuals])
         if errors.min() < error[q, o]:
-            penalty, residual = float(shifts[errors.argmin()]), residuals[errors.argmin()]
+            penalty = float(shifts[errors.argmin()])
+            residual = residuals[errors.argmin()]
     if target is not exact:
         shifts = torch.tensor([penalty], dtype=torch.float64)
         residual = _leave_out(basis, exact[:, :, o], shifts, progress, STEP, blocks)[0]
@@ -182,8 +190,12 @@ def _leave_out_panel(
 
 def judge_steps(sizes: Sizes) -> list[PlanStep]:
     """Return the plan of `label_issues`: fits under all penalties, and the search for noise."""
-    form, n, b, p = sizes.form, sizes.train, sizes.rows, sizes.eigenproblem
-    columns, n_bytes = min(sizes.outputs // b, SEARCH_COLUMNS), step_bytes(form)["label issues"]
+    form = sizes.form
+    n = sizes.train
+    b = sizes.rows
+    p = sizes.eigenproblem
+    columns = min(sizes.outputs // b, SEARCH_COLUMNS)
+    n_bytes = step_bytes(form)["label issues"]
     # Two offsets a decade, the penalties about one of them, and two fits to the probable labels.
     n_fits = 2.0 * (1 + len(RIDGES) // DECADE) + 2.0 * DECADE + 2.0
     work = {"float64": 0.0, "eigen": 0.0, "thin": 0.0}

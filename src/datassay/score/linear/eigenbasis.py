@@ -56,8 +56,10 @@ class FeatureRows:
         memory: float | None = None,
         device: str = "cpu",
     ):
-        self.features, self._vectors = features, vectors
-        self._operand, self._memory = operand(vectors, products, device), memory
+        self.features = features
+        self._vectors = vectors
+        self._operand = operand(vectors, products, device)
+        self._memory = memory
         self._products: Products = products
         self.device = device
         n_rows, size = features.shape
@@ -72,7 +74,10 @@ class FeatureRows:
         # Rows that are kept whole are computed once here, not by every worker.
         rows = self.read_all() if self.is_small else self._all_rows
         state = self.__dict__ | {"_all_rows": rows}
-        unneeded = ("features", "_vectors", "_operand") if rows is not None else ("_vectors",)
+        if rows is not None:
+            unneeded = ("features", "_vectors", "_operand")
+        else:
+            unneeded = ("_vectors",)
         return state | dict.fromkeys(unneeded)
 
     def __getitem__(self, samples: slice) -> Float[Tensor, "chunk b p"]:
@@ -182,7 +187,9 @@ class Eigenbasis:
     @property
     def device(self) -> str:
         """Device of products with the rows; those with a kernel stay in main memory."""
-        return self.rows.device if isinstance(self.rows, FeatureRows) else "cpu"
+        if not isinstance(self.rows, FeatureRows):
+            return "cpu"
+        return self.rows.device
 
     @property
     def largest(self) -> float:
@@ -192,11 +199,15 @@ class Eigenbasis:
     @property
     def n_queries(self) -> int:
         """Number of validation samples, or else of training samples."""
-        return len(self.rows) if self.val is None else len(self.val)
+        if self.val is None:
+            return len(self.rows)
+        return len(self.val)
 
     def whole_rows(self) -> Float[Tensor, "n b p"]:
         """Return Q or ΦV at once; raise where it does not fit the memory."""
-        return self.rows.read_all() if isinstance(self.rows, FeatureRows) else self.rows
+        if isinstance(self.rows, FeatureRows):
+            return self.rows.read_all()
+        return self.rows
 
     def rows_of(self, samples: Int[Tensor, " s"]) -> Float[Tensor, "s b p"]:
         """Return the rows of some samples, in any order; all are computed only for a store."""
@@ -216,7 +227,10 @@ class Eigenbasis:
         """Return rows that turn W into output changes of validation, else training samples."""
         if self.val is None:
             return (self.whole_rows() * self.metric).flatten(0, 1)
-        val = self.val.read_all() if isinstance(self.val, FeatureRows) else self.val
+        if isinstance(self.val, FeatureRows):
+            val = self.val.read_all()
+        else:
+            val = self.val
         return val.flatten(0, 1)
 
     def project(self, residual: Float[Tensor, "n b c"]) -> Float[Tensor, "p c"]:
@@ -270,17 +284,24 @@ def eigenbasis(lin: Linearization, progress: Progress = silent) -> Eigenbasis:
 
 
 def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
-    n, b = len(lin), lin.rows_per_sample
-    kernel, val_kernel, device = lin.kernel, lin.val_kernel, lin.form.products.device
+    n = len(lin)
+    b = lin.rows_per_sample
+    kernel = lin.kernel
+    val_kernel = lin.val_kernel
+    device = lin.form.products.device
     if lin.features is not None and lin.features.shape[0] <= lin.features.shape[1]:
         # No more rows than features: the primal leverage 1 − H would cancel where H is near 1.
         features = all_rows(lin.features)
         kernel = features @ features.T
-        val_kernel = None if lin.val_features is None else all_rows(lin.val_features) @ features.T
+        val_kernel = None
+        if lin.val_features is not None:
+            val_kernel = all_rows(lin.val_features) @ features.T
     if kernel is not None:
         eigenvalues, vectors = _eigh(kernel, device, progress)
         eigenvalues = null_to_zero(eigenvalues)
-        val = None if val_kernel is None else (val_kernel @ vectors).reshape(-1, b, len(vectors))
+        val = None
+        if val_kernel is not None:
+            val = (val_kernel @ vectors).reshape(-1, b, len(vectors))
         return Eigenbasis(vectors.reshape(n, b, -1), eigenvalues, eigenvalues, val, True)
     assert lin.features is not None
     products, memory = lin.form.products.precision, lin.form.products.memory

@@ -22,13 +22,16 @@ from datassay.score.linear.training_run import TrainingRun
 def mix_columns(values: Float[Tensor, "*n c"], limit: int = MOST_COLUMNS) -> Float[Tensor, "*n s"]:
     """Mix columns to at most `limit`, whose squares have the same sum in expectation."""
     c = values.shape[-1]
-    return values if c <= limit else values @ mixing(c, limit).to(values)
+    if c <= limit:
+        return values
+    return values @ mixing(c, limit).to(values)
 
 
 def is_mixed(training: TrainingRun) -> bool:
     """Return whether sums over a run's outputs are those of mixtures; `own_changes` then works."""
     _, b, c = training.residual.shape
-    run, is_plain = training.run, training.run == training.leave_out(1)
+    run = training.run
+    is_plain = training.run == training.leave_out(1)
     is_plain &= not takes_few_steps(run) and (run.kind != "converged" or run.penalty > 0)
     return is_plain and b == 1 and c > MOST_COLUMNS
 
@@ -38,7 +41,9 @@ def own_changes(training: TrainingRun) -> Float[Tensor, "n c"]:
     # W_i is linear in the residuals, with the same factors for all outputs: q n p + n p c, not
     # q n p c. own_i = Σ_p z_ip (Re Σ_q g_iq remain_qp) b_p + Re Σ_q g_iq base r_i,
     # g_iq = Σ_p metric_p z_ip² K_pq / (base + Σ_p remain_qp z_ip²).
-    basis, run, residual = training.basis, training.leave_out(1), training.residual
+    basis = training.basis
+    run = training.leave_out(1)
+    residual = training.residual
     projected = basis.project(residual)
     fits = penalised_fits(basis, projected[:, :1], run)
     assert fits is not None

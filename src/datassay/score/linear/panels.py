@@ -59,7 +59,9 @@ def operand(values: Tensor, products: Products, device: str = "cpu") -> Tensor:
     values = values.to(device)
     if products == "bfloat16":
         return values.to(torch.bfloat16).float()
-    return values.double() if products == "float64" else values.float()
+    if products == "float64":
+        return values.double()
+    return values.float()
 
 
 def product(
@@ -122,7 +124,8 @@ def add_products(
     """Add the upper half of the rows' products to `into`; below it stays incomplete."""
     for start in range(0, rows.shape[1], SYMMETRIC_ROWS):
         stop = start + SYMMETRIC_ROWS
-        factor, other_rows = rows[:, start:stop].T, rows[:, start:]
+        factor = rows[:, start:stop].T
+        other_rows = rows[:, start:]
         if rows.dtype == into.dtype:
             into[start:stop, start:].addmm_(factor, other_rows)
         else:

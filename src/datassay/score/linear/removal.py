@@ -120,7 +120,9 @@ def removals(
     projected = basis.project(residual)
     trained = filter_values(basis.eigenvalues, run)[:, None] * projected
     same_data = filter_values(basis.eigenvalues, run_without)[:, None] * projected
-    fits = None if takes_few_steps(run) else penalised_fits(basis, projected, run_without)
+    fits = None
+    if not takes_few_steps(run):
+        fits = penalised_fits(basis, projected, run_without)
     for start in range(0, len(residual), chunk):
         samples = slice(start, start + chunk)
         rows = basis.rows[samples]
@@ -205,21 +207,26 @@ def held_out_residuals(
     if fits is None:
         fits = _fit_penalties(basis, blocks.projected, shifts)
     residual = _times_columns(blocks.rows, fits) + fits.base * blocks.residual
-    size, poles = blocks.residual.shape[1], shifts[:, None] + basis.eigenvalues
+    size = blocks.residual.shape[1]
+    poles = shifts[:, None] + basis.eigenvalues
     if size > poles.shape[1] and not basis.complete and not shifts.is_complex():
         # The smaller system, of features (metric 1): v = r + Z (C + s − ZᵀZ)⁻¹ Zᵀ r (Woodbury).
         inner = torch.diag_embed(poles)[:, None] - blocks.rows.mT @ blocks.rows
         return residual + blocks.rows @ solve_each(inner, blocks.rows.mT @ residual)
     complement = blocks.weigh_products(fits.remain) + fits.base * torch.eye(size)
-    return residual / complement if size == 1 else solve_each(complement, residual)
+    if size == 1:
+        return residual / complement
+    return solve_each(complement, residual)
 
 
 def _fit_penalties(basis: Eigenbasis, projected: Tensor, shifts: Tensor) -> Penalised:
     poles = shifts[:, None] + basis.eigenvalues  # [q, p]
     if basis.complete:  # I − Q (ℓ/(ℓ+s)) Qᵀ = Q (s/(ℓ+s)) Qᵀ, without cancellation
-        remain, base = shifts[:, None] / poles, 0.0
+        remain = shifts[:, None] / poles
+        base = 0.0
     else:
-        remain, base = -basis.metric / poles, 1.0
+        remain = -basis.metric / poles
+        base = 1.0
     remaining = remain[:, :, None] * projected  # [q, p, c]
     parts = [remaining.real, remaining.imag] if remaining.is_complex() else [remaining]
     return Penalised(shifts, remain, base, torch.cat(parts).permute(1, 0, 2).flatten(1))
@@ -231,7 +238,9 @@ def _times_columns(
     parts = 2 if fits.shifts.is_complex() else 1
     shape = (parts, len(fits.shifts), -1)
     product = (rows @ fits.columns).unflatten(2, shape).permute(2, 3, 0, 1, 4)
-    return torch.complex(product[0], product[1]) if parts == 2 else product[0]
+    if parts == 2:
+        return torch.complex(product[0], product[1])
+    return product[0]
 
 
 def weighted_blocks(
@@ -285,7 +294,8 @@ def iterate(
     run: Dynamics,
     removed: Int[Tensor, "chunk size"],
 ) -> Float[Tensor, "p chunk c"]:
-    """Run descent step by step, each column of a chunk without its own samples."""
+    """Return the weights after gradient descent without each set of samples, all sets at once."""
+    # removed: [chunk, size], positions of each set. The weights are coordinates in the eigenbasis.
     rows = basis.whole_rows().flatten(0, 1)  # [n b, p]
     n, b, c = residual.shape
     size = len(removed)
@@ -326,7 +336,8 @@ class ModeRemovals:
         self._device = basis.device
         kernel = resolvent_values(basis.eigenvalues, terms)  # [p, 2q]
         self._blocks = [_factor_block(kernel, s) for s in range(0, len(kernel), SYMMETRIC_ROWS)]
-        self._diagonal, self._matrix = basis.eigenvalues, None
+        self._diagonal = basis.eigenvalues
+        self._matrix = None
         if isinstance(basis.val, FeatureRows):
             matrix = doubled_upper(basis.val.gram(basis.engine))
             self._matrix = operand(matrix, self._products, self._device)
@@ -342,7 +353,8 @@ class ModeRemovals:
         columns, mixes = [], []
         for modes, factor, mixing in self._blocks:
             if factor.shape[1] < c:
-                y, mix = rows[:, None, modes] * factor.T, mixing @ alpha  # [g, r, block], [g, r, c]
+                y = rows[:, None, modes] * factor.T  # [g, r, block]
+                mix = mixing @ alpha  # [g, r, c]
             else:
                 y = rows[:, None, modes] * (alpha.mT @ (factor @ mixing).T)
                 mix = torch.eye(c, dtype=rows.dtype).expand(len(rows), c, c)

@@ -49,7 +49,7 @@ class Dynamics:
         """τ = η t, inverse kernel unit."""
         return self.step * self.steps
 
-    def without(self, removed: int, n: int, reduction: str) -> Dynamics:
+    def without_samples(self, removed: int, n: int, reduction: str) -> Dynamics:
         """Return the run on n − removed samples: a mean loss's η and λ follow their number."""
         if reduction == "sum":
             return self
@@ -77,7 +77,7 @@ def check_dynamics(
         lr = AUTO_STEP_FRACTION * per_sample / scale
     step = float(lr) / per_sample
     run = Dynamics(kind, step, int(steps), penalty)
-    reduced = run.without(1, n_samples, reduction)
+    reduced = run.without_samples(1, n_samples, reduction)
     fastest = reduced.step * (largest + reduced.penalty)
     if kind == "descent" and fastest >= 2:
         raise SettingError(
@@ -139,7 +139,8 @@ def resolvents(run: Dynamics, largest: float) -> Resolvents:
         shift = torch.tensor([run.penalty], dtype=torch.complex128)
         return Resolvents(shift, torch.ones_like(shift))
     theta = torch.pi * (2 * torch.arange(1, N_NODES // 2 + 1, dtype=torch.float64) - 1) / N_NODES
-    cot, csc2 = 1 / torch.tan(0.6407 * theta), 1 / torch.sin(0.6407 * theta) ** 2
+    cot = 1 / torch.tan(0.6407 * theta)
+    csc2 = 1 / torch.sin(0.6407 * theta) ** 2
     node = N_NODES * torch.complex(0.5017 * theta * cot - 0.6122, 0.2645 * theta)
     slope = N_NODES * torch.complex(
         0.5017 * cot - 0.5017 * 0.6407 * theta * csc2, torch.full_like(theta, 0.2645)
@@ -149,9 +150,11 @@ def resolvents(run: Dynamics, largest: float) -> Resolvents:
         return Resolvents(run.penalty + node / run.time, residue / node)
     # Descent: (1 − ηz)^t, with e^{s} = 1 − ηz at the pole; mirrored nodes serve 1 < ηz < 2.
     s = node / run.steps
-    pole, factor = s.exp(), s.exp() / run.steps / run.step
+    pole = s.exp()
+    factor = s.exp() / run.steps / run.step
     shift = torch.expm1(s) / run.step
-    shifts, weights = [shift], [residue * factor / shift]
+    shifts = [shift]
+    weights = [residue * factor / shift]
     if run.step * (largest + run.penalty) > 1:
         mirrored = (-pole - 1) / run.step
         shifts.append(mirrored)
@@ -177,7 +180,7 @@ class TrainingRun:
 
     def leave_out(self, removed: int) -> Dynamics:
         """Return the run on n − removed samples."""
-        return self.run.without(removed, len(self.residual), self.reduction)
+        return self.run.without_samples(removed, len(self.residual), self.reduction)
 
     def fit_weights(self) -> Float[Tensor, "p c"]:
         """Compute coordinates of w − w₀ after the run on all samples."""

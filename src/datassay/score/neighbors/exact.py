@@ -44,7 +44,8 @@ def nearest_approximate(
     """
     rows = (x - x.mean(0)).float()
     rows = rows.div_(rows.abs().max()).numpy()
-    index, recall = _inverted_file(rows, probes or PROBES), math.nan
+    index = _inverted_file(rows, probes or PROBES)
+    recall = math.nan
     if probes is None and k > 1:
         sampled = np.random.default_rng(0).choice(len(x), min(len(x), RECALL_QUERIES), False)
         queries = torch.from_numpy(sampled)
@@ -224,7 +225,10 @@ def _tree_candidates(x: Tensor, queries: Tensor, k: int) -> NeighborCandidates:
     n_jobs = -1 if n > TREE_ROWS else None
     tree = NearestNeighbors(n_neighbors=c, algorithm="kd_tree", n_jobs=n_jobs).fit(x.numpy())
     distance, index = tree.kneighbors(x[queries].numpy())
-    bound = distance[:, -1] ** 2 * (1 - SLACK) if c < n else np.full(len(queries), np.inf)
+    if c < n:
+        bound = distance[:, -1] ** 2 * (1 - SLACK)
+    else:
+        bound = np.full(len(queries), np.inf)
     return NeighborCandidates(torch.from_numpy(index), torch.from_numpy(bound))
 
 

@@ -102,7 +102,8 @@ def nearest_neighbors(
     if approximate is not None:
         search, (nearest, recall) = "approximate", approximate
     else:
-        search, nearest = "exact", nearest_exact(rows, torch.arange(len(rows)), k)
+        search = "exact"
+        nearest = nearest_exact(rows, torch.arange(len(rows)), k)
         recall = 1.0
     if len(firsts) == len(x):
         index, squared = nearest.index, nearest.squared
@@ -222,7 +223,8 @@ def find_alike(
     k: int = N_ALIKE,
 ) -> Alike:
     """Find the samples nearest to those at some positions, on each side of the label."""
-    x, n = indices.astype(np.float32), len(indices)
+    x = indices.astype(np.float32)
+    n = len(indices)
     squares = np.einsum("nd,nd->n", x, x)
     sides = 1 if classes is None or suggested is None else len(SIDES)
     nearest = np.full((len(positions), sides, k), -1)

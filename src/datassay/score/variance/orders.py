@@ -51,7 +51,9 @@ def adjoint(geometry: OutputGeometry, ridge: float, damping: float) -> Float[Ten
 
 def removal_gradients(gradients: Float[Tensor, "n p"], ridge: float) -> Float[Tensor, "n p"]:
     """Return ∇L(z) + ridge θ, what leaves the penalised loss with z; at its minimum θ cancels."""
-    return gradients - gradients.mean(0) if ridge > 0 else gradients
+    if ridge > 0:
+        return gradients - gradients.mean(0)
+    return gradients
 
 
 def variance_gradient(
@@ -67,7 +69,9 @@ def variance_gradient(
     slope, curvature = geometry.derivatives()
     g = geometry.features.gradients(slope)
     a = whiten(factor, g)
-    q, c, total = a.square().sum(1), a.T @ a, a.sum(0)
+    q = a.square().sum(1)
+    c = a.T @ a
+    total = a.sum(0)
     mean, _ = first_moments(n, total, c, q)
     upper = factor.T  # L⁻ᵀ a = P g: whitened quantities go back by one triangular solve
     by_gradient = 4 * (a @ c - q[:, None] * a) + 4 * mean * (total - a)  # L × its rows, × pairs
@@ -79,11 +83,10 @@ def variance_gradient(
     across = geometry.features.quadratic(by_hessian) / n  # [n, k, k]
     by_output = along
     if geometry.loss == "cross_entropy":  # Σ ∂(Q · S)/∂f = S (diag Q − 2 Q p)
-        p = (
-            geometry.outputs.softmax(1)
-            if geometry.outputs.shape[1] > 1
-            else torch.sigmoid(geometry.outputs)
-        )
+        if geometry.outputs.shape[1] > 1:
+            p = geometry.outputs.softmax(1)
+        else:
+            p = torch.sigmoid(geometry.outputs)
         by_output = along + across.diagonal(dim1=1, dim2=2) - 2 * (across @ p[..., None])[..., 0]
     return geometry.features.pullback((curvature @ by_output[..., None])[..., 0])
 
@@ -98,7 +101,9 @@ def _variance_without_each(
     n = len(geometry)
     factor = hessian_factor(mean_curvature * (n / (n - 1)), penalty)
     a = whiten(factor, gradients)
-    c, total, q = a.T @ a, a.sum(0), a.square().sum(1)
+    c = a.T @ a
+    total = a.sum(0)
+    q = a.square().sum(1)
     root = curvature_root(geometry.outputs, geometry.loss)
     variances = []
     size = max(1, CHUNK_VALUES // (geometry.outputs.shape[1] * max(n, a.shape[1])))
@@ -123,7 +128,9 @@ def _downdate(
     chunk: slice,
 ) -> Float[Tensor, " z"]:
     """Return V without each of a chunk's samples, where H₋z⁻¹ = I + u T uᵀ; `inner` is T."""
-    n, a_z, q_z = len(a), a[chunk], q[chunk]
+    n = len(a)
+    a_z = a[chunk]
+    q_z = q[chunk]
     b = u @ a.T  # uᵀ a_i, [z, r, n]
     b_z = (u @ a_z[..., None])[..., 0]  # [z, r]
     others_sum = total - a_z
@@ -144,7 +151,10 @@ def drop_pairs(rows: Float[Tensor, "n p"]) -> Float[Tensor, " n"]:
     """Compute δ(z) = V[Z] − V[Z∖z] where only the pairs of z are dropped."""
     # S ← S − a_z,  Σ q ← Σ q − q_z,  tr C² ← tr C² − 2 a_zᵀ C a_z + q_z²
     # Source: METHODS §4, order 1. Deviates from true removal by leaving θ and H as they are.
-    n, total, c, q = len(rows), rows.sum(0), rows.T @ rows, rows.square().sum(1)
+    n = len(rows)
+    total = rows.sum(0)
+    c = rows.T @ rows
+    q = rows.square().sum(1)
     _, variance = first_moments(n, total, c, q)
     pairs = (n - 1) * (n - 2)
     norms = (total - rows).square().sum(1)

@@ -55,7 +55,9 @@ class ShuffledLabels:
         """Who breaks the rule: "few" samples (wrong or far ones), "many", "" where it holds."""
         if self.is_noise or not (self.has_room and self.variance_share >= LEAST_SHARE):
             return ""
-        return "few" if self.kurtosis > FEW else "many"
+        if self.kurtosis > FEW:
+            return "few"
+        return "many"
 
 
 @checks_arguments
@@ -101,8 +103,11 @@ def shuffled_labels(
             "shuffled labels need a model in which only one dense layer, the last, trains; this "
             "one trains more. Freeze the rest with requires_grad_(False)."
         )
-    rng, n = np.random.default_rng(seed), len(geometry)
-    losses, variances, kurtosis = [], [], float("nan")
+    rng = np.random.default_rng(seed)
+    n = len(geometry)
+    losses = []
+    variances = []
+    kurtosis = float("nan")
     for draw in range(SHUFFLES + 1):
         order = torch.as_tensor(rng.permutation(n) if draw else np.arange(n))
         targets = geometry.targets[order]
@@ -113,12 +118,16 @@ def shuffled_labels(
         pairs = geometry_influence(fitted, np.arange(n), ridge, damping)
         try:
             variances.append(influence_variance(pairs))
-            kurtosis = kurtosis if draw else pair_moments(pairs).kurtosis
+            if not draw:
+                kurtosis = pair_moments(pairs).kurtosis
         except DataError:
             if not draw:
                 return None
         progress("shuffle the labels", draw + 1, SHUFFLES + 1)
     as_low = 1 + int(np.sum(np.array(losses[1:]) <= losses[0]))
-    share = variances[0] / float(np.mean(variances[1:])) if len(variances) > 1 else float("nan")
+    if len(variances) > 1:
+        share = variances[0] / float(np.mean(variances[1:]))
+    else:
+        share = float("nan")
     has_room = n >= geometry.features.n_parameters
     return ShuffledLabels(as_low / len(losses), share, kurtosis, has_room)

@@ -42,7 +42,9 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     None where the budget pays for no comparison, or where nothing predicts the labels: what then
     seems to gain does so by chance.
     """
-    train, val, budget = context.train, context.val, seconds_of(settings, context.train)
+    train = context.train
+    val = context.val
+    budget = seconds_of(settings, context.train)
     if settings.curve_seeds < 2 or not budget > 0:  # before work is counted
         return None
     if not context.results["label_issues"].is_predicted:
@@ -63,7 +65,8 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
         parts, budget=budget, per_fit=choice.per_fit, base=base, seed=settings.seed,
         progress=context.progress,
     )  # fmt: skip
-    settings, part = replace(settings, table_model=choice.name), parts[0]
+    settings = replace(settings, table_model=choice.name)
+    part = parts[0]
     learner = learner_of(part.train, settings, CURVE_MODELS, 0)
     scores = base[0] if base else None
     issues = context.results["data_issues"]
@@ -78,7 +81,10 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     suspects = int(context.results["label_issues"].to_try.sum())
     counts = {RELABEL: suspects, REMOVE: suspects, COPIES: int(issues.is_copy.sum())}
     actions = tuple(_scale_to_all(row, scale, counts) for row in (*table.actions, *rows))
-    model_name = settings.model if settings.own is None else type(settings.own).__name__
+    if settings.estimator is None:
+        model_name = settings.model
+    else:
+        model_name = type(settings.estimator).__name__
     left_out = (*table.left_out, *[choice.note] * bool(choice.note))
     return replace(table, actions=actions, left_out=left_out, model=choice.name or model_name)
 
@@ -119,7 +125,8 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
         new_rows = np.flatnonzero(~context.results["data_issues"].repeated)
         # Samples that a model has seen judge nothing; where no others are left, they have to.
         if LEAST_NEW <= len(new_rows) < len(val):
-            lin, val = lin.judged_on(new_rows), val.subset(new_rows)
+            lin = lin.judged_on(new_rows)
+            val = val.subset(new_rows)
         fields = train, val, lin, issues, information.information, _penalty(lin, issues), None
         return [Part(*fields, learner(train, 0), copies=copies)]
     noise = noise_models[0].transition if noise_models else None
@@ -132,7 +139,9 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
 
 def _penalty(lin: Linearization, issues: LabelIssues) -> float:
     """Return the ridge of the label scores; of a ridge fit where the user's model scored labels."""
-    return ridge_fit(lin, silent).penalty if isnan(issues.ridge) else issues.ridge
+    if isnan(issues.ridge):
+        return ridge_fit(lin, silent).penalty
+    return issues.ridge
 
 
 def learner_of(train: SampleSet, settings: RunSettings, seeds: int, index: int) -> Learner:
@@ -140,8 +149,8 @@ def learner_of(train: SampleSet, settings: RunSettings, seeds: int, index: int) 
     seed = settings.seed + seeds * index
     if settings.table_model:
         return table_learner(settings.table_model, train, repeats=seeds, seed=seed)
-    if settings.own is not None:
-        return Estimators(settings.own, seeds, seed)
+    if settings.estimator is not None:
+        return Estimators(settings.estimator, seeds, seed)
     models = [starting_network(train, settings, seeds * index + s) for s in range(seeds)]
     return Networks(models, seed=seed)
 

@@ -56,7 +56,8 @@ class Earlier:
 
 def earlier_run(folder: Path, data: str, encode: Any = None) -> Earlier:
     """Read the run before a review again: what was changed since, and its samples."""
-    run, log = finished_run(folder), read_changelog(Path(data).expanduser())
+    run = finished_run(folder)
+    log = read_changelog(Path(data).expanduser())
     if log is None:
         raise DataError(
             f"data must be what datassay apply made, to be compared with a run before; {data} has "
@@ -96,15 +97,22 @@ def before_after(
     progress: Progress,
 ) -> BeforeAfter:
     """Return what a review gained: numbers before and after, and the gain on held-out samples."""
-    labels, run, log = _map_labels(train, val), earlier.run, earlier.log
+    labels = _map_labels(train, val)
+    run = earlier.run
+    log = earlier.log
     # Of numbers: one that is ten times too large would outweigh what the review gained.
     is_suspect = (issues.probability > SUSPECTED) & (not issues.noise)
     suspects = set(train.ids[is_suspect].astype(str).tolist())
-    before, held_out, old_val = _relabel(earlier.train, log, labels, suspects), None, earlier.val
+    before = _relabel(earlier.train, log, labels, suspects)
+    held_out = None
+    old_val = earlier.val
     if old_val is not None:
         is_same = not old_val.split_off and old_val.ids.dtype.kind not in "UO"
         unchanged = Corrected(old_val, old_val.y, np.ones(len(old_val), dtype=bool))
-        held_out = unchanged if is_same else _relabel(old_val, log, labels, suspects)
+        if is_same:
+            held_out = unchanged
+        else:
+            held_out = _relabel(old_val, log, labels, suspects)
     parts = [before] if held_out is None else [before, held_out]
     earlier_names = {name for part in parts for name in log.new_ids(part.samples.ids)}
     if ids := sorted(labels.keys() - earlier_names):
@@ -117,15 +125,20 @@ def before_after(
     model_name = (run.summary.get("actions") or {}).get("model")
     if settings.is_open and model_name in TABLE_MODELS:
         settings = replace(settings, table_model=model_name)
-    trials, gain, why = _trials(before, held_out, settings), None, LEFT_OUT
+    trials = _trials(before, held_out, settings)
+    gain = None
+    why = LEFT_OUT
     if trials:
-        gain, why = review_gain(trials, progress), FEW
+        gain = review_gain(trials, progress)
+        why = FEW
     pairs: Counter[tuple[str, str]] = Counter()
     for part in parts:
-        names, rows = part.samples.class_names, np.flatnonzero(part.is_new & part.keep)
+        names = part.samples.class_names
+        rows = np.flatnonzero(part.is_new & part.keep)
         for i in rows if names else ():
             pairs[label_word(names, part.samples.y[i]), label_word(names, part.y[i])] += 1
-    n, summary = len(before.keep), run.summary
+    n = len(before.keep)
+    summary = run.summary
     looked_at = {row["new_id"] for row in log.rows if row["decision"] == KEEP}
     wrong_share = float(summary["labels"]["expected_wrong"]) / n
     return BeforeAfter(
@@ -146,10 +159,16 @@ def _other_model(run: FinishedRun, settings: RunSettings) -> str:
     """Return the model of the earlier run where this run takes another; else ""."""
     facts = run.summary.get("facts", {})
     fact, model = facts.get("Your model", ""), facts.get("Model", "")
-    if settings.own is not None or fact:
-        name = "" if settings.own is None else type(settings.own).__name__
-        return "" if name and fact.startswith(f"{name}:") else fact.partition(":")[0] or model
-    return "" if model.startswith(f"{settings.model},") else model
+    if settings.estimator is not None or fact:
+        name = ""
+        if settings.estimator is not None:
+            name = type(settings.estimator).__name__
+        if name and fact.startswith(f"{name}:"):
+            return ""
+        return fact.partition(":")[0] or model
+    if model.startswith(f"{settings.model},"):
+        return ""
+    return model
 
 
 def _map_labels(train: SampleSet, val: SampleSet | None) -> dict[str, Any]:
@@ -169,12 +188,15 @@ def _relabel(
 ) -> Corrected:
     """Return samples of the earlier run with the labels that they have now."""
     index = {name: i for i, name in enumerate(samples.class_names)}
-    y, keep = samples.y.copy(), np.zeros(len(samples), dtype=bool)
+    y = samples.y.copy()
+    keep = np.zeros(len(samples), dtype=bool)
     suspected = keep.copy()
     for i, name in enumerate(log.new_ids(samples.ids)):
         if name not in labels:
             continue
-        label, keep[i], suspected[i] = labels[name], True, name in suspects
+        label = labels[name]
+        keep[i] = True
+        suspected[i] = name in suspects
         if samples.is_classification and label not in index:
             raise DataError(
                 f"labels must be classes of the run before; {name} has {label!r}, which is none. "
@@ -186,7 +208,8 @@ def _relabel(
 
 def _trials(before: Corrected, held_out: Corrected | None, settings: RunSettings) -> list[Trial]:
     """Return one trial on the held-out part; without one a trial for each fifth of the samples."""
-    samples, settings = before.samples, with_width(settings)
+    samples = before.samples
+    settings = with_width(settings)
     model = starting_network(samples, settings)
     val = None if held_out is None else held_out.samples
     plan = act_plan(forward_work(model, samples), samples, val, settings, FEWEST)

@@ -43,7 +43,9 @@ MANY_CLASSES, MANY_SECONDS = 100, 10.0  # of more classes: few members each, dea
 def seconds_of(settings: RunSettings, train: SampleSet) -> float:
     """Return the seconds that the removal curve may take; the actions may take the same."""
     if settings.budget is None:
-        return MANY_SECONDS if train.n_classes > MANY_CLASSES else SECONDS
+        if train.n_classes > MANY_CLASSES:
+            return MANY_SECONDS
+        return SECONDS
     return settings.budget
 
 
@@ -88,7 +90,8 @@ def retraining(
     work: ForwardWork, train: SampleSet, val: SampleSet | None, seeds: int
 ) -> Retraining:
     """Return the cost of a removal curve with `seeds` networks per point."""
-    recipe, n_rest = task_recipe(train), make_splits(train, val, 1).train_idx.shape[1]
+    recipe = task_recipe(train)
+    n_rest = make_splits(train, val, 1).train_idx.shape[1]
     batch = min(recipe.batch_size or len(train), len(train))
     points = len(usable_fractions(n_rest)) - 1
     # On all samples; without a validation part also on all but the fifth that each is judged on.
@@ -140,20 +143,29 @@ def act_plan(
     if settings.curve_seeds < 2 or len(train) < fewest or not seconds_of(settings, train) > 0:
         return None
     own_part = val is not None and not val.split_off
-    parts = 1 if own_part else min(FIFTHS, max(1, ceil(WANTED * FIFTHS / len(train))))
-    learners = len(train) if own_part else len(train) * (FIFTHS - 1) // FIFTHS
-    updates, pass_seconds = network_updates(learners), work.seconds(ACT_SHARE)
+    parts = 1
+    learners = len(train)
+    if not own_part:
+        parts = min(FIFTHS, max(1, ceil(WANTED * FIFTHS / len(train))))
+        learners = len(train) * (FIFTHS - 1) // FIFTHS
+    updates = network_updates(learners)
+    pass_seconds = work.seconds(ACT_SHARE)
     fit_seconds = updates * (3.0 * min(BATCH, learners) * pass_seconds + ACT_UPDATE / max_seeds)
     # Twice as many models in all as one part would have: held-out samples vary more than models.
-    n_seeds = max_seeds if parts == 1 else max(2, ceil(2 * max_seeds / parts))
-    if settings.own is not None:
+    if parts == 1:
+        n_seeds = max_seeds
+    else:
+        n_seeds = max(2, ceil(2 * max_seeds / parts))
+    if settings.estimator is not None:
         return ActPlan(parts, n_seeds, updates, None)
     for n_parts, seeds in ((parts, n_seeds), (parts, 2), (1, max_seeds), (1, 2)):
         per_fit = fit_seconds * seeds * n_parts
         plan = ActPlan(n_parts, seeds, updates, per_fit)
         if most_fits() * per_fit <= seconds_of(settings, train):
             return plan
-    return plan if 3 * per_fit <= seconds_of(settings, train) else None
+    if 3 * per_fit <= seconds_of(settings, train):
+        return plan
+    return None
 
 
 def affordable_networks(
@@ -165,9 +177,12 @@ def affordable_networks(
         At most `curve_seeds`. Effects at trained networks need one, whatever it takes; an own
         model's fits are not predicted, and all are made.
     """
-    if settings.own is not None:
-        return settings.curve_seeds if seconds_of(settings, train) > 0 else 0
-    seeds, fewest = settings.curve_seeds, int(settings.attribution_at == "trained")
+    if settings.estimator is not None:
+        if seconds_of(settings, train) > 0:
+            return settings.curve_seeds
+        return 0
+    seeds = settings.curve_seeds
+    fewest = int(settings.attribution_at == "trained")
     budget = seconds_of(settings, train)
     while seeds > fewest and retraining(work, train, val, seeds).seconds > budget:
         seeds -= 1
@@ -184,10 +199,12 @@ def budget_fact(
     """Return the fact that says what the budget left out and how to get it; {} if nothing."""
     if seeds == settings.curve_seeds:
         return {}
-    if settings.own is not None:
+    if settings.estimator is not None:
         return {BUDGET: "left out: your model is retrained where --budget is above 0"}
     seconds = retraining(work, train, val, settings.curve_seeds).seconds
-    outcome = f"{seeds} of {settings.curve_seeds} networks per point" if seeds else "left out"
+    outcome = "left out"
+    if seeds:
+        outcome = f"{seeds} of {settings.curve_seeds} networks per point"
     return {
         BUDGET: f"{outcome}: all would take about {seconds:,.0f} s on two cores, more "
         f"than {seconds_of(settings, train):g} s; --budget {1.01 * seconds:.0f} trains them"

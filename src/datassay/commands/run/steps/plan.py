@@ -96,12 +96,15 @@ def plan(train: SampleSet, val: SampleSet | None, settings: RunSettings) -> Plan
     program = resident_bytes() + LOADED_BYTES
     settings = with_network(settings, train)
     model = build_model(settings.model, train, weights=settings.weights, seed=settings.seed)
-    store = None if settings.store is None else inside(settings.store, FEATURES)
+    store = None
+    if settings.store is not None:
+        store = inside(settings.store, FEATURES)
     form = plan_collection(model, train, val, store=store, **settings.collection_settings)
     n_queries = len(train if val is None else val)
     attributed = attribution_of(settings, form, len(train), n_queries, train.is_classification)
     settings = replace(settings, attribution=attributed)
-    n, m = len(train), 0 if val is None else len(val)
+    n = len(train)
+    m = 0 if val is None else len(val)
     options = {f.name: getattr(settings, f.name) for f in fields(settings)}
     sizes = Sizes(form=form, train=n, val=m, classes=train.n_classes, options=options)
     steps = [
@@ -156,27 +159,32 @@ def _training_steps(
 ) -> Iterator[PlanStep]:
     """Yield steps that train networks or the user's model: curve, actions, effects, check."""
     net, _ = retrained_network(model, train, settings)
-    n, work = len(train), forward_work(net, train)
+    n = len(train)
+    work = forward_work(net, train)
     weights = 16.0 * sum(p.numel() for p in net.parameters())
-    seeds, estimator = affordable_networks(work, train, val, settings), settings.own
-    estimator_fit = _fit_seconds(estimator, train) if estimator is not None and seeds else 0.0
+    seeds = affordable_networks(work, train, val, settings)
+    estimator = settings.estimator
+    estimator_fit = 0.0
+    if estimator is not None and seeds:
+        estimator_fit = _fit_seconds(estimator, train)
     if seeds:
-        cost, recipe, at_once = retraining(work, train, val, seeds), task_recipe(train), RANKINGS
+        cost = retraining(work, train, val, seeds)
+        recipe = task_recipe(train)
+        at_once = RANKINGS
         batch = min(recipe.batch_size or n, n)
         detail = f"{cost.networks} networks, {cost.updates} updates of {batch} samples each"
         if estimator is None:
             seconds_each = cost.updates * _update_seconds(net, train, recipe, at_once * seeds)
             seconds = cost.networks / (at_once * seeds) * seconds_each
         else:
-            detail, seconds = f"{cost.networks} fits of your model", cost.networks * estimator_fit
+            detail = f"{cost.networks} fits of your model"
+            seconds = cost.networks * estimator_fit
         peak = weights * at_once * seeds
         yield PlanStep("retrain", detail, peak, pilot=seconds, counted=cost.flops)
     if act := act_plan(work, train, val, settings):
         estimated = [kind.fits for kind in action_kinds().values() if kind.estimate is not None]
-        networks, at_once = (
-            likely_fits() * act.networks + CURVE_MODELS * sum(estimated),
-            Networks([net]).at_once,
-        )
+        networks = likely_fits() * act.networks + CURVE_MODELS * sum(estimated)
+        at_once = Networks([net]).at_once
         at_once = min(at_once, STACK)
         detail = f"about {networks} networks, {count(act.parts, 'held-out part')}"
         fit = estimator_fit
@@ -192,11 +200,13 @@ def _training_steps(
         of_one = influence_plan(
             model, train, val, loss=task_loss(train), top=settings.top, seed=settings.seed
         )
-        detail, peak = f"{count(seeds, 'network')}, curvature by layers", seeds * of_one.peak_bytes
+        detail = f"{count(seeds, 'network')}, curvature by layers"
+        peak = seeds * of_one.peak_bytes
         flops = seeds * float(of_one.flops.sum())
         yield PlanStep("trained effects", detail, peak, pilot=seeds * of_one.seconds, counted=flops)
     if settings.check:
-        networks, recipe = settings.check + 1, Recipe("sgd", 1e-9, batch_size=None)
+        networks = settings.check + 1
+        recipe = Recipe("sgd", 1e-9, batch_size=None)
         seconds_each = settings.steps * _update_seconds(model, train, recipe, 1)
         detail = f"{networks} networks, {settings.steps} updates of all {n} samples each"
         passes = 3.0 * n * settings.steps * networks  # forward, and backward twice that
@@ -208,7 +218,8 @@ def _training_steps(
 def _update_seconds(model: nn.Module, train: SampleSet, recipe: Recipe, networks: int) -> float:
     """Time one update of networks side by side, by the few that follow the first."""
     everything = torch.arange(len(train)).expand(networks, -1)
-    pilot, times = replace(recipe, steps=PILOT_UPDATES), []
+    pilot = replace(recipe, steps=PILOT_UPDATES)
+    times = []
     train_networks(
         [model] * networks, train, everything, pilot,
         progress=lambda *_: times.append(time.perf_counter()),

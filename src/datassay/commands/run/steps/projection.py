@@ -70,12 +70,15 @@ def choose_projection(
         **settings.dynamics_settings,
     )
     if is_exact:
-        index, reached = None, quality.unprojected["information"]
-        choice, subject = f"none, {form.outputs} outputs", "unprojected scores reach"
+        index = None
+        reached = quality.unprojected["information"]
+        choice = f"none, {form.outputs} outputs"
+        subject = "unprojected scores reach"
     else:
         smallest = quality.smallest(target)
         index = len(quality.projection) - 1 if smallest is None else smallest
-        p, limit = int(quality.n_features[index]), quality.projection[index]
+        p = int(quality.n_features[index])
+        limit = quality.projection[index]
         reached = quality.correlation["information"].mean(1)[index]
         choice = f"{p:,} features, at most {limit:,} a tensor, for {target:g} of information"
         subject = f"the most features tried, {p:,}, reach"
@@ -105,12 +108,15 @@ def projection_step(
     """Return the step of choosing: exact scores of some samples, and each projection tried."""
     n = min(N_SAMPLES, len(train), MOST_ROWS // form.n_outputs)
     pilot = train.subset(np.arange(n))
-    pilot_val = None if val is None else val.subset(np.arange(min(n, len(val))))
+    pilot_val = None
+    if val is not None:
+        pilot_val = val.subset(np.arange(min(n, len(val))))
     m = 0 if pilot_val is None else len(pilot_val)
     exact = plan_collection(model, pilot, pilot_val, outputs="joint", projection=None)
     sizes = Sizes(form=exact, train=n, val=m, classes=train.n_classes)
     parts = [*removal_steps(sizes), *judge_steps(sizes), *influence_steps(sizes)]
-    collected, is_exact = collection_step(model, pilot, n + m, exact), form.projection is None
+    collected = collection_step(model, pilot, n + m, exact)
+    is_exact = form.projection is None
     draws = 0 if is_exact and not form.landmarks else DRAWS * len(N_FEATURES)
     # Rows per output are decomposed anew each time; one row per sample costs its collection.
     scored = add_work(*(step.work for step in parts), times=1 + draws * (form.outputs == "joint"))

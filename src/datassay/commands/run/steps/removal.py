@@ -59,9 +59,13 @@ def retrained_networks(
     Returns:
         Losses and margins, and the removal curve.
     """
-    train, val, seed, progress = context.train, context.val, context.seed, context.progress
+    train = context.train
+    val = context.val
+    seed = context.seed
+    progress = context.progress
     results = context.results
-    info, issues = results["information"].information, results["label_issues"]
+    info = results["information"].information
+    issues = results["label_issues"]
     parts = make_splits(train, val, len(models), seed)
     if not parts.is_possible:
         return RetrainedNetworks(facts={"Retraining": NOT_JUDGED})
@@ -82,9 +86,11 @@ def retrained_networks(
     curve_start = trained
     if val is None and estimator is None:
         curve_start = train_all(models, train, recipe, seed, progress, store, parts.train_idx)
-    learners, options = models, dict[str, Any](trained=curve_start, store=store)
+    learners = models
+    options = dict[str, Any](trained=curve_start, store=store)
     if estimator is not None:
-        learners, options = Estimators(estimator, len(models), seed, dtype=None), {}
+        learners = Estimators(estimator, len(models), seed, dtype=None)
+        options = {}
     curve = removal_curve(
         learners, train, val, rankings, fractions=usable_fractions(parts.train_idx.shape[1]),
         seed=seed, progress=progress, **options,

@@ -87,7 +87,9 @@ def attribution_of(
         return "none"
     if is_classification and settings.attribution_at == "trained":
         return "margin"
-    return "output" if is_classification or form.n_outputs == 1 else "loss"
+    if is_classification or form.n_outputs == 1:
+        return "output"
+    return "loss"
 
 
 def trained_effects(
@@ -102,22 +104,28 @@ def trained_effects(
     train, val, options = context.train, context.val, context.options
     by_network = networks.outputs((train if val is None else val).x).double()
     trained = [taken_network(model, networks, s) for s in range(len(by_network))]
-    outputs, loss = by_network.mean(0), task_loss(train)
+    outputs = by_network.mean(0)
+    loss = task_loss(train)
     attribution = influence(
         trained, train, val, loss=loss, measure=options["attribution"], top=options["top"],
         seed=context.seed, progress=context.progress,
     )  # fmt: skip
     if loss == "cross_entropy":
-        outputs = outputs.sigmoid() if outputs.shape[1] == 1 else outputs.softmax(1)
+        if outputs.shape[1] == 1:
+            outputs = outputs.sigmoid()
+        else:
+            outputs = outputs.softmax(1)
     return attribution, outputs.numpy()
 
 
 def check_of(model: nn.Module, context: Context) -> RetrainingCheck | None:
     """Retrain without samples drawn at random, and compare with their scores; None if not asked."""
-    options, loo = context.options, context.results["removals"].leave_one_out
+    options = context.options
+    loo = context.results["removals"].leave_one_out
     if not options["check"]:
         return None
-    n, store = len(context.train), options["store"]
+    n = len(context.train)
+    store = options["store"]
     retrained = retrain(
         model, context.train, context.val,
         lr=loo.run.step * (1 if options["reduction"] == "sum" else n), steps=loo.run.steps,
@@ -154,12 +162,14 @@ def joint_information(context: Context) -> dict[str, Any]:
         What is lost when all of a class or source is left out, and each sample with the one most
         like it; without what would take minutes, and of smoothings that have them.
     """
-    lin, labels = context.lin, _group_labels(context.train)
-    information, n = context.results["information"].information, len(lin)
+    lin = context.lin
+    labels = _group_labels(context.train)
+    information = context.results["information"].information
+    n = len(lin)
     results: dict[str, Any] = {}
     if context.options["smoothing"] not in SMOOTHINGS:
         return results
-    settings: dict[str, Any] = context.chosen("smoothing", "sigma", *RUN)
+    settings: dict[str, Any] = context.select_options("smoothing", "sigma", *RUN)
     settings["progress"] = context.progress
     work = group_work(context.train, lin.form)
     results["whole_groups"] = {
@@ -176,7 +186,8 @@ def joint_information(context: Context) -> dict[str, Any]:
 
 def group_work(train: SampleSet, form: Form) -> dict[str, float]:
     """Count the operations that leaving out whole groups takes, by class and source."""
-    n, b = len(train), form.n_rows // len(train)
+    n = len(train)
+    b = form.n_rows // len(train)
     sizes = {
         kind: np.unique(names, return_counts=True)[1].tolist()
         for kind, names in _group_labels(train).items()
@@ -186,7 +197,8 @@ def group_work(train: SampleSet, form: Form) -> dict[str, float]:
 
 def pair_work(n: int, m: int, form: Form) -> float:
     """Count the operations that finding and leaving out n pairs takes, of m queries."""
-    p, b = form.eigenproblem, form.n_rows // n
+    p = form.eigenproblem
+    b = form.n_rows // n
     return 4.0 * n * p * (m + 60) * form.n_outputs + 2.0 * n * n * b * p
 
 

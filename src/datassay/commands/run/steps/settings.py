@@ -36,10 +36,10 @@ def check_settings(settings: RunSettings, n_samples: int) -> None:
 
 
 def with_network(settings: S, train: SampleSet) -> S:
-    """Return settings with the full name of a network; a named estimator becomes `own`."""
-    if settings.given is not None:
+    """Return settings with the full name of a network; a named estimator becomes `estimator`."""
+    if settings.network is not None:
         return settings
-    estimator = settings.own
+    estimator = settings.estimator
     if estimator is None and is_reference(settings.model):
         estimator = named_estimator(settings.model)
     if estimator is None:
@@ -48,7 +48,7 @@ def with_network(settings: S, train: SampleSet) -> S:
     if settings.weights is not None:
         raise SettingError(f"weights are of a network; the model is {settings.model}. Leave out.")
     estimator = checked_estimator(estimator, is_classification=train.is_classification)
-    return replace(settings, model=full_name(AUTO, train), own=estimator)
+    return replace(settings, model=full_name(AUTO, train), estimator=estimator)
 
 
 def with_width(settings: RunSettings) -> RunSettings:
@@ -71,6 +71,6 @@ def retrained_network(
 def starting_network(train: SampleSet, settings: RunSettings, index: int = 0) -> nn.Module:
     """Build one of the networks of a run, which differ in their seed; 0 is linearised."""
     seed = settings.seed + index
-    if settings.given is not None:  # from its own weights, where it is no function that makes one
-        return copy_or_build(settings.given, seed)
+    if settings.network is not None:  # from its own weights, where it is no function that makes one
+        return copy_or_build(settings.network, seed)
     return build_model(settings.model, train, weights=settings.weights, seed=seed)

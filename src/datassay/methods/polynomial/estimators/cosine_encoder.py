@@ -100,4 +100,6 @@ def _shape(d: int, image_shape: Any) -> tuple[int, int]:
         rows, columns = image_shape
         return int(rows), int(columns)
     side = round(d**0.5)
-    return (side, side) if side * side == d else (1, d)
+    if side * side == d:
+        return (side, side)
+    return (1, d)

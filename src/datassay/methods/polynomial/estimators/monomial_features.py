@@ -72,7 +72,9 @@ class MonomialFeatures(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         X = as_floats(validate_xy(self, X, reset=False))
         features = self.monomials_.features(X, dtype=X.dtype.type)
-        return features if self.scaled else features / self.monomials_.scale.astype(X.dtype)
+        if self.scaled:
+            return features
+        return features / self.monomials_.scale.astype(X.dtype)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return names such as "x0 x3" and "x1^2".

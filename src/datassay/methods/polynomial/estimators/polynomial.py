@@ -110,7 +110,10 @@ class _Polynomial(BaseEstimator):
 
     def _add(self, X: np.ndarray, targets: np.ndarray) -> NormalEquations:
         previous = getattr(self, "_sums", None)
-        monomials = self._monomials(X) if previous is None else previous.monomials
+        if previous is None:
+            monomials = self._monomials(X)
+        else:
+            monomials = previous.monomials
         if previous is None:
             self._set_units(X)
         added_sums = normal_equations(
@@ -153,7 +156,8 @@ class _Polynomial(BaseEstimator):
 
     def _outputs(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "n_features_in_")
-        X, self._solution = as_floats(validate_xy(self, X, reset=False)), self.fit_
+        X = as_floats(validate_xy(self, X, reset=False))
+        self._solution = self.fit_
         return self._of_scaled.outputs(self._scale_columns(X))
 
 
@@ -254,7 +258,9 @@ class PolynomialClassifier(ClassifierMixin, _Polynomial):
             the second's minus the first's.
         """
         outputs = self._outputs(X)
-        return outputs[:, 1] - outputs[:, 0] if len(self.classes_) == 2 else outputs
+        if len(self.classes_) == 2:
+            return outputs[:, 1] - outputs[:, 0]
+        return outputs
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the label with the largest output.

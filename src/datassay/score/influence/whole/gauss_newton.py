@@ -96,7 +96,10 @@ def _features(lin: Linearization) -> tuple[Float[Tensor, "n k p"], Float[Tensor,
     k = lin.rows_per_sample
     if lin.features is not None:
         features = all_rows(lin.features)
-        queries = features if lin.val_features is None else all_rows(lin.val_features)
+        if lin.val_features is None:
+            queries = features
+        else:
+            queries = all_rows(lin.val_features)
     else:
         basis = eigenbasis(lin)
         root = basis.eigenvalues.sqrt()

@@ -70,7 +70,9 @@ def newton_changes(problem: Problem, solve: Solve) -> Iterator[OutputChanges]:
     """Yield output changes to first order of Δ_i = −(1/n) (H + penalty I)⁻¹ (∇ℓ_i − ∇L)."""
     # ∇L, the mean's, is −weight_decay (w − w₀) where training ended: the share of the decay that
     # leaves with each sample. Without decay it is 0 there.
-    shared = mean_gradient(problem.mean_loss) if problem.weight_decay > 0 else None
+    shared = None
+    if problem.weight_decay > 0:
+        shared = mean_gradient(problem.mean_loss)
     for start, gradients in gradient_chunks(problem):
         moves = solve(gradients if shared is None else gradients - shared)
         moves = moves / -len(problem.mean_loss)
@@ -84,7 +86,8 @@ def gradient_chunks(problem: Problem) -> Iterator[tuple[int, Float[Tensor, "chun
     if problem.removed is not None:
         idx = torch.tensor(problem.removed)
         losses = replace(losses, x=losses.x[idx], y=losses.y[idx])
-    n, size = len(losses), losses.vectors_at_once
+    n = len(losses)
+    size = losses.vectors_at_once
     for start in range(0, n, size):
         stop = min(start + size, n)
         yield start, loss_gradients(losses, start, stop)
@@ -289,7 +292,9 @@ def _recursion(
     for done in range(1, depth + 1):
         n = len(problem.mean_loss)
         is_whole = batch_size is None or batch_size >= n
-        batch = None if is_whole else torch.randperm(n, generator=generator)[:batch_size]
+        batch = None
+        if not is_whole:
+            batch = torch.randperm(n, generator=generator)[:batch_size]
         product = hessian_products(problem.mean_loss, estimate, batch)
         estimate = estimate.mul_(kept_share).add_(gradients).sub_(product, alpha=1 / scale)
         if done % LOOK_EVERY == 0 or done == depth:
