@@ -353,7 +353,7 @@ def test_hours_are_those_of_the_zone_and_times_are_ordered_in_utc(as_words):
 @pytest.mark.parametrize(
     ("words", "names"),
     [
-        (["10%", "20%"], ("10%", "20%")),
+        (["10%", "25%"], ("10%", "25%")),
         (["$1,000", "$2,000"], ("$1,000", "$2,000")),
         (["1.0", "2.0"], ("1", "2")),
     ],
