@@ -70,7 +70,7 @@ def number_words(words: pa.LargeStringArray, form: str = "", decimal: str = "") 
     # column leaves it open. Strings that are all plain numbers, which Arrow reads, need no dialect.
     is_number, is_mark = matches(words, NUMBER), are_marks(words)
     n_numbers, n_present = int(is_number.sum()), len(words) - words.null_count - int(is_mark.sum())
-    is_code = n_numbers > 0 and bool(matches(words, CODE).any())
+    is_code = bool(matches(words, CODE).any())
     is_ambiguous = 0 < n_numbers == n_present and bool(matches(words, GROUPED)[is_number].all())
     is_ambiguous = is_ambiguous and bool(matches(words, r"\.").any())
     is_plain = n_numbers == n_present and not (is_ambiguous and decimal == ",")
