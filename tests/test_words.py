@@ -74,6 +74,23 @@ def first_lines():
     return ((f"{s}.{n}", (inspect.getdoc(x) or "").split("\n")[0]) for s, n, x in public())
 
 
+def test_no_sentence_names_a_variable_of_its_function():
+    """A variable that is renamed by its word takes that word out of sentences as well."""
+    functions = [f for tree in trees().values() for f in ast.walk(tree)
+                 if isinstance(f, ast.FunctionDef)]  # fmt: skip
+    public_names = {a.arg for f in functions for a in (*f.args.args, *f.args.kwonlyargs)}
+    wrong, n_sentences = [], 0
+    for function in functions:
+        nodes = list(ast.walk(function))
+        stored = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        names = {name for name in stored if "_" in name.strip("_")} - public_names
+        texts = [n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+        sentences = [t for t in texts if " " in t.strip() and t != ast.get_docstring(function, 0)]
+        n_sentences += len(sentences)
+        wrong += [t for t in sentences if names & set(re.findall(r"\w+", t))]
+    assert n_sentences > 1000 and not wrong
+
+
 @pytest.mark.parametrize("texts", [pages, errors, helps, first_lines])
 def test_what_people_read_has_no_old_word(texts):
     read = {where: old(text) for where, text in texts() if not where.startswith(PENDING)}

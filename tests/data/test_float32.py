@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import datassay as da
-from datassay.data.tables.numeric import MAX_LOSS, lost_features, rounding_loss
+from datassay.data.tables.numeric import lost_features, rounding_loss
 from datassay.errors import DataError
 
 RNG = np.random.default_rng(0)
@@ -58,9 +58,14 @@ def test_the_loss_by_its_definition():
 
 
 def test_the_quick_bound_overlooks_nothing():
-    for power in range(-4, 14):
-        x = RNG.normal(size=(100, 20)) + 10.0**power
-        assert np.array_equal(lost_features(x), np.flatnonzero(rounding_loss(x) > MAX_LOSS))
+    losses = []
+    for power in range(-12, 44):
+        x = RNG.normal(size=(100, 20)) + 2.0**power
+        losses += rounding_loss(x).tolist()
+        assert np.array_equal(lost_features(x), np.flatnonzero(rounding_loss(x) > 0.01))
+    assert {True, False} == {0.01 < loss < 0.02 for loss in losses}  # next to the limit as well
+    small = RNG.normal(size=(100, 3)) + [[1.0, 10.0, 1000.0]]
+    assert not len(lost_features(small.astype(np.float16))) and not len(lost_features(x > 0))
 
 
 def test_columns_of_a_table_are_named_and_targets_are_looked_at(tmp_path):

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from datassay.data.assemble import check_sample_names
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 
@@ -34,6 +35,25 @@ def test_a_subset_keeps_every_column_of_its_samples(n, data):
     assert np.array_equal(whole.subset(np.arange(n) < 2).ids, whole.ids[:2])
     for name in ("x", "y", "texts", "true_y", "source"):
         assert np.array_equal(getattr(twice, name), getattr(whole, name)[position])
+
+
+@settings(deadline=None)
+@given(
+    dtype=st.sampled_from(["int8", "int64", "uint8", "uint64", "U", "O"]), data=st.data(),
+)  # fmt: skip
+def test_names_of_samples_stay_the_names_that_were_given(dtype, data):
+    if dtype in "UO":
+        names = data.draw(st.lists(st.text("aé0 ", min_size=1), min_size=1))
+    else:
+        limits = np.iinfo(dtype)
+        names = data.draw(st.lists(st.integers(int(limits.min), int(limits.max)), min_size=1))
+    assert check_sample_names(np.array(names, dtype), "ids").tolist() == names
+
+
+@pytest.mark.parametrize("names", [[0.5, 1.0], [[1], [2]], [["a"], ["b"]], [True, False]])
+def test_names_of_samples_are_one_string_or_integer_each(names):
+    with pytest.raises(DataError, match=r"ids must be \[n\] strings or integers"):
+        check_sample_names(np.array(names), "ids")
 
 
 @pytest.mark.parametrize(

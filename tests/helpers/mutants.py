@@ -5,18 +5,30 @@
 A comparison, a sign, `and`, a mask, a number or an end is flipped, `not` is dropped, a guard or a
 call is left out, branches change places. What survives is printed: it does the same, and
 then stands in EQUIVALENT, or a test is missing.
+
+The tests of an area are collected once and run once, by which it is known which of them run a line.
+A change is then made in a fork, to the code of the functions that are there, and those tests run
+that run its lines, the quickest first. A change outside functions is tried by a new process.
 """
 
 import argparse
 import ast
+import gc
+import json
+import os
 import random
 import re
+import signal
 import sys
+import threading
 import time
+import types
+from collections import defaultdict
+from itertools import groupby
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))
-from helpers.planted import ROOT, changed, check, copied_source, noticed
+from helpers.planted import ROOT, changed, copied_source, noticed
 
 # What is changed, and the files of tests that are nearest to it, the likeliest to notice first.
 AREAS = {
@@ -200,6 +212,142 @@ def shown(mutant: tuple) -> tuple[str, str, str]:
     return f"{file}:{number}", " ".join(line.split()), " ".join(new.split())
 
 
+def statement_lines(text: bytes, first: int) -> range:
+    """The lines of the smallest statement around a byte; of one with a body its head."""
+    line = text.count(b"\n", 0, first) + 1
+    around = [n for n in ast.walk(ast.parse(text))
+              if isinstance(n, ast.stmt) and n.lineno <= line <= n.end_lineno]  # fmt: skip
+    node = min(around, key=lambda n: (n.end_lineno - n.lineno, -n.col_offset))
+    body = getattr(node, "body", ())
+    end = max(line, body[0].lineno - 1) if body else node.end_lineno
+    return range(node.lineno, end + 1)
+
+
+def functions_that_differ(before: types.CodeType, after: types.CodeType) -> list | None:
+    """Pairs of outermost functions, as they were and as they are; None if other code differs."""
+    parts = [[k for k in code.co_consts if isinstance(k, types.CodeType)]
+             for code in (before, after)]  # fmt: skip
+    rest = [(code.co_code, code.co_names, [repr(k) for k in code.co_consts if k not in inner])
+            for code, inner in zip((before, after), parts, strict=True)]  # fmt: skip
+    if rest[0] != rest[1]:
+        return None
+    pairs = []
+    for old, new in zip(*parts, strict=True):
+        if old == new:
+            continue
+        is_function = old.co_flags & 2 and not old.co_name.startswith("<")
+        inner = [(old, new)] if is_function else functions_that_differ(old, new)
+        if inner is None:
+            return None
+        pairs += inner
+    return pairs
+
+
+def swap(pairs: list, file: str) -> None:
+    """Give the functions of a module, wherever they are held, their new code."""
+    gc.unfreeze()
+    functions = [f for f in gc.get_objects()
+                 if type(f) is types.FunctionType and f.__code__.co_filename == file]  # fmt: skip
+    for old, new in pairs:
+        named = [f for f in functions if f.__code__.co_qualname == old.co_qualname]
+        exact = [f for f in named if f.__code__.co_firstlineno == old.co_firstlineno]
+        for function in exact or named:
+            function.__code__ = new
+
+
+class Area:
+    """What pytest does with the tests of an area: they pass, then each change is tried."""
+
+    def __init__(self, mutants: list[tuple], source: Path, end: float):
+        self.mutants, self.source, self.end = mutants, source, end
+        self.outcomes, self.has_failed = source.parent / "outcomes", False
+        self.outcomes.write_text("")
+
+    def pytest_runtest_logreport(self, report) -> None:
+        self.has_failed |= report.failed
+
+    def pytest_runtestloop(self, session) -> bool:
+        files = {str(self.source / "datassay" / file) for _, file, *_ in self.mutants}
+        touching, seconds = defaultdict(set), {}
+
+        def note_line(frame, event, _):
+            if event == "line":
+                touching[frame.f_code.co_filename, frame.f_lineno].add(item)
+            return note_line
+
+        def enter(frame, *_):
+            return note_line if frame.f_code.co_filename in files else None
+
+        for item, following in zip(session.items, [*session.items[1:], None], strict=True):
+            start = sum(os.times()[:4])
+            sys.settrace(enter)
+            threading.settrace(enter)
+            item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
+            sys.settrace(None)
+            threading.settrace(None)
+            seconds[item] = sum(os.times()[:4]) - start
+        if self.has_failed:  # they would notice everything
+            raise session.Failed
+        for number, (_, file, first, last, text) in enumerate(self.mutants):
+            path = self.source / "datassay" / file
+            plain = path.read_bytes()
+            new = plain[:first] + text + plain[last:]
+            lines = [(str(path), line) for line in statement_lines(plain, first)]
+            pairs = functions_that_differ(*(compile(t, path, "exec") for t in (plain, new)))
+            items = sorted(set().union(*map(touching.__getitem__, lines)), key=seconds.get)
+            if time.monotonic() > self.end:
+                break
+            seen = None
+            if pairs is not None:
+                with changed(path, new):  # also for what a test starts
+                    seen = bool(items) and self._try(pairs, str(path), items, seconds)
+            with self.outcomes.open("a") as lines_of:
+                lines_of.write(json.dumps([number, seen]) + "\n")
+        return True
+
+    def _try(self, pairs: list, file: str, items: list, seconds: dict) -> bool:
+        """Whether a test fails, or takes far longer, in a fork where functions are swapped."""
+        gc.freeze()
+        pid = os.fork()
+        if not pid:
+            os.setsid()
+            try:
+                swap(pairs, file)
+                for item, following in zip(items, [*items[1:], None], strict=True):
+                    item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
+                    if self.has_failed:
+                        break
+                os._exit(self.has_failed)
+            finally:  # a bug may also show as an error
+                os._exit(1)
+        end = time.monotonic() + 60 + 10 * sum(seconds[item] for item in items)
+        while not (ended := os.waitpid(pid, os.WNOHANG))[0] and time.monotonic() < end:
+            time.sleep(0.005)
+        if not ended[0]:
+            os.killpg(pid, signal.SIGKILL)
+            ended = os.waitpid(pid, 0)
+        return ended[1] != 0
+
+
+def outcomes(area: str, mutants: list[tuple], source: Path, end: float) -> list[bool]:
+    """Whether each change is noticed by the tests of its area, as far as there was time."""
+    plugin, start = Area(mutants, source, end), time.monotonic()
+    if noticed(AREAS[area], source, float("inf"), [plugin]):
+        log = (source.parent / "log").read_text()[-3000:]
+        raise RuntimeError(f"{AREAS[area]} must pass where nothing is changed:\n{log}")
+    limit, results = 60 + 4 * (time.monotonic() - start), []
+    for line in plugin.outcomes.read_text().splitlines():
+        number, seen = json.loads(line)
+        if seen is None:
+            _, file, first, last, text = mutants[number]
+            path = source / "datassay" / file
+            plain = path.read_bytes()
+            with changed(path, plain[:first] + text + plain[last:]):
+                seen = noticed(AREAS[area], source, limit)
+        results.append(seen)
+    return results
+
+
 def main(arguments: list[str]) -> int:
     """Run what is drawn; how many survive that are not known to do the same."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -208,26 +356,19 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--file", default="", help="only files whose path holds this")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="none begins later")
     given = parser.parse_args(arguments)
-    begin, survivors, number, limits = time.monotonic(), 0, 0, {}
+    end, survivors, number = time.monotonic() + given.seconds, 0, 0
+    mutants = drawn(given.seed, given.number, given.file)
+    mutants = [m for m in mutants if (m[1], shown(m)[2]) not in EQUIVALENT]
+    mutants.sort(key=lambda mutant: list(AREAS).index(mutant[0]))
     with copied_source() as source:
-        for mutant in drawn(given.seed, given.number, given.file):
-            area, file, first, last, text = mutant
-            place, line, new = shown(mutant)
-            if (file, new) in EQUIVALENT or time.monotonic() - begin > given.seconds:
-                continue
-            if area not in limits:
-                start = time.monotonic()
-                check(AREAS[area], source)
-                limits[area] = 20 + 4 * (time.monotonic() - start)
-            number += 1
-            path = source / "datassay" / file
-            plain = path.read_bytes()
-            with changed(path, plain[:first] + text + plain[last:]):
-                seen = noticed(AREAS[area], source, limits[area])
-            survivors += not seen
-            if not seen:
-                sys.stdout.write(f"{place}\n    {line}\n    {new}\n")
-                sys.stdout.flush()
+        for area, group in groupby(mutants, key=lambda mutant: mutant[0]):
+            tried = list(group)
+            for mutant, seen in zip(tried, outcomes(area, tried, source, end), strict=False):
+                number += 1
+                survivors += not seen
+                if not seen:
+                    sys.stdout.write("{}\n    {}\n    {}\n".format(*shown(mutant)))
+            sys.stdout.flush()
     sys.stdout.write(f"seed {given.seed}: {number - survivors} of {number} noticed\n")
     return survivors
 

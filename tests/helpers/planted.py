@@ -15,9 +15,10 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 SEED = 41
@@ -133,7 +134,7 @@ BUGS = [
 ]  # fmt: skip
 
 
-def noticed(tests: str, source: Path, limit: float = 600.0) -> bool:
+def noticed(tests: str, source: Path, limit: float = 600.0, plugins: Sequence[Any] = ()) -> bool:
     """Whether tests fail, cases of the attack do, or take longer, where datassay is of there."""
     end, pid = time.monotonic() + limit, os.fork()
     if not pid:
@@ -144,7 +145,7 @@ def noticed(tests: str, source: Path, limit: float = 600.0) -> bool:
         sys.path[:0] = [str(source), str(ROOT / "tests")]
         failed = True
         try:
-            failed = _fail(tests, source.parent)
+            failed = _fail(tests, source.parent, plugins)
         finally:  # a bug may also show as an error
             sys.stdout.flush()
             os._exit(failed)
@@ -156,7 +157,7 @@ def noticed(tests: str, source: Path, limit: float = 600.0) -> bool:
     return ended[1] != 0
 
 
-def _fail(tests: str, work: Path) -> bool:
+def _fail(tests: str, work: Path, plugins: Sequence[Any]) -> bool:
     if ": " not in tests:
         import pytest
 
@@ -167,7 +168,8 @@ def _fail(tests: str, work: Path) -> bool:
                    "-W", "ignore::pytest.PytestAssertRewriteWarning"]  # fmt: skip
         # Types are not checked, which takes longer; what commands share is needed.
         options += [] if "commands/" in tests and not words else ["--noconftest"]
-        return pytest.main([*(str(ROOT / "tests" / f) for f in files), *options, "-k", words]) != 0
+        arguments = [*(str(ROOT / "tests" / f) for f in files), *options, "-k", words]
+        return pytest.main(arguments, plugins=[*plugins]) != 0
     from helpers.attack.case import empty, tried
 
     kind, _, last = tests.partition(": 0-")

@@ -98,6 +98,10 @@ def test_a_regression_shows_its_largest_errors_first():
     error = np.abs(result.query_outputs[:, 0] - result.validation.y)
     assert error[chosen[0]] == error.max()
     assert "of largest error first" in query_note(predictions(result))
+    few = predictions(replace(result, validation=result.validation.subset(np.arange(5))))
+    few = replace(few, queries=few.queries.subset(np.arange(5)))
+    few_note = "All 5 validation samples can be picked: those of largest error first."
+    assert query_note(replace(few, outputs=few.outputs[:5])) == few_note
     assert not any(query["wrong"] for query in query_data(predictions(result))["queries"])
     assert effect_words(predictions(result))[0] == "the predicted value"
 

@@ -191,7 +191,7 @@ def query_note(predictions: Predictions) -> str:
     scope = f"{number_shown} {count(n, predictions.queried)} can be picked"
     if not predictions.samples.is_classification:
         by_error = f"the {N_WRONG} of largest error first, then others at random (seed 0)"
-        return f"{scope}: {by_error if n > N_WRONG else 'those of largest error wrong_clause'}."
+        return f"{scope}: {by_error if n > N_WRONG else 'those of largest error first'}."
     n_wrong = int((predictions.margin < 0).sum())
     n_close = min(N_CLOSE, n - n_wrong)
     if n_wrong > N_WRONG:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from datassay.act.review.corrections import corrected, corrections
+from datassay.act.review.corrections import SHOWN, corrected, corrections
 from datassay.act.review.decisions import KEEP, RELABEL, REMOVE, UNSURE, Decision, Decisions
 from datassay.data import SampleSet
 from datassay.errors import DataError
@@ -91,3 +91,21 @@ def test_new_labels_go_to_their_samples_in_whatever_order_they_were_decided(samp
     assert after.y.tolist() == [2, 0, 1, 1] and after.index.tolist() == [3, 1, 0]
     targets = (decided(2, RELABEL, "", "30"), decided(0, RELABEL, "", "10"))
     assert corrections(targets, np.arange(3), np.zeros(3), ()).y.tolist() == [10, 0, 30]
+
+
+@pytest.mark.parametrize("number", [2**53 + 1, 2**63 - 1, 2**63, 2**70])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_whole_targets_stay_whole_while_int64_holds_the_new_ones(number, sign):
+    y = np.array([1, 2**53 + 1])
+    after = corrections((decided(0, RELABEL, "1", str(sign * number)),), np.arange(2), y, ()).y
+    assert after[0] == sign * number
+    assert after.dtype == (np.int64 if number < 2**63 else np.float64)
+    unchanged = corrections((decided(0, KEEP, "1"),), np.arange(2), y, ()).y
+    assert unchanged.dtype == np.int64 and unchanged.tolist() == y.tolist()
+
+
+def test_a_refusal_names_the_first_and_counts_the_others(samples):
+    for n, end in ((SHOWN, f"no id {', '.join('vwxyz'[:SHOWN])}\\. "), (SHOWN + 2, " and 2 more")):
+        unknown = tuple(decided(name, KEEP, "") for name in "vwxyzAB"[:n])
+        with pytest.raises(DataError, match=end):
+            corrections(unknown, samples.ids, samples.y, CLASSES)

@@ -72,6 +72,8 @@ def test_numbers_and_several_labels_have_no_classes(samples):
     assert not issues.probability.any()  # and those that stray most come first all the same
     assert (kept.log_odds < -60).all()
     assert (np.diff(kept.log_odds[np.argsort(issues.score)]) >= 0).all()
+    sure = judged(lin, replace(issues, probability=np.ones(len(samples)))).log_odds
+    assert np.isfinite(sure).all() and (sure > 30).all()
     some = replace(issues, probability=np.linspace(0.01, 0.99, len(samples)))
     odds = np.log(some.probability / (1 - some.probability))
     np.testing.assert_allclose(judged(lin, some).log_odds, odds, atol=1e-4)
@@ -85,6 +87,8 @@ def test_what_is_no_such_file_is_refused_by_name(tmp_path, digits):
         lambda: np.savez(path, **{name: arrays[name] for name in FIELDS[1:]}),
         lambda: np.savez(path, **(arrays | {"labels": pickled})),
         lambda: np.savez(path, **(arrays | {"log_odds": short})),
+        lambda: np.savez(path, **(arrays | {"labels": np.array(3)})),
+        lambda: np.savez(path, **(arrays | {"coordinates": arrays["log_odds"]})),
         lambda: path.write_text("nothing"),
     ):
         write()

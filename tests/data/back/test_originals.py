@@ -17,7 +17,15 @@ from hypothesis import strategies as st
 from pyarrow import feather, ipc
 
 from datassay.data import load
-from datassay.data.back.original import COLUMNS, TABLE, Changelog, find_changed_column, find_donors
+from datassay.data.back.original import (
+    COLUMNS,
+    RECORD,
+    TABLE,
+    Changelog,
+    find_changed_column,
+    find_donors,
+    given_back_file,
+)
 from datassay.data.load import original
 from datassay.data.tables.read import Choices
 from datassay.errors import DataError
@@ -472,8 +480,24 @@ def test_a_cell_that_nobody_decided_about_is_compared():
     whole = pa.table({"b": ["1", "7"]}), pa.table({"b": [1, 7]})  # a word went, digits are left
     assert find_changed_column(*whole) == "" == find_changed_column(*whole[::-1])
     assert find_changed_column(whole[0], pa.table({"b": [7, 1]})) == "b"
+    assert find_changed_column(whole[1], pa.table({"b": ["1.0", "7.0"]})) == ""  # other words
     assert find_changed_column(before, before.drop_columns("b")) == "b"
     assert find_changed_column(before, before[:2]) == "a"
+
+
+def test_data_given_back_are_the_one_file_beside_the_changelog(tmp_path):
+    (tmp_path / "b.csv").write_text("x,y\n")
+    assert given_back_file(tmp_path) is None  # no changelog: anyone's folder
+    for name in (RECORD, TABLE, ".hidden"):
+        (tmp_path / name).write_text("")
+    assert given_back_file(tmp_path) == tmp_path / "b.csv"
+    (tmp_path / "a.csv").write_text("x,y\n")
+    assert given_back_file(tmp_path) is None  # which of the two, nobody said
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).unlink()
+    assert given_back_file(tmp_path) is None
+    (tmp_path / "cats").mkdir()
+    assert given_back_file(tmp_path) is None  # a folder of pictures is read as one
 
 
 @pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t", "\r"])

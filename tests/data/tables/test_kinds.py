@@ -6,6 +6,8 @@ import numpy as np
 import pandas
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyarrow import csv
 from scipy import sparse
 
@@ -36,6 +38,7 @@ def kind(values, **options):
         (range(1950, 1950 + N), "number", ""),
         (range(0, 7 * N, 7), "number", ""),
         ([*range(1, N), N - 1], "number", ""),
+        ([*range(N - 2), N, N], "number", ""),
         (RNG.choice(10**6, N, replace=False), "number", ""),
         ([5] * N, "left out", "all values are 5"),
         ([5] * (N - 1) + [None], "number", ""),
@@ -44,6 +47,7 @@ def kind(values, **options):
         ([None] * 9 + [f"k{i}" for i in range(51)], "left out", "every value differs (51 of 51)"),
         ([f"k{i % 30}" for i in range(N)], "category", ""),
         ([f"it was late {i}" for i in range(N)], "text", ""),
+        ([f"it was late {i // 2}" for i in range(N)], "text", ""),
         (["it was very late"] * (N - 5) + ["it was not late"] * 5, "category", ""),
         ([True, None] * (N // 2), "boolean", ""),
         ([f" {u} " for u in U], "number", "strings of numbers"),
@@ -55,6 +59,15 @@ def kind(values, **options):
 def test_rules(values, read_as, note):
     result = kind(list(values))
     assert result.read_as == read_as and note in result.note
+
+
+@pytest.mark.parametrize(("name", "fewest", "value"), [("id", 20, 10**6), ("name", 10, "k")])
+def test_in_few_rows_all_may_differ_by_chance(name, fewest, value):
+    for n in (fewest - 1, fewest):
+        values = [value + (7 * i if value != "k" else str(i)) for i in range(n)]
+        table = pa.table({"u": U[:n], name: values, "y": Y[:n]})
+        read_as = {c.name: c.read_as for c in da.load(table, target="y")[0].columns}[name]
+        assert (read_as == "left out") == (n == fewest)
 
 
 @pytest.mark.parametrize("name", ["id", "customer_id", "customerId", "row key", "ID"])
@@ -202,6 +215,60 @@ def test_new_rows_are_treated_as_the_fitted_ones():
             )
     with pytest.raises(DataError, match="it has no c, d, k"):
         fitted.transform(pa.table({"u": [1.0]}))
+
+
+def test_a_column_that_new_rows_lack_wholly_counts_as_each_of_its_missing_cells():
+    """Two columns of each kind, so that none is taken for its neighbour."""
+    kinds = {
+        "number": lambda i: i * i / 7,
+        "boolean": lambda i: i % 3 == 0,
+        "date": lambda i: datetime.datetime(2020, 1, 1, i % 24) + datetime.timedelta(11 * i),
+        "category": lambda i: ("red", "blue", "green")[i % 3],
+    }
+    columns = {
+        f"{kind} {shift}": [None if i % 7 == shift else value(i + 5 * shift) for i in range(N)]
+        for shift in (1, 2)
+        for kind, value in kinds.items()
+    }
+    samples = loaded(**columns)
+    assert {c.name: c.read_as for c in samples.columns} == {
+        "u": "number", "y": "target", **{name: name.split()[0] for name in columns},
+    }  # fmt: skip
+    fitted, rows = samples.preparation, samples.rows.slice(0, 4)
+    for name in columns:
+        place = rows.column_names.index(name)
+        nulls = pa.nulls(4, rows[name].type)
+        lacking = fitted.transform(rows.set_column(place, name, nulls))
+        values = rows[name].to_pylist()
+        for i in range(4):
+            cells = [None if j == i else value for j, value in enumerate(values)]
+            one = rows.set_column(place, name, pa.array(cells, rows[name].type))
+            np.testing.assert_array_equal(fitted.transform(one)[i], lacking[i])
+    bare = rows.set_column(0, "u", pa.array([True, False, True, False]))
+    as_numbers = rows.set_column(0, "u", pa.array([1.0, 0.0, 1.0, 0.0]))
+    np.testing.assert_array_equal(fitted.transform(bare), fitted.transform(as_numbers))
+
+
+@pytest.mark.parametrize("in_utc", [True, False])
+@settings(deadline=None, max_examples=200)
+@given(data=st.data())
+def test_a_word_is_a_time_where_it_is_one_for_python(in_utc, data):
+    def two(most):
+        return f"{data.draw(st.integers(0, most)):02}"
+
+    year, zone = data.draw(st.integers(1700, 2200)), data.draw(st.sampled_from(["", "Z", "+", "-"]))
+    zone += f"{two(14)}:{two(59)}" if zone in ("+", "-") else ""
+    word = f"{year}-{two(13)}-{two(32)}T{two(25)}:{two(61)}:{two(59)}{zone}"
+    try:
+        expected = datetime.datetime.fromisoformat(word)
+    except ValueError:
+        expected = None
+    if expected is not None:
+        in_zone = in_utc and expected.tzinfo
+        expected = (expected.astimezone(datetime.UTC) if in_zone else expected).replace(tzinfo=None)
+    words = pa.array([word, word.replace(":", "", 2).replace(":", "") + "?"], pa.large_string())
+    read = _parse_dates(words, "year-month-day", in_utc=in_utc)
+    assert read.tolist() == [expected, None]
 
 
 def test_a_skewed_target_is_told_and_its_logarithm_predicted():
@@ -353,7 +420,7 @@ def test_hours_are_those_of_the_zone_and_times_are_ordered_in_utc(as_words):
 @pytest.mark.parametrize(
     ("words", "names"),
     [
-        (["10%", "20%"], ("10%", "20%")),
+        (["10%", "25%"], ("10%", "25%")),
         (["$1,000", "$2,000"], ("$1,000", "$2,000")),
         (["1.0", "2.0"], ("1", "2")),
     ],

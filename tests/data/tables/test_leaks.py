@@ -1,5 +1,7 @@
 """Columns that tell the target are named, those of separable classes are not."""
 
+from datetime import datetime, timedelta
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -104,6 +106,8 @@ def test_a_leak_with_gaps_and_columns_of_extreme_values_are_read():
     wide = rng.normal(size=300) * 1e30
     assert told(names, leak=leak, rare=rare, wide=wide, flat=[True] * 299 + [False]) == ["leak"]
     assert told(names, rare=rare, wide=wide) == []
+    times = [None if np.isnan(v) else datetime(2024, 1, 1) + timedelta(seconds=v) for v in leak]
+    assert told(names, leak=times) == ["leak"]  # whose differences float32 would lose
 
 
 def test_a_dozen_rows_that_a_good_column_happens_to_tell_are_no_leak():

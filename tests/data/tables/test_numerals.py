@@ -158,6 +158,24 @@ def test_what_is_a_number_and_what_is_none(values, read_as, told):
     assert result == read_as and (told in warning if told else not warning)
 
 
+@pytest.mark.parametrize("mark", [None, "?", " NA "])
+@pytest.mark.parametrize("kind", [*DIALECTS, "plain", "codes", "names"])
+def test_missing_values_count_neither_as_read_nor_as_unread(kind, mark):
+    others = {"plain": lambda c: f"{c / 100}", "codes": lambda c: f"00{abs(c) % 90}",
+              "names": lambda c: f"{abs(c) % 9} stars"}  # fmt: skip
+    word = DIALECTS[kind][0] if kind in DIALECTS else others[kind]
+    words = [word(c) for c in (123456, -9876543, 49, 5010, -777, 100400)]
+    alone = number_words(pa.array(words, pa.large_string()))
+    gaps = [part for w in words for part in (mark, w, mark, mark)]
+    read = number_words(pa.array(gaps, pa.large_string()))
+    np.testing.assert_array_equal(read.values[1::4], alone.values)
+    assert np.array_equal(read.is_number[1::4], alone.is_number) and np.isnan(read.values[::4]).all()
+    assert not read.is_number[::4].any() and read.is_mark[::4].all() == (mark is not None)
+    for name in ("is_mostly", "is_code", "number_format", "decimal", "is_ambiguous", "notes",
+                 "readable_share"):  # fmt: skip
+        assert getattr(read, name) == getattr(alone, name), name
+
+
 def test_what_is_ambiguous_is_decided_by_the_whole_column_and_then_the_table(tmp_path):
     def read(**columns):
         return number_words(pa.array(columns.pop("words"), pa.large_string()), **columns)
@@ -170,6 +188,10 @@ def test_what_is_ambiguous_is_decided_by_the_whole_column_and_then_the_table(tmp
     assert read(words=["1.234", "5.678"]).notes == ("1.234 is read with a decimal point",)
     assert read(words=["1.234", "5.678"], decimal=",").values.tolist() == [1234, 5678]
     assert read(words=["1.234", "1.234.567"]).values.tolist() == [1234, 1234567]
+    assert read(words=["1.234", "500"], decimal=",").values.tolist() == [1234, 500]
+    whole = read(words=["$5", "$7"])
+    assert whole.values.tolist() == [5, 7] and not whole.is_ambiguous
+    assert (whole.notes, whole.decimal) == ((), "")
     counts = [1001 + 7 * i for i in range(N)]
     rows = "".join(f"{grouped(c, '.')};{i},5;{Y[i]}\n" for i, c in enumerate(counts))
     (tmp_path / "t.csv").write_text("n;x;y\n" + rows)

@@ -10,7 +10,14 @@ from sklearn.metrics import roc_auc_score
 
 import datassay as da
 from datassay.score.label_issues import label_issues
-from datassay.score.labels.outliers import _mixture, outliers
+from datassay.score.labels.outliers import (
+    AT_LIMIT,
+    LIMIT_SHARE,
+    _flag_limit,
+    _mixture,
+    least_share,
+    outliers,
+)
 from helpers.linearizations import linearization
 
 
@@ -34,9 +41,12 @@ def test_gross_errors_in_a_skewed_target_are_found():
     assert wrong[flagged].mean() >= 0.8 and flagged.any()
 
 
+@pytest.mark.parametrize("of", ["one sign", "both signs"])
 @pytest.mark.parametrize("unit", [1e-3, 40.0])
-def test_scores_have_no_unit(unit):
+def test_scores_have_no_unit(unit, of):
     target, output, _ = skewed(300)
+    if of == "both signs":
+        target[:9] *= -1
     one, other = outliers(target, output), outliers(unit * target, unit * output)
     torch.testing.assert_close(one.score, other.score)
     torch.testing.assert_close(one.probability, other.probability)
@@ -179,3 +189,24 @@ def test_targets_that_nothing_predicts_are_not_wrong(draw, seed):
     samples, _ = da.load((x, y), val_fraction=0)
     issues = label_issues(da.collect(da.build_model("linear", samples), samples))
     assert not issues.is_issue.any()
+
+
+@pytest.mark.parametrize("n", [100, 600, 2000])
+def test_a_limit_is_what_enough_targets_share_no_farther_than_the_others_reach(n):
+    fewest = int(np.ceil(max(AT_LIMIT, LIMIT_SHARE * n)))
+    for n_equal in (fewest - 1, fewest):
+        others = np.linspace(10, 30, n - n_equal)  # whose middle half is 10 wide
+        for distance in (9.9, 10.0, 10.1):
+            for end, sign in ((10.0, -1), (30.0, 1)):
+                y = np.r_[others, np.full(n_equal, end + sign * distance)]
+                flags = _flag_limit(torch.from_numpy(y)).numpy()
+                assert not flags[: n - n_equal].any()
+                assert (flags[n - n_equal :] == (n_equal == fewest and distance <= 10)).all()
+
+
+def test_the_least_share_is_what_is_surely_wrong_less_two_standard_errors():
+    rng = np.random.default_rng(0)
+    for p in (rng.random(200), np.full(7, 0.95), np.full(50, 0.2), np.zeros(3), np.ones(10)):
+        sure = np.minimum(p, 0.9)[p > 0.9]
+        expected = max(0.0, sure.sum() - 2 * (sure * (1 - sure)).sum() ** 0.5) / len(p)
+        assert least_share(torch.from_numpy(p)) == pytest.approx(expected, abs=1e-12)

@@ -20,6 +20,7 @@ COORDINATES = 16  # coordinates per sample: 2 MB of 60 000
 SMALLEST = 1e-30
 ROUNDING = 1e-15
 FIELDS = ("labels", "log_posterior", "log_odds", "coordinates")
+MATRICES = ("log_posterior", "coordinates")
 
 
 @result
@@ -107,11 +108,8 @@ def read_judged(path: str | Path) -> Judged:
         arrays = {name: file[name] for name in FIELDS if name in file.files}
         share = file["share"] if "share" in file.files else np.empty(0)
     shapes = {name: array.shape for name, array in arrays.items()}
-    n = -1
-    if arrays.get("labels", np.empty(())).ndim == 1:
-        n = len(arrays["labels"])
     is_valid = shapes.keys() == set(FIELDS) and all(
-        shape[:1] == (n,) and len(shape) == 1 + (name in ("log_posterior", "coordinates"))
+        shape[:1] == shapes["labels"] and len(shape) == 1 + (name in MATRICES)
         for name, shape in shapes.items()
     )
     is_valid &= share.shape == (2,) and bool(0 <= share[0] <= share[1] <= 1)
