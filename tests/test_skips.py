@@ -37,7 +37,7 @@ def outcome(tmp_path):
     def run(text, *words, may_skip=""):
         (tmp_path / "test_some.py").write_text(text)
         call = [sys.executable, "-m", "pytest", "-p", "helpers.skips", "-p", "no:cacheprovider",
-                "-ra", "-c", os.devnull, "--rootdir", str(tmp_path), str(tmp_path), *words]  # fmt: skip
+                "-ra", "-c", os.devnull, "--rootdir", *[str(tmp_path)] * 2, *words]  # fmt: skip
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
         environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(TESTS)}
         environment["MAY_SKIP"] = may_skip
