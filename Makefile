@@ -75,12 +75,12 @@ bench: .venv-dev/installed
 	.venv-dev/bin/python -m bench check
 
 oldest: .venv-oldest/installed
-	.venv-oldest/bin/python $(TEST) -m '$(OLDEST_TESTS)' $(OLDEST)
+	MAY_SKIP=without-extras .venv-oldest/bin/python $(TEST) -m '$(OLDEST_TESTS)' $(OLDEST)
 
 # A variable and not an argument of a function, where make would split at the comma.
 .venv/installed: INSTALLED = -c constraints.txt .
 .venv-dev/installed: INSTALLED = -c constraints.txt -e '.[dev,docs,features,hf,services]' \
-	-e packages/datassay-lab -e packages/datassay-exports
+	-e packages/datassay-lab -e 'packages/datassay-exports[dev]'
 .venv-oldest/installed: INSTALLED = -c constraints-oldest.txt -e '.[dev]'
 
 .venv/installed: constraints.txt $(PACKAGE)

@@ -1,9 +1,9 @@
-"""How many threads a test may take, and the guard of what tests share."""
+"""How many threads a test may take, and the guards of what tests share and of what is skipped."""
 
 import os
 import signal
 
-from helpers import shared
+from helpers import shared, skips
 
 
 def pytest_configure(config):
@@ -15,7 +15,6 @@ def pytest_configure(config):
     for number in (signal.SIGINT, signal.SIGHUP):  # which background jobs and nohup ignore
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)  # what tests start inherits it
-    if not config.pluginmanager.is_registered(shared):
-        config.pluginmanager.register(
-            shared
-        )  # a conftest below the root sees no session's fixtures
+    for plugin in (shared, skips):  # a conftest below the root sees no session's fixtures
+        if not config.pluginmanager.is_registered(plugin):
+            config.pluginmanager.register(plugin)

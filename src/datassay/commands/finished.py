@@ -21,7 +21,7 @@ from datassay.data.back.origin import Origin, keep, source_digest
 from datassay.data.load import load
 from datassay.data.memory.frames import frame_table, row_ids
 from datassay.data.samples import SampleSet
-from datassay.data.source import reading, to_numpy
+from datassay.data.source import decoding, reading, to_numpy
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.tables.columns import read_column
 from datassay.data.tables.read import ROLES, Choices
@@ -60,7 +60,6 @@ def origin_of(inputs: DataInputs, noise: NoiseInputs) -> Origin:
 def read_scores(folder: Path) -> pa.Table:
     """Read the table of scores that a run wrote to its folder."""
     check_run(folder, SCORES)
-    heal(folder)  # a killed run may have left new tables beside older ones
     with reading(folder / SCORES), (folder / SCORES).open("rb") as file:
         return pq.ParquetFile(file).read()
 
@@ -72,7 +71,9 @@ def read_summary(folder: Path) -> Any:
 
 
 def check_run(folder: Path, name: str = SCORES) -> None:
-    """Raise if a folder holds no file of a run."""
+    """Raise if a folder holds no file of a run, once what a killed one left there is undone."""
+    with decoding(str(folder)):
+        heal(folder)
     if not (folder / name).is_file():
         raise DataError(
             f"{folder} must hold {name}, which datassay run and datassay score write; it does not. "

@@ -43,6 +43,7 @@ from datassay.errors import DataError, SettingError
 from datassay.report.wording import count, shortened
 from datassay.rules import fraction
 from datassay.store.atomic import whole_folder
+from datassay.store.folders import heal
 from datassay.store.outputs import check_outputs, check_writable
 
 READ_BY = ("target", "ids", "source", "task")
@@ -51,6 +52,7 @@ MOST_PAIRS = 20
 
 def run(settings: ApplySettings, out: Path, *, overwrite: bool = False) -> list[str]:
     """Write the data as decided; return lines that say what was done."""
+    heal(run_of(settings))  # a killed run may have moved files of the reviewed one aside
     decisions = gather_decisions(settings)
     check_target(out, settings.data, settings.decisions, overwrite=overwrite)
     decisions = with_origin(decisions, settings)

@@ -23,6 +23,7 @@ from datassay.methods.weigh import network_file
 from datassay.methods.weigh.network_file import FittedNetwork, fitted_network_of
 from datassay.results import result
 from datassay.rules import one_of
+from datassay.store.folders import heal
 from datassay.store.model_file import NAME, POLYNOMIAL, read_model, readable
 
 COMMANDS = "partition, weigh or polynomial"
@@ -157,6 +158,7 @@ def load_model(path: str | Path, *, model: str | nn.Module | None = None) -> Sav
     """
     file = Path(path)
     if file.is_dir():
+        heal(file)  # a killed command may have moved the model aside
         candidates = [file / name for name in (NAME, POLYNOMIAL) if (file / name).is_file()]
         if not candidates:
             raise ModelError(
