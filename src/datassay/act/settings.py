@@ -14,6 +14,7 @@ ORDERS = ("auto", "cross_fit", *REMOVAL_ORDERS, "label_issues", "loss", "random"
 STOPS = ("auto", "held_out", "inflection", "validation", "suspects", "none")
 METHODS: Mapping[str, str] = {
     "local_variance": "local variance",
+    "balanced_variance": "class-balanced local variance",
     "class_balanced": "class-balanced",
     "self_paced": "self-paced",
     "active_bias": "Active Bias",

@@ -32,6 +32,7 @@ BUILT_IN = (
     "label_issues",
     "influence.linear",
     "information.average",
+    "checks.odd_inputs",
     "checks.data_issues",
 )
 """Their modules, in the order in which they are computed and in which their columns stand."""
@@ -158,6 +159,12 @@ def further_scores() -> tuple[Score, ...]:
     """Return other distributions' scores, in the order of their entry points' names."""
     names = [import_module(f"datassay.score.{name}").SCORE.name for name in BUILT_IN]
     return tuple(checked_plugins("scores", Score, names))
+
+
+def plain_scores() -> tuple[Score, ...]:
+    """Return the scores of which tables, page and summary show what their columns declare."""
+    own = import_module("datassay.score.checks.odd_inputs").SCORE
+    return (own, *further_scores())
 
 
 def score_steps(sizes: Sizes) -> list[PlanStep]:

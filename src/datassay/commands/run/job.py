@@ -69,7 +69,7 @@ from datassay.score.checks.units import unit_warning
 from datassay.score.labels.judges import judge_in_background
 from datassay.score.learning_curve import learning_curve
 from datassay.score.leave_one_out import LeaveOneOut
-from datassay.score.registry import Context, compute_scores, further_scores, scores
+from datassay.score.registry import Context, compute_scores, plain_scores, scores
 from datassay.score.settings import OF_SGD
 from datassay.store.location import FEATURES, RETRAINED, inside, is_local, redact
 from datassay.store.results import ResultStore
@@ -170,7 +170,7 @@ def run(
         facts=facts | {"Seconds": f"{time.perf_counter() - started:.1f}"},
         warnings=warnings + choice.warnings,
         judged=judged(lin, issues),
-        scores={score.name: results[score.name] for score in further_scores()},
+        scores={score.name: results[score.name] for score in plain_scores()},
         origin=origin,
     )
     if first is not None and (settings.curve_seeds or settings.check or earlier):

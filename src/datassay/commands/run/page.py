@@ -34,7 +34,7 @@ from datassay.score.information.bounds import (
     membership_sigma,
     overfitting_bound,
 )
-from datassay.score.registry import further_scores
+from datassay.score.registry import plain_scores
 from datassay.score.sample_information import SampleInformation
 from datassay.score.settings import OF_SGD
 
@@ -53,7 +53,7 @@ def page(findings: Findings, out: str = "") -> Page:
         files=FILES if findings.attribution is not None else FILES | NO_EFFECTS,
         columns=samples.columns,
     )
-    extra_scores = [s for s in further_scores() if findings.scores.get(s.name) is not None]
+    extra_scores = [s for s in plain_scores() if findings.scores.get(s.name) is not None]
     sections = [
         replace(score_section(s, samples, findings.scores[s.name]), line=s.help)
         for s in extra_scores
