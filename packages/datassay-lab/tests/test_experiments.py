@@ -46,7 +46,7 @@ def test_experiment_is_complete(named):
     assert all(f"    {name}: " in described for name in signature.parameters)
 
 
-# Where the change is no case of the table: what it does is looked at by itself, or shows in a figure.
+# Where the change is no case of the table: it shows in a figure, or in a test of its own.
 UNTABLED = {"gan", "matrix-completion", "pde-discovery", "simulated-laws", "network-dictionary"}
 
 

@@ -62,10 +62,10 @@ if TYPE_CHECKING:
     from datassay.act.sample.taylor import taylor_index as taylor_index
     from datassay.act.sample.taylor import taylor_sample as taylor_sample
     from datassay.act.weigh.baseline_weights import active_bias_weights as active_bias_weights
-    from datassay.act.weigh.baseline_weights import batched_active_bias as batched_active_bias
     from datassay.act.weigh.baseline_weights import (
         balanced_variance_weights as balanced_variance_weights,
     )
+    from datassay.act.weigh.baseline_weights import batched_active_bias as batched_active_bias
     from datassay.act.weigh.baseline_weights import class_balanced_weights as class_balanced_weights
     from datassay.act.weigh.baseline_weights import self_paced_weights as self_paced_weights
     from datassay.act.weigh.features import trained_network as trained_network

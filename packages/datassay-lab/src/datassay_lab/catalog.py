@@ -9,7 +9,6 @@ from typing import Any
 from datassay.errors import SettingError
 from datassay_lab.experiment import Experiment
 
-
 PROSE = ("statement", "look_for", "question", "expected", "exercise", "source")
 
 

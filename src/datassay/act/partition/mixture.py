@@ -2,9 +2,9 @@
 
 p(y | x) = Σ_k π_k p_k(y | x),  p_k softmax or logistic of J θ_k, or a normal of mean J θ_k
 
-E: r_ik = π_k p_k(y_i|x_i) / Σ_l π_l p_l(y_i|x_i).  M: θ_k by one step of the ridge fit under weights
-r_·k, π_k and the noise exactly. With a gate, π_k is softmax of gᵀ γ_k for inputs g, and γ moves by a
-step too. Restarts, and folds of a cross-validation, go in one batch.
+E: r_ik = π_k p_k(y_i|x_i) / Σ_l π_l p_l(y_i|x_i).  M: θ_k by one step of the ridge fit under
+weights r_·k, π_k and the noise exactly. With a gate, π_k is softmax of gᵀ γ_k for inputs g, and γ
+moves by a step too. Restarts, and folds of a cross-validation, go in one batch.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ class MixtureProblem:
 
     def iterate(self, runs: Runs) -> Runs:
         """Run one M step, then the E step."""
-        n_runs, k, n = runs.responsibility.shape
+        n_runs, k, _ = runs.responsibility.shape
         share = runs.sample_weight / runs.sample_weight.sum(1, keepdim=True)
         # [R, K, n]
         mass = runs.responsibility * runs.sample_weight[:, None] + PRIOR * share[:, None]
