@@ -23,7 +23,7 @@ from datassay.collect import Linearization
 from datassay.commands import RunSettings
 from datassay.data import SampleSet
 from datassay.models import build_model
-from datassay.score import LabelIssues, further_judges
+from datassay.score import LabelIssues, further_judges, odd_inputs
 
 FOLDS = 5
 # Inverse penalties of the logistic regression, the strongest penalty first.
@@ -56,6 +56,15 @@ def information(samples: SampleSet, seed: int) -> np.ndarray:
 
 def issues(samples: SampleSet, seed: int) -> np.ndarray:
     return da.label_issues(linearised(samples, seed)).score
+
+
+def adversarial(samples: SampleSet, seed: int) -> np.ndarray:
+    """The column that a run writes."""
+    return odd_inputs(samples, label_score=issues(samples, seed)).adversarial
+
+
+def rare_group(samples: SampleSet, seed: int) -> np.ndarray:
+    return odd_inputs(samples, information=information(samples, seed)).rare_group
 
 
 # Five-fold class probabilities, [n, k], for confident learning. -----------------------------
@@ -259,8 +268,13 @@ def judge(task: Given, answer: np.ndarray, seed: int) -> dict[str, float]:
 
 def finders() -> dict[str, Contender]:
     """Who ranks samples that nobody labelled as odd."""
-    kinds = {
-        "ours": {"information": information, "label issues": issues},
+    kinds: dict[str, dict[str, Callable]] = {
+        "ours": {
+            "information": information,
+            "label issues": issues,
+            "adversarial score": adversarial,
+            "rare-group score": rare_group,
+        },
         "trivial": TRIVIAL,
         "baseline": {
             "area under the margin": area_under_margin,

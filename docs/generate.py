@@ -13,6 +13,7 @@ import inspect
 import io
 import json
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -57,6 +58,12 @@ EXPERIMENT = """# {name}
 {look_for}
 
 {recorded}
+
+**Before you look**: {question}
+
+**What if?** `datassay lab {name} {change}` {expected}
+
+**Exercise**: {exercise}
 
 ```sh
 datassay lab {name} --out {name}
@@ -347,7 +354,9 @@ def _experiment_page(e: Experiment, line: dict | None) -> str:
         )
     return EXPERIMENT.format(
         name=e.name, statement=e.statement, formula=equation(e.formula), look_for=e.look_for,
-        recorded=recorded, source=e.source, module=e.module,
+        recorded=recorded, source=e.source, module=e.module, question=e.question,
+        change=" ".join(f"--set {shlex.quote(text)}" for text in e.what_if), expected=e.expected,
+        exercise=e.exercise,
         function=e.name.replace("-", "_"),
     )  # fmt: skip
 

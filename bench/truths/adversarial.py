@@ -32,6 +32,10 @@ def small(name: str, n: int, seed: int) -> Given:
     return attacked(data.split(name, n, seed)[0], STEPS[name], seed)
 
 
+def unseen(name: str, seed: int) -> Given:
+    return attacked(data.unseen(name, 800, seed), 0.7, seed)
+
+
 def pictures(name: str, seed: int) -> Given:
     drawn = data.small_images(name, 3000, seed)
     return attacked(drawn, 0.1 * float(drawn.x.max()), seed)
@@ -43,6 +47,9 @@ TASK = Task(
         "digits": Case(partial(small, "digits", 800), quick=True),
         "synthetic": Case(partial(small, "synthetic", 800), quick=True),
         "breast_cancer": Case(partial(small, "breast_cancer", 450), quick=True),
+        **{
+            name: Case(partial(unseen, name)) for name in ("iris", "20 columns", "boston", "emnist")
+        },
         "MNIST": Case(partial(pictures, "mnist")),
         "Fashion-MNIST": Case(partial(pictures, "fashion_mnist")),
     },

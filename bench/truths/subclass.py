@@ -39,6 +39,10 @@ def blobs(seed: int) -> Given:
     return merged(sample_set(x, y, "blobs"), 4, (1, 3, 4), 800, seed)
 
 
+def unseen(name: str, rare: int, upper: tuple[int, ...], seed: int) -> Given:
+    return merged(data.unseen(name, 3000, seed), rare, upper, 800, seed)
+
+
 def pictures(name: str, rare: int, upper: tuple[int, ...], seed: int) -> Given:
     return merged(data.small_images(name, 8000, seed), rare, upper, 3000, seed)
 
@@ -50,6 +54,10 @@ TASK = Task(
         "digits, even or odd, few 8": Case(partial(digits, 8, EVEN), quick=True),
         "digits, low or high, few 3": Case(partial(digits, 3, (5, 6, 7, 8, 9)), quick=True),
         "blobs": Case(blobs, quick=True),
+        "blobs of width 3": Case(partial(unseen, "blobs", 3, (1, 3, 5, 6))),
+        "emnist, even or odd, few 6": Case(partial(unseen, "emnist", 6, EVEN)),
+        "emnist, low or high, few 1": Case(partial(unseen, "emnist", 1, (0, 1, 2, 3, 4))),
+        "emnist, even or odd, few 9": Case(partial(unseen, "emnist", 9, EVEN)),
         "MNIST, even or odd, few 4": Case(partial(pictures, "mnist", 4, EVEN)),
         # Footwear and bags against clothes: few sandals.
         "Fashion-MNIST, few sandals": Case(partial(pictures, "fashion_mnist", 5, (5, 7, 8, 9))),

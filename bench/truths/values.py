@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from bench import data
-from bench.frame import Case, Task
-from bench.truths.removal import VALUES
+from bench import data, detectors
+from bench.frame import Case, Contender, Task
+from bench.truths.removal import VALUES, negative
 
 import datassay as da
 from datassay.act import auroc
 from datassay.data import SampleSet
+from datassay.score import odd_inputs
 
 SHARE, VALIDATION = 0.2, 100
 
@@ -47,6 +48,17 @@ def made(name: str, n: int, fault, seed: int) -> Faulty:
     return Faulty(given, marked, fault(rest.subset(np.arange(VALIDATION)), seed + 1)[0])
 
 
+def unseen(name: str, seed: int) -> Faulty:
+    both = data.unseen(name, 500, seed)
+    cut = len(both) * 4 // 5
+    given, marked = noisy_inputs(both.subset(np.arange(cut)), seed)
+    return Faulty(given, marked, noisy_inputs(both.subset(np.arange(cut, len(both))), seed + 1)[0])
+
+
+def noise(samples: SampleSet, seed: int) -> np.ndarray:
+    return odd_inputs(samples).noise
+
+
 def judge(task: Faulty, answer: np.ndarray, seed: int) -> dict[str, float]:
     return {"AUROC": auroc(task.marked, -answer)}
 
@@ -60,9 +72,20 @@ TASK = Task(
         for name, n in SETS
     }
     | {
+        f"{name}, noisy inputs": Case(partial(unseen, name))
+        for name in ("iris", "20 columns", "boston", "emnist")
+    }
+    | {
         f"{name}, wrong labels": Case(partial(made, name, 2000, wrong_labels))
         for name in ("mnist", "fashion_mnist")
     },
-    contenders=VALUES,
+    contenders=VALUES
+    | {
+        "noise score, low first": Contender(partial(negative, noise), "ours"),
+        "isolation forest, low first": Contender(partial(negative, detectors.isolation_forest)),
+        "local outlier factor, low first": Contender(
+            partial(negative, detectors.local_outlier_factor)
+        ),
+    },
     judge=judge,
 )

@@ -14,7 +14,12 @@ from bench.frame import Case, Contender, Task
 from sklearn.datasets import make_moons
 
 import datassay as da
-from datassay.act import class_balanced_weights, network_gain, self_paced_weights
+from datassay.act import (
+    balanced_variance_weights,
+    class_balanced_weights,
+    network_gain,
+    self_paced_weights,
+)
 from datassay.models import build_model
 from datassay.train import Recipe
 
@@ -41,6 +46,18 @@ def rare(seed: int) -> Given:
     return Given(train.subset(np.flatnonzero(~few)), test=test)
 
 
+def unseen(name: str, rare: tuple[int, ...], seed: int) -> Given:
+    """Up to 60 % to learn from, in `rare` classes a tenth of their samples; up to 600 to test."""
+    both = data.unseen(name, 1800, seed)
+    cut = len(both) * 6 // 10
+    rng = np.random.default_rng((seed, 23))
+    few = np.isin(both.y[:cut], rare) & (rng.random(cut) > 0.1)
+    return Given(
+        both.subset(np.flatnonzero(~few)),
+        test=both.subset(np.arange(cut, min(len(both), cut + data.TEST))),
+    )
+
+
 def pictures(name: str, seed: int) -> Given:
     both = data.small_images(name, 9000, seed)
     return Given(both.subset(np.arange(3000)), test=both.subset(np.arange(3000, 9000)))
@@ -48,6 +65,10 @@ def pictures(name: str, seed: int) -> Given:
 
 def local_variance(task: Given, seed: int) -> np.ndarray:
     return da.local_variance_weights(task.given.x, task.given.y)
+
+
+def balanced_variance(task: Given, seed: int) -> np.ndarray:
+    return balanced_variance_weights(task.given.y, local_variance(task, seed))
 
 
 def uniform(task: Given, seed: int) -> np.ndarray:
@@ -89,11 +110,16 @@ TASK = Task(
         "digits": Case(partial(small, "digits", 300), quick=True),
         "synthetic": Case(partial(small, "synthetic", 300), quick=True),
         "digits, two rare classes": Case(rare, quick=True),
+        "boston": Case(partial(unseen, "boston", ())),
+        "diabetes": Case(partial(unseen, "diabetes", ())),
+        "emnist, two rare classes": Case(partial(unseen, "emnist", (4, 7))),
+        "blobs, two rare classes": Case(partial(unseen, "blobs", (1, 2))),
         "MNIST": Case(partial(pictures, "mnist")),
         "Fashion-MNIST": Case(partial(pictures, "fashion_mnist")),
     },
     contenders={
         "local variance": Contender(local_variance, "ours"),
+        "class-balanced local variance": Contender(balanced_variance, "ours"),
         "no weights": Contender(uniform, "trivial"),
         "local variance's, dealt out at random": Contender(at_random, "trivial"),
         "by loss": Contender(by_loss, "trivial"),

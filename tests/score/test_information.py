@@ -5,7 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from datassay.collect import collect
+from datassay.data import load
 from datassay.errors import SettingError
+from datassay.models import build_model
 from datassay.score.leave_one_out import leave_one_out
 from datassay.score.sample_information import sample_information
 from helpers.linearizations import brute_force, linearization, random_jacobians
@@ -80,3 +83,15 @@ def test_bad_settings(setting, message):
     given = setting | ({"loo": leave_one_out(lin)} if "loo" in setting else {})
     with pytest.raises(SettingError, match=message):
         sample_information(lin, **given)
+
+
+def test_samples_of_rare_classes_inform_more():
+    """S1 Fig. 1: of iCassava's classes, rare ones. Here two digits with a tenth of theirs."""
+    train, _ = load("digits")
+    random = np.random.default_rng(0).random(len(train))
+    kept = np.flatnonzero(~np.isin(train.y, (3, 8)) | (random < 0.1))[:400]
+    train = train.subset(kept)
+    lin = collect(build_model("mlp:width=64", train, seed=0), train, seed=0)
+    information, is_rare = sample_information(lin).information, np.isin(train.y, (3, 8))
+    assert 5 <= is_rare.sum() <= 20
+    assert information[is_rare].mean() > 2 * information[~is_rare].mean()

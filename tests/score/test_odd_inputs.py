@@ -1,102 +1,120 @@
-"""Odd but legal inputs: every score is finite, or one line says why there is none."""
+"""Odd inputs: each score against its definition, its units, its refusals, and what it finds."""
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from scipy.stats import norm, rankdata
+from sklearn.covariance import ledoit_wolf
+from sklearn.datasets import load_breast_cancer
 
-from datassay.collect.collection import collect
-from datassay.data.samples import SampleSet
-from datassay.errors import DatassayError
-from datassay.models.build import build_model
-from datassay.score.influence.linear import linear_influence
-from datassay.score.information.groups import group_information
-from datassay.score.label_issues import label_issues
-from datassay.score.learning_curve import learning_curve
-from datassay.score.leave_one_out import leave_one_out
-from datassay.score.sample_information import sample_information
-
-SMOOTHINGS = ("functional", "isotropic", "fisher")
-FORMS = (
-    {"outputs": "joint"},
-    {"outputs": "averaged"},
-    {"outputs": "joint", "projection": 2},
-    {"outputs": "mixed", "projection": 2},
-    {"outputs": "mixed", "projection": 2, "products": "float32"},
-)
+from datassay.act import auroc
+from datassay.data import SampleSet
+from datassay.errors import DataError
+from datassay.score import data_issues, odd_inputs
 
 
-PROBLEMS = st.fixed_dictionaries({
-    "n": st.integers(2, 9),
-    "k": st.sampled_from((0, 0, 2, 2, 3, 5, 9)),  # at most n: one sample per class; 0: regression
-    "constant": st.lists(st.sampled_from((None, None, 0.0, -3.5)), min_size=1, max_size=4),
-    "repeated": st.integers(0, 9),
-    "levels": st.integers(1, 9),
-    "units": st.sampled_from(((1.0, 1.0), (1e-6, 1e6), (1e12, 1e-9))),  # of x and y
-    "m": st.integers(0, 2),
-    "again": st.booleans(),
-    "seed": st.integers(0, 2**32 - 1),
-})
+def mixed(n=120, d=5, seed=0):
+    """Two classes of correlated columns."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    x = rng.normal(size=(n, d)) @ rng.normal(size=(d, d)) + 2 * y[:, None]
+    return SampleSet(x, y, np.arange(n), class_names=("a", "b"))
 
 
-def sets_of(n, k, constant, repeated, levels, units, m, again, seed):
-    """Few samples, repeated ones, constant columns, one feature, validation of 0 to 2 samples."""
-    rng, k = np.random.default_rng(seed), min(k, n)
-    x = rng.normal(size=(n + m, len(constant)))
-    for column, value in enumerate(constant):
-        if value is not None:
-            x[:, column] = value
-    x[1 : min(repeated, n - 1)] = x[0]
-    if again:  # the validation samples are training samples
-        x[n:] = x[:m]
-    y = rng.permutation(n + m) % k if k else rng.integers(0, levels, n + m) * units[1]
-    if k:
-        y[:n] = rng.permutation(n) % k
-    names = tuple(f"class {i}" for i in range(k))
-    whole = SampleSet(x=units[0] * x, y=y, ids=np.arange(n + m), class_names=names)
-    return whole.subset(np.arange(n)), whole.subset(np.arange(n, n + m)) if m else None
+def by_hand(samples, information, label_score, outlier_score):
+    """The docstring's equations, sample by sample."""
+    x, y = samples.x, samples.y
+    x = (x - x.mean(0)) / x.std(0)
+    within = np.stack([row - x[y == c].mean(0) for row, c in zip(x, y, strict=True)])
+    precision = np.linalg.inv(ledoit_wolf(within, assume_centered=True)[0])
+    deviation, distance, disagreement = [], [], []
+    apart = np.linalg.norm(x[:, None] - x, axis=2)
+    np.fill_diagonal(apart, np.inf)
+    near = []
+    for i, row in enumerate(within):
+        residuals = [precision[j] @ row / precision[j, j] ** 0.5 for j in range(len(row))]
+        deviation.append(np.mean([np.log(1 + r * r) for r in residuals]))
+        own = [j for j in np.argsort(apart[i]) if y[j] == y[i] and j != i][:5]
+        near.append(own)
+        distance.append(apart[i, own].mean())
+        disagreement.append(np.mean(y[np.argsort(apart[i])[:20]] != y[i]))
+    distance = np.array(distance)
+    ratio = np.log(distance / np.array([distance[own].mean() for own in near]))
+    z = [(v - np.mean(v)) / np.std(v) for v in (np.array(deviation), ratio)]
+    signs = [outlier_score, np.array(deviation), np.array(disagreement), label_score]
+    surprise = 0
+    for v in signs:
+        off = v - np.median(v)
+        width = 1.4826 * np.median(np.abs(off)) or 1.2533 * np.abs(off).mean()
+        surprise = surprise - np.log(1 - norm.cdf(off / width))
+    ranks = [rankdata(v) / len(v) for v in (disagreement, distance, information)]
+    return (z[0] + z[1]) / 2**0.5, surprise, np.mean(ranks, 0)
 
 
-def numbers(value):
-    """Every number of a result, those of its parts too."""
-    for name in value.__slots__:
-        result = getattr(value, name)
-        if isinstance(result, np.ndarray | float | int) and np.asarray(result).dtype.kind in "fiu":
-            yield name, np.asarray(result)
+def test_definition():
+    samples, rng = mixed(), np.random.default_rng(1)
+    given = {name: rng.random(120) for name in ("information", "label_score", "outlier_score")}
+    found, expected = odd_inputs(samples, **given), by_hand(samples, **given)
+    np.testing.assert_allclose(found.noise, expected[0], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.adversarial, expected[1], rtol=1e-9)
+    np.testing.assert_allclose(found.rare_group, expected[2], rtol=1e-12)
 
 
-def check_all(train, val, network, form, run):
-    lin = collect(build_model(network, train), train, val, **form)
-    loo = leave_one_out(lin, **run)
-    results = [loo, learning_curve(lin, loo.run)]
-    results += [sample_information(lin, loo=loo, smoothing=s) for s in SMOOTHINGS]
-    for score in (
-        lambda: label_issues(lin),
-        lambda: linear_influence(lin, ridge=label_issues(lin).ridge),
-        lambda: group_information(lin, np.arange(len(train)) % 2, **run),
-    ):
-        try:
-            results.append(score())
-        except DatassayError as error:
-            assert "\n" not in str(error)
-    for result in results:
-        for name, values in numbers(result):
-            assert np.isfinite(values).all(), (type(result).__name__, name, values)
+def test_units_of_columns_and_constant_ones_change_nothing():
+    samples = mixed()
+    outliers = data_issues(samples).outlier_score
+    x = np.column_stack([1e3 + samples.x * [1e-6, 1e8, 1, 3, 0.1], np.full(120, 7.0)])
+    moved = SampleSet(x, samples.y, samples.ids, class_names=("a", "b"))
+    base, other = (odd_inputs(s, outlier_score=outliers) for s in (samples, moved))
+    for name in ("noise", "adversarial", "rare_group"):
+        np.testing.assert_allclose(getattr(other, name), getattr(base, name), rtol=1e-5, atol=1e-6)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
-@given(
-    problem=PROBLEMS,
-    network=st.sampled_from(("mlp:width=5", "logistic", "mlp:width=1")),
-    form=st.sampled_from(FORMS),
-    dynamics=st.sampled_from(("flow", "descent", "converged")),
-    reduction=st.sampled_from(("sum", "mean")),
-    weight_decay=st.sampled_from((0.0, 0.0, 1e-3)),
-    steps=st.sampled_from((1, 7, 10_000)),
-)
-@pytest.mark.slow
-def test_finite_or_one_line(problem, network, form, **run):
-    try:
-        check_all(*sets_of(**problem), network, form, run)
-    except DatassayError as error:
-        assert "\n" not in str(error) and len(str(error)) < 600
+def test_without_other_scores_it_uses_what_it_has():
+    samples = mixed()
+    outliers = data_issues(samples).outlier_score
+    alone, given = odd_inputs(samples), odd_inputs(samples, outlier_score=outliers)
+    np.testing.assert_array_equal(alone.adversarial, given.adversarial)
+    assert alone.to_table().column_names == [
+        *("id", "noise_score", "adversarial_score", "rare_group_score")
+    ]
+
+
+def test_noise_and_moved_inputs_are_found_in_real_rows():
+    x, y = load_breast_cancer(return_X_y=True)
+    x = (x - x.mean(0)) / x.std(0)
+    rng = np.random.default_rng(0)
+    is_noisy = rng.random(len(x)) < 0.1
+    noisy = x + is_noisy[:, None] * rng.normal(size=x.shape) / 2
+    samples = SampleSet(noisy, y, np.arange(len(x)), class_names=("a", "b"))
+    found = odd_inputs(samples)
+    assert auroc(is_noisy, found.noise) > 0.97
+    assert auroc(is_noisy, found.adversarial) > 0.9
+
+
+def test_a_small_group_within_a_class_is_found():
+    rng = np.random.default_rng(3)
+    part = rng.permutation(np.repeat([0, 1, 2, 3], [200, 180, 200, 8]))
+    x = 6 * np.eye(4)[part] + rng.normal(size=(len(part), 4))
+    samples = SampleSet(x, part % 2, np.arange(len(part)), class_names=("a", "b"))
+    assert auroc(part == 3, odd_inputs(samples).rare_group) > 0.9
+
+
+def test_copies_single_members_and_regressions():
+    samples = mixed(60)
+    x, y = samples.x.copy(), samples.y.copy()
+    x[1:12] = x[0]
+    y[1:12], y[-1] = y[0], 2
+    names = ("a", "b", "c")
+    found = odd_inputs(SampleSet(x, y, samples.ids, class_names=names))
+    for name in ("noise", "adversarial", "rare_group"):
+        assert np.isfinite(getattr(found, name)).all()
+    regression = odd_inputs(SampleSet(x, x[:, 0], samples.ids))
+    assert np.isfinite(regression.noise).all() and np.isnan(regression.adversarial).all()
+    assert np.isnan(regression.rare_group).all()
+    few = odd_inputs(mixed(21))
+    assert np.isnan(few.noise).all() and few.to_table()["noise_score"].null_count == 21
+
+
+def test_scores_of_other_samples_are_refused():
+    with pytest.raises(DataError, match="information must have a value per sample, 120; got 3"):
+        odd_inputs(mixed(), information=np.zeros(3))

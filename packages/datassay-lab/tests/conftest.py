@@ -196,6 +196,14 @@ REFUSED = [
     ("pde-discovery", {"folder": "/nowhere"}, "folder must hold burgers.mat"),
     ("pde-discovery", {"n_windows": 3}, "n_windows must be a whole number of at least 50"),
 ]
+
+
+@pytest.fixture
+def broken_by():
+    """Return, by experiment, the parameters that make its statement fail."""
+    return {name: row.broken for name, row in COURSE.items()}
+
+
 # Fixture → its values.
 EACH = {
     "named": [(e.name,) for _, e in experiments()],

@@ -46,6 +46,19 @@ def test_experiment_is_complete(named):
     assert all(f"    {name}: " in described for name in signature.parameters)
 
 
+# Where the change is no case of the table: it shows in a figure, or in a test of its own.
+UNTABLED = {"gan", "matrix-completion", "pde-discovery", "simulated-laws", "network-dictionary"}
+
+
+def test_a_lesson_asks_and_what_it_changes_is_what_the_tests_break(named, broken_by):
+    e = experiment(*named)
+    assert "?" in e.question and e.exercise and e.expected.endswith(".")
+    changed = e.parse(e.what_if)
+    assert changed and changed.items().isdisjoint(e.defaults.items())
+    cases = broken_by.get(e.name, ())
+    assert e.name in UNTABLED or any(changed.items() <= case.items() for case in cases)
+
+
 ANY_NUMBER = {("normalization", "mean"), ("finite-steps", "factor")}
 
 

@@ -62,6 +62,9 @@ if TYPE_CHECKING:
     from datassay.methods.sample.taylor import taylor_index as taylor_index
     from datassay.methods.sample.taylor import taylor_sample as taylor_sample
     from datassay.methods.weigh.baseline_weights import active_bias_weights as active_bias_weights
+    from datassay.methods.weigh.baseline_weights import (
+        balanced_variance_weights as balanced_variance_weights,
+    )
     from datassay.methods.weigh.baseline_weights import batched_active_bias as batched_active_bias
     from datassay.methods.weigh.baseline_weights import (
         class_balanced_weights as class_balanced_weights,

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from datassay.score.attribution import attribution as attribution
     from datassay.score.attribution import removal_scores as removal_scores
     from datassay.score.checks.data_issues import data_issues as data_issues
+    from datassay.score.checks.odd_inputs import OddInputs as OddInputs
+    from datassay.score.checks.odd_inputs import odd_inputs as odd_inputs
     from datassay.score.compare.aggregate import Aggregate as Aggregate
     from datassay.score.compare.aggregate import aggregate as aggregate
     from datassay.score.compare.consensus import Consensus as Consensus

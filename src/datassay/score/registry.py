@@ -33,6 +33,7 @@ BUILT_IN = (
     "label_issues",
     "influence.linear",
     "information.average",
+    "checks.odd_inputs",
     "checks.data_issues",
 )
 """Their modules, in the order in which they are computed and in which their columns stand."""

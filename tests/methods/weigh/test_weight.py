@@ -10,6 +10,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.methods.weigh.baseline_weights import (
     active_bias_weights,
+    balanced_variance_weights,
     batched_active_bias,
     class_balanced_weights,
     self_paced_weights,
@@ -187,6 +188,18 @@ def test_networks_trained_together_each_have_their_history():
     assert (both.visits == 4).all() and active_bias_weights(both).shape == (2, 40)
     np.testing.assert_allclose(both.mean[0], alone.mean[0], rtol=1e-4)
     torch.testing.assert_close(state["1.weight"][:1], first["1.weight"], rtol=1e-3, atol=1e-5)
+
+
+def test_class_balanced_local_variance():
+    y = np.repeat([0, 1], [90, 10])
+    variance = np.random.default_rng(0).random(100) + 0.1
+    balanced, weight = class_balanced_weights(y, 1), balanced_variance_weights(y, variance, 1)
+    mean = np.where(y == 0, variance[:90].mean(), variance[90:].mean())
+    expected = balanced * np.sqrt(variance / mean)
+    np.testing.assert_allclose(weight, expected / expected.sum(), rtol=1e-12)
+    np.testing.assert_allclose(balanced_variance_weights(y, 1e8 * variance, 1), weight, rtol=1e-12)
+    with pytest.raises(DataError, match=r"variance_weight must be \[n\] positive numbers, 100"):
+        balanced_variance_weights(y, 0 * variance)
 
 
 def test_class_balanced():

@@ -9,6 +9,8 @@ from typing import Any
 from datassay.errors import SettingError
 from datassay_lab.experiment import Experiment
 
+PROSE = ("statement", "look_for", "question", "expected", "exercise", "source")
+
 
 def _read_chapters() -> dict[str, tuple[Experiment, ...]]:
     text = Path(__file__).with_name("course.toml").read_text(encoding="utf-8")
@@ -20,7 +22,7 @@ def _read_chapters() -> dict[str, tuple[Experiment, ...]]:
 
 def _experiment(folder: str, texts: dict[str, Any]) -> Experiment:
     # Lines count in formulas only.
-    prose = {k: " ".join(texts[k].split()) for k in ("statement", "look_for", "source")}
+    prose = {k: " ".join(texts[k].split()) for k in PROSE}
     module = f"datassay_lab.{folder}.{texts['name'].replace('-', '_')}"
     return Experiment(**texts | prose, module=module)
 

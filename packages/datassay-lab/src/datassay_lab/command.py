@@ -94,6 +94,10 @@ def _catalog_json() -> str:
             "statement": e.statement,
             "formula": e.formula,
             "look_for": e.look_for,
+            "question": e.question,
+            "what_if": e.what_if,
+            "expected": e.expected,
+            "exercise": e.exercise,
             "source": e.source,
             "parameters": [
                 {"name": n, "default": v, "takes": kind_of(v)} for n, v in e.defaults.items()

@@ -20,6 +20,10 @@ class Experiment:
     statement: str  # the statement, in one sentence
     formula: str  # its equations, one per line, in Unicode
     look_for: str  # what the figures show when the statement holds, and what breaks it
+    question: str  # to answer before the result is looked at
+    what_if: Sequence[str]  # NAME=VALUE of each parameter to change
+    expected: str  # what happens then
+    exercise: str  # the slide's
     source: str  # class of S2 and original paper
     module: str  # dotted name of the module with its function, and one that draws its figures
     # (title, alt text) of each figure, and "wide" where it takes the page's width

@@ -1,5 +1,6 @@
 """The page of the lab: every experiment that was asked for, chapter by chapter."""
 
+import shlex
 from collections.abc import Sequence
 
 from datassay.report import Figure, Page, Partial, Row, Section, count, number, standard_json
@@ -98,6 +99,7 @@ def _article(experiment: Experiment, record: Record) -> Partial:
         "record": record,
         "verdict": _verdict(record),
         "agreement": agreement,
+        "change": " ".join(f"--set {shlex.quote(text)}" for text in experiment.what_if),
         "parameters": ", ".join(f"{n} {_value(v)}" for n, v in record.parameters.items()),
         "texts": {n: v for n, v in record.values.items() if isinstance(v, str) and "\n" in v},
     }

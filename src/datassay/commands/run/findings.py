@@ -76,7 +76,7 @@ class Findings:
         before: what changed since an earlier run; None of a run without one.
         origin: how the samples were read; None of samples that came as arrays.
         judged: what a review of the labels goes on from; None where it was not gathered.
-        scores: of other packages, name → result; None of one that says nothing here.
+        scores: of odd inputs and of other packages, name → result; None of one that says nothing.
         pending: in a sentence, what was still to be measured; empty of a run that has ended.
     """
 

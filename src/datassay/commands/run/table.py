@@ -101,8 +101,9 @@ def score_section(score: Score, samples: SampleSet, result: Any) -> Section:
         title = f"{name}, {meanings[name].unit}" if meanings[name].unit else name
         figure = plots.chart(title, "samples", showlegend=False)
         finite = values[np.isfinite(values)]
-        if len(finite):
-            plots.histogram(figure, finite, np.histogram_bin_edges(finite, BINS))
+        if not len(finite):
+            continue
+        plots.histogram(figure, finite, np.histogram_bin_edges(finite, BINS))
         order = np.argsort(-values, kind="stable")
         order = order[np.isfinite(values[order])]
         if len(order) <= 2 * ENDS:

@@ -75,7 +75,7 @@ def choose_blocks(
     starts: dict[int, Float[Tensor, "n K"]] | None = None,
     progress: Progress = silent,
 ) -> Choice:
-    """Fit a mixture for each K in turn until one is no better than the one before."""
+    """Fit a mixture for each K in turn until one `is_better` no more than the one before."""
     mixtures: dict[int, Mixture] = {}
     held_out: dict[int, Tensor] = {}
     previous_k = None
@@ -86,7 +86,7 @@ def choose_blocks(
         start = mixtures[k].responsibility
         held_out[k] = held_out_joint(problem, start, folds, MAX_ITERATIONS).logsumexp(0)
         progress("choose the number of blocks", done + 1, len(counts))
-        if previous_k is not None and held_out[k].mean() < held_out[previous_k].mean():
+        if previous_k is not None and not is_better(held_out[k], held_out[previous_k]):
             break
         previous_k = k
     highest = max(held_out, key=lambda k: float(held_out[k].mean()))

@@ -2,9 +2,9 @@
 
 p(y | x) = Σ_k π_k p_k(y | x),  p_k softmax or logistic of J θ_k, or a normal of mean J θ_k
 
-E: r_ik = π_k p_k(y_i|x_i) / Σ_l π_l p_l(y_i|x_i).  M: θ_k by one Newton step of the ridge fit under
+E: r_ik = π_k p_k(y_i|x_i) / Σ_l π_l p_l(y_i|x_i).  M: θ_k by one step of the ridge fit under
 weights r_·k, π_k and the noise exactly. With a gate, π_k is softmax of gᵀ γ_k for inputs g, and γ
-moves by a Newton step too. Restarts, and folds of a cross-validation, go in one batch.
+moves by a step too. Restarts, and folds of a cross-validation, go in one batch.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from datassay.collect.curvature.output_loss import output_losses
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result
-from datassay.train.convex import fit_convex
+from datassay.train.convex import fit_convex, step_by_class
 
 MAX_ITERATIONS = 200
-# Iterations after which only the best quarter of the restarts goes on, but at least FINALISTS.
+# Iterations after which only the FINALISTS best restarts go on.
 SURVEY = 20
-FINALISTS = 4
+FINALISTS = 6
+# Iterations of the best one by Newton's steps, which end where the fit of each model does.
+POLISHING = 10
 # Newton steps that fit the models to given responsibilities; fewer, and the start is forgotten.
 FITTING_STEPS = 10
 # Change of the mean log-likelihood below which a run has converged, nats per sample.
@@ -49,7 +51,7 @@ class Mixture:
         responsibility: r, [n, K], rows sum to 1.
         log_likelihood: mean log p(y_i|x_i) of the weighted samples, nats.
         restart_log_likelihood: [restarts], the same where each of them ended, all but the best
-            after SURVEY iterations.
+            before they came to rest.
         converged: whether the best one came to rest.
     """
 
@@ -85,8 +87,8 @@ def fit_mixture(
 ) -> Mixture:
     """Fit n_blocks models; return the run of highest penalised likelihood, blocks by falling π."""
     # Restarts are from responsibilities drawn uniformly from the simplex, each sample's for itself.
-    # An iteration is a Newton step of `fit_convex` for (restarts + starts) K models, 20 iterations
-    # for all and some 20 to 100 for the best.
+    # An iteration is a step for (restarts + starts) K models, of many classes each by itself: 20
+    # iterations for all, 40 for the best six, and some 20 to 100 for two.
     # Source: METHODS §4; Dempster, Laird and Rubin (1977), Jordan and Jacobs (1994) §5.2 for Newton
     # steps as M step. Deviates by the prior weight of one sample in each block.
     if n_blocks < 1 or restarts + len(starts) < 1:
@@ -94,6 +96,8 @@ def fit_mixture(
             f"n_blocks must be at least 1, and restarts too where no starts are given; got "
             f"{n_blocks} and {restarts}."
         )
+    if n_blocks == 1:
+        return _single_model(problem)
     n = len(problem.features)
     drawn = np.random.default_rng(seed).dirichlet(np.ones(n_blocks), (restarts, n))
     everyone = problem.targets.new_ones(restarts + len(starts), n)
@@ -101,13 +105,18 @@ def fit_mixture(
     if starts:
         start_responsibilities = torch.stack([start.T for start in starts])
         runs = runs.concatenate(problem.fit_to(start_responsibilities, everyone[restarts:]))
-    # All runs for SURVEY iterations, then the best of them to the end.
-    runs = problem.advance(runs, SURVEY, progress)
-    finalists = runs.value.argsort(descending=True)[: max(FINALISTS, len(runs.value) // 4)]
-    n_left = MAX_ITERATIONS - SURVEY
-    finished = problem.advance(runs.subset(finalists), n_left, progress, SURVEY)
-    runs = runs.replace_at(finalists, finished)
+    # All runs for SURVEY iterations, the best quarter for twice as many more, two to the end.
+    stages = (SURVEY, len(runs.value)), (2 * SURVEY, FINALISTS), (MAX_ITERATIONS - 3 * SURVEY, 2)
+    done = 0
+    for iterations, n_runs in stages:
+        best = runs.value.argsort(descending=True)[:n_runs]
+        advanced = problem.advance(runs.subset(best), iterations, progress, done)
+        runs, done = runs.replace_at(best, advanced), done + iterations
     best_run = int(runs.value.argmax())
+    final = runs.subset(torch.tensor([best_run]))
+    final = replace(final, converged=torch.zeros(1, dtype=torch.bool))
+    final = replace(problem, is_exact=True).advance(final, POLISHING, progress, done)
+    runs = runs.replace_at(torch.tensor([best_run]), final)
     order = runs.mixing[best_run].argsort(descending=True)
     return Mixture(
         weights=runs.weights[best_run, order],
@@ -119,6 +128,20 @@ def fit_mixture(
         restart_log_likelihood=runs.log_likelihood,
         converged=bool(runs.converged[best_run]),
     )
+
+
+def _single_model(problem: MixtureProblem) -> Mixture:
+    """Return the plain fit of one model as a mixture of one block."""
+    everyone = problem.targets.new_ones(1, len(problem.features))
+    fit = fit_convex(problem.features, problem.targets, problem.loss, problem.ridge)
+    start = replace(problem.start(everyone[:, None], everyone), weights=fit.weights[None])
+    run = replace(problem, is_exact=True).iterate(start)
+    return Mixture(
+        weights=run.weights[0], mixing=run.mixing[0], noise=run.noise[0],
+        gate=run.gate.reshape(1, -1), responsibility=run.responsibility[0].T.contiguous(),
+        log_likelihood=float(run.log_likelihood), restart_log_likelihood=run.log_likelihood,
+        converged=True,
+    )  # fmt: skip
 
 
 def log_densities(
@@ -188,6 +211,7 @@ class MixtureProblem:
     loss: str
     ridge: float = 1e-4  # of every block's own mean loss, (ridge/2)‖θ_k‖², and of the gate's
     gate_inputs: Float[Tensor, "n g"] | None = None  # a column of ones among them
+    is_exact: bool = False  # whether steps are Newton's where one of each class alone is cheaper
 
     def start(
         self, responsibility: Float[Tensor, "R K n"], sample_weight: Float[Tensor, "R n"]
@@ -214,28 +238,24 @@ class MixtureProblem:
     ) -> Runs:
         """Fit runs' models to these responsibilities, which stay as they are."""
         runs = self.start(responsibility, sample_weight)
-        unconverged = runs.converged
+        unconverged, exact = runs.converged, replace(self, is_exact=True)
         for _ in range(FITTING_STEPS):
-            runs = replace(self.iterate(runs), responsibility=responsibility, converged=unconverged)
+            iterated = exact.iterate(runs)
+            runs = replace(iterated, responsibility=responsibility, converged=unconverged)
         return runs
 
     def iterate(self, runs: Runs) -> Runs:
         """Run one M step, then the E step."""
-        n_runs, k, n = runs.responsibility.shape
+        n_runs, k, _ = runs.responsibility.shape
         share = runs.sample_weight / runs.sample_weight.sum(1, keepdim=True)
         # [R, K, n]
         mass = runs.responsibility * runs.sample_weight[:, None] + PRIOR * share[:, None]
         block_mass = mass.sum(2)
         mixing = block_mass / block_mass.sum(1, keepdim=True)
-        weights = fit_convex(
-            self.features,
-            self.targets,
-            self.loss,
-            self.ridge,
-            sample_weight=mass.reshape(n_runs * k, n),
-            start=runs.weights.flatten(0, 1),
-            max_steps=1,
-        ).weights.unflatten(0, (n_runs, k))
+        stepped = self._step(
+            self.features, self.targets, self.loss, mass.flatten(0, 1), runs.weights.flatten(0, 1)
+        )
+        weights = stepped.unflatten(0, (n_runs, k))
         outputs = self.features.outputs(weights)  # [R, K, n, k]
         noise = torch.ones_like(mixing)
         if self.loss == "mse":
@@ -264,16 +284,26 @@ class MixtureProblem:
             return runs.gate
         # A sample that is held out has no mass, but its share must be a number.
         share = runs.responsibility + (PRIOR / runs.sample_weight.sum(1))[:, None, None]
-        total = mass.sum(1)
-        return fit_convex(
-            SharedFeatures(self.gate_inputs, mass.shape[1]),
-            (share / share.sum(1, keepdim=True)).mT.contiguous(),
-            "cross_entropy",
-            self.ridge,
-            sample_weight=total,
-            start=runs.gate,
-            max_steps=1,
-        ).weights
+        features = SharedFeatures(self.gate_inputs, mass.shape[1])
+        shares = (share / share.sum(1, keepdim=True)).mT.contiguous()
+        return self._step(features, shares, "cross_entropy", mass.sum(1), runs.gate)
+
+    def _step(
+        self,
+        features: OutputFeatures,
+        targets: Float[Tensor, "n k"] | Float[Tensor, "B n k"],
+        loss: str,
+        mass: Float[Tensor, "B n"],
+        start: Float[Tensor, "B p"],
+    ) -> Float[Tensor, "B p"]:
+        """Return the weights of B models after one step of their fits."""
+        has_classes = loss == "cross_entropy" and features.n_outputs > 1
+        if has_classes and not self.is_exact and isinstance(features, SharedFeatures):
+            return step_by_class(features, targets, self.ridge, sample_weight=mass, start=start)
+        fit = fit_convex(
+            features, targets, loss, self.ridge, sample_weight=mass, start=start, max_steps=1
+        )
+        return fit.weights
 
     def advance(self, runs: Runs, iterations: int, progress: Progress, done: int = 0) -> Runs:
         """Iterate every run that has not converged, at most so many times."""

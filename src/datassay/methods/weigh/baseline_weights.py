@@ -109,6 +109,41 @@ def class_balanced_weights(
     return weight / weight.sum()
 
 
+def balanced_variance_weights(
+    y: Shaped[np.ndarray, " n"], variance_weight: Float[np.ndarray, " n"], beta: float = 0.999
+) -> Float[np.ndarray, " n"]:
+    """Weigh classes by their effective number of samples, and within a class by local variance.
+
+    w_i ∝ b_i √(v_i / mean of v in the class of i)
+
+    Args:
+        y: classes: whole numbers, booleans or strings.
+        variance_weight: v, [n], as `local_variance_weights` gives it, positive.
+        beta: of b, as `class_balanced_weights` has it.
+
+    Returns:
+        [n], summing to 1.
+
+    Raises:
+        DataError: y is not one class per sample, or a weight is not positive.
+        SettingError: beta is outside [0, 1].
+
+    Cost: n log n.
+    Source: ours. Local variance alone takes weight from classes whose samples agree, which costs
+    more than it gains; the root keeps it from single samples.
+    """
+    balanced = class_balanced_weights(y, beta)
+    if variance_weight.shape != y.shape or not (variance_weight > 0).all():
+        raise DataError(
+            f"variance_weight must be [n] positive numbers, {len(y)}; got shape "
+            f"{list(variance_weight.shape)}, {int((~(variance_weight > 0)).sum())} not positive."
+        )
+    label = np.unique(y, return_inverse=True)[1]
+    mean = np.bincount(label, variance_weight) / np.bincount(label)
+    weight = balanced * np.sqrt(variance_weight / mean[label])
+    return weight / weight.sum()
+
+
 def self_paced_weights(
     losses: Float[np.ndarray, " n"],
     fraction: float = 0.5,

@@ -25,7 +25,8 @@ class WeighSettings:
 
     model: str = setting(MODEL, MODEL_HELP)
     method: str = setting(
-        "local_variance", "local_variance, class_balanced, self_paced or active_bias."
+        "local_variance",
+        "local_variance, balanced_variance, class_balanced, self_paced or active_bias.",
     )
     features: str = setting(
         "auto",

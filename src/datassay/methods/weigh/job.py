@@ -231,7 +231,7 @@ def _facts(findings: WeighFindings, settings: WeighSettings) -> dict[str, str]:
         "Neighbours": f"k = {settings.n_neighbors} in {findings.space} ({neighbors.search} search"
         f"{recall})",
     }
-    if settings.method == "local_variance":
+    if settings.method in {"local_variance", "balanced_variance"}:
         facts["Largest weight"] = f"m = {settings.max_ratio:.3g} times the smallest possible"
         if settings.density:
             facts["Density"] = f"divided out, {details['density_clipped']:,} samples clipped"

@@ -9,17 +9,18 @@ from torch import Tensor, nn
 from datassay.data.samples import SampleSet
 from datassay.methods.weigh.baseline_weights import (
     active_bias_weights,
+    balanced_variance_weights,
     class_balanced_weights,
     self_paced_weights,
 )
-from datassay.methods.weigh.weights import SampleWeights, weights_of_variance
+from datassay.methods.weigh.weights import SampleWeights, scaled_variance, weights_of_variance
 from datassay.results import result
 from datassay.score.neighbors.local_variance import LocalVariance
 from datassay.train.history import PredictionHistory
 from datassay.train.recipe import Recipe
 from datassay.train.training import TrainedNetworks, sample_losses
 
-NEEDS_CLASSES = {"class_balanced", "active_bias"}
+NEEDS_CLASSES = {"balanced_variance", "class_balanced", "active_bias"}
 NEEDS_NETWORK = {"self_paced", "active_bias"}
 DENSITY_CLIP = 10.0
 BETA = 0.999
@@ -56,6 +57,11 @@ def weigh(
     if method == "local_variance":
         clip = DENSITY_CLIP if density else None
         return weights_of_variance(local, train.ids, max_ratio, clip, n_columns)
+    if method == "balanced_variance":
+        weight = scaled_variance(local.variance, max_ratio)
+        details = {"beta": BETA, "max_ratio": max_ratio}
+        weight = balanced_variance_weights(train.y, weight, BETA)
+        return SampleWeights(weight, train.ids, method, details)
     if method == "class_balanced":
         return SampleWeights(
             class_balanced_weights(train.y, BETA), train.ids, method, {"beta": BETA}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 # Ways to weigh samples: name → its text for readers.
 METHODS: Mapping[str, str] = {
     "local_variance": "local variance",
+    "balanced_variance": "class-balanced local variance",
     "class_balanced": "class-balanced",
     "self_paced": "self-paced",
     "active_bias": "Active Bias",

@@ -1,0 +1,203 @@
+"""Inputs that are odd: with noise on them, moved to fool a model, or of a group that is rare."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float, Int
+from scipy.stats import norm, rankdata
+from sklearn.covariance import ledoit_wolf
+
+from datassay.data.arguments import checks_arguments
+from datassay.data.samples import SampleSet
+from datassay.errors import DataError
+from datassay.results import Tabular, column, result, sample_ids
+from datassay.score.checks.data_issues import data_issues
+from datassay.score.neighbors.search import nearest_neighbors
+from datassay.score.registry import Context, Score
+
+NEAREST = 20  # whose labels may be others
+OF_CLASS = 5  # nearest of the same class
+FEWEST = NEAREST + 2
+# More columns have no covariance in a minute, more rows no neighbours.
+MOST_COLUMNS, MOST_ROWS, MOST_VALUES = 2000, 100_000, 50_000_000
+LEAST_DISTANCE = 1e-3  # part of the class's mean one, below which distances count as equal
+LARGEST_Z = 37.0  # beyond it the normal law's tail is 0 in float64
+
+
+@result
+class OddInputs(Tabular):
+    """How odd each sample's input is, one row per sample; nan is what was not looked for.
+
+    Attributes:
+        noise: [n], how far the columns differ from what the others say, and the sample from those
+            near it in its class: the mean of two z-scores, times √2.
+        adversarial: [n], nats: minus the logarithms of the chances of values as large, summed over
+            what an input shows that was moved until a model errs.
+        rare_group: [n], in (0, 1]: mean rank of what a hidden group of few samples shows.
+        ids: [n], the samples' ids.
+    """
+
+    noise: Float[np.ndarray, " n"] = column(
+        "how far the values differ from what the other columns and neighbours say",
+        unit="standard deviations",
+        sign="high: noise on the input",
+        name="noise_score",
+        values=lambda odd: pa.array(odd.noise, mask=np.isnan(odd.noise)),
+    )
+    adversarial: Float[np.ndarray, " n"] = column(
+        "how unlikely it is that this input was not moved to fool a model",
+        unit="nats",
+        sign="high: moved",
+        name="adversarial_score",
+        values=lambda odd: pa.array(odd.adversarial, mask=np.isnan(odd.adversarial)),
+    )
+    rare_group: Float[np.ndarray, " n"] = column(
+        "how much the sample looks like one of a small group within its class",
+        unit="mean rank",
+        sign="1: most",
+        name="rare_group_score",
+        values=lambda odd: pa.array(odd.rare_group, mask=np.isnan(odd.rare_group)),
+    )
+    ids: np.ndarray = sample_ids()
+
+
+@checks_arguments
+def odd_inputs(
+    train: SampleSet,
+    *,
+    information: Float[np.ndarray, " n"] | None = None,
+    label_score: Float[np.ndarray, " n"] | None = None,
+    outlier_score: Float[np.ndarray, " n"] | None = None,
+) -> OddInputs:
+    """Score inputs by their columns, their neighbours, and what label scores say.
+
+    noise: z(mean_j log(1 + r_j²)) + z(log of own-class distance over that of those near), over √2,
+    with r_j = (P w)_j / √P_jj the standardised residual of column j given the others, w the
+    standardised columns less the class's means, P the inverse of their Ledoit–Wolf covariance.
+    adversarial: Σ −log(1 − Φ(robust z)) over outlier_score, that mean, the share of other labels
+    among the 20 nearest, and label_score. rare_group: mean rank of that share, the distance to the
+    nearest of the class, and information. They are three, for one value of all costs: a wrong label
+    is no noise on an input.
+
+    Args:
+        train: n samples; x is judged as a model sees it. Of a regression all are one class.
+        information: as `sample_information` gives it; None: rare_group is that of the other two.
+        label_score: as `label_issues` gives it; None: adversarial is that of the other three.
+        outlier_score: as `data_issues` gives it; None: computed.
+
+    Returns:
+        The scores; nan of fewer than 22 samples, of more than 2000 columns, 100 000 rows or 5e7
+        values, of inputs that are all equal, and of a regression but for noise.
+
+    Raises:
+        DataError: given scores are not one a sample.
+
+    Cost: n d² for the covariance, and neighbours as `nearest_neighbors`, twice.
+    Source: ours. Chosen on six of twelve data sets, measured on the others: docs/measured.md.
+        Ledoit and Wolf (2004); Fisher (1925) for the sum.
+    """
+    n = len(train)
+    for name, values in (("information", information), ("label_score", label_score),
+                         ("outlier_score", outlier_score)):  # fmt: skip
+        if values is not None and len(values) != n:
+            raise DataError(f"{name} must have a value per sample, {n}; got {len(values)}.")
+    nothing = np.full(n, np.nan)
+    if not FEWEST <= n <= MOST_ROWS or train.x.size > min(n * MOST_COLUMNS, MOST_VALUES):
+        return OddInputs(nothing, nothing, nothing, train.ids)
+    x = _standardize(train.x.reshape(n, -1).astype(np.float64))
+    if not x.size:
+        return OddInputs(nothing, nothing, nothing, train.ids)
+    y = train.y if train.is_classification else np.zeros(n, np.int64)
+    deviation = _column_deviation(x, y)
+    distance, ratio = _class_distances(x, y)
+    noise = (_z_scores(deviation) + _z_scores(ratio)) / 2**0.5
+    if not train.is_classification:
+        return OddInputs(noise, nothing, nothing, train.ids)
+    nearest = nearest_neighbors(x, NEAREST + 1, search="exact").index[:, 1:]
+    disagreement = (y[nearest] != y[:, None]).mean(1)
+    if outlier_score is None:
+        outlier_score = data_issues(train).outlier_score
+    signs = (np.nan_to_num(outlier_score), deviation, disagreement, label_score)
+    adversarial = np.sum([_surprise(sign) for sign in signs if sign is not None], 0)
+    hints = (disagreement, distance, information)
+    ranks = np.mean([rankdata(hint) / n for hint in hints if hint is not None], 0)
+    return OddInputs(noise, adversarial, ranks, train.ids)
+
+
+def _standardize(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n _"]:
+    """Return the columns that vary with mean 0 and deviation 1."""
+    varies = x.max(0) > x.min(0)
+    centered = x[:, varies] - x[:, varies].mean(0)
+    deviation = centered.std(0)
+    return centered[:, deviation > 0] / deviation[deviation > 0]
+
+
+def _column_deviation(x: Float[np.ndarray, "n d"], y: Int[np.ndarray, " n"]) -> np.ndarray:
+    """Return mean log(1 + r²) of each sample's columns, given its other columns and its class."""
+    within = x.copy()
+    for c in np.unique(y):
+        within[y == c] -= within[y == c].mean(0)
+    precision = np.linalg.pinv(ledoit_wolf(within, assume_centered=True)[0], hermitian=True)
+    squares = np.square(within @ precision) / np.diag(precision).clip(np.finfo(float).tiny)
+    return np.log1p(squares).mean(1)
+
+
+def _class_distances(
+    x: Float[np.ndarray, "n d"], y: Int[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Return the mean distance to the nearest of the class, and its log over that of those near.
+
+    A sample alone in its class is as far as the farthest.
+    """
+    distance, ratio = np.full(len(x), np.nan), np.zeros(len(x))
+    for c in np.unique(y):
+        members = np.flatnonzero(y == c)
+        k = min(OF_CLASS, len(members) - 1)
+        if k < 1:
+            continue
+        # Each itself is the nearest; k + 1 must stay below the number of rows.
+        if k + 1 < len(members):
+            found = nearest_neighbors(x[members], k + 1, search="exact")
+            near, away = found.index[:, 1:], found.distance[:, 1:].mean(1)
+        else:
+            apart = np.linalg.norm(x[members][:, None] - x[members], axis=2)
+            near = np.argsort(apart, 1, kind="stable")[:, 1:]
+            away = apart.sum(1) / k
+        distance[members] = away
+        floor = max(LEAST_DISTANCE * away.mean(), np.finfo(float).tiny)  # copies are at 0
+        ratio[members] = np.log(away.clip(floor)) - np.log(away[near].mean(1).clip(floor))
+    largest = np.nanmax(distance, initial=0.0)
+    return np.where(np.isnan(distance), largest, distance), ratio
+
+
+def _z_scores(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    deviation = values - values.mean()
+    return deviation / (values.std() or 1.0)
+
+
+def _surprise(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """Return −log of the chance of a value as large under a normal law of robust width."""
+    deviation = values - np.median(values)
+    width = 1.4826 * np.median(np.abs(deviation)) or 1.2533 * np.abs(deviation).mean() or 1.0
+    return -norm.logsf(np.clip(deviation / width, -LARGEST_Z, LARGEST_Z))
+
+
+def _of_run(context: Context) -> OddInputs:
+    """Return the scores with those of the labels, the information and the outliers of the run."""
+    results = context.results
+    return odd_inputs(
+        context.train,
+        information=np.asarray(results["information"].information),
+        label_score=np.asarray(results["label_issues"].score, dtype=np.float64),
+        outlier_score=results["data_issues"].outlier_score,
+    )
+
+
+SCORE = Score(
+    name="odd_inputs",
+    help="Whether a sample's input is noisy, moved to fool a model, or of a rare group.",
+    compute=_of_run,
+    result=OddInputs,
+    needs=("information", "label_issues", "data_issues"),
+)
