@@ -23,8 +23,9 @@ from datassay.score.label_issues import LabelIssues
 from datassay.train.learner import Learner
 from datassay.train.together import Fitting, predictions_of
 
-RELABEL, REMOVE, COPIES, DROP, REWEIGHT, BALANCE, PURIFY, SPLIT, MORE = KINDS = (
-    "relabel", "remove", "copies", "drop", "reweight", "balance", "purify", "split", "more",
+RELABEL, SOURCE, REMOVE, COPIES, DROP, REWEIGHT, BALANCE, PURIFY, SPLIT, MORE = KINDS = (
+    "relabel", "source", "remove", "copies", "drop", "reweight", "balance", "purify", "split",
+    "more",
 )  # fmt: skip
 BUILT_IN = KINDS[:-1]
 """Their modules, in the order in which they are proposed."""

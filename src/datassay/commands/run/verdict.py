@@ -34,6 +34,7 @@ NOT_COMPARED = "What actions gain was not measured here; datassay run measures i
 DOING = {  # as the subject of a sentence
     RELABEL: "correcting {them}",
     REMOVE: "removing {them}",
+    kinds.SOURCE: "correcting the suspects of sources that err",
     COPIES: "keeping one of each group of copies",
     kinds.REWEIGHT: "weighing samples by local variance",
     kinds.BALANCE: "weighing the classes alike",
