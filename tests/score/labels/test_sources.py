@@ -36,8 +36,7 @@ def test_the_source_that_errs_is_named_and_its_labels_are_suspected(seed):
     assert np.ptp(outcome.sources.wrong[[0, 1, 3, 4]]) == 0 and outcome.sources.wrong[0] < 0.05
     assert (outcome.sources.n_labels == np.unique(source, return_counts=True)[1]).all()
     right_pairs = [
-        (x[wrong][:, None] > x[~wrong]).float().mean()
-        for x in (plain.log_odds, outcome.log_odds)
+        (x[wrong][:, None] > x[~wrong]).float().mean() for x in (plain.log_odds, outcome.log_odds)
     ]
     assert right_pairs[1] > right_pairs[0] + 0.01
 
@@ -84,7 +83,9 @@ def test_samples_name_their_sources_by_themselves_and_users_can():
     x, source = draw.normal(size=(600, 3)), draw.choice(["ann", "bob", "eve"], 600)
     y = (x[:, 0] > 0).astype(int)
     flipped = (source == "eve") & (draw.random(600) < 0.5)
-    samples = SampleSet(x, np.where(flipped, 1 - y, y), np.arange(600), ("no", "yes"), source=source)
+    samples = SampleSet(
+        x, np.where(flipped, 1 - y, y), np.arange(600), ("no", "yes"), source=source
+    )
     issues = da.label_issues(samples, model=LogisticRegression())
     assert issues.sources.column == "source" and "eve" in issues.sources.warning
     assert (issues.sources.is_erring == (source == "eve")).all()

@@ -43,6 +43,7 @@ from datassay.stats import (
     Interval,
     advice,
     costs,
+    expected_gain,
     mean_interval,
     verdicts,
 )
@@ -345,7 +346,7 @@ def _choose_affordable(
 
 
 def _rank_rows(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
-    """Add advice and verdicts; sort by advice, then gain, then rows that were only screened."""
+    """Add advice and verdicts; sort by advice, expected gain, then rows that were only screened."""
     retrained = [row for row in rows if row.how == RETRAINED]
     reported = [
         replace(row, verdict=v, advice=_choose_advice(row))
@@ -354,11 +355,18 @@ def _rank_rows(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
     # Correcting keeps samples: what leaves out the same ones leads where it is shown to gain more.
     relabel = next((row for row in reported if row.kind == RELABEL), None)
     upper_end = -np.inf if relabel is None else relabel.high
-    rivals = [r.gain for r in reported if r.kind in (REMOVE, PURIFY, DROP) and r.gain <= upper_end]
-    lead = max([*rivals, -np.inf if relabel is None else relabel.gain])
+    rivals = [r for r in reported if r.kind in (REMOVE, PURIFY, DROP) and r.gain <= upper_end]
+    leading = rivals if relabel is None else [*rivals, relabel]
+    lead = max((expected_gain(r.gain, r.low) for r in leading), default=0.0)
     # An action ended early leads nothing: the first analysis alone says less.
-    reported.sort(key=lambda r: (ADVICE.index(r.advice), r.note.startswith(ENDED),
-                                -(lead if r is relabel else r.gain), r is not relabel))  # fmt: skip
+    reported.sort(
+        key=lambda r: (
+            ADVICE.index(r.advice),
+            r.note.startswith(ENDED),
+            -(lead if r is relabel else expected_gain(r.gain, r.low)),
+            r is not relabel,
+        )
+    )
     screened = [row for row in rows if row.how != RETRAINED]
     return (*reported, *sorted(screened, key=lambda row: -row.gain))
 
