@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import chi2, ttest_1samp
 from scipy.stats import t as student
 
@@ -22,8 +24,8 @@ from datassay.stats import (
     _part_variance,
     _variances,
     advice,
-    expected_gain,
     costs,
+    expected_gain,
     interval,
     is_vague,
     mean_interval,
