@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import chi2, ttest_1samp
 from scipy.stats import t as student
 
@@ -23,6 +25,7 @@ from datassay.stats import (
     _variances,
     advice,
     costs,
+    expected_gain,
     interval,
     is_vague,
     mean_interval,
@@ -93,11 +96,23 @@ def test_verdicts_hold_beside_all_others():
         ((0.1, -0.06, 0.26), TRY), ((0.011, -0.001, 0.022), TRY), ((0.009, -0.001, 0.02), LEAVE),
         ((0.02, -0.008, 0.04), TRY), ((0.016, -0.008, 0.04), TRY), ((0.01, -0.01, 0.02), LEAVE),
         ((0.025, -0.045, 0.04), LEAVE),  # lopsided: the middle is no gain
+        ((0.041, -0.068, 0.161), LEAVE),  # the best of many, far off: truly −0.1
         ((0.024, -0.394, 0.208), LEAVE), ((0.3, -np.inf, np.inf), LEAVE), ((-0.1, -1, 0.8), LEAVE),
     ],
 )  # fmt: skip
 def test_what_helps_is_done_and_what_may_help_is_tried(row, told):
     assert advice(*row) == told
+
+
+@given(st.floats(0.001, 0.3), st.floats(0.001, 0.5), st.floats(1.1, 5))
+def test_the_expected_gain_is_the_posterior_mean_of_normal_gains(gain, half, times):
+    """The mean of N(0, τ²) after one look of the standard error half / 1.96, by quadrature."""
+    grid = np.linspace(-1, 1, 20_001)
+    density = np.exp(-((grid / 0.03) ** 2 + ((gain - grid) * 1.96 / half) ** 2) / 2)
+    expected = expected_gain(gain, gain - half)
+    assert expected == pytest.approx((grid * density).sum() / density.sum(), rel=1e-3, abs=1e-6)
+    assert expected_gain(gain, gain - times * half) < expected <= gain
+    assert expected_gain(gain, -np.inf) == 0
 
 
 def test_an_interval_that_says_nothing_is_no_figure():

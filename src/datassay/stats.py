@@ -14,7 +14,7 @@ from scipy.special import chdtrc, stdtr, stdtrit
 
 from datassay.results import result
 
-LEVEL = 0.95
+LEVEL, NORMAL = 0.95, 1.96
 # Levels of the first and the last look at a comparison that may end early. Their misses add up to
 # those of LEVEL, so that an interval holds whichever look it comes from (Bonferroni over looks; the
 # repeated confidence intervals of Jennison and Turnbull, 1989).
@@ -26,8 +26,10 @@ TOLERATED = 0.005
 # No loss is shown where a larger one can be excluded: two points.
 MOST_LOST = 0.02
 BETTER, PERHAPS, WORSE, SAME = VERDICTS = "better", "perhaps better", "worse", "no difference"
-# What may help is estimated to gain this at least, in units of a score: one point.
+# What may help is expected to gain this at least, in units of a score: one point.
 WORTH = 0.01
+# The standard deviation of true gains of actions, by which estimated ones are shrunk: three points.
+SPREAD_OF_GAINS = 0.03
 # An interval around 0 that is wider says less than what it was to tell: it is no figure to lead by.
 WIDE = 0.2
 SHOWN = 0.0005  # a smaller change is printed as 0, so an interval that begins there includes it
@@ -273,14 +275,32 @@ def advice(gain: float, low: float, high: float) -> str:
         high: upper end.
 
     Returns:
-        DO: it helps, its interval lies above 0; TRY: it may help, a point or more is estimated and
-        more than two thirds of the interval lie above 0; else LEAVE: it is not shown to help.
+        DO: it helps, its interval lies above 0; TRY: it may help, a point or more is expected
+        (`expected_gain`) and more than two thirds of the interval lie above 0; else LEAVE: it is
+        not shown to help.
     """
     if low >= SHOWN:
         return DO
-    if gain >= WORTH and high > -2 * low:
+    if expected_gain(gain, low) >= WORTH and high > -2 * low:
         return TRY
     return LEAVE
+
+
+def expected_gain(gain: float, low: float) -> float:
+    """Return what an action gains in the mean where an estimate says `gain`.
+
+    E[g | ĝ] = ĝ τ² / (τ² + e²),  e = (ĝ − low) / 1.96,  τ = SPREAD_OF_GAINS
+
+    Args:
+        gain: the estimate ĝ, in units of a score.
+        low: lower end of its 95 % interval; −inf: nothing is known of it.
+
+    Returns:
+        The gain shrunk towards 0, the more the wider the interval: of several estimates the largest
+        is too high, and of those with wide intervals first (Stein 1956; Efron and Morris 1973).
+    """
+    error = (gain - low) / NORMAL
+    return gain / (1 + (error / SPREAD_OF_GAINS) ** 2)
 
 
 def is_vague(low: float, high: float) -> bool:

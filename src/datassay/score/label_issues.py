@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from math import nan
@@ -43,6 +44,7 @@ from datassay.score.labels.noise import (
 )
 from datassay.score.labels.outliers import Outliers, best_scale, clip_targets, least_share, outliers
 from datassay.score.labels.ridge import RidgeFit, judge_steps, ridge_fit
+from datassay.score.labels.sources import checked_sources, source_columns
 from datassay.score.registry import Context, Score
 from datassay.train.folds import FOLDS, held_out_outputs
 
@@ -64,6 +66,7 @@ def label_issues(
     pred_probs: Any = None,
     trusted: Any = None,
     groups: Any = None,
+    sources: Any = None,
     noise: str = "auto",
     seed: int = 0,
     progress: Progress = silent,
@@ -95,6 +98,9 @@ def label_issues(
             which gives `held_out`, and what that contradicts is worth a look and within
             `share_wrong`; it may be the group that differs. None: those of the samples, if they
             have any; of a linearisation each sample by itself.
+        sources: [n], who or what gave each label, such as annotators or batches, or several of them
+            by name: where some give wrong labels far more often than others, their labels are so
+            much more suspect. None: of samples their source and the columns of few values.
         noise: "uniform": any other label as often as any; "class": it depends on the class, as
             where cats are called dogs; "auto": whichever explains the labels.
         seed: of the folds and of the model.
@@ -133,9 +139,15 @@ def label_issues(
     check_judges(isinstance(data, SampleSet), model, pred_probs)
     is_trusted = checked_trusted(trusted, len(data))
     group_ids = checked_groups(groups, len(data))
+    if sources is not None:
+        columns = checked_sources(sources, len(data))
+    elif isinstance(data, SampleSet):
+        columns = source_columns(data)
+    else:
+        columns = {}
     find_issues = partial(
         _find_issues, model=model, pred_probs=pred_probs, is_trusted=is_trusted, noise=noise,
-        seed=seed, progress=progress,
+        columns=columns, seed=seed, progress=progress,
     )  # fmt: skip
     if isinstance(data, SampleSet):
         if group_ids is None:
@@ -181,6 +193,7 @@ def _find_issues(
     pred_probs: Any,
     is_trusted: Bool[Tensor, " n"],
     noise: str,
+    columns: Mapping[str, Shaped[np.ndarray, " n"]],
     seed: int,
     progress: Progress,
 ) -> LabelIssues:
@@ -188,7 +201,8 @@ def _find_issues(
     if isinstance(data, SampleSet):
         if groups is not None:
             data = replace(data, groups=groups)
-        return _find_model_issues(data, model, pred_probs, is_trusted, noise, seed, progress)
+        judge = model, pred_probs
+        return _find_model_issues(data, *judge, is_trusted, noise, columns, seed, progress)
     lin = data
     is_multilabel = lin.labels is None and _is_multilabel(lin.targets)
     check_noise(noise, is_of_labels=lin.labels is not None or is_multilabel)
@@ -199,7 +213,7 @@ def _find_issues(
     fit = ridge_fit(lin, progress, groups)
     if lin.labels is not None:
         labels = torch.as_tensor(lin.labels)
-        return _find_class_issues(fit, labels, noise, other_log_p, is_trusted, progress)
+        return _find_class_issues(fit, labels, noise, other_log_p, is_trusted, columns, progress)
     if is_multilabel:
         return _find_multilabel_issues(fit, noise, is_trusted, progress)
     ridges = fit.penalty * torch.tensor([0.1, 1.0, 10.0], dtype=torch.float64)
@@ -214,6 +228,7 @@ def _find_class_issues(
     noise: str,
     other_log_p: list[Float[Tensor, "n k"]],
     trusted: Bool[Tensor, " n"],
+    columns: Mapping[str, Shaped[np.ndarray, " n"]],
     progress: Progress,
 ) -> LabelIssues:
     """Return issues of one class per sample, by the noise that explains the labels best."""
@@ -223,7 +238,8 @@ def _find_class_issues(
         held_out = fit.held_out_of(classes[:, 1:] if is_single else classes, progress)
         return [by_class(held_out), *other_log_p]
 
-    outcome = explain([by_class(fit.held_out), *other_log_p], refit, labels, noise, trusted)
+    judges = [by_class(fit.held_out), *other_log_p]
+    outcome = explain(judges, refit, labels, noise, trusted, columns)
     info = {"ridge": fit.penalty, "ids": fit.lin.ids, "label_type": fit.lin.label_type}
     info |= {"class_names": fit.lin.class_names, "weights": outcome.weights if other_log_p else ()}
     return _build_issues(outcome, labels, fit.held_out, **info)
@@ -249,13 +265,14 @@ def _build_issues(
         held_out=held_out.numpy(),
         given_label=labels.numpy(),
         is_predicted=outcome.is_predicted,
+        sources=outcome.sources if outcome.is_predicted else None,
         **info,
     )
 
 
 def _find_model_issues(
     samples: SampleSet, model: Any, pred_probs: Any, trusted: Bool[Tensor, " n"], noise: str,
-    seed: int, progress: Progress,
+    columns: Mapping[str, Shaped[np.ndarray, " n"]], seed: int, progress: Progress,
 ) -> LabelIssues:  # fmt: skip
     """Find issues by the user's model alone, by cross-validation or by its probabilities."""
     n, names = len(samples), samples.class_names
@@ -278,7 +295,8 @@ def _find_model_issues(
     if is_probable:
         info["warnings"] = judge_warnings(held_out, labels)
     judges = [log_probabilities(held_out) if is_probable else held_out]
-    outcome = explain(judges, lambda _: judges, labels, noise, trusted)  # there is no second fit
+    # There is no second fit.
+    outcome = explain(judges, lambda _: judges, labels, noise, trusted, columns)
     return _build_issues(outcome, labels, held_out, **info)
 
 
@@ -387,7 +405,7 @@ def _score_run(context: Context) -> LabelIssues:
     models = future.result() if future else further_judges(train, context.seed, progress, 1)
     issues = label_issues(
         context.lin, noise=noise, pred_probs=[*models.values()], trusted=train.trusted,
-        groups=train.groups, progress=progress,
+        groups=train.groups, sources=source_columns(train), progress=progress,
     )  # fmt: skip
     return mark_cells(replace(issues, judge=", ".join(("linearised network", *models))), train)
 

@@ -41,6 +41,7 @@ from datassay.stats import (
     Interval,
     advice,
     costs,
+    expected_gain,
     mean_interval,
     verdicts,
 )
@@ -359,7 +360,7 @@ def _choose_affordable(
 
 
 def _rank_rows(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
-    """Add advice and verdicts; sort by advice, then gain, then rows that were only screened."""
+    """Add advice and verdicts; sort by advice, expected gain, then rows that were only screened."""
     retrained = [row for row in rows if row.how == RETRAINED]
     reported = [
         replace(row, verdict=v, advice=_choose_advice(row))
@@ -369,11 +370,18 @@ def _rank_rows(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
     relabel = next((row for row in reported if row.kind == RELABEL), None)
     upper_end = -np.inf if relabel is None else relabel.high
     removing = {kind.name for kind in action_kinds().values() if kind.removes_suspects}
-    rivals = [row.gain for row in reported if row.kind in removing and row.gain <= upper_end]
-    lead = max([*rivals, -np.inf if relabel is None else relabel.gain])
+    rivals = [row for row in reported if row.kind in removing and row.gain <= upper_end]
+    leading = rivals if relabel is None else [*rivals, relabel]
+    lead = max((expected_gain(row.gain, row.low) for row in leading), default=0.0)
     # An action ended early leads nothing: the first analysis alone says less.
-    reported.sort(key=lambda r: (ADVICE.index(r.advice), r.note.startswith(ENDED),
-                                -(lead if r is relabel else r.gain), r is not relabel))  # fmt: skip
+    reported.sort(
+        key=lambda r: (
+            ADVICE.index(r.advice),
+            r.note.startswith(ENDED),
+            -(lead if r is relabel else expected_gain(r.gain, r.low)),
+            r is not relabel,
+        )
+    )
     screened = [row for row in rows if row.how != RETRAINED]
     return (*reported, *sorted(screened, key=lambda row: -row.gain))
 

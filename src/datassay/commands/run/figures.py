@@ -8,9 +8,10 @@ import numpy as np
 from jaxtyping import Int
 
 from datassay.commands.run.findings import Findings
-from datassay.report.plots import chart, log_histogram
-from datassay.report.style import CLASS_COLOURS
+from datassay.report.plots import bars, chart, log_histogram
+from datassay.report.style import CLASS_COLOURS, GREY, VERMILION
 from datassay.score.compare.projection_quality import rank_correlation
+from datassay.score.labels.sources import LabelSources
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -27,6 +28,18 @@ def information_figure(findings: Findings) -> Figure:
     groups = [("all samples", np.ones(n, bool), CLASS_COLOURS[0])]
     figure = chart("information, nats", "samples", showlegend=False)
     return log_histogram(figure, values, groups, "%{y} samples at %{customdata} nats")
+
+
+def sources_figure(sources: LabelSources) -> Figure:
+    """Draw the share of contradicted labels of each source beside the one that was expected."""
+    figure = chart(sources.column, "labels contradicted, %", barmode="group", showlegend=True)
+    for name, shares, colour in (
+        ("contradicted", sources.contradicted, VERMILION),
+        ("expected", sources.expected, GREY),
+    ):
+        bars(figure, list(sources.values), 100 * shares, name, colour, "%{x}: %{y:.1f} %")
+    figure.update_xaxes(type="category")
+    return figure
 
 
 def stand_ins(findings: Findings) -> tuple[float, Int[np.ndarray, " s"]]:

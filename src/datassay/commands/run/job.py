@@ -148,6 +148,8 @@ def run(
     warnings = () if weights is None else weights_choice(weights, model)
     warnings = train.warnings + warnings + lin.warnings
     warnings += (results["data_issues"].unsearched,) * bool(results["data_issues"].unsearched)
+    if issues.sources is not None:
+        warnings += (issues.sources.warning,)
     if settings.estimator is None:
         warnings += tuple(group.warning for group in held_together(lin, train, issues))
         is_log = origin is not None and bool(origin.inputs.get("log_target"))

@@ -10,6 +10,7 @@ from datassay.commands.run.findings import Findings
 from datassay.results import result
 from datassay.score.label_issues import FEWEST, LabelIssues
 from datassay.score.labels.noise import LabelNoise
+from datassay.score.labels.sources import LabelSources
 
 LEAST_SHARE = 0.005  # Smaller confusions are not told.
 MOST_KEPT, MOST_CLASSES = 100, 50
@@ -82,5 +83,12 @@ def label_facts(findings: Findings) -> dict[str, object]:
             | (transition_facts(noise) if len(noise.transition) <= MOST_CLASSES else {})
             for noise in issues.noise
         ],
+        "sources": None if issues.sources is None else _source_facts(issues.sources),
         "confusions": [asdict(c) for c in confusions(findings)[:MOST_KEPT]],
     }
+
+
+def _source_facts(sources: LabelSources) -> dict[str, object]:
+    """Return the column of which sources of labels err, and each of its values."""
+    names = ("values", "n_labels", "contradicted", "expected", "wrong", "errs")
+    return {"column": sources.column} | {name: getattr(sources, name) for name in names}

@@ -97,6 +97,8 @@ def _blocks(findings: Findings, positions: np.ndarray) -> dict[str, Any]:
         "why": lambda: picker(gallery.predictions(f), cards.kind),
         "issues": issue_figure(f.issues, wrong_labels(f.samples)),
         "confusions": tables.confusion_table(confused, is_multi=is_multi) if confused else None,
+        "sources": lambda: tables.sources_table(f.issues.sources),
+        "sources_shares": lambda: figures.sources_figure(f.issues.sources),
         "modes": figure_of(f.learning_curve),
         "removal": lambda: figure_of(f.removal_curve),
     }

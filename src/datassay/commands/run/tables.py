@@ -20,6 +20,7 @@ from datassay.report.wording import (
     shortened,
 )
 from datassay.score.checks.data_issues import DataIssues
+from datassay.score.labels.sources import LabelSources
 
 MOST_PAIRS = 20
 MOST_NEAR = 50
@@ -186,6 +187,23 @@ def group_table(findings: Findings, key: str) -> Table:
     note = JOINTLY.format(key) if joint is not None else ""
     columns = (key, *GROUP_COLUMNS)
     return Table(f"Totals by {key}", columns, tuple(rows), note=note, wraps=False)
+
+
+def sources_table(sources: LabelSources) -> Table:
+    """Return a table of the labels of each source, those that are contradicted most first."""
+    order = np.argsort(-(sources.contradicted - sources.expected), kind="stable")
+    rows = []
+    for v in order:
+        shares = (sources.contradicted[v], sources.expected[v], sources.wrong[v])
+        cells = (f"{sources.n_labels[v]:,}", *(percent(round(x, 3)) for x in shares))
+        rows += [Row(sources.values[v], cells, bool(sources.errs[v]))]
+    note = (
+        "Contradicted: by held-out predictions; expected: if labels did not depend on the source. "
+        "Wrong: as the noise found has it, of all sources together but for those that stand out."
+    )
+    columns = (sources.column, "labels", "contradicted", "expected", "wrong")
+    title = f"Labels by {sources.column}"
+    return Table(title, columns, tuple(rows), note=note, wraps=False, sortable=True)
 
 
 def confusion_table(confused: list[Confusion], *, is_multi: bool) -> Table:

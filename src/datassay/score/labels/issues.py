@@ -14,6 +14,7 @@ from datassay.data.targets import as_given
 from datassay.errors import SettingError
 from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.labels.noise import LabelNoise
+from datassay.score.labels.sources import LabelSources
 
 
 @result
@@ -58,6 +59,7 @@ class LabelIssues(Tabular):
         warnings: what the user should know about these numbers; empty when nothing.
         is_predicted: whether held-out outputs tell the labels better than the classes' shares do;
             else no label is flagged, and `share_wrong` begins at 0.
+        sources: of the labels, by the column of which some err far more often; None: none do.
     """
 
     given_label: Shaped[np.ndarray, "n ..."] = column(
@@ -101,6 +103,7 @@ class LabelIssues(Tabular):
     warnings: tuple[str, ...] = ()
     by_group: Bool[np.ndarray, " n"] | None = None
     is_predicted: bool = True
+    sources: LabelSources | None = None
     cells: Mapping[int, str] = field(default_factory=dict)
 
     @property

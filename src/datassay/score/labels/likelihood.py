@@ -21,7 +21,7 @@ from torch import Tensor
 
 from datassay.results import result
 
-Form = Literal["none", "one rate", "pairs", "by class"]
+Form = Literal["none", "one rate", "pairs", "by class", "by source"]
 # Pseudo-counts: of right labels, and in each row of T of the common rate.
 RIGHT_COUNT, COMMON_COUNT = 5.0, 10.0
 # The share of wrong labels of fits without noise, and the one that other fits start from.
@@ -44,7 +44,7 @@ class NoiseFit:
 
     Attributes:
         form: of the noise: none; any other label as often as any; some pairs of classes more often
-            than others; or depending on the class.
+            than others; depending on the class; or any other label, at a rate of each source.
         log_likelihood: of the given labels, nats.
         log_p: log probability of each true class from the outputs alone, [n, k].
         log_posterior: the same when the given label is known as well, [n, k].
@@ -150,7 +150,7 @@ def _expectation_maximisation(
         posterior = joint.sub_(log_evidence[:, None]).exp_()
         if form != "none":
             transition, cost = _fit_transition(posterior[~trusted], labels[~trusted], form)
-        weights, intercepts = _step_calibration(outputs, posterior, log_p, weights, intercepts)
+        weights, intercepts = step_calibration(outputs, posterior, log_p, weights, intercepts)
     log_p = torch.log_softmax(outputs @ weights + intercepts, 1)
     joint = log_p + log_given()
     log_evidence = torch.logsumexp(joint, 1)
@@ -198,7 +198,7 @@ def _fit_pair_rates(counts: Float[Tensor, "k k"]) -> tuple[Float[Tensor, "k k"],
     return transition / transition.sum(1, keepdim=True), cost * int(has_rate.sum())
 
 
-def _step_calibration(
+def step_calibration(
     outputs: Float[Tensor, "n k j"],
     posterior: Float[Tensor, "n k"],
     log_p: Float[Tensor, "n k"],

@@ -6,19 +6,20 @@ noise at some rate, which no calibration explains, and hardness, where no label 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import exp, sqrt
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from datassay.errors import SettingError
 from datassay.results import result
 from datassay.score.labels.likelihood import MOST_INTERCEPTS, Form, NoiseFit, class_cost, fit_noise
 from datassay.score.labels.readings import Belief, weigh_readings
+from datassay.score.labels.sources import LabelSources, find_erring_sources, fit_sources
 from datassay.score.settings import NOISES
 
 Outputs = Sequence[Float[Tensor, "n k"]]  # held-out outputs of each estimator
@@ -84,6 +85,7 @@ class Diagnosis:
         share: lower and upper bound of the share of wrong labels.
         n_look: number of labels worth a look, counted from the most suspect.
         weights: of the estimators, in the fit without noise; 0: left out.
+        sources: of the labels, where some err far more often; None: none do.
     """
 
     noise: LabelNoise
@@ -94,6 +96,7 @@ class Diagnosis:
     share: tuple[float, float]
     n_look: int
     weights: tuple[float, ...]
+    sources: LabelSources | None
 
 
 def check_noise(noise: str, *, is_of_labels: bool) -> None:
@@ -112,6 +115,7 @@ def explain(
     labels: Int[Tensor, " n"],
     noise: str = "auto",
     trusted: Bool[Tensor, " n"] | None = None,
+    columns: Mapping[str, Shaped[np.ndarray, " n"]] | None = None,
 ) -> Diagnosis:
     """Find the noise that explains the labels, and how likely each label is wrong.
 
@@ -121,12 +125,14 @@ def explain(
         labels: given.
         noise: "auto" compares all kinds; "uniform" or "class": that kind alone.
         trusted: labels that are known to be right, not all; None: no label is.
+        columns: that may tell who or what gave the labels, by name; None: there are none.
 
     Returns:
         The noise and what follows from it. The order is that of two readings, their log posteriors
         averaged: under one rate before and after the second fit; under noise that depends on the
         class the reading without noise and the second fit, since noise of a region of the inputs
         looks like it, and would turn its order round; where it is clear, the second fit as it is.
+        Where sources of labels err far more often, their rates take the place of the common one.
         Probabilities up to 1/2 count, besides the noise, that all may be wrong which held-out
         predictions contradict, the less the better noise explains the labels.
 
@@ -176,6 +182,13 @@ def explain(
         rival_posterior = average_readings(rival_fit, fit_again(rival_fit))
         posterior = (1 - rival_weight) * posterior + rival_weight * rival_posterior
         posterior = torch.log_softmax(posterior, 1)
+    sources = find_erring_sources(noiseless_fit.log_p, labels, trusted, columns or {})
+    by_source = sources and fit_sources(outputs, labels, trusted, sources, uniform_fit)
+    sources = None
+    if by_source:
+        sources, source_fit, shift = by_source
+        posterior = _shift_log_odds(posterior, labels, shift)
+        noisy_fits.append(source_fit)
     belief = weigh_readings(outputs, labels, trusted, noiseless_fit, noisy_fits)
     odds = _log_odds(posterior, labels)[~trusted]
     by_noise = _log_odds_in_order(belief.p_wrong[~trusted], odds)
@@ -199,6 +212,7 @@ def explain(
         share=share,
         n_look=n_look,
         weights=tuple(noiseless_fit.weights.tolist()),
+        sources=sources,
     )
 
 
@@ -344,6 +358,15 @@ def _log_odds(posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"]) -> Flo
     log_p_given = posterior.gather(1, labels[:, None])
     other_log_p = posterior.scatter(1, labels[:, None], -torch.inf)
     return torch.logsumexp(other_log_p, 1) - log_p_given[:, 0]
+
+
+def _shift_log_odds(
+    posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"], shift: Float[Tensor, " n"]
+) -> Float[Tensor, "n k"]:
+    """Add to the log odds that each label is wrong; return log probabilities of the classes."""
+    log_p_given = posterior.gather(1, labels[:, None])
+    shifted = (posterior + shift[:, None]).scatter(1, labels[:, None], log_p_given)
+    return torch.log_softmax(shifted, 1)
 
 
 def _log_odds_in_order(

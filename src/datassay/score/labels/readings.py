@@ -33,6 +33,9 @@ from datassay.score.labels.likelihood import (
 
 # Weights of the prior, chosen on one half of 206 drawn sets; the other half has the same figures.
 CRISP, RARE, MUCH = 0.13, 1.5, 0.2
+# Of two classes noise of one is seen by itself: probabilities of its label then end short of 1.
+# Where that explains labels by so many nats better than one rate and none, its price ends earlier.
+SEEN, MUCH_IF_SEEN = 4.0, 0.1
 # Nats by which held-out outputs must explain the labels better than the classes' shares, or no
 # label is suspected: of 56 sets of labels drawn by lot none gained more than 6. Of few samples
 # there is less to gain: then this part of it.
@@ -97,20 +100,25 @@ def weigh_readings(
     fits = [*uniform_fits, *(fit for fit in noisy_fits if fit.form != "one rate")]
     log_weights, p_wrong = [0.0], [torch.zeros(n, dtype=torch.float64)]  # of the fit without noise
 
-    def add_explanation(gain: float, log_p: Tensor, p: Tensor) -> None:  # gain: in nats
-        gain += _weigh_crispness(log_p[is_open], noiseless_fit.log_p[is_open])
-        log_weights.append(gain - _price_errors(p[is_open]))
+    def add_explanation(gain: float, log_p: Tensor, p: Tensor, much: float = MUCH) -> None:
+        gain += _weigh_crispness(log_p[is_open], noiseless_fit.log_p[is_open])  # gain: in nats
+        log_weights.append(gain - _price_errors(p[is_open], much))
         p_wrong.append(p)
 
     if 2 < k <= MOST_INTERCEPTS:
         gain, log_p = _map_classes(outputs, labels, noiseless_fit)
         add_explanation(gain - MAP_COST * k**2 * (k - 1), log_p, p_wrong[0])
     n_noiseless = len(log_weights)
+    uniform_gain = max([
+        0.0,
+        *(f.log_likelihood - noiseless_fit.log_likelihood for f in uniform_fits),
+    ])
     for number, fit in enumerate(fits):
         p = -torch.expm1(fit.log_posterior.gather(1, labels[:, None])[:, 0])
         gain = fit.log_likelihood - noiseless_fit.log_likelihood - fit.cost
         gain -= log(len(uniform_fits)) if number < len(uniform_fits) else 0.0
-        add_explanation(gain, fit.log_p, p.clamp_min(0.0))
+        is_seen = fit.form == "by class" and k == 2 and gain - uniform_gain > SEEN
+        add_explanation(gain, fit.log_p, p.clamp_min(0.0), MUCH_IF_SEEN if is_seen else MUCH)
     for output in outputs if 1 < len(outputs) and n <= MOST_SAMPLES else ():
         estimator_fit = fit_noise([output], labels, "one rate", trusted=trusted)
         gain, p = _vary_rate(estimator_fit.log_p.exp(), noiseless_fit.log_p.exp(), labels, trusted)
@@ -128,9 +136,9 @@ def _weigh_crispness(log_p: Float[Tensor, "n k"], noiseless_log_p: Float[Tensor,
     return CRISP * (noiseless_entropy - entropy)
 
 
-def _price_errors(p_wrong: Float[Tensor, " n"]) -> float:
+def _price_errors(p_wrong: Float[Tensor, " n"], much: float) -> float:
     """Return the nats that the prior takes from an explanation by which these labels are wrong."""
-    return RARE * float(p_wrong.sum()) * min(float(p_wrong.mean()), MUCH)
+    return RARE * float(p_wrong.sum()) * min(float(p_wrong.mean()), much)
 
 
 def _vary_rate(
