@@ -10,6 +10,7 @@ from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.act.review.judged import FILE as REVIEW
 from datassay.commands.run.figures import stand_ins
 from datassay.commands.run.findings import Findings
+from datassay.commands.run.gate.quantities import quantities
 from datassay.commands.run.labels import label_facts
 from datassay.commands.run.suspects import FILE, suspects_file
 from datassay.commands.run.table import attribution_table, score_summary, score_table
@@ -57,6 +58,8 @@ def _summary(findings: Findings, page: Page) -> str:
         "pending": f.pending,
         "counts": _counts(f),
         "labels": label_facts(f),
+        "checks": quantities(f),
+        "outcomes": [asdict(outcome) for outcome in f.outcomes],
         "actions": f.acts and asdict(f.acts),
         "before": f.before and asdict(f.before),
         "data_issues": data_issues

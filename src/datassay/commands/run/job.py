@@ -175,7 +175,8 @@ def run(
     )
     if first is not None and (settings.curve_seeds or settings.check or earlier):
         first(replace(findings, pending=PENDING))
-    findings = replace(findings, **joint_information(context))
+    if settings.is_joint:
+        findings = replace(findings, **joint_information(context))
     net, config = retrained_network(model, train, settings)
     at_trained = settings.attribution_at == "trained" and attributed != "none"
     is_timed = user.budget is not None and not at_trained  # whose effects need networks
