@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 # Exit statuses of `check`; 2 is a mistake of use.
-CONDITION_FAILED, CANNOT_BE_TOLD = 3, 4
+CONDITION_FAILED, INCONCLUSIVE = 3, 4
 
 
 class _Run(Command):
@@ -122,7 +123,7 @@ class _Check(_Run):
     def show(
         self, results: Any, settings: Any, page: Page, path: Path, *, verbose: bool = False
     ) -> None:
-        """Print the outcomes, or summary.json; exit with 3 where one failed, 4 where none is told.
+        """Print the outcomes, or summary.json; exit with 3 where one failed, 4 if inconclusive.
 
         Raises:
             typer.Exit: not all conditions passed.
@@ -139,12 +140,12 @@ class _Check(_Run):
         lines = [f"{o.status.capitalize()}: {o.condition}: {o.sentence}" for o in results.outcomes]
         console.print(*map(plain_text, lines), sep="\n", soft_wrap=True)
         if settings.github:
-            name = str(results.origin.inputs["data"])
-            lines = github_lines(results.outcomes, name)
+            data = str(results.origin.inputs["data"]).removeprefix(f"{Path.cwd()}{os.sep}")
+            lines = github_lines(results.outcomes, data)
             console.print(*map(plain_text, lines), sep="\n", soft_wrap=True)
         statuses = {outcome.status for outcome in results.outcomes}
         if statuses != {PASSED}:
-            raise typer.Exit(CONDITION_FAILED if FAILED in statuses else CANNOT_BE_TOLD)
+            raise typer.Exit(CONDITION_FAILED if FAILED in statuses else INCONCLUSIVE)
 
 
 class _Summarize(Command):
@@ -218,8 +219,8 @@ CHECK = _Check(
 
     Of faults that are known as a range, such as wrong labels, a condition fails where the least
     that there is lies above the limit, and passes where the most does not. Between, or where the
-    fault was not looked for, it cannot be told, and nothing passes. Exit status: 0 all passed, 3 a
-    condition failed, 4 none failed but one cannot be told, 2 a mistake of use.
+    fault was not looked for, it is inconclusive and does not pass. Exit status: 0 all passed, 3 a
+    condition failed, 4 none failed but one is inconclusive, 2 a mistake of use.
 
     Writes what `score` writes, and junit.xml.
 

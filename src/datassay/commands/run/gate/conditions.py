@@ -25,7 +25,7 @@ MEANINGS = {
     "rare-classes": "classes of less than a tenth of an equal share",
     "drift": "columns that differ between sources, or from training to validation",
 }
-PASSED, FAILED, UNKNOWN = "passed", "failed", "cannot be told"
+PASSED, FAILED, INCONCLUSIVE = "passed", "failed", "inconclusive"
 FORM = re.compile(r"([a-z-]+)\s*(?:(>=?)\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?))?")
 NAMED = 5  # samples or columns in a sentence
 
@@ -47,8 +47,8 @@ class Outcome:
 
     Attributes:
         condition: as it was given.
-        status: PASSED, FAILED or UNKNOWN.
-        sentence: what there is of the fault, and why that cannot be told.
+        status: PASSED, FAILED or INCONCLUSIVE.
+        sentence: what there is of the fault, and why that is inconclusive.
     """
 
     condition: str
@@ -104,7 +104,7 @@ def judge(
 
     Returns:
         FAILED where the least that there is lies above the limit, PASSED where the most does not,
-        UNKNOWN between, and where nothing was looked for.
+        INCONCLUSIVE between, and where nothing was looked for.
     """
     return tuple(_judge_one(condition, summary, baseline) for condition in conditions)
 
@@ -114,31 +114,31 @@ def _judge_one(
 ) -> Outcome:
     quantity = summary["checks"][condition.name]
     if not quantity["is_searched"]:
-        return Outcome(condition.words, UNKNOWN, f"not looked for: {quantity['why']}.")
-    low, high, found = quantity["low"], quantity["high"], quantity["found"]
+        return Outcome(condition.words, INCONCLUSIVE, f"not looked for: {quantity['why']}.")
+    low, high, names = quantity["low"], quantity["high"], quantity["names"]
     note = ""
     if baseline is not None:
-        low, high, found, note = _new_ones(condition.name, summary, baseline)
-    limit = condition.limit * (quantity["of"] if condition.is_share else 1)
+        low, high, names, note = _new_ones(condition.name, summary, baseline)
+    limit = condition.limit * (quantity["total"] if condition.is_share else 1)
     is_above = ge if condition.is_reached else gt
-    status = FAILED if is_above(low, limit) else UNKNOWN
+    status = FAILED if is_above(low, limit) else INCONCLUSIVE
     status = PASSED if high is not None and not is_above(high, limit) else status
-    names = ", ".join([*map(str, found[:NAMED]), *["…"] * (len(found) > NAMED)])
-    sentence = f"{_count_words(low, high, quantity)}{note}{f' ({names})' if names else ''}"
+    examples = ", ".join([*map(str, names[:NAMED]), *["…"] * (len(names) > NAMED)])
+    sentence = f"{_count_words(low, high, quantity)}{note}{f' ({examples})' if examples else ''}"
     why = "" if low == high else quantity["why"].rstrip(".")
     return Outcome(condition.words, status, f"{sentence}{f': {why}' if why else ''}.")
 
 
 def _count_words(low: int, high: int | None, quantity: Mapping[str, Any]) -> str:
     """Return a range of a quantity in words, with its share of all."""
-    of, unit = quantity["of"], quantity["unit"]
+    total, unit = quantity["total"], quantity["unit"]
     if high is None:
-        return f"{low:,} or more of {of:,} {unit}"
+        return f"{low:,} or more of {total:,} {unit}"
     count = " to ".join(dict.fromkeys(f"{end:,}" for end in (low, high)))
     if not high:
-        return f"none of {of:,} {unit}"
-    share = " to ".join(dict.fromkeys(f"{100 * end / of:.2g}" for end in (low, high)))
-    return f"{count} of {of:,} {unit}, {share} %"
+        return f"none of {total:,} {unit}"
+    share = " to ".join(dict.fromkeys(f"{100 * end / total:.2g}" for end in (low, high)))
+    return f"{count} of {total:,} {unit}, {share} %"
 
 
 def _new_ones(
@@ -146,14 +146,14 @@ def _new_ones(
 ) -> tuple[int, int | None, list[Any], str]:
     """Return what is new since the baseline: at least, at most, which, and a note."""
     now, earlier = summary["checks"][name], baseline["checks"].get(name)
-    low, high, found = now["low"], now["high"], now["found"]
+    low, high, names = now["low"], now["high"], now["names"]
     if earlier is None or not earlier["is_searched"]:
-        return low, high, found, "; the baseline did not look for it"
+        return low, high, names, "; the baseline did not look for it"
     if _digest(summary) and _digest(summary) == _digest(baseline):
         return 0, 0, [], " new: the data are those of the baseline"
     if _is_named(now, summary) and _is_named(earlier, baseline):
-        found = [item for item in found if item not in set(earlier["found"])]
-        return len(found), len(found), found, " new since the baseline"
+        names = [name for name in names if name not in set(earlier["names"])]
+        return len(names), len(names), names, " new since the baseline"
     low = 0 if earlier["high"] is None else max(0, low - earlier["high"])
     high = None if high is None else max(0, high - earlier["low"])
     return low, high, [], " more than in the baseline"
@@ -165,7 +165,7 @@ def _digest(summary: Mapping[str, Any]) -> str:
 
 def _is_named(quantity: Mapping[str, Any], summary: Mapping[str, Any]) -> bool:
     """Return whether all that was found is named, by more than the numbers of rows."""
-    found = quantity["found"]
+    names = quantity["names"]
     inputs = (summary.get("origin") or {}).get("inputs", {})
-    is_stable = inputs.get("ids") is not None or all(isinstance(item, str) for item in found)
-    return is_stable and quantity["low"] == quantity["high"] == len(found)
+    is_stable = inputs.get("ids") is not None or all(isinstance(name, str) for name in names)
+    return is_stable and quantity["low"] == quantity["high"] == len(names)

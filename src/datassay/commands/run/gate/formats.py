@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from xml.etree import ElementTree
 
-from datassay.commands.run.gate.conditions import FAILED, PASSED, UNKNOWN, Outcome
+from datassay.commands.run.gate.conditions import FAILED, INCONCLUSIVE, PASSED, Outcome
 from datassay.errors import printable
 
-LEVELS = {FAILED: "error", UNKNOWN: "warning", PASSED: "notice"}
+LEVELS = {FAILED: "error", INCONCLUSIVE: "warning", PASSED: "notice"}
 
 
 def junit_xml(outcomes: Iterable[Outcome], data: str) -> str:
@@ -19,20 +19,20 @@ def junit_xml(outcomes: Iterable[Outcome], data: str) -> str:
         data: name of what was checked, the class of the cases.
 
     Returns:
-        XML: <failure> where a condition failed, <error> where it cannot be told.
+        XML: <failure> where a condition failed, <error> where it is inconclusive.
     """
     cases = list(outcomes)
     counts = {
         "tests": len(cases),
         "failures": sum(case.status == FAILED for case in cases),
-        "errors": sum(case.status == UNKNOWN for case in cases),
+        "errors": sum(case.status == INCONCLUSIVE for case in cases),
     }
     attributes = {"name": "datassay check", **{name: str(n) for name, n in counts.items()}}
     suite = ElementTree.Element("testsuite", attributes)
     for outcome in cases:
         names = {"classname": printable(data), "name": printable(outcome.condition)}
         case = ElementTree.SubElement(suite, "testcase", names)
-        tag = {FAILED: "failure", UNKNOWN: "error"}.get(outcome.status)
+        tag = {FAILED: "failure", INCONCLUSIVE: "error"}.get(outcome.status)
         sentence = printable(outcome.sentence)
         if tag is not None:
             ElementTree.SubElement(case, tag, {"message": sentence})
