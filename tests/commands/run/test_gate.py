@@ -184,7 +184,7 @@ def test_each_fault_is_a_quantity_of_every_run(name):
 def test_what_limits_a_search_is_told():
     x = np.random.default_rng(0).normal(size=(40, 3))
     samples = SampleSet(x, (x[:, 0] > 0).astype(int), np.arange(40), ("a", "b"))
-    checks = quantities(make_findings(samples, data_issues=data_issues(samples, None)))
+    checks = quantities(make_findings(samples, validation=None, data_issues=data_issues(samples)))
     told = {name: check["why"] for name, check in checks.items() if not check["is_searched"]}
     assert told.keys() == {"leak", "empty-rows", "duplicates-across-split", "drift"}
     assert told["leak"] == "only columns of a table can tell the target"
