@@ -41,18 +41,19 @@ def files(findings: Findings, page: Page) -> dict[str, Part]:
         FILE: suspects_file(findings),
         "scores.parquet": score_table(findings),
         "attribution.parquet": attribution_table(findings),
-        "summary.json": _summary(findings, page),
+        "summary.json": standard_json(summary(findings, page)),
     }
 
 
-def _summary(findings: Findings, page: Page) -> str:
+def summary(findings: Findings, page: Page) -> dict[str, object]:
+    """Return what summary.json holds, beside arrays and numbers that are not finite."""
     f, data_issues, pairs = findings, findings.data_issues, findings.pairs
     summaries = {name: score_summary(s) for name, s in f.scores.items() if s is not None}
     near = [] if data_issues is None else [asdict(pair) for pair in data_issues.pairs[:MOST_PAIRS]]
     if pairs is not None:  # the largest interactions either way
         order = np.argsort(-np.abs(pairs.interaction), kind="stable")[:MOST_PAIRS]
         pairs = pairs.to_table().take(order).to_pylist()
-    return standard_json({
+    return {
         **page.head,
         "origin": f.origin and f.origin.to_dict(),
         "pending": f.pending,
@@ -77,7 +78,7 @@ def _summary(findings: Findings, page: Page) -> str:
             "rank_correlation": stand_ins(f)[0],
         },
         **({"scores": summaries} if summaries else {}),
-    })
+    }
 
 
 def _counts(findings: Findings) -> dict[str, object]:
