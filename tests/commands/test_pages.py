@@ -16,6 +16,7 @@ from datassay.methods.sample.command import SampleSettings
 from datassay.methods.sample.job import run as run_sample
 from datassay.report.html import render
 from helpers.blocks import divided, evil_images, evil_names, purified
+from helpers.command_line import assert_schema
 from helpers.explanations import KINDS, explained
 from helpers.findings import (
     EVIL,
@@ -116,7 +117,9 @@ def test_a_page_is_whole_and_runs_nothing_of_the_users(command, name, tmp_path):
     assert len(anchors) >= 3 and anchors <= there
     # Its summary is standard JSON, and all files it names are written.
     written = module.files(findings, page)
-    json.loads(written["summary.json"], parse_constant=lambda word: pytest.fail(word))
+    assert_schema(
+        json.loads(written["summary.json"], parse_constant=lambda word: pytest.fail(word))
+    )
     assert {name for name in module.FILES if name in html} <= set(written) | {
         "index.html",
         "review.npz",

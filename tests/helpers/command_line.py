@@ -10,12 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 import typer.main
 import typer.testing
+from jsonschema import Draft202012Validator
 
+import datassay
 from datassay.commands import app
 from datassay.store.outputs import write_pages
 
 # Typer makes the options of all commands from their signatures, 20 ms each time it is asked.
 typer.testing._get_command = make_commands = functools.cache(typer.main.get_command)
+SCHEMA = json.loads((Path(datassay.__file__).parent / "summary.schema.json").read_text("utf-8"))
 
 
 def invoke(*args):
@@ -87,7 +90,15 @@ def summary(folder="out"):
         raise AssertionError(f"{word} is not JSON")
 
     text = Path(folder, "summary.json").read_text(encoding="utf-8")
-    return json.loads(text, parse_constant=refuse)
+    content = json.loads(text, parse_constant=refuse)
+    assert_schema(content)
+    return content
+
+
+def assert_schema(content):
+    """A summary.json of any command is what the schema that is shipped says."""
+    errors = Draft202012Validator(SCHEMA).iter_errors(content)
+    assert not [f"{e.json_path}: {e.message[:200]}" for e in errors]
 
 
 def words(result):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from html import escape
@@ -18,13 +20,15 @@ from torch import nn
 from datassay.commands.finished import Given, with_unscored
 from datassay.commands.inputs import MODEL, asked_backbone
 from datassay.commands.run.settings import RunSettings
+from datassay.commands.terminal import notebook_progress
 from datassay.data.arguments import checks_arguments
 from datassay.data.settings import Loading
 from datassay.errors import DataError, ModelError
 from datassay.models.estimators import NEEDED, is_estimator
-from datassay.progress import Progress, silent
+from datassay.progress import Progress
 from datassay.report.wording import count, gain_text
 from datassay.results import Plotted, result
+from datassay.rules import fraction
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,15 +40,16 @@ if TYPE_CHECKING:
     from datassay.report.page import Page
 
 OUT = "report"  # as `datassay run` has it
+EARLIER = {"acts", "view", "given"}  # names that nobody needs to see
 
 
 @result
 class Assay(Plotted):
     """What a data set holds, and what would help it most.
 
-    `print` gives the verdict and its warnings in lines, a notebook beside them the table of
-    actions. Frames are those of pandas, where that is installed, else Arrow tables; their index is
-    that of the user's own pandas frame, else the ids.
+    `print` gives the verdict and its warnings in lines, a notebook the ten most suspect samples and
+    the table of actions, too. Frames are those of pandas, where that is installed, else Arrow
+    tables; their index is that of the user's own pandas frame, else the ids.
 
     Attributes:
         findings: everything that was measured.
@@ -60,6 +65,13 @@ class Assay(Plotted):
         return self.findings.acts
 
     acts = actions  # its earlier name
+
+    @property
+    def verdict(self) -> str:
+        """What is wrong with the data, and what doing something about it gains, in a sentence."""
+        from datassay.commands.run.verdict import verdict
+
+        return verdict(self.findings).sentence
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -98,6 +110,13 @@ class Assay(Plotted):
             return frame.set_index("id")
         return frame.set_axis(index)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return what summary.json holds, as plain values; its schema is in the package."""
+        from datassay.commands.run.files import summary
+        from datassay.report.tables import standard_json
+
+        return json.loads(standard_json(summary(self.findings, self._page)))
+
     def page(self) -> str:
         """Return the page that `datassay run` writes, as HTML."""
         from datassay.report.html import render
@@ -129,8 +148,10 @@ class Assay(Plotted):
             extra_files = {file.name: partial(shutil.copyfile, file)}
             return write_results(replace(self.findings, origin=origin), out, extra_files)
 
-    def view(self, path: str | Path = OUT, *, port: int = 0) -> Review:
+    def review(self, path: str | Path = OUT, *, port: int = 0) -> Review:
         """Save the results, and serve the page for a review as `datassay view` does.
+
+        `apply` with the same path then gives back the data as decided.
 
         Args:
             path: of a folder; decisions that are saved there go on.
@@ -153,6 +174,51 @@ class Assay(Plotted):
             )
         self.save(path)
         return Review(open_review(Path(path), port=port))
+
+    view = review  # its earlier name
+
+    def apply(
+        self,
+        path: str | Path = OUT,
+        *,
+        accept_suggested: float | None = None,
+        drop_copies: bool = False,
+    ) -> Any:
+        """Return the data as decided: labels corrected, samples removed, nothing else changed.
+
+        Args:
+            path: the folder that `review` was given, whose decisions are taken.
+            accept_suggested: relabel also what is not decided, where `wrong_probability` is at
+                least this; None: nothing else.
+            drop_copies: remove also what is not decided and repeats another sample.
+
+        Returns:
+            A frame as given (pandas, polars; else Arrow), or (x, y); yours stays as it is.
+
+        Raises:
+            DataError: nothing was decided, or the data are no frame and no (x, y) arrays.
+            SettingError: accept_suggested is no probability.
+        """
+        from datassay.act.review.decisions import FILE, Decisions, read_decisions
+        from datassay.commands.apply.job import add_suggestions
+        from datassay.commands.corrected import corrected_data
+        from datassay.commands.run.table import score_table
+
+        file, is_alone = Path(path) / FILE, accept_suggested is None and not drop_copies
+        if is_alone and not file.exists():
+            raise DataError(
+                f"{path} must hold decisions; nobody has reviewed these labels there. Call "
+                f"review({str(path)!r}), or give accept_suggested=0.9."
+            )
+        if accept_suggested is not None:
+            fraction("accept_suggested", accept_suggested, "[]")
+        decisions = read_decisions(file) if file.exists() else Decisions(())
+        scores = score_table(self.findings)
+        added = add_suggestions(decisions, scores, accept_suggested, drop_copies=drop_copies)
+        return corrected_data(self.given, self.findings.samples, added)
+
+    def __dir__(self) -> list[str]:
+        return [name for name in object.__dir__(self) if name not in EARLIER]
 
     @property
     def _page(self) -> Page:
@@ -182,26 +248,20 @@ class Assay(Plotted):
             measured = [action for action in table.actions if action.is_measured]
             lines = [f"  {a.words}: {gain_text(a, table.metric)}" for a in measured[:3]]
         warnings = [f"Warning: {warning}" for warning in self.warnings]
-        return "\n".join([self._verdict, *warnings, *lines, self._where])
+        return "\n".join([self.verdict, *warnings, *lines, self._where])
 
     def _repr_html_(self) -> str:
-        from datassay.commands.run.tables import acts_table
-        from datassay.report.notebook import short_html
+        from datassay.commands.display import assay_html
 
-        tables = [] if self.actions is None else [acts_table(self.actions)]
-        warnings = (f"Warning: {warning}" for warning in self.warnings)
-        return short_html(self._verdict, *warnings, *tables, self._where)
-
-    @property
-    def _verdict(self) -> str:
-        from datassay.commands.run.verdict import verdict
-
-        return verdict(self.findings).sentence
+        return assay_html(self.findings, self._where)
 
     @property
     def _where(self) -> str:
-        hints = f"See .suspects ({len(self.suspects):,}, worst first), .scores, .actions, .plot(); "
-        return f"{hints}.save('{OUT}') writes the page, .view() opens the review."
+        return (
+            f".suspects ({len(self.suspects):,}, worst first), .scores, .actions, .plot(); "
+            f".review() opens the review, .apply() gives the data corrected, .save({OUT!r}) writes "
+            "the page."
+        )
 
 
 class Review:
@@ -254,7 +314,7 @@ def assay(
     val: Any = None,
     seed: int = Loading.seed,
     budget: float | None = RunSettings.budget,
-    progress: Progress = silent,
+    progress: Progress | None = None,
     **reading: Any,
 ) -> Assay:
     """Score the samples and compare actions on them, as `datassay run` does.
@@ -271,7 +331,7 @@ def assay(
         seed: of split, noise, weights, projection and batches.
         budget: seconds by the clock after which nothing more is retrained; 0: actions are not
             compared. None: the same networks on every machine, as `datassay run` has it.
-        progress: called with (step, units done, units in all).
+        progress: called with (step, units done, units in all); None: a notebook shows a line.
         **reading: further arguments of `load`, such as val_fraction or drop. Of data in memory
             all samples are scored where val_fraction is left out.
 
@@ -292,11 +352,11 @@ def assay(
     if not isinstance(data, str | Path) and reading.get("val_fraction") is None:
         reading["val_fraction"] = 0.0
     samples = Given(data, val, reading)
-    backbone = asked_backbone({"model": settings.model}, None, progress)
-    train, held_out = samples.sets(backbone)
-    if reading.get("val_fraction") is None:
-        train = with_unscored(train, held_out)
-    findings = run(train, held_out, settings, progress)
+    with notebook_progress() if progress is None else nullcontext(progress) as report:
+        train, held_out = samples.sets(asked_backbone({"model": settings.model}, None, report))
+        if reading.get("val_fraction") is None:
+            train = with_unscored(train, held_out)
+        findings = run(train, held_out, settings, report)
     if samples.is_named:
         findings = replace(findings, origin=samples.origin())
     return Assay(findings, samples)

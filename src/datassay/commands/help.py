@@ -22,13 +22,14 @@ PANELS = {
     "optimizer batch_size budget seed",
     "Method": "",
     "Computing": "memory projection outputs products device precision store engine address workers",
-    "Output": "before out location overwrite plan verbose help_all help",
+    "Output": "fail_on baseline json github before out location overwrite plan verbose "
+    "help_all help",
 }
 # What options take, by their names.
 VALUES = {
     "COLUMN": "target ids source", "COLUMNS": "drop keep categorical text", "GB": "memory",
-    "FOLDER": "out before store location", "FILE": "weights decisions queries", "MODEL": "model",
-    "SECONDS": "budget", "MINUTES": "minutes",
+    "FOLDER": "out before store location", "FILE": "weights decisions queries baseline",
+    "MODEL": "model", "CONDITION": "fail_on", "SECONDS": "budget", "MINUTES": "minutes",
     "SHARE": "val_fraction noise adversarial fraction max_fraction", "DATA": "data data_option",
 }  # fmt: skip
 # Groups of `datassay --help` and their commands; others, those of plugins too, are under More.
@@ -36,6 +37,7 @@ GROUPS = {
     "Start": "example run view apply predict",
     "Fix": "summarize purify weigh partition",
     "Explain": "score explain index polynomial complexity",
+    "Automate": "check",
     "More": "report export bench sample",
     "Learn": "lab",
 }

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -13,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from datassay.errors import printable
+from datassay.progress import Progress, silent
 from datassay.report import page as page_parts
 from datassay.report.columns import columns_line
 from datassay.report.page import Page, Row
@@ -66,10 +71,8 @@ class ProgressDisplay:
 
     def __call__(self, step: str, done: int, total: int) -> None:
         """Note that `done` of `total` units of a step are done."""
-        stage, share = self._find_stage(step, done / total if total else 0.0)
-        is_new = stage not in self._done
-        self._stage = stage
-        self._done[stage] = max(share, self._done.get(stage, 0.0))
+        is_new = self._note(step, done, total)
+        stage = self._stage
         if self._console.is_interactive:
             if is_new:  # at once: it may be over before the next drawing
                 self._live.start()
@@ -81,6 +84,13 @@ class ProgressDisplay:
             self._console.print(self._line(), soft_wrap=True)
             self._pause *= 2
             self._next = seconds + self._pause
+
+    def _note(self, step: str, done: int, total: int) -> bool:
+        """Note the present stage, and how far it is; return whether it is a new one."""
+        stage, share = self._find_stage(step, done / total if total else 0.0)
+        is_new, self._stage = stage not in self._done, stage
+        self._done[stage] = max(share, self._done.get(stage, 0.0))
+        return is_new
 
     def _find_stage(self, step: str, step_share: float) -> tuple[str, float]:
         """Return the stage to show for a step, and the share of it that is done."""
@@ -105,6 +115,45 @@ class ProgressDisplay:
         done = self._done.get(self._stage, 0.0)
         line = f"{self._stage}  {100 * done:.0f} %  {spent}"
         return Text(line, no_wrap=True, overflow="ellipsis")
+
+
+class NotebookProgress(ProgressDisplay):
+    """The same in the cell of a notebook: one line, which goes when the work is done.
+
+    Args:
+        show: `IPython.display.display`.
+    """
+
+    def __init__(self, show: Callable[..., Any]):
+        super().__init__(Console(file=io.StringIO()))
+        self._show, self._handle, self._redraw = show, None, 0.0
+
+    def __exit__(self, *exc: object) -> None:
+        """Empty the line."""
+        if self._handle is not None:
+            self._handle.update({"text/plain": ""}, raw=True)
+
+    def __call__(self, step: str, done: int, total: int) -> None:
+        """Note that `done` of `total` units of a step are done."""
+        seconds = time.monotonic() - self._started
+        if not self._note(step, done, total) and seconds < self._redraw:
+            return
+        self._redraw = seconds + 1 / REDRAWS
+        line = {"text/plain": self._line().plain}
+        if self._handle is None:
+            self._handle = self._show(line, raw=True, display_id=True)
+        else:
+            self._handle.update(line, raw=True)
+
+
+def notebook_progress() -> AbstractContextManager[Progress]:
+    """Return a progress callback that a notebook shows; a silent one outside of a notebook."""
+    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
+    if not hasattr(get_ipython(), "kernel"):
+        return nullcontext(silent)
+    from IPython.display import display  # pyrefly: ignore[missing-import] (it is there)
+
+    return NotebookProgress(display)
 
 
 def plain_text(text: str) -> Text:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from html import escape
+from markupsafe import Markup, escape
 
 from datassay.report.page import Table
 
@@ -11,7 +11,7 @@ IN_A_LINE = ";white-space:nowrap"
 
 
 def short_html(verdict: str, *more: Table | str) -> str:
-    """Return the answer, tables and small print as HTML without scripts."""
+    """Return the answer, tables and small print as HTML without scripts; Markup stays as it is."""
     parts = (
         _table(m) if isinstance(m, Table) else f"<p><small>{escape(m)}</small></p>" for m in more
     )
@@ -20,7 +20,10 @@ def short_html(verdict: str, *more: Table | str) -> str:
 
 def _table(table: Table) -> str:
     in_a_line = "" if table.wraps else IN_A_LINE
-    sides = [LEFT] + [RIGHT + in_a_line] * (len(table.columns) - 1)
+    example = table.rows[0].cells if table.rows else ()  # texts and images to the left
+    sides = [f"padding-left:1em;{LEFT}" if isinstance(c, Markup) else RIGHT + in_a_line
+             for c in example]  # fmt: skip
+    sides = [LEFT, *sides]
     head = [_cell("th", name, side) for name, side in zip(table.columns, sides, strict=True)]
     rows = [
         _cell("th", row.name, LEFT if row.best else f"{LEFT};font-weight:normal")
@@ -29,7 +32,8 @@ def _table(table: Table) -> str:
     ]
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return (
-        f"<table><caption>{escape(table.name)}</caption><thead><tr>{''.join(head)}</tr></thead>"
+        f'<table><caption style="{LEFT}">{escape(table.name)}</caption>'
+        f"<thead><tr>{''.join(head)}</tr></thead>"
         f"<tbody>{body}</tbody></table>"
     )
 

@@ -16,6 +16,8 @@ from datassay.errors import hide_credentials
 from datassay.report.advice import Advice
 from datassay.report.drawing import Drawing
 
+SCHEMA = "1.0"  # of summary.json, as summary.schema.json beside this package's folders has it
+
 
 @dataclass(frozen=True, slots=True)
 class Text:
@@ -292,6 +294,7 @@ class Page:
         advice = [asdict(item) for item in self.advice]
         columns = [asdict(item) for item in self.columns]
         return {
+            "schema": SCHEMA,
             **({"verdict": self.verdict, "commands": self.commands} if self.verdict else {}),
             "facts": self.facts,
             "warnings": self.warnings,

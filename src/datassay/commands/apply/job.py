@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from datassay.act.review.corrections import Corrections, corrections
 from datassay.act.review.decisions import (
@@ -94,13 +95,34 @@ def gather_decisions(settings: ApplySettings) -> Decisions:
     fraction("accept-suggested", limit or 0.0, "[]")
     decisions = read_any(file) if file.exists() else Decisions(())
     run = finished_run(run_of(settings))
-    scores = run.scores
+    label_column = "label"
+    if "class_name" in run.scores.column_names:
+        label_column = "class_name"
+    names = ["id", "wrong_probability", label_column, "suggested_label"]
+    names += ["is_copy"] * settings.drop_copies
+    check_columns(run.folder, run.scores, names)
+    return add_suggestions(decisions, run.scores, limit, drop_copies=settings.drop_copies)
+
+
+def add_suggestions(
+    decisions: Decisions, scores: pa.Table, limit: float | None, *, drop_copies: bool
+) -> Decisions:
+    """Add decisions on what nobody decided about: suggested labels, and copies that go.
+
+    Args:
+        decisions: that were made.
+        scores: the columns of scores.parquet.
+        limit: the probability from which a suggestion is taken; None: none is.
+        drop_copies: whether samples that repeat another go.
+
+    Returns:
+        The decisions, those that were made first.
+    """
     label_column = "label"
     if "class_name" in scores.column_names:
         label_column = "class_name"
     names = ["id", "wrong_probability", label_column, "suggested_label"]
-    names += ["is_copy"] * settings.drop_copies
-    check_columns(run.folder, scores, names)
+    names += ["is_copy"] * drop_copies
     decided_ids = {d.id for d in decisions.decisions}
     now = datetime.now(UTC)
     additions = []

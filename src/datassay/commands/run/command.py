@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import typer
 
 from datassay.commands.command import PAGE, Command, read
 from datassay.commands.inputs import (
@@ -18,6 +21,8 @@ from datassay.commands.inputs import (
     load_sets,
     with_noise,
 )
+from datassay.commands.run.gate.conditions import MEANINGS
+from datassay.commands.run.gate.settings import CheckSettings
 from datassay.commands.run.settings import (
     AdversarialInputs,
     KeepSettings,
@@ -25,12 +30,16 @@ from datassay.commands.run.settings import (
     ScoreSettings,
     TrainingSettings,
 )
-from datassay.commands.shell import err_console
+from datassay.commands.shell import err_console, out_console, out_stream
 
 if TYPE_CHECKING:
     from datassay.commands.run.findings import Findings
     from datassay.report.page import Page
     from datassay.store.outputs import Part
+
+
+# Exit statuses of `check`; 2 is a mistake of use.
+CONDITION_FAILED, INCONCLUSIVE = 3, 4
 
 
 class _Run(Command):
@@ -66,7 +75,7 @@ class _Run(Command):
                 train = with_unscored(train, val)
             arguments = {"train": with_noise(train, noise, user_input["seed"]), "val": val}
         arguments["origin"] = origin_of(inputs, noise)  # a model's code may go elsewhere
-        if user_input["plan"]:
+        if user_input.get("plan"):
             return arguments
         from datassay.commands.run.job import with_adversarial
         from datassay.commands.run.steps.plan import long_wait
@@ -74,7 +83,7 @@ class _Run(Command):
         settings = read(self.settings, user_input)
         if wait := long_wait(arguments["train"], arguments["val"], settings):
             logging.getLogger(__name__).warning(wait)
-        if share := user_input["adversarial"]:
+        if share := user_input.get("adversarial"):
             # The network that these inputs fool learns the labels as they were.
             with ProgressDisplay(err_console) as progress:
                 fooled = with_adversarial(train, settings, share, user_input["epsilon"], progress)  # pyrefly: ignore[unbound-name] (not with before)
@@ -108,6 +117,37 @@ class _Run(Command):
             inputs = inputs_like(earlier, typed)
             train, val = load_sets(inputs, encode, user_input.get("queries"))
         return {"train": train, "val": val, "earlier": earlier}, inputs
+
+
+class _Check(_Run):
+    """A run that judges conditions: what it prints, and its exit status."""
+
+    def show(
+        self, results: Any, settings: Any, page: Page, path: Path, *, verbose: bool = False
+    ) -> None:
+        """Print the outcomes, or summary.json; exit with 3 where one failed, 4 if inconclusive.
+
+        Raises:
+            typer.Exit: not all conditions passed.
+        """
+        from datassay.commands.run.gate.conditions import FAILED, PASSED
+        from datassay.commands.run.gate.formats import github_lines
+        from datassay.commands.terminal import plain_text
+
+        if settings.json:
+            out_stream.write(path.with_name("summary.json").read_text(encoding="utf-8"))
+        else:
+            super().show(results, settings, page, path, verbose=verbose)
+        console = err_console if settings.json else out_console
+        lines = [f"{o.status.capitalize()}: {o.condition}: {o.sentence}" for o in results.outcomes]
+        console.print(*map(plain_text, lines), sep="\n", soft_wrap=True)
+        if settings.github:
+            data = str(results.origin.inputs["data"]).removeprefix(f"{Path.cwd()}{os.sep}")
+            lines = github_lines(results.outcomes, data)
+            console.print(*map(plain_text, lines), sep="\n", soft_wrap=True)
+        statuses = {outcome.status for outcome in results.outcomes}
+        if statuses != {PASSED}:
+            raise typer.Exit(CONDITION_FAILED if FAILED in statuses else INCONCLUSIVE)
 
 
 class _Summarize(Command):
@@ -171,6 +211,33 @@ SCORE = _Run(
     order=11,
     scores_all=True,
 )
+CHECK = _Check(
+    name="check",
+    common="target ids val_fraction source fail_on baseline json github model seed",
+    help="""Fail a build on what is wrong with the data.
+
+    Scores every sample as `score` does and judges conditions, each a fault or a fault with a limit.
+    The faults: FAULTS.
+
+    Of faults that are known as a range, such as wrong labels, a condition fails where the least
+    that there is lies above the limit, and passes where the most does not. Between, or where the
+    fault was not looked for, it is inconclusive and does not pass. Exit status: 0 all passed, 3 a
+    condition failed, 4 none failed but one is inconclusive, 2 a mistake of use.
+
+    Writes what `score` writes, and junit.xml.
+
+    Examples:
+      datassay check table.csv --target label --fail-on leak --fail-on "wrong > 2 %"
+      datassay check table.csv --fail-on duplicates-across-split --val-fraction 0.2 --json
+      datassay check new.csv --fail-on "wrong > 2 %" --baseline check/summary.json --out now
+    """.replace("FAULTS", "; ".join(f"{name} ({what})" for name, what in MEANINGS.items())),
+    settings=CheckSettings,
+    inputs=(DataInputs,),
+    home="datassay.commands.run.gate",
+    out="check",
+    order=13,
+    scores_all=True,
+)
 SUMMARIZE = _Summarize(
     name="summarize",
     common="target ids val_fraction fraction rule drop_suspects model seed",
@@ -193,7 +260,7 @@ SUMMARIZE = _Summarize(
     order=12,
     scores_all=True,
 )
-COMMANDS = (RUN, SCORE, SUMMARIZE)
+COMMANDS = (RUN, SCORE, SUMMARIZE, CHECK)
 
 
 def write_results(findings: Findings, out: Path, further: Mapping[str, Part] | None = None) -> Path:

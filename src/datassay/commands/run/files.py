@@ -10,6 +10,7 @@ from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.act.review.judged import FILE as REVIEW
 from datassay.commands.run.figures import stand_ins
 from datassay.commands.run.findings import Findings
+from datassay.commands.run.gate.quantities import quantities
 from datassay.commands.run.labels import label_facts
 from datassay.commands.run.suspects import FILE, suspects_file
 from datassay.commands.run.table import attribution_table, score_summary, score_table
@@ -40,11 +41,12 @@ def files(findings: Findings, page: Page) -> dict[str, Part]:
         FILE: suspects_file(findings),
         "scores.parquet": score_table(findings),
         "attribution.parquet": attribution_table(findings),
-        "summary.json": _summary(findings, page),
+        "summary.json": standard_json(summary(findings, page)),
     }
 
 
-def _summary(findings: Findings, page: Page) -> str:
+def summary(findings: Findings, page: Page) -> dict[str, object]:
+    """Return what summary.json holds, beside arrays and numbers that are not finite."""
     f = findings
     data_issues = findings.data_issues
     pairs = findings.pairs
@@ -55,12 +57,14 @@ def _summary(findings: Findings, page: Page) -> str:
     if pairs is not None:  # the largest interactions either way
         order = np.argsort(-np.abs(pairs.interaction), kind="stable")[:MOST_PAIRS]
         pairs = pairs.to_table().take(order).to_pylist()
-    return standard_json({
+    return {
         **page.head,
         "origin": f.origin and f.origin.to_dict(),
         "pending": f.pending,
         "counts": _counts(f),
         "labels": label_facts(f),
+        "checks": quantities(f),
+        "outcomes": [asdict(outcome) for outcome in f.outcomes],
         "actions": f.acts and asdict(f.acts),
         "before": f.before and asdict(f.before),
         "data_issues": data_issues
@@ -81,7 +85,7 @@ def _summary(findings: Findings, page: Page) -> str:
             "rank_correlation": stand_ins(f)[0],
         },
         **({"scores": summaries} if summaries else {}),
-    })
+    }
 
 
 def _counts(findings: Findings) -> dict[str, object]:

@@ -12,6 +12,7 @@ from datassay.act.choose.gains import ActionTable
 from datassay.act.remove.removal_curve import RemovalCurve
 from datassay.act.review.gain import BeforeAfter
 from datassay.act.review.judged import Judged
+from datassay.commands.run.gate.conditions import Outcome
 from datassay.data.back.origin import Origin
 from datassay.data.samples import SampleSet
 from datassay.results import result
@@ -78,6 +79,7 @@ class Findings:
         judged: what a review of the labels goes on from; None where it was not gathered.
         scores: of odd inputs and of other packages, name → result; None of one that says nothing.
         pending: in a sentence, what was still to be measured; empty of a run that has ended.
+        outcomes: of the conditions that `datassay check` judged; empty of other runs.
     """
 
     samples: SampleSet
@@ -108,6 +110,7 @@ class Findings:
     judged: Judged | None = None
     scores: dict[str, Any] = field(default_factory=dict)
     pending: str = ""
+    outcomes: tuple[Outcome, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that results are of these samples, in their order."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import Any
 
 from rich.console import RenderableType
 from torch import nn
@@ -144,19 +145,7 @@ def run(
     facts |= choice.facts | score_facts(issues, results["influence"])
     if settings.attribution != attributed == "none":
         facts["Left out"] = LEFT_OUT
-    weights = settings.weights
-    warnings = () if weights is None else weights_choice(weights, model)
-    warnings = train.warnings + warnings + lin.warnings
-    warnings += (results["data_issues"].unsearched,) * bool(results["data_issues"].unsearched)
-    if issues.sources is not None:
-        warnings += (issues.sources.warning,)
-    if settings.estimator is None:
-        warnings += tuple(group.warning for group in held_together(lin, train, issues))
-        is_log = origin is not None and bool(origin.inputs.get("log_target"))
-        message = ""
-        if not train.is_classification:
-            message = unit_warning(lin, issues, is_log=is_log)
-        warnings += (message,) * bool(message)
+    warnings = _warnings(train, lin, model, settings, results, origin)
     findings = Findings(
         samples=train,
         validation=val,
@@ -181,7 +170,8 @@ def run(
     )
     if first is not None and (settings.curve_seeds or settings.check or earlier):
         first(replace(findings, pending=PENDING))
-    findings = replace(findings, **joint_information(context))
+    if settings.is_joint:
+        findings = replace(findings, **joint_information(context))
     net, config = retrained_network(model, train, settings)
     at_trained = settings.attribution_at == "trained" and attributed != "none"
     is_timed = user.budget is not None and not at_trained  # whose effects need networks
@@ -216,6 +206,26 @@ def run(
         | {"Seconds": f"{time.perf_counter() - started:.1f}"},
         warnings=findings.warnings + check_warning(check),
     )
+
+
+def _warnings(
+    train: SampleSet, lin: Linearization, model: nn.Module, settings: RunSettings,
+    results: Mapping[str, Any], origin: Origin | None,
+) -> tuple[str, ...]:  # fmt: skip
+    """Return what a reader has to know of the samples, in the order in which it is shown."""
+    issues, data_issues = results["label_issues"], results["data_issues"]
+    warnings = list(train.warnings)
+    if settings.weights is not None:
+        warnings += weights_choice(settings.weights, model)
+    warnings += [*lin.warnings, data_issues.unsearched]
+    if issues.sources is not None:
+        warnings.append(issues.sources.warning)
+    if settings.estimator is None:
+        warnings += [group.warning for group in held_together(lin, train, issues)]
+        if not train.is_classification:
+            is_log = origin is not None and bool(origin.inputs.get("log_target"))
+            warnings.append(unit_warning(lin, issues, is_log=is_log))
+    return tuple(filter(None, warnings))
 
 
 def _with_budget(settings: RunSettings, seconds: float) -> RunSettings:

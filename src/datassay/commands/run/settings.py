@@ -179,6 +179,8 @@ class RunSettings(TrainingSettings):
         Computing.workers, "Processes or Ray workers (default: by cores)."
     )
 
+    is_joint: bool = True  # whether samples are left out together, too: pairs, whole groups
+
     @property
     def collection_settings(self) -> dict[str, Any]:
         """The arguments that `collect` and `plan_collection` share."""

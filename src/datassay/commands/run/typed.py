@@ -12,8 +12,8 @@ from datassay.setting import default_of, settings_of
 
 # Commands that can flip labels as the run did; others would read other labels.
 FLIPS = {"run", "score", "weigh", "purify", "summarize"}
-MODELS = {"run", "score", "summarize", "complexity"}  # which train the model of a run
-OUT = {"run": "report", "score": "scores"}
+MODELS = {"run", "score", "check", "summarize", "complexity"}  # which train the model of a run
+OUT = {"run": "report", "score": "scores", "check": "check"}
 
 
 class Typed:

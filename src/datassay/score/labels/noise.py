@@ -139,8 +139,7 @@ def explain(
     Cost: 5 fits (of two classes 4), and one `refit`; of two classes now and then two.
     """
     n, k = outputs[0].shape
-    if trusted is None:
-        trusted = torch.zeros(n, dtype=torch.bool)
+    trusted = torch.zeros(n, dtype=torch.bool) if trusted is None else trusted
     fit = partial(fit_noise, labels=labels, trusted=trusted)
     noiseless_fit = fit(outputs, form="none")
     uniform_fit = fit(outputs, form="one rate")

@@ -1,0 +1,131 @@
+"""What a notebook shows of an assay: the verdict, warnings, suspects, actions, how to go on."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+from markupsafe import Markup, escape
+
+from datassay.commands.run.findings import Findings
+from datassay.commands.run.labels import to_check
+from datassay.commands.run.suspects import suspects_table
+from datassay.commands.run.tables import acts_table
+from datassay.commands.run.verdict import NOT_COMPARED, Verdict, verdict
+from datassay.data.samples import SampleSet
+from datassay.report.drawing import draw
+from datassay.report.notebook import short_html
+from datassay.report.page import Row, Table
+from datassay.report.wording import count, rough_percent, shortened, value_text
+from datassay.score.checks.columns import columns_first
+
+MOST_WARNINGS, MOST_SUSPECTS, MOST_ACTIONS, MOST_COLUMNS = 3, 10, 5, 7
+LONGEST, SIDE = 24, 32  # characters of a value, pixels of an image
+MOST_MARKED, FEWEST_TEXTS, TIMES = 5, 3, 2.0  # words of a text that are marked, and which
+MOST_TEXTS = 2000  # of a class, in which words are counted
+
+UNMEASURED = "What actions gain was not measured; a larger budget measures it."
+
+
+def assay_html(findings: Findings, hints: str) -> str:
+    """Return what is shown as the value of a cell, as HTML without scripts.
+
+    Args:
+        findings: of the run.
+        hints: how to go on, in a line.
+    """
+    run_verdict, warnings = verdict(findings), findings.warnings
+    lines = [f"Warning: {warning}" for warning in warnings[:MOST_WARNINGS]]
+    if n_more := len(warnings[MOST_WARNINGS:]):
+        lines += [f"{count(n_more, 'more warning')}: .warnings holds all."]
+    tables = [table for table in (suspects_in_short(findings), _actions(findings)) if table]
+    return short_html(run_verdict.sentence, *lines, *tables, *_advice(run_verdict), hints)
+
+
+def _advice(run_verdict: Verdict) -> list[str]:
+    """Return what to do, in a line each, and why no gain is known where none is."""
+    lines = [f"{card.headline}. {card.sentence}" for card in run_verdict.cards]
+    note = run_verdict.note if run_verdict.note != NOT_COMPARED else UNMEASURED
+    return [*lines, *[note] * bool(note)]
+
+
+def _actions(findings: Findings) -> Table | None:
+    if findings.acts is None:
+        return None
+    table = acts_table(findings.acts)
+    return replace(table, rows=table.rows[:MOST_ACTIONS])
+
+
+def suspects_in_short(findings: Findings) -> Table | None:
+    """Return the ten most suspect samples and what they look like; None if there are none."""
+    positions, samples = to_check(findings), findings.samples
+    if not len(positions):
+        return None
+    order, table = positions[:MOST_SUSPECTS], suspects_table(findings).slice(0, MOST_SUSPECTS)
+    probabilities = table["wrong_probability"].to_pylist()
+    wrong = ["not clear" if p is None else rough_percent(p) for p in probabilities]
+    columns = {"given": table["given"].to_pylist(), "suggested": table["suggested"].to_pylist()}
+    columns |= {"likely wrong": wrong, **_looks(findings, order)}
+    rows = zip(table["id"].to_pylist(), zip(*columns.values(), strict=True), strict=True)
+    noun = "labels" if samples.is_classification or findings.has_several_labels else "targets"
+    name = f"The {len(order)} most suspect of {len(positions):,} {noun} to review"
+    return Table(name, ("id", *columns), tuple(Row(str(i), cells) for i, cells in rows))
+
+
+def _looks(findings: Findings, order: np.ndarray) -> dict[str, list[str]]:
+    """Return columns of what samples look like: a picture, a text, or values of a row."""
+    samples = findings.samples
+    drawings = draw(samples, order, SIDE * 2)
+    if drawings[0].image:
+        form = '<img src="{}" alt="" style="height:{}px;image-rendering:pixelated">'
+        return {"image": [Markup(form).format(d.image, SIDE) for d in drawings]}
+    if drawings[0].text:
+        suggested = findings.issues.suggested_label[order]
+        pairs = zip(order, drawings, suggested, strict=True)
+        form = Markup('<div style="max-width:44em">{}</div>')
+        texts = [mark_words(samples, int(i), d.text, s) for i, d, s in pairs]
+        return {"text": [form.format(text) for text in texts]}
+    rows, names = samples.used_rows, columns_first(samples)[:MOST_COLUMNS]
+    if rows is None or not names:
+        words = [", ".join(f"{n} {v}" for n, v in drawing.values) for drawing in drawings]
+        return {"most unusual values": words}
+    return {
+        f"{name} (data)" if name in {"given", "suggested"} else name: [
+            shortened(value_text(rows[name][int(i)].as_py()), LONGEST) for i in order
+        ]
+        for name in names
+    }
+
+
+def mark_words(samples: SampleSet, position: int, text: str, suggested: object) -> Markup:
+    """Return a text in which the words that speak most for the suggested class are marked.
+
+    They occur in three texts of that class or more, and twice as often there as in the class that
+    is given.
+    """
+    given = samples.y[position]
+    if samples.texts is None or not samples.is_classification or suggested == given:
+        return escape(text)
+    words = {word.casefold() for word in re.findall(r"\w{2,}", text)}
+    shares = {}
+    counts = [_count_texts(samples, label, words) for label in (suggested, given)]
+    sizes = [min(MOST_TEXTS, int((samples.y == label).sum())) for label in (suggested, given)]
+    for word in words:
+        share, rival = ((n[word] + 1) / (size + 2) for n, size in zip(counts, sizes, strict=True))
+        if counts[0][word] >= FEWEST_TEXTS and share >= TIMES * rival:
+            shares[word] = share / rival
+    marked = sorted(shares, key=lambda word: -shares[word])[:MOST_MARKED]
+    parts = re.split(r"(\w{2,})", text)
+    form = Markup('<mark style="padding:0">{}</mark>')
+    return Markup("").join(form.format(p) if p.casefold() in marked else p for p in parts)
+
+
+def _count_texts(samples: SampleSet, label: object, words: set[str]) -> Counter[str]:
+    """Return in how many texts of a class each of some words occurs."""
+    counts: Counter[str] = Counter()
+    assert samples.texts is not None
+    for i in np.flatnonzero(samples.y == label)[:MOST_TEXTS]:
+        counts.update(words & {*re.findall(r"\w{2,}", str(samples.texts[int(i)]).casefold())})
+    return counts

@@ -1,0 +1,1 @@
+"""`datassay check`: conditions on what a run finds, for a build that must fail."""

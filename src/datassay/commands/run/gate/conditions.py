@@ -1,0 +1,171 @@
+"""Conditions that a build fails on: read from words, judged by what a run found."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from operator import ge, gt
+from pathlib import Path
+from typing import Any
+
+from datassay.errors import DataError, SettingError
+from datassay.results import result
+
+# The faults, and what is counted of each.
+MEANINGS = {
+    "wrong": "labels that are wrong",
+    "leak": "columns that tell the target almost alone",
+    "duplicates": "samples that repeat another, equally or nearly",
+    "duplicates-across-split": "held-out samples that repeat a training sample",
+    "conflicts": "equal rows under different labels",
+    "outliers": "samples far from all others",
+    "empty-rows": "rows without any value",
+    "rare-classes": "classes of less than a tenth of an equal share",
+    "drift": "columns that differ between sources, or from training to validation",
+}
+PASSED, FAILED, INCONCLUSIVE = "passed", "failed", "inconclusive"
+FORM = re.compile(r"([a-z-]+)\s*(?:(>=?)\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?))?")
+NAMED = 5  # samples or columns in a sentence
+
+
+@result
+class Condition:
+    """What a build fails on: more of a fault than a limit."""
+
+    words: str  # as it was given
+    name: str  # of the quantity
+    limit: Fraction = Fraction(0)  # a number, or a share of all
+    is_share: bool = False
+    is_reached: bool = False  # whether the limit itself fails, as with >=
+
+
+@result
+class Outcome:
+    """What became of a condition.
+
+    Attributes:
+        condition: as it was given.
+        status: PASSED, FAILED or INCONCLUSIVE.
+        sentence: what there is of the fault, and why that is inconclusive.
+    """
+
+    condition: str
+    status: str
+    sentence: str
+
+
+def read_condition(words: str) -> Condition:
+    """Return a condition from its words, such as "wrong > 2 %"; raise if they are none."""
+    match = FORM.fullmatch(words.strip().casefold())
+    if match is None or match[1] not in MEANINGS:
+        raise SettingError(
+            "fail_on must be a fault, with a limit where some of it is allowed, as in "
+            f"'wrong > 2 %' or leak; got {words!r}. The faults: {', '.join(MEANINGS)}."
+        )
+    name, sign, number, percent = match.groups()
+    limit = Fraction(number or 0) / (100 if percent else 1)
+    if percent and limit > 1:
+        raise SettingError(f"fail_on must have a share of at most 100 %; got {words!r}.")
+    return Condition(words.strip(), name, limit, bool(percent), sign == ">=")
+
+
+def read_baseline(path: Path) -> dict[str, Any]:
+    """Read the summary.json of an earlier check or run; raise if it names no quantities."""
+    try:
+        summary = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is no JSON"
+        raise DataError(
+            f"baseline must name the summary.json of an earlier check; {path} cannot be read: "
+            f"{why}. Check the spelling."
+        ) from error
+    checks = summary.get("checks") if isinstance(summary, dict) else None
+    if not isinstance(checks, dict):
+        raise DataError(
+            f"baseline must name the summary.json of datassay check, run or score; {path} has no "
+            "checks. Write one: datassay check DATA --fail-on leak --out baseline."
+        )
+    return summary
+
+
+def judge(
+    conditions: Iterable[Condition],
+    summary: Mapping[str, Any],
+    baseline: Mapping[str, Any] | None = None,
+) -> tuple[Outcome, ...]:
+    """Return what becomes of each condition.
+
+    Args:
+        conditions: to be judged.
+        summary: `checks`, and the `origin` of the data, as summary.json holds them.
+        baseline: the same of an earlier run, whose faults do not count; None: all count.
+
+    Returns:
+        FAILED where the least that there is lies above the limit, PASSED where the most does not,
+        INCONCLUSIVE between, and where nothing was looked for.
+    """
+    return tuple(_judge_one(condition, summary, baseline) for condition in conditions)
+
+
+def _judge_one(
+    condition: Condition, summary: Mapping[str, Any], baseline: Mapping[str, Any] | None
+) -> Outcome:
+    quantity = summary["checks"][condition.name]
+    if not quantity["is_searched"]:
+        return Outcome(condition.words, INCONCLUSIVE, f"not looked for: {quantity['why']}.")
+    low, high, names = quantity["low"], quantity["high"], quantity["names"]
+    note = ""
+    if baseline is not None:
+        low, high, names, note = _new_ones(condition.name, summary, baseline)
+    limit = condition.limit * (quantity["total"] if condition.is_share else 1)
+    is_above = ge if condition.is_reached else gt
+    status = FAILED if is_above(low, limit) else INCONCLUSIVE
+    status = PASSED if high is not None and not is_above(high, limit) else status
+    examples = ", ".join([*map(str, names[:NAMED]), *["…"] * (len(names) > NAMED)])
+    sentence = f"{_count_words(low, high, quantity)}{note}{f' ({examples})' if examples else ''}"
+    why = "" if low == high else quantity["why"].rstrip(".")
+    return Outcome(condition.words, status, f"{sentence}{f': {why}' if why else ''}.")
+
+
+def _count_words(low: int, high: int | None, quantity: Mapping[str, Any]) -> str:
+    """Return a range of a quantity in words, with its share of all."""
+    total, unit = quantity["total"], quantity["unit"]
+    if high is None:
+        return f"{low:,} or more of {total:,} {unit}"
+    count = " to ".join(dict.fromkeys(f"{end:,}" for end in (low, high)))
+    if not high:
+        return f"none of {total:,} {unit}"
+    share = " to ".join(dict.fromkeys(f"{100 * end / total:.2g}" for end in (low, high)))
+    return f"{count} of {total:,} {unit}, {share} %"
+
+
+def _new_ones(
+    name: str, summary: Mapping[str, Any], baseline: Mapping[str, Any]
+) -> tuple[int, int | None, list[Any], str]:
+    """Return what is new since the baseline: at least, at most, which, and a note."""
+    now, earlier = summary["checks"][name], baseline["checks"].get(name)
+    low, high, names = now["low"], now["high"], now["names"]
+    if earlier is None or not earlier["is_searched"]:
+        return low, high, names, "; the baseline did not look for it"
+    if _digest(summary) and _digest(summary) == _digest(baseline):
+        return 0, 0, [], " new: the data are those of the baseline"
+    if _is_named(now, summary) and _is_named(earlier, baseline):
+        names = [name for name in names if name not in set(earlier["names"])]
+        return len(names), len(names), names, " new since the baseline"
+    low = 0 if earlier["high"] is None else max(0, low - earlier["high"])
+    high = None if high is None else max(0, high - earlier["low"])
+    return low, high, [], " more than in the baseline"
+
+
+def _digest(summary: Mapping[str, Any]) -> str:
+    return (summary.get("origin") or {}).get("digest", "")
+
+
+def _is_named(quantity: Mapping[str, Any], summary: Mapping[str, Any]) -> bool:
+    """Return whether all that was found is named, by more than the numbers of rows."""
+    names = quantity["names"]
+    inputs = (summary.get("origin") or {}).get("inputs", {})
+    is_stable = inputs.get("ids") is not None or all(isinstance(name, str) for name in names)
+    return is_stable and quantity["low"] == quantity["high"] == len(names)

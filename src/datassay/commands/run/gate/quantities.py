@@ -1,0 +1,194 @@
+"""What conditions are about: how much of each fault a run names, as a range, and what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from datassay.commands.run.findings import Findings
+from datassay.commands.run.gate.conditions import MEANINGS
+from datassay.commands.run.verdict import label_verdict
+from datassay.data.samples import SampleSet
+from datassay.data.tables.leaks import FEW_ROWS
+from datassay.results import result
+from datassay.score.checks.columns import FEWEST as FEWEST_COMPARED
+from datassay.score.checks.columns import leaking_columns
+from datassay.score.checks.data_issues import DataIssues
+from datassay.score.checks.duplicates import EXACT_UP_TO
+from datassay.score.label_issues import FEWEST
+
+MOST_NAMED = 1000  # ids or columns that a summary names
+NO_PART = "no part of the data is held out; give --val-fraction, or data with a validation part"
+
+
+@result
+class Quantity:
+    """How much of one fault there is; at least `low` and at most `high`.
+
+    Attributes:
+        unit: what is counted, in the plural.
+        total: how many there are in all.
+        low: how many surely have the fault.
+        high: how many may have it; None: no bound is known.
+        names: ids of the samples, or names of the columns; at most MOST_NAMED, and none of faults
+            that are only counted.
+        why: why the range is wide, or nothing was looked for; empty of an exact count.
+        is_searched: whether the fault was looked for.
+    """
+
+    unit: str
+    total: int
+    low: int = 0
+    high: int | None = None
+    names: tuple[str | int, ...] = ()
+    why: str = ""
+    is_searched: bool = True
+
+
+def quantities(findings: Findings) -> dict[str, dict[str, Any]]:
+    """Return name → quantity as plain values, for summary.json; all names, in one order."""
+    train, issues = findings.samples, findings.data_issues
+    measured = {"wrong": _wrong_labels(findings), "leak": _leaks(findings)}
+    unknown = Quantity("samples", len(train), why="nothing was looked for", is_searched=False)
+    results = dict.fromkeys(MEANINGS, unknown)
+    if issues is not None:
+        results |= {
+            "duplicates": _duplicates(findings, issues),
+            "duplicates-across-split": _across_split(findings, issues),
+            "conflicts": _conflicts(train, issues),
+            "outliers": _outliers(train, issues),
+            "empty-rows": _empty_rows(train, issues),
+            "rare-classes": _rare_classes(train, issues),
+            "drift": _drift(findings, issues),
+        }
+    return {name: asdict(quantity) for name, quantity in (results | measured).items()}
+
+
+def _wrong_labels(findings: Findings) -> Quantity:
+    labels = label_verdict(findings)
+    unit, n = f"{labels.noun}s", labels.n
+    if n < FEWEST:
+        return Quantity(unit, n, why=labels.sentence, is_searched=False)
+    is_bounded = labels.is_predicted and not labels.leaks
+    why = "" if is_bounded else labels.sentence
+    return Quantity(unit, n, labels.low, labels.high if is_bounded else None, why=why)
+
+
+def _leaks(findings: Findings) -> Quantity:
+    train, val = findings.samples, findings.validation
+    leaking = leaking_columns(train)
+    features = [c for c in train.columns if c.read_as not in {"target", "ids", "left out"}]
+    n_rows = len(train) + (len(val) if val is not None and val.split_off else 0)
+    why = ""
+    if train.rows is None:
+        why = "only columns of a table can tell the target"
+    elif n_rows < FEW_ROWS:
+        why = f"{n_rows} rows are too few to tell; {FEW_ROWS} are needed"
+    elif train.y.ndim > 1:
+        why = "leaks of several targets are not looked for"
+    elif train.is_classification and (np.bincount(train.y) >= 5).sum() < 2:
+        why = "two classes of five rows or more are needed"
+    return Quantity("columns", len(features), *_exact(leaking), why=why, is_searched=not why)
+
+
+def _exact(faulty: Iterable[Any]) -> tuple[int, int, tuple[Any, ...]]:
+    """Return the ends of the range of an exact count, and what is named of it."""
+    items = tuple(faulty)
+    return len(items), len(items), items[:MOST_NAMED]
+
+
+def _count_issues(issues: DataIssues, *kinds: str) -> list[tuple[int, bool]]:
+    """Return the count of each issue of these kinds, and whether it may be so by chance."""
+    return [(i.count, i.severity != "act") for i in issues.issues if i.kind in kinds]
+
+
+def _list_unsearched(findings: Findings, issues: DataIssues) -> str:
+    """Return among which samples copies were not looked for; empty where all were compared."""
+    n = len(findings.samples) + (0 if findings.validation is None else len(findings.validation))
+    if findings.samples.kind == "image" and n > EXACT_UP_TO:
+        return f"changed copies are looked for among at most {EXACT_UP_TO:,} pictures"
+    return issues.unsearched
+
+
+def _duplicates(findings: Findings, issues: DataIssues) -> Quantity:
+    train, unsearched = findings.samples, _list_unsearched(findings, issues)
+    _, first_idx, inverse = np.unique(issues.copies, return_index=True, return_inverse=True)
+    is_repeated = first_idx[inverse] != np.arange(len(train))
+    low, high, names = _exact(train.ids[is_repeated].tolist())
+    # Of severity "fine": rows that are equal by chance.
+    equal = [i.count for i in issues.issues if i.kind == "equal rows" and i.severity == "fine"]
+    return _with_chance("samples", len(train), low, high + sum(equal), names, unsearched)
+
+
+def _across_split(findings: Findings, issues: DataIssues) -> Quantity:
+    val, unit = findings.validation, "held-out samples"
+    if val is None or len(val) != len(issues.repeated):
+        why = NO_PART if val is None else "held-out samples are of another shape"
+        return Quantity(unit, 0 if val is None else len(val), why=why, is_searched=False)
+    low, high, names = _exact(val.ids[issues.repeated].tolist())
+    high = max([high, *(n for n, _ in _count_issues(issues, "equal rows across the split"))])
+    return _with_chance(unit, len(val), low, high, names, _list_unsearched(findings, issues))
+
+
+def _with_chance(
+    unit: str, total: int, low: int, high: int, names: tuple[Any, ...], unsearched: str
+) -> Quantity:
+    """Return a quantity of copies, of which those above `low` may be equal by chance."""
+    why = [f"{high - low:,} more equal rows may be so by chance"] * (high > low)
+    why += [unsearched] * bool(unsearched)
+    return Quantity(unit, total, low, None if unsearched else high, names, why="; ".join(why))
+
+
+def _conflicts(train: SampleSet, issues: DataIssues) -> Quantity:
+    counts = _count_issues(issues, "equal rows, different labels", "equal rows, different targets")
+    high = sum(n for n, _ in counts)
+    low = sum(n for n, by_chance in counts if not by_chance)
+    why = "" if low == high else "equal rows may differ in what was not recorded"
+    return Quantity("rows", len(train), low, high, why=why)
+
+
+def _outliers(train: SampleSet, issues: DataIssues) -> Quantity:
+    is_unknown = np.isnan(issues.outlier_score)
+    low, high, names = _exact(train.ids[np.flatnonzero(issues.is_outlier)].tolist())
+    if is_unknown.all():
+        why = issues.unsearched or "all samples lie alike"
+        return Quantity("samples", len(train), why=why, is_searched=False)
+    is_bounded = not is_unknown.any()
+    why = "" if is_bounded else issues.unsearched
+    return Quantity("samples", len(train), low, high if is_bounded else None, names, why=why)
+
+
+def _empty_rows(train: SampleSet, issues: DataIssues) -> Quantity:
+    n = sum(count for count, _ in _count_issues(issues, "empty rows"))
+    if train.texts is None and (train.used_rows is None or not train.used_rows.num_columns):
+        why = "only rows of tables and texts can be empty"
+        return Quantity("rows", len(train), why=why, is_searched=False)
+    return Quantity("rows", len(train), n, n)
+
+
+def _rare_classes(train: SampleSet, issues: DataIssues) -> Quantity:
+    n = sum(count for count, _ in _count_issues(issues, "class imbalance"))
+    if not train.is_classification or train.n_classes < 2:
+        why = "the target has no classes"
+        return Quantity("classes", train.n_classes, why=why, is_searched=False)
+    return Quantity("classes", train.n_classes, n, n)
+
+
+def _drift(findings: Findings, issues: DataIssues) -> Quantity:
+    train, val = findings.samples, findings.validation
+    columns = None if train.used_rows is None else train.used_rows.num_columns
+    if columns is None:
+        columns = train.x.shape[1] if train.kind == "row" and train.x.ndim == 2 else 0
+    sizes = [] if train.source is None else np.unique(train.source, return_counts=True)[1].tolist()
+    pairs = [(n, len(train) - n) for n in sizes]
+    pairs += [] if val is None or val.split_off else [(len(train), len(val))]
+    if columns < 2 or max(map(min, pairs), default=0) < FEWEST_COMPARED:
+        why = f"no two parts of {FEWEST_COMPARED} rows and two columns can be compared; give "
+        why += "--source, or data with a validation part"
+        return Quantity("columns", columns, why=why, is_searched=False)
+    kinds = "drift between sources", "drift from training to validation"
+    counts = [n for n, _ in _count_issues(issues, *kinds)]
+    return Quantity("columns", columns, max(counts, default=0), sum(counts))

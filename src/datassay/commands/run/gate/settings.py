@@ -1,0 +1,46 @@
+"""What `datassay check` takes beside what `score` takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from datassay.commands.run.gate.conditions import MEANINGS, read_baseline, read_condition
+from datassay.commands.run.settings import ScoreSettings
+from datassay.errors import SettingError
+from datassay.setting import setting
+
+
+@dataclass(frozen=True)
+class CheckSettings(ScoreSettings):
+    """Conditions, what they are compared with, and what is printed."""
+
+    attribution: str = "none"  # no condition is about effects on single predictions
+    top: int = ScoreSettings.top
+    is_joint: bool = False  # nor about what samples inform together
+    fail_on: tuple[str, ...] = setting(
+        (),
+        "Condition that fails, once or more often: a fault, or a fault and a limit, as 'wrong > 2 "
+        "%' or 'duplicates >= 10'.",
+    )
+    baseline: Path | None = setting(
+        None,
+        "The summary.json of an earlier check: what it holds does not count, only what is new.",
+    )
+    json: bool = setting(False, "Print summary.json, and nothing else, on standard output.")
+    github: bool = setting(
+        False, "Print the outcomes as annotations of GitHub Actions.", needs="!json"
+    )
+
+    def refuse(self, *, only_plan: bool) -> None:
+        """Check conditions and baseline by themselves, before anything heavy is imported."""
+        super().refuse(only_plan=only_plan)
+        if not self.fail_on:
+            raise SettingError(
+                "fail_on must be given at least once, as in --fail-on leak --fail-on 'wrong > 2 "
+                f"%'; it is not. The faults: {', '.join(MEANINGS)}."
+            )
+        for words in self.fail_on:
+            read_condition(words)
+        if self.baseline is not None:
+            read_baseline(self.baseline)

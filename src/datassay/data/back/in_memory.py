@@ -1,0 +1,134 @@
+"""Data in memory given back: a frame or labels of the same kind, corrected."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Int, Shaped
+
+from datassay.data.back.original import Change, Original, apply_change, find_donors, original_table
+from datassay.data.memory.frames import frame_table, row_ids
+from datassay.data.source import to_numpy
+from datassay.data.tables.read import Choices
+
+
+def original_frame(frame: Any, choices: Choices) -> tuple[Original, list[Change]]:
+    """Return a frame as data that can be given back, and a list that its `write` appends to.
+
+    Args:
+        frame: of pandas, polars, Arrow, or what `frame_table` reads.
+        choices: how it was read.
+
+    Returns:
+        The data; `write` writes no file, but notes what becomes of the rows.
+    """
+    table = frame_table(frame)
+    assert table is not None, "it was read as a frame"
+    table, labels = row_ids(table)
+    ids = labels if choices.ids is None else choices.ids
+    changes: list[Change] = []
+    original = original_table(
+        Path("the frame"),
+        table,
+        replace(choices, ids=ids),
+        lambda _source, _target, change: changes.append(change),
+    )
+    return original, changes
+
+
+def corrected_frame(frame: Any, change: Change) -> Any:
+    """Return a frame with other labels in one column, and without the rows that go.
+
+    Args:
+        frame: of pandas or polars; of another library the result is an Arrow table.
+        change: what becomes of its rows.
+
+    Returns:
+        A new frame; index, types and all other columns are those of `frame`.
+    """
+    kind, rows = type(frame).__module__.partition(".")[0], _label_rows(len(frame), change)
+    if kind == "pandas":
+        labels = frame[change.column].iloc[rows].set_axis(frame.index)
+        return frame.assign(**{change.column: _with_targets(labels, change)})[change.keep]
+    if kind == "polars":
+        labels = _with_targets(frame[change.column][rows.tolist()], change)
+        return frame.with_columns(labels).filter(change.keep.tolist())
+    table = frame_table(frame)
+    assert table is not None, "it was read as a frame"
+    return apply_change(table, change)
+
+
+def corrected_labels(
+    labels: Any,
+    y: Shaped[np.ndarray, " n *k"],
+    new_y: Shaped[np.ndarray, " n *k"],
+    keep: Bool[np.ndarray, " n"],
+    class_names: tuple[str, ...],
+) -> Any:
+    """Return labels beside inputs as they are to be, of the kind in which they were given.
+
+    Args:
+        labels: [n], as given: an array, a tensor, a list or a series.
+        y: of them, as `load` gives it.
+        new_y: as decided.
+        keep: [n], which samples stay.
+        class_names: of the labels; empty: they are targets.
+    """
+    donor: dict[int, int] = {}
+    number: dict[int, float | str] = {}
+    if class_names:
+        donor = find_donors(y, np.where(keep, new_y, y), class_names)
+    elif y.ndim == 1:  # of several targets none is given another value
+        number = {int(i): new_y[i].item() for i in np.flatnonzero(new_y != y)}
+    change = Change("", 0, keep, donor, number)
+    rows = _label_rows(len(y), change)
+    if hasattr(labels, "iloc"):
+        return _with_targets(labels.iloc[rows].set_axis(labels.index), change)[keep]
+    values = to_numpy(labels, "y")[rows]
+    if number:
+        values = values.astype(np.float64)
+        values[list(number)] = list(number.values())
+    return as_given(values[keep], labels)
+
+
+def kept_inputs(x: Any, keep: Bool[np.ndarray, " n"]) -> Any:
+    """Return the inputs that stay, of the kind in which they were given."""
+    if hasattr(x, "iloc"):
+        return x[keep]
+    return as_given(to_numpy(x, "x")[keep], x)
+
+
+def as_given(values: np.ndarray, example: Any) -> Any:
+    """Return values as a tensor or a list where the example is one, else unchanged."""
+    if hasattr(example, "new_tensor"):
+        return example.new_tensor(values)
+    return values.tolist() if isinstance(example, list | tuple) else values
+
+
+def _label_rows(n: int, change: Change) -> Int[np.ndarray, " rows"]:
+    """Return of each row the row whose label it gets."""
+    rows = np.arange(n)
+    rows[list(change.donor)] = list(change.donor.values())
+    return rows
+
+
+def _with_targets(column: Any, change: Change) -> Any:
+    """Return a column of pandas or polars with new targets, as floats where one is not whole."""
+    if not change.number:
+        return column
+    rows, targets = [*change.number], [*change.number.values()]
+    is_whole = all(isinstance(t, str) or float(t).is_integer() for t in targets)
+    is_integer = "int" in str(column.dtype).lower()
+    if is_integer and is_whole:
+        targets = [int(target) for target in targets]
+    if hasattr(column, "iloc"):
+        column = column.astype("float64") if is_integer and not is_whole else column.copy()
+        column.iloc[rows] = targets
+        return column
+    import polars
+
+    column = column.cast(polars.Float64) if is_integer and not is_whole else column
+    return column.scatter(rows, targets)
