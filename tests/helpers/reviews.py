@@ -20,6 +20,7 @@ from datassay.commands.run.command import write_results
 from datassay.commands.run.job import run
 from datassay.commands.run.settings import ScoreSettings
 from datassay.commands.view.open import reviewed_run
+from datassay.commands.view.finish import Finish
 from datassay.commands.view.server import ReviewServer, ServedPage
 from datassay.commands.view.session import Session
 from datassay.score.labels import judges
@@ -82,15 +83,17 @@ def copied(folder, to):
     return to / folder.name
 
 
-def session_of(folder, data=None):
-    return Session(*reviewed_run(finished_run(folder), data), folder)
+def session_of(folder, data=None, reviewer=""):
+    return Session(*reviewed_run(finished_run(folder), data), folder, reviewer)
 
 
 @contextmanager
-def served(folder):
+def served(folder, reviewer=""):
     """A server of the run in a folder, in a thread of this process."""
     page = ServedPage((folder / "index.html").read_text(encoding="utf-8"), "index.html")
-    with ReviewServer(session_of(folder), page, 0) as server:
+    session = session_of(folder, reviewer=reviewer)
+    finish = Finish(session, str(session.reviewed.inputs["data"]), "")
+    with ReviewServer(session, page, 0, finish) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:

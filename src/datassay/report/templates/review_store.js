@@ -95,6 +95,15 @@ const reviewStore = (() => {
       },
       pictures: (rows) => ask(`/api/pictures?at=${rows.join(",")}`),
       details: (rows) => ask(`/api/details?at=${rows.join(",")}`),
+      // What other windows decided; and the corrected data with what they gain.
+      news: (version) => ask(`/api/news?since=${version}`),
+      isWaiting: (row) => waiting.some((one) => one.row === row),
+      writes: () => writes,
+      finishing: () => ask("/api/finish"),
+      async finish(majority) {
+        while (waiting.length) await new Promise((done) => setTimeout(done, 20));
+        return ask("/api/finish", { majority });
+      },
       async learn() { // from what is saved: all of it
         while (waiting.length) await new Promise((done) => setTimeout(done, 20));
         return ask("/api/remaining");
@@ -117,7 +126,7 @@ const reviewStore = (() => {
     const rows = [...decisions].map(([row, one]) => ({
       id: list.id[row], decision: one.decision, label: one.label || null,
       given: list.classes.length ? list.classes[list.given[row]] : list.given[row],
-      when: one.when, seen_score: one.seen,
+      when: one.when, seen_score: one.seen, reviewer: list.reviewer || null,
     }));
     const text = JSON.stringify({ "datassay.decisions": about, decisions: rows }, null, 1);
     const link = document.createElement("a");
