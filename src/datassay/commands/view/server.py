@@ -30,7 +30,7 @@ MOST_AT_ONCE = 100
 MOST_OPEN = 50  # connections, each of which holds a thread; a browser has six
 TOKEN = "X-Datassay-Token"
 POLICY = re.compile(r'(<meta http-equiv="Content-Security-Policy" content=")([^"]*)(">)')
-MODE = 'id="reviewing" data-mode="page"'
+MODE = 'id="reviewing" data-asks="2" data-mode="page"'  # what its script asks of a server
 HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -48,7 +48,7 @@ class ServedPage:
     def __init__(self, text: str, name: str):
         match = POLICY.search(text)
         if match is None or text.count(MODE) != 1:
-            raise DataError(f"{name} must be a page with a review; it has none. Run again.")
+            raise DataError(f"{name} must be a page with a review of this version; it has none. Run again.")
         policy = f"{html.unescape(match[2])}; connect-src 'self'"
         self.policy = f"{policy}; frame-ancestors 'none'"
         text = text.replace(MODE, MODE.replace("page", "server"))

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Int
 
 from datassay.report.drawing import SHORT, Draw, drawer, shown_texts
-from datassay.report.html import markup, script_json
+from datassay.report.html import markup, packed_json
 from datassay.report.page import Partial
 from datassay.report.review.labels import Reviewed, label_values, listing
 from datassay.report.wording import count, value_text
@@ -117,5 +117,5 @@ def review_block(reviewed: Reviewed, positions: Int[np.ndarray, " m"]) -> Partia
     data = listing(reviewed, rows) | {"apply": shlex.join([*command, "--out", "corrected"])}
     data |= {"details": Showcase(reviewed).details(rows, LARGE, SMALL)}
     scope = count(n, "sample") if n == len(rows) else f"the {len(rows)} most suspect of {n:,}"
-    context = {"data": markup(script_json(data)), "which": scope, "n": n}
+    context = {"data": markup(packed_json(data)), "which": scope, "n": n}
     return Partial("review.html", context, script=SCRIPTS)

@@ -156,7 +156,7 @@
     part("none").textContent = isEnd && !isFinished ? ended() : "";
     part("none").hidden = !isEnd || isFinished;
     part("finish").hidden = !isFinished;
-    if (isFinished) end.show(outcome);
+    if (isFinished) end.show(isLearning ? "Counting what is left …" : outcome);
     part("stage").hidden = isEnd || isGrid();
     part("tiles").hidden = !rows.length || !isGrid() || isFinished;
     if (root.contains(focused) && focused.closest("[hidden]")) place().focus({ preventScroll: true });
@@ -280,6 +280,7 @@
       say(`The order stays as it is: ${error.message}`);
     }
     isLearning = false;
+    if (isFinished) draw();
   }
 
   // How many are wrong follows every decision, the order every batch of them.
@@ -295,7 +296,6 @@
       soFar.hidden = false;
     }
     if (found.learned > learned) reorder(found);
-    else if (isFinished) draw();
     root.dataset.taught = decisions.size;
   }
 
@@ -330,7 +330,7 @@
   function adopt(some) {
     const fresh = some.filter(({ row: k, ...one }) => !store.isWaiting(k) && !same(decisions.get(k), one));
     if (!fresh.length) return;
-    const current = row();
+    const current = row(), wasOpen = current !== undefined && !decisions.has(current);
     for (const { row: k, ...one } of fresh) {
       decisions.delete(k);
       if (one.decision) decisions.set(k, one);
@@ -340,10 +340,9 @@
     edits += 1;
     count();
     learn();
-    if (current === undefined || current === visited || !fresh.some((one) => one.row === current && one.decision)) {
-      return draw();
-    }
+    if (!wasOpen || !decisions.has(current)) return draw(); // whoever went to a decided one stays
     seenFrom = performance.now() + UNSEEN;
+    visited = undefined;
     choose(false);
     advance();
     count();

@@ -36,13 +36,17 @@ const reviewStore = (() => {
     };
   }
 
-  function inPage(data, told) {
-    const { read, save } = keeper(data, told);
+  function inPage(told) {
+    let data, kept;
     return {
-      open: async () => ({ ...data, decisions: read() }),
+      async open() {
+        data = JSON.parse(await unpack("review-data"));
+        kept = keeper(data, told);
+        return { ...data, decisions: kept.read() };
+      },
       pictures: async (rows) => rows.map((row) => data.details[row].drawing),
       details: async (rows) => rows.map((row) => data.details[row]),
-      save,
+      save: (changes, all) => kept.save(changes, all),
     };
   }
 
@@ -136,7 +140,6 @@ const reviewStore = (() => {
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   }
 
-  const open = (root, told) => root.dataset.mode === "server" ? onServer(told) :
-    inPage(JSON.parse(document.getElementById("review-data").textContent), told);
+  const open = (root, told) => root.dataset.mode === "server" ? onServer(told) : inPage(told);
   return { open, download };
 })();
