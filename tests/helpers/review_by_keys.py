@@ -33,7 +33,10 @@ def review_to_its_end(browser, folder, *, most=400, bulk=17):
             break
         n_shown_decided += bool(decided)
         if step % bulk == bulk - 1 and browser.execute_script(f"return {accepts}"):
-            press(browser, "a", Keys.ENTER)
+            press(browser, "a")
+            if not browser.execute_script("return !!document.querySelector('dialog[open]')"):
+                continue
+            press(browser, Keys.ENTER)
             until(browser, "return !document.querySelector('dialog[open]')")
             until(browser, SAVED)
             made = in_file(folder)

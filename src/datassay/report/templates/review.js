@@ -458,11 +458,12 @@
       [other.value, match] = ["", 0];
       showMatches();
     }),
-    accept: () => list.relabels === "class" && ask("accept", (box) => {
+    accept: () => list.relabels === "class" && (!takeable().length ?
+      say("None of these samples has a suggestion that is not decided.") : ask("accept", () => {
       k.value = Math.max(1, Math.min(10, takeable().length));
       precision();
       k.select();
-    }),
+    })),
     skip,
     finish: () => {
       isFinished = true;
