@@ -5,7 +5,9 @@ import time
 from datassay.act.review.decisions import read_decisions
 from helpers.reviews import part, press, until
 
-SAVED = "return /^(all saved|saved in)/.test(document.querySelector('[data-part=saved]').textContent)"
+SAVED = (
+    "return /^(all saved|saved in)/.test(document.querySelector('[data-part=saved]').textContent)"
+)
 ENDED = "return !document.querySelector('[data-part=finish]').hidden"
 SHOWN = """return [document.querySelector('[data-part=place]').textContent,
   !document.querySelector('[data-act=take]').disabled && !document.querySelector('[data-act=take]').hidden,

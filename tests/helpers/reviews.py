@@ -19,8 +19,8 @@ from datassay.commands.inputs import DataInputs, NoiseInputs
 from datassay.commands.run.command import write_results
 from datassay.commands.run.job import run
 from datassay.commands.run.settings import ScoreSettings
-from datassay.commands.view.open import reviewed_run
 from datassay.commands.view.finish import Finish
+from datassay.commands.view.open import reviewed_run
 from datassay.commands.view.server import ReviewServer, ServedPage
 from datassay.commands.view.session import Session
 from datassay.score.labels import judges

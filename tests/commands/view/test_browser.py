@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from datassay.act.review.decisions import read_decisions
+from helpers import review_by_keys
 from helpers.browser import NEEDED, resize, severe
 from helpers.command_line import succeed
 from helpers.findings import EVIL
-from helpers import review_by_keys
 from helpers.review_by_keys import carried_out, review_to_its_end
 from helpers.reviews import (
     ask,
@@ -403,7 +403,9 @@ def test_a_review_by_keys_changes_nothing_unasked_and_ends_with_the_gain(browser
         ready(browser, server.url)
         meant, n_shown_decided = review_to_its_end(browser, folder)
         assert review_by_keys.in_file(folder) == meant and n_shown_decided == 0
-        assert "You found" in until(browser, f"return {OUTCOME}.startsWith('You found') && {OUTCOME}")
+        assert "You found" in until(
+            browser, f"return {OUTCOME}.startsWith('You found') && {OUTCOME}"
+        )
         state, gain = carried_out(browser)
         assert state == "done", gain
         assert "before" in gain and "change" in gain and "Corrected data: " in gain
@@ -423,7 +425,9 @@ def test_two_windows_of_one_review_see_each_others_decisions(browser, digits):
         until(browser, SAVED)
         browser.close()
         browser.switch_to.window(other)
-        until(browser, f"{TOLD}.startsWith('{first} was decided in another window: to be removed.')")
+        until(
+            browser, f"{TOLD}.startsWith('{first} was decided in another window: to be removed.')"
+        )
         assert shown_id(browser) != first and part(browser, "count").startswith("1 of ") is False
         press(browser, "z")  # what another window decided is not ours to undo
         assert in_file(digits) == {first: ("remove", "")}
@@ -441,7 +445,9 @@ def test_a_link_in_focus_leaves_the_keys_alive_and_the_check_can_be_skipped(brow
         press(browser, "k")
         until(browser, SAVED)
         assert in_file(digits) == {first: ("keep", "")}
-        until(browser, "return document.getElementById('so-far').textContent.startsWith('After 1 ')")
+        until(
+            browser, "return document.getElementById('so-far').textContent.startsWith('After 1 ')"
+        )
         press(browser, "f")
         assert part(browser, "end-title").endswith("to review are not decided yet")
         press(browser, "k")

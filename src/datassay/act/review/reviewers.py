@@ -120,7 +120,7 @@ def _most_voted(decisions: Sequence[Decision]) -> Decision:
 
 def _describe(name: str | int, decisions: Sequence[Decision]) -> str:
     votes = ", ".join(f"{d.reviewer or NOBODY} {opinion(d)}" for d in decisions)
-    return f"{str(name):.40} ({votes})"
+    return f"{name!s:.40} ({votes})"
 
 
 def opinion(decision: Decision) -> str:

@@ -25,7 +25,8 @@ class ViewSettings:
     folder: str = setting("report", "What --out of datassay run named.", argument=True)
     data: str | None = setting(None, "Where the run's data are now (default: where they were).")
     reviewer: str = setting(
-        "", "Your name, where several review: decisions are saved in decisions.NAME.parquet.",
+        "",
+        "Your name, where several review: decisions are saved in decisions.NAME.parquet.",
         show="",
     )
     port: int = setting(0, "Of 127.0.0.1 (default: any that is free).", show="")

@@ -57,7 +57,9 @@ class Finish:
         path = self.session.path
         decisions = path if files_in(path.parent) in ([path], []) else path.parent
         folder, clean, after = map(_shown, (path.parent, self.clean, self.after))
-        words = [word for w in self._command for word in (w.split("=", 1) if w[:2] == "--" else [w])]
+        words = [
+            word for w in self._command for word in (w.split("=", 1) if w[:2] == "--" else [w])
+        ]
         own = [w for name in INHERITED if name in words
                for w in (name, words[words.index(name) + 1])]  # fmt: skip
         return [

@@ -48,7 +48,9 @@ class ServedPage:
     def __init__(self, text: str, name: str):
         match = POLICY.search(text)
         if match is None or text.count(MODE) != 1:
-            raise DataError(f"{name} must be a page with a review of this version; it has none. Run again.")
+            raise DataError(
+                f"{name} must be a page with a review of this version; it has none. Run again."
+            )
         policy = f"{html.unescape(match[2])}; connect-src 'self'"
         self.policy = f"{policy}; frame-ancestors 'none'"
         text = text.replace(MODE, MODE.replace("page", "server"))

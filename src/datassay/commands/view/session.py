@@ -76,7 +76,9 @@ class Session:
                 self._decisions = self._index_decisions(read_decisions(self.path))
         self.unwritable = _unwritable(folder)
         if not self.unwritable:
-            for part_file in folder.glob(f".{self.path.name}.*.part"):  # of a server that was killed
+            for part_file in folder.glob(
+                f".{self.path.name}.*.part"
+            ):  # of a server that was killed
                 if part_file.is_file():
                     part_file.unlink(missing_ok=True)
 
