@@ -10,7 +10,7 @@ SAVED = (
 )
 ENDED = "return !document.querySelector('[data-part=finish]').hidden"
 SHOWN = """return [document.querySelector('[data-part=place]').textContent,
-  !document.querySelector('[data-act=take]').disabled && !document.querySelector('[data-act=take]').hidden,
+  document.querySelector('[data-act=take]').matches(':not(:disabled, [hidden])'),
   document.querySelector('[data-part=suggested]').textContent,
   document.querySelector('[data-part=decided]').textContent,
   document.querySelector('[data-part=finish]').hidden]"""

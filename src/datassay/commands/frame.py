@@ -84,7 +84,7 @@ def typed(facts: Mapping[str, str], command: str, *options: str) -> str:
     """Return another command on the same data, as `facts` has this one; "" if it was not typed."""
     words = [word for w in shlex.split(facts.get("Command", ""))
              for word in (w.split("=", 1) if w[:2] == "--" else [w])]  # fmt: skip
-    if len(words) < 3 or words[2].startswith("-"):
+    if len(words) < 3 or any(word.startswith("-") for word in words[1:3]):
         return ""
     flags = {spec.flag(name): default_of(DataInputs, name) is False
              for name, spec in settings_of(DataInputs).items()}  # fmt: skip
