@@ -19,6 +19,7 @@ from datassay.commands.inputs import DataInputs, NoiseInputs
 from datassay.commands.run.command import write_results
 from datassay.commands.run.job import run
 from datassay.commands.run.settings import ScoreSettings
+from datassay.commands.view.finish import Finish
 from datassay.commands.view.open import reviewed_run
 from datassay.commands.view.server import ReviewServer, ServedPage
 from datassay.commands.view.session import Session
@@ -47,6 +48,12 @@ def blobs(folder, n=90, kind="npz", seed=0):
         several[wrong] = 1 - several[wrong]
         path = folder / "several.npz"
         np.savez(path, x=x, y=several)
+    elif kind == "many":
+        names = [f"a fault of the bearing number {k:02d}, drive end" for k in range(20)]
+        truth, place = np.arange(n) % 20, 3 * draw.normal(size=(20, 6))
+        y = np.where(draw.random(n) < 0.08, draw.integers(0, 20, n), truth)
+        path = folder / "many.npz"
+        np.savez(path, x=place[truth] + draw.normal(size=(n, 6)), y=y, class_names=names)
     elif kind == "npz":
         ids = np.array([f"<i>{i}" for i in range(n)])
         np.savez(path, x=x, y=y, class_names=NAMES, ids=ids)
@@ -82,15 +89,17 @@ def copied(folder, to):
     return to / folder.name
 
 
-def session_of(folder, data=None):
-    return Session(*reviewed_run(finished_run(folder), data), folder)
+def session_of(folder, data=None, reviewer=""):
+    return Session(*reviewed_run(finished_run(folder), data), folder, reviewer)
 
 
 @contextmanager
-def served(folder):
+def served(folder, reviewer="", command=""):
     """A server of the run in a folder, in a thread of this process."""
     page = ServedPage((folder / "index.html").read_text(encoding="utf-8"), "index.html")
-    with ReviewServer(session_of(folder), page, 0) as server:
+    session = session_of(folder, reviewer=reviewer)
+    finish = Finish(session, str(session.reviewed.inputs["data"]), command)
+    with ReviewServer(session, page, 0, finish) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from datassay.commands.inputs import DataInputs
 from datassay.data.samples import SampleSet
 from datassay.report.advice import most_urgent_first
 from datassay.report.compose import compose
@@ -17,6 +20,7 @@ from datassay.report.page import Card, Gallery, Page, Row, Table
 from datassay.report.tables import column, labels
 from datassay.report.wording import gain_numbers
 from datassay.results import result
+from datassay.setting import default_of, settings_of
 from datassay.stats import Interval
 
 
@@ -70,7 +74,7 @@ def compose_page(
     page = compose(
         template,
         blocks,
-        {"findings": findings, **numbers},
+        {"findings": findings, "typed": partial(typed, findings.facts), **numbers},
         ids=ids,
         facts=findings.facts,
         warnings=(*(samples.warnings if samples else ()), *findings.warnings),
@@ -80,6 +84,19 @@ def compose_page(
     if urgent_first:
         return replace(page, advice=most_urgent_first(page.advice))
     return page
+
+
+def typed(facts: Mapping[str, str], command: str, *options: str) -> str:
+    """Return another command on the same data, as `facts` has this one; "" if it was not typed."""
+    words = [word for w in shlex.split(facts.get("Command", ""))
+             for word in (w.split("=", 1) if w[:2] == "--" else [w])]  # fmt: skip
+    if len(words) < 3 or any(word.startswith("-") for word in words[1:3]):
+        return ""
+    flags = {spec.flag(name): default_of(DataInputs, name) is False
+             for name, spec in settings_of(DataInputs).items()}  # fmt: skip
+    inputs = [w for k, word in enumerate(words) if word in flags
+              for w in (words[k : k + 1] if flags[word] else words[k : k + 2])]  # fmt: skip
+    return shlex.join(["datassay", command, words[2], *inputs, *options])
 
 
 def table(name: str, columns: Sequence[str], rows: Iterable[Sequence[str]], **opts: Any) -> Table:

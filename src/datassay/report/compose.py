@@ -2,7 +2,8 @@
 
 A template is Jinja over a few signs of Markdown, read line by line:
 
-    brand: datassay purify · …          title:, lead:, answer:, warning: (the last two may repeat)
+    brand: datassay purify · …          title:, lead:, verdict:, and as often as needed answer:,
+                                        warning:, command: (an empty one is left out)
     !! act | label errors | Headline    one advice; the paragraph below it is its sentence, and
                                         lines between ``` below that are its code
     ##! anchor | In navigation | Title  a section before the advice
@@ -39,8 +40,8 @@ from datassay.report.page import Block, Code, Figure, Heading, Page, Pair, Secti
 from datassay.stats import sentence
 
 TEXT = Path(__file__).parent / "text"
-HEADS = ("brand", "title", "lead", "answer", "warning")
-MANY = ("answer", "warning")
+HEADS = ("brand", "title", "lead", "verdict", "answer", "warning", "command")
+MANY = ("answer", "warning", "command")
 FUNCTIONS = (
     "count", "fixed", "gain_text", "in_points", "label_text", "number", "p_value", "percent",
     "rough_percent", "score_change", "share", "shortened", "thousands",
@@ -82,6 +83,7 @@ def compose(
     text = _environment(TEXT).get_template(f"{template}.md.j2").render(numbers)
     page = _Reader(blocks, ids or {}, values.reveal).read(text.splitlines())
     page["warnings"] = (*fields.pop("warnings", ()), *page.pop("warning", ()))
+    page["commands"] = tuple(dict.fromkeys(filter(None, page.pop("command", ()))))
     return Page(**page, **fields)
 
 

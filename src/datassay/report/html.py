@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 import re
@@ -19,6 +20,8 @@ from datassay.report.page import Gallery, Page, Partial, Table
 
 SUSPECTS = "suspects"  # the anchor of a table of suspects, where a page has one
 TEMPLATES = Path(__file__).parent / "templates"
+# plotly.js 4.1.1 as npm's plotly.js-cartesian-dist-min has it, MIT licence, by gzip -9 -n.
+PLOTLY = TEMPLATES / "plotly-cartesian.min.js.gz"
 # What plotly sets as text, not by rules: the look of maps, which we do not draw, and of markup.
 PLOTLY_ELEMENTS = re.compile(r"\.textContent='(\.[^'\\]*)'")
 PLOTLY_ATTRIBUTES = ("font-size:70%", "font-weight:bold")
@@ -34,17 +37,16 @@ def render(page: Page) -> str:
         page: what it says.
 
     Returns:
-        HTML; about 5 MB of it is plotly's JavaScript, where it has figures.
+        HTML; 0.7 MB of it is plotly's JavaScript, compressed, where it has figures.
     """
-    from plotly.offline import get_plotlyjs
-
     line = ""
     if page.verdict:
         line = "Kind, missing values and treatment of each."
     columns = (replace(section, line=line) for section in columns_section(page.columns))
     page = replace(page, sections=(*page.sections, *columns))
     css = _read_template("page.css")
-    plotly = _lines(get_plotlyjs()) if page.figures else ""
+    packed = PLOTLY.read_bytes() if page.figures else b""
+    plotly = gzip.decompress(packed).decode() if packed else ""
     gallery = next((b for b in page.blocks if isinstance(b, Gallery) and b.sorts), None)
     js = "".join(_read_template(name) for name in _scripts(page, gallery))
     html = _environment().get_template("page.html").render(
@@ -58,7 +60,7 @@ def render(page: Page) -> str:
         terms=list(page.method),
         evidence=[section for section in page.sections if section.line],
         css=markup(css),
-        plotly=markup(plotly),
+        plotly=markup(base64.b64encode(packed).decode()),
         js=markup(js),
         policy=policy(css, plotly, js),
         **_footer(page),
@@ -105,6 +107,11 @@ def script_json(value: object) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
+def packed_json(value: object) -> str:
+    """Return JSON compressed, in base64, as `unpack` of the page's scripts reads it."""
+    return base64.b64encode(gzip.compress(json.dumps(value).encode(), mtime=0)).decode()
+
+
 def markup(text: str) -> Any:
     """Mark our own HTML, CSS or JavaScript, or JSON of script_json, as needing no escaping."""
     from markupsafe import Markup
@@ -134,7 +141,7 @@ def _scripts(page: Page, gallery: Gallery | None) -> list[str]:
     has_sortable = any(isinstance(b, Table) and b.sortable for b in page.blocks)
     # Figures last: to draw the first one takes longer than all the rest.
     names = partial_scripts + ["gallery.js"] * bool(gallery) + ["table.js"] * has_sortable
-    return list(dict.fromkeys([*names, "figures.js"]))
+    return list(dict.fromkeys(["unpack.js", *names, "figures.js"]))
 
 
 def _footer(page: Page) -> dict[str, object]:

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from datassay.act.review.decisions import read_decisions
+from helpers import review_by_keys
 from helpers.browser import NEEDED, resize, severe
 from helpers.command_line import succeed
 from helpers.findings import EVIL
+from helpers.review_by_keys import carried_out, review_to_its_end
 from helpers.reviews import (
     ask,
     blobs,
@@ -31,6 +33,8 @@ SAVED = "return document.querySelector('[data-part=saved]').textContent === 'all
 LEARNED_SO_FAR = "return document.getElementById('reviewing').dataset.learned"
 LEARNED = f"{LEARNED_SO_FAR} === '24'"
 STAGE = "return document.querySelector('[data-part=stage]')"
+TOLD = "return document.querySelector('[data-part=told]').textContent"
+OUTCOME = "document.querySelector('[data-part=outcome]').textContent"
 WIDTH = "return document.documentElement.scrollWidth"
 
 
@@ -278,7 +282,7 @@ def test_no_key_touches_what_is_decided_unless_somebody_goes_back(browser, digit
         before = in_file(digits)
         assert made.items() <= before.items()
         press(browser, *"ktruko")  # nothing is under the keys now
-        assert part(browser, "none").startswith("All of these are reviewed")
+        assert part(browser, "end-title") == "The review is done"
         assert in_file(digits) == before
         press(browser, "p")
         again, seen = shown_id(browser), part(browser, "decided")
@@ -295,8 +299,10 @@ def test_no_key_touches_what_is_decided_unless_somebody_goes_back(browser, digit
 
 
 HOLD_ORDER = """const asked = window.fetch;
-window.fetch = (path, ...rest) => !path.includes("remaining") ? asked(path, ...rest) :
-  new Promise((done) => { window.release = () => done(asked(path, ...rest)); });"""
+window.fetch = (path, ...rest) => window.isReleased || !path.includes("remaining") ?
+  asked(path, ...rest) : new Promise((done) => {
+    window.release = () => { window.isReleased = true; done(asked(path, ...rest)); };
+  });"""
 
 
 def test_a_key_decides_what_it_was_pressed_on_though_a_new_order_comes(browser, digits):
@@ -305,7 +311,7 @@ def test_a_key_decides_what_it_was_pressed_on_though_a_new_order_comes(browser, 
     with served(digits) as server:
         ready(browser, server.url)
         browser.execute_script(HOLD_ORDER)
-        press(browser, *"k" * 24)  # the last asks for a new order, which takes long
+        press(browser, *"k" * 25)  # 24 ask for a new order, which takes long
         until(browser, SAVED)
         before = in_file(digits)
         press(browser, "p")
@@ -386,3 +392,74 @@ def test_a_phone_and_a_grid(browser, digits):
         until(browser, SAVED)
         (held,) = in_file(digits).values()
         assert held == ("keep", "")
+
+
+@pytest.mark.parametrize("kind", ["digits", "npz", "table", "numbers", "several", "many"])
+def test_a_review_by_keys_changes_nothing_unasked_and_ends_with_the_gain(browser, tmp_path, kind):
+    inputs = {"table": {"ids": "key", "source": "shop"}}.get(kind, {})
+    n = {"digits": 300, "many": 400}.get(kind, 90)
+    folder = scored(tmp_path / "run", blobs(tmp_path, n, kind), **inputs)
+    with served(folder, command="datassay run x --model linear --budget 8") as server:
+        ready(browser, server.url)
+        meant, n_shown_decided = review_to_its_end(browser, folder)
+        assert review_by_keys.in_file(folder) == meant and n_shown_decided == 0
+        assert "You found" in until(
+            browser, f"return {OUTCOME}.startsWith('You found') && {OUTCOME}"
+        )
+        state, gain = carried_out(browser)
+        assert state == "done", gain
+        assert "before" in gain and "change" in gain and "Corrected data: " in gain
+        assert severe(browser) == []
+    assert (tmp_path / "run-after" / "index.html").exists()
+    assert (tmp_path / "run-corrected" / "changelog.csv").exists()
+
+
+def test_two_windows_of_one_review_see_each_others_decisions(browser, digits):
+    with served(digits) as server:
+        ready(browser, server.url)
+        first, other = shown_id(browser), browser.current_window_handle
+        browser.switch_to.new_window("window")
+        ready(browser, server.url)
+        assert shown_id(browser) == first
+        press(browser, "r")
+        until(browser, SAVED)
+        browser.close()
+        browser.switch_to.window(other)
+        until(
+            browser, f"{TOLD}.startsWith('{first} was decided in another window: to be removed.')"
+        )
+        assert shown_id(browser) != first and part(browser, "count").startswith("1 of ") is False
+        press(browser, "z")  # what another window decided is not ours to undo
+        assert in_file(digits) == {first: ("remove", "")}
+
+
+def test_a_link_in_focus_leaves_the_keys_alive_and_the_check_can_be_skipped(browser, digits):
+    with served(digits) as server:
+        ready(browser, server.url)
+        assert part(browser, "count").startswith("Step 1 of 2, a random check: 0 of 24 ")
+        browser.execute_script("document.querySelector('nav a').focus()")
+        press(browser, "s")
+        assert part(browser, "count").startswith("Step 2 of 2: 0 of ")
+        browser.execute_script("document.querySelector('nav a').focus()")
+        first = shown_id(browser)
+        press(browser, "k")
+        until(browser, SAVED)
+        assert in_file(digits) == {first: ("keep", "")}
+        until(
+            browser, "return document.getElementById('so-far').textContent.startsWith('After 1 ')"
+        )
+        press(browser, "f")
+        assert part(browser, "end-title").endswith("to review are not decided yet")
+        press(browser, "k")
+        assert in_file(digits) == {first: ("keep", "")}
+
+
+def test_reviewers_who_disagree_are_shown_to_each_other(browser, digits):
+    for name, key in (("anna", "k"), ("bob", "r")):
+        with served(digits, reviewer=name) as server:
+            ready(browser, server.url)
+            press(browser, key)
+            until(browser, SAVED)
+            press(browser, "p")
+            seen = part(browser, "decided")
+    assert seen == "Decided: to be removed · anna keep"

@@ -32,7 +32,9 @@ def test_a_folder_that_is_no_run(tmp_path):
 
 def test_a_run_that_is_not_whole_or_of_another_version(run, reviewed):
     (run / "index.html").write_text("<p>")
-    assert_one_error_line(view(run), r"index\.html must be a page with a review.* Run again\.")
+    assert_one_error_line(
+        view(run), r"index\.html must be a page with a review of this version.* Run again\."
+    )
     for name in ("index.html", "review.npz", "summary.json"):
         (run / name).unlink()
         assert_one_error_line(view(run), name)

@@ -194,3 +194,24 @@ def test_what_is_decided_is_in_the_file_at_once(server, folder):
     taken = {"row": 3, "decision": None}
     assert ask(server, "/api/decisions", {"changes": [taken]})[1] == {"count": 1}
     assert [one.id for one in read_decisions(folder / "decisions.parquet").decisions] == ["<i>4"]
+
+
+def test_what_one_window_decided_is_news_to_another(server):
+    assert ask(server, "/api/news?since=0")[1] == {"version": 0, "decisions": []}
+    for change in (KEEP, KEEP | {"row": 4}, {"row": 4, "decision": None}):
+        assert ask(server, "/api/decisions", {"changes": [change]})[0] == 200
+    _, news, _ = ask(server, "/api/news?since=1")
+    assert news == {"version": 3, "decisions": [{"row": 4, "decision": None}]}
+    (first,) = [one for one in ask(server, "/api/news?since=0")[1]["decisions"] if one["row"] == 3]
+    assert first["decision"] == "keep" and first["when"].startswith("2026-11-23T09:00")
+    assert ask(server, "/api/news?since=x")[0] == 404
+
+
+def test_the_end_says_how_to_go_on_and_begins_nothing_without_decisions(server):
+    _, state, _ = ask(server, "/api/finish")
+    apply, run = state["commands"]
+    assert apply.startswith("datassay apply ") and apply.endswith("run-corrected")
+    assert run.startswith("datassay run ") and " --before " in run
+    assert "--majority" in state["majority"][0] and state["state"] == "idle"
+    status, refused, _ = ask(server, "/api/finish", {"majority": False})
+    assert (status, refused) == (400, {"error": "Nothing was decided yet."})

@@ -185,7 +185,10 @@ def test_what_is_left_is_ordered_anew(session):
     left = session.remaining()
     assert sorted(left["order"]) == list(range(90))
     assert left["order"][-3:] == [suspects[0], suspects[1], suspects[2]]
-    assert len(left["wrong"]) == len(left["suspect"]) == 90
+    assert len(left["wrong"]) == 90 and not {*left["finds"]} & {*suspects}
+    assert left["learned"] == 0 and left["outcome"].startswith(
+        "You found 1 wrong label. Of the 87 "
+    )
     assert isinstance(left["sentence"], str) and isinstance(left["enough"], bool)
 
 

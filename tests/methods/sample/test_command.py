@@ -77,7 +77,7 @@ def test_sample_writes_its_files_which_can_be_loaded_again(tmp_path):
 
 def test_a_function_of_ones_own(here):
     args = ["--domain", "-1:1,0:1", "--n-initial", 40, "--n-new", 10, "--compare", 0]
-    result = succeed("sample", "own_functions:ridge", *args, "--out", "mine")
+    result = succeed("sample", "own_functions:ridge", *args, "--out", "mine", "--verbose")
     assert "finite derivatives" in words(result)
     table = columns(here / "mine/samples.parquet")
     assert list(table) == ["x0", "x1", "f0", "f1", "is_new", "taylor_index"]

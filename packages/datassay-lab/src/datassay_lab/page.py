@@ -37,9 +37,10 @@ def page(findings: LabFindings) -> Page:
     return Page(
         brand="datassay lab · why networks learn what they learn",
         title=records[0].name if is_single else "The lab",
-        lead=f"One statement of the course: {_verdict(records[0])} in this run"
+        verdict=f"One statement of the course {_verdict(records[0])} in this run."
         if is_single
-        else f"{count(len(records), 'experiment')}: {n_ok} of {n_run} statements hold in this run",
+        else f"{n_ok} of {n_run} statements of the course hold in this run.",
+        lead=f"{count(len(records), 'experiment')}.",
         facts=findings.facts,
         warnings=tuple(f"{r.name}: {r.problem}" for r in records if r.problem),
         sections=(

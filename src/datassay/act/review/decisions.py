@@ -12,8 +12,10 @@ in ISO]}.
 | given | the label that was seen, in the same words |
 | when | UTC |
 | seen_score | probability that the given label is wrong, as it was shown; null where none was |
+| reviewer | who decided; null where no name was given, and not in older files |
 
-While `datassay view` runs, `decisions.parquet.journal` holds what is not yet in the file.
+While `datassay view` runs, `decisions.parquet.journal` holds what is not yet in the file. A
+reviewer with a name has a file of their own, see `reviewers`.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ METADATA = b"datassay.decisions"
 LARGEST = 500_000_000  # bytes of JSON that are read
 ABOUT = ("digest", "name", "class_names", "inputs")  # what the file says of the data
 COLUMNS = ("id", "decision", "label", "given", "when", "seen_score")
+REVIEWER = "reviewer"  # a column that older files lack
 NONE_HERE = (
     "must hold decisions: Parquet of datassay view, or JSON of a page or Label Studio; it does "
     "not. Give such a file, or the folder of the run."
@@ -59,6 +62,7 @@ class Decision:
         label: the new one; empty unless "relabel".
         when: UTC.
         seen_score: probability that the given label is wrong, as shown; None where none was.
+        reviewer: who decided; empty: no name was given.
     """
 
     id: str | int
@@ -67,6 +71,7 @@ class Decision:
     label: str
     when: datetime
     seen_score: float | None = None
+    reviewer: str = ""
 
 
 @result
@@ -105,6 +110,7 @@ class Decisions:
             "given": pa.array([row.given for row in rows], pa.string()),
             "when": pa.array([row.when for row in rows], pa.timestamp("us", "UTC")),
             "seen_score": pa.array([row.seen_score for row in rows], pa.float64()),
+            REVIEWER: pa.array([row.reviewer or None for row in rows], pa.string()),
         }).replace_schema_metadata({METADATA: json.dumps(metadata).encode()})
 
 
@@ -139,7 +145,9 @@ def read_decisions(path: str | Path) -> Decisions:
             by_id.pop(row["id"], None)  # a new one comes last
             if row["decision"] is not None:
                 row["when"] = datetime.fromisoformat(row["when"])
-                by_id[row["id"]] = _make_decision(path, *(row[name] for name in COLUMNS))
+                by_id[row["id"]] = _make_decision(
+                    path, *(row[name] for name in COLUMNS), row.get(REVIEWER)
+                )
     except (LookupError, TypeError, ValueError) as error:
         raise DataError(
             f"{path.name}.journal must be as datassay view wrote it; it is not ({error!r}). "
@@ -187,7 +195,8 @@ def _read_parquet(path: Path) -> tuple[list[tuple], dict[str, Any]]:
         table = table.drop_columns("when")
         columns["when"] = [time and time.replace(tzinfo=UTC) for time in times]
     columns |= table.to_pydict()
-    rows = zip(*(columns[name] for name in COLUMNS), strict=True)
+    names = columns.get(REVIEWER) or [None] * table.num_rows
+    rows = zip(*(columns[name] for name in COLUMNS), names, strict=True)
     return list(rows), metadata if isinstance(metadata, dict) else {}
 
 
@@ -207,6 +216,7 @@ def _read_json(path: Path) -> tuple[list[tuple], dict[str, Any]]:
                 str(row["given"]),
                 datetime.fromisoformat(row["when"]).astimezone(UTC),
                 None if row["seen_score"] is None else float(row["seen_score"]),
+                row.get(REVIEWER) and str(row[REVIEWER]),
             )
             for row in document["decisions"]
         ], metadata
@@ -217,10 +227,11 @@ def _read_json(path: Path) -> tuple[list[tuple], dict[str, Any]]:
 
 
 def _make_decision(
-    path: Path, name: Any, kind: Any, label: Any, seen_label: Any, when: Any, score: Any
-) -> Decision:
+    path: Path, name: Any, kind: Any, label: Any, seen_label: Any, when: Any, score: Any,
+    reviewer: Any = None,
+) -> Decision:  # fmt: skip
     """Check the fields of one row of a file of decisions, and return the decision."""
-    label, seen_label = label or "", seen_label or ""
+    label, seen_label, reviewer = label or "", seen_label or "", reviewer or ""
     if score != score:  # pandas has NaN for none
         score = None
     if kind not in KINDS or not isinstance(label, str) or (kind == RELABEL) != bool(label):
@@ -230,9 +241,11 @@ def _make_decision(
         )
     is_share = score is None or (type(score) in (int, float) and 0 <= score <= 1)
     is_id = type(name) in (str, int)  # not True
-    if not (is_id and isinstance(when, datetime) and isinstance(seen_label, str) and is_share):
+    are_texts = isinstance(seen_label, str) and isinstance(reviewer, str)
+    if not (is_id and isinstance(when, datetime) and are_texts and is_share):
         raise DataError(
-            f"{path} must say of each decision which id, when, which label was given, and how "
-            f"likely wrong; got {name!r}, {when!r}, {seen_label!r} and {score!r}. Correct that row."
+            f"{path} must say of each decision which id, when, which label was given, how likely "
+            f"wrong, and who decided; got {name!r}, {when!r}, {seen_label!r}, {score!r} and "
+            f"{reviewer!r}. Correct that row."
         )
-    return Decision(name, kind, seen_label, label, when, score)
+    return Decision(name, kind, seen_label, label, when, score, reviewer)

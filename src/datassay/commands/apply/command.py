@@ -46,6 +46,9 @@ class ApplySettings:
     drop_copies: bool = setting(
         False, "Remove also what is not decided and repeats an earlier sample, equally or nearly."
     )
+    majority: bool = setting(
+        False, "Where reviewers disagree, do what most decided; in a tie the sample stays as it is."
+    )
     copy: bool = setting(
         False, "Copy files that do not change; else they are second names of the same files."
     )

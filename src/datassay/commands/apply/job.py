@@ -26,6 +26,7 @@ from datassay.act.review.decisions import (
     read_decisions,
 )
 from datassay.act.review.label_studio import read_label_studio
+from datassay.act.review.reviewers import combine, files_in, read_all
 from datassay.commands.apply.command import ApplySettings
 from datassay.commands.finished import SUMMARY, check_columns, finished_run, read_summary
 from datassay.data.back.origin import file_digests, folder_digest, source_digest
@@ -86,14 +87,16 @@ def gather_decisions(settings: ApplySettings) -> Decisions:
     file = path / FILE if path.is_dir() else path
     if limit is None and not settings.drop_copies:
         folder = run_of(settings)
-        if file == folder / FILE and not file.exists() and (folder / SUMMARY).is_file():
+        is_reviewed = file.exists() or files_in(folder)
+        if file == folder / FILE and not is_reviewed and (folder / SUMMARY).is_file():
             raise DataError(
                 f"{folder} must hold decisions; nobody has reviewed this run yet. Run datassay "
                 f"view {shlex.quote(str(folder))}, or add --accept-suggested 0.9."
             )
-        return read_any(file)
+        return read_reviews(settings)
     fraction("accept-suggested", limit or 0.0, "[]")
-    decisions = read_any(file) if file.exists() else Decisions(())
+    is_reviewed = file.exists() or (path.is_dir() and files_in(path))
+    decisions = read_reviews(settings) if is_reviewed else Decisions(())
     run = finished_run(run_of(settings))
     label_column = "label"
     if "class_name" in run.scores.column_names:
@@ -156,6 +159,15 @@ def read_any(path: Path) -> Decisions:
             if file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
                 return read_label_studio(path)
     return read_decisions(path)
+
+
+def read_reviews(settings: ApplySettings) -> Decisions:
+    """Read a file of decisions, or those of all reviewers in the folder of a run."""
+    path = settings.decisions
+    reviews = read_all(path) if path.is_dir() else []
+    if not reviews:
+        return read_any(path / FILE if path.is_dir() else path)
+    return combine(reviews, majority=settings.majority)
 
 
 def with_origin(decisions: Decisions, settings: ApplySettings) -> Decisions:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 import webbrowser
 from collections.abc import Mapping
@@ -25,6 +24,11 @@ class ViewSettings:
 
     folder: str = setting("report", "What --out of datassay run named.", argument=True)
     data: str | None = setting(None, "Where the run's data are now (default: where they were).")
+    reviewer: str = setting(
+        "",
+        "Your name, where several review: decisions are saved in decisions.NAME.parquet.",
+        show="",
+    )
     port: int = setting(0, "Of 127.0.0.1 (default: any that is free).", show="")
     browser: bool = setting(True, "Open the page.")
 
@@ -40,7 +44,9 @@ class _View(Command):
         check_run(Path(settings.folder))
         from datassay.commands.view.open import open_review  # slow to import
 
-        with open_review(Path(settings.folder), settings.data, settings.port) as server:
+        with open_review(
+            Path(settings.folder), settings.data, settings.port, settings.reviewer
+        ) as server:
             session = server.session
             out_console.print(*_opening_lines(session), server.url, sep="\n", soft_wrap=True)
             # Without a screen a browser would take the terminal.
@@ -52,9 +58,8 @@ class _View(Command):
                 server.serve_forever()
             except KeyboardInterrupt:  # Ctrl-C, or a signal that asks to stop
                 count = session.finish()
-                data = str(settings.data or session.reviewed.inputs["data"])
-                words = ["datassay", "apply", data, str(session.path), "--out", "CLEAN"]
-                end = f"{count:,} decisions lie in {session.path}.\nNext: {shlex.join(words)}"
+                command = server.finish.lines()[0]
+                end = f"{count:,} decisions lie in {session.path}.\nNext: {command}"
                 out_console.print("", end if count else "No decisions were saved.", sep="\n",
                                   soft_wrap=True)  # fmt: skip
 
@@ -79,11 +84,12 @@ COMMAND = _View(
     help="""Review the suspected labels of a run in the browser, by keys.
 
     Serves the run's page on this machine only, and saves every decision in decisions.parquet in
-    the run's folder. Coming back goes on where it was. `datassay apply` then writes the data with
-    the decisions carried out.
+    the run's folder. Coming back goes on where it was. At the end the page writes the corrected
+    data and measures what that gained, as `datassay apply` and `datassay run --before` do.
 
     Examples:
       datassay view report
+      datassay view report --reviewer anna
       datassay view report --data moved/table.csv --port 8800 --no-browser
     """,
     settings=ViewSettings,

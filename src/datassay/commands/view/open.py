@@ -9,6 +9,7 @@ import numpy as np
 from datassay.act.review.judged import FILE, Judged, read_judged
 from datassay.commands.command import PAGE
 from datassay.commands.finished import FinishedRun, check_columns, finished_run, index_rows, sets_of
+from datassay.commands.view.finish import Finish
 from datassay.commands.view.server import ReviewServer, ServedPage
 from datassay.commands.view.session import Session
 from datassay.data.samples import SampleSet
@@ -20,14 +21,18 @@ from datassay.report.review.labels import Reviewed, near_duplicates_of
 COLUMNS = ("id", "suggested_label", "worth_a_look", "label_issue_score", "wrong_probability")
 
 
-def open_review(folder: Path, data: str | None = None, port: int = 0) -> ReviewServer:
+def open_review(
+    folder: Path, data: str | None = None, port: int = 0, reviewer: str = ""
+) -> ReviewServer:
     """Return the server of a run's review, its data now at `data`; it does not serve yet."""
     run = finished_run(folder)
     path = run.folder / PAGE
     with reading(path):
         page = ServedPage(path.read_text(encoding="utf-8"), str(path))
-    session = Session(*reviewed_run(run, data), run.folder)
-    return ReviewServer(session, page, port)
+    session = Session(*reviewed_run(run, data), run.folder, reviewer)
+    source = str(data or session.reviewed.inputs["data"])
+    finish = Finish(session, source, run.summary["facts"].get("Command", ""))
+    return ReviewServer(session, page, port, finish)
 
 
 def reviewed_run(run: FinishedRun, data: str | None) -> tuple[Reviewed, Judged]:

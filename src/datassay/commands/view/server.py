@@ -20,6 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
+from datassay.commands.view.finish import Finish
 from datassay.commands.view.session import Refused, Session, require
 from datassay.errors import DataError, DatassayError, SettingError
 
@@ -29,7 +30,7 @@ MOST_AT_ONCE = 100
 MOST_OPEN = 50  # connections, each of which holds a thread; a browser has six
 TOKEN = "X-Datassay-Token"
 POLICY = re.compile(r'(<meta http-equiv="Content-Security-Policy" content=")([^"]*)(">)')
-MODE = 'id="reviewing" data-mode="page"'
+MODE = 'id="reviewing" data-asks="2" data-mode="page"'  # what its script asks of a server
 HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -47,7 +48,9 @@ class ServedPage:
     def __init__(self, text: str, name: str):
         match = POLICY.search(text)
         if match is None or text.count(MODE) != 1:
-            raise DataError(f"{name} must be a page with a review; it has none. Run again.")
+            raise DataError(
+                f"{name} must be a page with a review of this version; it has none. Run again."
+            )
         policy = f"{html.unescape(match[2])}; connect-src 'self'"
         self.policy = f"{policy}; frame-ancestors 'none'"
         text = text.replace(MODE, MODE.replace("page", "server"))
@@ -61,9 +64,10 @@ class ReviewServer(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = hasattr(socket, "AF_UNIX")  # elsewhere it lets two servers share a port
 
-    def __init__(self, session: Session, page: ServedPage, port: int):
+    def __init__(self, session: Session, page: ServedPage, port: int, finish: Finish):
         if not 0 <= port < 65536:
             raise SettingError(f"port must lie in 0 ... 65535; got {port}. Leave it out.")
+        self.finish = finish  # before what may fail, and then closes
         try:
             super().__init__((HOME, port), Handler)
         except OSError as error:
@@ -73,6 +77,11 @@ class ReviewServer(ThreadingHTTPServer):
             ) from error
         self.session, self.page, self.token = session, page, secrets.token_urlsafe(32)
         self.hosts = {f"{name}:{self.server_port}" for name in (HOME, "localhost")}
+
+    def server_close(self) -> None:
+        """Close the server, and end what it has running."""
+        self.finish.stop()
+        super().server_close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Handle a request in a new thread; close the connection if there are too many already."""
@@ -105,14 +114,21 @@ class Handler(BaseHTTPRequestHandler):
         self._answer({
             "/": lambda: self.server.page,
             "/api/samples": session.samples,
+            "/api/news": lambda: session.news(self._version()),
+            "/api/finish": lambda: self._finishing() | self.server.finish.state(),
             "/api/pictures": lambda: session.pictures(self._rows()),
             "/api/details": lambda: session.details(self._rows()),
             "/api/remaining": session.remaining,
         })  # fmt: skip
 
     def do_POST(self) -> None:
-        """Store decisions."""
-        self._answer({"/api/decisions": lambda: self.server.session.change(self._changes())})
+        """Store decisions, or carry them out and measure what that gained."""
+        self._answer({
+            "/api/decisions": lambda: self.server.session.change(self._message().get("changes")),
+            "/api/finish": lambda: self.server.finish.start(
+                majority=self._message().get("majority") is True
+            ),
+        })
 
     def _answer(self, routes: dict[str, Callable[[], Any]]) -> None:
         try:
@@ -165,10 +181,19 @@ class Handler(BaseHTTPRequestHandler):
         require(len(rows) <= MOST_AT_ONCE, 400, f"at may hold {MOST_AT_ONCE} positions.")
         return rows
 
-    def _changes(self) -> Any:
-        """Read the changes that were sent, as JSON has them; `session.change` checks them."""
+    def _version(self) -> int:
+        text = self._query("since")
+        require(re.fullmatch(r"[0-9]{1,18}", text), 404, "since must be a version.")
+        return int(text)
+
+    def _finishing(self) -> dict[str, Any]:
+        finish = self.server.finish
+        return {"commands": finish.lines(), "majority": finish.lines(majority=True)}
+
+    def _message(self) -> dict[str, Any]:
+        """Read what was sent, a JSON object; {} for another value."""
         is_json = self.headers.get_content_type() == "application/json"
-        require(is_json, 415, "Decisions must come as application/json.")
+        require(is_json, 415, "A message must be application/json.")
         length = self.headers.get("Content-Length", "")
         require(re.fullmatch(r"[0-9]{1,18}", length), 411, "Content-Length must be given.")
         require(int(length) <= LARGEST_POST, 413, f"A message may have {LARGEST_POST:,} bytes.")
@@ -176,7 +201,7 @@ class Handler(BaseHTTPRequestHandler):
             message = json.loads(self.rfile.read(int(length)))
         except (ValueError, RecursionError) as error:
             raise Refused(400, "The message must be JSON.") from error
-        return message.get("changes") if isinstance(message, dict) else None
+        return message if isinstance(message, dict) else {}
 
     def _refuse(self, status: int, why: str) -> None:
         self.close_connection = True  # what was sent with the request may not have been read

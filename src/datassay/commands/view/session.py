@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from datassay.act.review.decisions import (
-    FILE,
     KEEP,
     KINDS,
     RELABEL,
@@ -28,7 +27,8 @@ from datassay.act.review.decisions import (
     read_decisions,
 )
 from datassay.act.review.judged import Judged
-from datassay.act.review.remaining import BATCH, probe, remaining
+from datassay.act.review.remaining import BATCH, Remaining, probe, remaining
+from datassay.act.review.reviewers import NOBODY, file_of, files_in, opinion
 from datassay.data.tables.numerals import number_of
 from datassay.data.targets import shorten
 from datassay.errors import DataError
@@ -60,11 +60,13 @@ def require(holds: Any, status: int, why: str) -> None:
 class Session:
     """The state of a review; safe to be used by several threads."""
 
-    def __init__(self, reviewed: Reviewed, judged: Judged, folder: Path):
-        self.reviewed, self.path = reviewed, folder / FILE
+    def __init__(self, reviewed: Reviewed, judged: Judged, folder: Path, reviewer: str = ""):
+        self.reviewed, self.path, self.reviewer = reviewed, folder / file_of(reviewer), reviewer
         self._judged, self._lock = judged, threading.Lock()
         self._showcase = Showcase(reviewed)
         self._decisions: dict[int, Decision] = {}
+        self._changed: list[int] = []  # rows, by every change since the start
+        self._learnt: tuple[list[tuple[int, Decision]], Remaining] | None = None
         self._listing = listing(reviewed, np.arange(len(reviewed.samples)))
         is_wide = judged.share[1] - judged.share[0] > WIDE and len(judged) >= LEAST_SAMPLES
         self.probe = probe(judged).tolist() if is_wide else []
@@ -74,7 +76,9 @@ class Session:
                 self._decisions = self._index_decisions(read_decisions(self.path))
         self.unwritable = _unwritable(folder)
         if not self.unwritable:
-            for part_file in folder.glob(f".{FILE}.*.part"):  # of a server that was killed
+            for part_file in folder.glob(
+                f".{self.path.name}.*.part"
+            ):  # of a server that was killed
                 if part_file.is_file():
                     part_file.unlink(missing_ok=True)
 
@@ -84,13 +88,28 @@ class Session:
     def samples(self) -> dict[str, Any]:
         """Return all samples, and the decisions so far."""
         with self._lock:
-            decisions = [
-                {"row": row, "decision": d.decision, "label": d.label,
-                 "when": d.when.isoformat(), "seen": d.seen_score}
-                for row, d in self._decisions.items()
-            ]  # fmt: skip
+            decisions = [_plain(row, decision) for row, decision in self._decisions.items()]
+            version = len(self._changed)
         header = {"writable": not self.unwritable, "file": self.path.name, "batch": BATCH}
+        header |= {"reviewer": self.reviewer, "version": version, "others": self.others()}
         return self._listing | header | {"decisions": decisions, "probe": self.probe}
+
+    def news(self, version: int) -> dict[str, Any]:
+        """Return what was decided since a version, in whatever window."""
+        with self._lock:
+            rows = dict.fromkeys(self._changed[version:])
+            decisions = [_plain(row, self._decisions.get(row)) for row in rows]
+            return {"version": len(self._changed), "decisions": decisions}
+
+    def others(self) -> dict[int, list[str]]:
+        """Return what other reviewers of the run decided about each row, in words."""
+        by_row: dict[int, list[str]] = {}
+        for path in files_in(self.path.parent):
+            if path == self.path:
+                continue
+            for row, d in self._index_decisions(read_decisions(path), path).items():
+                by_row.setdefault(row, []).append(f"{d.reviewer or NOBODY} {opinion(d)}")
+        return by_row
 
     def pictures(self, rows: list[int]) -> list[dict[str, Any]]:
         """Return samples drawn small."""
@@ -116,6 +135,7 @@ class Session:
             else:
                 self._write(decisions)
             self._decisions = decisions
+            self._changed += [row for row, _ in edits]
             return {"count": len(decisions)}
 
     def remaining(self) -> dict[str, Any]:
@@ -124,37 +144,58 @@ class Session:
             decisions = dict(self._decisions)
         reviewed = self.reviewed
         samples, classes = reviewed.samples, reviewed.samples.is_classification
-        batches = len(decisions) // BATCH * BATCH  # coming back finds the order as it was left
+        # The order is that of whole batches, so that coming back finds it as it was left; how many
+        # labels are wrong follows every decision.
+        n_learnt = len(decisions) // BATCH * BATCH
+        learnt = self._learn(decisions, n_learnt)
+        now = self._learn(decisions, len(decisions)) if len(decisions) > n_learnt else learnt
+        chance = learnt.probability
+        is_open = np.ones(len(chance), bool)
+        is_open[list(decisions)] = False
+        order = learnt.order[is_open[learnt.order]]
+        suggested, finds = reviewed.suggested, np.zeros(len(chance), bool)
+        if learnt.learns and classes and n_learnt:
+            by_chance = order[np.argsort(-chance[order], kind="stable")]
+            finds = is_open & (chance > 0.5)
+            finds[by_chance[: round(learnt.errors_left)]] = True
+            is_new = finds | (is_open & reviewed.worth_a_look)
+            suggested = np.where(is_new, learnt.suggested, np.where(is_open, samples.y, suggested))
+        updated = replace(
+            reviewed,
+            suggested=suggested,
+            probability=np.where(is_open & learnt.learns, chance, reviewed.probability),
+        )
+        self._showcase = self._showcase.with_suggestions(updated)
+        all_columns = listing(updated, np.arange(len(chance)))
+        columns = {name: all_columns[name] for name in ("wrong", "suggested")}
+        finds &= ~reviewed.worth_a_look
+        return columns | {
+            "order": [*order.tolist(), *decisions],
+            "learned": n_learnt,
+            "finds": np.flatnonzero(finds).tolist(),
+            "sentence": now.sentence,
+            "outcome": now.outcome,
+            "enough": now.can_stop,
+        }
+
+    def _learn(self, decisions: dict[int, Decision], n: int) -> Remaining:
+        """Return what the first n decisions teach; whole batches are not fitted twice."""
+        first = list(decisions.items())[:n]
+        if self._learnt is not None and self._learnt[0] == first:
+            return self._learnt[1]
+        samples, classes = self.reviewed.samples, self.reviewed.samples.is_classification
         times = Counter(d.when for d in decisions.values())
         truth = {}  # row → true class; of numbers and several labels whether something was wrong
-        for row, decision in list(decisions.items())[:batches]:
+        for row, decision in first:
             # What was accepted at once nobody has looked at.
             if times[decision.when] == 1 and decision.decision == KEEP:
                 truth[row] = int(samples.y[row]) if classes else 0
             elif times[decision.when] == 1 and decision.decision == RELABEL:
                 truth[row] = samples.class_names.index(decision.label) if classes else 1
-        result = remaining(self._judged, truth, [row for row in decisions if row not in truth])
-        chance = result.probability
-        is_open = np.ones(len(chance), bool)
-        is_open[list(decisions)] = False
-        suggested, suspect = reviewed.suggested, reviewed.worth_a_look
-        if result.learns and classes:
-            by_chance = result.order[np.argsort(-chance[result.order], kind="stable")]
-            flags = is_open & (chance > 0.5)
-            flags[by_chance[: round(result.errors_left)]] = True
-            suggested = np.where(flags, result.suggested, np.where(is_open, samples.y, suggested))
-            suspect = np.where(is_open, flags, suspect)
-        updated = replace(
-            reviewed,
-            suggested=suggested,
-            probability=np.where(is_open & result.learns, chance, reviewed.probability),
-            worth_a_look=suspect,
-        )
-        self._showcase = self._showcase.with_suggestions(updated)
-        all_columns = listing(updated, np.arange(len(chance)))
-        order = [*result.order.tolist(), *decisions]
-        columns = {name: all_columns[name] for name in ("wrong", "suggested", "suspect")}
-        return columns | {"order": order, "sentence": result.sentence, "enough": result.can_stop}
+        result = remaining(self._judged, truth, [row for row, _ in first if row not in truth])
+        if n % BATCH == 0:
+            self._learnt = first, result
+        return result
 
     def finish(self) -> int:
         """Write the file anew with what its journal has; return the number of decisions."""
@@ -184,7 +225,8 @@ class Session:
             when = datetime.fromisoformat(change["when"]).astimezone(UTC)
         except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise Refused(400, "when must be a time in ISO 8601.") from error
-        return row, Decision(self._id(row), kind, self._word(row), label, when, score)
+        given = self._word(row)
+        return row, Decision(self._id(row), kind, given, label, when, score, self.reviewer)
 
     def _id(self, row: int) -> Any:
         name = self.reviewed.samples.ids[row]
@@ -206,11 +248,14 @@ class Session:
         names, label = self.reviewed.samples.class_names, self._listing["given"][row]
         return names[label] if names else str(label)
 
-    def _index_decisions(self, decisions: Decisions) -> dict[int, Decision]:
-        """Return decisions by row; raise if they are about other data or labels."""
+    def _index_decisions(
+        self, decisions: Decisions, path: Path | None = None
+    ) -> dict[int, Decision]:
+        """Return the decisions of a file by row; raise if they are about other data or labels."""
+        path = path or self.path
         if decisions.digest != self.reviewed.digest:
             raise DataError(
-                f"{self.path} must be about the data of this run; it is about other data"
+                f"{path} must be about the data of this run; it is about other data"
                 f"{f', {decisions.name}' if decisions.name else ''}. Move it to another folder."
             )
         ids, names = self.reviewed.samples.ids.tolist(), self.reviewed.samples.class_names
@@ -219,13 +264,13 @@ class Session:
         for d in decisions.decisions:
             if names and d.label not in labels:
                 raise DataError(
-                    f"{self.path} must name classes of the data, {shorten(names)}; its id {d.id} "
+                    f"{path} must name classes of the data, {shorten(names)}; its id {d.id} "
                     f"has the new label {d.label!r}. Correct that row."
                 )
             if d.id not in row_of_id or d.given != words[row_of_id[d.id]]:
                 problem = "has another label" if d.id in row_of_id else "is not among its samples"
                 raise DataError(
-                    f"{self.path} must be about the labels of this run; its id {d.id} {problem}. "
+                    f"{path} must be about the labels of this run; its id {d.id} {problem}. "
                     "Move it to another folder."
                 )
         return {row_of_id[d.id]: d for d in decisions.decisions}
@@ -259,6 +304,19 @@ class Session:
             journal_of(self.path).unlink(missing_ok=True)
         write_whole(self.path, partial(pq.write_table, content.to_table()))
         journal_of(self.path).unlink(missing_ok=True)
+
+
+def _plain(row: int, decision: Decision | None) -> dict[str, Any]:
+    """Return a decision as the page has it; of one that was taken back only the row."""
+    if decision is None:
+        return {"row": row, "decision": None}
+    return {
+        "row": row,
+        "decision": decision.decision,
+        "label": decision.label,
+        "when": decision.when.isoformat(),
+        "seen": decision.seen_score,
+    }
 
 
 def _unwritable(folder: Path) -> str:

@@ -124,7 +124,7 @@ def _largest(findings: PolynomialFindings) -> Table:
     names = ["constant", *surrogate.term_names[1:]]
     rows = [(names[k], *(_coef(float(v)) for v in coef[k])) for k in (0, *order)]
     columns = ("product", *surrogate.output_names[:MAX_OUTPUTS])
-    return table("Coefficients", columns, rows, wraps=False)
+    return table("Coefficients", columns, rows)
 
 
 def _coef(value: float) -> str:

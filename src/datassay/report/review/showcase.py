@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from copy import copy
 from functools import cached_property
@@ -11,7 +12,7 @@ import numpy as np
 from jaxtyping import Int
 
 from datassay.report.drawing import SHORT, Draw, drawer, shown_texts
-from datassay.report.html import markup, script_json
+from datassay.report.html import markup, packed_json
 from datassay.report.page import Partial
 from datassay.report.review.labels import Reviewed, label_values, listing
 from datassay.report.wording import count, value_text
@@ -20,7 +21,7 @@ from datassay.score.neighbors.search import SIDES, Alike
 
 LONGEST_TEXT, MOST_COLUMNS = 20_000, 40
 SCRIPTS = ("elements.js", "review_store.js", "review_cards.js", "review_grid.js", "review_place.js",
-           "review.js")  # fmt: skip
+           "review_finish.js", "review.js")  # fmt: skip
 MOST_IN_PAGE = 200  # samples that a page without a server holds
 LARGE, SMALL = 240, 72  # pixels of its pictures
 
@@ -112,7 +113,9 @@ class Showcase:
 def review_block(reviewed: Reviewed, positions: Int[np.ndarray, " m"]) -> Partial:
     """Return the review as a block of a page, which works without a server."""
     rows, n = positions[:MOST_IN_PAGE], len(positions)
-    data = listing(reviewed, rows) | {"details": Showcase(reviewed).details(rows, LARGE, SMALL)}
+    command = ["datassay", "apply", str(reviewed.inputs.get("data", "DATA")), "decisions.json"]
+    data = listing(reviewed, rows) | {"apply": shlex.join([*command, "--out", "corrected"])}
+    data |= {"details": Showcase(reviewed).details(rows, LARGE, SMALL)}
     scope = count(n, "sample") if n == len(rows) else f"the {len(rows)} most suspect of {n:,}"
-    context = {"data": markup(script_json(data)), "which": scope, "n": n}
+    context = {"data": markup(packed_json(data)), "which": scope, "n": n}
     return Partial("review.html", context, script=SCRIPTS)

@@ -33,12 +33,10 @@
   });
   // Plotly is text until it is needed: to compile and run it takes longer than all the rest. The
   // page's security policy knows its digest.
+  let code = "", coming;
+  const unpacked = () => coming ||= unpack("plotly").then((text) => { code = text; });
   function plot(place, spec) {
-    if (!window.Plotly) {
-      const code = document.createElement("script");
-      code.textContent = document.getElementById("plotly").textContent;
-      document.head.append(code);
-    }
+    if (!window.Plotly) document.head.append(Object.assign(document.createElement("script"), { textContent: code }));
     Plotly.newPlot(place, spec.data, spec.layout, { responsive: true, displayModeBar: false });
   }
   // Who reviews with a server waits for no figure: each is drawn where scrolling brings it near.
@@ -48,7 +46,7 @@
     const near = new IntersectionObserver((seen) => {
       for (const { target } of seen.filter((one) => one.isIntersecting)) {
         near.unobserve(target);
-        plot(target, specs.get(target));
+        unpacked().then(() => plot(target, specs.get(target)));
       }
     }, { rootMargin: "300px" });
     const watch = () => [...specs.keys()].forEach((place) => near.observe(place));
@@ -57,10 +55,12 @@
     return;
   }
   // What is folded is drawn when it is opened: only then its width is known.
-  for (const fold of folds) fold.addEventListener("toggle", () => fold.open && draw());
+  for (const fold of folds) {
+    fold.addEventListener("toggle", () => fold.open && waiting.length && unpacked().then(draw));
+  }
   window.addEventListener("beforeprint", () => {
     for (const fold of folds) fold.open = true;
-    for (const one of waiting.splice(0)) plot(...one);
+    if (code) for (const one of waiting.splice(0)) plot(...one);
   });
   const isShown = ([place]) => place.checkVisibility();
   // One at a time, what is on the screen first: a page of a hundred figures can be read at once.
@@ -77,5 +77,6 @@
     plot(...next);
     setTimeout(draw);
   }
-  requestAnimationFrame(() => setTimeout(draw)); // the text first
+  // The text first; what is folded can then be printed.
+  if (waiting.length) requestAnimationFrame(() => setTimeout(() => unpacked().then(draw)));
 })();

@@ -4,6 +4,9 @@
   const root = document.getElementById("reviewing");
   if (!root) return;
   const AHEAD = 16, MOST_KEPT = 120, MOST_MATCHES = 40;
+  const STEPS = ["probe", "suspects", "finds"]; // lists, one after the other
+  const NEWS = 2000; // ms between two looks at what other windows decided
+  const UNSEEN = 700; // ms in which nobody can have seen what another window brought under the keys
   const { make } = elements;
   const part = (name) => root.querySelector(`[data-part="${name}"]`);
   const dialog = (name) => root.querySelector(`[data-dialog="${name}"]`);
@@ -12,7 +15,9 @@
     part("saved").textContent = text;
     part("saved").className = bad ? "bad" : "";
   });
-  let list, rows = [], at = 0, visited, grid, learned = 0, isNew = false;
+  let list, rows = [], at = 0, visited, grid, end, learned = 0, isNew = false;
+  let isFinished = false, outcome = "", edits = 0, isLearning = false, seenFrom = 0, version = 0;
+  const finds = new Set(); // rows that decisions made suspect, beside those of the run
   const decisions = new Map(); // row → decision, in the order in which they were made
   const done = []; // what undo takes back: [[row, what it was], ...] each
   const details = new Map(), asked = new Map();
@@ -27,6 +32,9 @@
     part("told").textContent = told;
     part("now").textContent = now;
   };
+  const rowsOf = (name) => list.order.filter((k) => name === "probe" ? list.probe.includes(k) :
+    name === "finds" ? finds.has(k) : list.suspect[k]);
+  const isOpen = (name) => rowsOf(name).some((k) => !decisions.has(k));
   const differs = (k) => list.relabels && list.suggested[k] !== list.given[k];
 
   // ---- which samples, and where we are among them
@@ -35,7 +43,8 @@
     const { show, class: given, source, least } = Object.fromEntries(new FormData(form));
     const fits = (k) => (
       (show === "all" || (show === "done" ? decisions.has(k) :
-        show === "probe" ? list.probe.includes(k) : list.suspect[k] || show === "open")) &&
+        show === "probe" ? list.probe.includes(k) : show === "finds" ? finds.has(k) :
+          show === "disputed" ? isDisputed(k) : list.suspect[k] || show === "open")) &&
       (show !== "open" || !decisions.has(k)) &&
       (!given || list.given[k] === Number(given)) &&
       (!source || list.source[k] === Number(source)) &&
@@ -44,7 +53,7 @@
     at = reviewPlace.again(rows, isDecided, before, stays);
     if (isAsked && show === "done" && row() === undefined) at = 0; // whoever asks for these goes to them
     if (isAsked) visited = row();
-    if (dialog("accept").open) precision(); // of the samples that Enter would take now
+    if (isAsked) isFinished = false;
     form.elements.shown.value = counted(rows.length, "sample");
     draw();
   }
@@ -53,8 +62,22 @@
     if (to < 0 || to >= rows.length) return say(to < 0 ? "This is the first." : "This is the last.");
     at = to;
     visited = row();
+    isFinished = false;
     draw();
     say("", here());
+  }
+
+  // The next list, once all of one are decided; behind the last the review is done.
+  function advance() {
+    const { show } = form.elements, after = STEPS.indexOf(show.value);
+    if (row() !== undefined || (after >= 0 && isOpen(show.value))) return;
+    const next = STEPS.slice(Math.max(0, after)).find(isOpen);
+    if (!next) isFinished = decisions.size > 0;
+    else if (after >= 0) {
+      show.value = next;
+      choose();
+      visited = undefined;
+    }
   }
 
   function afterDecision() {
@@ -62,11 +85,15 @@
     at = isAsked ? at + 1 : reviewPlace.open(rows, isDecided, isNew ? 0 : at + 1); // new: at its top
     visited = isAsked ? row() : undefined;
     isNew = false;
+    const before = form.elements.show.value;
+    advance();
+    count();
     draw();
-    return row() === undefined ? ` ${ended()}` : "";
+    if (row() === undefined) return ` ${ended()}`;
+    return form.elements.show.value === before ? "" : ` ${part("learned").textContent}`;
   }
 
-  const ended = () => !rows.length ? "No sample fits these controls." :
+  const ended = () => isFinished ? "This is the end of the review." : !rows.length ? "No sample fits these controls." :
     `All of these are reviewed; Previous goes back to them.${form.elements.show.value === "all" ? "" :
       " Show: all samples has the others."}`;
 
@@ -85,6 +112,7 @@
       return one ? { row: k, ...one } : { row: k, decision: null };
     });
     store.save(changes, decisions);
+    edits += 1;
     count();
     learn();
   }
@@ -105,6 +133,7 @@
     const back = rows.indexOf(last[0][0]);
     if (back >= 0) at = back;
     visited = row();
+    isFinished = false;
     draw();
     say(`Undone: ${last.length > 1 ? counted(last.length, "decision") : list.id[last[0][0]]}.`, here());
   }
@@ -123,20 +152,22 @@
   const here = () => row() === undefined ? "" : `${title()}. ${claim()}`;
 
   function draw() {
-    const isEnd = row() === undefined, focused = document.activeElement;
-    part("none").textContent = isEnd ? ended() : "";
-    part("none").hidden = !isEnd;
+    const isEnd = isFinished || row() === undefined, focused = document.activeElement;
+    part("none").textContent = isEnd && !isFinished ? ended() : "";
+    part("none").hidden = !isEnd || isFinished;
+    part("finish").hidden = !isFinished;
+    if (isFinished) end.show(isLearning ? "Counting what is left …" : outcome);
     part("stage").hidden = isEnd || isGrid();
-    part("tiles").hidden = !rows.length || !isGrid();
+    part("tiles").hidden = !rows.length || !isGrid() || isFinished;
     if (root.contains(focused) && focused.closest("[hidden]")) place().focus({ preventScroll: true });
-    if (!rows.length) return;
+    if (!rows.length || isFinished) return;
     if (isGrid()) grid.show(at);
     else if (!isEnd) drawOne(row());
     prefetch();
   }
 
   // Where the keys go.
-  const place = () => isGrid() && rows.length ? part("tiles") :
+  const place = () => isFinished ? part("finish") : isGrid() && rows.length ? part("tiles") :
     row() === undefined ? part("none") : part("stage");
 
   function drawOne(k) {
@@ -146,11 +177,13 @@
     part("suggested").textContent = text(list.suggested[k]);
     part("proposed").hidden = list.suggested[k] === list.given[k];
     part("chance").textContent = reviewCards.chance(list.wrong[k]);
-    part("take").textContent = differs(k) ? `Take “${text(list.suggested[k])}”` : "Take suggestion";
+    part("take").textContent = differs(k) ? `Take “${text(list.suggested[k])}”` : "No suggestion";
     part("keep").textContent = `Keep “${text(list.given[k])}”`;
     root.querySelector("[data-act=take]").disabled = !differs(k);
     const one = decisions.get(k);
-    part("decided").textContent = one ? `Decided: ${reviewCards.decided(one)}` : "";
+    part("decided").textContent = one ? [`Decided: ${reviewCards.decided(one)}`,
+      ...(list.others?.[k] || [])].join(" · ") : "";
+    part("decided").classList.toggle("disputed", isDisputed(k));
     for (const button of root.querySelectorAll(".acts button")) {
       button.ariaPressed = String(Boolean(one) && button.dataset.act === actOf(k, one));
     }
@@ -182,16 +215,23 @@
   }
 
   function count() {
-    const isProbe = form.elements.show.value === "probe";
-    const suspects = isProbe ? list.probe : list.order.filter((k) => list.suspect[k]);
-    const among = suspects.length ? suspects : list.order;
-    const reviewed = among.filter((k) => decisions.has(k)).length;
-    const beyond = decisions.size - reviewed;
+    const { value } = form.elements.show, isProbe = value === "probe", isFinds = value === "finds";
+    const some = rowsOf(STEPS.includes(value) ? value : "suspects");
+    const among = some.length ? some : list.order;
+    const reviewed = among.filter(isDecided).length, more = rowsOf("finds");
+    const beyond = decisions.size - reviewed - (isFinds ? 0 : more.filter(isDecided).length);
     const bar = root.querySelector("progress");
     [bar.max, bar.value] = [Math.max(1, among.length), reviewed];
-    part("count").textContent = `${reviewed.toLocaleString("en")} of ` +
-      `${counted(among.length, isProbe ? "first sample" : "sample")} reviewed` +
-      (beyond ? `, and ${counted(beyond, "other")}` : "");
+    const step = !list.probe.length || isFinds ? "" : isProbe ? "Step 1 of 2, a random check: " : "Step 2 of 2: ";
+    const what = `${isFinds ? "find" : "sample"}`;
+    part("count").textContent = `${step}${reviewed.toLocaleString("en")} of ` +
+      `${counted(among.length, what)} reviewed` +
+      (more.length && !isFinds ? `, ${more.filter(isDecided).length} of ${more.length} found since` : "") +
+      (beyond > 0 ? `, and ${counted(beyond, "other")}` : "");
+    root.querySelector("[data-act=skip]").hidden = !isProbe;
+    const option = form.elements.show.querySelector("[value=finds]");
+    option.hidden = !more.length;
+    option.textContent = `found since (${more.length})`;
   }
 
   // ---- samples come in pages, ahead of where we are
@@ -229,42 +269,106 @@
 
   // ---- the server learns from what was decided
   async function learn() {
-    const due = Math.floor(decisions.size / list.batch);
-    if (!store.learn || due <= learned) return;
-    learned = due;
+    if (!store.learn || isLearning || !decisions.size) return;
+    isLearning = true;
     try {
-      const found = await store.learn();
-      const { order, wrong, suggested, suspect } = found;
-      const changed = (k) => suggested[k] !== list.suggested[k];
-      for (const k of [...details.keys()].filter(changed)) details.delete(k); // others speak for it
-      Object.assign(list, { order, wrong, suggested, suspect });
-      root.dataset.learned = due * list.batch;
-      part("learned").textContent = found.sentence;
-      part("learned").hidden = !found.sentence;
-      part("learned").classList.toggle("enough", found.enough);
-      const soFar = document.getElementById("so-far");
-      if (soFar && found.sentence) {
-        soFar.textContent = `After ${decisions.size} reviews: ${found.sentence}`;
-        soFar.hidden = false;
+      for (let before = -1; before !== edits;) {
+        before = edits;
+        take(await store.learn());
       }
-      endProbe();
-      choose(false);
-      isNew = true;
-      count();
-      say(`List sorted again by your ${counted(decisions.size, "decision")}.`, found.sentence);
     } catch (error) {
       say(`The order stays as it is: ${error.message}`);
     }
+    isLearning = false;
+    if (isFinished) draw();
+  }
+
+  // How many are wrong follows every decision, the order every batch of them.
+  function take(found) {
+    outcome = found.outcome;
+    part("learned").textContent = found.sentence;
+    part("learned").hidden = !found.sentence;
+    part("learned").classList.toggle("enough", found.enough);
+    root.querySelector("[data-act=finish]").classList.toggle("go", found.enough);
+    const soFar = document.getElementById("so-far");
+    if (soFar && found.sentence) {
+      soFar.textContent = `After ${counted(decisions.size, "review")}: ${found.sentence}`;
+      soFar.hidden = false;
+    }
+    if (found.learned > learned) reorder(found);
+    root.dataset.taught = decisions.size;
+  }
+
+  // The first list stays as it is; what decisions made suspect is a second one.
+  function reorder(found) {
+    const { order, wrong, suggested } = found;
+    const changed = (k) => suggested[k] !== list.suggested[k];
+    for (const k of [...details.keys()].filter(changed)) details.delete(k); // others speak for it
+    Object.assign(list, { order, wrong, suggested });
+    found.finds.forEach((k) => finds.add(k));
+    learned = root.dataset.learned = found.learned;
+    choose(false);
+    isNew = true;
+    advance();
+    count();
+    draw();
+    if (list.relabels === "class") {
+      say(`${counted(decisions.size, "decision")}: what is left has a new order.`, found.sentence);
+    }
+  }
+
+  // ---- what other windows and other reviewers decided
+  const same = (one, other) => one ? one.decision === other.decision && one.label === other.label &&
+    Date.parse(one.when) === Date.parse(other.when) : !other.decision;
+  const kindOf = (one) => one.decision === "relabel" ? `→ ${one.label}` : one.decision;
+  const isDisputed = (k) => {
+    const mine = decisions.get(k), others = (list.others?.[k] || []).map((one) => one.slice(one.indexOf(" ") + 1));
+    const all = new Set([...(mine ? [kindOf(mine)] : []), ...others].filter((one) => one !== "unsure"));
+    return all.size > 1;
+  };
+
+  function adopt(some) {
+    const fresh = some.filter(({ row: k, ...one }) => !store.isWaiting(k) && !same(decisions.get(k), one));
+    if (!fresh.length) return;
+    const current = row(), wasOpen = current !== undefined && !decisions.has(current);
+    for (const { row: k, ...one } of fresh) {
+      decisions.delete(k);
+      if (one.decision) decisions.set(k, one);
+      done.forEach((step, i) => { done[i] = step.filter(([other]) => other !== k); }); // not ours to undo
+    }
+    done.splice(0, done.length, ...done.filter((step) => step.length));
+    edits += 1;
+    count();
+    learn();
+    if (!wasOpen || !decisions.has(current)) return draw(); // whoever went to a decided one stays
+    seenFrom = performance.now() + UNSEEN;
+    visited = undefined;
+    choose(false);
+    advance();
+    count();
+    draw();
+    say(`${list.id[current]} was decided in another window: ${reviewCards.decided(decisions.get(current))}.`, here());
+  }
+
+  async function follow() {
+    try {
+      const news = await store.news(version);
+      version = news.version;
+      adopt(news.decisions);
+    } catch { /* saving says that the server is gone */ }
+    setTimeout(follow, NEWS);
   }
 
   // Those that tell how many are wrong come first; once they are reviewed, the suspects.
-  const hasProbe = () => Boolean(list.probe?.some((k) => !decisions.has(k)));
+  const hasProbe = () => isOpen("probe") && !rowsOf("suspects").some((k) => isDecided(k) && !list.probe.includes(k));
 
-  function endProbe() {
-    if (hasProbe()) return;
-    const { show } = form.elements, isShown = show.value === "probe";
-    show.querySelector("[value=probe]")?.remove();
-    if (isShown) show.value = list.suspect.some(Boolean) ? "suspects" : "all";
+  function skip() {
+    if (form.elements.show.value !== "probe") return say("The random check is over.");
+    form.elements.show.value = list.suspect.some(Boolean) ? "suspects" : "all";
+    choose();
+    visited = undefined;
+    count();
+    say("The random check is skipped. Show: random check goes back to it.", here());
   }
 
   // ---- dialogs
@@ -321,19 +425,22 @@
   const takeable = () => rows.filter((one) => !decisions.has(one) && differs(one));
   const top = () => takeable().slice(0, Math.max(0, Math.floor(Number(k.value)) || 0));
 
+  let offered = []; // what the dialog names, whatever order comes meanwhile
+
   function precision() {
-    const some = top();
+    const some = offered = top();
     const right = some.reduce((sum, one) => sum + (list.wrong[one] ?? 0), 0);
     part("accept-ok").disabled = !some.length;
     part("accept-ok").textContent = some.length ? `Accept ${some.length}` : "Accept";
+    const labels = new Set(some.map((one) => list.suggested[one])).size;
     part("precision").textContent = !some.length ? "None of the samples shown is left to accept." :
-      `Of these ${some.length} given labels ${reviewCards.percent(right / some.length)} are expected to ` +
+      `Of these ${some.length} given labels, with ${labels === 1 ? "one new label" : `${labels} new labels`}, ${reviewCards.percent(right / some.length)} are expected to ` +
       `be wrong (${right.toFixed(1)} of ${some.length}). They are the first of those shown that are not ` +
       "reviewed. Undo takes all of them back.";
   }
 
   function accept() {
-    const some = top();
+    const some = offered.filter((one) => !decisions.has(one));
     if (!some.length) return;
     change(some.map((one) => [one, "relabel", String(text(list.suggested[one]))]));
     const left = afterDecision();
@@ -343,7 +450,7 @@
   // ---- keys and buttons
   const acts = {
     take: () => row() === undefined || differs(row()) ? decide("relabel", String(text(list.suggested[row()]))) :
-      say("The suggestion is the given label."),
+      say("No other label is suggested: K keeps the given one, O gives it another."),
     keep: () => decide("keep"),
     remove: () => decide("remove"),
     unsure: () => decide("unsure"),
@@ -351,14 +458,21 @@
       [other.value, match] = ["", 0];
       showMatches();
     }),
-    accept: () => list.relabels === "class" && ask("accept", (box) => {
-      k.max = Math.max(1, takeable().length);
-      k.value = Math.min(10, k.max);
+    accept: () => list.relabels === "class" && (!takeable().length ?
+      say("None of these samples has a suggestion that is not decided.") : ask("accept", () => {
+      k.value = Math.max(1, Math.min(10, takeable().length));
       precision();
       k.select();
-    }),
+    })),
+    skip,
+    finish: () => {
+      isFinished = true;
+      draw();
+      place().focus();
+      say("", `${part("end-title").textContent}. ${outcome}`);
+    },
     next: () => go(at + 1),
-    previous: () => go(at - 1),
+    previous: () => go(isFinished && row() !== undefined ? at : at - 1),
     down: () => go(Math.min(at + grid.across(), rows.length - 1)),
     up: () => go(Math.max(at - grid.across(), 0)),
     first: () => go(0),
@@ -374,7 +488,7 @@
   };
   const keys = {
     t: "take", k: "keep", r: "remove", u: "unsure", o: "other", a: "accept", z: "undo", g: "layout",
-    n: "next", p: "previous", arrowright: "next", arrowleft: "previous", "?": "keys",
+    f: "finish", s: "skip", n: "next", p: "previous", arrowright: "next", arrowleft: "previous", "?": "keys",
     arrowdown: "down", arrowup: "up", home: "first", end: "last",
   };
   const inGrid = new Set(["arrowdown", "arrowup", "home", "end"]);
@@ -382,12 +496,17 @@
 
   function pressed(event) {
     const { target, key } = event, name = key.toLowerCase();
-    const ours = root.contains(target) || (root.dataset.mode === "server" && target === document.body);
-    if (!ours || event.altKey || target.closest("dialog, input, select, .scroll")) return;
+    const ours = root.contains(target) || root.dataset.mode === "server" || location.hash === "#review";
+    if (!ours || event.altKey || target.closest("dialog, input, select")) return;
+    if (target.closest(".scroll") && name.startsWith("arrow")) return;
     if ((event.ctrlKey || event.metaKey) && name !== "z") return;
     if (!(name in keys) || (inGrid.has(name) && !isGrid())) return;
     event.preventDefault();
-    if (!event.repeat || repeats.has(keys[name])) acts[keys[name]]();
+    if (event.repeat && !repeats.has(keys[name])) return;
+    const isDeciding = ["take", "keep", "remove", "unsure", "other"].includes(keys[name]);
+    if (isDeciding && isFinished) return say(ended());
+    if (isDeciding && performance.now() < seenFrom) return say("Another sample is here now: press again.");
+    acts[keys[name]]();
   }
 
   function prepare() {
@@ -403,12 +522,14 @@
       form.elements.show.querySelector("[value=suspects]").remove();
       form.elements.show.value = "all";
     }
+    const show = form.elements.show;
     if (hasProbe()) {
-      form.elements.show.value = "probe";
-      part("learned").textContent = `Step 1 of 2: these ${list.probe.length} labels tell how many are wrong. Many are right.`;
+      show.value = "probe";
+      part("learned").textContent = `Step 1 of 2: these ${list.probe.length} labels tell how many are wrong. Most are right.`;
       part("learned").hidden = false;
     }
-    endProbe();
+    if (!list.probe.length) show.querySelector("[value=probe]").remove();
+    if (!list.order.some(isDisputed)) show.querySelector("[value=disputed]").remove();
     for (const name of ["take", "other"]) root.querySelector(`[data-act=${name}]`).hidden = !list.relabels;
     root.querySelector("[data-act=accept]").hidden = list.relabels !== "class";
     if (list.relabels === "number") {
@@ -430,6 +551,19 @@
         go(rows.indexOf(k));
       },
     });
+    end = reviewFinish(root, store, {
+      list: () => ({ apply: list.apply, disputed: () => list.order.filter(isDisputed).length }),
+      decisions, tell: say,
+      left: () => ["suspects", "finds"].flatMap(rowsOf).filter((k) => !decisions.has(k)).length,
+      goTo: () => {
+        isFinished = false;
+        if (row() === undefined && rows.length) at = rows.length - 1;
+        visited = row();
+        draw();
+        place().focus();
+      },
+    });
+    Object.assign(acts, end.acts);
   }
 
   function listen() {
@@ -459,6 +593,7 @@
   async function start() {
     form.reset(); // browsers keep controls over a reload
     list = await store.open();
+    list.probe ||= [];
     for (const { row: k, ...one } of list.decisions) decisions.set(k, one);
     const times = new Map(); // what was decided together is undone together
     for (const [k, { when }] of decisions) times.set(when, [...(times.get(when) || []), [k, undefined]]);
@@ -468,6 +603,8 @@
     count();
     if (decisions.size >= list.batch) await learn(); // coming back: the order as it was left
     choose();
+    advance();
+    draw();
     if (row() !== undefined) await fetchDetails([row()]);
     root.dataset.ready = "true";
     if (root.dataset.mode === "server") {
@@ -475,6 +612,8 @@
       place().focus({ preventScroll: true });
     }
     learn();
+    version = list.version;
+    if (store.news && store.writes()) follow();
   }
   start().catch((error) => {
     part("saved").textContent = `The review cannot start: ${error.message}`;

@@ -36,13 +36,17 @@ const reviewStore = (() => {
     };
   }
 
-  function inPage(data, told) {
-    const { read, save } = keeper(data, told);
+  function inPage(told) {
+    let data, kept;
     return {
-      open: async () => ({ ...data, decisions: read() }),
+      async open() {
+        data = JSON.parse(await unpack("review-data"));
+        kept = keeper(data, told);
+        return { ...data, decisions: kept.read() };
+      },
       pictures: async (rows) => rows.map((row) => data.details[row].drawing),
       details: async (rows) => rows.map((row) => data.details[row]),
-      save,
+      save: (changes, all) => kept.save(changes, all),
     };
   }
 
@@ -95,6 +99,15 @@ const reviewStore = (() => {
       },
       pictures: (rows) => ask(`/api/pictures?at=${rows.join(",")}`),
       details: (rows) => ask(`/api/details?at=${rows.join(",")}`),
+      // What other windows decided; and the corrected data with what they gain.
+      news: (version) => ask(`/api/news?since=${version}`),
+      isWaiting: (row) => waiting.some((one) => one.row === row),
+      writes: () => writes,
+      finishing: () => ask("/api/finish"),
+      async finish(majority) {
+        while (waiting.length) await new Promise((done) => setTimeout(done, 20));
+        return ask("/api/finish", { majority });
+      },
       async learn() { // from what is saved: all of it
         while (waiting.length) await new Promise((done) => setTimeout(done, 20));
         return ask("/api/remaining");
@@ -117,7 +130,7 @@ const reviewStore = (() => {
     const rows = [...decisions].map(([row, one]) => ({
       id: list.id[row], decision: one.decision, label: one.label || null,
       given: list.classes.length ? list.classes[list.given[row]] : list.given[row],
-      when: one.when, seen_score: one.seen,
+      when: one.when, seen_score: one.seen, reviewer: list.reviewer || null,
     }));
     const text = JSON.stringify({ "datassay.decisions": about, decisions: rows }, null, 1);
     const link = document.createElement("a");
@@ -127,7 +140,6 @@ const reviewStore = (() => {
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   }
 
-  const open = (root, told) => root.dataset.mode === "server" ? onServer(told) :
-    inPage(JSON.parse(document.getElementById("review-data").textContent), told);
+  const open = (root, told) => root.dataset.mode === "server" ? onServer(told) : inPage(told);
   return { open, download };
 })();

@@ -1,0 +1,129 @@
+"""Several reviewers of one run: a file of decisions each, put together, and where they disagree.
+
+Who gives no name writes decisions.parquet, who gives one decisions.NAME.parquet beside it. Two
+reviewers disagree about a sample where they would give it different labels, or one would remove it;
+"unsure" is no opinion.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from datassay.act.review.decisions import (
+    FILE,
+    KEEP,
+    RELABEL,
+    REMOVE,
+    UNSURE,
+    Decision,
+    Decisions,
+    read_decisions,
+)
+from datassay.errors import DataError, SettingError
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+NOBODY = "without a name"
+SHOWN = 3
+WORDS = {KEEP: "keep", REMOVE: "remove"}
+
+
+def file_of(reviewer: str) -> str:
+    """Return the name of a reviewer's file of decisions; raise if no file can be called so."""
+    if reviewer and not NAME.fullmatch(reviewer):
+        raise SettingError(
+            "reviewer must be 1 to 40 letters, digits, - and _, since a file is named by it; got "
+            f"{reviewer!r:.60}. Give a short name, such as anna."
+        )
+    return f"decisions.{reviewer}.parquet" if reviewer else FILE
+
+
+def files_in(folder: Path) -> list[Path]:
+    """Return the files of decisions in a run's folder, that without a name first."""
+    named = [
+        path
+        for path in sorted(folder.glob("decisions.*.parquet"))
+        if NAME.fullmatch(path.name.removeprefix("decisions.").removesuffix(".parquet"))
+    ]
+    return [path for path in [folder / FILE, *named] if path.is_file()]
+
+
+def read_all(folder: Path) -> list[Decisions]:
+    """Read the decisions of every reviewer of a run; raise if they are about different data."""
+    files = files_in(folder)
+    reviews = [read_decisions(path) for path in files]
+    if len({review.digest for review in reviews}) > 1:
+        names = ", ".join(path.name for path in files)
+        raise DataError(
+            f"the decisions in {folder} must be about the same data; {names} are not. Move those "
+            "about other data to another folder."
+        )
+    return reviews
+
+
+def disagreements(reviews: Sequence[Decisions]) -> dict[str | int, tuple[Decision, ...]]:
+    """Return the decisions about each sample on which reviewers disagree, by its id."""
+    by_id: dict[str | int, list[Decision]] = {}
+    for decision in (d for review in reviews for d in review.decisions):
+        by_id.setdefault(decision.id, []).append(decision)
+    return {name: tuple(some) for name, some in by_id.items() if len(_votes(some)) > 1}
+
+
+def combine(reviews: Sequence[Decisions], *, majority: bool = False) -> Decisions:
+    """Put the decisions of several reviewers together, at most one per sample.
+
+    Args:
+        reviews: of each reviewer, about the same data; at least one.
+        majority: whether what most decided holds where they disagree; in a tie nobody is sure.
+
+    Returns:
+        All decisions, those of the first reviewer first.
+
+    Raises:
+        DataError: reviewers disagree, and not the majority was asked for.
+    """
+    disputed = disagreements(reviews)
+    if disputed and not majority:
+        shown = "; ".join(_describe(name, some) for name, some in list(disputed.items())[:SHOWN])
+        more = f" and {len(disputed) - SHOWN:,} more" * (len(disputed) > SHOWN)
+        raise DataError(
+            f"reviewers must agree about every sample; they disagree about {len(disputed):,}: "
+            f"{shown}{more}. Settle them in datassay view, or give --majority."
+        )
+    combined: dict[str | int, Decision] = {}
+    for decision in (d for review in reviews for d in review.decisions):
+        earlier = combined.get(decision.id)
+        if earlier is None or earlier.decision == UNSURE:
+            combined[decision.id] = decision
+    for name, some in disputed.items():
+        combined[name] = _most_voted(some)
+    return replace(reviews[0], decisions=tuple(combined.values()))
+
+
+def _votes(decisions: Sequence[Decision]) -> Counter[tuple[str, str]]:
+    """Count (decision, new label) pairs; who is unsure has no vote."""
+    return Counter((d.decision, d.label) for d in decisions if d.decision != UNSURE)
+
+
+def _most_voted(decisions: Sequence[Decision]) -> Decision:
+    """Return the decision with most votes; "unsure" in a tie."""
+    (winner, count), *others = _votes(decisions).most_common()
+    if others and others[0][1] == count:
+        first = decisions[0]
+        names = "+".join(d.reviewer or NOBODY for d in decisions)
+        return Decision(first.id, UNSURE, first.given, "", first.when, None, names)
+    return next(d for d in decisions if (d.decision, d.label) == winner)
+
+
+def _describe(name: str | int, decisions: Sequence[Decision]) -> str:
+    votes = ", ".join(f"{d.reviewer or NOBODY} {opinion(d)}" for d in decisions)
+    return f"{name!s:.40} ({votes})"
+
+
+def opinion(decision: Decision) -> str:
+    """Return what a decision says in a word or two."""
+    is_new = decision.decision == RELABEL
+    return f"→ {decision.label:.40}" if is_new else WORDS.get(decision.decision, decision.decision)

@@ -1,0 +1,152 @@
+"""The end of a review: corrected data, and the run on them that says what that gained."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from datassay.act.review.reviewers import files_in
+from datassay.commands.finished import SUMMARY
+from datassay.commands.view.session import Session, require
+from datassay.report.wording import gain_numbers, in_points
+
+IDLE, RUNNING, DONE, FAILED = "idle", "running", "done", "failed"
+LONGEST = 2000  # characters of a message that a page shows
+INHERITED = ("--model", "--weights", "--budget", "--seed")  # of the run that was reviewed
+
+
+@dataclass
+class _State:
+    """What the page is told."""
+
+    state: str = IDLE
+    stage: str = ""
+    seconds: float = 0.0
+    message: str = ""
+    result: dict[str, Any] = field(default_factory=dict)
+
+
+class Finish:
+    """Writes the corrected data and runs on them, by the commands that anybody can type.
+
+    They are processes of their own: a run takes all cores for minutes, and the review goes on.
+    """
+
+    def __init__(self, session: Session, data: str, command: str):
+        self.session = session
+        folder = session.path.parent.resolve()
+        self.clean = folder.with_name(f"{folder.name}-corrected")
+        self.after = folder.with_name(f"{folder.name}-after")
+        self._data, self._command = data, shlex.split(command)
+        self._state, self._lock = _State(), threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+        self._is_stopped = False
+
+    def lines(self, *, majority: bool = False) -> list[str]:
+        """Return the two commands, as they can be typed."""
+        return [shlex.join(["datassay", *words]) for words in self._commands(majority)]
+
+    def _commands(self, majority: bool) -> list[list[str]]:
+        path = self.session.path
+        decisions = path if files_in(path.parent) in ([path], []) else path.parent
+        folder, clean, after = map(_shown, (path.parent, self.clean, self.after))
+        words = [
+            word for w in self._command for word in (w.split("=", 1) if w[:2] == "--" else [w])
+        ]
+        own = [w for name in INHERITED if name in words
+               for w in (name, words[words.index(name) + 1])]  # fmt: skip
+        return [
+            ["apply", self._data, _shown(decisions), *["--majority"] * majority, "--out", clean],
+            ["run", clean, "--before", folder, *own, "--out", after],
+        ]
+
+    def start(self, *, majority: bool = False) -> dict[str, Any]:
+        """Begin, in a thread; the state follows in `state`."""
+        with self._lock:
+            require(self._state.state != RUNNING, 409, "The comparison is already running.")
+            require(len(self.session), 400, "Nothing was decided yet.")
+            self._state = _State(RUNNING, "Writing the corrected data")
+        self.session.finish()
+        threading.Thread(target=self._run, args=(majority,), daemon=True).start()
+        return self.state()
+
+    def state(self) -> dict[str, Any]:
+        """Return how far it is, and at the end the result."""
+        with self._lock:
+            return dict(vars(self._state))
+
+    def stop(self) -> None:
+        """End what is running."""
+        self._is_stopped = True
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+
+    def _run(self, majority: bool) -> None:
+        started = time.monotonic()
+        for words in self._commands(majority):
+            output = self._follow(words, started)
+            if output is not None:
+                return self._set(state=FAILED, message=output[-LONGEST:])
+        try:
+            summary = json.loads((self.after / SUMMARY).read_text(encoding="utf-8"))
+            result = {
+                "verdict": summary["verdict"],
+                "rows": _rows(summary["before"]),
+                "clean": _shown(self.clean),
+                "page": _shown(self.after / "index.html"),
+            }
+        except (OSError, ValueError, LookupError) as error:
+            return self._set(state=FAILED, message=f"The run wrote no result: {error!r}"[:LONGEST])
+        self._set(state=DONE, result=result, seconds=time.monotonic() - started)
+
+    def _follow(self, words: list[str], started: float) -> str | None:
+        """Run a command, its last line shown as the stage; return what it printed if it failed."""
+        call = [sys.executable, "-m", "datassay", *words]
+        kinds = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        lines: list[str] = []
+        with subprocess.Popen(call, encoding="utf-8", errors="replace", **kinds) as process:  # pyrefly: ignore[no-matching-overload]
+            self._process = process
+            if self._is_stopped:
+                process.terminate()
+            assert process.stdout is not None
+            for line in process.stdout:
+                lines.append(line)
+                if words[0] == "run" and line.strip():
+                    self._set(stage=line.strip()[:200], seconds=time.monotonic() - started)
+        return "".join(lines).strip() if process.returncode else None
+
+    def _set(self, **changes: Any) -> None:
+        with self._lock:
+            for name, value in changes.items():
+                setattr(self._state, name, value)
+
+
+def _rows(before: dict[str, Any]) -> list[list[str]]:
+    """Return (what, before, now, change, interval) in words: the scores, then the suspects."""
+    gain, rows = before["gain"], []
+    for row in [] if gain is None else gain["rows"]:
+        is_share = in_points(gain["metric"])
+        numbers = row["after"] - row["before"], row["low"], row["high"]
+        change, low, high = gain_numbers(*numbers, gain["metric"])
+        scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}"
+                  for v in (row["before"], row["after"]))  # fmt: skip
+        name = gain["metric"] + f", {row['by']}" * (len(gain["rows"]) > 1)
+        rows.append([name, *scores, change + " points" * is_share, f"{low} to {high}"])
+    for name, key in (("training samples", "n"), ("suspected labels", "suspects")):
+        n, n_now = before[key]
+        rows.append([name, f"{n:,}", f"{n_now:,}", f"{n_now - n:+,}".replace("-", "−"), ""])
+    return rows
+
+
+def _shown(path: Path) -> str:
+    """Return a path as it can be typed here, without the current folder in front."""
+    absolute = path.absolute()
+    here = Path.cwd()
+    return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(absolute)
