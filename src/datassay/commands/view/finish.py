@@ -109,9 +109,11 @@ class Finish:
     def _follow(self, words: list[str], started: float) -> str | None:
         """Run a command, its last line shown as the stage; return what it printed if it failed."""
         call = [sys.executable, "-m", "datassay", *words]
-        kinds = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         lines: list[str] = []
-        with subprocess.Popen(call, encoding="utf-8", errors="replace", **kinds) as process:  # pyrefly: ignore[no-matching-overload]
+        with subprocess.Popen(
+            call, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
+            errors="replace",
+        ) as process:  # fmt: skip
             self._process = process
             if self._is_stopped:
                 process.terminate()
