@@ -11,7 +11,7 @@ import pytest
 
 import datassay
 from datassay.commands import app
-from datassay.commands.app import commands
+from datassay.commands.app import COMMANDS
 from datassay.score.influence.exact_blocks import auto_damping
 from datassay.score.influence.trained_network import PLAIN, SOFTENED
 from datassay.score.settings import DEFAULT_TOP, Influence
@@ -113,7 +113,6 @@ DIFFERENT = {
     "attribution": "a run leaves effects out by itself where they take minutes",
     "top": "a page shows a few samples each; a function returns all that fit",
 }
-COMMANDS = commands(ours_only=True)
 GROUPS = {group.__name__: group for command in COMMANDS for group in command.groups}
 OPTIONS = [(group, name) for group in GROUPS.values() for name in options_of(group)]
 
@@ -162,7 +161,7 @@ def test_no_two_commands_write_the_same_default():
 def test_the_command_line_shows_and_uses_the_defaults_of_the_settings(command, monkeypatch):
     calls = []
     monkeypatch.setattr(type(command), "start", lambda self, given, out: calls.append((given, out)))
-    options = {o.name: o for o in make_commands(app).get_command(None, command.name).params}
+    options = {o.name: o for o in make_commands(app).commands[command.name].params}
     required = [o for o in options.values() if o.required]
     words = [w for o in required for w in (*o.opts[:1] * (o.param_type_name == "option"), "given")]
     succeed(command.name, *words)

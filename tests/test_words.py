@@ -57,9 +57,7 @@ def errors():
 
 
 def helps():
-    group = get_command(app)
-    for name in group.list_commands(None):
-        command = group.get_command(None, name)
+    for name, command in get_command(app).commands.items():
         texts = (command.help, *(getattr(option, "help", "") for option in command.params))
         yield f"help of {name}", "\n".join(filter(None, texts))
 

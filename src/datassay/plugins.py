@@ -1,56 +1,42 @@
 """Plugins: commands, scores, actions, exports and formats that distributions add.
 
 A distribution names them as entry points of the group `datassay.commands`, `datassay.scores`,
-`datassay.actions`, `datassay.exports` or `datassay.formats`; nothing in this library is edited. The
-commands and actions of `datassay.methods` are found so, as entry points of datassay itself.
+`datassay.actions`, `datassay.exports` or `datassay.formats`; nothing in this library is edited.
+What the folders of `datassay.methods` add is found in them, so that the core imports none by name.
 """
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Iterable
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib import import_module
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 from datassay.errors import SettingError
 
-OURS = "datassay"
 
-
-def _points(group: str) -> list[EntryPoint]:
-    """Return a group's entry points by name, those of datassay itself first."""
-    points = entry_points(group=f"datassay.{group}")
-    return sorted(points, key=lambda point: (_distribution(point) != OURS, point.name))
-
-
-def _distribution(point: EntryPoint) -> str:
-    return "another package" if point.dist is None else point.dist.name
+def folder_modules(package: str, module: str) -> list[ModuleType]:
+    """Import the modules of this name that folders of a package have, in their order by name."""
+    entries = pkgutil.iter_modules(import_module(package).__path__)
+    names = [f"{package}.{entry.name}.{module}" for entry in entries if entry.ispkg]
+    return [import_module(name) for name in names if find_spec(name) is not None]
 
 
 def plugin_names(group: str) -> list[str]:
-    """Return the names that other distributions add to a group, without loading them."""
-    return [point.name for point in _points(group) if _distribution(point) != OURS]
+    """Return the names that installed distributions add to a group, without loading them."""
+    return sorted(point.name for point in entry_points(group=f"datassay.{group}"))
 
 
 @cache
-def plugins(group: str, *, ours_only: bool = False) -> dict[str, Any]:
-    """Load what installed distributions add to a group, by name, once per process.
-
-    Args:
-        group: as in the module's docstring, without its first word.
-        ours_only: whether other distributions' are left alone, which may be broken.
-
-    Returns:
-        Entry point's name → what it names; those of datassay itself first.
-
-    Raises:
-        SettingError: one cannot be imported, or two have one name.
-    """
+def plugins(group: str) -> dict[str, Any]:
+    """Load what installed distributions add to a group, by name, once per process."""
     plugin_by_name: dict[str, Any] = {}
-    for point in _points(group):
-        source = _distribution(point)
-        if ours_only and source != OURS:
-            continue
+    for point in sorted(entry_points(group=f"datassay.{group}"), key=lambda entry: entry.name):
+        source = "another package" if point.dist is None else point.dist.name
         if point.name in plugin_by_name:
             raise SettingError(
                 f"entry points of datassay.{group} must have different names; {source} adds a "
@@ -66,26 +52,23 @@ def plugins(group: str, *, ours_only: bool = False) -> dict[str, Any]:
     return plugin_by_name
 
 
-def checked_plugins(
-    group: str, kind: type, names_in_use: Iterable[str], *, ours_only: bool = False
-) -> list[Any]:
+def checked_plugins(group: str, kind: type, names_in_use: Iterable[str]) -> list[Any]:
     """Load a group's plugins; raise if one has the wrong type or a name already in use.
 
     Args:
         group: as in `plugins`.
         kind: the class of what the group holds.
         names_in_use: the names that are built in.
-        ours_only: as in `plugins`.
 
     Returns:
-        The plugins in the order of the entry points' names, those of datassay itself first.
+        The plugins in the order of the entry points' names.
 
     Raises:
         SettingError: one is of another type, or has a name that is built in or of an earlier one.
     """
     names = set(names_in_use)
     remedy = "Update or uninstall the package that adds it."
-    for entry, plugin in plugins(group, ours_only=ours_only).items():
+    for entry, plugin in plugins(group).items():
         location = f"the entry point {entry} of datassay.{group}"
         if not isinstance(plugin, kind):
             type_name = type(plugin).__name__
@@ -98,7 +81,7 @@ def checked_plugins(
                 f"{plugin.name}. {remedy}"
             )
         names.add(plugin.name)
-    return list(plugins(group, ours_only=ours_only).values())
+    return list(plugins(group).values())
 
 
 def _with_a(word: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from datassay.commands.app import commands
+from datassay.commands.app import COMMANDS
 from datassay.data.load import load
 from datassay.methods.complexity.command import CURVE, TEACHERS, CurveSettings, TeacherSettings
 from datassay.methods.complexity.curve import run as run_curve
@@ -87,7 +87,7 @@ PAGES = {
     },
 }
 
-PARTS = {c.name: c for c in commands(ours_only=True)} | {
+PARTS = {c.name: c for c in COMMANDS} | {
     "complexity.curve": CURVE,
     "complexity.teachers": TEACHERS,
 }

@@ -69,7 +69,7 @@ def test_a_broken_one_is_named_and_leaves_ours_alone(tmp_path):
 def only(monkeypatch):
     """What is installed: only these entry points."""
     module = sys.modules["datassay.plugins"]
-    return lambda **added: monkeypatch.setattr(module, "plugins", lambda group, **_: added)
+    return lambda **added: monkeypatch.setattr(module, "plugins", lambda group: added)
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,15 @@
-"""The command line: its commands are the folders beside this file, and those of plug-ins."""
+"""The command line: its commands are the folders beside this file, and those of methods."""
 
 from __future__ import annotations
 
 import io
 import logging
 import os
-import pkgutil
 import re
 import sys
 import threading
 import warnings
 from difflib import get_close_matches
-from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -35,7 +33,7 @@ from datassay.commands.shell import (
     say,
 )
 from datassay.errors import UNWEIGHTED, SettingError
-from datassay.plugins import checked_plugins
+from datassay.plugins import checked_plugins, folder_modules
 
 # Retraining is many small parallel regions. Where another process wants the cores, threads spinning
 # at their barriers make it 20 times slower; sleeping ones cost nothing measurable when alone. The
@@ -73,15 +71,14 @@ class CommandGroup(TyperGroup):
             return [command.name for command in commands()]
         except SettingError as error:
             say(f"Error: {error}", "red")
-            return [command.name for command in commands(ours_only=True)]
+            return [command.name for command in COMMANDS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command by name; end with an error if no command has that name."""
         if (command := super().get_command(ctx, cmd_name)) is not None:
             return command
-        try:  # ours are found though another distribution's may be broken
-            added = [c for c in added_commands(ours_only=True) if c.name == cmd_name]
-            added = added or [c for c in added_commands() if c.name == cmd_name]
+        try:
+            added = [c for c in added_commands() if c.name == cmd_name]
         except SettingError as error:
             return ctx.fail(str(error).rstrip("."))
         if not added:
@@ -163,25 +160,22 @@ def _configure(ctx: typer.Context, version: Annotated[bool, VERSION] = False) ->
 
 
 def built_in_commands() -> list[Command]:
-    """Return the COMMAND, or COMMANDS, of every folder next to this file, sorted by order."""
-    package = __name__.rpartition(".")[0]
-    folders = [m.name for m in pkgutil.iter_modules(sys.modules[package].__path__) if m.ispkg]
-    modules = [import_module(f"{package}.{folder}.command") for folder in folders]
+    """Return the COMMAND, or COMMANDS, of every folder here and of each method, in their order."""
+    packages = ("datassay.commands", "datassay.methods")
+    modules = [module for name in packages for module in folder_modules(name, "command")]
     lists = [c for module in modules for c in getattr(module, "COMMANDS", ())]
     singles = [module.COMMAND for module in modules if hasattr(module, "COMMAND")]
     return sorted([*lists, *singles], key=lambda command: command.order)
 
 
-def added_commands(*, ours_only: bool = False) -> list[Command]:
-    """Return the commands that are entry points of the group `datassay.commands`."""
-    names = [command.name for command in COMMANDS]
-    return checked_plugins("commands", Command, names, ours_only=ours_only)
+def added_commands() -> list[Command]:
+    """Return the commands of other distributions: entry points of the group `datassay.commands`."""
+    return checked_plugins("commands", Command, [command.name for command in COMMANDS])
 
 
-def commands(*, ours_only: bool = False) -> list[Command]:
+def commands() -> list[Command]:
     """Return all commands, those of other distributions too, sorted by order."""
-    added = added_commands(ours_only=ours_only)
-    return sorted([*COMMANDS, *added], key=lambda command: command.order)
+    return sorted([*COMMANDS, *added_commands()], key=lambda command: command.order)
 
 
 COMMANDS = built_in_commands()

@@ -1,8 +1,9 @@
 """An action: one thing that can be done to the training samples before a model learns from them.
 
 Each kind is one module that says when it is worth trying, what it does and what it costs. Its
-`ACTION` registers it: the built-in ones are listed here; those of `datassay.methods` and of other
-distributions are found by the entry points of the group `datassay.actions`.
+`ACTION` registers it: those of labels and copies are listed here; each method's folder may have
+more (`ACTIONS` of its `action.py`), and so may other distributions, by entry points of the group
+`datassay.actions`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from datassay.act.choose.gains import ActionGain
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
-from datassay.plugins import checked_plugins
+from datassay.plugins import checked_plugins, folder_modules
 from datassay.results import result
 from datassay.score.label_issues import LabelIssues
 from datassay.train.learner import Learner
@@ -318,7 +319,7 @@ class ActionKind:
             looks at the samples and their copies alone, at no score.
         is_followed: whether others can be done after it.
         removes_suspects: whether it leaves out what relabelling corrects.
-        order: its place among the kinds that are not built in.
+        order: its place among the kinds of methods.
     """
 
     name: str
@@ -338,10 +339,13 @@ class ActionKind:
 
 
 def action_kinds() -> dict[str, ActionKind]:
-    """Return all kinds of actions by name: the built-in ones, then those of plug-ins in order."""
+    """Return all kinds of actions by name: of labels and copies, of methods, of plug-ins."""
     built_in = [import_module(f"datassay.act.actions.{name}").ACTION for name in BUILT_IN]
-    added = checked_plugins("actions", ActionKind, BUILT_IN)
-    return {kind.name: kind for kind in [*built_in, *sorted(added, key=lambda kind: kind.order)]}
+    modules = folder_modules("datassay.methods", "action")
+    of_methods = [kind for module in modules for kind in module.ACTIONS]
+    kinds = [*built_in, *sorted(of_methods, key=lambda kind: kind.order)]
+    kinds += checked_plugins("actions", ActionKind, [kind.name for kind in kinds])
+    return {kind.name: kind for kind in kinds}
 
 
 def most_fits() -> int:

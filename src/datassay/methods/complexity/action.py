@@ -86,13 +86,15 @@ def _constant_error(train: SampleSet, rule: Yardstick) -> float:
     return float(1 - rule.worth.mean(0).max())
 
 
-ACTION = ActionKind(
-    name=MORE,
-    help="As many samples again are collected; the gain is read off the learning curve.",
-    estimate=gain_of_more,
-    doing="doubling the data",
-    fits=len(SHARES),
-    evidence="modes",
-    command="complexity",
-    order=50,
+ACTIONS = (
+    ActionKind(
+        name=MORE,
+        help="As many samples again are collected; the gain is read off the learning curve.",
+        estimate=gain_of_more,
+        doing="doubling the data",
+        fits=len(SHARES),
+        evidence="modes",
+        command="complexity",
+        order=50,
+    ),
 )

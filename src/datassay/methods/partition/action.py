@@ -56,15 +56,17 @@ def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
     return splitting(train, Blocks(tuple(members), share, fitted_router), seed)
 
 
-ACTION = ActionKind(
-    name=SPLIT,
-    help="Each block of samples gets a model of its own, and a router says which counts.",
-    propose=propose,
-    doing="splitting the data into blocks",
-    is_followed=False,
-    fits=4,
-    command="partition",
-    is_searched=True,
-    is_slow=True,
-    order=40,
+ACTIONS = (
+    ActionKind(
+        name=SPLIT,
+        help="Each block of samples gets a model of its own, and a router says which counts.",
+        propose=propose,
+        doing="splitting the data into blocks",
+        is_followed=False,
+        fits=4,
+        command="partition",
+        is_searched=True,
+        is_slow=True,
+        order=40,
+    ),
 )

@@ -42,13 +42,15 @@ def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
     return removal(PURIFY, "Purify", train, removed, seed)
 
 
-ACTION = ActionKind(
-    name=PURIFY,
-    help="Samples go that contradict a linear model of the others, where that helps it.",
-    propose=propose,
-    doing="removing foreign samples",
-    removes_suspects=True,
-    command="purify",
-    is_searched=True,
-    order=30,
+ACTIONS = (
+    ActionKind(
+        name=PURIFY,
+        help="Samples go that contradict a linear model of the others, where that helps it.",
+        propose=propose,
+        doing="removing foreign samples",
+        removes_suspects=True,
+        command="purify",
+        is_searched=True,
+        order=30,
+    ),
 )

@@ -40,21 +40,23 @@ def propose_balancing(train: SampleSet, scores: ProposalScores) -> Action | str 
     return weighting(BALANCE, "Balance the classes by weights", train, weights, scores.seed)
 
 
-REWEIGHTING = ActionKind(
-    name=REWEIGHT,
-    help="Samples count by the variance of labels among their neighbours.",
-    propose=propose_reweighting,
-    doing="weighing samples by local variance",
-    command="weigh",
-    follows=True,
-    order=10,
-)
-BALANCING = ActionKind(
-    name=BALANCE,
-    help="Samples count so that all classes count alike.",
-    propose=propose_balancing,
-    doing="giving each class the same total weight",
-    command="weigh",
-    follows=True,
-    order=20,
+ACTIONS = (
+    ActionKind(
+        name=REWEIGHT,
+        help="Samples count by the variance of labels among their neighbours.",
+        propose=propose_reweighting,
+        doing="weighing samples by local variance",
+        command="weigh",
+        follows=True,
+        order=10,
+    ),
+    ActionKind(
+        name=BALANCE,
+        help="Samples count so that all classes count alike.",
+        propose=propose_balancing,
+        doing="giving each class the same total weight",
+        command="weigh",
+        follows=True,
+        order=20,
+    ),
 )
