@@ -302,9 +302,9 @@ def _check_names(samples: SampleSet) -> None:
 
 def _check_length(name: str, values: Iterable[str]) -> None:
     """Refuse names of more than LONGEST_NAME characters; short arrays of strings are not read."""
-    is_words = isinstance(values, np.ndarray) and values.dtype.kind == "U"
-    if is_words and values.dtype.itemsize <= 4 * LONGEST_NAME:
-        return
+    if isinstance(values, np.ndarray) and values.dtype.kind == "U":
+        if values.dtype.itemsize <= 4 * LONGEST_NAME:
+            return
     longest = max(values, key=lambda value: len(str(value)), default="")
     if len(str(longest)) > LONGEST_NAME:
         raise DataError(
