@@ -94,7 +94,8 @@ def _in_weights(
     """Return vectors whose products with gradients equal those of `matrix` with coordinates."""
     if basis.whole is not None:
         return (matrix @ basis.whole.T).view(-1, *basis.block.shape)
-    m, (n_rows, columns) = len(matrix), basis.block.shape
+    m = len(matrix)
+    n_rows, columns = basis.block.shape
     if rows is None:
         vectors = matrix.view(m, n_rows, columns)
     else:

@@ -261,7 +261,8 @@ def _cards(
 ) -> tuple[Advice, ...]:
     """Return cards that say what to do, best first, at most MOST_CARDS."""
     if findings.acts is None:
-        actions, metric = ((), "")
+        actions = ()
+        metric = ""
     else:
         actions, metric = (findings.acts.actions, findings.acts.metric)
     extra = [action for action in measured if action.kind not in {RELABEL, REMOVE, DROP}]
@@ -342,7 +343,8 @@ def _label_card(
         text += [f"Of class “{shortened(samples.class_names[c])}” {share}: it is rather hard than "
                  "wrong, so do not remove them all."]  # fmt: skip
     if cells := [(i, issues.cells[i]) for i in to_check(findings).tolist() if i in issues.cells]:
-        n, (i, words) = len(cells), cells[0]
+        n = len(cells)
+        i, words = cells[0]
         text += [f"Of {n:,} of them an input looks wrong rather than the target, which stays as it "
                  f"is, such as of {samples.ids[i]}: {words}."]  # fmt: skip
     if (before := findings.before) is not None and before.confirmed:

@@ -26,7 +26,9 @@ MOST_CROPPED = 4000  # pictures of which cropped ones are looked for among all o
 GREY = 0.02  # mean difference of colour from grey that a grey picture may have
 # Of a copy what another brightness leaves unexplained is at most this part of its contrast, less
 # where the same grain tells it; and brightness differs at most so many times.
-UNEXPLAINED, WITH_GRAIN, BRIGHTER = 0.06, 0.02, 1.67
+UNEXPLAINED = 0.06
+WITH_GRAIN = 0.02
+BRIGHTER = 1.67
 BLANK = 0.01  # standard deviation of pixels below which there is nothing to compare
 # Grain is compared where neighbours differ at most so many times as in the flattest quarter, and
 # at most by this part of the picture's deviation: where there are no edges.
@@ -41,7 +43,9 @@ LESS_ALIKE = 0.03
 KNOWN_BY = (30, 120)
 EXPECTED = 0.01
 LEAST_RANGE = 4.0  # from the least alike of these to the most
-AS_BRIGHT, SAME_POWER, OTHER_POWER = 0.02, 1.5, 2.0
+AS_BRIGHT = 0.02
+SAME_POWER = 1.5
+OTHER_POWER = 2.0
 # Parts of a side that are cut off, and where: 0 at its start, 1 at its end.
 SHARES = [i / 96 for i in range(3, 10)]
 ENDS = ((0, 0), (0, 1), (1, 0), (1, 1), (0.5, 0.5))

@@ -34,7 +34,9 @@ TIMES = 5
 # Of an outcome that others of its value share, though their inputs differ: of what the fit leaves
 # over, this share is told by the others. Boosted trees, which can learn values by heart, then say
 # what it costs, of so many rows at most and if they take so many nominal seconds.
-SHARED, TREE_ROWS, TREE_SECONDS = 0.1, 5000, 15
+SHARED = 0.1
+TREE_ROWS = 5000
+TREE_SECONDS = 15
 # Reported is a column, or an order, that surely costs so much of the score, or the lesser of it
 # where errors grow by half; of fewer rows none is. At most so many columns are.
 COST = 0.05
@@ -238,9 +240,10 @@ def _report_cost(
         is_sure = cost >= (ORDER_COST if grows else COST) and p < 0.05
     if not is_sure:
         return None
-    metric = "accuracy" if train.is_classification else "R²"
     name, role, _, share = candidate
-    return HeldTogether(name, role, share, float(by_rows.mean()), float(by_column.mean()), metric)
+    return HeldTogether(
+        name, role, share, float(by_rows.mean()), float(by_column.mean()), train.metric
+    )
 
 
 def scores(train: SampleSet, held_out: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:

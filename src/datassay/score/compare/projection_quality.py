@@ -253,7 +253,8 @@ def _compare(
     outputs: tuple[str, str],
 ) -> ProjectionQuality:
     rng = np.random.default_rng(0)
-    n, (q, draws) = truth.shape[1], scores.shape[:2]
+    n = truth.shape[1]
+    q, draws = scores.shape[:2]
     correlation = {}
     low = {}
     high = {}

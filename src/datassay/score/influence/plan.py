@@ -215,7 +215,8 @@ def _count_uses(
     uses: list[Use], shape: tuple[int, int], sides: list[int]
 ) -> Iterator[tuple[float, float, float]]:
     """Yield each use's operations per sample: to form a gradient, rotate it, and sum moments."""
-    (rows, columns), (n_left, n_right) = shape, sides
+    rows, columns = shape
+    n_left, n_right = sides
     for use in uses:
         if not isinstance(use, Factors):
             by_matrix = 2.0 * rows * columns * (n_left + n_right)

@@ -87,7 +87,8 @@ class FeatureRows:
         return self._panel(samples)
 
     def _panel(self, samples: slice) -> Float[Tensor, "chunk b p"]:
-        b, (start, stop, _) = self.shape[1], samples.indices(len(self))
+        b = self.shape[1]
+        start, stop, _ = samples.indices(len(self))
         return self._rows(self.features[start * b : stop * b])
 
     def _rows(self, features: Float[Tensor, "rows p"]) -> Float[Tensor, "chunk b p"]:

@@ -64,7 +64,8 @@ def nearest_approximate(
 
 
 def _inverted_file(rows: np.ndarray, probes: int):
-    (n, d), faiss = rows.shape, _faiss()
+    n, d = rows.shape
+    faiss = _faiss()
     cells = max(1, min(int(2 * math.sqrt(n)), n // 39))
     index = faiss.IndexIVFFlat(faiss.IndexFlatL2(d), d, cells)
     index.cp.niter, index.cp.seed = 5, 0
