@@ -150,7 +150,7 @@ class _Walk:
         if kind in PLAIN or isinstance(value, PLAIN + OF_TORCH):
             return [kind.__name__, repr(value)]
         if isinstance(value, Tensor | np.ndarray | np.generic):
-            return [kind.__name__, *_array(value)]
+            return [kind.__name__, *_describe_array(value)]
         if depth > DEEPEST:
             return kind.__name__
         if id(value) in self._names:
@@ -353,7 +353,8 @@ def _version(package: str) -> str:
         return str(getattr(sys.modules.get(package), "__version__", "unknown"))
 
 
-def _array(value: Any) -> list[str]:
+def _describe_array(value: Any) -> list[str]:
+    """Return type, shape and SHA-256 of an array; no digest unless its values are plain."""
     if isinstance(value, Tensor) and (value.is_meta or value.layout != torch.strided):
         return [str(value.dtype), str(tuple(value.shape))]
     kind = str(value.dtype)

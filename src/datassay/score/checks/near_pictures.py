@@ -219,7 +219,7 @@ def _has_same_grain(x: Float[Tensor, "m s s"], y: Float[Tensor, "m s s"]) -> Boo
 
 
 def _compute_grain(x: Float[Tensor, "m s s"]) -> tuple[Tensor, Tensor]:
-    """Return each pixel less the mean of its neighbours, and whether it lies where it is flat."""
+    """Return inner pixels less their four neighbours' mean, and which lie in flat places."""
     middle = x[:, 1:-1, 1:-1]
     around = [x[:, :-2, 1:-1], x[:, 2:, 1:-1], x[:, 1:-1, :-2], x[:, 1:-1, 2:]]
     steep = torch.stack([(middle - v).abs() for v in around]).amax(0)
@@ -278,6 +278,7 @@ def _find_cropped(views: _Views, pairs: Links, bound: float) -> Int[np.ndarray, 
         factor = (x * y).sum(2) / (x * x).sum(2).clamp_min(1e-6)
         residual = (y - factor[..., None] * x).square().mean(2) / y.var(2).clamp_min(1e-6)
         smallest, cut_idx = residual.min(1)
+        # The best fits of each picture are looked at once more, to the pixel.
         candidates = smallest.argsort().numpy()[: int((smallest <= UNEXPLAINED).sum())]
         first_idx = np.unique(ordered[rows[candidates], 0], return_index=True)[1]  # best of each
         for i in candidates[first_idx]:

@@ -244,10 +244,11 @@ def _peak(
     blocks = network.per_sample.blocks
     weights, itemsize, formed = network_bytes(network)
     bases = sum(kept_bytes(b, exact(b), itemsize) for b in blocks)
-    fitting = (models - 1) * bases + curvature_bytes(blocks, exact)
-    towards = 2.0 * itemsize * models * queries * sum(b.size for b in blocks)
-    matrix = 8.0 * n * m if top is None and n * m <= LARGEST_MATRIX else 0.0
-    return models * weights + pilot.bytes + formed + max(fitting, models * bases + towards + matrix)
+    fitting_bytes = (models - 1) * bases + curvature_bytes(blocks, exact)
+    query_bytes = 2.0 * itemsize * models * queries * sum(b.size for b in blocks)
+    effect_bytes = 8.0 * n * m if top is None and n * m <= LARGEST_MATRIX else 0.0
+    scoring_bytes = models * bases + query_bytes + effect_bytes
+    return models * weights + pilot.bytes + formed + max(fitting_bytes, scoring_bytes)
 
 
 def network_bytes(network: TrainedNetwork) -> tuple[int, int, int]:
