@@ -184,6 +184,7 @@ class _Candidate:
 def _candidates(
     layers: Layers, k: int, projection, outputs, landmarks: tuple[int, ...], time_limit: float
 ) -> list[_Candidate]:
+    """Return the forms to try, best first: outputs, projection, and the seconds each may take."""
     n_joint = max(1, LARGEST_EIGENPROBLEM // len(layers.sizes))
     auto, mixed = projection == "auto", outputs == "mixed"
     if mixed and not auto:
@@ -226,6 +227,7 @@ def _candidates(
 def _form(
     layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind, precision: str
 ) -> Form:
+    """Return a candidate with its sizes: rows, features, bytes and operations."""
     n, m, n_outputs = sizes
     is_mean = candidate.outputs == "averaged" and candidate.projection is None
     k = min(n_outputs, MIXTURES) if is_mean else n_outputs
@@ -293,6 +295,7 @@ def _item_bytes(layers: Layers, sizes, precision: str) -> int:
 
 
 def _landmark_form(layers: Layers, sizes, landmarks: int, item: int, common: partial[Form]) -> Form:
+    """Return the form of features against landmarks (Nyström), with its sizes."""
     n, m, k = sizes
     p = min(n, landmarks)
     rows = n + m

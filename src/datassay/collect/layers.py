@@ -167,6 +167,7 @@ def rotate(
 
 
 def _rotate_use(use: Use, left: Tensor | None, right: Tensor | None) -> Use:
+    """Return leftᵀ G right of one use, as factors if these cost fewer operations."""
     if isinstance(use, Factors):
         positions = use.right.shape[1]
         n_left = 0 if left is None else len(left)

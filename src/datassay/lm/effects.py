@@ -191,6 +191,7 @@ def sum_by_text(attribution: Attribution, samples: TokenSamples) -> Attribution:
 
 
 def _doubts(effect: np.ndarray, samples: TokenSamples) -> list[str]:
+    """Return warnings of effects that are too large to believe, and of texts without any."""
     doubts = []
     largest = float(np.abs(effect).max())
     if largest > BELIEVED:

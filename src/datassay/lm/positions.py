@@ -55,6 +55,7 @@ def position_effects(
 def _slopes(
     prepared: Prepared, towards: Directions, samples: Batches
 ) -> Iterator[Float[np.ndarray, "places m"]]:
+    """Yield the slope of each position's loss along each query's direction, text by text."""
     load_forward_mode()
     network = prepared.network
     directions = _directions(prepared, towards)

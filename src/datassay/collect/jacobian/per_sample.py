@@ -124,6 +124,7 @@ def _note(calls: dict, name: str, module: nn.Module, args: tuple, output: Tensor
 
 
 def _split_parameters(model, calls, output) -> Layers:
+    """Return which layers' Jacobians are products of two factors, and which are in full."""
     uses = _uses(output)
     trains = {n: p for n, p in model.named_parameters() if p.requires_grad}
     dense = {}
@@ -257,6 +258,7 @@ class _Tapped:
             return vmap(self._differentiate_one, (None, None, 0))(direct, taps, x)
 
     def _differentiate_one(self, direct: Tensors, taps: Tensors, sample: Tensor) -> Derivatives:
+        """Return the derivatives of one sample's mixed outputs, from the last layer's input on."""
         if not self._last:
             return jacrev(self._run, argnums=(0, 1), has_aux=True)(direct, taps, sample)
 

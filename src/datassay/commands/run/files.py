@@ -85,6 +85,7 @@ def _summary(findings: Findings, page: Page) -> str:
 
 
 def _counts(findings: Findings) -> dict[str, object]:
+    """Return the counts of summary.json."""
     is_wrong = wrong_labels(findings.samples)
     n = len(findings.samples)
     adversarial = findings.adversarial

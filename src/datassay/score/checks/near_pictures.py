@@ -103,6 +103,7 @@ def near_pictures(*sets: SampleSet | None) -> Links:
 
 
 def _read_views(sets: list[SampleSet]) -> _Views | None:
+    """Return all pictures at the sizes and in the colours that are compared; None without any."""
     thumbnails = []
     colour = []
     luma: dict[int, list[Tensor]] = {level: [] for level in LEVELS}

@@ -262,6 +262,7 @@ def scores(train: SampleSet, held_out: Float[np.ndarray, "n k"]) -> Float[np.nda
 def _find_candidates(
     lin: Linearization, train: SampleSet, residual: Float[np.ndarray, "n k"]
 ) -> Iterator[Candidate]:
+    """Yield columns by whose values rows may belong together: name, role, groups, share alike."""
     sampled = np.unique(np.linspace(0, len(train) - 1, min(len(train), MOST_ROWS)).astype(np.int64))
     x = np.asarray(train.x[sampled], np.float64).reshape(len(sampled), -1)
     x = (x - x.mean(0)) / np.where(x.std(0) > 0, x.std(0), 1.0)

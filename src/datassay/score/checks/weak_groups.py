@@ -105,6 +105,7 @@ def weak_groups(
 
 
 def _conditions(columns: pa.Table, half: Bool[np.ndarray, " n"]) -> Iterator[Condition]:
+    """Yield conditions on columns, in words and as masks: common values, tenths, missing."""
     for name in columns.column_names:
         values = to_comparable(columns[name]).combine_chunks()
         if (missing := values.is_null().to_numpy(zero_copy_only=False)).any():
@@ -121,6 +122,7 @@ def _conditions(columns: pa.Table, half: Bool[np.ndarray, " n"]) -> Iterator[Con
 
 
 def _tenths(name: str, values: np.ndarray, half: np.ndarray, is_time: bool) -> Iterator[Condition]:
+    """Yield conditions on a column of numbers: few values, or below and above each tenth."""
     finite = values[half & np.isfinite(values)]
     different = np.unique(finite)
     if len(different) <= FEW_VALUES:

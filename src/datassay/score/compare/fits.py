@@ -110,6 +110,7 @@ def _of_networks(
     recipe: Recipe,
     seed: int,
 ) -> Fits:
+    """Return how networks of different seeds are fitted to halves, several at once."""
     model = network(seed)
     batch = train.subset(np.arange(min(len(train), recipe.batch_size or len(train))))
     at_once = min(MOST_TOGETHER, networks_at_a_time(model, batch))

@@ -252,6 +252,7 @@ def _compare(
     forms: Sequence[Form],
     outputs: tuple[str, str],
 ) -> ProjectionQuality:
+    """Return rank correlations with exact scores, and their intervals over samples and draws."""
     rng = np.random.default_rng(0)
     n = truth.shape[1]
     q, draws = scores.shape[:2]

@@ -252,6 +252,7 @@ def _assemble(
     keep: str,
     solving: float,
 ) -> IndexPlan:
+    """Return the plan of an index: seconds, memory and disk, from the pilot's measurements."""
     n = network.n
     blocks = network.per_sample.blocks
     weights, itemsize, formed = network_bytes(network)

@@ -120,6 +120,7 @@ def update_of(source: Any, model: nn.Module) -> Update:
 
 
 def _state(source: Any) -> Mapping[str, Any]:
+    """Return the state dict of an optimiser, given or in a file."""
     if isinstance(source, torch.optim.Optimizer):
         source = source.state_dict()
     location = "optimizer"

@@ -150,6 +150,7 @@ def _assemble(
     sizes: tuple[int, int, int],
     top: int | None,
 ) -> InfluencePlan:
+    """Return the plan of influence: passes, seconds and memory, from the pilot's measurements."""
     n, m, models = sizes
     blocks = network.per_sample.blocks
     exact = exact_rule(curvature, n, blocks)

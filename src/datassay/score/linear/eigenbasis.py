@@ -285,6 +285,7 @@ def eigenbasis(lin: Linearization, progress: Progress = silent) -> Eigenbasis:
 
 
 def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
+    """Return the eigenbasis of the kernel, or of the features' Gram matrix if that is smaller."""
     n = len(lin)
     b = lin.rows_per_sample
     kernel = lin.kernel

@@ -236,6 +236,7 @@ def _tree_candidates(x: Tensor, queries: Tensor, k: int) -> NeighborCandidates:
 def _by_products(
     x: Tensor, queries: Tensor, k: int, dtype: torch.dtype
 ) -> tuple[Nearest, Int[Tensor, " open"]]:
+    """Return neighbours found by matrix products, and the queries that rounding leaves open."""
     products = _Products(x, dtype)
     c = min(len(x), k + SPARE)
     if products.n_groups > c and torch.equal(queries, torch.arange(len(x))):
