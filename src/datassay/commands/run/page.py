@@ -60,6 +60,10 @@ def page(findings: Findings, out: str = "") -> Page:
         replace(score_section(s, samples, findings.scores[s.name]), line=s.help)
         for s in extra_scores
     ]
+    button, first_samples = "", None
+    if run_verdict.labels.n_review:
+        button = f"Review {run_verdict.labels.named}"
+        first_samples = gallery.first_samples(findings, positions)
     return replace(
         page,
         sections=(*page.sections, *sections),
@@ -67,8 +71,8 @@ def page(findings: Findings, out: str = "") -> Page:
         advice=run_verdict.cards,
         commands=run_verdict.commands,
         note=run_verdict.note,
-        button=f"Review {run_verdict.labels.named}" if run_verdict.labels.n_review else "",
-        samples=gallery.first_samples(findings, positions) if run_verdict.labels.n_review else None,
+        button=button,
+        samples=first_samples,
     )
 
 

@@ -52,11 +52,15 @@ class Metric:
     def split(self, has_left: bool, has_right: bool) -> tuple[Tensor, Tensor]:
         """Split a bᵀ into what is in a Kronecker basis, and what is not; each [rows, columns]."""
         rows, columns = self.factors()
-        ones = torch.ones_like(self.steps)
-        return (
-            ones * (rows if has_left else 1.0) * (columns if has_right else 1.0),
-            ones * (1.0 if has_left else rows) * (1.0 if has_right else columns),
-        )
+        inside = torch.ones_like(self.steps)
+        outside = inside
+        if has_left:
+            inside = inside * rows
+        else:
+            outside = outside * rows
+        if has_right:
+            return inside * columns, outside
+        return inside, outside * columns
 
 
 @dataclass(frozen=True, slots=True)
