@@ -201,7 +201,7 @@ def factored_jacobian(
     mix = torch.eye(layers.n_outputs, dtype=weight.dtype, device=weight.device)
     if mixtures:
         mix = mixing(layers.n_outputs, mixtures).T * (mixtures / layers.n_outputs) ** 0.5
-    tapped = _Tapped(model, fixed, layers.last, mix.to(weight))
+    tapped = _Tapped(model, fixed, layers.last_layer, mix.to(weight))
     if layers.unvectorized:
         differentiate = tapped.differentiate_alone
     else:

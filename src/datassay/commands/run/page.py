@@ -124,7 +124,7 @@ def _numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
     noise = f.issues.noise
     is_wrong = wrong_labels(samples)
     left_out = () if f.acts is None else f.acts.left_out
-    is_corrected = any(action.kind == RELABEL for action in run_verdict.tried)
+    is_corrected = any(action.kind == RELABEL for action in run_verdict.measured)
     return {
         "f": f,
         "v": run_verdict,

@@ -116,7 +116,7 @@ class Verdict:
     note: str = ""  # why no action was compared; empty where some were
     # samples that can be left out at no measurable cost; None: not measured
     n_droppable: int | None = None
-    tried: tuple[ActionGain, ...] = ()  # the actions that were measured, best first
+    measured: tuple[ActionGain, ...] = ()  # the actions that were measured, best first
 
 
 def verdict(findings: Findings, out: str = "") -> Verdict:
@@ -149,7 +149,7 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
         commands=tuple(dict.fromkeys(filter(None, commands)))[:MOST_COMMANDS],
         note=note,
         n_droppable=n_droppable,
-        tried=measured,
+        measured=measured,
     )
 
 
@@ -228,7 +228,7 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
 
 def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
     """Return what reviews and actions after them gain, in a sentence; "" if not measured."""
-    measured = run_verdict.tried
+    measured = run_verdict.measured
     issues = findings.issues
     actions = findings.acts
     n_flagged, them = run_verdict.labels.n_flagged, run_verdict.labels.tried

@@ -58,7 +58,7 @@ class HeldTogether:
     Attributes:
         column: its name; "" of the order of rows.
         role: "groups" or "time", the setting that would take it; "" of the order.
-        alike: share of the rows whose nearest neighbour is of their group; nan where that was not
+        share_alike: of the rows whose nearest neighbour is of their group; nan where that was not
             asked: of a time or order, of a category that the fit can judge.
         by_rows: held-out accuracy, or R² of numbers, where each sample is left out alone.
         by_column: where all of its group, or of its tenth of the time, is left out with it.
@@ -67,7 +67,7 @@ class HeldTogether:
 
     column: str
     role: str
-    alike: float
+    share_alike: float
     by_rows: float
     by_column: float
     metric: str
