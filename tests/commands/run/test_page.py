@@ -14,7 +14,7 @@ from datassay.data.samples import SampleSet
 from datassay.report.drawing import draw
 from datassay.report.html import render, script_json
 from datassay.report.result_plots import issue_figure
-from datassay.report.style import plain
+from datassay.report.style import plotly_text
 from datassay.report.wording import label_text
 from datassay.score.sample_information import SampleInformation
 from helpers.findings import digit_samples, issues_of, make_findings, row_samples, text_samples
@@ -28,7 +28,7 @@ def test_script_json_keeps_the_value():
 
 
 def test_plotly_shows_pseudo_html_as_text():
-    assert plain("<b>a</b> & b") == "&lt;b&gt;a&lt;/b&gt; &amp; b"
+    assert plotly_text("<b>a</b> & b") == "&lt;b&gt;a&lt;/b&gt; &amp; b"
 
 
 def test_histograms_count_every_sample():

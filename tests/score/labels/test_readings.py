@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datassay.score.labels.likelihood import fit_noise
-from datassay.score.labels.noise import _order_probabilities, explain, flag_wrong
+from datassay.score.labels.noise import _log_odds_in_order, explain, flag_wrong
 from datassay.score.labels.readings import _vary_rate, weigh_readings
 
 
@@ -68,7 +68,7 @@ def test_the_belief_is_the_mean_over_explanations():
 def test_probabilities_keep_their_values_and_those_below_half_take_the_order(seed, n):
     draw = np.random.default_rng(seed)
     p, odds = torch.as_tensor(draw.random(n)), torch.as_tensor(5 * draw.normal(size=n))
-    ordered, high = _order_probabilities(p, odds), p > 0.5
+    ordered, high = _log_odds_in_order(p, odds), p > 0.5
     assert torch.allclose(torch.sigmoid(ordered).sort().values, p.sort().values, atol=2e-3)
     assert torch.allclose(torch.sigmoid(ordered)[high], p[high], atol=2e-3)
     assert (ordered[~high].argsort() == odds[~high].argsort()).all()
