@@ -366,7 +366,7 @@ def _link_rare_agreement(codes: Int[np.ndarray, "u d"], neighbors: _Neighbors) -
 
 
 def _fit_step_rate(depth: Float[np.ndarray, "u k"]) -> float:
-    """Return the rate of the exponential steps from the second on, without those out of groups."""
+    """Return the rate of the exponential steps between neighbours, without outlying steps."""
     step = (np.arange(2, depth.shape[1]) * -np.diff(depth)[:, 1:]).ravel()
     while (inside := step <= OUTLYING * step.mean()).sum() < len(step) and step.mean() > 0:
         step = step[inside]
