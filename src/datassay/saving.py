@@ -162,6 +162,7 @@ def _encode(value: Any, name: str, file_columns: _Columns) -> Any:
 
 
 def _encode_array(array: np.ndarray, name: str, file_columns: _Columns) -> dict[str, Any]:
+    """Return an array as JSON values: a column's name, words, or base64 of its bytes."""
     is_words = array.dtype.kind in WORDS and all(isinstance(v, str) for v in array.flat)
     if array.dtype.kind not in PLAIN and not is_words:
         raise SettingError(f"save keeps numbers and words; {name} holds {array.dtype}.")
@@ -181,6 +182,7 @@ def _build(cls: type, fields: dict[str, Any], table: pa.Table, classes: dict[str
 
 
 def _decode(value: Any, table: pa.Table, classes: dict[str, type]) -> Any:
+    """Return the value that `_encode` wrote."""
     if isinstance(value, list):
         return [_decode(v, table, classes) for v in value]
     if not isinstance(value, dict):

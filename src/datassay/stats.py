@@ -206,6 +206,7 @@ def _by_parts(
     is_searched: bool,
     level: float,
 ) -> Interval:
+    """Return the interval of the mean gain from the spread of the parts' means."""
     n = len(parts)
     means = np.array([part.mean() for part in parts])
     spread = float(means.var(ddof=1))

@@ -246,7 +246,7 @@ def test_a_number_of_few_rows_each_is_told_though_most_neighbours_are_others():
     train, val = da.load(frame, target="label", val_fraction=0.2)
     lin = collect(build_model("mlp", train, seed=0), train, val)
     (found,) = held_together(lin, train, label_issues(lin))
-    assert found.column == "person" and 0.05 < found.alike < 0.5
+    assert found.column == "person" and 0.05 < found.share_alike < 0.5
     assert found.by_column < found.by_rows - 0.05
 
 
@@ -267,7 +267,7 @@ def test_rows_that_share_an_outcome_are_told_though_their_inputs_differ(
     lin = collect(build_model("mlp:width=64", train, seed=0), train)
     found = held_together(lin, train, label_issues(lin))
     assert [one.column for one in found] == ["person"] * is_person
-    assert all(one.by_rows > one.by_column + 0.1 and one.alike < 0.2 for one in found)
+    assert all(one.by_rows > one.by_column + 0.1 and one.share_alike < 0.2 for one in found)
 
 
 def test_what_others_of_a_group_tell_is_what_their_mean_tells():

@@ -58,6 +58,7 @@ def describe_code(code: CodeType) -> list[object]:
 
 
 def _argument(instruction: dis.Instruction) -> object:
+    """Return an instruction's argument as JSON values, the same in every process."""
     value = instruction.argval
     if isinstance(value, CodeType):
         return describe_code(value)

@@ -184,6 +184,7 @@ class _Candidate:
 def _candidates(
     layers: Layers, k: int, projection, outputs, landmarks: tuple[int, ...], time_limit: float
 ) -> list[_Candidate]:
+    """Return the forms to try, best first: outputs, projection, and the seconds each may take."""
     n_joint = max(1, LARGEST_EIGENPROBLEM // len(layers.sizes))
     auto, mixed = projection == "auto", outputs == "mixed"
     if mixed and not auto:
@@ -226,6 +227,7 @@ def _candidates(
 def _form(
     layers: Layers, sizes, candidate: _Candidate, kind: ProjectionKind, precision: str
 ) -> Form:
+    """Return a candidate with its sizes: rows, features, bytes and operations."""
     n, m, n_outputs = sizes
     is_mean = candidate.outputs == "averaged" and candidate.projection is None
     k = min(n_outputs, MIXTURES) if is_mean else n_outputs
@@ -255,18 +257,25 @@ def _form(
     factored = dual and projection is None
     if factored:
         n_held = _n_factors(layers, k)
+        a_sample = 4 * n_held
     else:
         n_held = (1 if shared and not dual else k) * n_features
-    a_sample = 4 * (_n_factors(layers, k) if factored else _call_values(layers, k))
-    a_sample += 0 if factored else k * (n_features + 2 * _full_size(layers, projection, kind))
+        a_sample = 4 * _call_values(layers, k)
+        a_sample += k * (n_features + 2 * _full_size(layers, projection, kind))
     chunk = int(min(n + m, 1024, max(1, WORKING_BYTES // (item * a_sample))))
     jacobians = item * (n + m) * n_held
     calls = item * chunk * a_sample
-    result = (8.0 * n * b if dual else float(item) * n_features) * (n + m) * b
-    products = _kernel_working_bytes(layers, sizes, b, item, factored)
-    multiplied = 2.0 * n * (n + m) * (_n_factors(layers, b * k) if factored else b * k * n_features)
+    if dual:
+        representation = "kernel"
+        result = 8.0 * n * b * (n + m) * b
+        n_columns = _n_factors(layers, b * k) if factored else b * k * n_features
+        work += 2.0 * n * (n + m) * n_columns
+        calls = max(calls, result + _kernel_working_bytes(layers, sizes, b, item, factored))
+    else:
+        representation = "features"
+        result = float(item) * n_features * (n + m) * b
     return common(
-        representation="kernel" if dual else "features",
+        representation=representation,
         outputs=outputs,
         projection=projection,
         kind=kind,
@@ -275,8 +284,8 @@ def _form(
         chunk=chunk,
         jacobian_bytes=float(jacobians),
         result_bytes=result,
-        flops=work + (multiplied if dual else 0.0),
-        collect_bytes=float(jacobians + max(calls, result + products if dual else 0.0)),
+        flops=work,
+        collect_bytes=float(jacobians + calls),
     )
 
 
@@ -293,6 +302,7 @@ def _item_bytes(layers: Layers, sizes, precision: str) -> int:
 
 
 def _landmark_form(layers: Layers, sizes, landmarks: int, item: int, common: partial[Form]) -> Form:
+    """Return the form of features against landmarks (Nyström), with its sizes."""
     n, m, k = sizes
     p = min(n, landmarks)
     rows = n + m

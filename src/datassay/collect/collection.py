@@ -313,6 +313,7 @@ def _memory_warnings(form: Form, memory: float | None) -> tuple[str, ...]:
 def _kernel_or_features(
     blocks: dict[str, Block], n: int, form: Form, with_val: bool
 ) -> dict[str, Any]:
+    """Return the Linearization's kernel or features, of training and validation samples."""
     parts: dict[str, Any] = {}
     train = {name: map_block(b, lambda t: t[:n]) for name, b in blocks.items()}
     ends = {"": train}

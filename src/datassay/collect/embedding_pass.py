@@ -155,6 +155,7 @@ class EmbeddingPass:
             self.progress(STEP, before + chunk.stop, self.total)
 
     def _store(self) -> FeatureStore | None:
+        """Open the store of the embeddings; None where none was asked for."""
         if self.place is None:
             return None
         run = {

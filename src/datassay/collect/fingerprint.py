@@ -150,7 +150,7 @@ class _Walk:
         if kind in PLAIN or isinstance(value, PLAIN + OF_TORCH):
             return [kind.__name__, repr(value)]
         if isinstance(value, Tensor | np.ndarray | np.generic):
-            return [kind.__name__, *_array(value)]
+            return [kind.__name__, *_describe_array(value)]
         if depth > DEEPEST:
             return kind.__name__
         if id(value) in self._names:
@@ -162,6 +162,7 @@ class _Walk:
             return kind.__name__
 
     def _describe_compound(self, value: Any, depth: int) -> object:
+        """Return JSON values that differ where a container, function, class or object does."""
         inner = functools.partial(self.describe, depth=depth)
         if isinstance(value, Mapping):
             return [type(value).__name__, [[inner(k), inner(v)] for k, v in value.items()]]
@@ -191,6 +192,7 @@ class _Walk:
         return self._names[id(value)]
 
     def _function(self, function: FunctionType) -> str:
+        """Note the digest of a function, of its code and all that it reads; return its name."""
         name = self._name(function, function.__qualname__.replace("<locals>.", ""))
         closure = _closure(function)
         if _home(function.__globals__.get("__name__")) == "framework":
@@ -209,6 +211,7 @@ class _Walk:
         return name
 
     def _class(self, cls: type) -> str:
+        """Note a class's digest, of its bases and members that may be called; return its name."""
         # exec gives classes of code without a module the name of the built-in one.
         stray = cls.__module__ == "builtins" and vars(builtins).get(cls.__name__) is not cls
         home = "own" if stray else _home(cls.__module__)
@@ -320,6 +323,7 @@ def _changed_attributes(cls: type) -> frozenset[str]:
 
 
 def _closure(function: FunctionType) -> dict[str, Any]:
+    """Return the variables that a function takes from the functions around it, by name."""
     names = function.__code__.co_freevars
     cells = function.__closure__ or ()
     values: dict[str, Any] = {}
@@ -353,7 +357,8 @@ def _version(package: str) -> str:
         return str(getattr(sys.modules.get(package), "__version__", "unknown"))
 
 
-def _array(value: Any) -> list[str]:
+def _describe_array(value: Any) -> list[str]:
+    """Return type, shape and SHA-256 of an array; no digest unless its values are plain."""
     if isinstance(value, Tensor) and (value.is_meta or value.layout != torch.strided):
         return [str(value.dtype), str(tuple(value.shape))]
     kind = str(value.dtype)

@@ -189,6 +189,7 @@ def step_bytes(form: Form) -> dict[str, float]:
 
 
 def _kernel_bytes(form: Form) -> dict[str, float]:
+    """Return the bytes at once of each step that computes with a kernel."""
     n = form.n_rows
     matrix = 8.0 * n**2
     basis = 2 * form.result_bytes

@@ -74,12 +74,13 @@ class JacobianPass:
         )
         # On an accelerator: all bits of float32 in convolutions, and the same ones each time.
         with cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
-            f0, blocks = self._blocks(x)
+            f0, blocks = self._differentiate(x)
         _check_finite(f0, blocks, samples.ids[chunk.samples])
         arrays = {OUTPUTS: f0, **named_tensors(blocks)}
         return {name: values.cpu() for name, values in arrays.items()}
 
-    def _blocks(self, x: Tensor) -> tuple[Tensor, dict[str, Block]]:
+    def _differentiate(self, x: Tensor) -> tuple[Tensor, dict[str, Block]]:
+        """Return outputs, and Jacobians by tensor, as factors, or projected, as the form asks."""
         if self.landmarks is not None:
             f0, blocks = jacobian(self.frozen, self.layers, x, self.form.mixtures)
             return f0, {PROJECTED: self.landmarks.features(blocks).to(f0)[:, None]}

@@ -36,8 +36,8 @@ class Layers:
         n_outputs: k.
         convolutions: module name → shape of its output for one sample, [n_out, height, width], of
             the convolutions whose weight and bias, both in `direct`, are differentiated as factors.
-        last: name of the dense layer whose output is the network's, whose gradient is the identity;
-            empty where there is none.
+        last_layer: name of the dense layer whose output is the network's, whose gradient is the
+            identity; empty where there is none.
         integers: whether the network takes whole numbers as integers.
         unvectorized: why samples are differentiated one at a time; empty where together.
     """
@@ -46,7 +46,7 @@ class Layers:
     direct: dict[str, int]
     n_outputs: int
     convolutions: dict[str, tuple[int, int, int]] = field(default_factory=dict)
-    last: str = ""
+    last_layer: str = ""
     integers: bool = False
     unvectorized: str = ""
 
@@ -167,6 +167,7 @@ def rotate(
 
 
 def _rotate_use(use: Use, left: Tensor | None, right: Tensor | None) -> Use:
+    """Return leftᵀ G right of one use, as factors if these cost fewer operations."""
     if isinstance(use, Factors):
         positions = use.right.shape[1]
         n_left = 0 if left is None else len(left)

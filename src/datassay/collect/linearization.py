@@ -101,6 +101,7 @@ class Linearization:
         )
 
     def _average(self, kernel: Tensor | None, features: Features | None) -> Tensor:
+        """Return the kernel between samples, averaged over their outputs, from either form."""
         n = len(self)
         b = self.rows_per_sample
         if kernel is not None:

@@ -52,9 +52,7 @@ class SampleFindings(Findings):
     @property
     def metric(self) -> str:
         """The name of the score: "accuracy" or "R²"."""
-        if self.samples.is_classification:
-            return "accuracy"
-        return "R²"
+        return self.samples.metric
 
 
 def compose_page(

@@ -277,7 +277,8 @@ def _read_named(data: str | Path, choices: Choices) -> Source:
 def _named_format(data: str | Path, choices: Choices) -> tuple[Path, Format | TableFormat | None]:
     """Return the path and the format of what is named; no format of a built-in set."""
     if data in BUILTINS:
-        path, file_format = (Path(data), None)
+        path = Path(data)
+        file_format = None
     else:
         path, file_format = existing_format(data)
     has_roles = any(getattr(choices, role) is not None for role in ROLES)

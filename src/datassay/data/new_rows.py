@@ -148,6 +148,7 @@ class RowFormat:
         return self._make_samples(raw, ())
 
     def _make_samples(self, raw: SourcePart, warnings: tuple[str, ...]) -> SampleSet:
+        """Return new rows as a SampleSet with targets of 0."""
         n = len(raw.x)
         reference = self.like
         x, texts = raw.x, raw.texts

@@ -175,6 +175,11 @@ class SampleSet:
         return bool(self.class_names)
 
     @property
+    def metric(self) -> str:
+        """What outputs are judged by: "accuracy" or "R²"."""
+        return "accuracy" if self.is_classification else "R²"
+
+    @property
     def has_several_labels(self) -> bool:
         """Whether each sample has several labels, each given (1) or not (0)."""
         return not self.is_classification and are_several_labels(self.y)

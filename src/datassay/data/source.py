@@ -207,6 +207,7 @@ def to_numpy(values: Any, name: str) -> np.ndarray:
 
 
 def _without_objects(array: np.ndarray, name: str) -> np.ndarray:
+    """Return an array of objects as numbers, or as it is if all are strings; else raise."""
     entries = array.ravel().tolist()
     if all(isinstance(entry, str) for entry in entries):
         return array

@@ -39,7 +39,9 @@ BELIEVED = 2.0
 ROUNDED = 0.1
 # Samples that are compared with those that an index was made of, and how far self-influence may
 # differ: by a share of its own, and of the largest.
-N_COMPARED, SAME, LEAST = 64, 0.01, 1e-4
+N_COMPARED = 64
+SAME = 0.01
+LEAST = 1e-4
 OTHER_TEXTS = (
     "index must be of these very texts; their effects now are not those that it keeps. Give the "
     "texts, and the settings of token_samples, that it was made of."
@@ -189,6 +191,7 @@ def sum_by_text(attribution: Attribution, samples: TokenSamples) -> Attribution:
 
 
 def _doubts(effect: np.ndarray, samples: TokenSamples) -> list[str]:
+    """Return warnings of effects that are too large to believe, and of texts without any."""
     doubts = []
     largest = float(np.abs(effect).max())
     if largest > BELIEVED:

@@ -55,6 +55,7 @@ def position_effects(
 def _slopes(
     prepared: Prepared, towards: Directions, samples: Batches
 ) -> Iterator[Float[np.ndarray, "places m"]]:
+    """Yield the slope of each position's loss along each query's direction, text by text."""
     load_forward_mode()
     network = prepared.network
     directions = _directions(prepared, towards)
@@ -94,7 +95,8 @@ def _in_weights(
     """Return vectors whose products with gradients equal those of `matrix` with coordinates."""
     if basis.whole is not None:
         return (matrix @ basis.whole.T).view(-1, *basis.block.shape)
-    m, (n_rows, columns) = len(matrix), basis.block.shape
+    m = len(matrix)
+    n_rows, columns = basis.block.shape
     if rows is None:
         vectors = matrix.view(m, n_rows, columns)
     else:

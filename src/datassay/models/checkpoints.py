@@ -57,7 +57,7 @@ class StateDict:
     prefix: str  # taken off all names, such as "module." of nn.DataParallel
     tensors: dict[str, Tensor]
     is_average: bool = False  # its keys say that it is averaged over the training
-    others: tuple[str, ...] = ()  # places of further ones that fit the network as well
+    other_places: tuple[str, ...] = ()  # places of further ones that fit the network as well
 
     @property
     def told(self) -> str:
@@ -122,7 +122,7 @@ def best_match(states: Iterable[StateDict], expected: Sequence[set[str]]) -> Sta
 
     closest = min(candidates, key=misfit)
     places = dict.fromkeys(c.place for c in candidates if n_common(c) == n_common(closest))
-    return replace(closest, others=tuple(place for place in places if place != closest.place))
+    return replace(closest, other_places=tuple(place for place in places if place != closest.place))
 
 
 def _strip_prefixes(state: StateDict, expected: Sequence[set[str]]) -> Iterator[StateDict]:

@@ -175,6 +175,7 @@ class _Channels(nn.Module):
 
 
 def _image_shape(shape: tuple[int, ...], name: str, smallest: int) -> tuple[int, tuple[int, int]]:
+    """Return channels and size of images; raise if they are none, or too small."""
     if len(shape) not in {2, 3}:
         raise ModelError(
             f"{name} takes images, [channels, height, width]; got samples of shape {list(shape)}. "

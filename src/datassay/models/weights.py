@@ -54,23 +54,23 @@ def weights_choice(path: Path, model: nn.Module) -> tuple[str, ...]:
 
 def _choice_notes(state: StateDict, path: Path) -> tuple[str, ...]:
     file, requested = file_and_place(path)
-    if requested or not (state.others or state.is_average):
+    if requested or not (state.other_places or state.is_average):
         return ()
     kind = "as the training left them"
     if state.is_average:
         kind = "averaged over the training"
-    if not state.others:
+    if not state.other_places:
         return (
             printable(
                 f"the weights of {file} are {kind} ({state.place or 'it counts its averages'}); it "
                 "holds no others of this network. Give the trained weights where these are meant."
             ),
         )
-    alternatives = ", ".join(map(repr, state.others))
+    alternatives = ", ".join(map(repr, state.other_places))
     return (
         printable(
             f"{file} holds several state dicts of this network: {state.place!r} was taken, not "
-            f"{alternatives}. Name another as {file}{NAMED}{state.others[0]}."
+            f"{alternatives}. Name another as {file}{NAMED}{state.other_places[0]}."
         ),
     )
 

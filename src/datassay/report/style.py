@@ -12,7 +12,9 @@ from datassay.report.wording import shortened
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-INK, QUIET, RULE = "#1f2933", "#5f6b7a", "#e3e7ec"
+INK = "#1f2933"
+QUIET = "#5f6b7a"
+RULE = "#e3e7ec"
 BLUE = "#0072b2"
 VERMILION = "#d55e00"
 SKY = "#3aa0d8"

@@ -236,6 +236,7 @@ def first_moments(
 def _sum_gradients(
     read: Callable[[], Iterable[Gradients]], progress: Progress
 ) -> tuple[int, Float[Tensor, " p"], Float[Tensor, "p p"]]:
+    """Return the number of gradients, their sum, and the sum of their products."""
     n = 0
     total = None
     second = None

@@ -334,7 +334,7 @@ def _estimate_truth(
     fit: RidgeFit, a: Float[Tensor, "n r"], val_a: Float[Tensor, "m r"] | None
 ) -> tuple[Float[Tensor, "t k"], Float[Tensor, "t k"]]:
     """Estimate the true targets of training and validation inputs; return the offsets too."""
-    # A label, or a target, counts as far as a prediction without it believes it.
+    # Classes: the chance of each by a held-out fit and the label. Else a mean of target and fit.
     lin = fit.lin
     offset = fit.offset.double()
     held_out = fit.held_out

@@ -56,6 +56,7 @@ def shown_error(error: BaseException, location: str | Path) -> str:
 
 
 def _secrets(location: str) -> set[str]:
+    """Return the words of a URL that may be credentials: user, password, values of its query."""
     if "://" not in location:
         return set()
     address, *queries = re.split("[?#]", location.partition("://")[2], maxsplit=1)

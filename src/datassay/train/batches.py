@@ -122,6 +122,7 @@ def _are_valid_weights(weight: Tensor) -> bool:
 
 
 def _scale_to_mean_one(weight: Tensor, subsets: Int[Tensor, "S kept"]) -> Float[Tensor, "S n"]:
+    """Return weights scaled to mean 1 over each network's samples."""
     if weight.ndim not in {1, 2} or (weight.ndim == 2 and len(weight) != len(subsets)):
         raise SettingError(
             f"sample_weight must be [n] or [networks, n], {len(subsets)} networks; got shape "
@@ -145,6 +146,7 @@ def _rows(t: Tensor, positions: Int[Tensor, "S size"]) -> Tensor:
 
 
 def _full_batch(x: Tensor, y: Tensor, subsets: Int[Tensor, "S kept"], dtype: torch.dtype) -> Batch:
+    """Return the one batch that holds all samples of every network."""
     n_networks, subset_size = subsets.shape
     subsets = subsets.to(x.device)
     options = {"dtype": dtype, "device": x.device}

@@ -217,6 +217,7 @@ def _descend(
     observe: Callable[[Tensor, Tensor], None] | None,
     progress: Progress,
 ) -> dict[str, Tensor]:
+    """Train by autograd, batch by batch; return the trained tensors."""
     weights = {name: w.clone().requires_grad_() for name, w in start.items()}
     update = _optimizer_step(recipe, list(weights.values()))
     for step, batch in enumerate(draw):
@@ -262,6 +263,7 @@ def _autograd(
     weights: dict[str, Tensor],
     batch: Batch,
 ) -> Float[Tensor, "S samples k"]:
+    """Set the gradients of a batch's loss by autograd; return its outputs."""
     for w in weights.values():
         w.grad = None
     with run_vectorized(AT_ONCE):

@@ -205,9 +205,9 @@ class _Job:
     def _keep_one_drop(self, actions: Sequence[Action]) -> list[Action]:
         """Return the actions, of two drops only the larger that does not seem to cost."""
         drops = [action for action in actions if action.kind == DROP]
-        fine = [action for action in drops if not costs(self.gain(action).gain)]
-        choice = (fine or drops)[-1 if fine else 0] if drops else None
-        return [action for action in actions if action.kind != DROP or action is choice]
+        harmless = [action for action in drops if not costs(self.gain(action).gain)]
+        kept = harmless[-1:] or drops[:1]
+        return [action for action in actions if action.kind != DROP or action is kept[0]]
 
     def _is_undecided(self, action: Action) -> bool:
         """Return whether another interim analysis could change the verdict."""

@@ -8,7 +8,9 @@ import pyarrow as pa
 from datassay.results import Tabular, field_names, result
 from datassay.stats import DO
 
-RETRAINED, SCREENED, EXPECTED = "retrained", "screened", "expected"
+RETRAINED = "retrained"
+SCREENED = "screened"
+EXPECTED = "expected"
 
 
 @result

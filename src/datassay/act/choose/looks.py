@@ -164,10 +164,10 @@ class Comparison:
                 base = [rule.scores(predicted) for rule, predicted in pairs]
         retrained = zip(self._yardsticks, self._runs[key, False].outputs, strict=True)
         groups = [rule.groups for rule, outputs in retrained if outputs]
-        result = sum_by_group(self.differences(key), groups)
+        differences = sum_by_group(self.differences(key), groups)
         if base:
             base = sum_by_group(base, groups)
-        return paired_interval(result, unit, is_searched=is_searched, level=level, base=base)
+        return paired_interval(differences, unit, is_searched=is_searched, level=level, base=base)
 
     def bounds(self, key: Key, gain: Interval) -> tuple[float, float]:
         """Return the interval's ends, widened for the fewest and most wrong labels that may be."""

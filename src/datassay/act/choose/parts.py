@@ -35,7 +35,9 @@ from datassay.train.learner import Learner, sample_scores
 # Held-out targets that are wrong with a higher probability do not count: as they are suspected, and
 # in an interval's ends the fewest and the most that may be wrong.
 SUSPECTED, SURE = 0.5, 0.9
-ACCURACY, BALANCED, R2 = "accuracy", "balanced accuracy", "R²"
+ACCURACY = "accuracy"
+BALANCED = "balanced accuracy"
+R2 = "R²"
 # A class with less than this part of an even share makes accuracy say little about it.
 RARE = 0.2
 # Below this smallest singular value of T its inverse says more about T's error than about labels.

@@ -80,6 +80,7 @@ class Screen:
     def _outputs(
         self, labels: np.ndarray, weights: np.ndarray, train: SampleSet
     ) -> Float[Tensor, "m k"]:
+        """Return held-out outputs of kernel ridge, fitted to weighted samples with these labels."""
         kept_idx = np.flatnonzero(weights)
         w = torch.from_numpy(weights[kept_idx] / weights[kept_idx].mean())
         rows = torch.from_numpy(kept_idx)

@@ -153,8 +153,7 @@ def removal_curve(
     score = np.empty((len(orders), len(fractions), n_seeds))
     for f, seed_scores in enumerate(results):
         score[:, f] = seed_scores
-    metric = "accuracy" if train.is_classification else "R²"
-    return RemovalCurve(np.array(fractions), tuple(orders), score, metric)
+    return RemovalCurve(np.array(fractions), tuple(orders), score, train.metric)
 
 
 def _score_networks(

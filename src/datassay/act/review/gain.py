@@ -23,7 +23,9 @@ from datassay.stats import paired_interval, sum_by_group
 from datassay.train.learner import Learner
 
 STEP = "train on the samples before and after"
-AGREED, NOW, EARLIER = "labels that both agree on", "labels as they are now", "labels as they were"
+AGREED = "labels that both agree on"
+NOW = "labels as they are now"
+EARLIER = "labels as they were"
 
 
 @result

@@ -21,7 +21,9 @@ from datassay.errors import DataError
 
 # Names of the controls, and of a task's further fields, as `datassay export` writes them.
 LABEL, FATE = "label", "fate"
-ID, GIVEN, SEEN = "sample_id", "given_label", "wrong_probability"
+ID = "sample_id"
+GIVEN = "given_label"
+SEEN = "wrong_probability"
 DIGEST, INPUTS = "data_digest", "data_inputs"
 
 

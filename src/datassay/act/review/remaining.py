@@ -18,7 +18,9 @@ LEAST_CHANCE = 0.1  # of a draw, added to the standard deviation of whether a la
 WORTHWHILE = 0.05  # expected share of errors in a batch below which the order looks elsewhere
 # Of the interval, and of the model's own one, which simulated reviews left more often where the
 # most suspect were looked at, and less often where the labels were drawn (60 sets that chose).
-LEVEL, OWN_LEVEL, DRAWN_LEVEL = 0.9, 0.95, 0.8
+LEVEL = 0.9
+OWN_LEVEL = 0.95
+DRAWN_LEVEL = 0.8
 # A share of wrong labels that the run thought impossible is less likely by e each so much farther:
 # labels by rules of thumb are wrong more often than they look.
 BEYOND = 0.16

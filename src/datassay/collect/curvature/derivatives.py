@@ -121,7 +121,8 @@ def _finite(
     f: PointFunction, x: np.ndarray, order: int, bounds: np.ndarray
 ) -> tuple[np.ndarray, ...]:
     """Compute each distinct partial derivative once, all its stencil in one call of f."""
-    (n, d), width = x.shape, bounds[:, 1] - bounds[:, 0]
+    n, d = x.shape
+    width = bounds[:, 1] - bounds[:, 0]
     tensors = []
     for m in range(1, order + 1):
         step = ROUNDING ** (1 / (m + 2)) * width

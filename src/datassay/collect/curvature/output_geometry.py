@@ -315,7 +315,8 @@ class SharedFeatures:
 
     def curvature(self, inner: Float[Tensor, "*batch n k k"]) -> Float[Tensor, "*batch p p"]:
         """Compute Σ_i J_iᵀ S_i J_i, S symmetric.  Cost: n k² d² operations, half in a batch."""
-        (n, d), k = self.x.shape, self.n_outputs
+        n, d = self.x.shape
+        k = self.n_outputs
         batch = inner.shape[:-3]
         has_many_blocks = batch.numel() * k * (k + 1) // 2 >= MANY_BLOCKS
         if batch and has_many_blocks and n * d * (d + 1) // 2 <= CHUNK_VALUES:
@@ -341,7 +342,8 @@ class SharedFeatures:
 
     def quadratic(self, middle: Float[Tensor, "p p"]) -> Float[Tensor, "n k k"]:
         """Compute J_i M J_iᵀ, M symmetric.  Cost: n k² d² operations."""
-        (n, d), k = self.x.shape, self.n_outputs
+        n, d = self.x.shape
+        k = self.n_outputs
         products = middle.new_empty(n, k, k)
         for a in range(k):
             reached = (self.x @ middle[a * d : (a + 1) * d, a * d :]).unflatten(1, (k - a, d))

@@ -266,6 +266,7 @@ def _check_soft(targets: Tensor, n_outputs: int) -> None:
 
 
 def _loss_by_targets(model: nn.Module, batch: Any, further_targets: Sequence[Tensor]) -> str:
+    """Return the name of the loss that a batch's targets and the network's outputs call for."""
     targets = targets_of(batch)
     base: Any = getattr(model, "get_base_model", lambda: model)  # of peft's adapters
     if any(word in type(base()).__name__ for word in CAUSAL):

@@ -162,9 +162,11 @@ class Objective:
         if f.shape[-1] == 1:
             is_soft = y.is_floating_point()
             if is_soft:
-                positive, counts = (y[..., 0], 1)
+                positive = y[..., 0]
+                counts = 1
             else:
-                positive, counts = ((y == 1).to(f), y != IGNORED)
+                positive = (y == 1).to(f)
+                counts = y != IGNORED
             call = functional.binary_cross_entropy_with_logits
             return call(f[..., 0], positive, reduction="none") * counts
         return functional.cross_entropy(

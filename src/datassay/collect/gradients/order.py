@@ -140,6 +140,7 @@ def _ask_sampler(sampler: Any, data: Any, name: str) -> tuple[np.ndarray, bool]:
 
 
 def _one_pass(sampler: Any, n: int, name: str) -> np.ndarray:
+    """Return the indices that a sampler draws in one pass."""
     drawn: list[Any] = []
     for step in sampler:
         if isinstance(step, TENSORS):

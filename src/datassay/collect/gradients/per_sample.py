@@ -239,7 +239,7 @@ class PerSample:
         return unsuitable
 
     def _direct_gradients(self, values: Values, batch: Any, weight: Tensor) -> Gradients:
-        """Return the gradients by tensors that no layer of a known kind owns."""
+        """Return gradients by tensors outside the known kinds of layer, sample by sample."""
         direct = [block for block in self.blocks if not block.layers]
         if not direct:
             return {}

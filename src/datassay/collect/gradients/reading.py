@@ -153,6 +153,7 @@ class Streamed:
         )  # fmt: skip
 
     def _in_batches(self, size: int, sha: Any) -> Iterator[Any]:
+        """Yield a stream's batches, or its samples collated; add each to the digest."""
         waiting: list[Any] = []
         for unit in _read(self._units(), self.name):
             sha.update(digest_of(unit))
@@ -293,6 +294,7 @@ def _load(
     name: str,
     settings: Mapping[str, Any] = NO_SETTINGS,
 ) -> Loaded | Streamed:
+    """Return a data set read by position; streamed if batches do not follow from samples."""
     indices = order.indices.tolist()
     dataset, notes = fix_draws(dataset, indices, name)
     example = dataset[indices[0]]

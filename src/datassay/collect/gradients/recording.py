@@ -54,6 +54,7 @@ class Recording:
             hook.remove()
 
     def _note(self, block: Block, layer: nn.Module, args: tuple, kwargs: dict, output: Any) -> Any:
+        """Record a layer's call: its input now, and its output's gradient once that is known."""
         if not torch.is_grad_enabled():  # no part of what is differentiated
             return output
         x = args[0] if args else next(iter(kwargs.values()))

@@ -124,6 +124,7 @@ def _note(calls: dict, name: str, module: nn.Module, args: tuple, output: Tensor
 
 
 def _split_parameters(model, calls, output) -> Layers:
+    """Return which layers' Jacobians are products of two factors, and which are in full."""
     uses = _uses(output)
     trains = {n: p for n, p in model.named_parameters() if p.requires_grad}
     dense = {}
@@ -200,7 +201,7 @@ def factored_jacobian(
     mix = torch.eye(layers.n_outputs, dtype=weight.dtype, device=weight.device)
     if mixtures:
         mix = mixing(layers.n_outputs, mixtures).T * (mixtures / layers.n_outputs) ** 0.5
-    tapped = _Tapped(model, fixed, layers.last, mix.to(weight))
+    tapped = _Tapped(model, fixed, layers.last_layer, mix.to(weight))
     if layers.unvectorized:
         differentiate = tapped.differentiate_alone
     else:
@@ -257,6 +258,7 @@ class _Tapped:
             return vmap(self._differentiate_one, (None, None, 0))(direct, taps, x)
 
     def _differentiate_one(self, direct: Tensors, taps: Tensors, sample: Tensor) -> Derivatives:
+        """Return the derivatives of one sample's mixed outputs, from the last layer's input on."""
         if not self._last:
             return jacrev(self._run, argnums=(0, 1), has_aux=True)(direct, taps, sample)
 

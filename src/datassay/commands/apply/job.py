@@ -340,13 +340,14 @@ def list_changes(out: Path, log: Changelog) -> list[str]:
         "changed": [name for name in now.keys() & before.keys() if now[name] != before[name]],
         "new": sorted((now.keys() - before.keys()) | hidden),
     }
-    return [
-        f"{shortened(', '.join(names[:3]), 99)} {'is' if len(names) == 1 else 'are'} {state}"
-        if len(names) <= 3
-        else f"{len(names):,} files are {state}, such as {shortened(names[0], 99)}"
-        for state, names in states.items()
-        if names
-    ]
+    lines = []
+    for state, names in states.items():
+        if len(names) > 3:
+            lines.append(f"{len(names):,} files are {state}, such as {shortened(names[0], 99)}")
+        elif names:
+            verb = "is" if len(names) == 1 else "are"
+            lines.append(f"{shortened(', '.join(names), 99)} {verb} {state}")
+    return lines
 
 
 @contextmanager

@@ -256,6 +256,7 @@ def predictions(models: list[nn.Module], samples: SampleSet, loss: str) -> Float
 
 
 def _outputs(model: nn.Module, samples: SampleSet) -> Float[Tensor, "n k"]:
+    """Return the network's outputs [n, k]; raise if it cannot run on the samples."""
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     integers = takes_integers(model, samples.x[:1])
     parts = []

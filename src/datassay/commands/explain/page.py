@@ -73,10 +73,13 @@ def _table(findings: ExplainFindings, n_rows: int) -> Table:
     middle = float(np.median(effect))
     rows = []
     for i in findings.first[:n_rows].tolist():
-        is_shown = i < len(samples)
+        label, prediction = "not in DATA", ""
+        if i < len(samples):
+            label = label_text(samples.class_names, samples.y[i])
+            prediction = predicted_text(findings, i)
         cells = (
-            label_text(samples.class_names, samples.y[i]) if is_shown else "not in DATA",
-            predicted_text(findings, i) if is_shown else "",
+            label,
+            prediction,
             number(float(effect[i])),
             number(float(effect[i]) / middle) if middle > 0 else "–",
             number(float(total[i])).replace("-", "−"),

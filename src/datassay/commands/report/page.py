@@ -62,15 +62,17 @@ def _label_numbers(findings: ConsensusFindings) -> dict[str, Any]:
     is_wrong, changed = findings.wrong, findings.relabelled
     by_all = findings.votes == len(findings.runs)
     by_some = findings.votes > 0
-    is_told = is_wrong is not None and bool(by_all.any())
+    wrong_of_all = wrong_of_some = None
+    if is_wrong is not None and by_all.any():
+        wrong_of_all, wrong_of_some = is_wrong[by_all].mean(), is_wrong[by_some].mean()
     before, after = findings.consensus.is_issue[[0, -1]]
     return {
         "n_all": int(by_all.sum()),
         "n_some": int(by_some.sum()),
         "n_same": int((~changed).sum()),
         "n_changed": int(changed.sum()),
-        "wrong_of_all": is_wrong[by_all].mean() if is_told and is_wrong is not None else None,
-        "wrong_of_some": is_wrong[by_some].mean() if is_told and is_wrong is not None else None,
+        "wrong_of_all": wrong_of_all,
+        "wrong_of_some": wrong_of_some,
         "before": int(before[changed].sum()),
         "after": int(after[changed].sum()),
         "stayed_before": int(before[~changed].sum()),

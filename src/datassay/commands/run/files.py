@@ -89,6 +89,7 @@ def summary(findings: Findings, page: Page) -> dict[str, object]:
 
 
 def _counts(findings: Findings) -> dict[str, object]:
+    """Return the counts of summary.json."""
     is_wrong = wrong_labels(findings.samples)
     n = len(findings.samples)
     adversarial = findings.adversarial

@@ -21,7 +21,9 @@ from datassay.report.wording import (
     shortened,
 )
 
-N_ISSUES, N_PAIRS, N_FIRST = 60, 8, 6
+N_ISSUES = 60
+N_PAIRS = 8
+N_FIRST = 6
 VIEWS = (
     View("most", "most informative", sort="information", descending=True),
     View("least", "least informative", sort="information"),

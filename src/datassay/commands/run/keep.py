@@ -112,7 +112,7 @@ def page(results: Kept) -> Page:
         scores = sorted(zip(keep.held_out, keep.tried, strict=True), reverse=True)
         scores.sort(key=lambda pair: pair[1] != keep.rule)
         rows = tuple(Row(n, (f"{value:.3f}", "chosen" * (n == keep.rule))) for value, n in scores)
-        columns = ("rule", f"held-out {'accuracy' if train.is_classification else 'R²'}", "")
+        columns = ("rule", f"held-out {train.metric}", "")
         tables += [Table("Which samples stay", columns, rows, in_terminal=True)]
     if train.is_classification:
         counts = [np.bincount(y, minlength=train.n_classes) for y in (train.y, train.y[keep.keep])]

@@ -60,6 +60,10 @@ def page(findings: Findings, out: str = "") -> Page:
         replace(score_section(s, samples, findings.scores[s.name]), line=s.help)
         for s in extra_scores
     ]
+    button, first_samples = "", None
+    if run_verdict.labels.n_review:
+        button = f"Review {run_verdict.labels.named}"
+        first_samples = gallery.first_samples(findings, positions)
     return replace(
         page,
         sections=(*page.sections, *sections),
@@ -67,8 +71,8 @@ def page(findings: Findings, out: str = "") -> Page:
         advice=run_verdict.cards,
         commands=run_verdict.commands,
         note=run_verdict.note,
-        button=f"Review {run_verdict.labels.named}" if run_verdict.labels.n_review else "",
-        samples=gallery.first_samples(findings, positions) if run_verdict.labels.n_review else None,
+        button=button,
+        samples=first_samples,
     )
 
 
@@ -112,7 +116,8 @@ def _numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
     explained = None if f.attribution is None else gallery.predictions(f)
     fact_names = (*PROJECTION_FACTS, BUDGET)
     if f.average is None:
-        subset_rank, stand_ins = (None, ())
+        subset_rank = None
+        stand_ins = ()
     else:
         subset_rank, stand_ins = figures.stand_ins(f)
     is_suspect = f.issues.is_issue
@@ -121,13 +126,12 @@ def _numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
     noise = f.issues.noise
     is_wrong = wrong_labels(samples)
     left_out = () if f.acts is None else f.acts.left_out
-    metric = "accuracy" if samples.is_classification else "R²"
-    is_corrected = any(action.kind == RELABEL for action in run_verdict.tried)
+    is_corrected = any(action.kind == RELABEL for action in run_verdict.measured)
     return {
         "f": f,
         "v": run_verdict,
         "n": len(samples),
-        "metric": curve.metric if curve else metric,
+        "metric": (curve or samples).metric,
         "curve": curve,
         "told_facts": {name: f.facts[name] for name in fact_names if name in f.facts},
         "reached": "" if f.acts is None else score_text(f.acts.score, f.acts.metric),

@@ -42,6 +42,7 @@ def acts_table(table: ActionTable) -> Table:
 
 
 def _action_row(action: ActionGain, table: ActionTable) -> Row:
+    """Return an action's row: interval, gain, advice, evidence."""
     if action.is_measured:
         ends = (action.low, action.high)
     else:

@@ -106,7 +106,7 @@ class Verdict:
     note: str = ""  # why no action was compared; empty where some were
     # samples that can be left out at no measurable cost; None: not measured
     n_droppable: int | None = None
-    tried: tuple[ActionGain, ...] = ()  # the actions that were measured, best first
+    measured: tuple[ActionGain, ...] = ()  # the actions that were measured, best first
 
 
 def verdict(findings: Findings, out: str = "") -> Verdict:
@@ -139,7 +139,7 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
         commands=tuple(dict.fromkeys(filter(None, commands)))[:MOST_COMMANDS],
         note=note,
         n_droppable=n_droppable,
-        tried=measured,
+        measured=measured,
     )
 
 
@@ -219,7 +219,7 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
 
 def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
     """Return what reviews and actions after them gain, in a sentence; "" if not measured."""
-    measured = run_verdict.tried
+    measured = run_verdict.measured
     issues = findings.issues
     actions = findings.acts
     n_flagged, them = run_verdict.labels.n_flagged, run_verdict.labels.tried
@@ -252,7 +252,8 @@ def _cards(
 ) -> tuple[Advice, ...]:
     """Return cards that say what to do, best first, at most MOST_CARDS."""
     if findings.acts is None:
-        actions, metric = ((), "")
+        actions = ()
+        metric = ""
     else:
         actions, metric = (findings.acts.actions, findings.acts.metric)
     extra = [action for action in measured if action.kind not in {RELABEL, REMOVE, DROP}]
@@ -336,7 +337,8 @@ def _label_card(
         text += [f"Of class “{shortened(samples.class_names[c])}” {share}: it is rather hard than "
                  "wrong, so do not remove them all."]  # fmt: skip
     if cells := [(i, issues.cells[i]) for i in to_check(findings).tolist() if i in issues.cells]:
-        n, (i, words) = len(cells), cells[0]
+        n = len(cells)
+        i, words = cells[0]
         text += [f"Of {n:,} of them an input looks wrong rather than the target, which stays as it "
                  f"is, such as of {samples.ids[i]}: {words}."]  # fmt: skip
     if (before := findings.before) is not None and before.confirmed:

@@ -69,6 +69,7 @@ def add_label_noise(
 
 
 def _relabel(samples: SampleSet, rate: float, kind: Any, rng: np.random.Generator) -> np.ndarray:
+    """Return labels with a share of them changed: to any class, the next one, or by a mapping."""
     y = samples.y.copy()
     n_classes = samples.n_classes
     if kind == "uniform":

@@ -127,6 +127,7 @@ def _separator(content: pa.Buffer) -> tuple[str, str]:
 
 
 def _rows(text: str, separator: str) -> list[list[str]]:
+    """Return the first rows of a text by a separator; [] if it cannot be read so."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     rows = []
     try:
@@ -169,6 +170,7 @@ def _header(path: Path) -> list[str]:
 
 
 def _parse_typed(text: _Text, ids: str | None) -> pa.Table:
+    """Parse a text with Arrow's types; columns that are codes, and ids, stay strings."""
     as_words = {} if ids is None else {ids: pa.string()}  # "00123" would no longer join
     table = _parse(text, as_words)
     columns = list(zip(table.column_names, table.schema.types, strict=True))
@@ -272,6 +274,7 @@ def _parse(text: _Text, types: dict[str, pa.DataType], names: Sequence[str] = ()
 
 
 def _header_is_data(table: pa.Table) -> bool:
+    """Return whether the first row reads as a sample, so that names are missing."""
     # pandas names nameless columns 0, 1, ...; such a header is one.
     names = table.column_names
     numbers = [name for name in names if re.match(NUMBER, name)]
@@ -323,6 +326,7 @@ def _check_quotes(path: Path, text: _Text, table: pa.Table) -> None:
 
 
 def _give_back(path: Path, target: Path, change: Change) -> None:
+    """Write the text with rows left out and labels replaced, else to the byte."""
     is_zipped = path.suffix.lower() == ".gz"
     if is_zipped:
         raw = gzip.decompress(path.read_bytes())

@@ -32,6 +32,7 @@ def _read(path: Path, ids: str | None) -> pa.Table:
 
 
 def _give_back(path: Path, target: Path, change: Change) -> None:
+    """Write the lines with rows left out and labels replaced, else to the byte."""
     lines = path.read_bytes().splitlines(keepends=True)
     ends = list(itertools.accumulate(map(len, lines)))
     rows = [(end - len(line), end) for line, end in zip(lines, ends, strict=True) if line.strip()]

@@ -19,7 +19,9 @@ from datassay.data.memory.frames import named_labels
 from datassay.data.source import reading
 from datassay.errors import DataError
 
-STATE, INFO, SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
+STATE = "state.json"
+INFO = "dataset_info.json"
+SPLITS = "dataset_dict.json"
 
 
 def _read(folder: Path, ids: str | None) -> pa.Table:

@@ -209,6 +209,7 @@ def _stack_pairs(pairs: list[tuple[Any, np.ndarray]], ground: str) -> SourcePart
 
 
 def _ask(read: Callable[[], Any], subject: str) -> Any:
+    """Call what a user's Dataset defines; raise DataError if that fails."""
     try:
         return read()
     except DatassayError:

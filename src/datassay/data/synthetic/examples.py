@@ -19,13 +19,17 @@ from datassay.results import result
 WRONG = 0.08  # share of the labels
 COPIES = 20  # of each kind
 PAIRS = {4: 9, 3: 8}  # digits that are taken for another
-PEOPLE, MESSAGES, CLEAR = 2_000, 800, 0.9
+PEOPLE = 2_000
+MESSAGES = 800
+CLEAR = 0.9
 INCOMES = ("below 50k", "50k or more")
 CODES = np.array([["B10", "B12", "B14"], ["K20", "K22", "K26"]])  # a row an income
 SCHOOLS = ("primary", "secondary", "vocational", "bachelor", "master", "doctorate")
 CITIES = ("Lyon", "Turin", "Ghent", "Porto", "Graz", "Leeds")
 MISSING = {"education": 0.03, "hours": 0.04, "city": 0.02}
-AT_RANDOM, NEAR, EXACT = "wrong at random", "near copy", "exact copy"
+AT_RANDOM = "wrong at random"
+NEAR = "near copy"
+EXACT = "exact copy"
 
 
 @result

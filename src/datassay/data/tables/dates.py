@@ -18,7 +18,9 @@ _TIME = (
     r"(?:[ T](?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}(?:\.\d{1,9})?))?"
     r" ?(?P<half>[AaPp][Mm])?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?\s*$"
 )
-_YEAR, _MONTH, _DAY = r"(?P<year>\d{4})", r"(?P<month>\d{1,2})", r"(?P<day>\d{1,2})"
+_YEAR = r"(?P<year>\d{4})"
+_MONTH = r"(?P<month>\d{1,2})"
+_DAY = r"(?P<day>\d{1,2})"
 _NAME = r"(?P<month>\p{L}{3,9})\.?"
 _FIRST = r"(?P<day>)"  # of a month
 _SHORT = r"(?P<year>\d{4}|\d{2})"

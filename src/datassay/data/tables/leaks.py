@@ -24,13 +24,17 @@ TOGETHER = 0.995
 WEAK = 0.9
 # Where classes are separable, columns tell them that are no leaks: the values of a leak are words,
 # or lie so many times apart as they are wide, or all other columns stay below FAR_BETTER.
-GAP, FAR_BETTER, MANY = 0.7, 0.95, 30
+GAP = 0.7
+FAR_BETTER = 0.95
+MANY = 30
 # Of a quantity: steps from value to value in which it rises (or falls), and errors of a sum.
 IN_ORDER, OFF = 0.98, 0.01
 FEWEST_STEPS = 4  # that say so: a column of fewer values is no leak of a quantity
 MOST_ERRORS = 0.15  # rows that a sum may miss
 FEW_ROWS, FEWEST_COLUMNS = 50, 4
-_ROWS, _OF_CLASS, _COLUMNS = 2_000, 50, 2_000  # looked at
+_ROWS = 2_000
+_OF_CLASS = 50
+_COLUMNS = 2_000  # looked at
 _PAIRED = 30  # columns of which each two are looked at
 _FOLDS = 5
 _CHARACTERS = 2_000  # of a text, at its beginning and at its end

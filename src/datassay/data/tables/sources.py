@@ -66,13 +66,14 @@ def table_source(
         positions = np.flatnonzero(~is_missing)
         n_missing = int(is_missing.sum())
         missed = " or ".join(map(repr, all_targets or (target,)))
-        warnings += (
-            f"{n_missing:,} of {len(is_missing):,} rows "
-            f"{'has' if n_missing == 1 else 'have'} no target ({missed}) and "
-            f"{'is' if n_missing == 1 else 'are'} left out: {rows_of(is_missing)}, counted from 0."
-            + f" {QUOTE}."
-            * pa.types.is_string(table[target].type),
+        has, are = ("has", "is") if n_missing == 1 else ("have", "are")
+        message = (
+            f"{n_missing:,} of {len(is_missing):,} rows {has} no target ({missed}) and {are} left "
+            f"out: {rows_of(is_missing)}, counted from 0."
         )
+        if pa.types.is_string(table[target].type):
+            message += f" {QUOTE}."
+        warnings += (message,)
         complete = _read_columns(table.select(columns).take(pa.array(positions)), name, choices)
         # What numbered all rows numbers these, though with gaps.
         is_out = {n: c.take(positions) for n, c in read.items() if c.column.read_as == "left out"}

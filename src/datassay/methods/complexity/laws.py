@@ -195,6 +195,7 @@ def _shape(kind: str, t: np.ndarray, exponent: float | np.ndarray) -> np.ndarray
 def _fit_affine(
     kind: str, t: np.ndarray, medians: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Fit a + b·shape(t) by least squares; return both coefficients, and the fitted medians."""
     basis = np.column_stack([np.ones_like(t), _shape(kind, t, 1.0)])  # [sizes, 2]
     coef = np.linalg.lstsq(basis, medians.T, rcond=None)[0]  # [2, resamples]
     return {"a": coef[0], "b": coef[1]}, (basis @ coef).T

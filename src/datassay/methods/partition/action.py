@@ -10,7 +10,9 @@ from datassay.errors import DatassayError
 from datassay.methods.partition.routing import compact, fit_router, linear_partition, scaled_linear
 
 # Blocks take thousands of Newton steps, so they are found on at most this many samples, columns.
-MOST_SAMPLES, COLUMNS, RESTARTS = 400, 8, 1
+MOST_SAMPLES = 400
+COLUMNS = 8
+RESTARTS = 1
 # With more columns the leading eight are too few: two blocks then fit curvature, which a network
 # learns anyway. In sets of images blocks were always found, and lost in 32 of 36.
 MOST_COLUMNS = 40

@@ -257,7 +257,7 @@ def reweight(
         ids=train.ids,
         layer=problem.head.name,
         n_features=problem.features.shape[1],
-        metric="accuracy" if train.is_classification else "R²",
+        metric=train.metric,
         before=_score(problem, problem.head, val),
         after=_score(problem, head_now, val),
         epoch=0 if recipe.solver == "exact" else int(trained.epoch[0, 0]),

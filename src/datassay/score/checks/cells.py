@@ -17,7 +17,9 @@ from datassay.score.labels.issues import LabelIssues
 # A number is strange that lies further from the middle 98 % of the others than half their width, on
 # both scales where all are positive: of a normal distribution 4.7 standard deviations. So is 0 or
 # less where nearly all are above a tenth of the median, as sizes are.
-TAIL, BEYOND, ABOVE_ZERO = 0.01, 0.5, 0.1
+TAIL = 0.01
+BEYOND = 0.5
+ABOVE_ZERO = 0.1
 FEWEST_ROWS, FEWEST_VALUES = 30, 15  # that tell what is usual
 
 

@@ -31,8 +31,9 @@ class RowCodes:
             and being missing, a direction of its own, so that two different ones are about 1
             apart; texts less, as they share sequences of characters.
         words: [m], which of these are such directions.
-        plain: [n, m], the same with numbers in standard deviations. A column whose values are one
-            but for a few has no robust width but its errors, which would hide the copies of a row.
+        standardised: [n, m], the same with numbers in standard deviations. A column whose values
+            are one but for a few has no robust width but its errors, which would hide the copies
+            of a row.
         texts: of columns of texts, their place among the d columns, and the texts without case,
             punctuation and further spaces.
     """
@@ -42,7 +43,7 @@ class RowCodes:
     numbers: Float[np.ndarray, "n d"]
     places: Float[np.ndarray, "n m"]
     words: Bool[np.ndarray, " m"]
-    plain: Float[np.ndarray, "n m"]
+    standardised: Float[np.ndarray, "n m"]
     texts: dict[int, np.ndarray] = field(default_factory=dict)
 
 
@@ -85,7 +86,7 @@ def row_codes(*tables: pa.Table, texts: Collection[str] = ()) -> RowCodes:
         numbers=np.stack([*numbers, *zeros.T], 1).astype(np.float32) if numbers else zeros,
         places=np.concatenate([zeros, *places], 1),
         words=np.array(words, bool),
-        plain=np.concatenate([zeros, *plain_places], 1),
+        standardised=np.concatenate([zeros, *plain_places], 1),
         texts=normalized,
     )
 

@@ -161,7 +161,7 @@ def _test_words(code: np.ndarray, mask: np.ndarray) -> tuple[float, float]:
 def drift_issues(train: SampleSet, val: SampleSet | None, rows: RowCodes) -> list[DataIssue]:
     """Report columns that differ between sources, and from training to validation."""
     n = len(train)
-    arrays = rows.codes[:n], rows.numbers[:n], rows.places[:n], rows.words, rows.plain[:n]
+    arrays = rows.codes[:n], rows.numbers[:n], rows.places[:n], rows.words, rows.standardised[:n]
     train_rows = RowCodes(rows.names, *arrays)
     tests = []
     if train.source is not None:

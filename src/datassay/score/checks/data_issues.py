@@ -230,7 +230,8 @@ def _find_repeated(outcome: Duplicates, n: int) -> Bool[np.ndarray, " m"]:
 def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) -> list[DataIssue]:
     """Report equal rows; of these those across the split, and those of different labels."""
     issues = []
-    n, group = len(train), outcome.group
+    n = len(train)
+    group = outcome.group
     train_group = group[:n][group[:n] >= 0]
     groups, counts = np.unique(train_group, return_counts=True)
     n_in = int((counts > 1).sum())
@@ -276,9 +277,11 @@ def _list_pairs(
 
 
 def _format_value(train: SampleSet, val: SampleSet | None, position: int, name: str) -> str:
-    samples, index = train, position
+    samples = train
+    index = position
     if position >= len(train) and val is not None:
-        samples, index = val, position - len(train)
+        samples = val
+        index = position - len(train)
     if samples.rows is not None and name in samples.rows.column_names:
         value = samples.rows[name][index].as_py()
         if value is None:

@@ -132,8 +132,8 @@ def duplicates(rows: RowCodes) -> Duplicates:
     n_equal = (group >= 0).sum()
     natural = bool(2 * ((neighbors.n_partners > 0) & ~one_edit).sum() >= n_equal * share > 0)
     close = [_link_close_groups(neighbors), _link_large_groups(neighbors)]
-    if rows.places is not rows.plain and (rows.places.std(0)[~rows.words] > UNEVEN).any():
-        standard = _find_neighbors(rows.plain[distinct], *search_inputs, only_close=True)
+    if rows.places is not rows.standardised and (rows.places.std(0)[~rows.words] > UNEVEN).any():
+        standard = _find_neighbors(rows.standardised[distinct], *search_inputs, only_close=True)
         close += [_link_close_groups(standard), _link_large_groups(standard)]
     by_chance = natural and n_equal >= MANY_EQUAL * len(group)
     n_close = len(np.unique(np.concatenate(close)))
@@ -366,7 +366,7 @@ def _link_rare_agreement(codes: Int[np.ndarray, "u d"], neighbors: _Neighbors) -
 
 
 def _fit_step_rate(depth: Float[np.ndarray, "u k"]) -> float:
-    """Return the rate of the exponential steps from the second on, without those out of groups."""
+    """Return the rate of the exponential steps between neighbours, without outlying steps."""
     step = (np.arange(2, depth.shape[1]) * -np.diff(depth)[:, 1:]).ravel()
     while (inside := step <= OUTLYING * step.mean()).sum() < len(step) and step.mean() > 0:
         step = step[inside]

@@ -26,7 +26,9 @@ MOST_CROPPED = 4000  # pictures of which cropped ones are looked for among all o
 GREY = 0.02  # mean difference of colour from grey that a grey picture may have
 # Of a copy what another brightness leaves unexplained is at most this part of its contrast, less
 # where the same grain tells it; and brightness differs at most so many times.
-UNEXPLAINED, WITH_GRAIN, BRIGHTER = 0.06, 0.02, 1.67
+UNEXPLAINED = 0.06
+WITH_GRAIN = 0.02
+BRIGHTER = 1.67
 BLANK = 0.01  # standard deviation of pixels below which there is nothing to compare
 # Grain is compared where neighbours differ at most so many times as in the flattest quarter, and
 # at most by this part of the picture's deviation: where there are no edges.
@@ -41,7 +43,9 @@ LESS_ALIKE = 0.03
 KNOWN_BY = (30, 120)
 EXPECTED = 0.01
 LEAST_RANGE = 4.0  # from the least alike of these to the most
-AS_BRIGHT, SAME_POWER, OTHER_POWER = 0.02, 1.5, 2.0
+AS_BRIGHT = 0.02
+SAME_POWER = 1.5
+OTHER_POWER = 2.0
 # Parts of a side that are cut off, and where: 0 at its start, 1 at its end.
 SHARES = [i / 96 for i in range(3, 10)]
 ENDS = ((0, 0), (0, 1), (1, 0), (1, 1), (0.5, 0.5))
@@ -99,6 +103,7 @@ def near_pictures(*sets: SampleSet | None) -> Links:
 
 
 def _read_views(sets: list[SampleSet]) -> _Views | None:
+    """Return all pictures at the sizes and in the colours that are compared; None without any."""
     thumbnails = []
     colour = []
     luma: dict[int, list[Tensor]] = {level: [] for level in LEVELS}
@@ -215,7 +220,7 @@ def _has_same_grain(x: Float[Tensor, "m s s"], y: Float[Tensor, "m s s"]) -> Boo
 
 
 def _compute_grain(x: Float[Tensor, "m s s"]) -> tuple[Tensor, Tensor]:
-    """Return each pixel less the mean of its neighbours, and whether it lies where it is flat."""
+    """Return inner pixels less their four neighbours' mean, and which lie in flat places."""
     middle = x[:, 1:-1, 1:-1]
     around = [x[:, :-2, 1:-1], x[:, 2:, 1:-1], x[:, 1:-1, :-2], x[:, 1:-1, 2:]]
     steep = torch.stack([(middle - v).abs() for v in around]).amax(0)
@@ -274,6 +279,7 @@ def _find_cropped(views: _Views, pairs: Links, bound: float) -> Int[np.ndarray, 
         factor = (x * y).sum(2) / (x * x).sum(2).clamp_min(1e-6)
         residual = (y - factor[..., None] * x).square().mean(2) / y.var(2).clamp_min(1e-6)
         smallest, cut_idx = residual.min(1)
+        # The best fits of each picture are looked at once more, to the pixel.
         candidates = smallest.argsort().numpy()[: int((smallest <= UNEXPLAINED).sum())]
         first_idx = np.unique(ordered[rows[candidates], 0], return_index=True)[1]  # best of each
         for i in candidates[first_idx]:

@@ -34,7 +34,9 @@ TIMES = 5
 # Of an outcome that others of its value share, though their inputs differ: of what the fit leaves
 # over, this share is told by the others. Boosted trees, which can learn values by heart, then say
 # what it costs, of so many rows at most and if they take so many nominal seconds.
-SHARED, TREE_ROWS, TREE_SECONDS = 0.1, 5000, 15
+SHARED = 0.1
+TREE_ROWS = 5000
+TREE_SECONDS = 15
 # Reported is a column, or an order, that surely costs so much of the score, or the lesser of it
 # where errors grow by half; of fewer rows none is. At most so many columns are.
 COST = 0.05
@@ -56,7 +58,7 @@ class HeldTogether:
     Attributes:
         column: its name; "" of the order of rows.
         role: "groups" or "time", the setting that would take it; "" of the order.
-        alike: share of the rows whose nearest neighbour is of their group; nan where that was not
+        share_alike: of the rows whose nearest neighbour is of their group; nan where that was not
             asked: of a time or order, of a category that the fit can judge.
         by_rows: held-out accuracy, or R² of numbers, where each sample is left out alone.
         by_column: where all of its group, or of its tenth of the time, is left out with it.
@@ -65,7 +67,7 @@ class HeldTogether:
 
     column: str
     role: str
-    alike: float
+    share_alike: float
     by_rows: float
     by_column: float
     metric: str
@@ -238,9 +240,10 @@ def _report_cost(
         is_sure = cost >= (ORDER_COST if grows else COST) and p < 0.05
     if not is_sure:
         return None
-    metric = "accuracy" if train.is_classification else "R²"
     name, role, _, share = candidate
-    return HeldTogether(name, role, share, float(by_rows.mean()), float(by_column.mean()), metric)
+    return HeldTogether(
+        name, role, share, float(by_rows.mean()), float(by_column.mean()), train.metric
+    )
 
 
 def scores(train: SampleSet, held_out: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
@@ -259,6 +262,7 @@ def scores(train: SampleSet, held_out: Float[np.ndarray, "n k"]) -> Float[np.nda
 def _find_candidates(
     lin: Linearization, train: SampleSet, residual: Float[np.ndarray, "n k"]
 ) -> Iterator[Candidate]:
+    """Yield columns by whose values rows may belong together: name, role, groups, share alike."""
     sampled = np.unique(np.linspace(0, len(train) - 1, min(len(train), MOST_ROWS)).astype(np.int64))
     x = np.asarray(train.x[sampled], np.float64).reshape(len(sampled), -1)
     x = (x - x.mean(0)) / np.where(x.std(0) > 0, x.std(0), 1.0)

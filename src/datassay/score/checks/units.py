@@ -11,7 +11,9 @@ from datassay.score.labels.issues import LabelIssues
 
 # A factor is named where it is within this of so many suspects and such a share of them, and of
 # more than there are samples in as wide a range nearer 1, where what strays by chance is denser.
-NEAR, FEWEST, SHARE = 0.3, 5, 0.5
+NEAR = 0.3
+FEWEST = 5
+SHARE = 0.5
 # A limit is shared by this part of all targets, and by so many times more than a large other value.
 LIMITED, TIMES = 0.01, 4
 

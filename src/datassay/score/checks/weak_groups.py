@@ -18,7 +18,9 @@ from datassay.score.checks.together import scores
 from datassay.stats import BETTER, Interval, interval, mean_interval, sum_by_group, verdicts
 
 # Samples of one half that a group must have; of fewer in all nothing is looked for.
-FEWEST, FEWEST_SAMPLES, LARGEST = 15, 120, 0.5  # the last: part of all samples that a group may be
+FEWEST = 15
+FEWEST_SAMPLES = 120
+LARGEST = 0.5  # the last: part of all samples that a group may be
 MOST_GROUPS, MOST_SAMPLES = 3, 20_000  # that are looked for, and that they are chosen by
 MOST_VALUES, FEW_VALUES = 20, 8  # of a column of words; of numbers that are taken one by one
 MOST_CONDITIONS = 300  # those of the largest effect go into pairs
@@ -103,6 +105,7 @@ def weak_groups(
 
 
 def _conditions(columns: pa.Table, half: Bool[np.ndarray, " n"]) -> Iterator[Condition]:
+    """Yield conditions on columns, in words and as masks: common values, tenths, missing."""
     for name in columns.column_names:
         values = to_comparable(columns[name]).combine_chunks()
         if (missing := values.is_null().to_numpy(zero_copy_only=False)).any():
@@ -119,6 +122,7 @@ def _conditions(columns: pa.Table, half: Bool[np.ndarray, " n"]) -> Iterator[Con
 
 
 def _tenths(name: str, values: np.ndarray, half: np.ndarray, is_time: bool) -> Iterator[Condition]:
+    """Yield conditions on a column of numbers: few values, or below and above each tenth."""
     finite = values[half & np.isfinite(values)]
     different = np.unique(finite)
     if len(different) <= FEW_VALUES:

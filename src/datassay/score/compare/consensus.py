@@ -145,6 +145,7 @@ def mean_pair(correlations: Float[np.ndarray, "r r"]) -> float:
 
 
 def _match_ids(ids: Mapping[str, list]) -> Int[np.ndarray, "r c"]:
+    """Return the position in each run of the samples that all runs share."""
     positions = {name: {i: index for index, i in enumerate(run)} for name, run in ids.items()}
     for name, index_of in positions.items():
         if len(index_of) < len(ids[name]):

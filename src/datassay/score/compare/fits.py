@@ -59,8 +59,13 @@ class Fits:
         results: dict[str, list[Tensor]] = {"outcome": [], "loss": []}
         repeated = np.repeat(subsets, TWO, 0)
         for fit in self.learner.fits(self.train, repeated, first_number=TWO * start):
-            measured = [outcomes(f, batch, self.recipe) for f, batch in _parts(fit, self.val)]
-            losses = [sample_losses(f, batch, self.recipe) for f, batch in _parts(fit, self.train)]
+            measured = [
+                outcomes(f, batch, self.recipe) for f, batch in _outputs_by_part(fit, self.val)
+            ]
+            losses = [
+                sample_losses(f, batch, self.recipe)
+                for f, batch in _outputs_by_part(fit, self.train)
+            ]
             for key, parts in (("outcome", measured), ("loss", losses)):
                 values = torch.cat(parts, 1)
                 if not values.isfinite().all():
@@ -105,6 +110,7 @@ def _of_networks(
     recipe: Recipe,
     seed: int,
 ) -> Fits:
+    """Return how networks of different seeds are fitted to halves, several at once."""
     model = network(seed)
     batch = train.subset(np.arange(min(len(train), recipe.batch_size or len(train))))
     at_once = min(MOST_TOGETHER, networks_at_a_time(model, batch))
@@ -157,8 +163,8 @@ def outcomes(
     return measure_outputs(outputs)
 
 
-def _parts(fit: Any, samples: SampleSet) -> Iterator[tuple[Tensor, SampleSet]]:
-    """Yield outputs [S, part, k] of S fits on the samples, part by part, and the part."""
+def _outputs_by_part(fit: Any, samples: SampleSet) -> Iterator[tuple[Tensor, SampleSet]]:
+    """Yield outputs [S, part, k] of S fits, and the part, for each part of the samples."""
     if not isinstance(fit, TrainedNetworks):
         yield fitted_outputs(fit, samples)[None], samples
         return

@@ -128,7 +128,7 @@ def retrained_halves(
     start_time = time.perf_counter()
     pieces = []
     subsets = []
-    for rows, total in _parts(fits.size, halves, seconds):
+    for rows, total in _slices_in_time(fits.size, halves, seconds):
         for h in range(rows.start, rows.stop):
             order = np.random.default_rng((seed, h)).permutation(len(train))
             subsets.append(np.sort(order[: len(train) // 2]))
@@ -141,10 +141,10 @@ def retrained_halves(
                            seconds=duration)  # fmt: skip
 
 
-def _parts(
+def _slices_in_time(
     size: int, halves: int | None, seconds: float
 ) -> Iterator[tuple[slice, Callable[[], int]]]:
-    """Yield slices of the halves that train together, and a function that estimates their total."""
+    """Yield slices of halves to train together until time is up, each with a guess of the total."""
     start_time = time.perf_counter()
     stop = 0
     n_most = MOST if halves is None else halves

@@ -252,8 +252,10 @@ def _compare(
     forms: Sequence[Form],
     outputs: tuple[str, str],
 ) -> ProjectionQuality:
+    """Return rank correlations with exact scores, and their intervals over samples and draws."""
     rng = np.random.default_rng(0)
-    n, (q, draws) = truth.shape[1], scores.shape[:2]
+    n = truth.shape[1]
+    q, draws = scores.shape[:2]
     correlation = {}
     low = {}
     high = {}

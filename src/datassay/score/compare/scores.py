@@ -218,7 +218,7 @@ def _trivial_rules(
 
 
 def _guess_effect(loss: np.ndarray, outputs: Tensor, train: SampleSet) -> np.ndarray:
-    """Guess a sample's effect on any query: high losses lower margins; a residual pulls."""
+    """Guess a sample's effect on all queries: its loss, −loss (margin) or residual (output)."""
     measure = measure_of(train)
     if measure == "output":
         return train.y.reshape(-1) - outputs.mean(0).double().numpy().reshape(-1)

@@ -54,6 +54,7 @@ def stability(scores: Mapping[str, np.ndarray]) -> Stability:
 
 
 def _stack_scores(scores: Mapping[str, np.ndarray]) -> Float[np.ndarray, "r s n"]:
+    """Return scores of several runs as one array; raise if their shapes differ."""
     vectors = {name: np.atleast_2d(np.asarray(v, float)) for name, v in scores.items()}
     shapes = {v.shape for v in vectors.values()}
     if len(vectors) < 2 or len(shapes) != 1:

@@ -19,7 +19,9 @@ from datassay.score.compare.scores import Scores
 from datassay.score.compare.stability import RunSmoothness
 
 PREDICTIONS, SAMPLES = "a prediction", "a sample"
-TRUST, CARE, DISTRUST = "trust", "with care", "do not trust"
+TRUST = "trust"
+CARE = "with care"
+DISTRUST = "do not trust"
 # Of the ceiling: a score is trusted from the first share on, not below the second. Chosen in
 # bench/attribution/trust.py on the cases of CHOSEN_ON.
 ENOUGH, LITTLE = 0.5, 0.25
@@ -27,7 +29,9 @@ ENOUGH, LITTLE = 0.5, 0.25
 LOWEST_CEILING = 0.2
 # Noise is corrected for down to this reliability: below, correlations are told too small.
 LEAST_RELIABLE = 0.01
-RESAMPLES, SPLITS, Z_95 = 300, 20, 1.959964
+RESAMPLES = 300
+SPLITS = 20
+Z_95 = 1.959964
 Draws = Float[np.ndarray, " draws"]
 
 

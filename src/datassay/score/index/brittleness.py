@@ -126,9 +126,11 @@ def _count_needed(
     while high - low > max(1, int(STEP * high)):
         middle = (low + high) // 2
         if is_turned(order[:middle]):
-            low, high = (low, middle)
+            low = low
+            high = middle
         else:
-            low, high = (middle, high)
+            low = middle
+            high = high
     return high
 
 

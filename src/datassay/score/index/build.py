@@ -58,7 +58,9 @@ from datassay.store.location import normal
 from datassay.store.manifest import digest_of_values
 
 # Samples that are compared, the first of them as queries; values that the queries may take.
-N_SAMPLES, N_QUERIES, FEWEST = 256, 64, 20
+N_SAMPLES = 256
+N_QUERIES = 64
+FEWEST = 20
 MOST_VALUES = 2**27
 
 

@@ -83,7 +83,7 @@ class _Sums:
         }
 
     def _shapes(self, block: Block) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of one block's sums by their kind."""
+        """Return kind → shape of the sums that one block's curvature is fitted from."""
         if self.bases is not None:
             if block.name not in self.bases:
                 return {}

@@ -179,6 +179,7 @@ def open_index(
 
 
 def _segments(place: str, index_manifest: Mapping[str, Any]) -> Iterator[Segment]:
+    """Yield the parts of an index in their order; raise if one is foreign or unfinished."""
     noted = noted_parts(place)
     number = 0
     while (manifest := segment_manifest(place, number)) is not None:

@@ -48,7 +48,9 @@ from datassay.score.influence.trained_network import (
 from datassay.score.settings import Indexing, Influence, TrainedWeights, Training
 
 # Samples that are read, fewer where that takes longer than so many seconds.
-N_TIMED, FEWEST_TIMED, LONGEST_TIMED = 512, 64, 5.0
+N_TIMED = 512
+FEWEST_TIMED = 64
+LONGEST_TIMED = 5.0
 # Seconds that eigenbases may take meanwhile; of larger ones the operations are counted.
 LONGEST_BASES = 10.0
 # Passes over an effect that say whether it is among the largest.
@@ -250,6 +252,7 @@ def _assemble(
     keep: str,
     solving: float,
 ) -> IndexPlan:
+    """Return the plan of an index: seconds, memory and disk, from the pilot's measurements."""
     n = network.n
     blocks = network.per_sample.blocks
     weights, itemsize, formed = network_bytes(network)

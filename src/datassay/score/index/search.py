@@ -15,10 +15,14 @@ from datassay.score.effects import TopEffects
 from datassay.score.index.segment import Segment
 
 # Share of the free memory that rows are held in; queries, and pairs with samples, at once.
-HELD_SHARE, QUERY_GROUP, PAIRS = 0.25, 1024, 512
+HELD_SHARE = 0.25
+QUERY_GROUP = 1024
+PAIRS = 512
 # Samples that are compared at once, in groups of which the best one is looked at first; fewer
 # queries than this are compared in float32, where turning the rows into bfloat16 takes longer.
-ROWS_AT_ONCE, GROUPED, FEW = 8192, 16, 256
+ROWS_AT_ONCE = 8192
+GROUPED = 16
+FEW = 256
 
 
 def blocks(

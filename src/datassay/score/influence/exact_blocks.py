@@ -13,7 +13,9 @@ from datassay.score.influence.block_basis import LARGEST_EXACT, LARGEST_SIDE, MO
 # Of the mean eigenvalue, where a block is factored, and where it is exact with ENOUGH samples: best
 # for most networks on which settings were chosen (digits and Fashion-MNIST, 1000 samples,
 # `bench/attribution/halves.py`). Fewer samples are damped more, in proportion.
-FACTORED, EXACT, ENOUGH = 0.1, 1.0, 1000
+FACTORED = 0.1
+EXACT = 1.0
+ENOUGH = 1000
 
 
 def auto_damping(n: int, *, is_exact: bool) -> float:

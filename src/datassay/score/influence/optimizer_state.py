@@ -52,11 +52,15 @@ class Metric:
     def split(self, has_left: bool, has_right: bool) -> tuple[Tensor, Tensor]:
         """Split a bᵀ into what is in a Kronecker basis, and what is not; each [rows, columns]."""
         rows, columns = self.factors()
-        ones = torch.ones_like(self.steps)
-        return (
-            ones * (rows if has_left else 1.0) * (columns if has_right else 1.0),
-            ones * (1.0 if has_left else rows) * (1.0 if has_right else columns),
-        )
+        inside = torch.ones_like(self.steps)
+        outside = inside
+        if has_left:
+            inside = inside * rows
+        else:
+            outside = outside * rows
+        if has_right:
+            return inside * columns, outside
+        return inside, outside * columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +124,7 @@ def update_of(source: Any, model: nn.Module) -> Update:
 
 
 def _state(source: Any) -> Mapping[str, Any]:
+    """Return the state dict of an optimiser, given or in a file."""
     if isinstance(source, torch.optim.Optimizer):
         source = source.state_dict()
     location = "optimizer"

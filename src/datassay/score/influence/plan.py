@@ -150,6 +150,7 @@ def _assemble(
     sizes: tuple[int, int, int],
     top: int | None,
 ) -> InfluencePlan:
+    """Return the plan of influence: passes, seconds and memory, from the pilot's measurements."""
     n, m, models = sizes
     blocks = network.per_sample.blocks
     exact = exact_rule(curvature, n, blocks)
@@ -215,7 +216,8 @@ def _count_uses(
     uses: list[Use], shape: tuple[int, int], sides: list[int]
 ) -> Iterator[tuple[float, float, float]]:
     """Yield each use's operations per sample: to form a gradient, rotate it, and sum moments."""
-    (rows, columns), (n_left, n_right) = shape, sides
+    rows, columns = shape
+    n_left, n_right = sides
     for use in uses:
         if not isinstance(use, Factors):
             by_matrix = 2.0 * rows * columns * (n_left + n_right)
@@ -243,10 +245,11 @@ def _peak(
     blocks = network.per_sample.blocks
     weights, itemsize, formed = network_bytes(network)
     bases = sum(kept_bytes(b, exact(b), itemsize) for b in blocks)
-    fitting = (models - 1) * bases + curvature_bytes(blocks, exact)
-    towards = 2.0 * itemsize * models * queries * sum(b.size for b in blocks)
-    matrix = 8.0 * n * m if top is None and n * m <= LARGEST_MATRIX else 0.0
-    return models * weights + pilot.bytes + formed + max(fitting, models * bases + towards + matrix)
+    fitting_bytes = (models - 1) * bases + curvature_bytes(blocks, exact)
+    query_bytes = 2.0 * itemsize * models * queries * sum(b.size for b in blocks)
+    effect_bytes = 8.0 * n * m if top is None and n * m <= LARGEST_MATRIX else 0.0
+    scoring_bytes = models * bases + query_bytes + effect_bytes
+    return models * weights + pilot.bytes + formed + max(fitting_bytes, scoring_bytes)
 
 
 def network_bytes(network: TrainedNetwork) -> tuple[int, int, int]:

@@ -72,9 +72,11 @@ def _find_least(decrement: Callable[[float], float], bound: float) -> float:
     for _ in range(HALVINGS):  # of the logarithm
         middle = (low * high) ** 0.5
         if decrement(middle) > bound:
-            low, high = (middle, high)
+            low = middle
+            high = high
         else:
-            low, high = (low, middle)
+            low = low
+            high = middle
     return high
 
 

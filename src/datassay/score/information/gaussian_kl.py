@@ -154,6 +154,7 @@ def divergences(
 def _divergence_parts(
     training: TrainingRun, rows: Float[Tensor, "n b p"], full, batch_size: int, progress: Progress
 ) -> Float[np.ndarray, "n 2"]:
+    """Return both parts of the divergence between the runs with and without each sample."""
     n = len(rows)
     parts = np.zeros((n, 2))
     for i in range(n):

@@ -160,7 +160,8 @@ def _refit(
 ) -> Float[Tensor, "p 1 c"]:
     """Return weights without one group, decomposing the other samples' smaller side."""
     basis = training.basis
-    (n, b, p), size = basis.rows.shape, members.shape[1]
+    n, b, p = basis.rows.shape
+    size = members.shape[1]
     is_kept = torch.ones(n, dtype=torch.bool)
     is_kept[members[0]] = False
     kept_idx = is_kept.nonzero()[:, 0]

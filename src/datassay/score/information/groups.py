@@ -120,7 +120,8 @@ def informations(
     else:
         measure = basis.squared_weights
     information = torch.zeros(len(groups), dtype=torch.float64)
-    (n, b, size), n_done = basis.rows.shape, 0
+    n, b, size = basis.rows.shape
+    n_done = 0
     with few_threads(n * b, size):
         for chunk in group_removals(training, groups):
             information[chunk.groups] = measure(chunk.coordinates)

@@ -143,6 +143,7 @@ def marginal_information(
 
 
 def _fresh(fresh: ArrayLike, n: int) -> Int[np.ndarray, " q"]:
+    """Return the positions of the fresh samples; raise if they are not distinct positions."""
     idx = np.asarray(fresh)
     is_list = idx.ndim == 1 and len(idx) > 0 and np.issubdtype(idx.dtype, np.integer)
     rule = f"hold distinct whole positions from 0 to {n - 1}"

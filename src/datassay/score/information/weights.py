@@ -295,6 +295,7 @@ def given_information(
 
 
 def _solver(covariance: Covariance, d: int) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the function Δ ↦ Σ⁻¹ Δ of a covariance, of variances, or the user's own."""
     if callable(covariance):
         return covariance
     sigma = np.asarray(covariance, np.float64)

@@ -47,7 +47,9 @@ NEAR_SCORE = -1.0
 # too large or too small, or of the other sign; others are wrong with a probability of 1/2 at most.
 # None is where less than this part of what the mixture takes for wrong strays so far: it describes
 # how right ones differ from Student's t then.
-FAR_SCORE, FACTOR, FAR_PART = 3.5, 6.0, 0.2
+FAR_SCORE = 3.5
+FACTOR = 6.0
+FAR_PART = 0.2
 # A factor is looked for where targets vary so many times as much as their residuals: of what
 # nothing predicts it says that some are large. What is less likely wrong by it than so may lie
 # among the right ones: 1/2 at most.

@@ -38,7 +38,9 @@ LEAST_RIDGE = 8 * torch.finfo(torch.float32).eps
 LARGEST_KERNEL = LARGEST_EIGENPROBLEM
 # The search for the label noise: evaluations of a likelihood, calls in each, however few samples,
 # and passes over a value of each sample and class.
-EVALUATIONS, EVALUATION_CALLS, EVALUATION_VALUES = 1000, 40.0, 20.0
+EVALUATIONS = 1000
+EVALUATION_CALLS = 40.0
+EVALUATION_VALUES = 20.0
 PANEL_VALUES = 2**25  # of the rows of groups that are left out at a time
 
 

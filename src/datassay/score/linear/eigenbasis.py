@@ -87,7 +87,8 @@ class FeatureRows:
         return self._panel(samples)
 
     def _panel(self, samples: slice) -> Float[Tensor, "chunk b p"]:
-        b, (start, stop, _) = self.shape[1], samples.indices(len(self))
+        b = self.shape[1]
+        start, stop, _ = samples.indices(len(self))
         return self._rows(self.features[start * b : stop * b])
 
     def _rows(self, features: Float[Tensor, "rows p"]) -> Float[Tensor, "chunk b p"]:
@@ -284,6 +285,7 @@ def eigenbasis(lin: Linearization, progress: Progress = silent) -> Eigenbasis:
 
 
 def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
+    """Return the eigenbasis of the kernel, or of the features' Gram matrix if that is smaller."""
     n = len(lin)
     b = lin.rows_per_sample
     kernel = lin.kernel

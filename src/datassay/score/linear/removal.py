@@ -294,8 +294,7 @@ def iterate(
     run: Dynamics,
     removed: Int[Tensor, "chunk size"],
 ) -> Float[Tensor, "p chunk c"]:
-    """Return the weights after gradient descent without each set of samples, all sets at once."""
-    # removed: [chunk, size], positions of each set. The weights are coordinates in the eigenbasis.
+    """Return weights, in the eigenbasis, after descent without each of the sets in `removed`."""
     rows = basis.whole_rows().flatten(0, 1)  # [n b, p]
     n, b, c = residual.shape
     size = len(removed)

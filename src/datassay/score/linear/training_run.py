@@ -189,7 +189,8 @@ class TrainingRun:
 
     def fit_outputs(self) -> Float[Tensor, "n b c"]:
         """Compute f(X) − f₀(X) after the run on all samples, output unit."""
-        coordinates, (n, b, size) = self.fit_weights(), self.basis.rows.shape
+        coordinates = self.fit_weights()
+        n, b, size = self.basis.rows.shape
         changes = torch.empty(n, b, coordinates.shape[1], dtype=torch.float64)
         for panel in panels(n, b * size):
             changes[panel] = (self.basis.rows[panel] * self.basis.metric) @ coordinates

@@ -64,7 +64,8 @@ def nearest_approximate(
 
 
 def _inverted_file(rows: np.ndarray, probes: int):
-    (n, d), faiss = rows.shape, _faiss()
+    n, d = rows.shape
+    faiss = _faiss()
     cells = max(1, min(int(2 * math.sqrt(n)), n // 39))
     index = faiss.IndexIVFFlat(faiss.IndexFlatL2(d), d, cells)
     index.cp.niter, index.cp.seed = 5, 0
@@ -235,6 +236,7 @@ def _tree_candidates(x: Tensor, queries: Tensor, k: int) -> NeighborCandidates:
 def _by_products(
     x: Tensor, queries: Tensor, k: int, dtype: torch.dtype
 ) -> tuple[Nearest, Int[Tensor, " open"]]:
+    """Return neighbours found by matrix products, and the queries that rounding leaves open."""
     products = _Products(x, dtype)
     c = min(len(x), k + SPARE)
     if products.n_groups > c and torch.equal(queries, torch.arange(len(x))):
@@ -286,7 +288,7 @@ class _Products:
         products_near = groups.permute(2, 0, 1).gather(
             1, top_groups.indices[..., None].expand(-1, -1, self.group)
         )
-        return self._smallest(queries, top_groups, products_near.flatten(1))
+        return self._nearest_in_groups(queries, top_groups, products_near.flatten(1))
 
     def all_candidates(self, c: int) -> list[NeighborCandidates]:
         """Find the c nearest of every row: each product once, for both of its rows."""
@@ -296,7 +298,9 @@ class _Products:
         for rows in torch.arange(self.n).split(size):
             row_minima = minima[int(rows[0]) : int(rows[-1]) + 1]
             groups = row_minima.topk(c, 1, largest=False, sorted=False)
-            candidates.append(self._smallest(rows, groups, self._values(rows, groups.indices)))
+            candidates.append(
+                self._nearest_in_groups(rows, groups, self._values(rows, groups.indices))
+            )
         return candidates
 
     def _values(self, queries: Tensor, groups: Int[Tensor, "q c"]) -> Float[Tensor, "q values"]:
@@ -333,10 +337,10 @@ class _Products:
             self.buffer = self.rows.new_empty(size)
         return torch.mm(a, b.T, out=self.buffer[:size].view(len(a), len(b)))
 
-    def _smallest(
+    def _nearest_in_groups(
         self, queries: Tensor, groups: torch.return_types.topk, values: Float[Tensor, "q values"]
     ) -> NeighborCandidates:
-        """Find the c smallest in the c groups of smallest minima, whose products are `values`."""
+        """Return the c nearest rows of c groups; `values` are the products of queries and rows."""
         c = groups.indices.shape[1]
         top = values.topk(c, 1, largest=False, sorted=False)
         group = groups.indices.gather(1, top.indices // self.group)

@@ -126,6 +126,7 @@ def _check_targets(features: np.ndarray, y: np.ndarray) -> None:
 def _class_variance(
     index: Int[np.ndarray, "n k"], labels: Int[np.ndarray, " n"]
 ) -> Float[np.ndarray, " n"]:
+    """Return the chance that two of a sample's k neighbours differ in class."""
     n, k = index.shape
     n_classes = int(labels.max()) + 1
     squares = np.empty(n)
@@ -141,6 +142,7 @@ def _class_variance(
 def _target_variance(
     index: Int[np.ndarray, "n k"], y: Float[np.ndarray, "n q"]
 ) -> Float[np.ndarray, " n"]:
+    """Return the variance of the targets among each sample's k neighbours."""
     n, k = index.shape
     variance = np.empty(n)
     step = max(1, BLOCK_VALUES // (k * y.shape[1]))

@@ -100,7 +100,8 @@ def nearest_neighbors(
         has_graph = search == "approximate" or len(rows) > EXACT_UP_TO
         approximate = nearest_approximate(rows, k, probes, has_graph=has_graph)
     if approximate is not None:
-        search, (nearest, recall) = "approximate", approximate
+        search = "approximate"
+        nearest, recall = approximate
     else:
         search = "exact"
         nearest = nearest_exact(rows, torch.arange(len(rows)), k)

@@ -251,7 +251,8 @@ def variances_without(
 
 
 def _batches(geometry: OutputGeometry, n_removed: int) -> list[slice]:
-    p, (n, k) = geometry.features.n_parameters, geometry.outputs.shape
+    p = geometry.features.n_parameters
+    n, k = geometry.outputs.shape
     model_values = 6 * p * p + n * k * (k + 4)
     model_values += 0 if isinstance(geometry.features, SharedFeatures) else n * k * p
     size = max(1, BATCH_VALUES // model_values)

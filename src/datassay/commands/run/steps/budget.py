@@ -27,13 +27,17 @@ from datassay.train.recipe import BATCH, network_updates
 # actions, which train longer and fewer side by side, and convolutions of either are taken to reach;
 # and what an update of each is taken to cost however small the networks.
 RATE = 2 * NOMINAL_RATE
-CURVE_SHARE, ACT_SHARE, CONVOLUTION_SHARE = 0.3, 0.8, 0.09
+CURVE_SHARE = 0.3
+ACT_SHARE = 0.8
+CONVOLUTION_SHARE = 0.09
 CURVE_UPDATE, ACT_UPDATE = 1.1e-3, 3e-4
 RANKINGS = 4
 # Without a validation part of the user's own, actions are judged on so many held-out samples, in up
 # to five fifths of the training samples. Of fewer than FEWEST samples intervals are ten points
 # wide.
-WANTED, FIFTHS, FEWEST = 1500, 5, 100
+WANTED = 1500
+FIFTHS = 5
+FEWEST = 100
 MODELS = 5 / 3  # of an action, for each network a point of the curve: they decide, it only shows
 BUDGET = "Retraining budget"
 SECONDS = 60.0  # nominal ones, for either, where no budget is given

@@ -40,7 +40,9 @@ from datassay.train.training import TrainedNetworks
 
 # Beyond so many multiplications (about 5 seconds) "auto" leaves the effects on single predictions
 # out: they grow with samples times queries. Likewise whole groups, or pairs (about 4 seconds).
-MOST_EFFECTS_WORK, MOST_EFFECTS, MOST_GROUP_WORK = 5e11, 5e7, 3e11
+MOST_EFFECTS_WORK = 5e11
+MOST_EFFECTS = 5e7
+MOST_GROUP_WORK = 3e11
 FEWEST_FOR_PAIRS = 3
 # A rank correlation with really retraining below which the page warns.
 FOLLOWS = 0.5

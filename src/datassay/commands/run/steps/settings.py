@@ -36,7 +36,7 @@ def check_settings(settings: RunSettings, n_samples: int) -> None:
 
 
 def with_network(settings: S, train: SampleSet) -> S:
-    """Return settings with the full name of a network; a named estimator becomes `estimator`."""
+    """Return settings with the full name of the network, and the estimator that `model` names."""
     if settings.network is not None:
         return settings
     estimator = settings.estimator
