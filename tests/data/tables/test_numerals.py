@@ -169,7 +169,9 @@ def test_missing_values_count_neither_as_read_nor_as_unread(kind, mark):
     gaps = [part for w in words for part in (mark, w, mark, mark)]
     read = number_words(pa.array(gaps, pa.large_string()))
     np.testing.assert_array_equal(read.values[1::4], alone.values)
-    assert np.array_equal(read.is_number[1::4], alone.is_number) and np.isnan(read.values[::4]).all()
+    assert (
+        np.array_equal(read.is_number[1::4], alone.is_number) and np.isnan(read.values[::4]).all()
+    )
     assert not read.is_number[::4].any() and read.is_mark[::4].all() == (mark is not None)
     for name in ("is_mostly", "is_code", "number_format", "decimal", "is_ambiguous", "notes",
                  "readable_share"):  # fmt: skip
