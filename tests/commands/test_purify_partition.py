@@ -13,11 +13,10 @@ from datassay.commands.purify.command import PurifySettings
 from datassay.commands.purify.job import before_and_after, foreign, majority_source
 from datassay.commands.purify.job import run as run_purify
 from datassay.commands.purify.page import FILES as PURIFIED
-from datassay.commands.purify.page import _classes
+from datassay.commands.purify.page import _classes, purified_table, trace_table
 from datassay.commands.purify.page import files as purify_files
 from datassay.commands.purify.page import gallery as removed_gallery
 from datassay.commands.purify.page import page as purify_page
-from datassay.commands.purify.page import purified_table, trace_table
 from datassay.data.synthetic.mixtures import sd_mixture
 from datassay.report.html import render
 from datassay.report.wording import gain_text, number, share

@@ -64,7 +64,7 @@ def test_the_quick_bound_overlooks_nothing():
         losses += rounding_loss(x).tolist()
         assert np.array_equal(lost_features(x), np.flatnonzero(rounding_loss(x) > 0.01))
     assert {True, False} == {0.01 < loss < 0.02 for loss in losses}  # next to the limit as well
-    small = RNG.normal(size=(100, 3)) + [[1.0, 10.0, 1000.0]]
+    small = RNG.normal(size=(100, 3)) + np.array([1.0, 10.0, 1000.0])
     assert not len(lost_features(small.astype(np.float16))) and not len(lost_features(x > 0))
 
 

@@ -60,7 +60,7 @@ def test_the_latest_are_held_out_and_blocks_are_of_one_time():
     few["when"] = [*range(5), 4]
     train, val = da.load(few, target="label", time="when", val_fraction=0.7)
     assert (train.ids.tolist(), val.ids.tolist()) == ([0, 1], [2, 3, 4, 5])  # two at least remain
-    with pytest.raises(DataError, match="val_fraction 0.8 by time leaves 1 of 6"):
+    with pytest.raises(DataError, match=r"val_fraction 0\.8 by time leaves 1 of 6"):
         da.load(few, target="label", time="when", val_fraction=0.8)
     blocks = time_blocks(np.array([5, 1, 1, 1, 9, 9, 2, 7, 3, 4, 6, 8]))
     assert blocks.tolist() == ["5", "0", "0", "0", "8", "8", "2", "6", "3", "4", "5", "7"]
