@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-from datassay.act.review.judged import Judged
+from datassay.act.review.judged import FIELDS, Judged
 from datassay.act.review.outcomes import (
     NONE_WRONG,
     PRIOR,
@@ -208,11 +208,17 @@ def test_one_can_stop_once_sixty_are_decided_few_were_wrong_and_few_are_expected
         assert rest.can_stop == ((n, wrong, odds) == (60, 1, -7))
 
 
-def test_when_all_are_looked_at_one_can_stop():
+@pytest.mark.parametrize("n", [30, 1])
+def test_when_all_are_looked_at_one_can_stop(n):
     judged, truth = made(n=30)
-    rest = remaining(judged, {i: int(t) for i, t in enumerate(truth)})
+    judged = Judged(*(getattr(judged, name)[:n] for name in FIELDS))
+    rest = remaining(judged, {i: int(t) for i, t in enumerate(truth[:n])})
     assert rest.can_stop and len(rest.order) == 0 and rest.interval == (0.0, 0.0)
     assert np.isnan(rest.expected_precision(20))
+    assert rest.errors_found == (truth[:n] != judged.labels).sum()
+    assert rest.share_wrong == pytest.approx((rest.errors_found / n,) * 2)
+    with pytest.raises(SettingError, match=r"lie in 0\.\.2; got \[?3"):
+        remaining(judged, {**dict.fromkeys(range(n - 1), 1), n - 1: 3})
 
 
 def judged_alike(n=300, k=3, seed=0):
