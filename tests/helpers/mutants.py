@@ -58,8 +58,26 @@ AREAS = {
     "score/index": "score/index/test_index.py score/index/test_plan.py",
     "store/journal.py": "store/test_journal.py store/test_states.py act/review/test_decisions.py",
 }  # fmt: skip
-# Changes that change nothing: the file, the line and what it becomes, with the reason.
-EQUIVALENT: dict[tuple[str, str], str] = {}
+# Changes that change nothing: the file and what a line of it becomes, with the reason.
+_CLOSE, _AT_ONCE = "more features are looked at closely", "how many are computed at once"
+EQUIVALENT = {
+    ("data/tables/numeric.py", "bound = 2 * (largest * 2.0**-24 + 2.0**(149)) * "
+     "np.sqrt(2 * len(x))"): _CLOSE,
+    ("data/tables/numeric.py", "low, high = x.max(axis=0).astype(np.float64), "
+     "x.max(axis=0).astype(np.float64)"): _CLOSE,
+    ("data/tables/numeric.py", "width = max(2, _BLOCK // len(x))"): _AT_ONCE,
+    ("data/tables/numerals.py", "signs = np.array([t.sign if t else 1 for t in templates])"
+     "[template_idx[is_read]]"): "what has no template is not read",
+    ("data/tables/leaks.py", "f1 = 3 * counts / (1 + counts.sum(1, keepdims=True))"):
+     "only their order counts",
+    ("train/folds.py", "order = np.lexsort((*flat.T, *x.T[::(1)]))"): "another order of its own",
+    ("score/labels/ridge.py", "for group in members.split(max(2, PANEL_VALUES // n_values)):"):
+     _AT_ONCE,
+    ("score/labels/outliers.py", "position = 2 * (rankdata(output.numpy()) - 0.5) / n + 1"):
+     "polynomials of a shifted position have the same values",
+    ("act/review/corrections.py", "return Corrections(keep, new_y, (new_y != y)"
+     ".reshape(len(y), -1).all(axis=1), positions)"): "several labels a sample never change",
+}  # fmt: skip
 OPPOSITE = {
     ast.Lt: ("<=", ">="), ast.LtE: ("<", ">"), ast.Gt: (">=", "<="), ast.GtE: (">", "<"),
     ast.Eq: ("!=",), ast.NotEq: ("==",), ast.In: ("not in",), ast.NotIn: ("in",),

@@ -301,10 +301,10 @@ def test_suspects_are_dropped_first_then_what_informs_least():
     assert sorted(issues.suspects) == [7, 12, 30]
     drops = list(action_kinds()[DROP].propose(train, ProposalScores(issues, information)))
     assert [action.fraction for action in drops] == [0.1, 0.25, 0.5, 0.75]
-    for action in drops:
-        gone = np.setdiff1d(np.arange(40), action.kept)
-        assert set(gone) == set(expected[: round(40 * action.fraction)])
-        assert action.changed == len(gone) == 40 - len(action.control.kept)
+    for drop in drops:
+        gone = np.setdiff1d(np.arange(40), drop.kept)
+        assert set(gone) == set(expected[: round(40 * drop.fraction)])
+        assert drop.changed == len(gone) == 40 - len(drop.control.kept)
 
 
 def test_one_of_each_group_of_copies_stays_also_behind_another_action():
