@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
+from scipy.special import expit
 
 from datassay.act.review.judged import FIELDS, Judged
 from datassay.act.review.outcomes import (
@@ -25,7 +28,14 @@ from datassay.act.review.outcomes import (
     quadratic,
     sums_by_code,
 )
-from datassay.act.review.remaining import BATCH, _describe, _interval_of_errors, probe, remaining
+from datassay.act.review.remaining import (
+    BATCH,
+    LEAST_CHANCE,
+    _describe,
+    _interval_of_errors,
+    probe,
+    remaining,
+)
 from datassay.errors import SettingError
 
 
@@ -87,6 +97,22 @@ def test_a_draw_over_the_whole_order_tells_how_many_are_wrong():
         held.append(low <= (truth != judged.labels).mean() <= high)
         widths.append((high - low) / (before[1] - before[0]))
     assert np.mean(held) >= 0.75 and np.mean(widths) < 0.7
+
+
+@settings(deadline=None)
+@given(n=st.integers(1, 90), spread=st.sampled_from([0.0, 1.0, 30.0]), shift=st.integers(-9, 9))
+def test_the_draw_is_systematic_and_takes_none_twice(n, spread, shift):
+    odds = (shift + spread * np.random.default_rng(n).normal(size=n)).astype(np.float32)
+    judged = Judged(np.zeros(n, int), np.zeros((n, 2), np.float32), odds, np.ones((n, 1)))
+    order = np.argsort(-odds, kind="stable")
+    p = expit(odds[order].astype(float))
+    ends, expected = np.cumsum(np.sqrt(p * (1 - p)) + LEAST_CHANCE), []
+    for step in range(min(n, BATCH)):
+        place = int((ends < (step + 0.5) / BATCH * ends[-1]).sum())
+        place = max(place, expected[-1] + 1 if expected else 0)
+        expected.append(place)
+    expected = [min(place, n - BATCH + step) for step, place in enumerate(expected)]
+    assert probe(judged).tolist() == (order if n <= BATCH else order[expected]).tolist()
 
 
 def test_what_was_drawn_goes_on_telling_the_share():
@@ -160,6 +186,16 @@ def test_the_share_that_the_run_holds_possible_bounds_what_is_left():
     free = bounds(0.0, 1.0)
     assert bounds(0.0, 0.9) == free == bounds(1 / 250, 1.0)  # 0 to 240 of 250 are possible
     assert bounds(0.0, 0.02)[1] < 0.8 * free[1] and bounds(0.4, 1.0)[1] > 1.3 * free[1]
+
+
+@pytest.mark.parametrize("n_reviewed", [8, 98])
+def test_none_found_bounds_the_share_by_the_rule_of_succession(n_reviewed):
+    """A run that is sure that none is wrong is believed no further than so few decisions go."""
+    fitted = Outcomes(np.zeros(2000), *(np.array([value]) for value in (1.0, 1e-3, 1e-3)))
+    ends = [
+        _interval_of_errors(fitted, 2000, 0, n_reviewed, (0.0, most), 0.9) for most in (1, 1e-3)
+    ]
+    assert ends[0] == (0.0, 2000 / (n_reviewed + 2)) and ends[1][1] < ends[0][1] / 2
 
 
 def test_what_going_on_would_find_is_told_as_people_count():
