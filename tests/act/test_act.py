@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 from torch import nn
 
+from datassay.act.remove import rules as keep_rules
 from datassay.act.remove.auroc import auroc
+from datassay.act.remove.growth import unit_rows
 from datassay.act.remove.removal_curve import RANDOM, removal_curve
 from datassay.act.remove.summarize import summarize, suspects_first
 from datassay.data.samples import SampleSet
@@ -204,6 +206,24 @@ def test_summarize_drops_suspects_before_anything_else(rule):
     assert sorted(kept_set.added_first[:20]) == list(kept_set.keep)
     few = summarize(lin, 0.95, rule=rule, issues=issues)
     assert list(few.removed) == list(np.argsort(-issues.score)[:2])
+
+
+def test_a_candidate_has_its_own_row_target_class_and_chance(monkeypatch):
+    """Suspects that went before shift no sample against its chance to be right."""
+    lin, seen = lin_of(60), []
+    suspect = np.isin(np.arange(60), [3, 4, 17, 40])
+    chance = np.where(suspect, 0.9, np.linspace(0, 0.4, 60))
+    issues = replace(suspected(suspect, lin.ids), probability=chance)
+    lin = replace(lin, labels=np.arange(60) // 9 % 2, class_names=("a", "b"))
+    rule = keep_rules.RULES["random"]
+    monkeypatch.setitem(keep_rules.RULES, "random", lambda *a: (seen.append(a[0]), rule(*a))[1])
+    summarize(lin, 0.5, rule="random", issues=issues)
+    stay, rows = np.flatnonzero(~suspect), unit_rows(lin, 0)
+    (candidates,) = seen
+    torch.testing.assert_close(candidates.rows, rows[stay])
+    np.testing.assert_array_equal(candidates.groups, lin.labels[stay])
+    np.testing.assert_array_equal(candidates.targets.argmax(1).numpy(), lin.labels[stay])
+    np.testing.assert_allclose(candidates.weight, 1 - issues.probability[stay])
 
 
 @pytest.mark.parametrize("drop", [False, True])

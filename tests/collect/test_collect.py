@@ -20,6 +20,7 @@ from datassay.train.recipe import Recipe
 from datassay.train.training import train_networks
 from helpers.collecting import classes, network, regression
 from helpers.jacobians import oracle
+from helpers.linearizations import random_linearization
 from helpers.made_of import MadeOf
 
 
@@ -77,6 +78,24 @@ def test_subset(settings):
     torch.testing.assert_close(ours.targets, direct.targets)
     torch.testing.assert_close(kernel_of(ours), kernel_of(direct), rtol=0, atol=1e-11)
     torch.testing.assert_close(val_kernel_of(ours), val_kernel_of(direct), rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("dual", [True, False])
+def test_rows_that_are_held_out_take_all_of_theirs_along(dual):
+    lin = random_linearization(12, 3, 1, 50, 4, 0, dual=dual)
+    stay, held = np.array([7, 2, 9, 0]), np.array([11, 1, 5])
+    part = lin.held_out(stay, held)
+    rows, held_rows = ((3 * idx[:, None] + np.arange(3)).ravel() for idx in (stay, held))
+    for name, idx in (("outputs", held), ("targets", held)):
+        torch.testing.assert_close(getattr(part, f"val_{name}"), getattr(lin, name)[idx])
+        torch.testing.assert_close(getattr(part, name), getattr(lin, name)[stay])
+    if dual:
+        torch.testing.assert_close(part.kernel, lin.kernel[rows][:, rows])
+        torch.testing.assert_close(part.val_kernel, lin.kernel[held_rows][:, rows])
+    else:
+        torch.testing.assert_close(part.features, lin.features[rows])
+        torch.testing.assert_close(part.val_features, lin.features[held_rows])
+    np.testing.assert_array_equal(part.ids, lin.ids[stay])
 
 
 def kernel_of(lin):

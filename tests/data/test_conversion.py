@@ -52,6 +52,13 @@ def test_a_second_set_is_coded_with_the_classes_of_the_first(labels, wanted, cod
     assert taken(train, (X[:2], wanted))[1].y.tolist() == coded
 
 
+def test_inputs_without_rows_are_refused_before_a_network_sees_them():
+    for data in ((X[:, 0], Y), (X[:, 0], Y.astype(float))):
+        for call in (lambda s: da.collect(network(), s), lambda s: da.influence(network(), s)):
+            with pytest.raises(DataError, match=r"x must be \[n, \.\.\.\], one row per sample"):
+                call(data)
+
+
 @pytest.mark.parametrize(
     "call",
     [

@@ -50,6 +50,13 @@ def test_what_it_keeps(x):
     assert len(da.load((x, Y))[0]) == 160
 
 
+@pytest.mark.parametrize("top", [2**24, 2**24 + 1, 2**25 - 1, 2**40 + 1])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_whole_numbers_arrive_as_they_are(top, sign):
+    x = sign * (top - (top // 2**14) * np.arange(200)[:, None] + np.array([0, 1]))
+    np.testing.assert_array_equal(da.load((x, Y), val_fraction=0)[0].x, x)
+
+
 def test_the_loss_by_its_definition():
     x = RNG.normal(size=(50, 3)) * [1, 1e-3, 1e4] + [0, 300, 1e6]
     change = x.astype(np.float32) - x

@@ -6,9 +6,9 @@ A comparison, a sign, `and`, a mask, a number or an end is flipped, `not` is dro
 call is left out, branches change places. What survives is printed: it does the same, and
 then stands in EQUIVALENT, or a test is missing.
 
-The tests of an area are collected once and run once, by which it is known which of them run a line.
-A change is then made in a fork, to the code of the functions that are there, and those tests run
-that run its lines, the quickest first. A change outside functions is tried by a new process.
+The tests are collected once and run once, by which it is known which of them run a line. A change
+is then made in a fork, to the code of the functions that are there, and the tests that run its
+lines are run, the quickest first. A change outside functions is tried by a new process.
 """
 
 import argparse
@@ -22,9 +22,10 @@ import signal
 import sys
 import threading
 import time
+import traceback
 import types
 from collections import defaultdict
-from itertools import groupby
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -57,14 +58,33 @@ AREAS = {
     "score/index": "score/index/test_index.py score/index/test_plan.py",
     "store/journal.py": "store/test_journal.py store/test_states.py act/review/test_decisions.py",
 }  # fmt: skip
-# Changes that change nothing: the file, the line and what it becomes, with the reason.
-EQUIVALENT: dict[tuple[str, str], str] = {}
+# Changes that change nothing: the file and what a line of it becomes, with the reason.
+_CLOSE, _AT_ONCE = "more features are looked at closely", "how many are computed at once"
+EQUIVALENT = {
+    ("data/tables/numeric.py", "bound = 2 * (largest * 2.0**-24 + 2.0**(149)) * "
+     "np.sqrt(2 * len(x))"): _CLOSE,
+    ("data/tables/numeric.py", "low, high = x.max(axis=0).astype(np.float64), "
+     "x.max(axis=0).astype(np.float64)"): _CLOSE,
+    ("data/tables/numeric.py", "width = max(2, _BLOCK // len(x))"): _AT_ONCE,
+    ("data/tables/numerals.py", "signs = np.array([t.sign if t else 1 for t in templates])"
+     "[template_idx[is_read]]"): "what has no template is not read",
+    ("data/tables/leaks.py", "f1 = 3 * counts / (1 + counts.sum(1, keepdims=True))"):
+     "only their order counts",
+    ("train/folds.py", "order = np.lexsort((*flat.T, *x.T[::(1)]))"): "another order of its own",
+    ("score/labels/ridge.py", "for group in members.split(max(2, PANEL_VALUES // n_values)):"):
+     _AT_ONCE,
+    ("score/labels/outliers.py", "position = 2 * (rankdata(output.numpy()) - 0.5) / n + 1"):
+     "polynomials of a shifted position have the same values",
+    ("act/review/corrections.py", "return Corrections(keep, new_y, (new_y != y)"
+     ".reshape(len(y), -1).all(axis=1), positions)"): "several labels a sample never change",
+}  # fmt: skip
 OPPOSITE = {
     ast.Lt: ("<=", ">="), ast.LtE: ("<", ">"), ast.Gt: (">=", "<="), ast.GtE: (">", "<"),
     ast.Eq: ("!=",), ast.NotEq: ("==",), ast.In: ("not in",), ast.NotIn: ("in",),
     ast.Is: ("is not",), ast.IsNot: ("is",), ast.Add: ("-",), ast.Sub: ("+",), ast.Mult: ("/",),
     ast.Div: ("*",), ast.BitAnd: ("|",), ast.And: ("or",), ast.Or: ("and",),
 }  # fmt: skip
+ROUNDING = 1e-7  # an allowance for rounding may as well be twice as large
 OPERATOR = re.compile(rb"is not\b|not in\b|is\b|in\b|and\b|or\b|[<>=!]=|[-+*/&<>]")
 NAMES = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "any": "all",
          "all": "any", "argmin": "argmax", "argmax": "argmin"}  # fmt: skip
@@ -165,7 +185,7 @@ class Changes(ast.NodeVisitor):
             self.become(node, str(not value).encode())
         elif isinstance(value, int):
             self.become(node, str(value + 1).encode())
-        elif isinstance(value, float):
+        elif isinstance(value, float) and not 0 < value < ROUNDING:
             self.become(node, repr(2 * value or 1.0).encode())
 
     def visit_keyword(self, node):
@@ -255,96 +275,111 @@ def swap(pairs: list, file: str) -> None:
             function.__code__ = new
 
 
-class Area:
-    """What pytest does with the tests of an area: they pass, then each change is tried."""
+class Trials:
+    """What pytest does with the tests: they must pass, then each change is tried, in forks."""
 
     def __init__(self, mutants: list[tuple], source: Path, end: float):
         self.mutants, self.source, self.end = mutants, source, end
-        self.outcomes, self.has_failed = source.parent / "outcomes", False
-        self.outcomes.write_text("")
+        self.outcomes, self.trace = source.parent / "outcomes", source.parent / "trace"
+        self.outcomes.write_text("[]")
+        self.has_failed = False
 
     def pytest_runtest_logreport(self, report) -> None:
         self.has_failed |= report.failed
 
     def pytest_runtestloop(self, session) -> bool:
-        files = {str(self.source / "datassay" / file) for _, file, *_ in self.mutants}
-        touching, seconds = defaultdict(set), {}
+        """Note the outcome of each change: noticed, or None where it is outside functions."""
+        if in_fork(lambda: self._note_lines(session.items)):
+            raise session.Failed  # they would notice everything
+        touching, seconds = json.loads(self.trace.read_text())
+        results = []
+        for _, name, first, last, text in self.mutants:
+            if time.monotonic() > self.end:
+                break
+            path = self.source / "datassay" / name
+            plain = path.read_bytes()
+            new = plain[:first] + text + plain[last:]
+            lines = [f"{path}:{line}" for line in statement_lines(plain, first)]
+            idx = sorted(
+                {i for line in lines for i in touching.get(line, ())}, key=seconds.__getitem__
+            )
+            pairs = functions_that_differ(*(compile(t, path, "exec") for t in (plain, new)))
+
+            def run(pairs=pairs, path=path, idx=idx):
+                swap(pairs, str(path))
+                for _ in self._run([session.items[i] for i in idx]):
+                    pass
+
+            with changed(path, new):  # also for what a test starts
+                limit = 60 + 10 * sum(seconds[i] for i in idx)
+                results.append(None if pairs is None else bool(idx) and in_fork(run, limit))
+            self.outcomes.write_text(json.dumps(results))
+        return True
+
+    def _run(self, items: list) -> Iterator[None]:
+        """Run tests one after the other; raise where one fails."""
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
+            if self.has_failed:
+                raise AssertionError(item.nodeid)
+            yield
+
+    def _note_lines(self, items: list) -> None:
+        """Run all tests; write which of them run a line, by number, and the seconds of each."""
+        files = {str(self.source / "datassay" / name) for _, name, *_ in self.mutants}
+        touching, seconds = defaultdict(set), []
 
         def note_line(frame, event, _):
             if event == "line":
-                touching[frame.f_code.co_filename, frame.f_lineno].add(item)
+                touching[f"{frame.f_code.co_filename}:{frame.f_lineno}"].add(len(seconds))
             return note_line
 
         def enter(frame, *_):
             return note_line if frame.f_code.co_filename in files else None
 
-        for item, following in zip(session.items, [*session.items[1:], None], strict=True):
-            start = sum(os.times()[:4])
-            sys.settrace(enter)
-            threading.settrace(enter)
-            item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
-            sys.settrace(None)
-            threading.settrace(None)
-            seconds[item] = sum(os.times()[:4]) - start
-        if self.has_failed:  # they would notice everything
-            raise session.Failed
-        for number, (_, file, first, last, text) in enumerate(self.mutants):
-            path = self.source / "datassay" / file
-            plain = path.read_bytes()
-            new = plain[:first] + text + plain[last:]
-            lines = [(str(path), line) for line in statement_lines(plain, first)]
-            pairs = functions_that_differ(*(compile(t, path, "exec") for t in (plain, new)))
-            items = sorted(set().union(*map(touching.__getitem__, lines)), key=seconds.get)
-            if time.monotonic() > self.end:
-                break
-            seen = None
-            if pairs is not None:
-                with changed(path, new):  # also for what a test starts
-                    seen = bool(items) and self._try(pairs, str(path), items, seconds)
-            with self.outcomes.open("a") as lines_of:
-                lines_of.write(json.dumps([number, seen]) + "\n")
-        return True
-
-    def _try(self, pairs: list, file: str, items: list, seconds: dict) -> bool:
-        """Whether a test fails, or takes far longer, in a fork where functions are swapped."""
-        gc.freeze()
-        pid = os.fork()
-        if not pid:
-            os.setsid()
-            try:
-                swap(pairs, file)
-                for item, following in zip(items, [*items[1:], None], strict=True):
-                    item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
-                    if self.has_failed:
-                        break
-                os._exit(self.has_failed)
-            finally:  # a bug may also show as an error
-                os._exit(1)
-        end = time.monotonic() + 60 + 10 * sum(seconds[item] for item in items)
-        while not (ended := os.waitpid(pid, os.WNOHANG))[0] and time.monotonic() < end:
-            time.sleep(0.005)
-        if not ended[0]:
-            os.killpg(pid, signal.SIGKILL)
-            ended = os.waitpid(pid, 0)
-        return ended[1] != 0
+        threading.settrace(enter)
+        sys.settrace(enter)
+        for _ in self._run(items):
+            seconds.append(sum(os.times()[:4]) - sum(seconds))
+        lines = {line: sorted(numbers) for line, numbers in touching.items()}
+        self.trace.write_text(json.dumps([lines, seconds]))
 
 
-def outcomes(area: str, mutants: list[tuple], source: Path, end: float) -> list[bool]:
-    """Whether each change is noticed by the tests of its area, as far as there was time."""
-    plugin, start = Area(mutants, source, end), time.monotonic()
-    if noticed(AREAS[area], source, float("inf"), [plugin]):
+def in_fork(work: Callable[[], None], limit: float = float("inf")) -> bool:
+    """Whether work fails, or takes longer, in a process that begins as this one is."""
+    gc.freeze()
+    pid, end = os.fork(), time.monotonic() + limit
+    if not pid:
+        os.setsid()
+        try:
+            work()
+            os._exit(0)
+        finally:  # a bug may also show as an error
+            traceback.print_exc()
+            os._exit(1)
+    while not (ended := os.waitpid(pid, os.WNOHANG))[0] and time.monotonic() < end:
+        time.sleep(0.005)
+    if not ended[0]:
+        os.killpg(pid, signal.SIGKILL)
+        ended = os.waitpid(pid, 0)
+    return ended[1] != 0
+
+
+def tried(mutants: list[tuple], source: Path, end: float) -> list[bool]:
+    """Whether each change is noticed by the tests of the areas, as far as there was time."""
+    areas = " ".join(dict.fromkeys(" ".join(AREAS[area] for area, *_ in mutants).split()))
+    trials = Trials(mutants, source, end)
+    if noticed(areas, source, float("inf"), [trials]):
         log = (source.parent / "log").read_text()[-3000:]
-        raise RuntimeError(f"{AREAS[area]} must pass where nothing is changed:\n{log}")
-    limit, results = 60 + 4 * (time.monotonic() - start), []
-    for line in plugin.outcomes.read_text().splitlines():
-        number, seen = json.loads(line)
+        raise RuntimeError(f"{areas} must pass where nothing is changed:\n{log}")
+    results = json.loads(trials.outcomes.read_text())
+    for number, seen in enumerate(results):
         if seen is None:
-            _, file, first, last, text = mutants[number]
-            path = source / "datassay" / file
+            area, name, first, last, text = mutants[number]
+            path = source / "datassay" / name
             plain = path.read_bytes()
             with changed(path, plain[:first] + text + plain[last:]):
-                seen = noticed(AREAS[area], source, limit)
-        results.append(seen)
+                results[number] = noticed(AREAS[area], source)
     return results
 
 
@@ -356,21 +391,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--file", default="", help="only files whose path holds this")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="none begins later")
     given = parser.parse_args(arguments)
-    end, survivors, number = time.monotonic() + given.seconds, 0, 0
     mutants = drawn(given.seed, given.number, given.file)
     mutants = [m for m in mutants if (m[1], shown(m)[2]) not in EQUIVALENT]
-    mutants.sort(key=lambda mutant: list(AREAS).index(mutant[0]))
     with copied_source() as source:
-        for area, group in groupby(mutants, key=lambda mutant: mutant[0]):
-            tried = list(group)
-            for mutant, seen in zip(tried, outcomes(area, tried, source, end), strict=False):
-                number += 1
-                survivors += not seen
-                if not seen:
-                    sys.stdout.write("{}\n    {}\n    {}\n".format(*shown(mutant)))
-            sys.stdout.flush()
-    sys.stdout.write(f"seed {given.seed}: {number - survivors} of {number} noticed\n")
-    return survivors
+        results = tried(mutants, source, time.monotonic() + given.seconds)
+    for mutant, seen in zip(mutants, results, strict=False):
+        if not seen:
+            sys.stdout.write("{}\n    {}\n    {}\n".format(*shown(mutant)))
+    sys.stdout.write(f"seed {given.seed}: {sum(results)} of {len(results)} noticed\n")
+    return len(results) - sum(results)
 
 
 if __name__ == "__main__":

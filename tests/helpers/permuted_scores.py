@@ -95,6 +95,8 @@ def decisions(sets: Sets) -> dict[str, np.ndarray]:
             model = build_model("logistic", train)
             done = purify(model, train, val, step=1, stop="none", max_fraction=0.05)
             results["purify order"] = done.ids[done.removed].astype(float)
+            results["purify gain"] = np.array([done.cross_fit.gain, done.cross_fit.error])
+            assert np.isfinite(results["purify gain"]).all()  # else nothing was cross-fitted
     return results
 
 

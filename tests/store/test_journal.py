@@ -1,5 +1,8 @@
 """A journal beside a file: each line whole or not there, and of that file only."""
 
+import io
+from types import SimpleNamespace
+
 import pytest
 
 from datassay.store import journal
@@ -33,6 +36,28 @@ def test_a_line_that_fails_leaves_none_of_it(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         add(path, 2)
     monkeypatch.undo()
+    add(path, 3)
+    assert read_journal(path)[0] == [1, 3]
+
+
+class ShortFile(io.FileIO):
+    """A file that takes a part of what is written, as on a disk that fills up."""
+
+    def write(self, content):
+        return super().write(content[: len(content) // 2])
+
+
+def test_a_line_of_which_a_part_was_written_leaves_none_of_it(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    path.write_text("whole")
+    add(path, 1)
+    real = journal_of(path)
+    short = SimpleNamespace(open=lambda mode, buffering: ShortFile(real, mode))
+    monkeypatch.setattr(journal, "journal_of", lambda _: short)
+    with pytest.raises(OSError, match="No space"):
+        add(path, 2)
+    monkeypatch.undo()
+    assert read_journal(path)[0] == [1]
     add(path, 3)
     assert read_journal(path)[0] == [1, 3]
 

@@ -188,6 +188,8 @@ def test_blocks_answer_by_their_router_or_their_shares():
     first = train.x[:, 2] > 0
     assert (predictions_[:, first] == alone[0][:, first]).all()
     assert (predictions_[:, ~first] == alone[1][:, ~first]).all()
+    by_share = predictions(learner, train, train, splitting(train, replace(both, router=None), 0))
+    np.testing.assert_allclose(by_share, 0.9 * alone[0] + 0.1 * alone[1])
 
 
 def test_the_screen_is_the_ridge_fit_of_the_changed_samples():
@@ -285,6 +287,23 @@ def test_what_is_likelier_wrong_than_right_is_tried_beyond_the_list_too():
     changed = action_kinds()[RELABEL].propose(train, scores).labels != train.y
     assert changed.tolist() == [True, True, *6 * [False]]
     assert action_kinds()[REMOVE].propose(train, scores).kept.tolist() == [2, 3, 4, 5, 6, 7]
+
+
+def test_suspects_are_dropped_first_then_what_informs_least():
+    train, _ = one_way(40, 0)
+    issues = da.label_issues(train, model=LogisticRegression())
+    score = np.where(np.isin(np.arange(40), [7, 30, 12]), [1.0, 9.0] * 20, -9.0)
+    chance = np.where(score > 0, 0.9, 0.0)
+    issues = replace(issues, score=score, probability=chance, worth_a_look=score > 0)
+    information = np.random.default_rng(0).permutation(40).astype(float)
+    expected = [*issues.suspects, *(i for i in np.argsort(information) if score[i] < 0)]
+    assert sorted(issues.suspects) == [7, 12, 30]
+    drops = list(action_kinds()[DROP].propose(train, ProposalScores(issues, information)))
+    assert [action.fraction for action in drops] == [0.1, 0.25, 0.5, 0.75]
+    for drop in drops:
+        gone = np.setdiff1d(np.arange(40), drop.kept)
+        assert set(gone) == set(expected[: round(40 * drop.fraction)])
+        assert drop.changed == len(gone) == 40 - len(drop.control.kept)
 
 
 def test_one_of_each_group_of_copies_stays_also_behind_another_action():

@@ -4,10 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
+from scipy.special import expit
 
-from datassay.act.review.judged import Judged
+from datassay.act.review.judged import FIELDS, Judged
 from datassay.act.review.outcomes import (
     NONE_WRONG,
     PRIOR,
@@ -25,7 +28,14 @@ from datassay.act.review.outcomes import (
     quadratic,
     sums_by_code,
 )
-from datassay.act.review.remaining import BATCH, _describe, _interval_of_errors, probe, remaining
+from datassay.act.review.remaining import (
+    BATCH,
+    LEAST_CHANCE,
+    _describe,
+    _interval_of_errors,
+    probe,
+    remaining,
+)
 from datassay.errors import SettingError
 
 
@@ -87,6 +97,22 @@ def test_a_draw_over_the_whole_order_tells_how_many_are_wrong():
         held.append(low <= (truth != judged.labels).mean() <= high)
         widths.append((high - low) / (before[1] - before[0]))
     assert np.mean(held) >= 0.75 and np.mean(widths) < 0.7
+
+
+@settings(deadline=None)
+@given(n=st.integers(1, 90), spread=st.sampled_from([0.0, 1.0, 30.0]), shift=st.integers(-9, 9))
+def test_the_draw_is_systematic_and_takes_none_twice(n, spread, shift):
+    odds = (shift + spread * np.random.default_rng(n).normal(size=n)).astype(np.float32)
+    judged = Judged(np.zeros(n, int), np.zeros((n, 2), np.float32), odds, np.ones((n, 1)))
+    order = np.argsort(-odds, kind="stable")
+    p = expit(odds[order].astype(float))
+    ends, expected = np.cumsum(np.sqrt(p * (1 - p)) + LEAST_CHANCE), []
+    for step in range(min(n, BATCH)):
+        place = int((ends < (step + 0.5) / BATCH * ends[-1]).sum())
+        place = max(place, expected[-1] + 1 if expected else 0)
+        expected.append(place)
+    expected = [min(place, n - BATCH + step) for step, place in enumerate(expected)]
+    assert probe(judged).tolist() == (order if n <= BATCH else order[expected]).tolist()
 
 
 def test_what_was_drawn_goes_on_telling_the_share():
@@ -162,6 +188,16 @@ def test_the_share_that_the_run_holds_possible_bounds_what_is_left():
     assert bounds(0.0, 0.02)[1] < 0.8 * free[1] and bounds(0.4, 1.0)[1] > 1.3 * free[1]
 
 
+@pytest.mark.parametrize("n_reviewed", [8, 98])
+def test_none_found_bounds_the_share_by_the_rule_of_succession(n_reviewed):
+    """A run that is sure that none is wrong is believed no further than so few decisions go."""
+    fitted = Outcomes(np.zeros(2000), *(np.array([value]) for value in (1.0, 1e-3, 1e-3)))
+    ends = [
+        _interval_of_errors(fitted, 2000, 0, n_reviewed, (0.0, most), 0.9) for most in (1, 1e-3)
+    ]
+    assert ends[0] == (0.0, 2000 / (n_reviewed + 2)) and ends[1][1] < ends[0][1] / 2
+
+
 def test_what_going_on_would_find_is_told_as_people_count():
     for yielded, words in ((2.6, "about 3"), (1.0, "about 1"), (0.34, "about 0.3")):
         assert _describe(3, (1, 4), 2.0, yielded, 60, 100).endswith(words)
@@ -208,11 +244,17 @@ def test_one_can_stop_once_sixty_are_decided_few_were_wrong_and_few_are_expected
         assert rest.can_stop == ((n, wrong, odds) == (60, 1, -7))
 
 
-def test_when_all_are_looked_at_one_can_stop():
+@pytest.mark.parametrize("n", [30, 1])
+def test_when_all_are_looked_at_one_can_stop(n):
     judged, truth = made(n=30)
-    rest = remaining(judged, {i: int(t) for i, t in enumerate(truth)})
+    judged = Judged(*(getattr(judged, name)[:n] for name in FIELDS))
+    rest = remaining(judged, {i: int(t) for i, t in enumerate(truth[:n])})
     assert rest.can_stop and len(rest.order) == 0 and rest.interval == (0.0, 0.0)
     assert np.isnan(rest.expected_precision(20))
+    assert rest.errors_found == (truth[:n] != judged.labels).sum()
+    assert rest.share_wrong == pytest.approx((rest.errors_found / n,) * 2)
+    with pytest.raises(SettingError, match=r"lie in 0\.\.2; got \[?3"):
+        remaining(judged, {**dict.fromkeys(range(n - 1), 1), n - 1: 3})
 
 
 def judged_alike(n=300, k=3, seed=0):

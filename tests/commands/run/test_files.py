@@ -15,7 +15,9 @@ import pytest
 from datassay.commands import write_results
 from datassay.commands.run.gallery import build_review
 from datassay.commands.run.suspects import suspects_file, suspects_shown
+from datassay.commands.run.table import score_section
 from datassay.data.samples import SampleSet
+from datassay.report.wording import percent
 from helpers.findings import (
     EVIL,
     digit_samples,
@@ -25,6 +27,7 @@ from helpers.findings import (
     row_samples,
     with_sources,
 )
+from helpers.toy_score import SCORE, Rarity
 
 NAMES = {".datassay.json", "attribution.parquet", "index.html", "scores.parquet", "summary.json"}
 NAMES |= {"suspects.csv"}
@@ -148,6 +151,44 @@ def test_summary_quotes_counts_and_curve_as_they_are(tmp_path):
     assert curve["rankings"][2]["name"] == "random"
     assert curve["rankings"][2]["mean"][3] == pytest.approx(score[2, 3].mean())
     assert curve["rankings"][2]["std"][3] == pytest.approx(score[2, 3].std(ddof=1))
+
+
+def test_each_column_of_the_suspects_on_the_page_is_the_field_that_it_names():
+    draw = np.random.default_rng(0)
+    samples = SampleSet(
+        np.zeros((80, 1)), draw.integers(3, size=80), np.array([f"id{i}" for i in range(80)][::-1]),
+        ("no", "yes", "maybe"), rows=pa.table({"price": draw.normal(size=80), "n": range(80)}),
+    )  # fmt: skip
+    found = make_findings(samples, issues=issues_of(samples, draw.normal(size=80)))
+    shown, issues = suspects_shown(found), found.issues
+    information, position = found.information.information, {n: i for i, n in enumerate(samples.ids)}
+    rows = [position[row.name] for row in shown.rows]
+    listed = np.flatnonzero(issues.is_issue | issues.worth_a_look)
+    assert rows == sorted(listed, key=lambda i: -issues.score[i]) and len(rows) > 5
+    expected = {
+        "given": lambda i: samples.class_names[samples.y[i]],
+        "suggested": lambda i: samples.class_names[issues.suggested_label[i]],
+        "wrong": lambda i: percent(round(float(issues.known_probability[i]), 2)),
+        "percentile": lambda i: f"{100 * (information < information[i]).sum() / 79:.0f}",
+        "price": lambda i: f"{samples.rows['price'][i].as_py():.6g}",
+        "n": lambda i: f"{i}",
+    }
+    assert set(shown.columns) == {"id", *expected}
+    for name, cell in expected.items():
+        column = shown.columns.index(name) - 1
+        assert [row.cells[column] for row in shown.rows] == [cell(i) for i in rows], name
+
+
+def test_a_further_score_shows_the_samples_at_both_ends():
+    samples, draw = row_samples(), np.random.default_rng(0)
+    values = draw.normal(size=len(samples))
+    values[::9] = np.nan
+    section = score_section(SCORE, samples, Rarity(values, samples.ids))
+    (table,) = (b for b in section.blocks if getattr(b, "columns", ()) == ("id", "rarity"))
+    order = [i for i in np.argsort(-values) if np.isfinite(values[i])]
+    ends = [*order[:5], *order[-5:]]
+    assert [row.name for row in table.rows] == [str(samples.ids[i]) for i in ends]
+    assert [row.cells for row in table.rows] == [(f"{values[i]:.2g}",) for i in ends]
 
 
 def test_suspects_are_a_spreadsheet_that_computes_nothing():

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from datassay.commands.run.files import files
-from datassay.commands.run.gallery import pair_cards
+from datassay.commands.run.gallery import pair_cards, times_median
 from datassay.commands.run.page import page as run_page
 from datassay.commands.run.tables import group_table
 from datassay.report.html import render
+from datassay.report.wording import number
 from datassay.score.compare.aggregate import aggregate
 from datassay.score.information.groups import GroupInformation
 from datassay.score.information.pairs import PairInformation
@@ -25,7 +26,20 @@ def test_tables_by_class_and_source_add_up():
     result = make_findings(with_sources(digit_samples()))
     by_class, by_source = (group_table(result, by) for by in ("class", "source"))
     assert [row.name for row in by_class.rows] == list(result.samples.class_names)
-    for table in (by_class, by_source):
+    samples, values = result.samples, result.information.information
+    for table, of in ((by_class, np.array(samples.class_names)[samples.y]),
+                      (by_source, samples.source)):  # fmt: skip
+        assert {row.name for row in table.rows} == set(of)
+        for row in table.rows:
+            own = of == row.name
+            assert row.cells == (
+                f"{own.sum():,}",
+                times_median(float(np.median(values[own])), result),
+                number(float(values[own].sum())),
+                f"{100 * values[own].sum() / values.sum():.1f} %",
+                "–",
+                f"{result.issues.is_issue[own].sum():,}",
+            )
         assert sum(int(row.cells[0]) for row in table.rows) == 500
         assert sum(int(row.cells[-1]) for row in table.rows) == result.issues.is_issue.sum()
         assert sum(float(row.cells[3][:-2]) for row in table.rows) == pytest.approx(100, abs=0.6)

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from datassay.act.review.decisions import read_decisions
+from datassay.act.review.remaining import BATCH, remaining
 from datassay.commands.view import session as session_module
 from datassay.commands.view.session import Refused
 from datassay.errors import DataError
@@ -190,6 +191,37 @@ def test_what_is_left_is_ordered_anew(session):
         "You found 1 wrong label. Of the 87 "
     )
     assert isinstance(left["sentence"], str) and isinstance(left["enough"], bool)
+
+
+def test_what_nobody_looked_at_teaches_nothing_and_what_is_decided_stays_as_it_was_shown(
+    session, monkeypatch
+):
+    """Those accepted at once share their time; others are looked at one by one."""
+    seen = []
+
+    def note(judged, known, passed):
+        seen.append((dict(known), list(passed)))
+        return remaining(judged, known, passed)
+
+    monkeypatch.setattr(session_module, "remaining", note)
+    before = session.samples()
+    at_once, alone = list(range(10)), list(range(10, BATCH + 10))
+    decide(session, *at_once)
+    kinds = ("keep", "relabel", "remove", "unsure")
+    for k, row in enumerate(alone):
+        kind = kinds[k % 4]
+        made = change(row, kind, NAMES[0] if kind == "relabel" else None)
+        session.change([made | {"when": f"2026-11-23T09:01:{k:02}+00:00"}])
+    left, ((known, passed),) = session.remaining(), seen
+    y = session.reviewed.samples.y
+    counted = alone[: BATCH - 10]  # those of the last whole batch, the others wait
+    expected = {row: int(y[row]) if k % 4 == 0 else 0 for k, row in enumerate(counted) if k % 4 < 2}
+    assert known == expected
+    assert sorted(passed) == sorted(set(at_once + alone) - set(known))
+    for name in ("wrong", "suggested", "suspect"):
+        assert [left[name][row] for row in at_once + alone] == [
+            before[name][row] for row in at_once + alone
+        ], name
 
 
 def test_beside_a_sample_stand_those_most_like_it(session):

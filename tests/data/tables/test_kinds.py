@@ -411,6 +411,11 @@ def test_hours_are_those_of_the_zone_and_times_are_ordered_in_utc(as_words):
     samples = loaded(c=values)
     hours = samples.x[:, samples.feature_names.index("c hour")]
     assert hours.tolist() == [time.hour for time in times]
+    back = pandas.date_range("2024-10-27", periods=N, freq="2min", tz="UTC")
+    when = back.tz_convert("Europe/Berlin")  # whose clocks show an hour twice
+    table = pa.table({"u": U, "t": [str(t) for t in when] if as_words else pa.array(when), "y": U})
+    held_out = da.load(table, target="y", time="t", val_fraction=0.5)[1]
+    assert held_out.ids.tolist() == list(range(N // 2, N))
     mixed = ["2024-01-01 10:00+09:00", "2024-01-01 03:00+00:00"] * (N // 2)
     table = pa.table({"u": U[::-1], "t": mixed, "y": U})
     held_out = da.load(table, target="y", time="t", val_fraction=0.5)[1]

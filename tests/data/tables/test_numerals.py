@@ -158,6 +158,17 @@ def test_what_is_a_number_and_what_is_none(values, read_as, told):
     assert result == read_as and (told in warning if told else not warning)
 
 
+@pytest.mark.parametrize(
+    ("words", "power"),
+    [("k K tsd Tsd. thousand", 3), ("M mn Mio. mill million", 6), ("B bn Mrd. billion", 9)],
+)
+def test_a_word_behind_a_number_is_the_power_of_ten_that_it_names(words, power):
+    for word in words.split():
+        amounts = pa.array([f"${i}.5 {word}" for i in range(1, 30)], pa.large_string())
+        read = number_words(amounts)
+        np.testing.assert_allclose(read.values, (np.arange(1, 30) + 0.5) * 10.0**power)
+
+
 @pytest.mark.parametrize("mark", [None, "?", " NA "])
 @pytest.mark.parametrize("kind", [*DIALECTS, "plain", "codes", "names"])
 def test_missing_values_count_neither_as_read_nor_as_unread(kind, mark):

@@ -149,6 +149,10 @@ def test_errors_are_those_of_the_fits(sets):
     assert curve.score[2, 2] == pytest.approx(fit.score(np.asarray(val.x, float), val.y))
     assert curve.start == pytest.approx(2 / 3)
     assert curve.to_table().num_rows == 12
+    uneven = val.subset(np.flatnonzero((val.y == 2) | (np.arange(len(val)) % 4 == 0)))
+    learner = Estimators(KNeighborsClassifier(1), 2)
+    start = accuracy_curve(learner, train, uneven, sizes=[12, 24, 48, 90]).start
+    assert start == pytest.approx((uneven.y != 2).mean()) and start < 0.5
     assert len(set(order)) == 48  # beginnings hold the classes in proportion
     assert all(np.ptp(np.bincount(train.y[order[:n]], minlength=3)) <= 2 for n in (9, 30, 48))
 

@@ -12,6 +12,7 @@ from datassay.collect.curvature.output_geometry import SharedFeatures, output_ge
 from datassay.data.samples import SampleSet
 from datassay.data.synthetic.mixtures import sd_mixture
 from datassay.methods.purify import cross_fit as module
+from datassay.methods.purify import loop
 from datassay.methods.purify.cross_fit import cross_fit
 from datassay.methods.purify.loop import purify
 from datassay.models.build import build_model
@@ -207,3 +208,20 @@ def test_a_search_that_would_leave_less_than_half_keeps_all():
     geometry, folds = parts_of(samples, 1)
     result = cross_fit(geometry, folds, ridge=1e-4)
     assert (result.surprise > math.log(2)).any() and not result.is_foreign.any()
+
+
+def test_no_group_is_in_two_tenths_whatever_the_order_of_the_ids(monkeypatch):
+    samples, seen = clouds(120, 3, 0.1, 0), []
+    ids = np.random.default_rng(0).permutation(120)
+    samples = replace(samples, ids=ids, groups=(ids % 30).astype(str))
+
+    def note(geometry, folds, **options):
+        seen.append(folds.numpy())
+        return cross_fit(geometry, folds, **options)
+
+    monkeypatch.setattr(loop, "cross_fit", note)
+    for order in (np.arange(120), np.argsort(ids)):
+        purify(build_model("logistic", samples), samples.subset(order))
+        folds, groups = seen[-1], samples.groups[order]
+        assert all(len(set(folds[groups == g])) == 1 for g in set(groups))
+    np.testing.assert_array_equal(seen[0][np.argsort(ids)], seen[1])

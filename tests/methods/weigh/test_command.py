@@ -291,6 +291,8 @@ def test_the_heaviest_and_the_lightest_are_shown():
     lightest = {c.id for c in shown if "lightest" in c.views}
     assert lightest == {str(i) for i in result.samples.ids[result.order[::-1][:48]]}
     assert not lightest & set(heaviest)
+    first_of_view = {v.value: v.descending for v in gallery(result).views}
+    assert first_of_view.pop("lightest") is False and all(first_of_view.values())
     first = shown[0]
     counts = result.near.counts[result.order[0]]
     assert all(f"{NAMES[c]} (×{counts[c]})" in first.figures[1][0] for c in range(2) if counts[c])

@@ -146,8 +146,6 @@ def _parse_dates(words: pa.LargeStringArray, date_format: str, *, in_utc: bool) 
     parts = pc.extract_regex(words, FORMS[date_format])
     is_match = parts.is_valid().to_numpy(zero_copy_only=False)
     dates = np.full(len(words), np.datetime64("NaT", "us"))
-    if not is_match.any():
-        return dates
     parts = parts.filter(pa.array(is_match))
     year, day = _numbers(parts, "year"), _numbers(parts, "day")
     day += pc.equal(parts.field("day"), "").to_numpy(zero_copy_only=False)

@@ -164,7 +164,7 @@ def fit_columns(columns: Sequence[ReadColumn]) -> tuple[np.ndarray, FittedColumn
         kind: [j for j, c in enumerate(columns) if kind_of(c.column) == kind] for kind in _KINDS
     }
     steps = [(kind, _make_step(kind), positions[kind]) for kind in _KINDS if positions[kind]]
-    transformer = ColumnTransformer(steps, sparse_threshold=0, verbose_feature_names_out=False)
+    transformer = ColumnTransformer(steps, sparse_threshold=0)
     x = np.asarray(transformer.fit_transform(grid))
     names: list[str] = []
     treated: list[Column] = []
