@@ -1,5 +1,6 @@
 """A URL whose requests fail now and then: one line, the same call goes on, no value is wrong."""
 
+import re
 from contextlib import suppress
 
 import fsspec
@@ -13,6 +14,7 @@ import datassay as da
 from datassay.errors import DatassayError
 from helpers.stores import check_all_there, full, opened
 
+SAID = "503 Slow Down|do(es)? not read"
 # What a request to an object store is, in fsspec's words.
 REQUESTS = ("cat_file", "pipe_file", "info", "find")
 
@@ -63,7 +65,7 @@ def test_a_store_goes_on_where_a_request_failed(requests):
         place = f"memory://{failing}/store"
         requests(failing)
         said = attempt(lambda place=place: full(place))
-        assert said == "" or "503 Slow Down" in said or "does not read" in said
+        assert not said or re.search(SAID, said), said
         requests(0)
         check_all_there(full(place))
         requests(failing)
@@ -95,6 +97,6 @@ def test_an_index_goes_on_where_a_request_failed(requests):
         place = f"memory://{failing}/index"
         requests(failing)
         said = attempt(lambda place=place: made(place))
-        assert said == "" or "503 Slow Down" in said or "does not read" in said, said
+        assert not said or re.search(SAID, said), said
         requests(0)
         np.testing.assert_array_equal(made(place), expected)
