@@ -15,8 +15,8 @@ LABELS = np.where(np.isin(np.arange(N), DRAW.choice(N, 5, replace=False)), 1 - T
 X = DRAW.normal(size=(N, 4)) + 2.5 * TRUTH[:, None]
 IDS = np.array([f"k{i:02}" for i in DRAW.permutation(N)])
 ORDER = DRAW.permutation(N)
-# How long it took, and where it stands.
-OF_THE_RUN = {"seconds", "origin", "timings", "command", "made_by"}
+# How long it took, and digests of the file; of pairs, which of the two stands first.
+OF_THE_RUN = {"Seconds", "Data SHA-256", "origin", "pairs"}
 
 
 def write_table(rows, *columns):
@@ -68,7 +68,9 @@ def test_rows_in_another_order_change_no_file_but_by_that_order(tmp_path, monkey
         by_id = {row["id"]: row for row in pq.read_table("out/scores.parquet").to_pylist()}
         with open("out/suspects.csv", newline="") as file:
             suspects = list(csv.DictReader(file))
-        found.append((by_id, {row["id"]: row for row in suspects}, summary()))
+        told = summary()
+        pairs = [{pair["id_a"], pair["id_b"]} for pair in told["pairs"]]
+        found.append((by_id, {row["id"]: row for row in suspects}, told | {"which": pairs}))
     (scores, suspects, told), (other_scores, other_suspects, other_told) = found
     assert scores.keys() == other_scores.keys() and len(scores) >= 60 - N % 2
     different = {
