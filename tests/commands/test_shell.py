@@ -255,3 +255,37 @@ def test_a_signal_is_what_ended_a_command_whatever_it_was_made_into():
     ended = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
     assert ended.stderr == "Interrupted. Earlier results are as they were.\n"
     assert ended.returncode == 130
+
+
+LEFT = """
+import atexit, io, sys, threading, time
+import datassay.__main__ as command_line
+import pyarrow.csv
+
+class Slow(io.RawIOBase):
+    def readable(self):
+        return True
+    def readinto(self, place):
+        is_read.set()
+        time.sleep(2)  # a thread of Arrow's comes back to Python after its end
+        return 0
+
+is_read = threading.Event()
+threading.Thread(target=lambda: pyarrow.csv.read_csv(Slow()), daemon=True).start()
+is_read.wait()
+log = open("log", "w")
+log.write("not closed")
+atexit.register(print, "at exit")
+threading.Thread(target=lambda: (time.sleep(0.2), print("a thread"))).start()
+sys.argv = ["datassay", *sys.argv[1:]]
+command_line.main()
+"""
+
+
+@pytest.mark.parametrize(("words", "status"), [(["--version"], 0), (["nothing"], 2)])
+def test_threads_of_libraries_do_not_abort_what_has_ended(tmp_path, words, status):
+    call = [sys.executable, "-c", LEFT, *words]
+    done = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
+    assert {"a thread", "at exit"} <= set(done.stdout.splitlines())
+    assert (tmp_path / "log").read_text() == "not closed"

@@ -182,6 +182,16 @@ def test_a_damaged_manifest_is_refused(store, change):
         opened(store.location)
 
 
+def test_a_clock_that_went_back_spoils_no_store(store, monkeypatch):
+    for path in store_path(store, "").rglob("*"):
+        os.utime(path, (4e9, 4e9))
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    check_all_there(opened(store.location))
+    store.put(1, values(1, seed=1))
+    store.put(1, values(1))
+    check_all_there(opened(store.location))
+
+
 def test_what_differs_is_named(store):
     with pytest.raises(SettingError, match=r"differs in: seed \(0 there, 3 here\), weights\. "):
         opened(store.location, {"weights": "b" * 64, "seed": 3})

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 
 import pytest
@@ -172,6 +173,18 @@ def test_two_at_once_leave_the_results_of_one(tmp_path, write):
             assert left in ({"one"}, {"two"})
             assert write is not pages or not list_foreign(folder, ["a", "index.html"])
         assert (place / "out").is_dir() and not list(place.rglob(f"{PREFIX}*/*"))
+
+
+@pytest.mark.parametrize("write", [a_folder, pages, a_file, a_line])
+def test_a_clock_that_went_back_keeps_nothing_from_being_written(tmp_path, monkeypatch, write):
+    write(tmp_path, "one")
+    for path in [tmp_path, *tmp_path.rglob("*")]:
+        os.utime(path, (4e9, 4e9))
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    check_writable(tmp_path / "out" / "beside", ())
+    assert (tmp_path / "out" / "a").read_text() == "one"
+    write(tmp_path, "two")
+    assert (tmp_path / "out" / "a").read_text() == "two"
 
 
 def test_what_a_killed_apply_left_does_not_go_where_another_folder_stands_now(tmp_path):

@@ -304,6 +304,24 @@ def test_an_earlier_result_is_replaced_unless_it_was_changed(here):
     assert (here / "clean/a.csv").exists()
 
 
+def test_an_array_whose_rows_are_not_those_that_stay_is_not_written(tmp_path, monkeypatch):
+    from datassay.data.formats import npz
+
+    monkeypatch.chdir(tmp_path)
+    np.savez("a.npz", x=np.arange(30.0).reshape(10, 3), y=np.arange(10) % 2)
+    decided("a.npz", "d.parquet", [("3", "remove", "1", "")])
+    plain = npz._drop_rows
+
+    def rolled(content, name, keep, changed):
+        return plain(content, name, np.roll(keep, name == "x"), changed)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(npz, "_drop_rows", rolled)
+        assert_one_error_line(invoke("apply", "a.npz", "d.parquet"), "must read as decided.*(x)")
+    succeed("apply", "a.npz", "d.parquet")
+    assert np.load("clean/a.npz")["x"][:, 0].tolist() == [0, 3, 6, *range(12, 30, 3)]
+
+
 def test_a_failure_while_writing_leaves_nothing(here, monkeypatch):
     from datassay.data.formats import delimited
 

@@ -56,6 +56,16 @@ def test_a_new_session_has_the_decisions_of_the_last(session, folder):
     assert made[0]["when"] == WHEN and made[0]["seen"] == 0.25
 
 
+def test_of_two_decisions_the_later_counts_whatever_the_clock_said(session, folder):
+    """Each is of its own day, the first of 2090: a clock that was put right in between."""
+    for year, kind in ((2090, "keep"), (2026, "remove"), (1971, "unsure")):
+        session.change([change(3, kind) | {"when": f"{year}-01-01T00:00:00+00:00"}])
+        os.utime(folder / "decisions.parquet", (4e9, 4e9))
+        session = session_of(folder)
+        assert [d.decision for d in read_decisions(session.path).decisions] == [kind]
+    assert [one["decision"] for one in session.samples()["decisions"]] == ["unsure"]
+
+
 def test_the_file_says_of_which_data_and_labels(session, folder):
     decide(session, 7)
     read = read_decisions(folder / "decisions.parquet")

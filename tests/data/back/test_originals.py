@@ -473,7 +473,8 @@ def test_a_row_behind_one_without_a_label_is_the_one_that_goes(tmp_path):
 def test_a_cell_that_nobody_decided_about_is_compared():
     before = pa.table({"a": [1.0, float("nan"), None], "b": ["x", "7", "y"], "c": [[1], [2], [3]]})
     assert find_changed_column(before, before) == ""
-    assert find_changed_column(before, before.set_column(0, "a", [[1.0, float("nan"), 2.0]])) == ""
+    assert find_changed_column(before, before.set_column(0, "a", [[1.0, float("nan"), None]])) == ""
+    assert find_changed_column(before, before.set_column(0, "a", [[1.0, float("nan"), 2.0]])) == "a"
     moved = before.set_column(0, "a", [[float("nan"), 1.0, None]])
     assert find_changed_column(before, moved) == "a"
     assert find_changed_column(before, before.set_column(1, "b", [["x", "8", "y"]])) == "b"
@@ -481,6 +482,7 @@ def test_a_cell_that_nobody_decided_about_is_compared():
     assert find_changed_column(*whole) == "" == find_changed_column(*whole[::-1])
     assert find_changed_column(whole[0], pa.table({"b": [7, 1]})) == "b"
     assert find_changed_column(whole[1], pa.table({"b": ["1.0", "7.0"]})) == ""  # other words
+    assert find_changed_column(before, before.set_column(0, "a", [[1.0, None, 2.0]])) == "a"
     assert find_changed_column(before, before.drop_columns("b")) == "b"
     assert find_changed_column(before, before[:2]) == "a"
 

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import sys
+import time
 from contextlib import suppress
 
 import numpy as np
@@ -114,6 +115,17 @@ def test_a_disk_that_was_full_once_is_gone_on_from(asked, tmp_path, monkeypatch)
             index.append(new)
         index.append(new)
         assert contents(folder) == contents(tmp_path / "whole")
+
+
+def test_a_clock_that_went_back_changes_no_index(asked, tmp_path, monkeypatch):
+    model, train, new = asked
+    da.index(model, train, tmp_path / "whole", width=4).append(new)
+    da.index(model, train, tmp_path / "index", width=4)
+    for path in (tmp_path / "index").rglob("*"):
+        os.utime(path, (4e9, 4e9))
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    da.index(model, train, tmp_path / "index", width=4).append(new)
+    assert contents(tmp_path / "index") == contents(tmp_path / "whole")
 
 
 def test_two_at_once_give_the_bits_of_one(asked, tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from jaxtyping import Bool, Shaped
 from numpy.lib import format as npy
 
@@ -140,7 +141,20 @@ def _give_back(path: Path, task: Task | None, link: bool) -> Original:
     notes = ()
     if extras:
         notes = (f"arrays with a row per sample: {', '.join(sorted(extras))}",)
-    return Original(ids, y, names, is_numbered, path.name, write, notes)
+    rows = _rows_of(source.train.x)
+    return Original(
+        ids, y, names, is_numbered, path.name, write, notes,
+        other_columns=lambda keep: rows.filter(pa.array(keep)),
+    )  # fmt: skip
+
+
+def _rows_of(x: Shaped[np.ndarray, " n *shape"]) -> pa.Table:
+    """Return a table with the bytes of each sample's inputs, without copying them."""
+    content = np.ascontiguousarray(x)
+    size = content.nbytes // max(1, len(content))
+    values = [pa.py_buffer(content.reshape(-1).view(np.uint8))]
+    rows = pa.FixedSizeBinaryArray.from_buffers(pa.binary(size), len(content), [None, *values])
+    return pa.table({"x": rows})
 
 
 def original_builtin(name: str) -> Original:

@@ -93,7 +93,7 @@ def aggregate(
     require(not n_bad, "information", "be finite to be summed", f"{n_bad} that are not")
     at_least("resamples", resamples, 1)
     names = np.unique(labels)
-    groups = [information[labels == name] for name in names]
+    groups = [np.sort(information[labels == name]) for name in names]  # draws know no order of rows
     rng = np.random.default_rng(seed)
     total = np.array([group.sum() for group in groups])
     grand_total = total.sum()

@@ -65,12 +65,15 @@ def _put(shared: tuple[FeatureStore, Work], chunk: Chunk) -> None:
 def remove_folder(location: str) -> None:
     """Delete a folder of an index, if there is one, while others may delete it or write to it."""
     files, root = file_system(location)
-    while files.exists(root):
-        try:
-            files.rm(root, recursive=True)
-        except OSError as error:
-            if error.errno not in {errno.ENOENT, errno.ENOTEMPTY}:
-                raise
+    with writing(location):
+        while files.exists(root):
+            try:
+                files.rm(root, recursive=True)
+            except FileNotFoundError:  # by its type: that of a URL has no number
+                continue
+            except OSError as error:
+                if error.errno != errno.ENOTEMPTY:
+                    raise
 
 
 ROWS = "rows"
