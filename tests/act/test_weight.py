@@ -8,8 +8,8 @@ from torch import nn
 
 from datassay.act.weigh.baseline_weights import (
     active_bias_weights,
-    batched_active_bias,
     balanced_variance_weights,
+    batched_active_bias,
     class_balanced_weights,
     self_paced_weights,
 )

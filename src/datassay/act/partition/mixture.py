@@ -28,6 +28,10 @@ MAX_ITERATIONS = 200
 # Iterations after which only the FINALISTS best restarts go on.
 SURVEY = 20
 FINALISTS = 6
+# Weights of a model up to which its steps are Newton's. Beyond they cost too much, and steps of each
+# class alone are taken, which find worse optima: for two letter rules of 164 weights a held-out
+# log-likelihood of -0.79 in place of -0.70.
+MOST_NEWTON = 200
 # Iterations of the best one by Newton's steps, which end where the fit of each model does.
 POLISHING = 10
 # Newton steps that fit the models to given responsibilities; fewer, and the start is forgotten.
@@ -100,7 +104,7 @@ def fit_mixture(
         return _single_model(problem)
     n = len(problem.features)
     drawn = np.random.default_rng(seed).dirichlet(np.ones(n_blocks), (restarts, n))
-    everyone = problem.targets.new_ones(restarts + len(starts), n)
+    everyone = problem.sample_weight.expand(restarts + len(starts), -1)
     runs = problem.start(torch.from_numpy(drawn).mT, everyone[:restarts])
     if starts:
         start_responsibilities = torch.stack([start.T for start in starts])
@@ -132,9 +136,12 @@ def fit_mixture(
 
 def _single_model(problem: MixtureProblem) -> Mixture:
     """Return the plain fit of one model as a mixture of one block."""
-    everyone = problem.targets.new_ones(1, len(problem.features))
-    fit = fit_convex(problem.features, problem.targets, problem.loss, problem.ridge)
-    start = replace(problem.start(everyone[:, None], everyone), weights=fit.weights[None])
+    weight = problem.sample_weight[None]
+    fit = fit_convex(
+        problem.features, problem.targets, problem.loss, problem.ridge, sample_weight=weight
+    )
+    one_block = problem.targets.new_ones(1, 1, len(problem.features))
+    start = replace(problem.start(one_block, weight), weights=fit.weights[None])
     run = replace(problem, is_exact=True).iterate(start)
     return Mixture(
         weights=run.weights[0], mixing=run.mixing[0], noise=run.noise[0],
@@ -212,6 +219,13 @@ class MixtureProblem:
     ridge: float = 1e-4  # of every block's own mean loss, (ridge/2)‖θ_k‖², and of the gate's
     gate_inputs: Float[Tensor, "n g"] | None = None  # a column of ones among them
     is_exact: bool = False  # whether steps are Newton's where one of each class alone is cheaper
+    weight: Float[Tensor, " n"] | None = None  # of the samples, mean 1; None: all are 1
+
+    @property
+    def sample_weight(self) -> Float[Tensor, " n"]:
+        """The weight of each sample."""
+        ones = self.targets.new_ones(len(self.features))
+        return ones if self.weight is None else self.weight
 
     def start(
         self, responsibility: Float[Tensor, "R K n"], sample_weight: Float[Tensor, "R n"]
@@ -297,8 +311,9 @@ class MixtureProblem:
         start: Float[Tensor, "B p"],
     ) -> Float[Tensor, "B p"]:
         """Return the weights of B models after one step of their fits."""
-        has_classes = loss == "cross_entropy" and features.n_outputs > 1
-        if has_classes and not self.is_exact and isinstance(features, SharedFeatures):
+        is_cheap = features.n_parameters <= MOST_NEWTON or features.n_outputs == 1
+        is_exact = self.is_exact or is_cheap or loss != "cross_entropy"
+        if not is_exact and isinstance(features, SharedFeatures):
             return step_by_class(features, targets, self.ridge, sample_weight=mass, start=start)
         fit = fit_convex(
             features, targets, loss, self.ridge, sample_weight=mass, start=start, max_steps=1
