@@ -6,6 +6,7 @@ By influence: purify, purify what was left out, and so on; then reassign until s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -131,6 +132,8 @@ def held_out_joint(
     n_folds = int(folds.max()) + 1
     training = (folds != torch.arange(n_folds)[:, None]) * problem.sample_weight  # [F, n]
     start = responsibility.T.expand(n_folds, -1, -1).contiguous()
+    if not iterations:  # then the fits themselves are asked for
+        problem = replace(problem, is_exact=True)
     runs = problem.advance(problem.fit_to(start, training), iterations, silent)
     joint = log_prior(runs.mixing, runs.gate, problem.gate_inputs) + log_densities(
         problem.features.outputs(runs.weights), problem.targets, problem.loss, runs.noise
