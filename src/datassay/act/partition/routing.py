@@ -183,7 +183,9 @@ def fit_router(
         return None, 0.0, 0.0
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
     options = weight_options(router, sample_weight)
-    routed_block = np.asarray(cross_val_predict(clone(router), x, block, cv=folds, params=options))
+    routed_block = np.asarray(
+        cross_val_predict(clone(router), x, block, cv=folds, params=options)  # pyrefly: ignore[unexpected-keyword] (old stubs)
+    )
     largest = np.bincount(block, sample_weight).argmax()
     gains = responsibility[np.arange(len(x)), routed_block] - responsibility[:, largest]
     share = np.full(len(x), 1 / len(x))
