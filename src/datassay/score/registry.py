@@ -163,8 +163,8 @@ def further_scores() -> tuple[Score, ...]:
 
 def plain_scores() -> tuple[Score, ...]:
     """Return the scores of which tables, page and summary show what their columns declare."""
-    own = import_module("datassay.score.checks.odd_inputs").SCORE
-    return (own, *further_scores())
+    built_in = import_module("datassay.score.checks.odd_inputs").SCORE
+    return (built_in, *further_scores())
 
 
 def score_steps(sizes: Sizes) -> list[PlanStep]:

@@ -93,8 +93,8 @@ def choose_blocks(
         previous_k = k
     weight = problem.weight
     highest = max(held_out, key=lambda k: weighted_mean(held_out[k], weight))
-    best = held_out[highest]
-    smallest_k = next(k for k in held_out if not is_better(best, held_out[k], weight))
+    highest_likelihood = held_out[highest]
+    smallest_k = next(k for k in held_out if not is_better(highest_likelihood, held_out[k], weight))
     return Choice(mixtures, held_out, smallest_k)
 
 

@@ -114,9 +114,9 @@ def fit_mixture(
     stages = (SURVEY, len(runs.value)), (2 * SURVEY, FINALISTS), (MAX_ITERATIONS - 3 * SURVEY, 2)
     done = 0
     for iterations, n_runs in stages:
-        best = runs.value.argsort(descending=True)[:n_runs]
-        advanced = problem.advance(runs.subset(best), iterations, progress, done)
-        runs, done = runs.replace_at(best, advanced), done + iterations
+        leaders = runs.value.argsort(descending=True)[:n_runs]
+        advanced = problem.advance(runs.subset(leaders), iterations, progress, done)
+        runs, done = runs.replace_at(leaders, advanced), done + iterations
     best_run = int(runs.value.argmax())
     final = runs.subset(torch.tensor([best_run]))
     final = replace(final, converged=torch.zeros(1, dtype=torch.bool))
