@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -147,3 +148,45 @@ def test_refusals():
     ):
         with pytest.raises(error, match=message):
             da.PartitionedClassifier(**given).fit(x, labels)
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_weights_of_samples(task):
+    """Weight 0 leaves a sample out; any scale is the same; a heavy source draws the shares."""
+    train = routable_mixture((120, 120), n_classes=3, n_features=6, task=task, seed=3)
+    kind = da.PartitionedClassifier if task == "classification" else PartitionedRegressor
+    ours = kind(n_blocks=2, restarts=2)
+    weight = np.random.default_rng(0).integers(0, 3, len(train)).astype(float)
+    fitted = ours.fit(train.x, train.y, sample_weight=weight)
+    block, predicted = fitted.block_, fitted.predict(train.x)
+    assert (block[weight == 0] == -1).all() and (block[weight > 0] >= 0).all()
+
+    kept = weight > 0
+    alone = kind(n_blocks=2, restarts=2).fit(train.x[kept], train.y[kept], weight[kept])
+    np.testing.assert_array_equal(alone.block_, block[kept])
+    np.testing.assert_allclose(alone.predict(train.x), predicted)
+    scaled = kind(n_blocks=2, restarts=2).fit(train.x, train.y, 100 * weight)
+    np.testing.assert_array_equal(scaled.block_, block)
+
+    is_first = train.source == "block 1"
+    uneven = kind(n_blocks=2, restarts=2).fit(train.x, train.y, np.where(is_first, 9.0, 1.0))
+    weight = np.where(is_first, 9.0, 1.0)
+    expected = np.bincount(uneven.block_, weight) / weight.sum()
+    np.testing.assert_allclose(uneven._routed.share, expected)
+    assert expected.max() > 0.8
+
+
+def test_weights_are_refused_where_nothing_takes_them():
+    train = routable_mixture((60, 60), n_classes=2, n_features=6, seed=0)
+    neighbors = KNeighborsClassifier()
+    with pytest.raises(SettingError, match=r"must take sample_weight .* KNeighborsClassifier does"):
+        da.PartitionedClassifier(neighbors, n_blocks=1).fit(train.x, train.y, np.ones(120))
+    with pytest.raises(DataError, match="sample_weight must not be negative"):
+        da.PartitionedClassifier(n_blocks=1).fit(train.x, train.y, -np.ones(120))
+
+
+def test_an_estimator_without_a_seed_repeats():
+    train = routable_mixture((60, 60), n_classes=2, n_features=6, seed=0)
+    fits = [da.PartitionedClassifier(n_blocks=2, restarts=1).fit(train.x, train.y) for _ in "ab"]
+    first, second = (fit.predict_proba(train.x) for fit in fits)
+    np.testing.assert_array_equal(first, second)

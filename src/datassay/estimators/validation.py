@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d  # pyrefly: ignore[missing-module-attribute] (old stubs)
 
 from datassay.errors import DataError
 
@@ -48,6 +48,21 @@ def validate_part(estimator: Any, X: Any, y: Any, *, is_first: bool, **rules: An
     y = column_or_1d(y, warn=True)
     check_consistent_length(X, y)
     return X, y
+
+
+def checked_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
+    """Return the weights as [n] float64; None is one each.
+
+    Raises:
+        DataError: a weight is negative, or all are 0.
+    """
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    if not ((weight >= 0).all() and weight.sum() > 0):
+        raise DataError(
+            "sample_weight must not be negative and not all 0; got values from "
+            f"{weight.min():g} to {weight.max():g}."
+        )
+    return weight
 
 
 def as_floats(X: np.ndarray) -> np.ndarray:

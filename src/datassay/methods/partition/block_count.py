@@ -6,6 +6,7 @@ By influence: purify, purify what was left out, and so on; then reassign until s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -86,18 +87,36 @@ def choose_blocks(
         start = mixtures[k].responsibility
         held_out[k] = held_out_joint(problem, start, folds, MAX_ITERATIONS).logsumexp(0)
         progress("choose the number of blocks", done + 1, len(counts))
-        if previous_k is not None and not is_better(held_out[k], held_out[previous_k]):
+        previous = None if previous_k is None else held_out[previous_k]
+        if previous is not None and not is_better(held_out[k], previous, problem.weight):
             break
         previous_k = k
-    highest = max(held_out, key=lambda k: float(held_out[k].mean()))
-    smallest_k = next(k for k in held_out if not is_better(held_out[highest], held_out[k]))
+    weight = problem.weight
+    highest = max(held_out, key=lambda k: weighted_mean(held_out[k], weight))
+    highest_likelihood = held_out[highest]
+    smallest_k = next(k for k in held_out if not is_better(highest_likelihood, held_out[k], weight))
     return Choice(mixtures, held_out, smallest_k)
 
 
-def is_better(likelihood: Float[Tensor, " n"], reference: Float[Tensor, " n"]) -> bool:
+def is_better(
+    likelihood: Float[Tensor, " n"],
+    reference: Float[Tensor, " n"],
+    weight: Float[Tensor, " n"] | None = None,
+) -> bool:
     """Return whether a log-likelihood is higher, by a standard error and by LEAST_GAIN."""
     gain = likelihood - reference
-    return bool(gain.mean() > max(LEAST_GAIN, float(gain.std() / len(gain) ** 0.5)))
+    mean, n = weighted_mean(gain, weight), len(gain)
+    # Samples of unequal weight tell as much as fewer of equal ones.
+    share = torch.full_like(gain, 1 / n) if weight is None else weight / weight.sum()
+    error = float(((share * (gain - mean)).square().sum() * n / max(1, n - 1)).sqrt())
+    return mean > max(LEAST_GAIN, error)
+
+
+def weighted_mean(values: Float[Tensor, " n"], weight: Float[Tensor, " n"] | None) -> float:
+    """Return the mean of values that count by their weights; None: all alike."""
+    if weight is None:
+        return float(values.mean())
+    return float((values * weight).sum() / weight.sum())
 
 
 def held_out_joint(
@@ -111,8 +130,10 @@ def held_out_joint(
     # often end elsewhere, and then compare optima and not numbers of blocks. What the held-out
     # samples contributed is which optimum, nothing of its weights.
     n_folds = int(folds.max()) + 1
-    training = (folds != torch.arange(n_folds)[:, None]).to(problem.targets.dtype)  # [F, n]
+    training = (folds != torch.arange(n_folds)[:, None]) * problem.sample_weight  # [F, n]
     start = responsibility.T.expand(n_folds, -1, -1).contiguous()
+    if not iterations:  # then the fits themselves are asked for
+        problem = replace(problem, is_exact=True)
     runs = problem.advance(problem.fit_to(start, training), iterations, silent)
     joint = log_prior(runs.mixing, runs.gate, problem.gate_inputs) + log_densities(
         problem.features.outputs(runs.weights), problem.targets, problem.loss, runs.noise
@@ -160,12 +181,17 @@ def _as_samples(geometry: OutputGeometry) -> tuple[nn.Module, SampleSet]:
     return model, SampleSet(x.numpy(), y.numpy(), np.arange(n), class_names=names)
 
 
-def reassign_blocks(geometry: OutputGeometry, block: Int[Tensor, " n"], ridge: float) -> Mixture:
+def reassign_blocks(
+    geometry: OutputGeometry,
+    block: Int[Tensor, " n"],
+    ridge: float,
+    weight: Float[Tensor, " n"] | None = None,
+) -> Mixture:
     """Assign samples to the model that explains them best and refit, until stable."""
     member = _members(block)
     mixture = start = None
     for _ in range(MAX_REASSIGNMENTS):
-        mixture = _hard_mixture(geometry, member, ridge, start)
+        mixture = _hard_mixture(geometry, member, ridge, start, weight)
         joint = mixture.joint(geometry.features, geometry.targets, geometry.loss)
         new_member = _members(joint.argmax(1), len(member))
         if (new_member.sum(1) < LEAST_IN_BLOCK).any() or (new_member == member).all():
@@ -183,22 +209,28 @@ def _members(block: Int[Tensor, " n"], n_blocks: int | None = None) -> Float[Ten
 
 
 def _hard_mixture(
-    geometry: OutputGeometry, member: Float[Tensor, "K n"], ridge: float, start: Tensor | None
+    geometry: OutputGeometry,
+    member: Float[Tensor, "K n"],
+    ridge: float,
+    start: Tensor | None,
+    weight: Float[Tensor, " n"] | None,
 ) -> Mixture:
     """Fit a mixture in which each sample belongs to one block alone."""
+    counted = member if weight is None else member * weight
     weights = fit_convex(
-        geometry.features, geometry.targets, geometry.loss, ridge, sample_weight=member, start=start
-    ).weights
+        geometry.features, geometry.targets, geometry.loss, ridge, sample_weight=counted,
+        start=start,
+    ).weights  # fmt: skip
     outputs = geometry.features.outputs(weights)
     noise = torch.ones(len(member), dtype=torch.float64)
     if geometry.loss == "mse":
         losses = 2 * output_losses(outputs, geometry.targets, geometry.loss) / outputs.shape[-1]
         # The prior weight of one sample, spread over all, as in the soft mixture.
-        mass = member + 1 / len(geometry)
+        mass = counted + 1 / len(geometry)
         noise = (losses * mass).sum(1) / mass.sum(1)
-    mixing = member.mean(1)
+    mixing = counted.mean(1)
     joint = mixing.log()[:, None] + log_densities(outputs, geometry.targets, geometry.loss, noise)
-    likelihood = float(joint.logsumexp(0).mean())
+    likelihood = weighted_mean(joint.logsumexp(0), weight)
     order = mixing.argsort(descending=True, stable=True)
     return Mixture(
         weights[order], mixing[order], noise[order], weights.new_zeros(len(member), 0),

@@ -28,6 +28,7 @@ from datassay.methods.partition.block_count import (
     influence_blocks,
     is_better,
     reassign_blocks,
+    weighted_mean,
 )
 from datassay.methods.partition.mixture import Mixture, MixtureProblem
 from datassay.methods.partition.settings import Division
@@ -199,39 +200,45 @@ def geometry_partition(
     gate: str,
     seed: int,
     restarts: int,
+    weight: Float[Tensor, " n"] | None = None,
     progress: Progress = silent,
 ) -> Partition:
     """Divide samples whose geometry, of a model linear in its weights, is already computed."""
+    # weight, of mean 1, counts in every fit but that of influence_blocks, which is a start.
     folds = fold_numbers(geometry.targets, geometry.loss, n_folds, seed)
     candidates = []
     for inputs, factor in ((None, 1), (gate_inputs(geometry), GATE_RESTARTS)):
         if gate != ("on" if inputs is None else "off"):
-            problem = mixture_problem(geometry, ridge, inputs)
+            problem = mixture_problem(geometry, ridge, inputs, weight)
             choice = choose_blocks(
                 problem, range(n_blocks or 1, (n_blocks or max_blocks) + 1), folds,
                 restarts=factor * restarts, seed=seed, progress=progress,
             )  # fmt: skip
             candidates.append((problem, choice))
-    gate_helps = is_better(candidates[-1][1].chosen_held_out, candidates[0][1].chosen_held_out)
+    gated, ungated = (candidates[i][1].chosen_held_out for i in (-1, 0))
+    gate_helps = is_better(gated, ungated, weight)
     problem, choice = candidates[-1] if gate_helps else candidates[0]
     mixture, held_out, start, is_hard = choice.mixture, choice.chosen_held_out, "random", False
     if choice.n_blocks > 1:
         blocks = influence_blocks(
             geometry, choice.n_blocks, ridge=ridge, damping=damping, progress=progress
         )
-        hard = reassign_blocks(geometry, blocks, ridge)
+        hard = reassign_blocks(geometry, blocks, ridge, weight)
         n_empty = choice.n_blocks - hard.responsibility.shape[1]
         by_k = {choice.n_blocks: functional.pad(hard.responsibility, (0, n_empty))}
         warm = choose_blocks(problem, [choice.n_blocks], folds, restarts=0, seed=seed, starts=by_k)
-        if warm.chosen_held_out.mean() > held_out.mean():
+        if weighted_mean(warm.chosen_held_out, weight) > weighted_mean(held_out, weight):
             mixture, held_out, start = warm.mixture, warm.chosen_held_out, "influence"
         # Log-likelihoods of the first fold's samples under both, fitted to the others.
         test_idx, train_idx = (folds == 0).nonzero()[:, 0], (folds != 0).nonzero()[:, 0]
         block = hard.responsibility.argmax(1)[train_idx]
-        model = reassign_blocks(geometry.subset(train_idx), block, ridge)
+        train_weight, test_weight = (
+            None if weight is None else weight[idx] for idx in (train_idx, test_idx)
+        )
+        model = reassign_blocks(geometry.subset(train_idx), block, ridge, train_weight)
         test = geometry.subset(test_idx)
         likelihood = model.joint(test.features, test.targets, test.loss).logsumexp(1)
-        if is_better(likelihood, held_out[test_idx]):
+        if is_better(likelihood, held_out[test_idx], test_weight):
             mixture, start, is_hard = hard, "influence", True
     block = mixture.responsibility.argmax(1)
     members = [(block == k).nonzero()[:, 0] for k in range(len(mixture.mixing))]
@@ -244,7 +251,7 @@ def geometry_partition(
         ids=ids,
         variance=np.array(variances),
         variance_together=_variance(geometry, ridge, damping),
-        held_out={k: float(v.mean()) for k, v in choice.held_out.items()},
+        held_out={k: weighted_mean(v, weight) for k, v in choice.held_out.items()},
         is_gated=mixture.gate.numel() > 0,
         start=start,
         is_hard=is_hard,
@@ -253,10 +260,15 @@ def geometry_partition(
 
 
 def mixture_problem(
-    geometry: OutputGeometry, ridge: float, gate_inputs: Float[Tensor, "n g"] | None
+    geometry: OutputGeometry,
+    ridge: float,
+    gate_inputs: Float[Tensor, "n g"] | None,
+    weight: Float[Tensor, " n"] | None = None,
 ) -> MixtureProblem:
     """Return the problem of fitting a mixture to these samples."""
-    return MixtureProblem(geometry.features, geometry.targets, geometry.loss, ridge, gate_inputs)
+    return MixtureProblem(
+        geometry.features, geometry.targets, geometry.loss, ridge, gate_inputs, weight=weight
+    )
 
 
 def gate_inputs(geometry: OutputGeometry) -> Float[Tensor, "n g"]:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from datassay.data.load import load
 from datassay.data.new_rows import row_format
-from datassay.estimators.validation import validate_classes, validate_xy
+from datassay.estimators.validation import checked_weights, validate_classes, validate_xy
 from datassay.methods.partition.block_model import as_arrays
 from datassay.methods.partition.routing import compact, fit_experts, linear_partition, scaled_linear
 from datassay.methods.partition.settings import Division
@@ -34,7 +34,7 @@ class _Partitioned(BaseEstimator):
         routing: Any = "soft",
         ridge: Any = Division.ridge,
         restarts: Any = Division.restarts,
-        random_state: Any = None,
+        random_state: Any = 0,
     ):
         self.estimator = estimator
         self.router = router
@@ -45,9 +45,17 @@ class _Partitioned(BaseEstimator):
         self.restarts = restarts
         self.random_state = random_state
 
-    def _fit(self, X: np.ndarray, y: np.ndarray, targets: np.ndarray, loss: str) -> None:
+    def _fit(
+        self, X: np.ndarray, y: np.ndarray, targets: np.ndarray, loss: str, sample_weight: Any
+    ) -> None:
         one_of("routing", self.routing, ("soft", "hard"))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        n, weight = len(X), None
+        counts = np.ones(n, dtype=bool)
+        if sample_weight is not None:
+            weight = checked_weights(sample_weight, X)
+            counts = weight > 0
+            X, y, targets, weight = X[counts], y[counts], targets[counts], weight[counts]
         self.partition_ = linear_partition(
             X.astype(np.float64),
             targets,
@@ -57,15 +65,18 @@ class _Partitioned(BaseEstimator):
             ridge=self.ridge,
             restarts=self.restarts,
             seed=seed,
+            sample_weight=weight,
         )
-        self.block_, responsibility = compact(self.partition_, len(X))
+        block, responsibility = compact(self.partition_, len(X))
+        self.block_ = np.full(n, -1)
+        self.block_[counts] = block
         router = self.router  # not `or`: the truth of an unfitted forest is an error
         if router is None:
             router = scaled_linear(seed=seed)
         estimator = self.estimator
         if estimator is None:
             estimator = scaled_linear(is_classification=loss == "cross_entropy", seed=seed)
-        routed = fit_experts(X, y, self.block_, responsibility, estimator, router, seed)
+        routed = fit_experts(X, y, block, responsibility, estimator, router, seed, weight)
         self.n_blocks_ = len(routed.experts)
         self.estimators_ = list(routed.experts)
         self.router_ = routed.router
@@ -125,13 +136,14 @@ class PartitionedClassifier(ClassifierMixin, _Partitioned):
             probable block alone.
         ridge: of the linear models that find the blocks.
         restarts: of soft EM.
-        random_state: seed or generator of everything random.
+        random_state: seed or generator of everything random; None: another each time.
 
     Attributes:
         classes_: the labels.
         n_blocks_: K.
-        block_: [n], of each training sample.
-        partition_: the `Partition`, or None where too few samples allow one block only.
+        block_: [n], of each training sample; −1 where its weight is 0.
+        partition_: the `Partition` of those that have a weight, or None where too few samples allow
+            one block only.
         estimators_: one a block.
         router_: or None where it does not help.
         router_is_informative_: whether it is used.
@@ -140,22 +152,24 @@ class PartitionedClassifier(ClassifierMixin, _Partitioned):
         router_gain_error_: its standard error; twice that must be exceeded.
     """
 
-    def fit(self, X: Any, y: Any) -> PartitionedClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PartitionedClassifier:
         """Find the blocks and fit their models and the router.
 
         Args:
             X: inputs, [n, d].
             y: labels, [n].
+            sample_weight: [n], not negative; None: all alike. Of the blocks, their models and the
+                router; V of influence counts every sample.
 
         Returns:
             This estimator.
 
         Raises:
-            DataError: one class only.
-            SettingError: a setting is out of range.
+            DataError: one class only, or weights that are none.
+            SettingError: a setting is out of range, or weights for an estimator without any.
         """
         X, self.classes_, label = validate_classes(self, X, y)
-        self._fit(X, label, np.eye(len(self.classes_))[label], "cross_entropy")
+        self._fit(X, label, np.eye(len(self.classes_))[label], "cross_entropy", sample_weight)
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -207,12 +221,13 @@ class PartitionedRegressor(RegressorMixin, _Partitioned):
             the most probable block alone.
         ridge: of the linear models that find the blocks.
         restarts: of soft EM.
-        random_state: seed or generator of everything random.
+        random_state: seed or generator of everything random; None: another each time.
 
     Attributes:
         n_blocks_: K.
-        block_: [n], of each training sample.
-        partition_: the `Partition`, or None where too few samples allow one block only.
+        block_: [n], of each training sample; −1 where its weight is 0.
+        partition_: the `Partition` of those that have a weight, or None where too few samples allow
+            one block only.
         estimators_: one a block.
         router_: or None where it does not help.
         router_is_informative_: whether it is used.
@@ -220,22 +235,24 @@ class PartitionedRegressor(RegressorMixin, _Partitioned):
         router_gain_error_: its standard error.
     """
 
-    def fit(self, X: Any, y: Any) -> PartitionedRegressor:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PartitionedRegressor:
         """Find the blocks and fit their models and the router.
 
         Args:
             X: inputs, [n, d].
             y: targets, [n].
+            sample_weight: as `PartitionedClassifier` takes it.
 
         Returns:
             This estimator.
 
         Raises:
-            SettingError: a setting is out of range.
+            DataError: weights that are none.
+            SettingError: a setting is out of range, or weights for an estimator without any.
         """
         X, y = validate_xy(self, X, y, y_numeric=True)
         y = y.astype(np.float64)
-        self._fit(X, y, y[:, None], "mse")
+        self._fit(X, y, y[:, None], "mse", sample_weight)
         return self
 
     def predict(self, X: Any) -> np.ndarray:

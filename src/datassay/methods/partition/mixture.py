@@ -28,9 +28,14 @@ MAX_ITERATIONS = 200
 # Iterations after which only the FINALISTS best restarts go on.
 SURVEY = 20
 FINALISTS = 6
+# Weights of a model up to which its steps are Newton's. Beyond they cost too much, and steps of
+# each class alone are taken, which find worse optima: for two letter rules of 164 weights a
+# held-out log-likelihood of -0.79 in place of -0.70.
+MOST_NEWTON = 200
 # Iterations of the best one by Newton's steps, which end where the fit of each model does.
 POLISHING = 10
-# Newton steps that fit the models to given responsibilities; fewer, and the start is forgotten.
+# Newton steps that fit the models to given responsibilities; fewer, and the start is forgotten. Of
+# steps of each class alone three times as many.
 FITTING_STEPS = 10
 # Change of the mean log-likelihood below which a run has converged, nats per sample.
 TOLERANCE = 1e-5
@@ -100,7 +105,7 @@ def fit_mixture(
         return _single_model(problem)
     n = len(problem.features)
     drawn = np.random.default_rng(seed).dirichlet(np.ones(n_blocks), (restarts, n))
-    everyone = problem.targets.new_ones(restarts + len(starts), n)
+    everyone = problem.sample_weight.expand(restarts + len(starts), -1)
     runs = problem.start(torch.from_numpy(drawn).mT, everyone[:restarts])
     if starts:
         start_responsibilities = torch.stack([start.T for start in starts])
@@ -109,9 +114,9 @@ def fit_mixture(
     stages = (SURVEY, len(runs.value)), (2 * SURVEY, FINALISTS), (MAX_ITERATIONS - 3 * SURVEY, 2)
     done = 0
     for iterations, n_runs in stages:
-        best = runs.value.argsort(descending=True)[:n_runs]
-        advanced = problem.advance(runs.subset(best), iterations, progress, done)
-        runs, done = runs.replace_at(best, advanced), done + iterations
+        leaders = runs.value.argsort(descending=True)[:n_runs]
+        advanced = problem.advance(runs.subset(leaders), iterations, progress, done)
+        runs, done = runs.replace_at(leaders, advanced), done + iterations
     best_run = int(runs.value.argmax())
     final = runs.subset(torch.tensor([best_run]))
     final = replace(final, converged=torch.zeros(1, dtype=torch.bool))
@@ -132,9 +137,12 @@ def fit_mixture(
 
 def _single_model(problem: MixtureProblem) -> Mixture:
     """Return the plain fit of one model as a mixture of one block."""
-    everyone = problem.targets.new_ones(1, len(problem.features))
-    fit = fit_convex(problem.features, problem.targets, problem.loss, problem.ridge)
-    start = replace(problem.start(everyone[:, None], everyone), weights=fit.weights[None])
+    weight = problem.sample_weight[None]
+    fit = fit_convex(
+        problem.features, problem.targets, problem.loss, problem.ridge, sample_weight=weight
+    )
+    one_block = problem.targets.new_ones(1, 1, len(problem.features))
+    start = replace(problem.start(one_block, weight), weights=fit.weights[None])
     run = replace(problem, is_exact=True).iterate(start)
     return Mixture(
         weights=run.weights[0], mixing=run.mixing[0], noise=run.noise[0],
@@ -212,6 +220,13 @@ class MixtureProblem:
     ridge: float = 1e-4  # of every block's own mean loss, (ridge/2)‖θ_k‖², and of the gate's
     gate_inputs: Float[Tensor, "n g"] | None = None  # a column of ones among them
     is_exact: bool = False  # whether steps are Newton's where one of each class alone is cheaper
+    weight: Float[Tensor, " n"] | None = None  # of the samples, mean 1; None: all are 1
+
+    @property
+    def sample_weight(self) -> Float[Tensor, " n"]:
+        """The weight of each sample."""
+        ones = self.targets.new_ones(len(self.features))
+        return ones if self.weight is None else self.weight
 
     def start(
         self, responsibility: Float[Tensor, "R K n"], sample_weight: Float[Tensor, "R n"]
@@ -238,9 +253,10 @@ class MixtureProblem:
     ) -> Runs:
         """Fit runs' models to these responsibilities, which stay as they are."""
         runs = self.start(responsibility, sample_weight)
-        unconverged, exact = runs.converged, replace(self, is_exact=True)
-        for _ in range(FITTING_STEPS):
-            iterated = exact.iterate(runs)
+        unconverged = runs.converged
+        is_slow = self.features.n_parameters > MOST_NEWTON and not self.is_exact
+        for _ in range(FITTING_STEPS * (3 if is_slow else 1)):
+            iterated = self.iterate(runs)
             runs = replace(iterated, responsibility=responsibility, converged=unconverged)
         return runs
 
@@ -297,8 +313,9 @@ class MixtureProblem:
         start: Float[Tensor, "B p"],
     ) -> Float[Tensor, "B p"]:
         """Return the weights of B models after one step of their fits."""
-        has_classes = loss == "cross_entropy" and features.n_outputs > 1
-        if has_classes and not self.is_exact and isinstance(features, SharedFeatures):
+        is_cheap = features.n_parameters <= MOST_NEWTON or features.n_outputs == 1
+        is_exact = self.is_exact or is_cheap or loss != "cross_entropy"
+        if not is_exact and isinstance(features, SharedFeatures):
             return step_by_class(features, targets, self.ridge, sample_weight=mass, start=start)
         fit = fit_convex(
             features, targets, loss, self.ridge, sample_weight=mass, start=start, max_steps=1

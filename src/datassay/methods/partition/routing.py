@@ -13,8 +13,9 @@ from sklearn.decomposition import PCA
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import has_fit_parameter
 
 from datassay.collect.curvature.output_geometry import OutputGeometry, SharedFeatures
 from datassay.data.arguments import checks_arguments
@@ -76,6 +77,7 @@ def linear_partition(
     seed: int,
     fit_idx: Int[np.ndarray, " s"] | None = None,
     most_features: int = MOST_FEATURES,
+    sample_weight: Float[np.ndarray, " n"] | None = None,
 ) -> Partition | None:
     """Divide rows into blocks by linear models of standardised columns or principal components."""
     n = len(x) if fit_idx is None else len(fit_idx)
@@ -88,8 +90,10 @@ def linear_partition(
     max_k = n_blocks or min(max_blocks, limit)
     if max_k < 2 or (x == x[:1]).all() or (targets == targets[:1]).all():
         return None
-    deviation = x.std(0)
-    rows = (x - x.mean(0)) / np.where(deviation > 0, deviation, 1.0)
+    weight = None if sample_weight is None else sample_weight / sample_weight.mean()
+    mean = np.average(x, 0, weight)
+    deviation = np.sqrt(np.average(np.square(x - mean), 0, weight))
+    rows = (x - mean) / np.where(deviation > 0, deviation, 1.0)
     if rows.shape[1] > most_features:
         rows = PCA(min(most_features, len(x)), random_state=seed).fit_transform(rows)
         rows = rows / rows.std()  # all components by the same factor, so that small ones stay small
@@ -103,6 +107,7 @@ def linear_partition(
         divided = geometry_partition(
             sample, np.arange(n), n_blocks, max_k, FOLDS, ridge=ridge, damping=DAMPING, gate="auto",
             seed=seed, restarts=restarts,
+            weight=None if weight is None else torch.from_numpy(weight),
         )  # fmt: skip
     if fit_idx is None:
         return divided
@@ -128,18 +133,40 @@ def fit_experts(
     estimator: Any,
     router: Any,
     seed: int,
+    sample_weight: Float[np.ndarray, " n"] | None = None,
 ) -> Routed:
     """Fit a clone of the estimator per block, and the router if it tells blocks apart."""
     n_blocks = responsibility.shape[1]
-    share = np.bincount(block, minlength=n_blocks) / len(block)
+    share = np.bincount(block, sample_weight, n_blocks)
     experts = []
     for k in range(n_blocks):
         y_k = y[block == k]
         is_one_class = y.dtype.kind != "f" and (y_k == y_k[0]).all()  # few classifiers fit it
         expert: Any = DummyClassifier(strategy="prior") if is_one_class else clone(estimator)
-        experts.append(expert.fit(x[block == k], y_k))
-    fitted_router, gain, error = fit_router(x, block, responsibility, router, seed)
-    return Routed(tuple(experts), fitted_router, share, gain, error)
+        weight = None if sample_weight is None else sample_weight[block == k]
+        experts.append(expert.fit(x[block == k], y_k, **weight_options(expert, weight)))
+    fitted_router, gain, error = fit_router(x, block, responsibility, router, seed, sample_weight)
+    return Routed(tuple(experts), fitted_router, share / share.sum(), gain, error)
+
+
+def weight_options(
+    estimator: Any, sample_weight: Float[np.ndarray, " n"] | None
+) -> dict[str, Float[np.ndarray, " n"]]:
+    """Return the options that hand weights to an estimator's fit, and to a pipeline's steps.
+
+    Raises:
+        SettingError: it does not take them.
+    """
+    if sample_weight is None:
+        return {}
+    steps = estimator.steps if isinstance(estimator, Pipeline) else [("", estimator)]
+    if not has_fit_parameter(steps[-1][1], "sample_weight"):
+        raise SettingError(
+            "estimator and router must take sample_weight in fit where weights are given; "
+            f"{type(steps[-1][1]).__name__} does not. Choose one that does, or fit without them."
+        )
+    names = [name for name, step in steps if has_fit_parameter(step, "sample_weight")]
+    return {f"{name}__sample_weight" if name else "sample_weight": sample_weight for name in names}
 
 
 def fit_router(
@@ -148,17 +175,26 @@ def fit_router(
     responsibility: Float[np.ndarray, "n K"],
     router: Any,
     seed: int,
+    sample_weight: Float[np.ndarray, " n"] | None = None,
 ) -> tuple[Any, float, float]:
     """Fit the router of `fit_experts`; return it, or None if it does not help, gain and error."""
     sizes = np.bincount(block)
     if len(sizes) < 2 or sizes.min() < FOLDS:
         return None, 0.0, 0.0
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
-    routed_block = np.asarray(cross_val_predict(clone(router), x, block, cv=folds))
-    gains = responsibility[np.arange(len(x)), routed_block] - responsibility[:, sizes.argmax()]
-    gain, error = float(gains.mean()), float(gains.std() / len(gains) ** 0.5)
+    options = weight_options(router, sample_weight)
+    routed_block = np.asarray(
+        cross_val_predict(clone(router), x, block, cv=folds, params=options)  # pyrefly: ignore[unexpected-keyword] (old stubs)
+    )
+    largest = np.bincount(block, sample_weight).argmax()
+    gains = responsibility[np.arange(len(x)), routed_block] - responsibility[:, largest]
+    share = np.full(len(x), 1 / len(x))
+    if sample_weight is not None:
+        share = sample_weight / sample_weight.sum()
+    gain = float(share @ gains)
+    error = float(np.linalg.norm(share * (gains - gain)))
     fitted_router: Any = clone(router)
-    fitted_router = fitted_router.fit(x, block) if gain > ERRORS * error else None
+    fitted_router = fitted_router.fit(x, block, **options) if gain > ERRORS * error else None
     return fitted_router, gain, error
 
 

@@ -34,7 +34,8 @@ class Purifier(BaseEstimator):
         step: samples removed per step; None is n/100.
         max_fraction: of the samples, never more are removed.
         min_per_class: a class is never left with fewer.
-        random_state: seed or generator, of held-out parts and order="random".
+        random_state: seed or generator, of held-out parts and order="random"; None: another each
+            time.
 
     Attributes:
         sample_indices_: [kept], positions of the samples that stay, ascending.
@@ -52,7 +53,7 @@ class Purifier(BaseEstimator):
         step: Any = Removal.step,
         max_fraction: Any = Removal.max_fraction,
         min_per_class: Any = Removal.min_per_class,
-        random_state: Any = None,
+        random_state: Any = 0,
     ):
         self.order = order
         self.stop = stop

@@ -8,11 +8,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter  # pyrefly: ignore[missing-module-attribute] (old stubs)
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from datassay.data.scaling import column_units
-from datassay.errors import DataError, SettingError
-from datassay.estimators.validation import validate_classes, validate_xy
+from datassay.errors import SettingError
+from datassay.estimators.validation import checked_weights, validate_classes, validate_xy
 from datassay.methods.weigh.settings import Weighting
 from datassay.methods.weigh.weights import local_variance_weights
 
@@ -51,12 +51,7 @@ class _LocalVariance(MetaEstimatorMixin, BaseEstimator):
                 f"{type(inner).__name__} does not. Put this one inside the pipeline, around its "
                 "last step, or choose an estimator that weights its samples."
             )
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        if not ((weight >= 0).all() and weight.sum() > 0):
-            raise DataError(
-                "sample_weight must not be negative and not all 0; got values from "
-                f"{weight.min():g} to {weight.max():g}."
-            )
+        weight = checked_weights(sample_weight, X)
         if self.estimator is not None:
             self._units = (0.0, 1.0)
         else:

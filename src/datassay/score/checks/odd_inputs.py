@@ -102,18 +102,18 @@ def odd_inputs(
                          ("outlier_score", outlier_score)):  # fmt: skip
         if values is not None and len(values) != n:
             raise DataError(f"{name} must have a value per sample, {n}; got {len(values)}.")
-    nothing = np.full(n, np.nan)
+    missing_scores = np.full(n, np.nan)
     if not FEWEST <= n <= MOST_ROWS or train.x.size > min(n * MOST_COLUMNS, MOST_VALUES):
-        return OddInputs(nothing, nothing, nothing, train.ids)
+        return OddInputs(missing_scores, missing_scores, missing_scores, train.ids)
     x = _standardize(train.x.reshape(n, -1).astype(np.float64))
     if not x.size:
-        return OddInputs(nothing, nothing, nothing, train.ids)
+        return OddInputs(missing_scores, missing_scores, missing_scores, train.ids)
     y = train.y if train.is_classification else np.zeros(n, np.int64)
     deviation = _column_deviation(x, y)
     distance, ratio = _class_distances(x, y)
     noise = (_z_scores(deviation) + _z_scores(ratio)) / 2**0.5
     if not train.is_classification:
-        return OddInputs(noise, nothing, nothing, train.ids)
+        return OddInputs(noise, missing_scores, missing_scores, train.ids)
     nearest = nearest_neighbors(x, NEAREST + 1, search="exact").index[:, 1:]
     disagreement = (y[nearest] != y[:, None]).mean(1)
     if outlier_score is None:
@@ -135,11 +135,11 @@ def _standardize(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n _"]:
 
 def _column_deviation(x: Float[np.ndarray, "n d"], y: Int[np.ndarray, " n"]) -> np.ndarray:
     """Return mean log(1 + r²) of each sample's columns, given its other columns and its class."""
-    within = x.copy()
+    offset = x.copy()
     for c in np.unique(y):
-        within[y == c] -= within[y == c].mean(0)
-    precision = np.linalg.pinv(ledoit_wolf(within, assume_centered=True)[0], hermitian=True)
-    squares = np.square(within @ precision) / np.diag(precision).clip(np.finfo(float).tiny)
+        offset[y == c] -= offset[y == c].mean(0)
+    precision = np.linalg.pinv(ledoit_wolf(offset, assume_centered=True)[0], hermitian=True)
+    squares = np.square(offset @ precision) / np.diag(precision).clip(np.finfo(float).tiny)
     return np.log1p(squares).mean(1)
 
 
@@ -158,15 +158,17 @@ def _class_distances(
             continue
         # Each itself is the nearest; k + 1 must stay below the number of rows.
         if k + 1 < len(members):
-            found = nearest_neighbors(x[members], k + 1, search="exact")
-            near, away = found.index[:, 1:], found.distance[:, 1:].mean(1)
+            neighbors = nearest_neighbors(x[members], k + 1, search="exact")
+            near_idx, mean_distance = neighbors.index[:, 1:], neighbors.distance[:, 1:].mean(1)
         else:
-            apart = np.linalg.norm(x[members][:, None] - x[members], axis=2)
-            near = np.argsort(apart, 1, kind="stable")[:, 1:]
-            away = apart.sum(1) / k
-        distance[members] = away
-        floor = max(LEAST_DISTANCE * away.mean(), np.finfo(float).tiny)  # copies are at 0
-        ratio[members] = np.log(away.clip(floor)) - np.log(away[near].mean(1).clip(floor))
+            separation = np.linalg.norm(x[members][:, None] - x[members], axis=2)
+            near_idx = np.argsort(separation, 1, kind="stable")[:, 1:]
+            mean_distance = separation.sum(1) / k
+        distance[members] = mean_distance
+        floor = max(LEAST_DISTANCE * mean_distance.mean(), np.finfo(float).tiny)  # copies are at 0
+        ratio[members] = np.log(mean_distance.clip(floor)) - np.log(
+            mean_distance[near_idx].mean(1).clip(floor)
+        )
     largest = np.nanmax(distance, initial=0.0)
     return np.where(np.isnan(distance), largest, distance), ratio
 
