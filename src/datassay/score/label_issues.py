@@ -136,13 +136,9 @@ def label_issues(
     data = data if data is not None else _samples_of_labels(labels)
     check_judges(isinstance(data, SampleSet), model, pred_probs)
     is_trusted, group_ids = checked_trusted(trusted, len(data)), checked_groups(groups, len(data))
-    if sources is None:
-        columns = source_columns(data) if isinstance(data, SampleSet) else {}
-    else:
-        columns = checked_sources(sources, len(data))
     find_issues = partial(
         _find_issues, model=model, pred_probs=pred_probs, is_trusted=is_trusted, noise=noise,
-        columns=columns, seed=seed, progress=progress,
+        columns=checked_sources(sources, data), seed=seed, progress=progress,
     )  # fmt: skip
     if isinstance(data, SampleSet):
         group_ids = data.groups if group_ids is None else group_ids
@@ -257,6 +253,7 @@ def _build_issues(
         given_label=labels.numpy(),
         is_predicted=outcome.is_predicted,
         sources=outcome.sources if outcome.is_predicted else None,
+        one_way=outcome.reading if outcome.is_predicted else None,
         **info,
     )
 
@@ -284,8 +281,7 @@ def _find_model_issues(
     if is_probable:
         info["warnings"] = judge_warnings(held_out, labels)
     judges = [log_probabilities(held_out) if is_probable else held_out]
-    # There is no second fit.
-    outcome = explain(judges, lambda _: judges, labels, noise, trusted, columns)
+    outcome = explain(judges, lambda _: judges, labels, noise, trusted, columns)  # no second fit
     return _build_issues(outcome, labels, held_out, **info)
 
 

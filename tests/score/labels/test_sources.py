@@ -32,8 +32,11 @@ def test_the_source_that_errs_is_named_and_its_labels_are_suspected(seed):
     assert plain.sources is None and outcome.sources is not None
     named = np.array(outcome.sources.values)[outcome.sources.errs]
     assert named.tolist() == ["2"] and outcome.sources.column == "annotator"
-    assert abs(outcome.sources.wrong[2] - wrong[source == "2"].mean()) < 0.15
-    assert np.ptp(outcome.sources.wrong[[0, 1, 3, 4]]) == 0 and outcome.sources.wrong[0] < 0.05
+    assert abs(outcome.sources.share_wrong[2] - wrong[source == "2"].mean()) < 0.15
+    assert (
+        np.ptp(outcome.sources.share_wrong[[0, 1, 3, 4]]) == 0
+        and outcome.sources.share_wrong[0] < 0.05
+    )
     assert (outcome.sources.n_labels == np.unique(source, return_counts=True)[1]).all()
     right_pairs = [
         (x[wrong][:, None] > x[~wrong]).float().mean() for x in (plain.log_odds, outcome.log_odds)
@@ -72,7 +75,10 @@ def test_rates_are_those_of_the_expected_counts_and_trusted_labels_keep_theirs()
     p_wrong = 1 - fit.log_posterior.exp().gather(1, labels[:, None])[:, 0].numpy()
     assert (p_wrong[trusted.numpy()] == 0).all()
     is_open = ~trusted.numpy()
-    for members, rate in ((source == "2", sources.wrong[2]), (source != "2", sources.wrong[0])):
+    for members, rate in (
+        (source == "2", sources.share_wrong[2]),
+        (source != "2", sources.share_wrong[0]),
+    ):
         counted = members & is_open
         assert rate == pytest.approx(p_wrong[counted].sum() / (counted.sum() + 5), abs=2e-3)
     assert torch.unique(shift).numel() == 2 and (shift[torch.as_tensor(source == "2")] > 0).all()

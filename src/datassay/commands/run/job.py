@@ -147,6 +147,7 @@ def run(
     warnings = train.warnings + warnings + lin.warnings
     warnings += (results["data_issues"].unsearched,) * bool(results["data_issues"].unsearched)
     warnings += () if issues.sources is None else (issues.sources.warning,)
+    warnings += (issues.readings,) * bool(issues.readings)
     if settings.own is None:
         warnings += tuple(group.warning for group in held_together(lin, train, issues))
         is_log = origin is not None and bool(origin.inputs.get("log_target"))

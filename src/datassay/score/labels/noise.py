@@ -18,7 +18,7 @@ from torch import Tensor
 from datassay.errors import SettingError
 from datassay.results import result
 from datassay.score.labels.likelihood import MOST_INTERCEPTS, Form, NoiseFit, class_cost, fit_noise
-from datassay.score.labels.readings import Belief, weigh_readings
+from datassay.score.labels.readings import Belief, read_one_way, weigh_readings
 from datassay.score.labels.sources import LabelSources, find_erring_sources, fit_sources
 from datassay.score.settings import NOISES
 
@@ -84,6 +84,8 @@ class Diagnosis:
         n_look: number of labels worth a look, counted from the most suspect.
         weights: of the estimators, in the fit without noise; 0: left out.
         sources: of the labels, where some err far more often; None: none do.
+        reading: of two classes, (true, given, share of the class, labels): so many of a class may
+            be given as the other, or else hard to tell from it; None: nothing says so.
     """
 
     noise: LabelNoise
@@ -95,6 +97,7 @@ class Diagnosis:
     n_look: int
     weights: tuple[float, ...]
     sources: LabelSources | None
+    reading: tuple[int, int, float, float] | None
 
 
 def check_noise(noise: str, *, is_of_labels: bool) -> None:
@@ -205,6 +208,7 @@ def explain(
         n_look=n_look,
         weights=tuple(noiseless_fit.weights.tolist()),
         sources=sources,
+        reading=read_one_way(noisy_fits, noiseless_fit, uniform_fit, labels),
     )
 
 
