@@ -97,9 +97,8 @@ def label_issues(
             which gives `held_out`, and what that contradicts is worth a look and within
             `share_wrong`; it may be the group that differs. None: those of the samples, if they
             have any; of a linearisation each sample by itself.
-        sources: [n], who or what gave each label, such as annotators or batches, or several of them
-            by name: where some give wrong labels far more often than others, their labels are so
-            much more suspect. None: of samples their source and the columns of few values.
+        sources: [n], who or what gave each label, or several such columns by name: where some err
+            far more often, their labels are more suspect. None: of samples their own columns.
         noise: "uniform": any other label as often as any; "class": it depends on the class, as
             where cats are called dogs; "auto": whichever explains the labels.
         seed: of the folds and of the model.
@@ -189,8 +188,8 @@ def _find_issues(
     """Find issues by fits without each sample, or without its group where groups are given."""
     if isinstance(data, SampleSet):
         data = data if groups is None else replace(data, groups=groups)
-        judge = model, pred_probs
-        return _find_model_issues(data, *judge, is_trusted, noise, columns, seed, progress)
+        options = (is_trusted, noise, columns, seed, progress)
+        return _find_model_issues(data, model, pred_probs, *options)
     lin = data
     is_multilabel = lin.labels is None and _is_multilabel(lin.targets)
     check_noise(noise, is_of_labels=lin.labels is not None or is_multilabel)

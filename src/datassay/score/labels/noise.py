@@ -198,8 +198,12 @@ def explain(
     noiseless_pair = (noiseless_fit, first_only_fit)
     share, n_look = _bound_wrong_share(noiseless_pair, belief, doubt, labels, trusted)
     p_noiseless = 0.0 if noise == "class" else belief.p_noiseless
+    reading = read_one_way(noisy_fits, noiseless_fit, uniform_fit, labels)
+    told_fits = (chosen_fit, second_fit)
+    if reading and chosen_fit is uniform_fit:
+        told_fits = (rival_fit, rival_fit)
     return Diagnosis(
-        noise=_describe_noise(chosen_fit, second_fit, p_noiseless, gain),
+        noise=_describe_noise(*told_fits, p_noiseless, gain),
         is_predicted=belief.is_predicted,
         posterior=posterior,
         log_odds=log_odds[0],
@@ -208,7 +212,7 @@ def explain(
         n_look=n_look,
         weights=tuple(noiseless_fit.weights.tolist()),
         sources=sources,
-        reading=read_one_way(noisy_fits, noiseless_fit, uniform_fit, labels),
+        reading=reading,
     )
 
 
