@@ -177,13 +177,10 @@ def explain(
         rival_posterior = average_readings(rival_fit, fit_again(rival_fit))
         posterior = (1 - rival_weight) * posterior + rival_weight * rival_posterior
         posterior = torch.log_softmax(posterior, 1)
-    sources = find_erring_sources(noiseless_fit.log_p, labels, trusted, columns or {})
-    by_source = sources and fit_sources(outputs, labels, trusted, sources, uniform_fit)
-    sources = None
-    if by_source:
-        sources, source_fit, shift = by_source
-        posterior = _shift_log_odds(posterior, labels, shift)
-        noisy_fits.append(source_fit)
+    found_sources = find_erring_sources(noiseless_fit.log_p, labels, trusted, columns or {})
+    sources, source_fits, shift = fit_sources(outputs, labels, trusted, found_sources, uniform_fit)
+    posterior = _shift_log_odds(posterior, labels, shift) if source_fits else posterior
+    noisy_fits += source_fits
     belief = weigh_readings(outputs, labels, trusted, noiseless_fit, noisy_fits)
     odds = _log_odds(posterior, labels)[~trusted]
     by_noise = _order_probabilities(belief.p_wrong[~trusted], odds)
@@ -199,9 +196,8 @@ def explain(
     share, n_look = _bound_wrong_share(noiseless_pair, belief, doubt, labels, trusted)
     p_noiseless = 0.0 if noise == "class" else belief.p_noiseless
     reading = read_one_way(noisy_fits, noiseless_fit, uniform_fit, labels)
-    told_fits = (chosen_fit, second_fit)
-    if reading and chosen_fit is uniform_fit:
-        told_fits = (rival_fit, rival_fit)
+    is_rival = reading is not None and chosen_fit is uniform_fit
+    told_fits = (rival_fit, rival_fit) if is_rival else (chosen_fit, second_fit)
     return Diagnosis(
         noise=_describe_noise(*told_fits, p_noiseless, gain),
         is_predicted=belief.is_predicted,

@@ -203,26 +203,29 @@ def fit_sources(
     outputs: Sequence[Float[Tensor, "n k"]],
     labels: Int[Tensor, " n"],
     trusted: Bool[Tensor, " n"],
-    sources: LabelSources,
+    sources: LabelSources | None,
     start: NoiseFit,
-) -> tuple[LabelSources, NoiseFit, Float[Tensor, " n"]] | None:
+) -> tuple[LabelSources | None, list[NoiseFit], Float[Tensor, " n"]]:
     """Fit a rate of wrong labels to each source that errs, and one to all others.
 
     Args:
         outputs: held-out outputs of each estimator.
         labels: given.
         trusted: labels that are known to be right.
-        sources: with those that err.
+        sources: with those that err; None: none do.
         start: the fit of one rate, whose calibration this one starts from.
 
     Returns:
         The sources with the rates r_g, without those that err hardly more often than the others;
         the fit; and what log odds that a label is wrong gain over those of one rate r,
-        ln (r_g / (1 − r_g)) − ln (r / (1 − r)). None where no source is left.
+        ln (r_g / (1 − r_g)) − ln (r / (1 − r)). None, no fit and 0 where no source is left.
 
     Cost: ROUNDS of n (k² + estimators² k) operations.
     Source: expectation maximisation as in `likelihood`, with T of one rate a source.
     """
+    no_shift = torch.zeros(len(labels), dtype=torch.float64)
+    if sources is None:
+        return None, [], no_shift
     stacked = torch.stack(list(outputs), 2).double()[:, :, start.weights > 0]
     weights, k = start.weights[start.weights > 0], start.log_p.shape[1]
     logits, log_p = stacked @ weights, start.log_p
@@ -251,7 +254,7 @@ def fit_sources(
     share, threshold = rates.numpy()[group_of], max(rates[0] + MORE_OFTEN, TIMES * rates[0])
     errs = sources.errs & (share >= float(threshold))
     if not errs.any():
-        return None
+        return None, [], no_shift
     joint = add_noise(log_p)
     log_evidence = torch.logsumexp(joint, 1)
     fit = NoiseFit(
@@ -264,4 +267,4 @@ def fit_sources(
         cost=int(sources.errs.sum()) * (0.5 + log(len(sources.values))),
     )
     shift = torch.logit(rates)[group] - torch.logit(common_rate)
-    return replace(sources, share_wrong=share, errs=errs), fit, shift
+    return replace(sources, share_wrong=share, errs=errs), [fit], shift
