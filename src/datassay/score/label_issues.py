@@ -98,9 +98,8 @@ def label_issues(
             which gives `held_out`, and what that contradicts is worth a look and within
             `share_wrong`; it may be the group that differs. None: those of the samples, if they
             have any; of a linearisation each sample by itself.
-        sources: [n], who or what gave each label, such as annotators or batches, or several of them
-            by name: where some give wrong labels far more often than others, their labels are so
-            much more suspect. None: of samples their source and the columns of few values.
+        sources: [n], who or what gave each label, or several such columns by name: where some err
+            far more often, their labels are more suspect. None: of samples their own columns.
         noise: "uniform": any other label as often as any; "class": it depends on the class, as
             where cats are called dogs; "auto": whichever explains the labels.
         seed: of the folds and of the model.
@@ -139,15 +138,9 @@ def label_issues(
     check_judges(isinstance(data, SampleSet), model, pred_probs)
     is_trusted = checked_trusted(trusted, len(data))
     group_ids = checked_groups(groups, len(data))
-    if sources is not None:
-        columns = checked_sources(sources, len(data))
-    elif isinstance(data, SampleSet):
-        columns = source_columns(data)
-    else:
-        columns = {}
     find_issues = partial(
         _find_issues, model=model, pred_probs=pred_probs, is_trusted=is_trusted, noise=noise,
-        columns=columns, seed=seed, progress=progress,
+        columns=checked_sources(sources, data), seed=seed, progress=progress,
     )  # fmt: skip
     if isinstance(data, SampleSet):
         if group_ids is None:
@@ -201,8 +194,8 @@ def _find_issues(
     if isinstance(data, SampleSet):
         if groups is not None:
             data = replace(data, groups=groups)
-        judge = model, pred_probs
-        return _find_model_issues(data, *judge, is_trusted, noise, columns, seed, progress)
+        options = (is_trusted, noise, columns, seed, progress)
+        return _find_model_issues(data, model, pred_probs, *options)
     lin = data
     is_multilabel = lin.labels is None and _is_multilabel(lin.targets)
     check_noise(noise, is_of_labels=lin.labels is not None or is_multilabel)
@@ -266,6 +259,7 @@ def _build_issues(
         given_label=labels.numpy(),
         is_predicted=outcome.is_predicted,
         sources=outcome.sources if outcome.is_predicted else None,
+        one_way=outcome.reading if outcome.is_predicted else None,
         **info,
     )
 
@@ -295,8 +289,7 @@ def _find_model_issues(
     if is_probable:
         info["warnings"] = judge_warnings(held_out, labels)
     judges = [log_probabilities(held_out) if is_probable else held_out]
-    # There is no second fit.
-    outcome = explain(judges, lambda _: judges, labels, noise, trusted, columns)
+    outcome = explain(judges, lambda _: judges, labels, noise, trusted, columns)  # no second fit
     return _build_issues(outcome, labels, held_out, **info)
 
 

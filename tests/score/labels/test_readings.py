@@ -108,3 +108,29 @@ def test_a_rate_that_varies_explains_labels_as_the_sum_over_true_classes():
     assert log_likelihood == pytest.approx(float(joint.sum(1).log().sum()))
     right = joint.gather(1, labels[:, None])[:, 0]
     assert torch.allclose(wrong, 1 - right / joint.sum(1)) and not wrong[trusted].any()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_one_way_noise_of_two_classes_is_listed_and_told_in_both_readings(seed):
+    """Two in five of class 0 are given as 1: its probabilities end at 0.6, as of no hardness."""
+    draw = np.random.default_rng(seed)
+    true = draw.integers(2, size=600)
+    f = (2 * true - 1) * 2.0 + draw.normal(size=600)
+    wrong = (true == 0) & (draw.random(600) < 0.4)
+    outcome = explained(np.column_stack([-f, f]) / 2, np.where(wrong, 1, true))
+    flagged = flag_wrong(outcome.log_odds).numpy()
+    assert flagged.sum() > 0.4 * wrong.sum() and wrong[flagged].mean() >= 0.85
+    true_class, given_class, share, n_wrong = outcome.reading
+    assert (true_class, given_class) == (0, 1) and share == pytest.approx(0.4, abs=0.08)
+    assert n_wrong == pytest.approx(wrong.sum(), rel=0.2)
+    assert outcome.noise.kind == "class" and outcome.noise.transition[0, 1] > 0.3
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_hard_samples_of_two_classes_are_no_one_way_noise(seed):
+    """Calibrated outputs of uneven classes, near and far: no label is listed, no reading named."""
+    draw = np.random.default_rng(seed)
+    f = draw.normal(size=600) * draw.uniform(1, 4) + draw.normal()
+    y = (draw.random(600) < 1 / (1 + np.exp(-f))).astype(int)
+    outcome = explained(np.column_stack([-f, f]) / 2, y)
+    assert outcome.reading is None and not flag_wrong(outcome.log_odds).any()

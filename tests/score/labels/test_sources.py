@@ -1,6 +1,7 @@
 """Sources of labels of which one errs: which are named, at what rate, and what stays as it was."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
@@ -10,7 +11,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.score.labels.likelihood import fit_noise
 from datassay.score.labels.noise import explain
-from datassay.score.labels.sources import find_erring_sources, fit_sources
+from datassay.score.labels.sources import find_erring_sources, fit_sources, source_columns
 
 
 def drawn_labels(seed, n=600, k=3, n_sources=5, errs=True):
@@ -32,8 +33,11 @@ def test_the_source_that_errs_is_named_and_its_labels_are_suspected(seed):
     assert plain.sources is None and outcome.sources is not None
     named = np.array(outcome.sources.values)[outcome.sources.errs]
     assert named.tolist() == ["2"] and outcome.sources.column == "annotator"
-    assert abs(outcome.sources.wrong[2] - wrong[source == "2"].mean()) < 0.15
-    assert np.ptp(outcome.sources.wrong[[0, 1, 3, 4]]) == 0 and outcome.sources.wrong[0] < 0.05
+    assert abs(outcome.sources.share_wrong[2] - wrong[source == "2"].mean()) < 0.15
+    assert (
+        np.ptp(outcome.sources.share_wrong[[0, 1, 3, 4]]) == 0
+        and outcome.sources.share_wrong[0] < 0.05
+    )
     assert (outcome.sources.n_labels == np.unique(source, return_counts=True)[1]).all()
     right_pairs = [
         (x[wrong][:, None] > x[~wrong]).float().mean() for x in (plain.log_odds, outcome.log_odds)
@@ -68,11 +72,14 @@ def test_rates_are_those_of_the_expected_counts_and_trusted_labels_keep_theirs()
     trusted = torch.as_tensor(~wrong & (np.arange(600) % 4 == 0))
     start = fit_noise([log_p], labels, "one rate", trusted=trusted)
     sources = find_erring_sources(log_p, labels, trusted, {"annotator": source})
-    sources, fit, shift = fit_sources([log_p], labels, trusted, sources, start)
+    sources, (fit,), shift = fit_sources([log_p], labels, trusted, sources, start)
     p_wrong = 1 - fit.log_posterior.exp().gather(1, labels[:, None])[:, 0].numpy()
     assert (p_wrong[trusted.numpy()] == 0).all()
     is_open = ~trusted.numpy()
-    for members, rate in ((source == "2", sources.wrong[2]), (source != "2", sources.wrong[0])):
+    for members, rate in (
+        (source == "2", sources.share_wrong[2]),
+        (source != "2", sources.share_wrong[0]),
+    ):
         counted = members & is_open
         assert rate == pytest.approx(p_wrong[counted].sum() / (counted.sum() + 5), abs=2e-3)
     assert torch.unique(shift).numel() == 2 and (shift[torch.as_tensor(source == "2")] > 0).all()
@@ -93,3 +100,17 @@ def test_samples_name_their_sources_by_themselves_and_users_can():
     assert again.sources.column == "who" and np.array_equal(again.score, issues.score)
     with pytest.raises(SettingError, match="sources must be"):
         da.label_issues(samples, model=LogisticRegression(), sources=source[:5])
+
+
+def test_columns_of_few_values_tell_sources():
+    """Words, flags, dates and whole numbers do; amounts, ids and what is constant do not."""
+    days, n = pd.to_datetime(["2020-01-01", "2020-01-02"]), 60
+    table = pd.DataFrame({
+        "page": np.arange(n) % 3, "amount": np.arange(n) / 7 % 1, "many": np.arange(n) * 10 % 599,
+        "day": days[np.arange(n) % 2], "flag": np.arange(n) % 2 == 0, "one": "x",
+        "who": np.where(np.arange(n) % 4, "ann", None), "target": np.tile(["u", "v"], n // 2),
+    })  # fmt: skip
+    columns = source_columns(da.load(table, target="target")[0])
+    assert list(columns) == ["page", "day", "flag", "who"]
+    assert sorted(set(columns["day"])) == ["2020-01-01", "2020-01-02"]
+    assert sorted(set(columns["who"])) == ["ann", "missing"]

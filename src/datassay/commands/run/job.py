@@ -220,6 +220,7 @@ def _warnings(
     warnings += [*lin.warnings, data_issues.unsearched]
     if issues.sources is not None:
         warnings.append(issues.sources.warning)
+    warnings.append(issues.readings)
     if settings.estimator is None:
         warnings += [group.warning for group in held_together(lin, train, issues)]
         if not train.is_classification:

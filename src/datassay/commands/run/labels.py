@@ -90,5 +90,5 @@ def label_facts(findings: Findings) -> dict[str, object]:
 
 def _source_facts(sources: LabelSources) -> dict[str, object]:
     """Return the column of which sources of labels err, and each of its values."""
-    names = ("values", "n_labels", "contradicted", "expected", "wrong", "errs")
+    names = ("values", "n_labels", "contradicted", "expected", "share_wrong", "errs")
     return {"column": sources.column} | {name: getattr(sources, name) for name in names}

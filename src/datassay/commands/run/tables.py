@@ -195,7 +195,7 @@ def sources_table(sources: LabelSources) -> Table:
     order = np.argsort(-(sources.contradicted - sources.expected), kind="stable")
     rows = []
     for v in order:
-        shares = (sources.contradicted[v], sources.expected[v], sources.wrong[v])
+        shares = (sources.contradicted[v], sources.expected[v], sources.share_wrong[v])
         cells = (f"{sources.n_labels[v]:,}", *(percent(round(x, 3)) for x in shares))
         rows += [Row(sources.values[v], cells, bool(sources.errs[v]))]
     note = (

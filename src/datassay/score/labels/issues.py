@@ -60,6 +60,8 @@ class LabelIssues(Tabular):
         is_predicted: whether held-out outputs tell the labels better than the classes' shares do;
             else no label is flagged, and `share_wrong` begins at 0.
         sources: of the labels, by the column of which some err far more often; None: none do.
+        one_way: of two classes, (true, given, share of the class, labels): so many of a class may
+            be given as the other, or else hard to tell from it; None: nothing says so.
     """
 
     given_label: Shaped[np.ndarray, "n ..."] = column(
@@ -104,6 +106,7 @@ class LabelIssues(Tabular):
     by_group: Bool[np.ndarray, " n"] | None = None
     is_predicted: bool = True
     sources: LabelSources | None = None
+    one_way: tuple[int, int, float, float] | None = None
     cells: Mapping[int, str] = field(default_factory=dict)
 
     @property
@@ -123,6 +126,19 @@ class LabelIssues(Tabular):
         """Positions of labels that are likelier wrong than right, the most suspect first."""
         suspect = np.flatnonzero(self.to_try)
         return suspect[np.argsort(-self.score[suspect], kind="stable")]
+
+    @property
+    def readings(self) -> str:
+        """Two readings of the labels of two classes, in a sentence; "" where one is enough."""
+        if self.one_way is None:
+            return ""
+        true_class, given_class, share, n_wrong = self.one_way
+        true_name, given_name = self.class_names[true_class], self.class_names[given_class]
+        return (
+            f"Either {100 * share:.0f} % of “{true_name}” are given as “{given_name}”, so that "
+            f"about {n_wrong:.0f} labels are wrong, or these inputs tell the two no better there: "
+            "outputs alone cannot say. A review of 20 of the most suspect does."
+        )
 
     def expected_precision(self, top: int | None = None) -> float:
         """Return the share of wrong labels to expect among the most suspect samples.

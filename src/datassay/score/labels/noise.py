@@ -18,7 +18,7 @@ from torch import Tensor
 from datassay.errors import SettingError
 from datassay.results import result
 from datassay.score.labels.likelihood import MOST_INTERCEPTS, Form, NoiseFit, class_cost, fit_noise
-from datassay.score.labels.readings import Belief, weigh_readings
+from datassay.score.labels.readings import Belief, read_one_way, weigh_readings
 from datassay.score.labels.sources import LabelSources, find_erring_sources, fit_sources
 from datassay.score.settings import NOISES
 
@@ -86,6 +86,8 @@ class Diagnosis:
         n_look: number of labels worth a look, counted from the most suspect.
         weights: of the estimators, in the fit without noise; 0: left out.
         sources: of the labels, where some err far more often; None: none do.
+        reading: of two classes, (true, given, share of the class, labels): so many of a class may
+            be given as the other, or else hard to tell from it; None: nothing says so.
     """
 
     noise: LabelNoise
@@ -97,6 +99,7 @@ class Diagnosis:
     n_look: int
     weights: tuple[float, ...]
     sources: LabelSources | None
+    reading: tuple[int, int, float, float] | None
 
 
 def check_noise(noise: str, *, is_of_labels: bool) -> None:
@@ -181,13 +184,10 @@ def explain(
         rival_posterior = average_readings(rival_fit, fit_again(rival_fit))
         posterior = (1 - rival_weight) * posterior + rival_weight * rival_posterior
         posterior = torch.log_softmax(posterior, 1)
-    sources = find_erring_sources(noiseless_fit.log_p, labels, trusted, columns or {})
-    by_source = sources and fit_sources(outputs, labels, trusted, sources, uniform_fit)
-    sources = None
-    if by_source:
-        sources, source_fit, shift = by_source
-        posterior = _shift_log_odds(posterior, labels, shift)
-        noisy_fits.append(source_fit)
+    found_sources = find_erring_sources(noiseless_fit.log_p, labels, trusted, columns or {})
+    sources, source_fits, shift = fit_sources(outputs, labels, trusted, found_sources, uniform_fit)
+    posterior = _shift_log_odds(posterior, labels, shift) if source_fits else posterior
+    noisy_fits += source_fits
     belief = weigh_readings(outputs, labels, trusted, noiseless_fit, noisy_fits)
     odds = _log_odds(posterior, labels)[~trusted]
     by_noise = _log_odds_in_order(belief.p_wrong[~trusted], odds)
@@ -202,8 +202,11 @@ def explain(
     noiseless_pair = (noiseless_fit, first_only_fit)
     share, n_look = _bound_wrong_share(noiseless_pair, belief, doubt, labels, trusted)
     p_noiseless = 0.0 if noise == "class" else belief.p_noiseless
+    reading = read_one_way(noisy_fits, noiseless_fit, uniform_fit, labels)
+    is_rival = reading is not None and chosen_fit is uniform_fit
+    told_fits = (rival_fit, rival_fit) if is_rival else (chosen_fit, second_fit)
     return Diagnosis(
-        noise=_describe_noise(chosen_fit, second_fit, p_noiseless, gain),
+        noise=_describe_noise(*told_fits, p_noiseless, gain),
         is_predicted=belief.is_predicted,
         posterior=posterior,
         log_odds=log_odds[0],
@@ -212,6 +215,7 @@ def explain(
         n_look=n_look,
         weights=tuple(noiseless_fit.weights.tolist()),
         sources=sources,
+        reading=reading,
     )
 
 

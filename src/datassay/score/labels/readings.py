@@ -100,25 +100,21 @@ def weigh_readings(
     fits = [*uniform_fits, *(fit for fit in noisy_fits if fit.form != "one rate")]
     log_weights, p_wrong = [0.0], [torch.zeros(n, dtype=torch.float64)]  # of the fit without noise
 
-    def add_explanation(gain: float, log_p: Tensor, p: Tensor, much: float = MUCH) -> None:
+    def add_explanation(gain: float, log_p: Tensor, p: Tensor, limit: float = MUCH) -> None:
         gain += _weigh_crispness(log_p[is_open], noiseless_fit.log_p[is_open])  # gain: in nats
-        log_weights.append(gain - _price_errors(p[is_open], much))
+        log_weights.append(gain - _price_errors(p[is_open], limit))
         p_wrong.append(p)
 
     if 2 < k <= MOST_INTERCEPTS:
         gain, log_p = _map_classes(outputs, labels, noiseless_fit)
         add_explanation(gain - MAP_COST * k**2 * (k - 1), log_p, p_wrong[0])
     n_noiseless = len(log_weights)
-    uniform_gain = max([
-        0.0,
-        *(f.log_likelihood - noiseless_fit.log_likelihood for f in uniform_fits),
-    ])
     for number, fit in enumerate(fits):
         p = -torch.expm1(fit.log_posterior.gather(1, labels[:, None])[:, 0])
         gain = fit.log_likelihood - noiseless_fit.log_likelihood - fit.cost
         gain -= log(len(uniform_fits)) if number < len(uniform_fits) else 0.0
-        is_seen = fit.form == "by class" and k == 2 and gain - uniform_gain > SEEN
-        add_explanation(gain, fit.log_p, p.clamp_min(0.0), MUCH_IF_SEEN if is_seen else MUCH)
+        limit = MUCH_IF_SEEN if is_seen(fit, noiseless_fit, uniform_fits) else MUCH
+        add_explanation(gain, fit.log_p, p.clamp_min(0.0), limit)
     for output in outputs if 1 < len(outputs) and n <= MOST_SAMPLES else ():
         estimator_fit = fit_noise([output], labels, "one rate", trusted=trusted)
         gain, p = _vary_rate(estimator_fit.log_p.exp(), noiseless_fit.log_p.exp(), labels, trusted)
@@ -130,15 +126,46 @@ def weigh_readings(
     return Belief(True, weight @ p_wrong_by_fit, float(weight[:n_noiseless].sum()), least_share)
 
 
+def is_seen(fit: NoiseFit, noiseless_fit: NoiseFit, uniform_fits: Sequence[NoiseFit]) -> bool:
+    """Return whether noise of one of two classes explains the labels SEEN nats better than others.
+
+    Args:
+        fit: any, of two classes or more.
+        noiseless_fit: the fit without noise.
+        uniform_fits: fits of one rate.
+    """
+    if fit.form != "by class" or fit.log_p.shape[1] != 2:
+        return False
+    rivals = (noiseless_fit, *uniform_fits)
+    return fit.log_likelihood - fit.cost - max(f.log_likelihood for f in rivals) > SEEN
+
+
+def read_one_way(
+    noisy_fits: Sequence[NoiseFit],
+    noiseless_fit: NoiseFit,
+    uniform_fit: NoiseFit,
+    labels: Int[Tensor, " n"],
+) -> tuple[int, int, float, float] | None:
+    """Return which of two classes may be given as the other, how often, and how many labels."""
+    for fit in noisy_fits:
+        if is_seen(fit, noiseless_fit, [uniform_fit]):
+            share = fit.transition - torch.diag(fit.transition.diagonal())
+            true_class = int(share.amax(1).argmax())
+            p_wrong = 1 - fit.log_posterior.exp().gather(1, labels[:, None])[:, 0]
+            n_wrong = float(p_wrong[labels != true_class].sum())
+            return true_class, 1 - true_class, float(share.max()), n_wrong
+    return None
+
+
 def _weigh_crispness(log_p: Float[Tensor, "n k"], noiseless_log_p: Float[Tensor, "n k"]) -> float:
     """Return the log prior of the true classes, less that of the explanation without noise."""
     entropy, noiseless_entropy = (-float((x.exp() * x).sum()) for x in (log_p, noiseless_log_p))
     return CRISP * (noiseless_entropy - entropy)
 
 
-def _price_errors(p_wrong: Float[Tensor, " n"], much: float) -> float:
+def _price_errors(p_wrong: Float[Tensor, " n"], limit: float) -> float:
     """Return the nats that the prior takes from an explanation by which these labels are wrong."""
-    return RARE * float(p_wrong.sum()) * min(float(p_wrong.mean()), much)
+    return RARE * float(p_wrong.sum()) * min(float(p_wrong.mean()), limit)
 
 
 def _vary_rate(

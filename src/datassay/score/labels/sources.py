@@ -22,6 +22,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from scipy.special import gammaincc
 from torch import Tensor
 
+from datassay.collect.linearization import Linearization
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.results import result
@@ -54,7 +55,7 @@ class LabelSources:
         n_labels: [values], how many labels each has.
         contradicted: [values], share of them that held-out predictions contradict.
         expected: [values], share that would be contradicted if labels did not depend on the source.
-        wrong: [values], estimated share of wrong labels; that of all others together where a
+        share_wrong: [values], estimated share of wrong labels; that of all others together where a
             source is not named.
         errs: [values], which ones err far more often: those that are named.
     """
@@ -65,7 +66,7 @@ class LabelSources:
     n_labels: Int[np.ndarray, " values"]
     contradicted: Float[np.ndarray, " values"]
     expected: Float[np.ndarray, " values"]
-    wrong: Float[np.ndarray, " values"]
+    share_wrong: Float[np.ndarray, " values"]
     errs: Bool[np.ndarray, " values"]
 
     @property
@@ -77,13 +78,13 @@ class LabelSources:
     def warning(self) -> str:
         """The sentence that names the sources."""
         shares = [
-            f"{self.values[v]} ({100 * self.wrong[v]:.0f} % of {self.n_labels[v]:,})"
+            f"{self.values[v]} ({100 * self.share_wrong[v]:.0f} % of {self.n_labels[v]:,})"
             for v in np.flatnonzero(self.errs)
         ]
-        others = f"others {100 * float(self.wrong[~self.errs].mean()):.0f} %"
+        others_text = f"others {100 * float(self.share_wrong[~self.errs].mean()):.0f} %"
         return (
-            f"Labels by {self.column} {', '.join(shares)} look wrong far more often; {others}. "
-            "Their samples are not harder: ask how these labels were made."
+            f"Labels by {self.column} {', '.join(shares)} look wrong far more often; "
+            f"{others_text}. Their samples are not harder: ask how these labels were made."
         )
 
 
@@ -109,7 +110,9 @@ def source_columns(samples: SampleSet) -> dict[str, Shaped[np.ndarray, " n"]]:
             continue
         values = column.to_pylist()
         if all(value is None or float(value).is_integer() for value in values if _is_float(value)):
-            columns[name] = np.array(["missing" if v is None else str(v) for v in values])
+            columns[name] = np.array([
+                "missing" if v is None else str(v).removesuffix(" 00:00:00") for v in values
+            ])
     return {name: words for name, words in columns.items() if len(np.unique(words)) > 1}
 
 
@@ -117,8 +120,14 @@ def _is_float(value: object) -> bool:
     return isinstance(value, float)
 
 
-def checked_sources(sources: Any, n: int) -> dict[str, Shaped[np.ndarray, " n"]]:
-    """Return the sources of labels by name, as words; raise if one is not of n labels."""
+def checked_sources(
+    sources: Any, data: SampleSet | Linearization
+) -> dict[str, Shaped[np.ndarray, " n"]]:
+    """Return the sources of labels by name, as words; raise if one is not of all n labels."""
+    # Those of the samples themselves where none are given; a linearisation has none.
+    if sources is None:
+        return source_columns(data) if isinstance(data, SampleSet) else {}
+    n = len(data)
     columns = sources if isinstance(sources, Mapping) else {"source": sources}
     words = {str(name): np.asarray(values).astype(str) for name, values in columns.items()}
     for name, values in words.items():
@@ -176,51 +185,54 @@ def _test_sources(
 ) -> tuple[LabelSources, Float[np.ndarray, " sources"]]:
     """Return the sources of a column, and p of each by chance, 1 where labels are few."""
     names, code = np.unique(words, return_inverse=True)
-    surprise, variance, third, contradicted, expected = (
+    surprise, variance, cube, contradicted, expected = (
         np.bincount(code[open_idx], x, len(names)) for x in values
     )
     counts = np.bincount(code[open_idx], minlength=len(names))
     spread = np.sqrt(np.maximum(variance, TINY))
-    skewness = np.maximum(third / spread**3, LEAST_SKEWNESS)
+    skewness = np.maximum(cube / spread**3, LEAST_SKEWNESS)
     shape = 4 / skewness**2
     p_value = gammaincc(shape, np.maximum(shape + surprise / spread * np.sqrt(shape), 0.0))
     is_tested = np.minimum(counts, len(open_idx) - counts) >= FEWEST_LABELS
     shares = contradicted / np.maximum(counts, 1), expected / np.maximum(counts, 1)
-    found = LabelSources(name, tuple(names), code, counts, *shares, shares[0], is_tested)
-    return found, np.where(is_tested, p_value, 1.0)
+    sources = LabelSources(name, tuple(names), code, counts, *shares, shares[0], is_tested)
+    return sources, np.where(is_tested, p_value, 1.0)
 
 
 def fit_sources(
     outputs: Sequence[Float[Tensor, "n k"]],
     labels: Int[Tensor, " n"],
     trusted: Bool[Tensor, " n"],
-    sources: LabelSources,
+    sources: LabelSources | None,
     start: NoiseFit,
-) -> tuple[LabelSources, NoiseFit, Float[Tensor, " n"]] | None:
+) -> tuple[LabelSources | None, list[NoiseFit], Float[Tensor, " n"]]:
     """Fit a rate of wrong labels to each source that errs, and one to all others.
 
     Args:
         outputs: held-out outputs of each estimator.
         labels: given.
         trusted: labels that are known to be right.
-        sources: with those that err.
+        sources: with those that err; None: none do.
         start: the fit of one rate, whose calibration this one starts from.
 
     Returns:
         The sources with the rates r_g, without those that err hardly more often than the others;
         the fit; and what log odds that a label is wrong gain over those of one rate r,
-        ln (r_g / (1 − r_g)) − ln (r / (1 − r)). None where no source is left.
+        ln (r_g / (1 − r_g)) − ln (r / (1 − r)). None, no fit and 0 where no source is left.
 
     Cost: ROUNDS of n (k² + estimators² k) operations.
     Source: expectation maximisation as in `likelihood`, with T of one rate a source.
     """
+    no_shift = torch.zeros(len(labels), dtype=torch.float64)
+    if sources is None:
+        return None, [], no_shift
     stacked = torch.stack(list(outputs), 2).double()[:, :, start.weights > 0]
     weights, k = start.weights[start.weights > 0], start.log_p.shape[1]
     logits, log_p = stacked @ weights, start.log_p
     # log_p is the logits and the intercepts, less a constant a row.
     intercepts = (log_p - logits - (log_p - logits)[:, :1]).mean(0)
     group_of = np.where(sources.errs, sources.errs.cumsum(), 0)  # 0: all others
-    group, is_open, given = torch.from_numpy(group_of[sources.code]), ~trusted, labels[:, None]
+    group, is_open = torch.from_numpy(group_of[sources.code]), ~trusted
     counts = torch.bincount(group[is_open]).double()
     common_rate = (
         torch.tensor(1 - float(start.transition[0, 0])).double().clamp(NO_RATE, MOST_WRONG)
@@ -230,19 +242,19 @@ def fit_sources(
     def add_noise(log_p: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
         rate = rates[group][:, None].where(is_open[:, None], 0.0)
         log_wrong = (rate / (k - 1)).log().expand(-1, k)
-        return log_p + log_wrong.scatter(1, given, torch.log1p(-rate))
+        return log_p + log_wrong.scatter(1, labels[:, None], torch.log1p(-rate))
 
     for _ in range(ROUNDS):
         posterior = torch.softmax(add_noise(log_p), 1)
-        p_wrong = 1 - posterior.gather(1, given)[is_open, 0]
+        p_wrong = 1 - posterior.gather(1, labels[:, None])[is_open, 0]
         n_wrong = torch.zeros_like(counts).index_add_(0, group[is_open], p_wrong)
         rates = (n_wrong / (counts + RIGHT_COUNT)).clamp(NO_RATE, MOST_WRONG)
         weights, intercepts = step_calibration(stacked, posterior, log_p, weights, intercepts)
         log_p = torch.log_softmax(stacked @ weights + intercepts, 1)
-    share, least = rates.numpy()[group_of], max(rates[0] + MORE_OFTEN, TIMES * rates[0])
-    errs = sources.errs & (share >= float(least))
+    share, threshold = rates.numpy()[group_of], max(rates[0] + MORE_OFTEN, TIMES * rates[0])
+    errs = sources.errs & (share >= float(threshold))
     if not errs.any():
-        return None
+        return None, [], no_shift
     joint = add_noise(log_p)
     log_evidence = torch.logsumexp(joint, 1)
     fit = NoiseFit(
@@ -255,4 +267,4 @@ def fit_sources(
         cost=int(sources.errs.sum()) * (0.5 + log(len(sources.values))),
     )
     shift = torch.logit(rates)[group] - torch.logit(common_rate)
-    return replace(sources, wrong=share, errs=errs), fit, shift
+    return replace(sources, share_wrong=share, errs=errs), [fit], shift
