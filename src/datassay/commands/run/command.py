@@ -211,7 +211,7 @@ SCORE = _Run(
 )
 CHECK = _Check(
     name="check",
-    common="target ids val_fraction source fail_on baseline json github model seed",
+    common="target ids val_fraction source fail_on baseline json github model",
     help="""Fail a build on what is wrong with the data.
 
     Scores every sample as `score` does and judges conditions, each a fault or a fault with a limit.
