@@ -265,8 +265,9 @@ def summary(data: Original, changes: Corrections, out: Path, settings: ApplySett
     lines += [f"with the same rows: {note}" for note in data.notes if n_removed]
     path = out / data.file if data.file else out
     run = run_of(settings)
-    command = f"datassay run {out} --before {run}" if (run / SUMMARY).is_file() else ""
-    return [*lines, str(path), *([f"what that gains: {command}"] if command else [])]
+    after = next(n for n in ("after", "gain", "measured") if Path(n) not in {out, run})
+    command = shlex.join(["datassay", "run", str(out), "--before", str(run), "--out", after])
+    return [*lines, str(path), *[f"what that gains: {command}"] * (run / SUMMARY).is_file()]
 
 
 def check_target(out: Path, data: str, decisions: Path, *, overwrite: bool) -> None:

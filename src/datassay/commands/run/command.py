@@ -233,7 +233,7 @@ CHECK = _Check(
     inputs=(DataInputs,),
     home="datassay.commands.run.gate",
     out="check",
-    order=13,
+    order=29,
     scores_all=True,
 )
 SUMMARIZE = _Summarize(
