@@ -7,11 +7,13 @@ import logging
 import os
 import pkgutil
 import re
+import shlex
 import sys
 import threading
 import warnings
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -19,11 +21,14 @@ from typer.core import TyperGroup
 
 import datassay
 from datassay.commands.command import Command
+from datassay.commands.config import FILE as CONFIG
+from datassay.commands.config import config_words, read_config, split_config
 from datassay.commands.help import GROUPS, help_text
 from datassay.commands.options import add_command
 from datassay.commands.shell import (
     BAD_INPUT,
     check_printed,
+    clear_exit,
     close_quietly,
     describe_error,
     err_console,
@@ -62,10 +67,34 @@ class CommandGroup(TyperGroup):
             command: Any = self.get_command(ctx, name)
             summary = re.split(r"(?<=\.)\s", command.help.strip())[0]
             panels[command.rich_help_panel].append((name, summary))
-        panels["Options"] = [("--version", "Show the version."), ("--help", "Show this.")]
+        config = f"A file of options (default: {CONFIG}, or [tool.datassay] of pyproject.toml)."
+        panels["Options"] = [("--config", config), ("--version", "Show the version.")]
+        panels["Options"] += [("--help", "Show this.")]
         epilog = f"{ctx.command_path} COMMAND --help says what a command takes."
         usage = f"{ctx.command_path} COMMAND [DATA] [OPTIONS]"
         formatter.write(help_text(usage, str(self.help), panels, epilog, narrow=14))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words of the command line, behind those that a file of options adds."""
+        with clear_exit(lambda text: f"--{text}" if text.startswith("config ") else text):
+            typed, path = split_config(args)
+            words = self._with_config(typed, path)
+        if sys.argv[1:] == list(args):  # as it is repeated, on pages and in summaries
+            sys.argv = [sys.argv[0], *words]
+        return super().parse_args(ctx, words)
+
+    def _with_config(self, typed: list[str], path: Path | None) -> list[str]:
+        """Return the words of a command line with those that a file of options adds."""
+        command = next((word for word in typed if not word.startswith("-")), None)
+        is_asking = {"--help", "--help-all"} & set(typed)
+        if command not in self.commands or is_asking or (found := read_config(path)) is None:
+            return typed
+        at = typed.index(command) + 1
+        options = {name: _flags(self.commands[name]) for name in self.commands}
+        added = config_words(*found, command, options, typed[at:])
+        if added:
+            say(f"Options of {found[0]}: {shlex.join(added)}")
+        return [*typed[:at], *added, *typed[at:]]
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands in their order; without plugins if one is broken."""
@@ -132,6 +161,15 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+def _flags(command: Any) -> dict[str, tuple[str, ...]]:
+    """Return the options of a command by their names without dashes, each with its flags."""
+    return {
+        option.opts[0].lstrip("-"): (*option.opts[:1], *option.secondary_opts[:1])
+        for option in command.params
+        if option.opts[0].startswith("--") and not option.is_eager
+    }
 
 
 def _show_version(is_requested: bool) -> bool:
