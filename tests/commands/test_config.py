@@ -1,5 +1,8 @@
 """Options from a file: what it types, who wins, and what is refused."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,3 +66,12 @@ test_a_file_that_is_not_there = refusals({
     "score iris --config none.toml": "--config must name a file of options in TOML; none.toml: No",
     "score iris --config": "--config must name a file; none is given",
 })  # fmt: skip
+
+
+def test_a_shell_completes_options():
+    words = {"COMP_WORDS": "datassay check --bas", "COMP_CWORD": "2"}
+    start = "import sys; sys.argv[0] = 'datassay'; from datassay.commands import main; main()"
+    call = [sys.executable, "-c", start]
+    environment = {**os.environ, **words, "_DATASSAY_COMPLETE": "complete_bash"}
+    ended = subprocess.run(call, env=environment, capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == ["--baseline"]

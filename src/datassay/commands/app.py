@@ -47,6 +47,7 @@ from datassay.plugins import plugins
 # runtime reads this once, when torch is first imported, so it stands here and yields to the user's.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+COMPLETION = "_DATASSAY_COMPLETE"  # set where a shell asks what a word may go on as
 # Commands that a distribution of ours adds, said where it is not installed.
 ELSEWHERE = {
     "lab": "lab is a command of the package datassay-lab, which is not installed; in a clone of "
@@ -252,6 +253,10 @@ def main() -> None:
                 stream.reconfigure(errors="backslashreplace")
         if not sys.warnoptions:
             warnings.simplefilter("ignore")
+        if COMPLETION in os.environ:  # what `docs/install.md` tells a shell
+            from typer.completion import completion_init
+
+            completion_init()
         app()
     except KeyboardInterrupt as stop:  # before a command began
         ignore_stops()
