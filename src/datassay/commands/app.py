@@ -6,10 +6,12 @@ import io
 import logging
 import os
 import re
+import shlex
 import sys
 import threading
 import warnings
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,11 +19,14 @@ from typer.core import TyperGroup
 
 import datassay
 from datassay.commands.command import Command
+from datassay.commands.config import FILE as CONFIG
+from datassay.commands.config import config_words, read_config, split_config
 from datassay.commands.help import GROUPS, help_text
 from datassay.commands.options import add_command
 from datassay.commands.shell import (
     BAD_INPUT,
     check_printed,
+    clear_exit,
     close_quietly,
     describe_error,
     err_console,
@@ -40,6 +45,7 @@ from datassay.plugins import checked_plugins, folder_modules
 # runtime reads this once, when torch is first imported, so it stands here and yields to the user's.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+COMPLETION = "_DATASSAY_COMPLETE"  # set where a shell asks what a word may go on as
 # Commands that a distribution of ours adds, said where it is not installed.
 ELSEWHERE = {
     "lab": "lab is a command of the package datassay-lab, which is not installed; in a clone of "
@@ -60,10 +66,34 @@ class CommandGroup(TyperGroup):
             command: Any = self.get_command(ctx, name)
             summary = re.split(r"(?<=\.)\s", command.help.strip())[0]
             panels[command.rich_help_panel].append((name, summary))
-        panels["Options"] = [("--version", "Show the version."), ("--help", "Show this.")]
+        config = f"A file of options (default: {CONFIG}, or [tool.datassay] of pyproject.toml)."
+        panels["Options"] = [("--config", config), ("--version", "Show the version.")]
+        panels["Options"] += [("--help", "Show this.")]
         epilog = f"{ctx.command_path} COMMAND --help says what a command takes."
         usage = f"{ctx.command_path} COMMAND [DATA] [OPTIONS]"
         formatter.write(help_text(usage, str(self.help), panels, epilog, narrow=14))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words of the command line, behind those that a file of options adds."""
+        with clear_exit(lambda text: f"--{text}" if text.startswith("config ") else text):
+            typed, path = split_config(args)
+            words = self._with_config(typed, path)
+        if sys.argv[1:] == list(args):  # as it is repeated, on pages and in summaries
+            sys.argv = [sys.argv[0], *words]
+        return super().parse_args(ctx, words)
+
+    def _with_config(self, typed: list[str], path: Path | None) -> list[str]:
+        """Return the words of a command line with those that a file of options adds."""
+        command = next((word for word in typed if not word.startswith("-")), None)
+        is_asking = {"--help", "--help-all"} & set(typed)
+        if command not in self.commands or is_asking or (found := read_config(path)) is None:
+            return typed
+        at = typed.index(command) + 1
+        options = {name: _flags(self.commands[name]) for name in self.commands}
+        added = config_words(*found, command, options, typed[at:])
+        if added:
+            say(f"Options of {found[0]}: {shlex.join(added)}")
+        return [*typed[:at], *added, *typed[at:]]
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands in their order; without plugins if one is broken."""
@@ -135,6 +165,15 @@ app = typer.Typer(
 )
 
 
+def _flags(command: Any) -> dict[str, tuple[str, ...]]:
+    """Return the options of a command by their names without dashes, each with its flags."""
+    return {
+        option.opts[0].lstrip("-"): (*option.opts[:1], *option.secondary_opts[:1])
+        for option in command.params
+        if option.opts[0].startswith("--") and not option.is_eager
+    }
+
+
 def _show_version(is_requested: bool) -> bool:
     if is_requested:
         out_console.print(f"datassay {datassay.__version__}")
@@ -200,6 +239,10 @@ def main() -> None:
                 stream.reconfigure(errors="backslashreplace")
         if not sys.warnoptions:
             warnings.simplefilter("ignore")
+        if COMPLETION in os.environ:  # what `docs/install.md` tells a shell
+            from typer.completion import completion_init
+
+            completion_init()
         app()
     except KeyboardInterrupt as stop:  # before a command began
         ignore_stops()

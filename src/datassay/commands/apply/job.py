@@ -289,12 +289,13 @@ def summary(data: Original, changes: Corrections, out: Path, settings: ApplySett
     if data.is_numbered and n_removed:
         lines += [f"rows behind a removed one have new numbers; {FILES[0]} says which were removed"]
     lines += [f"with the same rows: {note}" for note in data.notes if n_removed]
-    path = out / data.file if data.file else out
+    lines.append(str(out / data.file if data.file else out))
     run = run_of(settings)
-    command = ""
     if (run / SUMMARY).is_file():
-        command = f"datassay run {out} --before {run}"
-    return [*lines, str(path), *([f"what that gains: {command}"] if command else [])]
+        after = next(n for n in ("after", "gain", "measured") if Path(n) not in {out, run})
+        command = shlex.join(["datassay", "run", str(out), "--before", str(run), "--out", after])
+        lines.append(f"what that gains: {command}")
+    return lines
 
 
 def check_target(out: Path, data: str, decisions: Path, *, overwrite: bool) -> None:

@@ -213,29 +213,26 @@ SCORE = _Run(
 )
 CHECK = _Check(
     name="check",
-    common="target ids val_fraction source fail_on baseline json github model seed",
+    common="target ids val_fraction source fail_on baseline json github",
     help="""Fail a build on what is wrong with the data.
 
-    Scores every sample as `score` does and judges conditions, each a fault or a fault with a limit.
-    The faults: FAULTS.
+    Scores the samples as `score` does, and judges conditions: FAULTS.
 
-    Of faults that are known as a range, such as wrong labels, a condition fails where the least
-    that there is lies above the limit, and passes where the most does not. Between, or where the
-    fault was not looked for, it is inconclusive and does not pass. Exit status: 0 all passed, 3 a
-    condition failed, 4 none failed but one is inconclusive, 2 a mistake of use.
+    A condition fails where the least that there is of the fault lies above the limit, and passes
+    where the most does not. Between, or where nothing was looked for, it is inconclusive. Exit
+    status: 0 all passed, 3 one failed, 4 none failed but one is inconclusive, 2 a mistake of use.
 
     Writes what `score` writes, and junit.xml.
 
     Examples:
-      datassay check table.csv --target label --fail-on leak --fail-on "wrong > 2 %"
-      datassay check table.csv --fail-on duplicates-across-split --val-fraction 0.2 --json
-      datassay check new.csv --fail-on "wrong > 2 %" --baseline check/summary.json --out now
-    """.replace("FAULTS", "; ".join(f"{name} ({what})" for name, what in MEANINGS.items())),
+      datassay check table.csv --target label --fail-on leak
+      datassay check table.csv --fail-on "wrong > 2 %" --baseline old/summary.json
+    """.replace("FAULTS", ", ".join(MEANINGS)),
     settings=CheckSettings,
     inputs=(DataInputs,),
     home="datassay.commands.run.gate",
     out="check",
-    order=13,
+    order=29,
     scores_all=True,
 )
 SUMMARIZE = _Summarize(

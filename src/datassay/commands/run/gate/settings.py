@@ -20,12 +20,11 @@ class CheckSettings(ScoreSettings):
     is_joint: bool = False  # nor about what samples inform together
     fail_on: tuple[str, ...] = setting(
         (),
-        "Condition that fails, once or more often: a fault, or a fault and a limit, as 'wrong > 2 "
-        "%' or 'duplicates >= 10'.",
+        "A fault, or a fault and a limit as 'wrong > 2 %'; may be given several times.",
     )
     baseline: Path | None = setting(
         None,
-        "The summary.json of an earlier check: what it holds does not count, only what is new.",
+        "The summary.json of an earlier check: only what is new counts.",
     )
     json: bool = setting(False, "Print summary.json, and nothing else, on standard output.")
     github: bool = setting(

@@ -1,0 +1,120 @@
+"""Options from a file: words that are typed for the user, before those that they type.
+
+`datassay.toml`, or the table `[tool.datassay]` of `pyproject.toml`, in the current folder, or the
+file that `--config` names. A table a command, such as `[check]`; options outside of tables are
+those of every command that has them.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from datassay.errors import SettingError
+
+FILE, PROJECT = "datassay.toml", "pyproject.toml"
+OPTION = "--config"
+Flags = Mapping[str, tuple[str, ...]]  # option without dashes → flag, and the flag that negates it
+
+
+def split_config(words: Sequence[str]) -> tuple[list[str], Path | None]:
+    """Return the words of a command line without `--config FILE`, and that file."""
+    rest, path = [], None
+    remaining = iter(words)
+    for word in remaining:
+        if word == "--":
+            return [*rest, word, *remaining], path
+        if word == OPTION or word.startswith(f"{OPTION}="):
+            value = word.partition("=")[2] if "=" in word else next(remaining, "")
+            if not value or value.startswith("-"):
+                raise SettingError("config must name a file; none is given.")
+            path = Path(value)
+        else:
+            rest.append(word)
+    return rest, path
+
+
+def read_config(path: Path | None) -> tuple[Path, dict[str, Any]] | None:
+    """Return the file of options and its content; None where no file is there.
+
+    Args:
+        path: that `--config` named; None: what the current folder holds.
+
+    Raises:
+        SettingError: the file cannot be read, or is no TOML.
+    """
+    paths = [Path(FILE), Path(PROJECT)] if path is None else [path]
+    for candidate in paths:
+        if path is None and not candidate.is_file():
+            continue
+        try:
+            content = tomllib.loads(candidate.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            if path is None and candidate.name == PROJECT:
+                continue  # no file of ours
+            why = getattr(error, "strerror", None) or error
+            raise SettingError(
+                f"config must name a file of options in TOML; {candidate}: {why}."
+            ) from error
+        if candidate.name == PROJECT:
+            content = content.get("tool", {}).get("datassay")
+        if content is not None:
+            return candidate, content
+    return None
+
+
+def config_words(
+    path: Path, content: Mapping[str, Any], command: str, options: Mapping[str, Flags],
+    words: Sequence[str],
+) -> list[str]:  # fmt: skip
+    """Return what a file of options types for a command.
+
+    Args:
+        path: of the file, for errors.
+        content: of the file.
+        command: that is run.
+        options: of each command.
+        words: that the user typed behind the command; an option among them is left out.
+
+    Raises:
+        SettingError: the file names no command or option of ours, or a value is no value.
+    """
+    shared = {name: value for name, value in content.items() if not isinstance(value, dict)}
+    tables = {name: value for name, value in content.items() if isinstance(value, dict)}
+    every = {option for flags in options.values() for option in flags}
+    _check_names(path, tables, options, "a command")
+    _check_names(path, shared, every, "an option")
+    for name, table in tables.items():
+        _check_names(path, table, options[name], f"an option of {name}")
+    given = {
+        **{n: v for n, v in shared.items() if n in options[command]},
+        **tables.get(command, {}),
+    }
+    typed = {word.partition("=")[0] for word in words}
+    result: list[str] = []
+    for name, value in given.items():
+        flags = options[command][name]
+        if not typed & set(flags):
+            result += _option_words(path, name, flags, value)
+    return result
+
+
+def _option_words(path: Path, name: str, flags: Sequence[str], value: Any) -> list[str]:
+    if isinstance(value, bool):
+        return [*flags[:1]] if value else [*flags[1:]]
+    values = value if isinstance(value, list) else [value]
+    if not all(isinstance(item, str | int | float) for item in values):
+        raise SettingError(
+            f"{path} must give {name} a text, a number, true, false or a list; got {value!r}."
+        )
+    return [word for item in values for word in (flags[0], str(item))]
+
+
+def _check_names(path: Path, names: Mapping[str, Any], known: Any, kind: str) -> None:
+    if unknown := [name for name in names if name not in known]:
+        similar = get_close_matches(unknown[0], list(known), 1)
+        hint = f" Did you mean {similar[0]}?" if similar else ""
+        raise SettingError(f"{path} must name {kind}; {unknown[0]!r} is none.{hint}")
