@@ -135,7 +135,7 @@ def read_decisions(path: str | Path) -> Decisions:
             if row["decision"] is not None:
                 row["when"] = datetime.fromisoformat(row["when"])
                 by_id[row["id"]] = _make_decision(
-                    path, *(row[name] for name in COLUMNS), row.get(REVIEWER)
+                    path, *(row[name] for name in COLUMNS), reviewer=row.get(REVIEWER)
                 )
     except (LookupError, TypeError, ValueError) as error:
         raise DataError(

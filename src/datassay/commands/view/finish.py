@@ -111,7 +111,7 @@ class Finish:
         call = [sys.executable, "-m", "datassay", *words]
         kinds = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         lines: list[str] = []
-        with subprocess.Popen(call, encoding="utf-8", errors="replace", **kinds) as process:  # pyrefly: ignore[no-matching-overload]
+        with subprocess.Popen(call, encoding="utf-8", errors="replace", **kinds) as process:
             self._process = process
             if self._is_stopped:
                 process.terminate()
