@@ -79,6 +79,9 @@ Source: {source}.
 """
 
 
+EMPTY_HEADING = re.compile(r"<th( [^>]*)?></th>")  # of a table whose rows need no word above them
+
+
 # What mkdocs calls. ------------------------------------------------------------------------
 
 
@@ -107,7 +110,7 @@ def on_page_content(text: str, page: Page, config: MkDocsConfig, files: Files) -
     if page.file.src_uri.startswith("python/") and (match := NAMED_DEFAULT.search(text)):
         name = re.sub("<[^>]*>", "", match[0])
         get_plugin_logger("datassay").warning(f"{page.file.src_uri}: no real default: {name}")
-    return typeset(text)
+    return typeset(EMPTY_HEADING.sub(r"<td\1></td>", text))
 
 
 def on_post_page(output: str, **_: Any) -> str:

@@ -4,7 +4,7 @@
   const root = document.getElementById("reviewing");
   if (!root) return;
   const AHEAD = 16, MOST_KEPT = 120, MOST_MATCHES = 40;
-  const STEPS = ["probe", "suspects", "finds"]; // lists, one after the other
+  const STEPS = ["probe", "suspects"]; // lists, one after the other
   const NEWS = 2000; // ms between two looks at what other windows decided
   const UNSEEN = 700; // ms in which nobody can have seen what another window brought under the keys
   const { make } = elements;
@@ -17,7 +17,8 @@
   });
   let list, rows = [], at = 0, visited, grid, end, learned = 0, isNew = false;
   let isFinished = false, outcome = "", edits = 0, isLearning = false, seenFrom = 0, version = 0;
-  const finds = new Set(); // rows that decisions made suspect, beside those of the run
+  // Rows that decisions made suspect, beside those of the run: all, and those under review now.
+  const later = new Set(), finds = new Set();
   const decisions = new Map(); // row → decision, in the order in which they were made
   const done = []; // what undo takes back: [[row, what it was], ...] each
   const details = new Map(), asked = new Map();
@@ -39,6 +40,7 @@
 
   // ---- which samples, and where we are among them
   function choose(isAsked = true) {
+    if (isAsked && form.elements.show.value === "finds") renew();
     const before = row(), stays = reviewPlace.stays(isDecided, before, isAsked, visited);
     const { show, class: given, source, least } = Object.fromEntries(new FormData(form));
     const fits = (k) => (
@@ -67,12 +69,22 @@
     say("", here());
   }
 
+  // A list stays as it was begun; what was found since is the next.
+  const foundSince = () => [...later].filter((k) => !decisions.has(k) && !finds.has(k));
+  function renew() {
+    if (isOpen("finds")) return;
+    const next = foundSince();
+    if (!next.length) return;
+    finds.clear();
+    next.forEach((k) => finds.add(k));
+  }
+
   // The next list, once all of one are decided; behind the last the review is done.
   function advance() {
     const { show } = form.elements, after = STEPS.indexOf(show.value);
-    if (row() !== undefined || (after >= 0 && isOpen(show.value))) return;
+    if (row() !== undefined || isOpen(show.value)) return;
     const next = STEPS.slice(Math.max(0, after)).find(isOpen);
-    if (!next) isFinished = decisions.size > 0;
+    if (!next || show.value === "finds") isFinished = decisions.size > 0;
     else if (after >= 0) {
       show.value = next;
       choose();
@@ -216,22 +228,21 @@
 
   function count() {
     const { value } = form.elements.show, isProbe = value === "probe", isFinds = value === "finds";
-    const some = rowsOf(STEPS.includes(value) ? value : "suspects");
+    const some = rowsOf(isProbe || isFinds ? value : "suspects");
     const among = some.length ? some : list.order;
-    const reviewed = among.filter(isDecided).length, more = rowsOf("finds");
-    const beyond = decisions.size - reviewed - (isFinds ? 0 : more.filter(isDecided).length);
+    const reviewed = among.filter(isDecided).length, beyond = decisions.size - reviewed;
     const bar = root.querySelector("progress");
     [bar.max, bar.value] = [Math.max(1, among.length), reviewed];
-    const step = !list.probe.length || isFinds ? "" : isProbe ? "Step 1 of 2, a random check: " : "Step 2 of 2: ";
-    const what = `${isFinds ? "find" : "sample"}`;
+    const step = !list.probe.length || isFinds || !list.suspect.some(Boolean) ? "" :
+      isProbe ? "Step 1 of 2, a random check: " : "Step 2 of 2: ";
+    const what = isFinds ? "find" : "sample";
     part("count").textContent = `${step}${reviewed.toLocaleString("en")} of ` +
       `${counted(among.length, what)} reviewed` +
-      (more.length && !isFinds ? `, ${more.filter(isDecided).length} of ${more.length} found since` : "") +
       (beyond > 0 ? `, and ${counted(beyond, "other")}` : "");
     root.querySelector("[data-act=skip]").hidden = !isProbe;
     const option = form.elements.show.querySelector("[value=finds]");
-    option.hidden = !more.length;
-    option.textContent = `found since (${more.length})`;
+    option.hidden = !isFinds && !foundSince().length;
+    option.textContent = "found since";
   }
 
   // ---- samples come in pages, ahead of where we are
@@ -305,7 +316,7 @@
     const changed = (k) => suggested[k] !== list.suggested[k];
     for (const k of [...details.keys()].filter(changed)) details.delete(k); // others speak for it
     Object.assign(list, { order, wrong, suggested });
-    found.finds.forEach((k) => finds.add(k));
+    found.finds.forEach((k) => later.add(k));
     learned = root.dataset.learned = found.learned;
     choose(false);
     isNew = true;
@@ -555,6 +566,7 @@
       list: () => ({ apply: list.apply, disputed: () => list.order.filter(isDisputed).length }),
       decisions, tell: say,
       left: () => ["suspects", "finds"].flatMap(rowsOf).filter((k) => !decisions.has(k)).length,
+      more: () => foundSince().length,
       goTo: () => {
         isFinished = false;
         if (row() === undefined && rows.length) at = rows.length - 1;
@@ -563,7 +575,15 @@
         place().focus();
       },
     });
-    Object.assign(acts, end.acts);
+    Object.assign(acts, end.acts, {
+      more: () => {
+        form.elements.show.value = "finds";
+        choose();
+        visited = undefined;
+        count();
+        place().focus();
+      },
+    });
   }
 
   function listen() {

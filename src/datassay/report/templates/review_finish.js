@@ -1,6 +1,6 @@
 "use strict";
 // The end of a review: what was done, what is left, and what the corrected data gain.
-const reviewFinish = (root, store, { list, decisions, left, tell, goTo }) => {
+const reviewFinish = (root, store, { list, decisions, left, more, tell, goTo }) => {
   const AGAIN = 1000; // ms between two looks at how far the comparison is
   const { make } = elements;
   const part = (name) => root.querySelector(`[data-part="${name}"]`);
@@ -31,6 +31,9 @@ const reviewFinish = (root, store, { list, decisions, left, tell, goTo }) => {
     part("outcome").textContent = outcome;
     part("outcome").hidden = !outcome;
     part("tally").replaceChildren(...tally());
+    const n = more(), button = root.querySelector("[data-act=more]");
+    button.hidden = !n;
+    button.textContent = `Review ${counted(n, "label")} more that look${n === 1 ? "s" : ""} wrong by what you decided`;
     const disputed = list().disputed();
     part("disputed").hidden = part("majority").hidden = !disputed;
     part("disputed").textContent = `Reviewers disagree about ${counted(disputed, "sample")}: Show: disputed has them.`;
