@@ -8,9 +8,7 @@ from datassay.public_module import make_public
 
 if TYPE_CHECKING:
     from datassay.act.choose.action import Action as Action
-    from datassay.act.choose.action import ActionKind as ActionKind
     from datassay.act.choose.action import predictions as predictions
-    from datassay.act.choose.action import proposals as proposals
     from datassay.act.choose.action import relabelling as relabelling
     from datassay.act.choose.action import removal as removal
     from datassay.act.choose.action import splitting as splitting
@@ -18,6 +16,8 @@ if TYPE_CHECKING:
     from datassay.act.choose.compare import compare_actions as compare_actions
     from datassay.act.choose.gains import ActionGain as ActionGain
     from datassay.act.choose.gains import ActionTable as ActionTable
+    from datassay.act.choose.kinds import ActionKind as ActionKind
+    from datassay.act.choose.kinds import proposals as proposals
     from datassay.act.choose.learner import Chosen as Chosen
     from datassay.act.choose.learner import best_learner as best_learner
     from datassay.act.choose.parts import Part as Part

@@ -11,7 +11,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import datassay as da
-from datassay.act.choose import action, compare
+from datassay.act.choose import compare
+from datassay.act.choose import kinds as registry
 from datassay.act.choose.action import (
     COPIES,
     DROP,
@@ -19,20 +20,22 @@ from datassay.act.choose.action import (
     REMOVE,
     SPLIT,
     Blocks,
-    ProposalScores,
-    action_kinds,
     as_it_is,
-    combine_actions,
-    likely_fits,
     predictions,
-    proposals,
     relabelling,
     removal,
     splitting,
     weighting,
-)  # fmt: skip
+)
 from datassay.act.choose.compare import compare_actions
 from datassay.act.choose.gains import ActionGain
+from datassay.act.choose.kinds import (
+    ProposalScores,
+    action_kinds,
+    combine_actions,
+    likely_fits,
+    proposals,
+)
 from datassay.act.choose.learner import Chosen, best_learner
 from datassay.act.choose.parts import BALANCED, Part, fifths, mark_trusted, with_share, yardstick
 from datassay.act.choose.screen import most_wanted, screen
@@ -99,7 +102,7 @@ def test_the_kind_of_noise_that_was_found_as_strong_as_it_may_be():
 def only(monkeypatch, *names):
     """Actions of these kinds alone; the others, each with fits of its own, are not looked at."""
     kinds = action_kinds()
-    monkeypatch.setattr(action, "action_kinds", lambda: {name: kinds[name] for name in names})
+    monkeypatch.setattr(registry, "action_kinds", lambda: {name: kinds[name] for name in names})
 
 
 def test_wrong_labels_that_nobody_found_widen_the_interval(monkeypatch):
@@ -432,7 +435,7 @@ def test_the_demo_trains_few_networks_and_looks_for_blocks_once(monkeypatch):
 
     kinds = action_kinds()
     monkeypatch.setattr(together, "train_on_batches", counted)
-    monkeypatch.setattr(action, "action_kinds", lambda: kinds | {SPLIT: replace(
+    monkeypatch.setattr(registry, "action_kinds", lambda: kinds | {SPLIT: replace(
         kinds[SPLIT], propose=search)})  # fmt: skip
     lin = da.collect(da.build_model("linear", noisy), noisy)
     issues = da.label_issues(lin)

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from datassay.act.choose.action import action_kinds, likely_fits, most_fits
+from datassay.act.choose.kinds import action_kinds, likely_fits, most_fits
 from datassay.commands.run.steps import budget
 from datassay.commands.run.steps.acts import CURVE_MODELS
 from datassay.commands.shell import out_console

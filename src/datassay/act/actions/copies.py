@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from datassay.act.choose.action import COPIES, Action, ActionKind, ProposalScores
+from datassay.act.choose.action import COPIES, Action
+from datassay.act.choose.kinds import ActionKind, ProposalScores
 from datassay.data.samples import SampleSet
 from datassay.score.checks.copies import is_copy
 

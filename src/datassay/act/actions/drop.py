@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from datassay.act.choose.action import DROP, Action, ActionKind, ProposalScores, removal
+from datassay.act.choose.action import DROP, Action, removal
+from datassay.act.choose.kinds import ActionKind, ProposalScores
 from datassay.act.remove.summarize import suspects_first
 from datassay.data.samples import SampleSet
 

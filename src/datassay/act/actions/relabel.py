@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datassay.act.choose.action import RELABEL, Action, ActionKind, ProposalScores, relabelling
+from datassay.act.choose.action import RELABEL, Action, relabelling
+from datassay.act.choose.kinds import ActionKind, ProposalScores
 from datassay.data.samples import SampleSet
 
 TOO_FEW = "Correcting or removing labels: too few stand out as wrong."

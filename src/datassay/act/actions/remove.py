@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datassay.act.choose.action import REMOVE, Action, ActionKind, ProposalScores, removal
+from datassay.act.choose.action import REMOVE, Action, removal
+from datassay.act.choose.kinds import ActionKind, ProposalScores
 from datassay.data.samples import SampleSet
 
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from datassay.act.choose.action import SOURCE, Action, ActionKind, ProposalScores, relabelling
+from datassay.act.choose.action import SOURCE, Action, relabelling
+from datassay.act.choose.kinds import ActionKind, ProposalScores
 from datassay.data.samples import SampleSet
 
 

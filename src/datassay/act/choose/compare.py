@@ -12,19 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from datassay.act.choose.action import (
-    COPIES,
-    DROP,
-    RELABEL,
-    REMOVE,
-    SAVES,
-    Action,
-    ActionKind,
-    action_kinds,
-    as_it_is,
-    proposals,
-)
+from datassay.act.choose.action import COPIES, DROP, RELABEL, REMOVE, SAVES, Action, as_it_is
 from datassay.act.choose.gains import RETRAINED, SCREENED, ActionGain, ActionTable
+from datassay.act.choose.kinds import ActionKind, action_kinds, proposals
 from datassay.act.choose.looks import Comparison, Key, Predictions, analyses, base_predictions, mean
 from datassay.act.choose.parts import R2, Part
 from datassay.act.choose.screen import screen

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from datassay.act.choose.action import likely_fits
+from datassay.act.choose.kinds import likely_fits
 from datassay.act.choose.looks import Predictions, base_predictions
 from datassay.act.choose.parts import Part
 from datassay.data.samples import SampleSet

@@ -13,15 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Bool, Float
 
-from datassay.act.choose.action import (
-    Action,
-    ActionKind,
-    ProposalScores,
-    as_it_is,
-    combine_actions,
-    fittings_of,
-    route_predictions,
-)
+from datassay.act.choose.action import Action, as_it_is, fittings_of, route_predictions
+from datassay.act.choose.kinds import ActionKind, ProposalScores, combine_actions
 from datassay.act.choose.parts import R2, Part, Yardstick, mark_trusted
 from datassay.stats import FEWEST_PARTS, LEVEL, LOOKS, Interval, paired_interval, sum_by_group
 from datassay.train.together import predictions_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from datassay.act.choose.action import action_kinds
 from datassay.act.choose.gains import EXPECTED, ActionGain, ActionTable
+from datassay.act.choose.kinds import action_kinds
 from datassay.act.review.gain import BeforeAfter
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.gallery import times_median

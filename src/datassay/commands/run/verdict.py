@@ -9,8 +9,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from datassay.act.choose.action import COPIES, DROP, RELABEL, REMOVE, action_kinds
+from datassay.act.choose.action import COPIES, DROP, RELABEL, REMOVE
 from datassay.act.choose.gains import EXPECTED, RETRAINED, ActionGain
+from datassay.act.choose.kinds import action_kinds
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import suspected_classes, to_check
 from datassay.commands.run.steps.budget import FEWEST as FEWEST_COMPARED

@@ -7,8 +7,8 @@ import time
 import numpy as np
 from jaxtyping import Float
 
-from datassay.act.choose.action import ActionKind
 from datassay.act.choose.gains import EXPECTED, ActionGain
+from datassay.act.choose.kinds import ActionKind
 from datassay.act.choose.parts import R2, Yardstick
 from datassay.data.samples import SampleSet
 from datassay.methods.complexity.accuracy_curve import AccuracyCurve, nested_order

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from datassay.act.choose.action import SPLIT, Action, ActionKind, Blocks, ProposalScores, splitting
+from datassay.act.choose.action import SPLIT, Action, Blocks, splitting
+from datassay.act.choose.kinds import ActionKind, ProposalScores
 from datassay.data.samples import SampleSet
 from datassay.errors import DatassayError
 from datassay.methods.partition.routing import compact, fit_router, linear_partition, scaled_linear

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from datassay.act.choose.action import Action, ActionKind, ProposalScores, removal
+from datassay.act.choose.action import Action, removal
+from datassay.act.choose.kinds import ActionKind, ProposalScores
 from datassay.data.samples import SampleSet
 from datassay.errors import DatassayError
 from datassay.methods.purify.loop import purify

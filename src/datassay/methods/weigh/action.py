@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from datassay.act.choose.action import Action, ActionKind, ProposalScores, weighting
+from datassay.act.choose.action import Action, weighting
+from datassay.act.choose.kinds import ActionKind, ProposalScores
 from datassay.data.samples import SampleSet
 from datassay.data.scaling import standardized_inputs
 from datassay.methods.weigh.baseline_weights import class_balanced_weights

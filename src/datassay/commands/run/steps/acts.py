@@ -9,9 +9,10 @@ from math import isnan
 import numpy as np
 from torch import nn
 
-from datassay.act.choose.action import COPIES, RELABEL, REMOVE, action_kinds
+from datassay.act.choose.action import COPIES, RELABEL, REMOVE
 from datassay.act.choose.compare import compare_actions
 from datassay.act.choose.gains import ActionGain, ActionTable
+from datassay.act.choose.kinds import action_kinds
 from datassay.act.choose.learner import Chosen, best_learner
 from datassay.act.choose.looks import base_predictions
 from datassay.act.choose.parts import Part, fifths

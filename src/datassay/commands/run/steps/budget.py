@@ -12,7 +12,7 @@ from math import ceil
 import torch
 from torch import nn
 
-from datassay.act.choose.action import most_fits
+from datassay.act.choose.kinds import most_fits
 from datassay.act.remove.removal_curve import task_recipe, usable_fractions
 from datassay.collect.form import NOMINAL_RATE
 from datassay.collect.jacobian.inputs import network_inputs

@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from torch import nn
 
-from datassay.act.choose.action import action_kinds, likely_fits
+from datassay.act.choose.kinds import action_kinds, likely_fits
 from datassay.act.choose.learner import trial_seconds
 from datassay.act.remove.removal_curve import task_recipe
 from datassay.collect.collection import collection_step, plan_collection
