@@ -17,21 +17,21 @@ ROOT = Path(datassay.__file__).parent
 # By folder: docstrings without a verb, names that are no thing, functions that are a participle. A
 # figure may be lowered, never raised.
 MOST = {
-    ".": (0, 14, 1),
+    ".": (0, 12, 0),
     "act": (0, 28, 4),
-    "collect": (0, 28, 2),
-    "commands": (0, 33, 3),
+    "collect": (0, 19, 0),
+    "commands": (0, 16, 1),
     "complexity": (0, 0, 0),
-    "data": (0, 16, 2),
+    "data": (0, 10, 1),
     "estimators": (0, 0, 0),
     "lm": (0, 5, 0),
     "methods": (0, 11, 1),
-    "models": (0, 5, 1),
+    "models": (0, 2, 1),
     "polynomial": (0, 0, 0),
-    "report": (0, 4, 4),
-    "score": (0, 44, 5),
-    "store": (0, 7, 0),
-    "train": (0, 6, 0),
+    "report": (0, 3, 3),
+    "score": (0, 27, 0),
+    "store": (0, 6, 0),
+    "train": (0, 1, 0),
 }
 # Words that begin a docstring.
 VERBS = """
