@@ -7,21 +7,21 @@ import os
 import signal
 from contextlib import suppress
 
-_endings: list[int] = []  # the exit status, once the command line has ended
+_statuses: list[int] = []  # the exit status, once the command line has ended
 
 
 def _leave() -> None:
-    """End the process without taking the interpreter down, once threads and exit handlers ended.
+    """Stop the process with the interpreter as it is, once threads and exit handlers have ended.
 
     Threads of Arrow and torch live on. One that lets go of an object of Python's while the
     interpreter is taken down aborts the process: a command that had done all then failed.
     """
-    if _endings:
-        for opened in gc.get_objects():
-            if issubclass(type(opened), io.TextIOWrapper | io.BufferedWriter | io.BufferedRandom):
+    if _statuses:
+        for item in gc.get_objects():
+            if issubclass(type(item), io.TextIOWrapper | io.BufferedWriter | io.BufferedRandom):
                 with suppress(Exception):  # closed, or what it writes to takes nothing
-                    opened.flush()
-        os._exit(_endings[-1])
+                    item.flush()
+        os._exit(_statuses[-1])
 
 
 atexit.register(_leave)  # the first to be registered runs last
@@ -36,8 +36,8 @@ def main() -> None:
     """Run the command line, and end the process."""
     try:
         run()
-    except SystemExit as ended:
-        _endings.extend([ended.code] if isinstance(ended.code, int) else [])
+    except SystemExit as end:
+        _statuses.extend([end.code] if isinstance(end.code, int) else [])
         raise
 
 

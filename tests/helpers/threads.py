@@ -12,9 +12,10 @@ def pytest_configure(config):
     """
     if config.getoption("numprocesses", None):
         os.environ.setdefault("OMP_NUM_THREADS", "1")
-    for number in (signal.SIGINT, signal.SIGHUP):  # which background jobs and nohup ignore
+    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    for number, handler in handlers.items():  # which background jobs and nohup ignore
         if signal.getsignal(number) is signal.SIG_IGN:
-            signal.signal(number, signal.SIG_DFL)  # what tests start inherits it
+            signal.signal(number, handler)  # what tests start is ended by it then
     for plugin in (shared, skips):  # a conftest below the root sees no session's fixtures
         if not config.pluginmanager.is_registered(plugin):
             config.pluginmanager.register(plugin)

@@ -174,7 +174,7 @@ def _images(folder: Path, root: Path) -> tuple[list[Path], list[str]]:
             elif not _is_hidden(path.name):
                 other_names.append(path.relative_to(root).as_posix())
     if failed:
-        failures = ", ".join(f"{e.filename}: {e.strerror}" for e in failed[:SHOWN])
+        failures = ", ".join(sorted(f"{e.filename}: {e.strerror}" for e in failed)[:SHOWN])
         ending = f" and {len(failed) - SHOWN} more" * (len(failed) > SHOWN)
         raise DataError(
             f"every folder in {root} must be readable; {failures}{ending}. Allow reading them, or "
