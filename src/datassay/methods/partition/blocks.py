@@ -30,7 +30,7 @@ from datassay.methods.partition.block_count import (
     reassign_blocks,
     weighted_mean,
 )
-from datassay.methods.partition.mixture import Mixture, MixtureProblem
+from datassay.methods.partition.mixture import MOST_NEWTON, Mixture, MixtureProblem
 from datassay.methods.partition.settings import Division
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
@@ -39,7 +39,8 @@ from datassay.score.variance.pair_influence import check_penalties, geometry_inf
 from datassay.train.convex import fit_convex
 from datassay.train.folds import fold_numbers
 
-# With a gate so many times the restarts: of these only an eighth to a quarter reach the optimum.
+# With a gate so many times the restarts, of models whose steps are Newton's: of these only an
+# eighth to a quarter reach the optimum. Of larger ones each costs too much.
 GATE_RESTARTS = 3
 TRUE_FOLDS = 10  # in which models of the true blocks are fitted
 
@@ -132,7 +133,8 @@ def partition(
             inputs, as a router would), "off" makes it the same everywhere; "auto" takes what
             explains held-out samples better.
         seed: of folds and restarts.
-        restarts: of soft EM; three times as many with a gate, whose likelihood has more optima.
+        restarts: of soft EM; three times as many with a gate, whose likelihood has more optima, up
+            to 200 weights a model.
         held_out: part of the samples that one fold leaves out, in (0, 0.5].
         progress: called with (step, units done, units in all).
 
@@ -207,7 +209,8 @@ def geometry_partition(
     # weight, of mean 1, counts in every fit but that of influence_blocks, which is a start.
     folds = fold_numbers(geometry.targets, geometry.loss, n_folds, seed)
     candidates = []
-    for inputs, factor in ((None, 1), (gate_inputs(geometry), GATE_RESTARTS)):
+    gate_restarts = GATE_RESTARTS if geometry.features.n_parameters <= MOST_NEWTON else 1
+    for inputs, factor in ((None, 1), (gate_inputs(geometry), gate_restarts)):
         if gate != ("on" if inputs is None else "off"):
             problem = mixture_problem(geometry, ridge, inputs, weight)
             choice = choose_blocks(

@@ -19,8 +19,8 @@ from datassay.score.registry import Context, Score
 NEAREST = 20  # whose labels may be others
 OF_CLASS = 5  # nearest of the same class
 FEWEST = NEAREST + 2
-# More columns have no covariance in a minute, more rows no neighbours.
-MOST_COLUMNS, MOST_ROWS, MOST_VALUES = 2000, 100_000, 50_000_000
+# More columns have no covariance in a minute, more products of rows no neighbours.
+MOST_COLUMNS, MOST_PRODUCTS = 2000, 2e11
 LEAST_DISTANCE = 1e-3  # part of the class's mean one, below which distances count as equal
 LARGEST_Z = 37.0  # beyond it the normal law's tail is 0 in float64
 
@@ -87,8 +87,8 @@ def odd_inputs(
         outlier_score: as `data_issues` gives it; None: computed.
 
     Returns:
-        The scores; nan of fewer than 22 samples, of more than 2000 columns, 100 000 rows or 5e7
-        values, of inputs that are all equal, and of a regression but for noise.
+        The scores; nan of fewer than 22 samples, of more than 2000 columns, where n² d is above
+        2e11, of inputs that are all equal, and of a regression but for noise.
 
     Raises:
         DataError: given scores are not one a sample.
@@ -103,7 +103,7 @@ def odd_inputs(
         if values is not None and len(values) != n:
             raise DataError(f"{name} must have a value per sample, {n}; got {len(values)}.")
     missing_scores = np.full(n, np.nan)
-    if not FEWEST <= n <= MOST_ROWS or train.x.size > min(n * MOST_COLUMNS, MOST_VALUES):
+    if n < FEWEST or train.x.size > min(n * MOST_COLUMNS, MOST_PRODUCTS / n):
         return OddInputs(missing_scores, missing_scores, missing_scores, train.ids)
     x = _standardize(train.x.reshape(n, -1).astype(np.float64))
     if not x.size:
