@@ -103,7 +103,7 @@ def test_settings_are_plain_frozen_values(step):
 # Whose parameters the options of a command's settings are; of explain and index "score" does not
 # say which damping is meant.
 STEPS_OF = {
-    **dict.fromkeys(("TrainingSettings", "RunSettings", "ScoreSettings"),
+    **dict.fromkeys(("TrainingSettings", "RunSettings", "ScoreSettings", "CheckSettings"),
                     ("collect", "train", "score")),
     **{f"{name}Settings": (f"act.{name.lower()}",)
        for name in ("Purify", "Partition", "Weigh", "Sample")},

@@ -265,8 +265,8 @@ def summary(data: Original, changes: Corrections, out: Path, settings: ApplySett
     lines += [f"with the same rows: {note}" for note in data.notes if n_removed]
     path = out / data.file if data.file else out
     run = run_of(settings)
-    after = next(n for n in ("after", "gain", "measured") if Path(n) not in {out, run})
-    command = shlex.join(["datassay", "run", str(out), "--before", str(run), "--out", after])
+    out_name = next(n for n in ("after", "gain", "measured") if Path(n) not in {out, run})
+    command = shlex.join(["datassay", "run", str(out), "--before", str(run), "--out", out_name])
     return [*lines, str(path), *[f"what that gains: {command}"] * (run / SUMMARY).is_file()]
 
 
