@@ -60,8 +60,9 @@ def read_config(path: Path | None) -> tuple[Path, dict[str, Any]] | None:
                 f"config must name a file of options in TOML; {candidate}: {why}."
             ) from error
         if candidate.name == PROJECT:
-            content = content.get("tool", {}).get("datassay")
-        if content is not None:
+            tools = content.get("tool", {})
+            content = tools.get("datassay") if isinstance(tools, dict) else None
+        if isinstance(content, dict):
             return candidate, content
     return None
 
@@ -89,13 +90,11 @@ def config_words(
     _check_names(path, shared, all_options, "an option")
     for name, table in tables.items():
         _check_names(path, table, options[name], f"an option of {name}")
-    given = {
-        **{n: v for n, v in shared.items() if n in options[command]},
-        **tables.get(command, {}),
-    }
+    settings = {name: value for name, value in shared.items() if name in options[command]}
+    settings |= tables.get(command, {})
     typed = {word.partition("=")[0] for word in words}
     result: list[str] = []
-    for name, value in given.items():
+    for name, value in settings.items():
         flags = options[command][name]
         if not typed & set(flags):
             result += _option_words(path, name, flags, value)
