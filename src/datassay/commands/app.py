@@ -86,14 +86,14 @@ class CommandGroup(TyperGroup):
         """Return the words of a command line with those that a file of options adds."""
         command = next((word for word in typed if not word.startswith("-")), None)
         is_asking = {"--help", "--help-all"} & set(typed)
-        if command not in self.commands or is_asking or (found := read_config(path)) is None:
+        if command not in self.commands or is_asking or (config := read_config(path)) is None:
             return typed
-        at = typed.index(command) + 1
+        start = typed.index(command) + 1
         options = {name: _flags(self.commands[name]) for name in self.commands}
-        added = config_words(*found, command, options, typed[at:])
+        added = config_words(*config, command, options, typed[start:])
         if added:
-            say(f"Options of {found[0]}: {shlex.join(added)}")
-        return [*typed[:at], *added, *typed[at:]]
+            say(f"Options of {config[0]}: {shlex.join(added)}")
+        return [*typed[:start], *added, *typed[start:]]
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands in their order; without plugins if one is broken."""

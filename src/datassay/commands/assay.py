@@ -201,7 +201,7 @@ class Assay(Plotted):
         """
         from datassay.act.review.decisions import FILE, Decisions, read_decisions
         from datassay.commands.apply.job import add_suggestions
-        from datassay.commands.corrected import corrected_data
+        from datassay.commands.corrected import correct_data
         from datassay.commands.run.table import score_table
 
         file, is_alone = Path(path) / FILE, accept_suggested is None and not drop_copies
@@ -215,7 +215,7 @@ class Assay(Plotted):
         decisions = read_decisions(file) if file.exists() else Decisions(())
         scores = score_table(self.findings)
         added = add_suggestions(decisions, scores, accept_suggested, drop_copies=drop_copies)
-        return corrected_data(self.given, self.findings.samples, added)
+        return correct_data(self.given, self.findings.samples, added)
 
     def __dir__(self) -> list[str]:
         return [name for name in object.__dir__(self) if name not in EARLIER]

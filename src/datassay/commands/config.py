@@ -22,19 +22,19 @@ Flags = Mapping[str, tuple[str, ...]]  # option without dashes → flag, and the
 
 def split_config(words: Sequence[str]) -> tuple[list[str], Path | None]:
     """Return the words of a command line without `--config FILE`, and that file."""
-    rest, path = [], None
+    words_left, path = [], None
     remaining = iter(words)
     for word in remaining:
         if word == "--":
-            return [*rest, word, *remaining], path
+            return [*words_left, word, *remaining], path
         if word == OPTION or word.startswith(f"{OPTION}="):
             value = word.partition("=")[2] if "=" in word else next(remaining, "")
             if not value or value.startswith("-"):
                 raise SettingError("config must name a file; none is given.")
             path = Path(value)
         else:
-            rest.append(word)
-    return rest, path
+            words_left.append(word)
+    return words_left, path
 
 
 def read_config(path: Path | None) -> tuple[Path, dict[str, Any]] | None:
@@ -60,8 +60,9 @@ def read_config(path: Path | None) -> tuple[Path, dict[str, Any]] | None:
                 f"config must name a file of options in TOML; {candidate}: {why}."
             ) from error
         if candidate.name == PROJECT:
-            content = content.get("tool", {}).get("datassay")
-        if content is not None:
+            tools = content.get("tool", {})
+            content = tools.get("datassay") if isinstance(tools, dict) else None
+        if isinstance(content, dict):
             return candidate, content
     return None
 
@@ -84,18 +85,16 @@ def config_words(
     """
     shared = {name: value for name, value in content.items() if not isinstance(value, dict)}
     tables = {name: value for name, value in content.items() if isinstance(value, dict)}
-    every = {option for flags in options.values() for option in flags}
+    all_options = {option for flags in options.values() for option in flags}
     _check_names(path, tables, options, "a command")
-    _check_names(path, shared, every, "an option")
+    _check_names(path, shared, all_options, "an option")
     for name, table in tables.items():
         _check_names(path, table, options[name], f"an option of {name}")
-    given = {
-        **{n: v for n, v in shared.items() if n in options[command]},
-        **tables.get(command, {}),
-    }
+    settings = {name: value for name, value in shared.items() if name in options[command]}
+    settings |= tables.get(command, {})
     typed = {word.partition("=")[0] for word in words}
     result: list[str] = []
-    for name, value in given.items():
+    for name, value in settings.items():
         flags = options[command][name]
         if not typed & set(flags):
             result += _option_words(path, name, flags, value)
@@ -113,8 +112,8 @@ def _option_words(path: Path, name: str, flags: Sequence[str], value: Any) -> li
     return [word for item in values for word in (flags[0], str(item))]
 
 
-def _check_names(path: Path, names: Mapping[str, Any], known: Any, kind: str) -> None:
-    if unknown := [name for name in names if name not in known]:
-        similar = get_close_matches(unknown[0], list(known), 1)
+def _check_names(path: Path, names: Mapping[str, Any], options: Any, kind: str) -> None:
+    if unknown := [name for name in names if name not in options]:
+        similar = get_close_matches(unknown[0], list(options), 1)
         hint = f" Did you mean {similar[0]}?" if similar else ""
         raise SettingError(f"{path} must name {kind}; {unknown[0]!r} is none.{hint}")

@@ -12,9 +12,9 @@ from datassay.act.review.decisions import Decisions
 from datassay.commands.apply.job import without_targets
 from datassay.commands.finished import Given
 from datassay.data.back.in_memory import (
-    corrected_frame,
-    corrected_labels,
-    kept_inputs,
+    correct_frame,
+    correct_labels,
+    keep_inputs,
     original_frame,
 )
 from datassay.data.memory.frames import frame_table
@@ -23,18 +23,18 @@ from datassay.data.tables.read import OF_SAMPLES, Choices, join_targets
 from datassay.errors import DataError
 
 
-def corrected_data(given: Given, samples: SampleSet, decisions: Decisions) -> Any:
+def correct_data(source: Given, samples: SampleSet, decisions: Decisions) -> Any:
     """Return the data as decided: a frame, or (x, y), of the kind in which they were given.
 
     Args:
-        given: the samples as they were given.
+        source: the samples as they were given.
         samples: the training samples as they were read.
         decisions: about them.
 
     Raises:
         DataError: the data are no frame and no (x, y) arrays, or a decision does not fit them.
     """
-    reading, data = given.reading, given.data
+    reading, data = source.reading, source.data
     if reading.get("log_target"):
         decisions = without_targets(decisions)
     if frame_table(data) is not None:
@@ -47,17 +47,17 @@ def corrected_data(given: Given, samples: SampleSet, decisions: Decisions) -> An
         changes = corrections(decisions.decisions, original.ids, original.y, original.class_names)
         check_left(changes.keep)
         original.write(Path(), changes.keep, changes.y)
-        return corrected_frame(data, noted[0])
+        return correct_frame(data, noted[0])
     is_pair = isinstance(data, tuple | list) and len(data) == 2
-    if not is_pair or given.is_loaded or len(data[1]) != len(samples):
+    if not is_pair or source.is_loaded or len(data[1]) != len(samples):
         raise DataError(
             "data must be a frame or (x, y) arrays that are scored in full to be given back; for "
             "others save the results, and run datassay apply DATA REPORT."
         )
     changes = corrections(decisions.decisions, samples.ids, samples.y, samples.class_names)
     check_left(changes.keep)
-    inputs = kept_inputs(data[0], changes.keep)
-    labels = corrected_labels(data[1], samples.y, changes.y, changes.keep, samples.class_names)
+    inputs = keep_inputs(data[0], changes.keep)
+    labels = correct_labels(data[1], samples.y, changes.y, changes.keep, samples.class_names)
     return inputs, labels
 
 

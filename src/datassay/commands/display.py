@@ -65,9 +65,9 @@ def suspects_in_short(findings: Findings) -> Table | None:
         return None
     order, table = positions[:MOST_SUSPECTS], suspects_table(findings).slice(0, MOST_SUSPECTS)
     probabilities = table["wrong_probability"].to_pylist()
-    wrong = ["not clear" if p is None else rough_percent(p) for p in probabilities]
+    chances = ["not clear" if p is None else rough_percent(p) for p in probabilities]
     columns = {"given": table["given"].to_pylist(), "suggested": table["suggested"].to_pylist()}
-    columns |= {"likely wrong": wrong, **_looks(findings, order)}
+    columns |= {"likely wrong": chances, **_looks(findings, order)}
     rows = zip(table["id"].to_pylist(), zip(*columns.values(), strict=True), strict=True)
     noun = "labels" if samples.is_classification or findings.has_several_labels else "targets"
     name = f"The {len(order)} most suspect of {len(positions):,} {noun} to review"
@@ -100,18 +100,18 @@ def _looks(findings: Findings, order: np.ndarray) -> dict[str, list[str]]:
 
 
 def mark_words(samples: SampleSet, position: int, text: str, suggested: object) -> Markup:
-    """Return a text in which the words that speak most for the suggested class are marked.
+    """Return a text in which the words that tell the suggested class are marked.
 
     They occur in three texts of that class or more, and twice as often there as in the class that
     is given.
     """
-    given = samples.y[position]
-    if samples.texts is None or not samples.is_classification or suggested == given:
+    given_label = samples.y[position]
+    if samples.texts is None or not samples.is_classification or suggested == given_label:
         return escape(text)
     words = {word.casefold() for word in re.findall(r"\w{2,}", text)}
     shares = {}
-    counts = [_count_texts(samples, label, words) for label in (suggested, given)]
-    sizes = [min(MOST_TEXTS, int((samples.y == label).sum())) for label in (suggested, given)]
+    counts = [_count_texts(samples, label, words) for label in (suggested, given_label)]
+    sizes = [min(MOST_TEXTS, int((samples.y == label).sum())) for label in (suggested, given_label)]
     for word in words:
         share, rival = ((n[word] + 1) / (size + 2) for n, size in zip(counts, sizes, strict=True))
         if counts[0][word] >= FEWEST_TEXTS and share >= TIMES * rival:

@@ -129,7 +129,7 @@ class NotebookProgress(ProgressDisplay):
         self._show, self._handle, self._redraw = show, None, 0.0
 
     def __exit__(self, *exc: object) -> None:
-        """Empty the line."""
+        """Clear the line."""
         if self._handle is not None:
             self._handle.update({"text/plain": ""}, raw=True)
 

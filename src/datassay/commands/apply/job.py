@@ -292,8 +292,8 @@ def summary(data: Original, changes: Corrections, out: Path, settings: ApplySett
     lines.append(str(out / data.file if data.file else out))
     run = run_of(settings)
     if (run / SUMMARY).is_file():
-        after = next(n for n in ("after", "gain", "measured") if Path(n) not in {out, run})
-        command = shlex.join(["datassay", "run", str(out), "--before", str(run), "--out", after])
+        out_name = next(n for n in ("after", "gain", "measured") if Path(n) not in {out, run})
+        command = shlex.join(["datassay", "run", str(out), "--before", str(run), "--out", out_name])
         lines.append(f"what that gains: {command}")
     return lines
 

@@ -39,7 +39,7 @@ def original_frame(frame: Any, choices: Choices) -> tuple[Original, list[Change]
     return original, changes
 
 
-def corrected_frame(frame: Any, change: Change) -> Any:
+def correct_frame(frame: Any, change: Change) -> Any:
     """Return a frame with other labels in one column, and without the rows that go.
 
     Args:
@@ -61,7 +61,7 @@ def corrected_frame(frame: Any, change: Change) -> Any:
     return apply_change(table, change)
 
 
-def corrected_labels(
+def correct_labels(
     labels: Any,
     y: Shaped[np.ndarray, " n *k"],
     new_y: Shaped[np.ndarray, " n *k"],
@@ -91,17 +91,17 @@ def corrected_labels(
     if number:
         values = values.astype(np.float64)
         values[list(number)] = list(number.values())
-    return as_given(values[keep], labels)
+    return restore_kind(values[keep], labels)
 
 
-def kept_inputs(x: Any, keep: Bool[np.ndarray, " n"]) -> Any:
+def keep_inputs(x: Any, keep: Bool[np.ndarray, " n"]) -> Any:
     """Return the inputs that stay, of the kind in which they were given."""
     if hasattr(x, "iloc"):
         return x[keep]
-    return as_given(to_numpy(x, "x")[keep], x)
+    return restore_kind(to_numpy(x, "x")[keep], x)
 
 
-def as_given(values: np.ndarray, example: Any) -> Any:
+def restore_kind(values: np.ndarray, example: Any) -> Any:
     """Return values as a tensor or a list where the example is one, else unchanged."""
     if hasattr(example, "new_tensor"):
         return example.new_tensor(values)

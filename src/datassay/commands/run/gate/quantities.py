@@ -119,8 +119,10 @@ def _duplicates(findings: Findings, issues: DataIssues) -> Quantity:
     is_repeated = first_idx[inverse] != np.arange(len(train))
     low, high, names = _exact(train.ids[is_repeated].tolist())
     # Of severity "fine": rows that are equal by chance.
-    equal = [i.count for i in issues.issues if i.kind == "equal rows" and i.severity == "fine"]
-    return _with_chance("samples", len(train), low, high + sum(equal), names, unsearched)
+    n_by_chance = [
+        i.count for i in issues.issues if i.kind == "equal rows" and i.severity == "fine"
+    ]
+    return _with_chance("samples", len(train), low, high + sum(n_by_chance), names, unsearched)
 
 
 def _across_split(findings: Findings, issues: DataIssues) -> Quantity:
