@@ -87,7 +87,7 @@ def review(browser):
         del expected[one]
     press(browser, "a")
     precision = part(browser, "precision")
-    assert precision.startswith("Of these 10 given labels ")
+    assert precision.startswith("Of these 10 given labels, with ")
     press(browser, Keys.ENTER)
     until(browser, "return !document.querySelector('dialog[open]')")
     until(browser, SAVED)
