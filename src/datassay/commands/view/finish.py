@@ -155,5 +155,5 @@ def _rows(comparison: dict[str, Any]) -> list[list[str]]:
 def _make_relative(path: Path) -> str:
     """Return a path as it can be typed here, without the current folder in front."""
     absolute = path.absolute()
-    here = Path.cwd()
-    return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(absolute)
+    folder = Path.cwd()
+    return str(absolute.relative_to(folder)) if absolute.is_relative_to(folder) else str(absolute)

@@ -225,8 +225,8 @@ class Session:
             when = datetime.fromisoformat(change["when"]).astimezone(UTC)
         except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise Refused(400, "when must be a time in ISO 8601.") from error
-        given = self._word(row)
-        return row, Decision(self._id(row), kind, given, label, when, score, self.reviewer)
+        word = self._word(row)
+        return row, Decision(self._id(row), kind, word, label, when, score, self.reviewer)
 
     def _id(self, row: int) -> Any:
         name = self.reviewed.samples.ids[row]
