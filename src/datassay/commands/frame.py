@@ -72,7 +72,7 @@ def compose_page(
     page = compose(
         template,
         blocks,
-        {"findings": findings, "typed": partial(typed, findings.facts), **numbers},
+        {"findings": findings, "typed": partial(type_command, findings.facts), **numbers},
         ids=ids,
         facts=findings.facts,
         warnings=(*(samples.warnings if samples else ()), *findings.warnings),
@@ -84,7 +84,7 @@ def compose_page(
     return page
 
 
-def typed(facts: Mapping[str, str], command: str, *options: str) -> str:
+def type_command(facts: Mapping[str, str], command: str, *options: str) -> str:
     """Return another command on the same data, as `facts` has this one; "" if it was not typed."""
     words = [word for w in shlex.split(facts.get("Command", ""))
              for word in (w.split("=", 1) if w[:2] == "--" else [w])]  # fmt: skip

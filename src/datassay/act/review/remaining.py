@@ -62,14 +62,14 @@ class Remaining:
     @property
     def outcome(self) -> str:
         """What the review found, and how much is left, in words."""
-        found = f"You found {self.errors_found:,} wrong label{'s' * (self.errors_found != 1)}."
+        text = f"You found {self.errors_found:,} wrong label{'s' * (self.errors_found != 1)}."
         n_open = len(self.order)
         if not n_open:
-            return f"{found} No label is left to look at."
+            return f"{text} No label is left to look at."
         low, high = (f"{int(end):,}" for end in self.interval)
         ends = low if low == high else f"{low} to {high}"
         percent = f"{100 * LEVEL:.0f} %"
-        return f"{found} Of the {n_open:,} not decided {ends} are wrong too ({percent} interval)."
+        return f"{text} Of the {n_open:,} not decided {ends} are wrong too ({percent} interval)."
 
     def expected_precision(self, top: int) -> float:
         """Return the share of wrong labels to expect among the next `top`; nan if none is left."""

@@ -43,12 +43,12 @@ def file_of(reviewer: str) -> str:
 
 def files_in(folder: Path) -> list[Path]:
     """Return the files of decisions in a run's folder, that without a name first."""
-    named = [
+    paths = [
         path
         for path in sorted(folder.glob("decisions.*.parquet"))
         if NAME.fullmatch(path.name.removeprefix("decisions.").removesuffix(".parquet"))
     ]
-    return [path for path in [folder / FILE, *named] if path.is_file()]
+    return [path for path in [folder / FILE, *paths] if path.is_file()]
 
 
 def read_all(folder: Path) -> list[Decisions]:
@@ -69,7 +69,7 @@ def disagreements(reviews: Sequence[Decisions]) -> dict[str | int, tuple[Decisio
     by_id: dict[str | int, list[Decision]] = {}
     for decision in (d for review in reviews for d in review.decisions):
         by_id.setdefault(decision.id, []).append(decision)
-    return {name: tuple(some) for name, some in by_id.items() if len(_votes(some)) > 1}
+    return {name: tuple(group) for name, group in by_id.items() if len(_votes(group)) > 1}
 
 
 def combine(reviews: Sequence[Decisions], *, majority: bool = False) -> Decisions:
@@ -87,19 +87,19 @@ def combine(reviews: Sequence[Decisions], *, majority: bool = False) -> Decision
     """
     disputed = disagreements(reviews)
     if disputed and not majority:
-        shown = "; ".join(_describe(name, some) for name, some in list(disputed.items())[:SHOWN])
-        more = f" and {len(disputed) - SHOWN:,} more" * (len(disputed) > SHOWN)
+        texts = "; ".join(_describe(name, group) for name, group in list(disputed.items())[:SHOWN])
+        ending = f" and {len(disputed) - SHOWN:,} more" * (len(disputed) > SHOWN)
         raise DataError(
             f"reviewers must agree about every sample; they disagree about {len(disputed):,}: "
-            f"{shown}{more}. Settle them in datassay view, or give --majority."
+            f"{texts}{ending}. Settle them in datassay view, or give --majority."
         )
     combined: dict[str | int, Decision] = {}
     for decision in (d for review in reviews for d in review.decisions):
         earlier = combined.get(decision.id)
         if earlier is None or earlier.decision == UNSURE:
             combined[decision.id] = decision
-    for name, some in disputed.items():
-        combined[name] = _most_voted(some)
+    for name, group in disputed.items():
+        combined[name] = _take_majority(group)
     return replace(reviews[0], decisions=tuple(combined.values()))
 
 
@@ -108,13 +108,13 @@ def _votes(decisions: Sequence[Decision]) -> Counter[tuple[str, str]]:
     return Counter((d.decision, d.label) for d in decisions if d.decision != UNSURE)
 
 
-def _most_voted(decisions: Sequence[Decision]) -> Decision:
+def _take_majority(decisions: Sequence[Decision]) -> Decision:
     """Return the decision with most votes; "unsure" in a tie."""
-    (winner, count), *others = _votes(decisions).most_common()
-    if others and others[0][1] == count:
-        first = decisions[0]
+    (winner, count), *runners_up = _votes(decisions).most_common()
+    if runners_up and runners_up[0][1] == count:
+        decision = decisions[0]
         names = "+".join(d.reviewer or NOBODY for d in decisions)
-        return Decision(first.id, UNSURE, first.given, "", first.when, None, names)
+        return Decision(decision.id, UNSURE, decision.given, "", decision.when, None, names)
     return next(d for d in decisions if (d.decision, d.label) == winner)
 
 

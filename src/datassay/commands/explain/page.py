@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from datassay.collect.curvature.output_loss import predicted_class
 from datassay.commands.explain.job import ExplainFindings
-from datassay.commands.frame import typed
+from datassay.commands.frame import type_command
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.compose import compose
 from datassay.report.drawing import draw, sample_texts
@@ -43,7 +43,7 @@ def page(findings: ExplainFindings) -> Page:
     ids["labels"] = tuple(str(i) for i in f.ids[strongest])
     numbers = {
         "f": f,
-        "typed": partial(typed, f.facts),
+        "typed": partial(type_command, f.facts),
         "is_ranked": is_ranked,
         "first": ids["labels"],
         "times": float(influence[strongest[-1]]) / middle if is_ranked and middle else 0.0,

@@ -56,15 +56,22 @@ class Finish:
     def _commands(self, majority: bool) -> list[list[str]]:
         path = self.session.path
         decisions = path if files_in(path.parent) in ([path], []) else path.parent
-        folder, clean, after = map(_shown, (path.parent, self.clean, self.after))
+        folder, clean, new_run = map(_make_relative, (path.parent, self.clean, self.after))
         words = [
             word for w in self._command for word in (w.split("=", 1) if w[:2] == "--" else [w])
         ]
-        own = [w for name in INHERITED if name in words
+        options = [w for name in INHERITED if name in words
                for w in (name, words[words.index(name) + 1])]  # fmt: skip
         return [
-            ["apply", self._data, _shown(decisions), *["--majority"] * majority, "--out", clean],
-            ["run", clean, "--before", folder, *own, "--out", after],
+            [
+                "apply",
+                self._data,
+                _make_relative(decisions),
+                *["--majority"] * majority,
+                "--out",
+                clean,
+            ],
+            ["run", clean, "--before", folder, *options, "--out", new_run],
         ]
 
     def start(self, *, majority: bool = False) -> dict[str, Any]:
@@ -83,7 +90,7 @@ class Finish:
             return dict(vars(self._state))
 
     def stop(self) -> None:
-        """End what is running."""
+        """Stop what is running."""
         self._is_stopped = True
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
@@ -99,8 +106,8 @@ class Finish:
             result = {
                 "verdict": summary["verdict"],
                 "rows": _rows(summary["before"]),
-                "clean": _shown(self.clean),
-                "page": _shown(self.after / "index.html"),
+                "clean": _make_relative(self.clean),
+                "page": _make_relative(self.after / "index.html"),
             }
         except (OSError, ValueError, LookupError) as error:
             return self._set(state=FAILED, message=f"The run wrote no result: {error!r}"[:LONGEST])
@@ -130,9 +137,9 @@ class Finish:
                 setattr(self._state, name, value)
 
 
-def _rows(before: dict[str, Any]) -> list[list[str]]:
+def _rows(comparison: dict[str, Any]) -> list[list[str]]:
     """Return (what, before, now, change, interval) in words: the scores, then the suspects."""
-    gain, rows = before["gain"], []
+    gain, rows = comparison["gain"], []
     for row in [] if gain is None else gain["rows"]:
         is_share = in_points(gain["metric"])
         numbers = row["after"] - row["before"], row["low"], row["high"]
@@ -142,13 +149,13 @@ def _rows(before: dict[str, Any]) -> list[list[str]]:
         name = gain["metric"] + f", {row['by']}" * (len(gain["rows"]) > 1)
         rows.append([name, *scores, change + " points" * is_share, f"{low} to {high}"])
     for name, key in (("training samples", "n"), ("suspected labels", "suspects")):
-        n, n_now = before[key]
+        n, n_now = comparison[key]
         rows.append([name, f"{n:,}", f"{n_now:,}", f"{n_now - n:+,}".replace("-", "−"), ""])
     return rows
 
 
-def _shown(path: Path) -> str:
+def _make_relative(path: Path) -> str:
     """Return a path as it can be typed here, without the current folder in front."""
     absolute = path.absolute()
-    here = Path.cwd()
-    return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(absolute)
+    folder = Path.cwd()
+    return str(absolute.relative_to(folder)) if absolute.is_relative_to(folder) else str(absolute)

@@ -88,20 +88,20 @@ class Session:
     def samples(self) -> dict[str, Any]:
         """Return all samples, and the decisions so far."""
         with self._lock:
-            decisions = [_plain(row, decision) for row, decision in self._decisions.items()]
+            decisions = [_to_json(row, decision) for row, decision in self._decisions.items()]
             version = len(self._changed)
         header = {"writable": not self.unwritable, "file": self.path.name, "batch": BATCH}
-        header |= {"reviewer": self.reviewer, "version": version, "others": self.others()}
+        header |= {"reviewer": self.reviewer, "version": version, "others": self.read_others()}
         return self._listing | header | {"decisions": decisions, "probe": self.probe}
 
     def news(self, version: int) -> dict[str, Any]:
         """Return what was decided since a version, in whatever window."""
         with self._lock:
             rows = dict.fromkeys(self._changed[version:])
-            decisions = [_plain(row, self._decisions.get(row)) for row in rows]
+            decisions = [_to_json(row, self._decisions.get(row)) for row in rows]
             return {"version": len(self._changed), "decisions": decisions}
 
-    def others(self) -> dict[int, list[str]]:
+    def read_others(self) -> dict[int, list[str]]:
         """Return what other reviewers of the run decided about each row, in words."""
         by_row: dict[int, list[str]] = {}
         for path in files_in(self.path.parent):
@@ -148,7 +148,7 @@ class Session:
         # labels are wrong follows every decision.
         n_learnt = len(decisions) // BATCH * BATCH
         learnt = self._learn(decisions, n_learnt)
-        now = self._learn(decisions, len(decisions)) if len(decisions) > n_learnt else learnt
+        current = self._learn(decisions, len(decisions)) if len(decisions) > n_learnt else learnt
         chance = learnt.probability
         is_open = np.ones(len(chance), bool)
         is_open[list(decisions)] = False
@@ -173,28 +173,28 @@ class Session:
             "order": [*order.tolist(), *decisions],
             "learned": n_learnt,
             "finds": np.flatnonzero(finds).tolist(),
-            "sentence": now.sentence,
-            "outcome": now.outcome,
-            "enough": now.can_stop,
+            "sentence": current.sentence,
+            "outcome": current.outcome,
+            "enough": current.can_stop,
         }
 
     def _learn(self, decisions: dict[int, Decision], n: int) -> Remaining:
         """Return what the first n decisions teach; whole batches are not fitted twice."""
-        first = list(decisions.items())[:n]
-        if self._learnt is not None and self._learnt[0] == first:
+        pairs = list(decisions.items())[:n]
+        if self._learnt is not None and self._learnt[0] == pairs:
             return self._learnt[1]
         samples, classes = self.reviewed.samples, self.reviewed.samples.is_classification
         times = Counter(d.when for d in decisions.values())
         truth = {}  # row → true class; of numbers and several labels whether something was wrong
-        for row, decision in first:
+        for row, decision in pairs:
             # What was accepted at once nobody has looked at.
             if times[decision.when] == 1 and decision.decision == KEEP:
                 truth[row] = int(samples.y[row]) if classes else 0
             elif times[decision.when] == 1 and decision.decision == RELABEL:
                 truth[row] = samples.class_names.index(decision.label) if classes else 1
-        result = remaining(self._judged, truth, [row for row, _ in first if row not in truth])
+        result = remaining(self._judged, truth, [row for row, _ in pairs if row not in truth])
         if n % BATCH == 0:
-            self._learnt = first, result
+            self._learnt = pairs, result
         return result
 
     def finish(self) -> int:
@@ -225,8 +225,8 @@ class Session:
             when = datetime.fromisoformat(change["when"]).astimezone(UTC)
         except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise Refused(400, "when must be a time in ISO 8601.") from error
-        given = self._word(row)
-        return row, Decision(self._id(row), kind, given, label, when, score, self.reviewer)
+        word = self._word(row)
+        return row, Decision(self._id(row), kind, word, label, when, score, self.reviewer)
 
     def _id(self, row: int) -> Any:
         name = self.reviewed.samples.ids[row]
@@ -306,7 +306,7 @@ class Session:
         journal_of(self.path).unlink(missing_ok=True)
 
 
-def _plain(row: int, decision: Decision | None) -> dict[str, Any]:
+def _to_json(row: int, decision: Decision | None) -> dict[str, Any]:
     """Return a decision as the page has it; of one that was taken back only the row."""
     if decision is None:
         return {"row": row, "decision": None}
