@@ -78,6 +78,7 @@ ROOTS = {
     "score texts.csv --target topic --ids id": lambda: write("texts.csv", texts()),
     "score 'two parts' --model linear": lambda: write_images(Path("two parts")),
     "run iris --budget 0": lambda: None,
+    "score iris --noise 0.1": lambda: None,
     "example people": lambda: None,
     "example digits": lambda: None,
 }

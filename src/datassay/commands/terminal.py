@@ -151,7 +151,7 @@ def notebook_progress() -> AbstractContextManager[Progress]:
     get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
     if not hasattr(get_ipython(), "kernel"):
         return nullcontext(silent)
-    from IPython.display import display  # pyrefly: ignore[missing-import] (it is there)
+    from IPython.display import display
 
     return NotebookProgress(display)
 

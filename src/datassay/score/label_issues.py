@@ -17,11 +17,11 @@ from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.data.targets import encode_targets, label_type
-from datassay.errors import DataError, SettingError
+from datassay.errors import SettingError
 from datassay.models.estimators import checked_estimator
 from datassay.progress import Progress, silent
 from datassay.score.checks.cells import mark_cells
-from datassay.score.labels.issues import LabelIssues
+from datassay.score.labels.issues import FEWEST, LabelIssues, mark_top, mask_array
 from datassay.score.labels.judges import (
     check_judges,
     checked_groups,
@@ -32,11 +32,11 @@ from datassay.score.labels.judges import (
     log_probabilities,
 )
 from datassay.score.labels.likelihood import by_class
+from datassay.score.labels.multilabel import find_multilabel_issues, is_multilabel
 from datassay.score.labels.noise import (
     TRUSTED,
     Diagnosis,
     Outputs,
-    Refit,
     check_noise,
     explain,
     flag_wrong,
@@ -48,10 +48,6 @@ from datassay.score.labels.sources import checked_sources, source_columns
 from datassay.score.registry import Context, Score
 from datassay.train.folds import FOLDS, held_out_outputs
 
-# With fewer samples none is a suspect: of 2, each contradicts the other.
-FEWEST = 6
-# Several targets per sample are several labels if this share of the values is 0 or 1.
-MOSTLY = 0.9
 # Targets worth a look: those that are wrong with this probability at least, or deviate so far.
 LOOK = 0.1
 LOOK_SCORE = -1.0
@@ -168,7 +164,7 @@ def _combine_with_groups(by_sample: LabelIssues, by_group: LabelIssues) -> Label
     is_new = (by_group.is_issue | by_group.worth_a_look) & ~by_sample.worth_a_look
     # No more in all than may be wrong.
     limit = max(0, round(high * len(is_new)) - int(by_sample.worth_a_look.sum()))
-    is_new &= _top(torch.from_numpy(np.where(is_new, by_group.score, -np.inf)), limit)
+    is_new &= mark_top(torch.from_numpy(np.where(is_new, by_group.score, -np.inf)), limit)
     return replace(
         by_sample,
         held_out=by_group.held_out,
@@ -197,8 +193,8 @@ def _find_issues(
         options = (is_trusted, noise, columns, seed, progress)
         return _find_model_issues(data, model, pred_probs, *options)
     lin = data
-    is_multilabel = lin.labels is None and _is_multilabel(lin.targets)
-    check_noise(noise, is_of_labels=lin.labels is not None or is_multilabel)
+    has_several = lin.labels is None and is_multilabel(lin.targets)
+    check_noise(noise, is_of_labels=lin.labels is not None or has_several)
     names = lin.class_names if lin.labels is not None else ()
     if not isinstance(pred_probs, list | tuple):
         pred_probs = [] if pred_probs is None else [pred_probs]
@@ -207,8 +203,8 @@ def _find_issues(
     if lin.labels is not None:
         labels = torch.as_tensor(lin.labels)
         return _find_class_issues(fit, labels, noise, other_log_p, is_trusted, columns, progress)
-    if is_multilabel:
-        return _find_multilabel_issues(fit, noise, is_trusted, progress)
+    if has_several:
+        return find_multilabel_issues(fit, noise, is_trusted, progress)
     ridges = fit.penalty * torch.tensor([0.1, 1.0, 10.0], dtype=torch.float64)
     scaled = best_scale(lin.targets, fit, lambda y: ridge_fit(lin, progress, groups, ridges, y))
     info = {"ridge": fit.penalty, "ids": lin.ids}
@@ -242,7 +238,7 @@ def _build_issues(
     outcome: Diagnosis, labels: Int[Tensor, " n"], held_out: Float[Tensor, "n outputs"], **info: Any
 ) -> LabelIssues:
     """Collect the issues of labelled classes from what explains the labels."""
-    look = _flag(outcome.log_odds > 0) | _top(outcome.log_odds, outcome.n_look)
+    look = mask_array(outcome.log_odds > 0) | mark_top(outcome.log_odds, outcome.n_look)
     other_log_p = outcome.posterior.scatter(1, labels[:, None], -torch.inf)
     is_shown = torch.as_tensor(look)[:, None]
     suggested = torch.where(is_shown, other_log_p, outcome.posterior).argmax(1)
@@ -250,7 +246,7 @@ def _build_issues(
         score=outcome.log_odds.numpy(),
         probability=probability(outcome.log_odds).numpy(),
         suggested_label=suggested.numpy(),
-        is_issue=_flag(flag_wrong(outcome.log_odds)),
+        is_issue=mask_array(flag_wrong(outcome.log_odds)),
         worth_a_look=look,
         share_wrong=outcome.share,
         posterior=outcome.posterior.exp().numpy(),
@@ -293,48 +289,6 @@ def _find_model_issues(
     return _build_issues(outcome, labels, held_out, **info)
 
 
-def _find_multilabel_issues(
-    fit: RidgeFit, noise: str, trusted: Bool[Tensor, " n"], progress: Progress
-) -> LabelIssues:
-    """Take each of several labels as two classes; score a sample by its worst label."""
-    labels = fit.lin.targets.long()
-
-    def make_refit(column: int) -> Refit:
-        def refit(classes: Float[Tensor, "n 2"]) -> Outputs:
-            targets = fit.lin.targets.double().clone()
-            targets[:, column] = classes[:, 1]
-            return [by_class(fit.held_out_of(targets, progress)[:, column : column + 1])]
-
-        return refit
-
-    parts = [
-        explain([by_class(fit.held_out[:, j : j + 1])], make_refit(j), labels[:, j], noise, trusted)
-        for j in range(labels.shape[1])
-    ]
-    low, high = (np.array([outcome.share[end] for outcome in parts]) for end in (0, 1))
-    # What only may be wrong is no evidence: of many labels one would always be.
-    log_odds = torch.stack([outcome.by_noise for outcome in parts], 1)
-    all_right = torch.nn.functional.logsigmoid(-log_odds).sum(1)
-    score = (-torch.expm1(all_right)).log() - all_right
-    look = _flag(score > 0) | np.any([_top(p.log_odds, p.n_look) for p in parts], 0)
-    bar = torch.where(torch.as_tensor(look), log_odds.amax(1), torch.inf).clamp(max=0)[:, None]
-    return LabelIssues(
-        score=score.numpy(),
-        probability=probability(score).numpy(),
-        suggested_label=torch.where(log_odds >= bar, 1 - labels, labels).numpy(),
-        is_issue=_flag(flag_wrong(score)),
-        worth_a_look=look,
-        share_wrong=(float(low.max()), min(1.0, float(high.sum()))),
-        posterior=torch.stack([outcome.posterior[:, 1].exp() for outcome in parts], 1).numpy(),
-        noise=tuple(outcome.noise for outcome in parts),
-        held_out=fit.held_out.numpy(),
-        ridge=fit.penalty,
-        ids=fit.lin.ids,
-        given_label=labels.numpy(),
-        is_predicted=any(outcome.is_predicted for outcome in parts),
-    )
-
-
 def _find_target_issues(
     targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"], outcome: Outliers,
     trusted: Bool[Tensor, " n"], **info: Any,
@@ -345,7 +299,7 @@ def _find_target_issues(
         score=outcome.score.masked_fill(trusted, TRUSTED).numpy(),
         probability=p.numpy(),
         suggested_label=clip_targets(outcome.expected, targets[p <= 0.5]).squeeze(1).numpy(),
-        is_issue=_flag(p > 0.5),
+        is_issue=mask_array(p > 0.5),
         worth_a_look=is_far.numpy() & (len(p) >= FEWEST),
         share_wrong=(least_share(p), outcome.most * float((~trusted).double().mean())),
         posterior=None,
@@ -354,33 +308,6 @@ def _find_target_issues(
         given_label=targets.squeeze(1).numpy(),
         **info,
     )
-
-
-def _flag(mask: Bool[Tensor, " n"]) -> Bool[np.ndarray, " n"]:
-    return mask.numpy() & (len(mask) >= FEWEST)
-
-
-def _top(score: Float[Tensor, " n"], n_look: int) -> Bool[np.ndarray, " n"]:
-    """Mark the n_look largest scores."""
-    top = np.zeros(len(score), bool)
-    order = np.argsort(-score.numpy(), kind="stable")
-    top[order[: n_look if len(score) >= FEWEST else 0]] = True
-    return top
-
-
-def _is_multilabel(targets: Float[Tensor, "n k"]) -> bool:
-    """Return whether the targets are several labels per sample, each 0 or 1."""
-    is_label = (targets == 0) | (targets == 1)
-    if targets.shape[1] < 2 or is_label.double().mean() < MOSTLY:
-        return False
-    if not is_label.all():
-        row, column = (int(i) for i in (~is_label).nonzero()[0])
-        raise DataError(
-            f"several labels per sample must each be 0 or 1; of {targets.numel():,} values "
-            f"{int((~is_label).sum()):,} are neither, such as {float(targets[row, column])} in row "
-            f"{row}, label {column}. Correct them, or give one target per sample."
-        )
-    return True
 
 
 def _score_run(context: Context) -> LabelIssues:

@@ -6,12 +6,12 @@ import torch
 from scipy.optimize import minimize
 
 from datassay.score.labels import likelihood
+from datassay.score.labels.forms import can_pay
 from datassay.score.labels.likelihood import COMMON_COUNT, fit_noise
 from datassay.score.labels.noise import (
     CONTRADICTED,
     LISTED,
     TRUSTED,
-    _can_pay,
     confident_count,
     explain,
     flag_wrong,
@@ -228,7 +228,7 @@ def test_noise_by_class_is_not_tried_where_its_parameters_cost_more_than_there_i
     f, y, _ = drawn(n=200, k=40)
     outcome = explain([f], lambda _: [f], y, "auto", None)
     assert outcome.noise.gain < 0.01 and outcome.noise.kind == "uniform"
-    assert not _can_pay("by class", "auto", 40, 700.0) and _can_pay("by class", "auto", 40, 800.0)
+    assert not can_pay("by class", "auto", 40, 700.0) and can_pay("by class", "auto", 40, 800.0)
 
 
 @pytest.mark.parametrize("form", ["none", "one rate"])

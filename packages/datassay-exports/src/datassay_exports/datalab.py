@@ -16,7 +16,7 @@ from datassay.errors import SettingError, install
 from datassay.models import build_model
 from datassay.score import data_issues, label_issues, nearest_neighbors
 from datassay.score.checks.weak_groups import told_groups
-from datassay.score.label_issues import FEWEST
+from datassay.score.labels.issues import FEWEST
 
 SOURCE = "cleanlab.datalab.internal.issue_manager"
 try:

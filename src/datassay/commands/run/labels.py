@@ -8,7 +8,8 @@ import numpy as np
 
 from datassay.commands.run.findings import Findings
 from datassay.results import result
-from datassay.score.label_issues import FEWEST, LabelIssues
+from datassay.score.label_issues import LabelIssues
+from datassay.score.labels.issues import FEWEST
 from datassay.score.labels.noise import LabelNoise
 from datassay.score.labels.sources import LabelSources
 

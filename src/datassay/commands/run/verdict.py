@@ -21,7 +21,7 @@ from datassay.report.advice import Advice
 from datassay.report.wording import count, gain_text, rough_percent, shortened
 from datassay.results import result
 from datassay.score.checks.columns import leaking_columns
-from datassay.score.label_issues import FEWEST
+from datassay.score.labels.issues import FEWEST
 from datassay.stats import BETTER, DO, FREE, LEAVE, SHOWN, TRY, advice, is_vague
 
 MOST_CARDS, MOST_COMMANDS = 3, 2

@@ -58,10 +58,10 @@ class _View(Command):
                 server.serve_forever()
             except KeyboardInterrupt:  # Ctrl-C, or a signal that asks to stop
                 count = session.finish()
-                command = server.finish.lines()[0]
-                end = f"{count:,} decisions lie in {session.path}.\nNext: {command}"
-                out_console.print("", end if count else "No decisions were saved.", sep="\n",
-                                  soft_wrap=True)  # fmt: skip
+                lines = [f"{count:,} decisions lie in {session.path}."]
+                lines += [f"Next: {command}" for command in server.finish.lines()[:1]]
+                lines = lines if count else ["No decisions were saved."]
+                out_console.print("", *lines, sep="\n", soft_wrap=True)
 
 
 def _opening_lines(session: Session) -> list[str]:

@@ -49,8 +49,15 @@ class Finish:
         self._process: subprocess.Popen[str] | None = None
         self._is_stopped = False
 
+    @property
+    def has_file(self) -> bool:
+        """Whether the labels stand in a file that can be corrected, not flipped on purpose."""
+        return not any(word.partition("=")[0] == "--noise" for word in self._command)
+
     def lines(self, *, majority: bool = False) -> list[str]:
-        """Return the two commands, as they can be typed."""
+        """Return the two commands, as they can be typed; none where no file holds the labels."""
+        if not self.has_file:
+            return []
         return [shlex.join(["datassay", *words]) for words in self._commands(majority)]
 
     def _commands(self, majority: bool) -> list[list[str]]:
@@ -79,6 +86,7 @@ class Finish:
         with self._lock:
             require(self._state.state != RUNNING, 409, "The comparison is already running.")
             require(len(self.session), 400, "Nothing was decided yet.")
+            require(self.has_file, 400, "Labels flipped by --noise stand in no file to correct.")
             self._state = _State(RUNNING, "Writing the corrected data")
         self.session.finish()
         threading.Thread(target=self._run, args=(majority,), daemon=True).start()

@@ -59,7 +59,11 @@ const reviewFinish = (root, store, { list, decisions, left, more, tell, goTo }) 
 
   // What the server says of the comparison.
   function told(found) {
-    if (found.commands) commands = found;
+    if (found.commands) {
+      commands = found;
+      part("by-hand").hidden = !commands.commands.length; // labels flipped on purpose: no file
+      if (!commands.commands.length) part("carry-out").hidden = true;
+    }
     showCommands();
     isRunning = found.state === "running";
     part("running").hidden = !isRunning;

@@ -8,6 +8,7 @@ from dataclasses import field
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor
 
 from datassay.data.samples import LabelType
 from datassay.data.targets import as_given
@@ -15,6 +16,9 @@ from datassay.errors import SettingError
 from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.labels.noise import LabelNoise
 from datassay.score.labels.sources import LabelSources
+
+# With fewer samples none is a suspect: of 2, each contradicts the other.
+FEWEST = 6
 
 
 @result
@@ -164,3 +168,16 @@ class LabelIssues(Tabular):
 
     def _as_given(self, labels: np.ndarray) -> pa.Array:
         return as_given(labels, self.class_names, self.label_type)
+
+
+def mask_array(mask: Bool[Tensor, " n"]) -> Bool[np.ndarray, " n"]:
+    """Return a mask as an array, all False where there are too few samples for suspects."""
+    return mask.numpy() & (len(mask) >= FEWEST)
+
+
+def mark_top(score: Float[Tensor, " n"], n_look: int) -> Bool[np.ndarray, " n"]:
+    """Mark the n_look largest scores."""
+    top = np.zeros(len(score), bool)
+    order = np.argsort(-score.numpy(), kind="stable")
+    top[order[: n_look if len(score) >= FEWEST else 0]] = True
+    return top

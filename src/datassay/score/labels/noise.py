@@ -17,22 +17,14 @@ from torch import Tensor
 
 from datassay.errors import SettingError
 from datassay.results import result
-from datassay.score.labels.likelihood import MOST_INTERCEPTS, Form, NoiseFit, class_cost, fit_noise
+from datassay.score.labels.forms import search_forms
+from datassay.score.labels.likelihood import NoiseFit, fit_noise
 from datassay.score.labels.readings import Belief, read_one_way, weigh_readings
 from datassay.score.labels.sources import LabelSources, find_erring_sources, fit_sources
 from datassay.score.settings import NOISES
 
 Outputs = Sequence[Float[Tensor, "n k"]]  # held-out outputs of each estimator
 Refit = Callable[[Float[Tensor, "n k"]], Outputs]  # outputs of fits to P(true class)
-# By how much noise that depends on the class must explain the labels better than one rate, beyond
-# half a nat a parameter: nats per sample, and nats in all, of two classes and of more. Hardness,
-# and noise of a region of the inputs, imitate less of it.
-LEAST_GAIN, LEAST_NATS = (0.005, 0.025), (20.0, 5.0)
-LEAST_OF_PAIRS = 15.0  # nats by which a few pairs of classes must do so, each of which is named
-ENOUGH = 0.025  # nats per sample that are believed of few samples too
-# Of two classes noise of one class and that of a region imitate each other between these nats: the
-# order is drawn from both readings, the nearer to the second the more nats.
-OPEN_NATS = 2.0
 CLEAR_GAIN = 0.08
 # The share of wrong labels that fits must expect among those that are called probably wrong.
 LISTED = 0.94
@@ -141,15 +133,13 @@ def explain(
 
     Cost: 5 fits (of two classes 4), and one `refit`; of two classes now and then two.
     """
-    n, k = outputs[0].shape
+    n = len(labels)
     trusted = torch.zeros(n, dtype=torch.bool) if trusted is None else trusted
     fit = partial(fit_noise, labels=labels, trusted=trusted)
     noiseless_fit = fit(outputs, form="none")
     uniform_fit = fit(outputs, form="one rate")
-    chosen_fit = uniform_fit
-    gain = -torch.inf
-    rival_fit = uniform_fit
-    rival_weight = 0.0
+    search = search_forms(partial(fit, outputs), uniform_fit, noise, n)
+    chosen_fit = search.chosen_fit
 
     def fit_again(draft: NoiseFit) -> NoiseFit:
         return fit(refit(draft.log_posterior.exp()), form=draft.form, start=draft.transition)
@@ -158,36 +148,19 @@ def explain(
         log_p = first_fit.log_posterior if first_fit.form == "one rate" else noiseless_fit.log_p
         return torch.log_softmax((log_p + second_fit.log_posterior) / 2, 1)
 
-    least_by_class = max(n * LEAST_GAIN[k > 2], min(LEAST_NATS[k > 2], n * ENOUGH))
-    best_nats = -torch.inf if noise == "class" else 0.0
-    forms: list[tuple[Form, float]] = [("by class", least_by_class), ("pairs", LEAST_OF_PAIRS)]
-    start = None
-    noisy_fits = [] if noise == "class" else [uniform_fit]
-    for form, least_nats in forms:
-        if not _can_pay(form, noise, k, -uniform_fit.log_likelihood - least_nats):
-            continue
-        candidate = fit(outputs, form=form, start=start)
-        start = candidate.transition
-        noisy_fits.append(candidate)
-        nats = candidate.log_likelihood - uniform_fit.log_likelihood - candidate.cost
-        gain = max(gain, nats / n)
-        if nats > best_nats and (noise == "class" or nats > least_nats):
-            chosen_fit = candidate
-            best_nats = nats
-        elif k == 2 and nats > OPEN_NATS:
-            rival_weight = (nats - OPEN_NATS) / (least_nats - OPEN_NATS)
-            rival_fit = candidate
-    is_clear = gain > CLEAR_GAIN  # as where a class is given as one other: no region imitates that
+    is_clear = (
+        search.gain > CLEAR_GAIN
+    )  # as where a class is given as one other: no region imitates that
     second_fit = fit_again(chosen_fit)
     posterior = second_fit.log_posterior if is_clear else average_readings(chosen_fit, second_fit)
-    if rival_weight > 0:
-        rival_posterior = average_readings(rival_fit, fit_again(rival_fit))
-        posterior = (1 - rival_weight) * posterior + rival_weight * rival_posterior
+    if search.rival_weight > 0:
+        rival_posterior = average_readings(search.rival_fit, fit_again(search.rival_fit))
+        posterior = torch.lerp(posterior, rival_posterior, search.rival_weight)
         posterior = torch.log_softmax(posterior, 1)
     found_sources = find_erring_sources(noiseless_fit.log_p, labels, trusted, columns or {})
     sources, source_fits, shift = fit_sources(outputs, labels, trusted, found_sources, uniform_fit)
     posterior = _shift_log_odds(posterior, labels, shift) if source_fits else posterior
-    noisy_fits += source_fits
+    noisy_fits = [*search.noisy_fits, *source_fits]
     belief = weigh_readings(outputs, labels, trusted, noiseless_fit, noisy_fits)
     odds = _log_odds(posterior, labels)[~trusted]
     by_noise = _log_odds_in_order(belief.p_wrong[~trusted], odds)
@@ -204,9 +177,9 @@ def explain(
     p_noiseless = 0.0 if noise == "class" else belief.p_noiseless
     reading = read_one_way(noisy_fits, noiseless_fit, uniform_fit, labels)
     is_rival = reading is not None and chosen_fit is uniform_fit
-    told_fits = (rival_fit, rival_fit) if is_rival else (chosen_fit, second_fit)
+    told_fits = (search.rival_fit, search.rival_fit) if is_rival else (chosen_fit, second_fit)
     return Diagnosis(
-        noise=_describe_noise(*told_fits, p_noiseless, gain),
+        noise=_describe_noise(*told_fits, p_noiseless, search.gain),
         is_predicted=belief.is_predicted,
         posterior=posterior,
         log_odds=log_odds[0],
@@ -234,13 +207,6 @@ def _describe_noise(
     identity = torch.eye(k, dtype=torch.float64)
     believed = identity + (1 - p_noiseless) * (transition - identity)
     return LabelNoise("uniform", believed.numpy(), gain)
-
-
-def _can_pay(form: Form, noise: str, k: int, most_nats: float) -> bool:
-    """Return whether a form of noise may be asked for, and can gain more nats than it costs."""
-    if form == "pairs":
-        return noise != "uniform" and 2 < k <= MOST_INTERCEPTS  # two classes have two pairs
-    return noise == "class" or (noise == "auto" and k > 1 and most_nats > class_cost(k))
 
 
 def _add_doubt(

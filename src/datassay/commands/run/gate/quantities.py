@@ -18,7 +18,7 @@ from datassay.score.checks.columns import FEWEST as FEWEST_COMPARED
 from datassay.score.checks.columns import leaking_columns
 from datassay.score.checks.data_issues import DataIssues
 from datassay.score.checks.duplicates import EXACT_UP_TO
-from datassay.score.label_issues import FEWEST
+from datassay.score.labels.issues import FEWEST
 
 MOST_NAMED = 1000  # ids or columns that a summary names
 NO_PART = "no part of the data is held out; give --val-fraction, or data with a validation part"
