@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ class SampleFindings(Findings):
 
 
 def compose_page(
-    template: str,
+    template: str | Path,
     findings: Findings,
     blocks: Mapping[str, Any],
     numbers: Mapping[str, object],

@@ -49,7 +49,7 @@ FUNCTIONS = (
 
 
 def compose(
-    template: str,
+    template: str | Path,
     blocks: Mapping[str, Any],
     numbers: Mapping[str, object],
     *,
@@ -62,7 +62,7 @@ def compose(
     heading, a block or another value.
 
     Args:
-        template: name in `text/` without `.md.j2`.
+        template: name in `text/` without `.md.j2`, or the path of a template elsewhere.
         blocks: name → Block, figure of plotly's, tuple of blocks, or None (left out); or a function
             that gives one, called where the template names it.
         numbers: what the template may name, besides the functions of `wording` and
@@ -80,7 +80,8 @@ def compose(
     """
     values = _Values()
     _hiding.set(values)
-    text = _environment(TEXT).get_template(f"{template}.md.j2").render(numbers)
+    path = template if isinstance(template, Path) else TEXT / f"{template}.md.j2"
+    text = _environment(path.parent).get_template(path.name).render(numbers)
     page = _Reader(blocks, ids or {}, values.reveal).read(text.splitlines())
     page["warnings"] = (*fields.pop("warnings", ()), *page.pop("warning", ()))
     page["commands"] = tuple(dict.fromkeys(filter(None, page.pop("command", ()))))

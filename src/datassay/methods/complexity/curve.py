@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from datassay.train.learner import named_learner
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+TEMPLATE = Path(__file__).with_name("curve.md.j2")
 FILES = {"fits.parquet": "the score of every fit", "summary.json": "the figures above"}
 # As far as the intervals were checked against more data (bench/uses/learning_curves.py).
 CHECKED = 8
@@ -147,7 +149,7 @@ def page(findings: CurveFindings) -> Page:
         "needed": _needed_table(findings),
         "expected": _expected_table(findings),
     }
-    page = compose_page("curve", findings, blocks, numbers, FILES, urgent_first=True)
+    page = compose_page(TEMPLATE, findings, blocks, numbers, FILES, urgent_first=True)
     return replace(page, answer=tuple(f"{advice.headline}." for advice in page.advice))
 
 

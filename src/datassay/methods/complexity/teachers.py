@@ -9,6 +9,7 @@ import math
 import time
 from dataclasses import asdict
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +32,7 @@ from datassay.results import result
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+TEMPLATE = Path(__file__).with_name("teachers.md.j2")
 FILES = {"trials.parquet": "every teacher", "summary.json": "the figures above"}
 FEWEST_SIZES = 3
 # The laws that S3 arrives at (eqs. 2.13, 2.14 and Fig. 2.10), by what varies.
@@ -129,7 +131,7 @@ def page(findings: TeacherFindings) -> Page:
         "sizes": by_size,
         "laws": table("Laws", columns, laws),
     }
-    return compose_page("teachers", findings, blocks, numbers, FILES, urgent_first=True)
+    return compose_page(TEMPLATE, findings, blocks, numbers, FILES, urgent_first=True)
 
 
 def write_law(law: Law) -> str:

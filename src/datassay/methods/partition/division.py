@@ -1,4 +1,4 @@
-"""The job and page of `datassay partition`; its text stands in `text/partition.md.j2`."""
+"""The job and page of `datassay partition`; its text stands in `page.md.j2`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import time
 from dataclasses import asdict, replace
 from itertools import cycle
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,6 +44,7 @@ from datassay.store.outputs import Part
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+TEMPLATE = Path(__file__).with_name("page.md.j2")
 FILES = {
     "blocks.parquet": "every sample's block",
     NAME: "the blocks' models and the router: datassay predict",
@@ -161,7 +163,7 @@ def page(findings: PartitionFindings) -> Page:
         "has_sources": has_sources,
         "explained": round(explained, 2),
     }
-    return compose_page("partition", findings, blocks, numbers, FILES)
+    return compose_page(TEMPLATE, findings, blocks, numbers, FILES)
 
 
 def _join_words(parts: list[str]) -> str:

@@ -1,9 +1,10 @@
-"""The page and files of a polynomial surrogate; its text stands in `text/polynomial.md.j2`."""
+"""The page and files of a polynomial surrogate; its text stands in `page.md.j2`."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from datassay.store.outputs import Part
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+TEMPLATE = Path(__file__).with_name("page.md.j2")
 FILES = {
     "predictions.parquet": "each validation sample's outputs",
     "coefficients.parquet": "every coefficient",
@@ -72,7 +74,7 @@ def page(findings: PolynomialFindings) -> Page:
         blocks["ridge"] = _ridge_figure(fit.path)
     elif fit is not None and fit.curve is not None:
         blocks["batches"] = _batch_figure(fit.curve)
-    page, facts = compose_page("polynomial", findings, blocks, numbers, FILES), findings.facts
+    page, facts = compose_page(TEMPLATE, findings, blocks, numbers, FILES), findings.facts
     headlines = (f"{piece.headline}." for piece in page.advice)
     return replace(page, answer=(f"{facts['Features']}; {facts['Fit']}.", *headlines))
 

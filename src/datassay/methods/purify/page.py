@@ -1,8 +1,9 @@
-"""The page and files of a purification; its text stands in `text/purify.md.j2`."""
+"""The page and files of a purification; its text stands in `page.md.j2`."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from datassay.stats import interval
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+TEMPLATE = Path(__file__).with_name("page.md.j2")
 FILES = {
     "purified.parquet": "every sample's verdict",
     "keep.parquet": "the ids to keep",
@@ -81,7 +83,7 @@ def page(findings: PurifyFindings) -> Page:
     if samples.is_classification:
         blocks["classes"], numbers["worst"] = _classes(findings)
     ids = tuple(str(i) for i in ours.ids[ours.removed[:N_CHECK_FIRST]])
-    return compose_page("purify", findings, blocks, numbers, FILES, ids={"foreign samples": ids})
+    return compose_page(TEMPLATE, findings, blocks, numbers, FILES, ids={"foreign samples": ids})
 
 
 def _standard_error(findings: PurifyFindings, score: float) -> float:

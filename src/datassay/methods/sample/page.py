@@ -1,8 +1,9 @@
-"""The page and files of a sampling; its text stands in `text/sample.md.j2`."""
+"""The page and files of a sampling; its text stands in `page.md.j2`."""
 
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from datassay.store.outputs import Part
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+TEMPLATE = Path(__file__).with_name("page.md.j2")
 FILES = {
     "samples.parquet": "every point, and which are new",
     "samples.npz": "the points as x and y",
@@ -52,7 +54,7 @@ def page(findings: SamplingFindings) -> Page:
         rows = [_error_row(verdict) for verdict in (largest, mean)]
         columns = ("error", "uniform", "Taylor-based", "change")
         blocks["errors"] = table("Errors", columns, rows, in_terminal=True)
-    return compose_page("sample", findings, blocks, numbers, FILES, urgent_first=True)
+    return compose_page(TEMPLATE, findings, blocks, numbers, FILES, urgent_first=True)
 
 
 def verdicts(comparison: SamplingComparison) -> list[dict[str, Any]]:

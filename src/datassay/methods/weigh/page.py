@@ -1,9 +1,10 @@
-"""The page and files of a weighting; its text stands in `text/weigh.md.j2`."""
+"""The page and files of a weighting; its text stands in `page.md.j2`."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,7 @@ from datassay.store.outputs import Part
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+TEMPLATE = Path(__file__).with_name("page.md.j2")
 NO_NETWORK = {"weights.parquet": "every sample's weight", "summary.json": "the figures above"}
 FILES = NO_NETWORK | {NAME: "the network trained with the weights: datassay predict"}
 N_HEAVIEST, N_LIGHTEST, N_DOUBTFUL = 144, 48, 96
@@ -80,7 +82,7 @@ def page(findings: WeighFindings) -> Page:
     doubtful_ids = tuple(str(i) for i in samples.ids[order[in_doubt[order]][:N_CHECK_FIRST]])
     ids = {"labels": doubtful_ids if doubts["is_notable"] else ()}
     files = FILES if findings.fitted is not None else NO_NETWORK
-    page = compose_page("weigh", findings, blocks, numbers, files, ids=ids)
+    page = compose_page(TEMPLATE, findings, blocks, numbers, files, ids=ids)
     answer = tuple(f"{a.headline}." for a in page.advice if a.kind != "contest")
     return replace(page, answer=answer)
 
