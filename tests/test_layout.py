@@ -30,29 +30,29 @@ FILES = sorted(ROOT.rglob("*.py"))
 # The budget, in lines. This table is the only place to raise one: a raise needs its reason here.
 BUDGET = {
     # Python files below src/datassay: the most now, and in a comment the goal.
-    "data": 8_447,  # 5 900; dialects; groups, time; leaks by trees; odd types; names of parts
-    "models": 2_018,  # 1 900; the usual models of tables; trees of weighted samples
-    "store": 1_645,  # 1 600; a kill between renames; a journal; files of models
-    "collect": 7_581,  # 6 800; every batch against autograd; what torch.func cannot; devices
-    "train": 2_966,  # 2 600; a clock; folds, of groups; stacks; decay of a mean loss; on a device
-    "stats.py": 298,  # 300
-    "score": 19_632,  # 15 800; checks, texts, cells; belief; decay of a mean loss; a graph; devices
-    "act": 4_052,  # 2 600; targets not suspected; a clock; looks; slips by the evidence; files
-    "methods": 13_405,  # 14 000; columns in any unit
-    "lm estimators polynomial complexity": 2_013,  # 2 000
-    "commands": 9_508,  # 7 500; one list of warnings; a clock; pages, refusals; plan in words
-    # Everything in the folder, templates of any kind counted.
-    "report": 6_015,  # 5 200; the end of a review, what was gone to; templates compiled once
+    "data": 8_975,  # 5 900; dialects; groups, time; leaks by trees; odd types; names of parts
+    "models": 2_078,  # 1 900; the usual models of tables; trees of weighted samples
+    "store": 1_671,  # 1 600; a kill between renames; a journal; files of models
+    "collect": 7_901,  # 6 800; every batch against autograd; what torch.func cannot; devices
+    "train": 3_104,  # 2 600; a clock; folds, of groups; stacks; decay of a mean loss; on a device
+    "stats.py": 332,  # 300; gains shrunk by their uncertainty
+    "score": 21_045,  # 15 800; checks, cells; belief; devices; sources that err; odd inputs
+    "act": 4_395,  # 2 600; targets not suspected; a clock; looks; slips; several reviewers
+    # Of methods and report everything, templates of any kind counted.
+    "methods": 14_927,  # 14 000; page texts; weights of partitioned estimators
+    "lm estimators polynomial complexity": 2_086,  # 2 000
+    "commands": 11_424,  # 7 500; warnings; a gate; a review's end; notebooks; options in files
+    "report": 5_311,  # 5 200; the end of a review, several reviewers
     # All Python of src/datassay, and what lies beside it.
-    "src/datassay": 75_274,  # 60 000; what ordinary data brought out; limits of containers
+    "src/datassay": 80_546,  # 60 000; a gate, reviews that end, sources; one name a line
     "packages/datassay-exports/src": 866,  # tools that few people need; adapters of four peers
-    "packages/datassay-lab/src": 9_226,  # 9 000; learned features, activations, ℓ1, batches, groups
-    "bench": 12_466,  # 9 500; S1 by pretrained networks; noisy sets; tables; three peers' exams
-    "tests packages/*/tests": 51_982,  # 40 000; mutants, draws, kills, networks; devices; units
+    "packages/datassay-lab/src": 9_239,  # 9 000; learned features, activations, ℓ1, batches, groups
+    "bench": 12_580,  # 9 500; S1 by pretrained networks; noisy sets; tables; three peers' exams
+    "tests packages/*/tests": 54_900,  # 40 000; mutants, draws, kills; networks; devices; gates, reviews
 }
 # Commands, those of methods too, report with its templates, and setting.py, as a share of what they
 # serve.
-SHELLS_SHARE = 0.363  # 1/3
+SHELLS_SHARE = 0.364  # 1/3; a gate, reviews of several people that end
 SERVING = ("commands", "report", "setting.py")
 OF_METHODS = {"command", "job", "page", "division", "curve", "teachers"}  # modules that serve
 CORE = ("score", "act", "collect", "train", "data", "models", "methods", "lm")
@@ -103,9 +103,10 @@ def test_the_budget():
 
 
 def test_commands_and_pages_are_a_small_part_of_what_they_serve():
-    of_methods = [f for f in FILES if parts(f)[0] == "methods" and f.stem in OF_METHODS]
-    moved = sum(len(file.read_text().splitlines()) for file in of_methods)
-    assert sum(map(size, SERVING)) + moved <= SHELLS_SHARE * (sum(map(size, CORE)) - moved)
+    own = [f for f in FILES if parts(f)[0] == "methods" and f.stem not in OF_METHODS]
+    of_methods = size("methods") - sum(len(file.read_text().splitlines()) for file in own)
+    served = sum(map(size, CORE)) - of_methods
+    assert sum(map(size, SERVING)) + of_methods <= SHELLS_SHARE * served
 
 
 def test_a_step_imports_only_earlier_steps():
