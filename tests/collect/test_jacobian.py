@@ -120,7 +120,7 @@ def test_the_last_layer_costs_no_product(model, last):
     # 1000 classes took 2000 products of the identity and its weight, 35 of 50 seconds.
     x = torch.randn(6, 5)
     layers = inspect_layers(model, x[:1])
-    assert layers.last == last
+    assert layers.last_layer == last
     _, blocks = jacobian(model, layers, x)
     if last:
         gradients = blocks[last].gradients

@@ -50,7 +50,7 @@ def test_a_longer_study_begins_with_the_shorter_one(study, wine):
     longer = retrained_halves(network, train, val, recipe=QUICK, halves=24)
     np.testing.assert_array_equal(longer.halves[:10], study.halves[:10])
     np.testing.assert_allclose(longer.outcome[:10], study.outcome[:10], rtol=1e-5)
-    assert longer.part(slice(0, 12)).loss.shape == study.loss.shape
+    assert longer.select(slice(0, 12)).loss.shape == study.loss.shape
     # Minutes decide where nothing is told, and twenty are the fewest.
     few = retrained_halves(network, train, val, recipe=Recipe(steps=2), seconds=1e-9)
     assert len(few.halves) == 20

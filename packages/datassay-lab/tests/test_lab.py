@@ -76,7 +76,10 @@ def lacking(*, seed=0, progress=silent):
     raise SettingError("data must be there; got none.")
 
 
-HALVES = Experiment("halves", "Halves.", "x / 2", "A line.", "S2", __name__)
+HALVES = Experiment(
+    "halves", "Halves.", "x / 2", "A line.", "What is a half?", ("size=3",), "Fewer.", "Halve it.",
+    "S2", __name__,
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -199,7 +202,7 @@ def test_one_that_cannot_run_stops_alone_and_is_told_among_others(tmp_path, only
     page = lab_page.page(findings)
     html = render(page)
     assert "Not run: data must be there; got none." in html
-    assert "1 of 1 statements hold" in html
+    assert "1 of 1 statements of the course hold in this run." in html
     experiments = json.loads(lab_page.files(findings, page)["summary.json"])["experiments"]
     assert [t["problem"] is None for t in experiments] == [True, False]
 

@@ -96,8 +96,8 @@ def _leaks(findings: Findings) -> Quantity:
 
 def _exact(faulty: Iterable[Any]) -> tuple[int, int, tuple[Any, ...]]:
     """Return the ends of the range of an exact count, and what is named of it."""
-    items = tuple(faulty)
-    return len(items), len(items), items[:MOST_NAMED]
+    items = sorted(faulty, key=str)  # in no order of the rows
+    return len(items), len(items), tuple(items[:MOST_NAMED])
 
 
 def _count_issues(issues: DataIssues, *kinds: str) -> list[tuple[int, bool]]:
