@@ -26,3 +26,4 @@ def test_the_error_names_the_command(name, missing, use, command, monkeypatch):
     monkeypatch.delitem(sys.modules, f"datassay_exports.{name}", raising=False)
     with pytest.raises(SettingError, match=f"pip install {command}"):
         use(import_module(f"datassay_exports.{name}"))
+    del sys.modules[f"datassay_exports.{name}"]  # the next test imports it with what is installed
