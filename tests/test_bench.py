@@ -255,6 +255,7 @@ def reviewed(n):
     return review.Reviewed(None, judged, None, truth)
 
 
+@pytest.mark.slow
 def test_a_review_counts_errors_once_and_says_what_is_left():
     one = reviewed(240)
     wrong = one.truth != one.judged.labels

@@ -178,6 +178,7 @@ def test_a_frame_of_pandas_is_given_back_corrected(pandas_frame, tmp_path):
     assert (both["kind"].drop(kept).to_numpy() == np.delete(right, WRONG[:2])).all()
 
 
+@pytest.mark.slow
 def test_other_frames_and_arrays_are_given_back_as_they_came():
     polars = pytest.importorskip("polars")
     columns = {"a": X[:, 0], "b": X[:, 1], "kind": GIVEN}

@@ -150,6 +150,7 @@ def test_refusals():
             da.PartitionedClassifier(**given).fit(x, labels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_weights_of_samples(task):
     """Weight 0 leaves a sample out; any scale is the same; a heavy source draws the shares."""

@@ -56,6 +56,7 @@ def test_the_features_are_those_of_the_run(monkeypatch, too_many_samples, output
     assert few.form.products == lin.form.products and len(positions) == 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("outputs", "reference", "exact"),
     [("joint", "joint", True), ("averaged", "joint", False), ("averaged", "averaged", True)],
@@ -128,6 +129,7 @@ def test_bad_targets():
         check_settings(replace(SETTINGS, rank_correlation=0.9, projection=9), 100)
 
 
+@pytest.mark.slow
 def test_a_run_takes_the_smallest_and_says_so(monkeypatch, too_many_samples):
     monkeypatch.setattr(projection, "N_FEATURES", (8, 131))
     settings = replace(SETTINGS, rank_correlation=0.5)

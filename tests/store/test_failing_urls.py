@@ -76,6 +76,7 @@ def test_a_store_goes_on_where_a_request_failed(requests):
         check_all_there(opened(place))
 
 
+@pytest.mark.slow
 def test_an_index_goes_on_where_a_request_failed(requests):
     torch.manual_seed(0)
     model = nn.Linear(3, 2)

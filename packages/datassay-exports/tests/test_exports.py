@@ -52,6 +52,7 @@ def run_script(path, monkeypatch, **modules):
     exec(compile(path.read_text(), path, "exec"), {"__file__": str(path), "__name__": "script"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["images", "photos"])
 def test_fiftyone_gets_each_image_with_both_labels(tmp_path, monkeypatch, name):
     export(runs() / name, "fiftyone", tmp_path)

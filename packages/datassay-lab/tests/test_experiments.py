@@ -88,6 +88,7 @@ def test_it_would_notice_where_the_statement_is_false(broken):
     assert not experiment(name).run(**parameters).agreement.holds
 
 
+@pytest.mark.slow
 def test_the_seed_decides_and_figures_draw_theory_dashed(smaller, small):
     name, given, tiny = smaller
     run = experiment(name).run

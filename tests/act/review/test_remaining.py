@@ -158,6 +158,7 @@ def reviewed_by(judged, truth, decisions):
     return known, [*predicted, remaining(judged, known)]
 
 
+@pytest.mark.slow
 def test_the_number_left_lies_in_the_interval_and_stopping_is_said_once_it_is_small():
     inside = []
     for seed in range(4):

@@ -227,6 +227,7 @@ def lost(old, new, path="$"):
     return [] if old == new else [path]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line", ["score diabetes", "score iris --subsets 8", "run iris --budget 0"]
 )

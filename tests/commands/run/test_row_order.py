@@ -60,7 +60,10 @@ def close(one, other):
     return one == other
 
 
-@pytest.mark.parametrize("kind", KINDS)
+SLOWLY = [pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind != "groups"]
+
+
+@pytest.mark.parametrize("kind", ["groups", *SLOWLY])
 def test_rows_in_another_order_change_no_file_but_by_that_order(tmp_path, monkeypatch, kind):
     found = []
     for name, rows in (("one", np.arange(N)), ("other", ORDER)):

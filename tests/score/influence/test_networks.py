@@ -23,7 +23,10 @@ COVERING = (4, 9, 14, 93, 120, 141, 40, 23, 73, 198, 41, 177, 179, 11, 21, 74)
 pytestmark = pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad:UserWarning")
 
 
-@pytest.mark.parametrize("seed", COVERING)
+OTHERS = [pytest.param(seed, marks=pytest.mark.slow) for seed in COVERING[4:]]
+
+
+@pytest.mark.parametrize("seed", [*COVERING[:4], *OTHERS])
 def test_drawn_networks(seed):
     drawn = networks.draw(seed)
     assert not networks.failure(drawn), drawn

@@ -175,6 +175,7 @@ def test_suggested_targets_lie_where_right_ones_were_observed():
     assert issues.suggested_label.min() >= right.min()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", ["lognormal", "uniform", "two peaks", "exponential"])
 @pytest.mark.parametrize("seed", [0, 1, 5])
 def test_targets_that_nothing_predicts_are_not_wrong(draw, seed):
