@@ -138,7 +138,7 @@ def gain_numbers(gain: float, low: float, high: float, metric: str) -> tuple[str
     values = [x * (100 if in_points(metric) else 1) for x in (gain, low, high)]
     digits = 1 if in_points(metric) else 3
     digits += bool(values[0] and not round(values[0], digits))
-    value, lowest, highest = (f"{x:.{digits}f}".replace("-", "−") for x in values)
+    value, lowest, highest = (f"{x:z.{digits}f}".replace("-", "−") for x in values)  # z: no −0
     return value, lowest, highest
 
 

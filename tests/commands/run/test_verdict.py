@@ -28,7 +28,7 @@ from datassay.data.samples import SampleSet
 from datassay.report import html
 from datassay.report.compose import TEXT
 from datassay.report.result_plots import acts_figure
-from datassay.report.wording import count, number, percent, score_change
+from datassay.report.wording import count, gain_numbers, number, percent, score_change
 from datassay.score.checks.issue import DataIssue
 from datassay.stats import FREE, advice, costs
 from helpers.command_line import make_commands
@@ -430,3 +430,8 @@ def test_what_was_before_a_review_stands_before_what_is_now():
     assert cells["accuracy"] == ("300", "94.9 %", "97.3 %", "2.4 points", "0.6 to 4.2")
     assert cells["training samples"][1:4] == ("503", "500", "−3")
     assert cells["suspected labels"][1:4] == ("59", "5", "−54")
+
+
+def test_a_gain_that_rounds_to_nothing_has_no_sign():
+    assert gain_numbers(-1e-6, -0.0091, 0.0091, "accuracy") == ("0.00", "−0.91", "0.91")
+    assert gain_numbers(-0.0004, -0.01, 0.01, "R²") == ("−0.0004", "−0.0100", "0.0100")
