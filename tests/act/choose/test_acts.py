@@ -49,6 +49,7 @@ from datassay.score.checks.data_issues import data_issues
 from datassay.score.checks.weak_groups import WeakGroup
 from datassay.stats import FREE, LEAVE, Interval
 from datassay.train import together
+from datassay.train.folds import make_splits
 from datassay.train.learner import Estimators, Networks, table_learner
 from datassay.train.recipe import Recipe
 from datassay.train.training import train_on_batches
@@ -242,6 +243,18 @@ def fifths_of(samples, copies=None):
         learner=lambda some, f: Estimators(LogisticRegression(), 2, seed=f),
     )  # fmt: skip
     return parts, seen
+
+
+def test_a_part_may_be_copies_of_one_sample_alone():
+    train, _ = one_way(100, 0)
+    alone = np.arange(100)
+    first = make_splits(train, None, 5, 0).test_idx[0]
+    alone[first] = first[0]  # one part's samples are all next to the same
+    (part, *others), _ = fifths_of(train, copies=alone)
+    assert part.held_out.groups is None and len(part.held_out) == len(first)
+    assert all(len(np.unique(other.held_out.groups)) == len(other.held_out) for other in others)
+    (part, *_), _ = fifths_of(train, copies=np.zeros(100, int))  # all are
+    assert part.held_out.groups is None
 
 
 def test_parts_are_judged_by_scores_that_never_saw_their_labels():

@@ -277,22 +277,28 @@ def fifths(
             trusted = targets[doubt <= limit]
             is_varied = len(trusted) and np.ptp(trusted, 0).all()
             spreads[limit] = (trusted if is_varied else targets).var(0)
-    groups = copies if train.groups is None else None
-    if groups is not None:
-        start = np.unique(groups, return_index=True)[1]
-        fold = fold[start[np.unique(groups, return_inverse=True)[1]]]
+    judged = train
+    if train.groups is None and copies is not None and len(np.unique(copies)) > 1:
+        # Copies vary together, as groups do: intervals count each group once.
+        judged = replace(train, groups=copies)
+        start, group_of = np.unique(copies, return_index=True, return_inverse=True)[1:]
+        fold = fold[start[group_of]]
     for f in range(n_parts):
         train_idx = np.flatnonzero(fold != f)
         test_idx = np.flatnonzero(fold == f)
         samples = train.subset(train_idx)
         part_lin = lin.held_out(train_idx, test_idx)
         issues, penalty = judge(part_lin, samples)
-        # Copies vary together, as groups do: intervals count each group once.
         part_copies = None if copies is None else copies[train_idx]
-        held_out = train.subset(test_idx)
-        if groups is not None:
-            held_out = replace(held_out, groups=groups[test_idx])
-        inputs = samples, held_out, part_lin, issues, information[train_idx], penalty, noise
+        inputs = (
+            samples,
+            judged.subset(test_idx),
+            part_lin,
+            issues,
+            information[train_idx],
+            penalty,
+            noise,
+        )
         test_doubt = None if doubt is None else doubt[test_idx]
         parts.append(Part(*inputs, learner(samples, f), share, part_copies, test_doubt, spreads))
     return parts
