@@ -18,7 +18,7 @@ TEST = -m pytest -n 2 --dist loadfile --randomly-seed=$(SEED)
 # Oldest versions meet neither a browser nor the large data sets, which test the same code again, nor
 # commands and pages, which call no library that the others do not.
 OLDEST_TESTS := not slow and not typed and not browser and not real_data
-OLDEST := $(addprefix tests/,act collect complexity data estimators lm models polynomial score store train)
+OLDEST := $(addprefix tests/,act collect data estimators lm methods models score store train)
 
 # Else each of the tests' processes compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE

@@ -76,6 +76,9 @@ def test_samples_that_nothing_changes_still_leave_an_interval():
     for result in (paired_interval([np.zeros((3, 30))], 1.0), mean_interval(np.zeros(30), 1.0)):
         assert result.gain == 0 and result.low < -0.02 and result.high > 0.02
     assert np.isinf(paired_interval([np.zeros((1, 30))], 1.0).high)
+    # Of parts without any difference nothing varies, and nothing is divided by it.
+    of_parts = paired_interval([np.zeros((3, 30)), np.zeros((3, 30))], 1.0)
+    assert np.isfinite([of_parts.low, of_parts.high]).all() and of_parts.gain == 0
     assert interval(0.0, 0.0).verdict == SAME and interval(0.1, 0.0).verdict == BETTER
 
 

@@ -63,6 +63,8 @@ def write(name, table):
     csv.write_csv(table, name)
 
 
+PLACEHOLDER = re.compile(r"\b[A-Z]{2,}\b")  # such as NEW, which a reader fills in
+
 # Root → how its data are made. What it prints is typed, and what that prints, and so on.
 ROOTS = {
     "score 'my data.csv' --target 'the answer' --ids key": (
@@ -114,7 +116,7 @@ def test_what_is_printed_can_be_typed(root, tmp_path, monkeypatch):
     tried, waiting, failed = set(), [(f"datassay {root}", 0)], {}
     while waiting:
         line, depth = waiting.pop(0)
-        if line in tried:
+        if line in tried or PLACEHOLDER.search(line):
             continue
         tried.add(line)
         program, *words = shlex.split(line)

@@ -16,7 +16,7 @@ from pathlib import Path
 # Seconds after which a command on a few dozen samples counts as hanging.
 LIMIT = 60.0
 # What datassay ends with: done, bad input, interrupted, ended.
-STATUSES = {0, 2, 128 + signal.SIGINT, 128 + signal.SIGTERM, 128 + signal.SIGHUP}
+STATUSES = {0, 2, 3, 4, 128 + signal.SIGINT, 128 + signal.SIGTERM, 128 + signal.SIGHUP}
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ PLAIN = {
     "example": ["digits"],
     "run": ["data.csv", "--model", "linear", "--curve-seeds", "0"],
     "score": ["data.csv", "--model", "linear"],
+    "check": ["data.csv", "--model", "linear", "--fail-on", "leak"],
     "summarize": ["data.csv", "--model", "linear"],
     "purify": ["data.csv"],
     "partition": ["data.csv"],
