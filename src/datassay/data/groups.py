@@ -24,17 +24,18 @@ def group_folds(
     seed: int,
 ) -> Int[np.ndarray, " n"]:
     """Return the fold of each sample: whole groups, alike in size and in strata, [n]."""
-    # strata: classes; None: of a regression, only the sizes count. There are no more folds than
-    # groups.
+    # strata: classes; None: of a regression, only the sizes count, as where no class has a sample
+    # for each fold. There are no more folds than groups.
     from sklearn.model_selection import StratifiedGroupKFold  # slow to import
 
     names, group = np.unique(groups, return_inverse=True)
-    if strata is None:
+    n_folds = min(n_folds, len(names))
+    if strata is None or np.unique(strata, return_counts=True)[1].max() < n_folds:
         strata = np.zeros(len(group), dtype=np.int64)
     folds = np.zeros(len(group), dtype=np.int64)
     if len(names) < 2:
         return folds
-    divide = StratifiedGroupKFold(min(n_folds, len(names)), shuffle=True, random_state=seed)
+    divide = StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
         # A class with fewer samples than folds is spread as it can be.
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)
