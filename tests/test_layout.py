@@ -30,21 +30,21 @@ FILES = sorted(ROOT.rglob("*.py"))
 # The budget, in lines. This table is the only place to raise one: a raise needs its reason here.
 BUDGET = {
     # Python files below src/datassay: the most now, and in a comment the goal.
-    "data": 8_976,  # 5 900; dialects; groups, time; leaks by trees; odd types; names of parts
+    "data": 8_978,  # 5 900; dialects; groups, time; leaks by trees; odd types; names of parts
     "models": 2_078,  # 1 900; the usual models of tables; trees of weighted samples
     "store": 1_671,  # 1 600; a kill between renames; a journal; files of models
     "collect": 7_901,  # 6 800; every batch against autograd; what torch.func cannot; devices
     "train": 3_104,  # 2 600; a clock; folds, of groups; stacks; decay of a mean loss; on a device
     "stats.py": 332,  # 300; gains shrunk by their uncertainty
-    "score": 21_045,  # 15 800; checks, cells; belief; devices; sources that err; odd inputs
+    "score": 21_038,  # 15 800; checks, cells; belief; devices; sources that err; odd inputs
     "act": 4_401,  # 2 600; targets not suspected; a clock; looks; slips; several reviewers
     # Of methods and report everything, templates of any kind counted.
     "methods": 14_927,  # 14 000; page texts; weights of partitioned estimators
     "lm estimators polynomial complexity": 2_086,  # 2 000
-    "commands": 11_424,  # 7 500; warnings; a gate; a review's end; notebooks; options in files
+    "commands": 11_419,  # 7 500; warnings; a gate; a review's end; notebooks; options in files
     "report": 5_311,  # 5 200; the end of a review, several reviewers
     # All Python of src/datassay, and what lies beside it.
-    "src/datassay": 80_553,  # 60 000; a gate, reviews that end, sources; one name a line
+    "src/datassay": 80_550,  # 60 000; a gate, reviews that end, sources; one name a line
     "packages/datassay-exports/src": 866,  # tools that few people need; adapters of four peers
     "packages/datassay-lab/src": 9_239,  # 9 000; learned features, activations, ℓ1, batches, groups
     "bench": 12_580,  # 9 500; S1 by pretrained networks; noisy sets; tables; three peers' exams

@@ -9,6 +9,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from importlib import import_module
 from typing import Any, TypeVar, dataclass_transform
 
+import numpy as np
 import pyarrow as pa
 
 from datassay.errors import SettingError, install
@@ -41,6 +42,7 @@ class _Column:
     name: str
     joint: str | None
     values: Callable[[Any], Any] | None
+    nan_is_null: bool
 
 
 def column(
@@ -52,6 +54,7 @@ def column(
     name: str = "",
     joint: str | None = None,
     values: Callable[[Any], Any] | None = None,
+    nan_is_null: bool = False,
     default: Any = MISSING,
 ) -> Any:
     """Define that a field of a result is a column of its table, in the order of the fields.
@@ -64,13 +67,15 @@ def column(
         name: of the column; empty: the field's.
         joint: its name in a table of all scores; None: the same; empty: it is left out there.
         values: result → the column's values; None: the field as it is, a list per row of [n, k].
+        nan_is_null: whether nan, which nobody looked for, is null in the table.
         default: of the field.
 
     Returns:
         The dataclass field; its metadata holds the declaration.
     """
     column_meaning = Meaning(meaning, unit, sign, digits)
-    return field(default=default, metadata={"column": _Column(column_meaning, name, joint, values)})
+    declaration = _Column(column_meaning, name, joint, values, nan_is_null)
+    return field(default=default, metadata={"column": declaration})
 
 
 def sample_ids() -> Any:
@@ -90,11 +95,13 @@ def table_of(*results: Any, joint: bool = False) -> pa.Table:
     for source in results:
         for name, column_field in _column_fields(source, joint).items():
             if name not in columns:
-                convert = column_field.metadata["column"].values
-                if convert is None:
+                declaration = column_field.metadata["column"]
+                if declaration.values is None:
                     values = getattr(source, column_field.name)
                 else:
-                    values = convert(source)
+                    values = declaration.values(source)
+                if declaration.nan_is_null:
+                    values = pa.array(values, mask=np.isnan(values))
                 if getattr(values, "ndim", 1) > 1:
                     columns[name] = values.tolist()
                 else:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from datassay.act.review.corrections import corrections
 from datassay.act.review.decisions import Decisions
-from datassay.commands.apply.job import without_targets
+from datassay.commands.apply.job import check_some_stay, without_targets
 from datassay.commands.finished import Given
 from datassay.data.back.in_memory import (
     correct_frame,
@@ -45,7 +43,7 @@ def correct_data(source: Given, samples: SampleSet, decisions: Decisions) -> Any
         )  # fmt: skip
         original, noted = original_frame(data, choices)
         changes = corrections(decisions.decisions, original.ids, original.y, original.class_names)
-        check_left(changes.keep)
+        check_some_stay(changes.keep)
         original.write(Path(), changes.keep, changes.y)
         return correct_frame(data, noted[0])
     is_pair = isinstance(data, tuple | list) and len(data) == 2
@@ -55,7 +53,7 @@ def correct_data(source: Given, samples: SampleSet, decisions: Decisions) -> Any
             "others save the results, and run datassay apply DATA REPORT."
         )
     changes = corrections(decisions.decisions, samples.ids, samples.y, samples.class_names)
-    check_left(changes.keep)
+    check_some_stay(changes.keep)
     inputs = keep_inputs(data[0], changes.keep)
     labels = correct_labels(data[1], samples.y, changes.y, changes.keep, samples.class_names)
     return inputs, labels
@@ -63,9 +61,3 @@ def correct_data(source: Given, samples: SampleSet, decisions: Decisions) -> Any
 
 def _target_name(samples: SampleSet) -> str | None:
     return next((column.name for column in samples.columns if column.read_as == "target"), None)
-
-
-def check_left(keep: np.ndarray) -> None:
-    """Raise if no sample stays."""
-    if not keep.any():
-        raise DataError("decisions must leave some samples; these remove all of them.")

@@ -15,7 +15,9 @@ def column_units(
     if is_image:  # pixels share one unit, and black stays 0
         return np.zeros(x.shape[1]), np.full(x.shape[1], float(np.abs(x).max()) or 1.0)
     varies, rows = (x != x[:1]).any(axis=0), x.astype(np.float64)
-    return np.where(varies, rows.mean(axis=0), rows[0]), np.where(varies, rows.std(axis=0), 1.0)
+    center = np.where(varies, rows.mean(axis=0), rows[0])
+    spread = np.where(varies, rows.std(axis=0), 0.0)
+    return center, np.where(spread > 0, spread, 1.0)  # squares of 1e-200 are 0
 
 
 def standardized_inputs(samples: SampleSet) -> Float[np.ndarray, "n d"]:

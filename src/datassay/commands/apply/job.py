@@ -70,8 +70,7 @@ def run(settings: ApplySettings, out: Path, *, overwrite: bool = False) -> list[
     if inputs.get("log_target"):
         decisions = without_targets(decisions)
     changes = corrections(decisions.decisions, data.ids, data.y, data.class_names)
-    if not changes.keep.any():
-        raise DataError("decisions must leave some samples; these remove all of them.")
+    check_some_stay(changes.keep)
     with fill_folder(out) as folder:
         new_ids = data.write(folder, changes.keep, changes.y)
         check_written(folder, data, changes, new_ids, choices)
@@ -98,13 +97,21 @@ def gather_decisions(settings: ApplySettings) -> Decisions:
     is_reviewed = file.exists() or (path.is_dir() and files_in(path))
     decisions = read_reviews(settings) if is_reviewed else Decisions(())
     run = finished_run(run_of(settings))
-    label_column = "label"
-    if "class_name" in run.scores.column_names:
-        label_column = "class_name"
-    names = ["id", "wrong_probability", label_column, "suggested_label"]
-    names += ["is_copy"] * settings.drop_copies
-    check_columns(run.folder, run.scores, names)
+    check_columns(run.folder, run.scores, suggestion_columns(run.scores, settings.drop_copies))
     return add_suggestions(decisions, run.scores, limit, drop_copies=settings.drop_copies)
+
+
+def check_some_stay(keep: np.ndarray) -> None:
+    """Raise if no sample stays."""
+    if not keep.any():
+        raise DataError("decisions must leave some samples; these remove all of them.")
+
+
+def suggestion_columns(scores: pa.Table, drop_copies: bool) -> list[str]:
+    """Return the columns of scores.parquet from which suggestions are taken, and copies."""
+    label_column = "class_name" if "class_name" in scores.column_names else "label"
+    names = ["id", "wrong_probability", label_column, "suggested_label"]
+    return names + ["is_copy"] * drop_copies
 
 
 def add_suggestions(
@@ -121,11 +128,7 @@ def add_suggestions(
     Returns:
         The decisions, those that were made first.
     """
-    label_column = "label"
-    if "class_name" in scores.column_names:
-        label_column = "class_name"
-    names = ["id", "wrong_probability", label_column, "suggested_label"]
-    names += ["is_copy"] * drop_copies
+    names = suggestion_columns(scores, drop_copies)
     decided_ids = {d.id for d in decisions.decisions}
     now = datetime.now(UTC)
     additions = []

@@ -92,12 +92,12 @@ class DataIssues(Tabular):
         unit="robust standard deviations; another word counts 1",
         sign="0: equal inputs",
         name="nearest_distance",
-        values=lambda issues: pa.array(issues.distance, mask=np.isnan(issues.distance)),
+        nan_is_null=True,
     )
     outlier_score: Float[np.ndarray, " n"] = column(
         "modified z-score of the mean distance to the ten nearest, minus 3.5",
         sign="above 0: an outlier",
-        values=lambda issues: pa.array(issues.outlier_score, mask=np.isnan(issues.outlier_score)),
+        nan_is_null=True,
     )
     is_outlier: Bool[np.ndarray, " n"] = column(
         "whether outlier_score is above 0",

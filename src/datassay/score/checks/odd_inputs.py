@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 from jaxtyping import Float, Int
 from scipy.stats import norm, rankdata
 from sklearn.covariance import ledoit_wolf
 
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
+from datassay.data.scaling import standardized_inputs
 from datassay.errors import DataError
 from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.checks.data_issues import data_issues
@@ -43,21 +43,21 @@ class OddInputs(Tabular):
         unit="standard deviations",
         sign="high: noise on the input",
         name="noise_score",
-        values=lambda odd: pa.array(odd.noise, mask=np.isnan(odd.noise)),
+        nan_is_null=True,
     )
     adversarial: Float[np.ndarray, " n"] = column(
         "how unlikely it is that this input was not moved to fool a model",
         unit="nats",
         sign="high: moved",
         name="adversarial_score",
-        values=lambda odd: pa.array(odd.adversarial, mask=np.isnan(odd.adversarial)),
+        nan_is_null=True,
     )
     rare_group: Float[np.ndarray, " n"] = column(
         "how much the sample looks like one of a small group within its class",
         unit="mean rank",
         sign="1: most",
         name="rare_group_score",
-        values=lambda odd: pa.array(odd.rare_group, mask=np.isnan(odd.rare_group)),
+        nan_is_null=True,
     )
     ids: np.ndarray = sample_ids()
 
@@ -105,7 +105,8 @@ def odd_inputs(
     missing_scores = np.full(n, np.nan)
     if n < FEWEST or train.x.size > min(n * MOST_COLUMNS, MOST_PRODUCTS / n):
         return OddInputs(missing_scores, missing_scores, missing_scores, train.ids)
-    x = _standardize(train.x.reshape(n, -1).astype(np.float64))
+    x = standardized_inputs(train)
+    x = x[:, x.std(0) > 0]  # columns that vary
     if not x.size:
         return OddInputs(missing_scores, missing_scores, missing_scores, train.ids)
     y = train.y if train.is_classification else np.zeros(n, np.int64)
@@ -123,14 +124,6 @@ def odd_inputs(
     hints = (disagreement, distance, information)
     ranks = np.mean([rankdata(hint) / n for hint in hints if hint is not None], 0)
     return OddInputs(noise, adversarial, ranks, train.ids)
-
-
-def _standardize(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n _"]:
-    """Return the columns that vary with mean 0 and deviation 1."""
-    varies = x.max(0) > x.min(0)
-    centered = x[:, varies] - x[:, varies].mean(0)
-    deviation = centered.std(0)
-    return centered[:, deviation > 0] / deviation[deviation > 0]
 
 
 def _column_deviation(x: Float[np.ndarray, "n d"], y: Int[np.ndarray, " n"]) -> np.ndarray:
