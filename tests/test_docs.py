@@ -11,6 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -19,6 +20,7 @@ from docs import equations
 
 from datassay.commands import app
 from helpers.command_line import make_commands
+from helpers.installed import build, install
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -114,17 +116,28 @@ def test_few_commands_are_not_typed():
 
 
 @pytest.fixture
-def terminal(tmp_path, monkeypatch):
-    """An empty folder, with our commands on PATH; a review, served until Ctrl-C, is ended so."""
+def terminal(tmp_path, monkeypatch, request):
+    """An empty folder, with our commands on PATH; a review, served until Ctrl-C, is ended so.
+
+    Those of the README are of a wheel in an environment of its own.
+    """
     programs = tmp_path / "programs"
     programs.mkdir()
     start = f'"{sys.executable}" -m datassay "$@"'
+    if request.node.callspec.params.get("page") == "README.md":
+        program = install(build(tmp_path)[1], tmp_path / "environment")
+        start = f'env -u PYTHONPATH "{program}" "$@"'
     stop = '[ "$1" = view ] && exec timeout --preserve-status -s INT 15'
     (programs / "datassay").write_text(f"#!/bin/sh\n{stop} {start}\nexec {start}\n")
     (programs / "datassay").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     here = tmp_path / "here"
     here.mkdir()
+    rng = np.random.default_rng(0)  # the user's own file, which nobody prepared
+    x = rng.normal(size=(240, 2)).round(2)
+    rows = zip(*x.T, np.where(rng.random(240) < 0.1, "", "a"), x.sum(1) > 0, strict=True)
+    lines = [f"K{i},{a},{b},{note},{'no yes'.split()[y]}" for i, (a, b, note, y) in enumerate(rows)]
+    (here / "yours.csv").write_text("\n".join(["key,Weight (kg),dose,note,y", *lines]) + "\n")
     monkeypatch.chdir(here)
     monkeypatch.setattr(sys, "path", ["", *sys.path])
 

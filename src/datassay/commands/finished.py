@@ -44,6 +44,12 @@ class FinishedRun:
     digest: str  # of the data as they were read
 
 
+def with_roles(options: dict[str, Any], samples: SampleSet) -> dict[str, Any]:
+    """Return options of `load` with the target and the ids that were found in a table."""
+    columns = {c.read_as: c.name for c in samples.columns if c.read_as in {"target", "ids"}}
+    return options | {role: name for role, name in columns.items() if options.get(role) is None}
+
+
 def origin_of(inputs: DataInputs, noise: NoiseInputs) -> Origin:
     """Return where a run's samples come from, to be written with its results."""
     data = str(inputs.data if inputs.data_option is None else inputs.data_option)
