@@ -210,7 +210,8 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
         ending = f"; {clause(leading[0], findings.acts.metric, labels.tried)}"
         ending += f" for {findings.acts.model}" * (findings.acts.model in TABLE_MODELS)
     elif measured:
-        ending = f"; of {count(len(measured), 'action')} tried none is shown to help"
+        tried = f"of {len(measured)} actions tried none" if measured[1:] else "the one action tried"
+        ending = f"; {tried} is {'not ' * (not measured[1:])}shown to help"
     elif labels.n_flagged:
         reason = "is being measured" if findings.pending else "was not measured"
         reason += f", of fewer than {FEWEST_COMPARED} samples" * (labels.n < FEWEST_COMPARED)
@@ -284,7 +285,16 @@ def _cards(
             text = f"{_capital(kind.doing)} is expected to gain {gain_text(action, metric)}"
             text += ", by the learning curve."
             cards += [Advice("more data", "look", "Collect more samples", text, command=command)]
-    return tuple(cards[:MOST_CARDS])
+    return tuple(cards[:MOST_CARDS]) or (_quiet_card(findings, typed),)
+
+
+def _quiet_card(findings: Findings, typed: Typed) -> Advice:
+    """Return the card of a run that found nothing to act on."""
+    issues = () if findings.data_issues is None else findings.data_issues.issues
+    minor = "; ".join(f"{issue.kind}: {issue.counted}" for issue in issues)
+    text = f"Minor: {minor}. " * bool(minor)
+    text += "Any sample can be looked at, the most suspect first."
+    return Advice("nothing", "fine", "Nothing to mend was found", text, command=typed.line("view"))
 
 
 def _action_card(action: ActionGain, metric: str, them: str, typed: Typed) -> Advice:
