@@ -210,8 +210,9 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
         ending = f"; {clause(leading[0], findings.acts.metric, labels.tried)}"
         ending += f" for {findings.acts.model}" * (findings.acts.model in TABLE_MODELS)
     elif measured:
-        tried = f"of {len(measured)} actions tried none" if measured[1:] else "the one action tried"
-        ending = f"; {tried} is {'not ' * (not measured[1:])}shown to help"
+        ending = "; the one action tried is not shown to help"
+        if measured[1:]:
+            ending = f"; of {len(measured)} actions tried none is shown to help"
     elif labels.n_flagged:
         reason = "is being measured" if findings.pending else "was not measured"
         reason += f", of fewer than {FEWEST_COMPARED} samples" * (labels.n < FEWEST_COMPARED)
