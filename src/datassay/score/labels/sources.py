@@ -249,8 +249,9 @@ def fit_sources(
         p_wrong = 1 - posterior.gather(1, labels[:, None])[is_open, 0]
         n_wrong = torch.zeros_like(counts).index_add_(0, group[is_open], p_wrong)
         rates = (n_wrong / (counts + RIGHT_COUNT)).clamp(NO_RATE, MOST_WRONG)
-        weights, intercepts = step_calibration(stacked, posterior, log_p, weights, intercepts)
-        log_p = torch.log_softmax(stacked @ weights + intercepts, 1)
+        weights, intercepts, log_p = step_calibration(
+            stacked, posterior, log_p, weights, intercepts
+        )
     share, threshold = rates.numpy()[group_of], max(rates[0] + MORE_OFTEN, TIMES * rates[0])
     errs = sources.errs & (share >= float(threshold))
     if not errs.any():
