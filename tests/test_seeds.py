@@ -121,7 +121,9 @@ def test_a_row_names_what_exists_and_shows_what_is_recorded(row):
     for name in (*code(here), *code(figure)):
         if name not in LINES:
             assert_exists(name)
-    public = [re.split(r"[. ]", name)[-1] for name in code(here) if name.startswith(("da.", "from "))]
+    public = [
+        re.split(r"[. ]", name)[-1] for name in code(here) if name.startswith(("da.", "from "))
+    ]
     for name in code(figure):
         if name.startswith("tests/") and public:
             text = (ROOT / name).read_text(encoding="utf-8")
