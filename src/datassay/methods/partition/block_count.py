@@ -74,18 +74,23 @@ def choose_blocks(
     restarts: int,
     seed: int,
     starts: dict[int, Float[Tensor, "n K"]] | None = None,
+    single: Choice | None = None,
     progress: Progress = silent,
 ) -> Choice:
     """Fit a mixture for each K in turn until one `is_better` no more than the one before."""
+    # `single` holds K = 1 already: of one block a gate changes nothing.
     mixtures: dict[int, Mixture] = {}
     held_out: dict[int, Tensor] = {}
     previous_k = None
     for done, k in enumerate(counts):
-        k_starts = [starts[k]] if starts and k in starts else []
-        n_restarts = restarts if k > 1 else 1
-        mixtures[k] = fit_mixture(problem, k, restarts=n_restarts, seed=seed, starts=k_starts)
-        start = mixtures[k].responsibility
-        held_out[k] = held_out_joint(problem, start, folds, MAX_ITERATIONS).logsumexp(0)
+        if single is not None and k == 1:
+            mixtures[k], held_out[k] = single.mixtures[k], single.held_out[k]
+        else:
+            k_starts = [starts[k]] if starts and k in starts else []
+            n_restarts = restarts if k > 1 else 1
+            mixtures[k] = fit_mixture(problem, k, restarts=n_restarts, seed=seed, starts=k_starts)
+            start = mixtures[k].responsibility
+            held_out[k] = held_out_joint(problem, start, folds, MAX_ITERATIONS).logsumexp(0)
         progress("choose the number of blocks", done + 1, len(counts))
         previous = None if previous_k is None else held_out[previous_k]
         if previous is not None and not is_better(held_out[k], previous, problem.weight):

@@ -216,6 +216,7 @@ def geometry_partition(
             choice = choose_blocks(
                 problem, range(n_blocks or 1, (n_blocks or max_blocks) + 1), folds,
                 restarts=factor * restarts, seed=seed, progress=progress,
+                single=candidates[0][1] if candidates else None,
             )  # fmt: skip
             candidates.append((problem, choice))
     gated, ungated = (candidates[i][1].chosen_held_out for i in (-1, 0))

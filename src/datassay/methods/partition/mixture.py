@@ -258,6 +258,8 @@ class MixtureProblem:
         for _ in range(FITTING_STEPS * (3 if is_slow else 1)):
             iterated = self.iterate(runs)
             runs = replace(iterated, responsibility=responsibility, converged=unconverged)
+            if iterated.converged.all():
+                break
         return runs
 
     def iterate(self, runs: Runs) -> Runs:
