@@ -20,6 +20,7 @@ from numbers import Integral, Real
 from typing import Any, TypedDict, Unpack
 
 from datassay.errors import DatassayError, SettingError
+from datassay.optional import text_if
 
 ROUNDING = 1e-3  # that a sum of probabilities may miss 1 by
 
@@ -57,7 +58,7 @@ def require(
         DatassayError: it does not hold; of the class asked for.
     """
     if not holds:
-        raise error(f"{name} must {rule}{why}; got {got}.{' ' if remedy else ''}{remedy}")
+        raise error(f"{name} must {rule}{why}; got {got}.{text_if(remedy, ' ')}{remedy}")
 
 
 def positive(name: str, value: Any, *, finite: bool = False, **words: Unpack[Words]) -> None:
@@ -72,7 +73,7 @@ def at_least(
 ) -> None:
     """Check that a number is at least `minimum`; infinity passes unless `finite` is asked for."""
     number = _number(value)
-    rule = f"be at least {minimum:,}{' and finite' if finite else ''}"
+    rule = f"be at least {minimum:,}{text_if(finite, ' and finite')}"
     require(
         number >= minimum and not (finite and math.isinf(number)), name, rule, _show(value), **words
     )

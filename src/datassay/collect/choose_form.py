@@ -23,6 +23,7 @@ from datassay.collect.layers import Layers, parameter_name
 from datassay.collect.settings import OUTPUTS, PRODUCTS
 from datassay.errors import SettingError
 from datassay.machine import available_memory
+from datassay.optional import text_if
 from datassay.plan import EIGEN_WORK
 from datassay.rules import at_least, one_of, require
 
@@ -213,7 +214,7 @@ def _candidates(
         n_averaged = coordinates_for(layers, LARGEST_EIGENPROBLEM)
         start = n_joint if fallback == "joint" else n_averaged
         too_large = "n is too large for a kernel"
-        too_large += "" if fallback == "joint" else ", and the k outputs share one row of features"
+        too_large += text_if(fallback != "joint", ", and the k outputs share one row of features")
         candidates.append(_Candidate(fallback, start, _ANY, too_large, small=True))
         memory_reason = "more coordinates would exceed the memory"
         fewer = [max(1, start // divisor) for divisor in (4, 16, 64)]

@@ -37,6 +37,7 @@ from datassay.data.samples import SampleSet
 from datassay.data.targets import recode_for_outputs
 from datassay.errors import DataError
 from datassay.machine import available_memory
+from datassay.optional import coalesce
 from datassay.plan import PlanStep, time_call
 from datassay.progress import Progress, silent
 
@@ -240,7 +241,7 @@ def _plan(
 
 def check_sets(train: SampleSet, val: SampleSet | None) -> None:
     """Raise DataError for sets that cannot be learned from or do not belong together."""
-    for name, samples in (("train", train), ("val", train if val is None else val)):
+    for name, samples in (("train", train), ("val", coalesce(val, train))):
         check_kind(name, samples, SampleSet)
     if len(train) < 2:
         raise DataError(f"train must hold at least 2 samples; got {len(train)}. Add samples.")

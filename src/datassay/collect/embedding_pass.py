@@ -21,6 +21,7 @@ from datassay.data.samples import Encoding, SampleSet
 from datassay.data.source import check_fits, reading
 from datassay.errors import DataError
 from datassay.models.backbones.encoder import Encoder
+from datassay.optional import coalesce
 from datassay.progress import Progress
 from datassay.store.chunks import PARTS, Chunk, chunks_of
 from datassay.store.features import FeatureStore, Layout
@@ -290,4 +291,4 @@ def _set_x(samples: SampleSet, x: np.ndarray, encoding: Encoding) -> SampleSet:
     encoded = replace(samples, x=x, feature_names=names, encoding=encoding)
     if samples.texts is not None:
         return replace(encoded, kind="text")
-    return replace(encoded, images=samples.x if samples.images is None else samples.images)
+    return replace(encoded, images=coalesce(samples.images, samples.x))

@@ -20,6 +20,7 @@ from datassay.collect.jacobian.projection import Projector, project
 from datassay.collect.layers import Layers
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
+from datassay.optional import text_if
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.store.chunks import Chunk, chunks_of
@@ -133,7 +134,7 @@ def _check_finite(f0: Float[Tensor, "n k"], blocks: Mapping[str, Block], ids: np
         finite = [torch.isfinite(t).flatten(1).all(1) for t in tensors]
         bad = ~torch.stack(finite).all(0).cpu().numpy()
         if bad.any():
-            names = ", ".join(map(str, ids[bad][:3])) + (", ..." if bad.sum() > 3 else "")
+            names = ", ".join(map(str, ids[bad][:3])) + text_if(bad.sum() > 3, ", ...")
             if bad.sum() == 1:
                 subject = f"sample {names} gives"
             else:

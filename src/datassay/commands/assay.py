@@ -25,6 +25,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.settings import Loading
 from datassay.errors import DataError, ModelError
 from datassay.models.estimators import NEEDED, is_estimator
+from datassay.optional import coalesce
 from datassay.progress import Progress
 from datassay.report.wording import count, gain_text
 from datassay.results import Plotted, result
@@ -232,7 +233,7 @@ class Assay(Plotted):
         Returns:
             A plotly.graph_objects.Figure.
         """
-        return (self.findings.issues if self.actions is None else self.actions).plot()
+        return coalesce(self.actions, self.findings.issues).plot()
 
     def __repr__(self) -> str:
         samples = self.findings.samples

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from datassay.errors import SettingError
+from datassay.optional import read_entry
 
 FILE, PROJECT = "datassay.toml", "pyproject.toml"
 OPTION = "--config"
@@ -61,7 +62,7 @@ def read_config(path: Path | None) -> tuple[Path, dict[str, Any]] | None:
             ) from error
         if candidate.name == PROJECT:
             tools = content.get("tool", {})
-            content = tools.get("datassay") if isinstance(tools, dict) else None
+            content = read_entry(tools, "datassay")
         if isinstance(content, dict):
             return candidate, content
     return None

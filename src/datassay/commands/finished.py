@@ -27,6 +27,7 @@ from datassay.data.tables.columns import read_column
 from datassay.data.tables.read import ROLES, Choices
 from datassay.data.tables.sources import plain_values
 from datassay.errors import DataError
+from datassay.optional import coalesce, map_optional, read_entry
 from datassay.store.folders import heal
 
 SCORES, SUMMARY = "scores.parquet", "summary.json"
@@ -46,7 +47,7 @@ class FinishedRun:
 
 def origin_of(inputs: DataInputs, noise: NoiseInputs) -> Origin:
     """Return where a run's samples come from, to be written with its results."""
-    data = str(inputs.data if inputs.data_option is None else inputs.data_option)
+    data = str(coalesce(inputs.data_option, inputs.data))
     if data in BUILTINS:
         source = data
     else:
@@ -88,7 +89,7 @@ def finished_run(folder: str | Path) -> FinishedRun:
         check_run(folder, name)
     scores = read_scores(folder)
     summary = read_summary(folder)
-    origin = summary.get("origin") if isinstance(summary, dict) else None
+    origin = read_entry(summary, "origin")
     if not isinstance(origin, dict):
         return FinishedRun(folder, summary, scores, None, NoiseInputs(), "")
     saved = origin["inputs"].items()
@@ -137,7 +138,7 @@ def index_rows(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, Samp
         x = np.arange(len(samples), dtype=np.float32)[:, None]
         return replace(samples, x=x, feature_names=())
 
-    return with_numbers(train), None if val is None else with_numbers(val)
+    return with_numbers(train), map_optional(with_numbers, val)
 
 
 def with_unscored(train: SampleSet, val: SampleSet | None) -> SampleSet:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from datassay.collect.settings import LOSSES, Collection
 from datassay.data.settings import HELD_OUT, Corruption, Loading
 from datassay.errors import SettingError
+from datassay.optional import coalesce
 from datassay.progress import Progress
 from datassay.rules import in_interval, one_of
 from datassay.score.settings import Influence
@@ -112,7 +113,7 @@ class DataInputs:
                 "DATA must be given once, as an argument or as --data: a file or a built-in name, "
                 "as in datassay run digits. See --help."
             )
-        return str(self.data_option if self.data is None else self.data)
+        return str(coalesce(self.data, self.data_option))
 
 
 @dataclass(frozen=True)

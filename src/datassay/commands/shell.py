@@ -23,6 +23,7 @@ from rich.text import Text
 
 from datassay.errors import DatassayError, hide_credentials, printable
 from datassay.machine import out_of_memory
+from datassay.optional import text_if
 
 LONGEST = 2000  # characters of an error line
 BAD_INPUT, BUG = 2, 70
@@ -103,7 +104,7 @@ def clear_exit(use_flags: Callable[[str], str] = str) -> Iterator[None]:
         ignore_stops()
         error = Stopped.latest or error
         status, line = describe_error(error, use_flags)
-        say(line, "" if isinstance(error, KeyboardInterrupt) else "red")
+        say(line, text_if(not isinstance(error, KeyboardInterrupt), "red"))
         raise typer.Exit(status) from None
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from datassay.data.samples import SampleSet
 from datassay.errors import UNWEIGHTED, DataError, SettingError
+from datassay.optional import text_if
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -109,4 +110,4 @@ def check_kind(name: str, value: object, *members: type) -> None:
         error = DataError
     else:
         error = SettingError
-    raise error(f"{name} must be {' or '.join(words)}; got {got}.{' ' if remedy else ''}{remedy}")
+    raise error(f"{name} must be {' or '.join(words)}; got {got}.{text_if(remedy, ' ')}{remedy}")

@@ -28,6 +28,7 @@ from datassay.data.tables.sources import plain_values as plain_values
 from datassay.data.tables.stored import describe_treatment, describe_unseen, restore_treatment
 from datassay.data.text import weighed_words
 from datassay.errors import DataError
+from datassay.optional import coalesce, map_optional
 from datassay.results import result
 
 AS_IT_IS = ("as it is", "0 or 1")  # of columns that arrays may stand for
@@ -133,7 +134,7 @@ class RowFormat:
         read = [read_column(table[name], name, Choices(text=(name,))) for name in names]
         refuse(read, "rows")
         no_words = pa.array([""] * len(table), pa.large_string())
-        return join_texts([no_words if c.words is None else c.words for c in read])
+        return join_texts([coalesce(c.words, no_words) for c in read])
 
     def _read_part(self, raw: SourcePart) -> SampleSet:
         """Return arrays as a set; raise where the training's columns were prepared."""
@@ -248,7 +249,7 @@ class RowFormat:
                 encoding=encoding,
                 name=str(stored["name"]),
                 columns=tuple(Column(**column) for column in stored["columns"]),
-                preparation=None if fitted is None else restore_treatment(fitted),
+                preparation=map_optional(restore_treatment, fitted),
                 label_type=stored["label_type"],
             )
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from datassay.optional import text_if
 from datassay.report.html import markup, script_json
 from datassay.report.page import Block, Page, Partial, Row, Section, Table, Text
 from datassay.report.wording import count, number, shortened
@@ -108,7 +109,7 @@ def _lead(result: Any, baselines: list[str]) -> str:
     ranks = [
         f"{_ordinal(int(_ranks(getattr(result, n))[top]))} by {BASELINES[n][0]}" for n in baselines
     ]
-    ranking = f" It comes {' and '.join(ranks)}." if ranks else ""
+    ranking = text_if(ranks, f" It comes {' and '.join(ranks)}.")
     return f"Text {result.ids[top]} raised it most, by {_in_nats(total[top])} nats.{ranking}"
 
 

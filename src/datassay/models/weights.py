@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from datassay.errors import ModelError, printable
 from datassay.models.checkpoints import NAMED, StateDict, best_match, file_and_place, state_dicts
 from datassay.models.networks import Affine
+from datassay.optional import text_if
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +91,7 @@ def load_state(model: nn.Module, tensors: Mapping[str, Tensor], path: str) -> No
     if misfits:
         raise ModelError(
             f"{path} must hold every tensor of the model in its shape, and no other; got "
-            f"{', '.join(sorted(misfits)[:3])}{', ...' if len(misfits) > 3 else ''}. Check --model "
+            f"{', '.join(sorted(misfits)[:3])}{text_if(len(misfits) > 3, ', ...')}. Check --model "
             "against the checkpoint."
         )
     for name, tensor in expected.items():

@@ -34,6 +34,7 @@ from itertools import count as counter
 from pathlib import Path
 from typing import Any
 
+from datassay.optional import text_if
 from datassay.report import wording
 from datassay.report.advice import Advice
 from datassay.report.page import Block, Code, Figure, Heading, Page, Pair, Section, Table, Text
@@ -266,7 +267,7 @@ class _Reader:
         if isinstance(block, tuple | list):
             return tuple(block)
         if hasattr(block, "to_plotly_json") or isinstance(block, str):
-            return (Figure(name, block, text or title, title=title if text else ""),)
+            return (Figure(name, block, text or title, title=text_if(text, title)),)
         if isinstance(block, Figure) and title:
             block = replace(block, title=title, text=text or block.text)
         return (block,)

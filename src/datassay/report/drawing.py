@@ -14,6 +14,7 @@ from jaxtyping import Float, Shaped
 
 from datassay.data.samples import SampleSet
 from datassay.data.strings import Texts
+from datassay.optional import coalesce, text_if
 from datassay.report.wording import label_text, value_text
 
 PER_CLASS, MAX_CARDS = 12, 400
@@ -69,7 +70,7 @@ def drawer(samples: SampleSet) -> Draw:
     channels = len(shape) == 3 and (shape[0] in CHANNELS or shape[2] in CHANNELS)
     has_pixels = samples.images is not None or len(shape) == 2 or channels
     if samples.kind == "image" and has_pixels:
-        images = samples.x if samples.images is None else samples.images
+        images = coalesce(samples.images, samples.x)
         low, high = 0.0, 1.0  # of files
         if isinstance(images, np.ndarray):
             low, high = float(images.min()), float(images.max())
@@ -176,7 +177,7 @@ def sample_texts(samples: SampleSet, position: SupportsIndex) -> dict[str, Any]:
     return {
         "id": str(samples.ids[position]),
         "label": label,
-        "truth": truth if truth != label else "",
+        "truth": text_if(truth != label, truth),
         "class_index": int(samples.y[position]) if samples.is_classification else -1,
     }
 

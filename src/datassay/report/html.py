@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from datassay.optional import text_if
 from datassay.report.advice import Advice
 from datassay.report.columns import columns_section
 from datassay.report.page import Gallery, Page, Partial, Table
@@ -132,7 +133,7 @@ def tag(advice: Advice) -> str:
     """Return the line above a piece of advice: how urgent it is, and what it is about."""
     if advice.kind == "contest":
         lost = advice.severity != "fine"
-        return "Comparison with baselines" + (" · a baseline did better" if lost else "")
+        return "Comparison with baselines" + text_if(lost, " · a baseline did better")
     return f"{advice.severity.capitalize()} · {advice.kind}"
 
 

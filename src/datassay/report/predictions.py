@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 
 from datassay.collect.curvature.output_loss import margins, predicted_class
 from datassay.data.samples import SampleSet
+from datassay.optional import text_if
 from datassay.report.drawing import Drawing, draw
 from datassay.report.html import markup, script_json
 from datassay.report.page import Block, Partial, Text
@@ -202,7 +203,7 @@ def query_note(predictions: Predictions) -> str:
     if n_wrong:
         wrong_clause = f"{worst} that are predicted wrongly, then "
     has_random = n_shown > min(n_wrong, N_WRONG) + n_close
-    random_clause = ", then others at random (seed 0)" if has_random else ""
+    random_clause = text_if(has_random, ", then others at random (seed 0)")
     close = f"the {n_close} of smallest margin among those predicted rightly"
     note = f"{scope}: {wrong_clause}{close}{random_clause}."
     if n_wrong:
@@ -218,7 +219,7 @@ def effect_words(predictions: Predictions) -> tuple[str, str, str]:
         target = f"the loss of the given {'label' if names else 'target'}"
         return target, "Raised the loss", "Lowered the loss"
     if predictions.attribution.measure == "margin":
-        target = f"the margin by which {'the logit of ' if is_logit else ''}the given label leads"
+        target = f"the margin by which {text_if(is_logit, 'the logit of ')}the given label leads"
         return target, "Raised the margin", "Lowered the margin"
     outputs = predictions.outputs
     if len(names) == 2 and outputs is not None and outputs.shape[1] == 1:

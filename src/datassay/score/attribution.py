@@ -12,6 +12,7 @@ from torch import Tensor
 from datassay.collect.form import MOST_COLUMNS, SYMMETRIC_WORK, removal_bytes, step_bytes
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
+from datassay.optional import coalesce
 from datassay.plan import EIGEN_WORK, PlanStep, add_work
 from datassay.progress import Progress, silent
 from datassay.results import result
@@ -129,7 +130,7 @@ def removal_scores(
     training = training_run(lin, **run, progress=progress)
     basis = training.basis
     rows = basis.query_rows()
-    start = lin.outputs if lin.val_outputs is None else lin.val_outputs
+    start = coalesce(lin.val_outputs, lin.outputs)
     outputs = start.double() + (rows @ training.fit_weights()).reshape(start.shape)
     targets = lin.targets if lin.val_outputs is None else lin.val_targets
     measured = outcome(measure, "mse", outputs, targets, is_classification=lin.labels is not None)

@@ -25,6 +25,7 @@ from jaxtyping import UInt8
 from zarr.codecs import Crc32cCodec
 
 from datassay.errors import DataError
+from datassay.optional import text_if
 from datassay.store.atomic import UNFINISHED
 from datassay.store.chunks import Chunk, chunks_of
 from datassay.store.location import (
@@ -86,7 +87,7 @@ class Survey:
         """One line for the user."""
         total = len(self.complete) + len(self.missing) + len(self.damaged)
         damages = "".join(f"; {number}: {why}" for number, why in list(self.damaged.items())[:5])
-        damages += "; ..." if len(self.damaged) > 5 else ""
+        damages += text_if(len(self.damaged) > 5, "; ...")
         return (
             f"{len(self.complete):,} of {total:,} chunks found, {len(self.missing):,} missing, "
             f"{len(self.damaged):,} damaged{damages}"

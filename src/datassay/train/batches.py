@@ -10,6 +10,7 @@ from jaxtyping import Float, Int, Num
 from torch import Tensor
 
 from datassay.errors import SettingError
+from datassay.optional import text_if
 from datassay.results import result
 
 # From this share of the samples on, full-batch networks share one pass over all of them, with
@@ -112,7 +113,7 @@ def multiply_weights(
             raise SettingError(
                 "sample_weight must give a finite weight of at least 0 for every position, "
                 f"{list(batch.positions.shape)}; got shape {list(factor.shape)}"
-                f"{'' if _are_valid_weights(factor) else ' with others'}."
+                f"{text_if(not _are_valid_weights(factor), ' with others')}."
             )
         yield replace(batch, weights=batch.weights * factor.to(batch.weights))
 

@@ -18,6 +18,7 @@ from datassay.data.settings import HELD_OUT
 from datassay.errors import DataError, ModelError
 from datassay.models.estimators import fit_clone
 from datassay.models.user_code import user_code
+from datassay.optional import select_rows
 from datassay.progress import Progress
 from datassay.results import result
 from datassay.train.learner import estimator_outputs
@@ -129,7 +130,7 @@ def held_out_outputs(
     y = samples.y[order]
     groups = samples.groups
     draw = np.random.default_rng(seed)
-    groups = None if groups is None else groups[order]
+    groups = select_rows(groups, order)
     width = samples.n_classes if samples.is_classification else flat.shape[1]
     outputs = np.zeros((len(x), width))
     n_done = 0

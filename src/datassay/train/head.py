@@ -19,6 +19,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
 from datassay.models.networks import Affine
 from datassay.models.user_code import user_code
+from datassay.optional import text_if
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.rules import at_least
@@ -230,7 +231,7 @@ def _to_inputs(x: np.ndarray, model: nn.Module, integers: bool | None = None) ->
 def _check_finite(features: Tensor, samples: SampleSet) -> None:
     bad = ~torch.isfinite(features).all(1).numpy()
     if bad.any():
-        names = ", ".join(map(str, samples.ids[bad][:3])) + (", ..." if bad.sum() > 3 else "")
+        names = ", ".join(map(str, samples.ids[bad][:3])) + text_if(bad.sum() > 3, ", ...")
         raise ModelError(
             f"the features must be finite; those of {names} are not. Check the weights and the "
             "scale of the inputs."

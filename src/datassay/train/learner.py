@@ -26,6 +26,7 @@ from datassay.models.estimators import by_class, class_probabilities, fit_clone,
 from datassay.models.reference import is_reference
 from datassay.models.tabular import TREES, TableClassifier, TableRegressor, column_parts, draws
 from datassay.models.user_code import user_code
+from datassay.optional import map_optional
 from datassay.progress import Progress, silent
 from datassay.rules import at_least
 from datassay.store.manifest import CODE, digest
@@ -175,7 +176,7 @@ class Networks(_Learner):
     ) -> Iterator[TrainedNetworks]:
         """Yield networks that train together; the seed and their first number set the batches."""
         recipe = self.recipe or network_recipe(subsets.shape[1])
-        weight = None if weights is None else torch.as_tensor(weights)
+        weight = map_optional(torch.as_tensor, weights)
         for start in range(0, len(subsets), self.at_once):
             rows = torch.as_tensor(subsets[start : start + self.at_once])
             numbers = range(first_number + start, first_number + start + len(rows))

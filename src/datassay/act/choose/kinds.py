@@ -18,6 +18,7 @@ from datassay.act.choose.action import BUILT_IN, Action, as_it_is
 from datassay.act.choose.gains import ActionGain
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
+from datassay.optional import select_rows
 from datassay.plugins import checked_plugins, folder_modules
 from datassay.results import result
 from datassay.score.label_issues import LabelIssues
@@ -171,7 +172,7 @@ def combine_actions(
         multiplied. None where the second is not proposed any more.
     """
     remaining = replace(train, y=action.labels, true_y=None).subset(action.kept)
-    copies = None if scores.copies is None else scores.copies[action.kept]
+    copies = select_rows(scores.copies, action.kept)
     scores = replace(scores, copies=copies, information=scores.information[action.kept])
     second = None if kind.propose is None else kind.propose(remaining, scores)
     if not isinstance(second, Action):

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float
 from datassay.act.choose.action import Action, as_it_is, fittings_of, route_predictions
 from datassay.act.choose.kinds import ActionKind, ProposalScores, combine_actions
 from datassay.act.choose.parts import R2, Part, Yardstick, mark_trusted
+from datassay.optional import take_first
 from datassay.stats import FEWEST_PARTS, LEVEL, LOOKS, Interval, paired_interval, sum_by_group
 from datassay.train.together import predictions_of
 
@@ -113,7 +114,7 @@ class Comparison:
             if combined is not None:
                 actions[combined.key] = combined
                 added.append(combined)
-        return added[0] if added else None
+        return take_first(added)
 
     def _action(self, key: Key, p: int, control: bool) -> Action | None:
         action = self.proposed[p].get(key)

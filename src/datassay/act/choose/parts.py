@@ -27,6 +27,7 @@ from jaxtyping import Bool, Float, Int
 
 from datassay.collect.linearization import Linearization
 from datassay.data.samples import SampleSet
+from datassay.optional import select_rows
 from datassay.results import result
 from datassay.score.label_issues import LOOK, LabelIssues
 from datassay.train.folds import make_splits
@@ -289,7 +290,7 @@ def fifths(
         samples = train.subset(train_idx)
         part_lin = lin.held_out(train_idx, test_idx)
         issues, penalty = judge(part_lin, samples)
-        part_copies = None if copies is None else copies[train_idx]
+        part_copies = select_rows(copies, train_idx)
         inputs = (
             samples,
             judged.subset(test_idx),
@@ -299,6 +300,6 @@ def fifths(
             penalty,
             noise,
         )
-        test_doubt = None if doubt is None else doubt[test_idx]
+        test_doubt = select_rows(doubt, test_idx)
         parts.append(Part(*inputs, learner(samples, f), share, part_copies, test_doubt, spreads))
     return parts

@@ -35,6 +35,7 @@ import pyarrow.types as pt
 from datassay.data.source import reading
 from datassay.data.tables.numerals import numeral
 from datassay.errors import DataError
+from datassay.optional import map_optional
 from datassay.results import result
 from datassay.store.journal import read_journal
 
@@ -215,7 +216,7 @@ def _read_json(path: Path) -> tuple[list[tuple], dict[str, Any]]:
                 row["label"] and str(row["label"]),
                 str(row["given"]),
                 datetime.fromisoformat(row["when"]).astimezone(UTC),
-                None if row["seen_score"] is None else float(row["seen_score"]),
+                map_optional(float, row["seen_score"]),
                 row.get(REVIEWER) and str(row[REVIEWER]),
             )
             for row in document["decisions"]

@@ -18,6 +18,7 @@ from datassay.act.review.decisions import (
 )
 from datassay.data.source import reading
 from datassay.errors import DataError
+from datassay.optional import read_entry, text_if
 
 # Names of the controls, and of a task's further fields, as `datassay export` writes them.
 LABEL, FATE = "label", "fate"
@@ -55,7 +56,7 @@ def read_label_studio(path: str | Path) -> Decisions:
 
 
 def _is_task(task: Any) -> bool:
-    data = task.get("data") if isinstance(task, dict) else None
+    data = read_entry(task, "data")
     if not (isinstance(data, dict) and {ID, GIVEN, DIGEST} <= data.keys()):
         return False
     annotations = task.get("annotations")
@@ -79,7 +80,7 @@ def _read_task(task: dict[str, Any], path: Path) -> Decision | None:
     if not fate and (latest.get("was_cancelled") or not label):
         fate = UNSURE
     kind = fate or (KEEP if label == data[GIVEN] else RELABEL)
-    new_label = label if kind == RELABEL else ""
+    new_label = text_if(kind == RELABEL, label)
     return Decision(data[ID], kind, data[GIVEN], new_label, _saved_at(latest), data.get(SEEN))
 
 

@@ -11,6 +11,7 @@ from torch.nn import functional
 from datassay.data.samples import SampleSet
 from datassay.data.targets import recode_for_outputs
 from datassay.errors import ModelError, SettingError
+from datassay.optional import text_if
 from datassay.rules import one_of, require
 
 LOSSES = ("cross_entropy", "mse")
@@ -45,10 +46,10 @@ def check_n_outputs(samples: SampleSet, n_outputs: int) -> None:
     if samples.is_classification:
         allowed = {1, 2} if samples.n_classes == 2 else {samples.n_classes}
         rule = f"{samples.n_classes} outputs, one per class"
-        rule += " (or 1 for two classes)" if len(allowed) > 1 else ""
+        rule += text_if(len(allowed) > 1, " (or 1 for two classes)")
     else:
         n_targets = 1 if samples.y.ndim == 1 else samples.y.shape[1]
-        plural = "s" if n_targets > 1 else ""
+        plural = text_if(n_targets > 1, "s")
         allowed = {n_targets}
         rule = f"{n_targets} output{plural}, one a target"
     if n_outputs not in allowed:

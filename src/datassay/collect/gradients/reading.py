@@ -37,6 +37,7 @@ from datassay.data.samples import SampleSet
 from datassay.data.targets import Coding
 from datassay.errors import DataError
 from datassay.models.user_code import user_code
+from datassay.optional import select_rows
 from datassay.results import result
 
 NO_SETTINGS: Mapping[str, Any] = MappingProxyType({})
@@ -91,7 +92,7 @@ class Loaded:
             order = replace(
                 self.order,
                 indices=indices[idx],
-                weights=None if weights is None else weights[idx],
+                weights=select_rows(weights, idx),
             )
             return replace(self, order=order).batches(size)
 

@@ -42,6 +42,7 @@ from datassay.data.load import original
 from datassay.data.source import reading
 from datassay.data.tables.read import OF_SAMPLES, Choices
 from datassay.errors import DataError, SettingError
+from datassay.optional import inflect, read_entry, text_if
 from datassay.report.wording import count, shortened
 from datassay.rules import fraction
 from datassay.store.atomic import whole_folder
@@ -179,7 +180,7 @@ def with_origin(decisions: Decisions, settings: ApplySettings) -> Decisions:
     if decisions.inputs or not (run / SUMMARY).is_file():
         return decisions
     content = read_summary(run)
-    origin = content.get("origin") if isinstance(content, dict) else None
+    origin = read_entry(content, "origin")
     if not isinstance(origin, dict) or decisions.digest not in {"", origin.get("digest")}:
         return decisions
     return replace(decisions, digest=origin["digest"], inputs=dict(origin["inputs"]))
@@ -197,7 +198,7 @@ def check_digest(decisions: Decisions, digest: str, settings: ApplySettings) -> 
     if decisions.digest not in {"", digest}:
         raise DataError(
             f"{settings.decisions} must hold decisions about {settings.data}; they are about other "
-            f"data{f' ({decisions.name})' if decisions.name else ''}, or these were changed since. "
+            f"data{text_if(decisions.name, f' ({decisions.name})')}, or these were changed since. "
             "Name the data that were reviewed."
         )
     if noise := decisions.inputs.get("noise"):
@@ -349,7 +350,7 @@ def list_changes(out: Path, log: Changelog) -> list[str]:
         if len(names) > 3:
             lines.append(f"{len(names):,} files are {state}, such as {shortened(names[0], 99)}")
         elif names:
-            verb = "is" if len(names) == 1 else "are"
+            verb = inflect(len(names), "is", "are")
             lines.append(f"{shortened(', '.join(names), 99)} {verb} {state}")
     return lines
 

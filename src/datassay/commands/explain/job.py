@@ -27,6 +27,7 @@ from datassay.errors import ModelError, SettingError
 from datassay.models.names import full_name
 from datassay.models.user_code import user_code
 from datassay.models.weights import weights_choice, weights_source
+from datassay.optional import coalesce
 from datassay.progress import Progress, silent
 from datassay.report.predictions import Predictions
 from datassay.report.wording import count, number, percent
@@ -169,7 +170,7 @@ def run(
         kind = "queried" if settings.queries else "validation"
     return ExplainFindings(
         samples=train,
-        queries=train if val is None else val,
+        queries=coalesce(val, train),
         kind=kind,
         attribution=attribution,
         loss=loss,

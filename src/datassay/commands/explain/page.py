@@ -10,6 +10,7 @@ import pyarrow as pa
 from datassay.collect.curvature.output_loss import predicted_class
 from datassay.commands.explain.job import ExplainFindings
 from datassay.commands.frame import type_command
+from datassay.optional import text_if
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.compose import compose
 from datassay.report.drawing import draw, sample_texts
@@ -116,7 +117,7 @@ def gallery(findings: ExplainFindings) -> Gallery:
             (f"self {number(influence)}", "self-influence"),
             (f"total {number(total).replace('-', '−')}", "effect on all queries together"),
         )
-        suggested = predicted if predicted != texts["label"] else ""
+        suggested = text_if(predicted != texts["label"], predicted)
         cards.append(Card(**texts, drawing=drawing, suggested=suggested, figures=figures,
                           views=tuple(views[i]), keys=keys))  # fmt: skip
     return Gallery(

@@ -15,6 +15,7 @@ from datassay.commands.finished import SCORES, SUMMARY, check_columns, read_scor
 from datassay.commands.frame import Findings
 from datassay.commands.report.command import ReportSettings
 from datassay.errors import DataError
+from datassay.optional import read_entry, select_rows
 from datassay.progress import Progress, silent
 from datassay.report.wording import number, percent
 from datassay.results import result
@@ -114,7 +115,7 @@ def run(settings: ReportSettings, progress: Progress = silent) -> ConsensusFindi
         label=labels[0],
         relabelled=relabelled,
         suggested=np.array(majority),
-        wrong=None if is_wrong is None else is_wrong[joined.positions[0]],
+        wrong=select_rows(is_wrong, joined.positions[0]),
         warnings=(warning,) if share > UNLIKE else (),
     )
     facts = findings.runs[0].facts
@@ -163,7 +164,7 @@ def _facts(folder: Path) -> dict[str, str]:
     if not path.is_file():
         return {}
     summary = read_summary(folder)
-    facts = summary.get("facts") if isinstance(summary, dict) else None
+    facts = read_entry(summary, "facts")
     if not isinstance(facts, dict):
         raise DataError(f"{path} must hold an object with facts, as the run wrote it; it does not.")
     return {str(name): str(value) for name, value in facts.items()}

@@ -8,6 +8,7 @@ import numpy as np
 
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import to_check
+from datassay.optional import text_if
 from datassay.report.drawing import MAX_CARDS, PER_CLASS, Drawing, draw, sample_texts
 from datassay.report.page import Card, CardPair, Gallery, View
 from datassay.report.predictions import Predictions
@@ -120,13 +121,13 @@ def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) 
     return Card(
         **texts,
         drawing=drawing,
-        suggested=suggested if differs else "",
+        suggested=text_if(differs, suggested),
         figures=(
             (times_median(information, findings), "information, compared with the median sample"),
             ("wrong, or its group differs" if p_wrong != p_wrong else chance, "label issue"),
             *fit,
         ),
-        verdict="suspect label" if suspect else "",
+        verdict=text_if(suspect, "suspect label"),
         views=views,
         keys={"information": information, "score": float(np.nan_to_num(score))},
     )
@@ -177,7 +178,7 @@ def _pair(findings: Findings, q: int, drawings: Sequence[Drawing]) -> CardPair:
             label=label_text(samples.class_names, samples.y[i]),
             drawing=drawing,
             figures=((f"{number(information)} nats", ""),),
-            verdict="suspect label" if findings.issues.is_issue[i] else "",
+            verdict=text_if(findings.issues.is_issue[i], "suspect label"),
         )
         for i, information, drawing in zip(pairs.pairs[q], pairs.single[q], drawings, strict=True)
     )

@@ -62,6 +62,7 @@ from datassay.data.corrupt.adversarial import AdversarialSamples, add_adversaria
 from datassay.data.samples import SampleSet
 from datassay.machine import release_memory
 from datassay.models.weights import weights_choice, weights_source
+from datassay.optional import coalesce
 from datassay.progress import OutOfTime, Progress, in_time, silent, until
 from datassay.report.wording import percent
 from datassay.score.checks.data_issues import checked_ahead
@@ -125,7 +126,7 @@ def run(
         lin = collect_run(model, train, val, settings, progress)
         check_n_outputs(train, lin.form.n_outputs)
         n = len(train)
-        m = len(train if val is None else val)
+        m = len(coalesce(val, train))
         attributed = attribution_of(settings, lin.form, n, m, train.is_classification)
         context = context_of(lin, train, val, replace(settings, attribution=attributed), progress)
         options = {**context.options, "judges": judges, "checked": early_checks}

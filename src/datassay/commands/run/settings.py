@@ -27,6 +27,7 @@ from datassay.commands.inputs import (
     whole_auto_or_none,
 )
 from datassay.data.settings import Corruption
+from datassay.optional import coalesce
 from datassay.rules import at_least, fraction, in_interval, one_of, positive, require
 from datassay.score.settings import (
     FEWEST_CHECKED,
@@ -228,7 +229,7 @@ class RunSettings(TrainingSettings):
         name = "rank_correlation chooses the projection, which"
         is_auto = self.rank_correlation is None or self.projection == "auto"
         require(is_auto, name, "then be auto", self.projection, remedy="Leave one of them out.")
-        memory = 1.0 if self.memory is None else self.memory
+        memory = coalesce(self.memory, 1.0)
         rule = "be a positive, finite number of gigabytes"
         remedy = "Leave it out to use what is free."
         require(0 < memory < math.inf, "memory", rule, f"{memory / 1e9:g}", remedy=remedy)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from datassay.commands.run.findings import Findings
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
+from datassay.optional import coalesce
 from datassay.report import plots
 from datassay.report.page import Figure, Row, Section, Table, Text
 from datassay.report.tables import column, effect_table, labels
@@ -142,6 +143,6 @@ def _numbers(result: Any) -> dict[str, np.ndarray]:
     kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
     names = [f.name for f in table.schema if f.name != "id" and any(is_(f.type) for is_ in kinds)]
     return {
-        name: np.array([np.nan if v is None else v for v in table[name].to_pylist()], float)
+        name: np.array([coalesce(v, np.nan) for v in table[name].to_pylist()], float)
         for name in names
     }

@@ -10,6 +10,7 @@ from datassay.act.review.gain import BeforeAfter
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.gallery import times_median
 from datassay.commands.run.labels import Confusion
+from datassay.optional import text_if
 from datassay.report.page import Details, Row, Table
 from datassay.report.wording import (
     count,
@@ -49,8 +50,8 @@ def _action_row(action: ActionGain, table: ActionTable) -> Row:
         ends = (action.gain, action.gain)
     gain, low, high = gain_numbers(action.gain, *ends, table.metric)
     cells = (
-        f"{low} to {high}" if action.is_measured else "",
-        "" if np.isnan(action.gain) else gain,
+        text_if(action.is_measured, f"{low} to {high}"),
+        text_if(not np.isnan(action.gain), gain),
         action.advice or ("expected" if action.how == EXPECTED else "only screened"),
     )
     kind = action_kinds().get(action.kind)
@@ -157,7 +158,7 @@ def near_table(issues: DataIssues) -> Table | None:
         rows += [Row(names, (", ".join([*differ[:MOST_COLUMNS], *hidden]),))]
     return Table(
         "Near duplicates", ("near duplicates", "columns that differ"), tuple(rows),
-        caption="Near duplicates", prose=True, note=note if len(pairs) < len(issues.pairs) else "",
+        caption="Near duplicates", prose=True, note=text_if(len(pairs) < len(issues.pairs), note),
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from datassay.commands.run.labels import suspected_classes, to_check
 from datassay.commands.run.steps.budget import FEWEST as FEWEST_COMPARED
 from datassay.commands.run.typed import Typed
 from datassay.models.tabular import TABLE_MODELS
+from datassay.optional import inflect, text_if
 from datassay.report.advice import Advice
 from datassay.report.wording import count, gain_text, rough_percent, shortened
 from datassay.results import result
@@ -84,7 +85,7 @@ class Labels:
             return f"The inputs do not predict the {self.noun}s, so none can be called wrong"
         share = rough_percent(self.high / self.n)
         if self.n_flagged:
-            verb = "is" if self.n_flagged == 1 else "are"
+            verb = inflect(self.n_flagged, "is", "are")
             interval = ""
             if self.low != self.high:
                 interval = f" ({self.expected} are wrong)"
@@ -127,7 +128,7 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
     why = findings.pending or (TOO_FEW if labels.n < FEWEST_COMPARED else NOT_COMPARED)
     if not labels.is_predicted:
         why = UNPREDICTED
-    note = why if is_unmeasured else ""
+    note = text_if(is_unmeasured, why)
     commands += [typed.line("run", out="report")] * (note == NOT_COMPARED)
     was_drop_tried = any(action.kind == DROP for action in measured)
     n_droppable = 0 if was_drop_tried else None

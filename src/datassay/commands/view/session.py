@@ -32,6 +32,7 @@ from datassay.act.review.reviewers import NOBODY, file_of, files_in, opinion
 from datassay.data.tables.numerals import number_of
 from datassay.data.targets import shorten
 from datassay.errors import DataError
+from datassay.optional import text_if
 from datassay.report.review.labels import Reviewed, listing
 from datassay.report.review.showcase import Showcase
 from datassay.store.atomic import hold_lock, write_whole
@@ -256,7 +257,7 @@ class Session:
         if decisions.digest != self.reviewed.digest:
             raise DataError(
                 f"{path} must be about the data of this run; it is about other data"
-                f"{f', {decisions.name}' if decisions.name else ''}. Move it to another folder."
+                f"{text_if(decisions.name, f', {decisions.name}')}. Move it to another folder."
             )
         ids, names = self.reviewed.samples.ids.tolist(), self.reviewed.samples.class_names
         row_of_id, labels = {name: row for row, name in enumerate(ids)}, {"", *names}

@@ -13,6 +13,7 @@ from datassay.data.back.original import Change, Original, apply_change, find_don
 from datassay.data.memory.frames import frame_table, row_ids
 from datassay.data.source import to_numpy
 from datassay.data.tables.read import Choices
+from datassay.optional import coalesce
 
 
 def original_frame(frame: Any, choices: Choices) -> tuple[Original, list[Change]]:
@@ -28,7 +29,7 @@ def original_frame(frame: Any, choices: Choices) -> tuple[Original, list[Change]
     table = frame_table(frame)
     assert table is not None, "it was read as a frame"
     table, labels = row_ids(table)
-    ids = labels if choices.ids is None else choices.ids
+    ids = coalesce(choices.ids, labels)
     changes: list[Change] = []
     original = original_table(
         Path("the frame"),

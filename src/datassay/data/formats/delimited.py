@@ -25,6 +25,7 @@ from datassay.data.tables.numerals import CODE, GROUPED, MARK, NUMBER, numeral
 from datassay.data.tables.read import QUOTE, abridge, rows_of
 from datassay.data.tables.sources import DECIMAL, NOTE
 from datassay.errors import DataError
+from datassay.optional import text_if
 
 BLOCK = 2**20  # bytes that Arrow parses at a time, unless a row is longer
 OFTEN = 0.5  # of the rows that a value would have if all were equally frequent
@@ -69,7 +70,7 @@ def _read_text(path: Path) -> _Text:
     if separator != "," and not name.endswith(".tsv"):
         notes.append(f"has columns separated by {separator!r}")
     notes += ["has decimal commas"] * (decimal == ",")
-    note = f"{path.name} {' and '.join(notes)}." if notes else ""
+    note = text_if(notes, f"{path.name} {' and '.join(notes)}.")
     return _Text(content, separator, decimal, note)
 
 

@@ -24,6 +24,7 @@ from datassay.data.source import Source, SourcePart, parts_among, scan
 from datassay.data.strings import as_arrow, compact
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
+from datassay.optional import inflect, take_first
 
 SHOWN = 5
 # By this a page of ours is known; a folder that holds one is no class.
@@ -51,7 +52,7 @@ def _read(folder: Path) -> Source:
     ground = choose_ground(sizes)
     train, *held_out = [part.samples(folder, ground) for part in read]
     return Source(
-        folder.name, train, held_out[0] if held_out else None, "classification", kind="image",
+        folder.name, train, take_first(held_out), "classification", kind="image",
         columns=tuple(columns),
         warnings=_describe_broken(broken, len(sizes)) + ground_warning(sizes, ground),
     )  # fmt: skip
@@ -63,7 +64,7 @@ def _describe_broken(broken: list[tuple[str, DataError]], n_read: int) -> tuple[
     if not n:
         return ()
     names = _abridge([name for name, _ in broken])
-    verb = "is" if n == 1 else "are"
+    verb = inflect(n, "is", "are")
     text = f"{n:,} of {n + n_read:,} images cannot be read and {verb} left out: {names}. Of the "
     return (f"{text}first: {broken[0][1]}",)
 

@@ -19,6 +19,7 @@ from datassay.data.source import Source, SourcePart, Task, check_fits, reading, 
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
+from datassay.optional import coalesce
 
 _ZIP_STARTS = (b"PK\x03\x04", b"PK\x05\x06")
 _OF_SAMPLES = ("x", "y", "ids", "source")
@@ -114,7 +115,7 @@ def _give_back(path: Path, task: Task | None, link: bool) -> Original:
     val_y = None if source.val is None else source.val.y
     y, _, names = encode_targets(source.train.y, val_y, source.class_names, task)
     y = restore_type(source.train.y, y)
-    ids = np.arange(len(y)) if source.train.ids is None else source.train.ids
+    ids = coalesce(source.train.ids, np.arange(len(y)))
     is_numbered = source.train.ids is None
     extras = set()  # extras have a row per sample
     with reading(path), zipfile.ZipFile(path) as archive:

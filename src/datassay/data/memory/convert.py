@@ -18,6 +18,7 @@ from datassay.data.tables.read import Choices
 from datassay.data.tables.sources import table_source
 from datassay.data.targets import Coding
 from datassay.errors import DataError, DatassayError
+from datassay.optional import take_first
 
 
 def read_in_memory(data: Any, ids: Any = None, source: Any = None) -> Source | None:
@@ -166,7 +167,7 @@ def read_arrays(arrays: Sequence[Any], ids: object = None, source: object = None
     train, *val = (SourcePart(*pair) for pair in zip(values[::2], values[1::2], strict=True))
     columns = tuple(str(column) for column in getattr(arrays[0], "columns", ()))
     train = add_arrays(train, ids=ids, source=source)
-    return Source("data", train, val[0] if val else None, feature_names=columns)
+    return Source("data", train, take_first(val), feature_names=columns)
 
 
 def add_arrays(raw: SourcePart, **given: object) -> SourcePart:
@@ -191,7 +192,7 @@ def read_datasets(train: Any, val: Any = None, ids: object = None, source: objec
     train_part, *val_parts = [_stack_pairs(items, ground) for items in pairs]
     train_part = add_arrays(train_part, ids=ids, source=source)
     warnings = ground_warning(sizes, ground)
-    return Source("data", train_part, val_parts[0] if val_parts else None, warnings=warnings)
+    return Source("data", train_part, take_first(val_parts), warnings=warnings)
 
 
 def _pairs(dataset: Any) -> list[tuple[Any, np.ndarray]]:

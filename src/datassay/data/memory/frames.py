@@ -14,6 +14,7 @@ import pyarrow.types as pt
 from pyarrow.interchange import from_dataframe
 
 from datassay.errors import DataError
+from datassay.optional import map_optional
 
 # Where pandas keeps its nameless row labels.
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
@@ -230,7 +231,7 @@ def plain_column(values: Any, name: str) -> pa.Array:
     if kinds := sorted({type(v).__name__ for v in objects if not isinstance(v, scalars)}):
         return pa.array([{", ".join(kinds): True}] * len(objects))  # no column of values
     try:
-        return pa.array([None if value is None else str(value) for value in objects])
+        return pa.array([map_optional(str, value) for value in objects])
     except ValueError as error:
         raise DataError(
             f"column {name!r} must be text that UTF-8 can hold; {_line(error)}. Correct it."

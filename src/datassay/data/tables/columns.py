@@ -24,6 +24,7 @@ from datassay.data.tables.numeric import (
 from datassay.data.tables.read import Choices, ReadColumn, report_missing
 from datassay.data.targets import MAX_GUESSED_CLASSES
 from datassay.errors import DataError
+from datassay.optional import inflect, text_if
 
 LONGEST_KIND = 40  # characters of a type that a note names
 LONGEST_CATEGORY = 200  # characters; a longer one is a text
@@ -162,7 +163,7 @@ def _read_strings(words: pa.LargeStringArray, column: Column, choices: Choices) 
     if (times := times_of_day(words)) is not None:
         return read_numbers(times, column)
     form = choices.forms.get(column.name, "")
-    read = read_date_words(words, column, "" if form[:1] == "1" else form)
+    read = read_date_words(words, column, text_if(form[:1] != "1", form))
     if isinstance(read, ReadColumn):
         return read
     return read_words(words, read, choices)
@@ -207,7 +208,7 @@ def read_words(words: pa.LargeStringArray, column: Column, choices: Choices) -> 
     is_target = column.read_as == "target"
     form = choices.forms.get(column.name, "")
     task = choices.task
-    read = number_words(words, form if form[:1] == "1" else "", choices.decimal)
+    read = number_words(words, text_if(form[:1] == "1", form), choices.decimal)
     if _are_numbers(words, read, task) if is_target else read.is_mostly and not read.is_code:
         return _read_number_words(words, read, column)
     share = read.readable_share
@@ -223,11 +224,11 @@ def read_words(words: pa.LargeStringArray, column: Column, choices: Choices) -> 
     column = replace(column, note=note, missing=words.null_count)
     if not is_target:
         result = _category_or_text(words, column)
-        return replace(result, warning=warning if note and not read.is_code else "")
+        return replace(result, warning=text_if(note and not read.is_code, warning))
     if words.null_count:
         return report_missing(column, words.is_null().to_numpy(zero_copy_only=False))
     if read.is_mostly and not read.is_code and not read.is_number.all():  # maybe mistakes
-        fault = "no number" if (~read.is_number).sum() == 1 else "no numbers"
+        fault = inflect((~read.is_number).sum(), "no number", "no numbers")
         note = f"labels; {stray_words(words, read.is_number, fault)}"
     warning = f"{words[0]}, ... name classes; with task regression they are numbers"
     warning *= bool(read.number_format)

@@ -13,6 +13,7 @@ from datassay.data.samples import Column
 from datassay.data.tables.numerals import SHARE, are_marks
 from datassay.data.tables.numeric import stray_words
 from datassay.data.tables.read import ReadColumn, report_missing
+from datassay.optional import text_if
 
 _TIME = (
     r"(?:[ T](?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}(?:\.\d{1,9})?))?"
@@ -110,7 +111,7 @@ def read_date_words(
         candidates = [name for name in candidates if name not in {winner, _twin(winner)}]
     share = counts[~np.isnat(dates)].sum() / max(counts.sum(), 1)
     if share < SHARE and not (date_format and share):
-        note = f"{share:.0%} of the values are dates" if share >= 0.5 else ""
+        note = text_if(share >= 0.5, f"{share:.0%} of the values are dates")
         return replace(column, note=note)
     full = np.append(dates, np.datetime64("NaT", "us"))[rows]
     alternatives = [

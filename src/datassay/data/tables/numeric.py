@@ -14,6 +14,7 @@ import pyarrow.types as pt
 from datassay.data.samples import Column
 from datassay.data.tables.read import SHOWN, ReadColumn, report_missing, rows_of
 from datassay.errors import DataError
+from datassay.optional import inflect
 
 # Whole numbers, each once, that fill so much of their range number the rows: a measurement would
 # repeat some. A few rows must start at 0 or 1: what starts elsewhere may be years.
@@ -144,7 +145,7 @@ def stray_words(words: pa.LargeStringArray, fits: np.ndarray, fault: str = "none
     quoted = (w if len(w) <= 24 else w[:23] + "…" for w in words_of_rows.values())
     examples = [f"{word!r} (row {i})" for i, word in zip(words_of_rows, quoted, strict=True)]
     text = ", ".join(examples) + ", ..." * (len(strays) > SHOWN)
-    return f"{len(strays)} {'is' if len(strays) == 1 else 'are'} {fault}: {text}"
+    return f"{len(strays)} {inflect(len(strays), 'is', 'are')} {fault}: {text}"
 
 
 def rounding_loss(x: np.ndarray) -> np.ndarray:

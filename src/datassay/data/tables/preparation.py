@@ -17,6 +17,7 @@ from datassay.data.tables.columns import read_column
 from datassay.data.tables.dates import PARTS
 from datassay.data.tables.read import NAMED, Choices, ReadColumn, abridge
 from datassay.errors import DataError
+from datassay.optional import text_if
 from datassay.results import result
 
 MAX_CATEGORIES = 50
@@ -282,5 +283,5 @@ def refuse(columns: Sequence[ReadColumn], name: str) -> None:
     counted = ""
     if len(bad) != 1:
         counted = f"{len(bad):,} columns of {name} cannot be used: "
-    rows = " Rows count from 0." if "(row" in problems else ""
+    rows = text_if("(row" in problems, " Rows count from 0.")
     raise DataError(f"{counted}{problems}. {remedies}.{rows}")

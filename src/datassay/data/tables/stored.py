@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from datassay.data.samples import Column
 from datassay.data.tables.preparation import FittedColumns, fit_columns, kind_of
 from datassay.data.tables.read import ReadColumn
+from datassay.optional import inflect
 
 
 def describe_treatment(fitted: FittedColumns) -> dict[str, Any]:
@@ -112,7 +113,7 @@ def describe_unseen(fitted: FittedColumns, table: pa.Table) -> list[str]:
         values = values.filter(is_new)
         rows = pc.sum(counts.filter(is_new)).as_py()
         if len(values):
-            noun = "category" if len(values) == 1 else "categories"
+            noun = inflect(len(values), "category", "categories")
             lines.append(
                 f"column {column.name!r} holds {len(values):,} {noun} that training did not have, "
                 f"in {rows:,} row{'s' * (rows > 1)}, the first {values[0].as_py()[:40]!r}"

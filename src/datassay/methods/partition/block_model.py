@@ -22,6 +22,7 @@ from datassay.errors import DataError
 from datassay.methods.partition.blocks import Partition
 from datassay.methods.partition.routing import Routed, compact, fit_experts, scaled_linear
 from datassay.methods.partition.settings import Division
+from datassay.optional import coalesce
 from datassay.results import result
 from datassay.rules import one_of
 from datassay.store.model_file import write_model
@@ -181,7 +182,7 @@ def block_model(
     linear = scaled_linear(is_classification=train.is_classification)
     router = scaled_linear()
     routed = fit_experts(x, train.y, block, responsibility, linear, router, seed)
-    if not (partition.is_gated if may_route is None else may_route):
+    if not coalesce(may_route, partition.is_gated):
         routed = replace(routed, router=None)
     return as_arrays(routed, np.unique(partition.block), row_format(train), x.shape[1], width)
 

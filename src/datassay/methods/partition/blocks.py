@@ -32,6 +32,7 @@ from datassay.methods.partition.block_count import (
 )
 from datassay.methods.partition.mixture import MOST_NEWTON, Mixture, MixtureProblem
 from datassay.methods.partition.settings import Division
+from datassay.optional import select_rows
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
 from datassay.score.influence_moments import influence_variance
@@ -235,9 +236,7 @@ def geometry_partition(
         # Log-likelihoods of the first fold's samples under both, fitted to the others.
         test_idx, train_idx = (folds == 0).nonzero()[:, 0], (folds != 0).nonzero()[:, 0]
         block = hard.responsibility.argmax(1)[train_idx]
-        train_weight, test_weight = (
-            None if weight is None else weight[idx] for idx in (train_idx, test_idx)
-        )
+        train_weight, test_weight = (select_rows(weight, idx) for idx in (train_idx, test_idx))
         model = reassign_blocks(geometry.subset(train_idx), block, ridge, train_weight)
         test = geometry.subset(test_idx)
         likelihood = model.joint(test.features, test.targets, test.loss).logsumexp(1)

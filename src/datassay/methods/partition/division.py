@@ -29,6 +29,7 @@ from datassay.methods.partition.blocks import partition as divide
 from datassay.methods.partition.command import PartitionSettings
 from datassay.models.build import linear_or_named
 from datassay.models.names import BLOCK_HEAD, full_name
+from datassay.optional import map_optional
 from datassay.progress import Progress, silent
 from datassay.report.drawing import PER_CLASS
 from datassay.report.page import Gallery, Page, Pair, Table, View
@@ -312,7 +313,7 @@ def files(findings: PartitionFindings, page: Page) -> dict[str, Part]:
         "router": findings.router,
         "agreement": findings.agreement,
         "oracle_agreement": findings.oracle,
-        "shuffled_labels": None if findings.check is None else asdict(findings.check),
+        "shuffled_labels": map_optional(asdict, findings.check),
         "sources": dict(zip(findings.block_names, rows, strict=True)) if names else None,
     }
     table = block_table(findings)

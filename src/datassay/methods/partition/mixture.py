@@ -20,6 +20,7 @@ from torch import Tensor
 from datassay.collect.curvature.output_geometry import OutputFeatures, SharedFeatures
 from datassay.collect.curvature.output_loss import output_losses
 from datassay.errors import SettingError
+from datassay.optional import coalesce
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.train.convex import fit_convex, step_by_class
@@ -226,7 +227,7 @@ class MixtureProblem:
     def sample_weight(self) -> Float[Tensor, " n"]:
         """The weight of each sample."""
         ones = self.targets.new_ones(len(self.features))
-        return ones if self.weight is None else self.weight
+        return coalesce(self.weight, ones)
 
     def start(
         self, responsibility: Float[Tensor, "R K n"], sample_weight: Float[Tensor, "R n"]

@@ -24,6 +24,7 @@ from datassay.machine import threads_for
 from datassay.methods.partition.block_count import LEAST_IN_BLOCK
 from datassay.methods.partition.blocks import Partition, gate_inputs, geometry_partition
 from datassay.models.estimators import class_probabilities
+from datassay.optional import map_optional, select_rows
 from datassay.results import result
 
 # Inputs that the partition sees; of more inputs, as many principal components. The blocks' models
@@ -107,7 +108,7 @@ def linear_partition(
         divided = geometry_partition(
             sample, np.arange(n), n_blocks, max_k, FOLDS, ridge=ridge, damping=DAMPING, gate="auto",
             seed=seed, restarts=restarts,
-            weight=None if weight is None else torch.from_numpy(weight),
+            weight=map_optional(torch.from_numpy, weight),
         )  # fmt: skip
     if fit_idx is None:
         return divided
@@ -143,7 +144,7 @@ def fit_experts(
         y_k = y[block == k]
         is_one_class = y.dtype.kind != "f" and (y_k == y_k[0]).all()  # few classifiers fit it
         expert: Any = DummyClassifier(strategy="prior") if is_one_class else clone(estimator)
-        weight = None if sample_weight is None else sample_weight[block == k]
+        weight = select_rows(sample_weight, block == k)
         experts.append(expert.fit(x[block == k], y_k, **weight_options(expert, weight)))
     fitted_router, gain, error = fit_router(x, block, responsibility, router, seed, sample_weight)
     return Routed(tuple(experts), fitted_router, share / share.sum(), gain, error)

@@ -29,6 +29,7 @@ from datassay.methods.polynomial.surrogate import (
     output_targets,
     surrogate_scores,
 )
+from datassay.optional import text_if
 from datassay.progress import Progress, silent
 from datassay.report.wording import count
 from datassay.results import result
@@ -157,7 +158,7 @@ def _read(path: Path, train: SampleSet) -> Surrogate:
     names, d = output_names(train), int(np.prod(train.input_shape))
     if surrogate.output_names != names or n_inputs != d:
         theirs, ours = (
-            ", ".join(words[:3]) + (f" and {len(words) - 3} more" if len(words) > 3 else "")
+            ", ".join(words[:3]) + text_if(len(words) > 3, f" and {len(words) - 3} more")
             for words in (surrogate.output_names, names)
         )
         raise DataError(

@@ -16,6 +16,7 @@ from datassay.methods.polynomial.job import PolynomialFindings
 from datassay.methods.polynomial.solvers.batched import BatchCurve
 from datassay.methods.polynomial.solvers.exact import RidgePath
 from datassay.methods.polynomial.surrogate import save_surrogate
+from datassay.optional import text_if
 from datassay.report.drawing import draw, heat_image, heat_limit
 from datassay.report.page import Page, Partial, Table
 from datassay.report.plots import chart, level, line
@@ -106,7 +107,7 @@ def _scores(findings: PolynomialFindings) -> Table:
         lead, is_ours = scores.ahead_of(i), i == len(scores.names) - 1
         change = "––" if is_ours else change_cells(lead, scores.metric)
         rows.append((name, f"{scores.n_features[i]:,}", val, train, *change))
-    unit = ", points" if scores.metric == "accuracy" else ""
+    unit = text_if(scores.metric == "accuracy", ", points")
     columns = (
         "model", "features", f"validation {scores.metric}", f"training {scores.metric}",
         "95 % interval", f"ours better by{unit}",
@@ -130,7 +131,7 @@ def _largest(findings: PolynomialFindings) -> Table:
 
 
 def _coef(value: float) -> str:
-    return ("−" if value < 0 else "") + number(abs(value))
+    return text_if(value < 0, "−") + number(abs(value))
 
 
 def files(findings: PolynomialFindings, page: Page) -> dict[str, Part]:
@@ -263,7 +264,7 @@ def explained_cards(findings: PolynomialFindings) -> list[dict[str, Any]]:
         caption = f"predicted {label_text((), findings.outputs[i])}, given {label}"
         if classes:
             caption = f"predicted {classes[int(findings.predicted[i])]}"
-            caption += f", given {label}" if is_wrong else ""
+            caption += text_if(is_wrong, f", given {label}")
         panels = _panels(findings, e, names, shares[e])
         cards.append({
             "id": str(val.ids[i]),

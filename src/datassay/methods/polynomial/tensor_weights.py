@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.methods.polynomial.monomials import Monomials
+from datassay.optional import map_optional
 from datassay.results import result
 
 ROUNDING = 1e-12  # of a sum, relative to the sum of its terms' sizes
@@ -119,7 +120,7 @@ def posterior_activation(
         )
     design = sums.reshape(-1, n_coef)
     # Where positive and negative terms cancel, only rounding is left, which cannot determine a_t.
-    sizes = np.abs(weights), np.abs(output_weights), None if biases is None else np.abs(biases)
+    sizes = np.abs(weights), np.abs(output_weights), map_optional(np.abs, biases)
     absolute_sums = _sums(sizes[0], sizes[1], monomials, sizes[2], multiplicities, n_coef)
     size = np.linalg.norm(design, axis=0)
     is_known = size > ROUNDING * np.linalg.norm(absolute_sums.reshape(-1, n_coef), axis=0)

@@ -21,6 +21,7 @@ from datassay.methods.purify.loop import STEP, Purification
 from datassay.methods.purify.loop import purify as remove
 from datassay.models.build import linear_or_named
 from datassay.models.names import BLOCK_HEAD, full_name
+from datassay.optional import text_if
 from datassay.progress import Progress, silent
 from datassay.report.wording import percent
 from datassay.results import result
@@ -150,7 +151,7 @@ def run(
         baseline=remove_by("loss", stop, BASELINE_STEP) if with_baseline else None,
         predicted=predicted,
         chance=chance,
-        majority=majority if test_set is not None else "",
+        majority=text_if(test_set is not None, majority),
         facts=facts | closing_facts(started, settings.seed, settings.command),
         warnings=ours.warnings,
     )

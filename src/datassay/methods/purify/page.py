@@ -13,6 +13,7 @@ from datassay.commands.frame import compose_page, sample_gallery, sample_table, 
 from datassay.methods.purify.job import Foreign, PurifyFindings, before_and_after, foreign
 from datassay.methods.purify.loop import Purification
 from datassay.methods.purify.stopping import SMOOTHED
+from datassay.optional import text_if
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.drawing import MAX_CARDS
 from datassay.report.page import Gallery, Page, Table, View
@@ -197,9 +198,9 @@ def _card(
         text = f"= {chance:.3f}" if chance >= 1e-3 else "< 0.001"
         figures += ((f"p {text}", "chance of the given label"),)
     return {
-        "suggested": suggested if suggested != label_text(names, findings.samples.y[i]) else "",
+        "suggested": text_if(suggested != label_text(names, findings.samples.y[i]), suggested),
         "figures": figures,
-        "verdict": "removed in error" if "wrong" in view else "",
+        "verdict": text_if("wrong" in view, "removed in error"),
         "views": ("all", *view),
         "keys": keys,
     }

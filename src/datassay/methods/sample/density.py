@@ -14,6 +14,7 @@ from sklearn.mixture import GaussianMixture
 from datassay import rules
 from datassay.data.settings import check_seed
 from datassay.errors import DataError, SettingError
+from datassay.optional import coalesce
 from datassay.results import result
 
 # A point of less than this share of the largest index is left out of the fit, and one of that
@@ -79,7 +80,7 @@ def fit_density(
     distinct = len(np.unique(points, axis=0))
     rows = points[_repeat_positions(index[is_fitted] / largest, seed)]
     k = min(n_components, distinct)
-    min_variance = len(x) ** (-2 / x.shape[1]) / 12 if floor is None else floor
+    min_variance = coalesce(floor, len(x) ** (-2 / x.shape[1]) / 12)
     mixture: Any = GaussianMixture(k, n_init=STARTS, random_state=seed, reg_covar=min_variance)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # reported below, with what it means

@@ -18,6 +18,7 @@ from datassay.errors import ModelError
 from datassay.models.build import build_model
 from datassay.models.reference import is_reference
 from datassay.models.weights import load_state
+from datassay.optional import coalesce
 from datassay.results import result
 from datassay.store.model_file import write_model
 
@@ -87,7 +88,7 @@ def fitted_network_of(
     if isinstance(model, nn.Module):
         network = copy.deepcopy(model)
     else:
-        network = build_model(name if model is None else model, rows.like)
+        network = build_model(coalesce(model, name), rows.like)
     tensors = {key: torch.from_numpy(values) for key, values in arrays.items()}
     load_state(network, tensors, "the file")
     return FittedNetwork(name, network, rows)

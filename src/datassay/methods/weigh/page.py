@@ -15,6 +15,7 @@ from datassay.data.samples import SampleSet, wrong_labels
 from datassay.methods.weigh.doubt import FAR, NeighborTargets
 from datassay.methods.weigh.gain import WeightGain
 from datassay.methods.weigh.job import WeighFindings
+from datassay.optional import text_if
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.page import Gallery, Page, Table, View
 from datassay.report.plots import chart, histogram, level, marks
@@ -107,7 +108,7 @@ def concentration(findings: WeighFindings) -> dict[str, float]:
 
 def _gain_table(gain: WeightGain) -> Table:
     """Return scores with and without weights, a row per weighting."""
-    unit, rows = ", points" if in_points(gain.metric) else "", []
+    unit, rows = text_if(in_points(gain.metric), ", points"), []
     for i, name in enumerate(gain.names):
         cells = (*change_cells(gain.interval(i), gain.metric), gain.verdict(i))
         rows.append((name, f"{gain.score[:, i].mean():.3f}", *(cells if i else "–––")))
@@ -153,7 +154,7 @@ def gallery(findings: WeighFindings) -> Gallery:
                 (f"w {number(float(weight[i]))}", "sample weight, mean 1"),
                 (f"neighbours {_neighbors(samples, targets, i)}", ""),
             ),
-            "verdict": "doubtful" if in_doubt[i] else "",
+            "verdict": text_if(in_doubt[i], "doubtful"),
             "views": tuple(name for name, positions in views.items() if i in positions),
             "keys": {"weight": float(weight[i]), "agreement": float(targets.agreement[i])},
         }
@@ -187,7 +188,7 @@ def _neighbors(samples: SampleSet, targets: NeighborTargets, i: int) -> str:
     top = [c for c in np.argsort(-row, kind="stable")[:CLASSES_SHOWN] if row[c]]
     n_hidden = int((row > 0).sum()) - len(top)
     names = ", ".join(f"{samples.class_names[c]} (×{row[c]})" for c in top)
-    return f"{names}{f', {n_hidden} more' if n_hidden else ''}"
+    return f"{names}{text_if(n_hidden, f', {n_hidden} more')}"
 
 
 def _note(findings: WeighFindings) -> str:
@@ -288,7 +289,7 @@ def _gain_figure(gain: WeightGain) -> Figure:
     """Plot the change of score per weighting: a dot per seed, the mean with its interval."""
     points = in_points(gain.metric)
     unit, n = 100 if points else 1, len(gain.names) - 1
-    title = f"change of {gain.metric}{', points' if points else ''}"
+    title = f"change of {gain.metric}{text_if(points, ', points')}"
     figure = chart(title, height=120 + 64 * n, showlegend=False)
     for i, name in enumerate(gain.names[1:], 1):
         mean, half = (unit * v for v in gain.difference(i))

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
+from datassay.optional import coalesce, text_if
 from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.checks.codes import RowCodes, array_codes, row_codes
 from datassay.score.checks.columns import column_issues, drift_issues, empty_rows
@@ -326,13 +327,13 @@ def _report_near(n: int, outcome: Duplicates, pairs: tuple[NearPair, ...]) -> li
 
 def _note_exclusion(outcome: Duplicates, n: int) -> str:
     n_new = int((~_find_repeated(outcome, n)).sum())
-    return " Actions are judged without them." if n_new >= LEAST_NEW else ""
+    return text_if(n_new >= LEAST_NEW, " Actions are judged without them.")
 
 
 def _describe_edits(pairs: list[NearPair]) -> str:
     """Return in words how many pairs differ in one column only; empty: none."""
     n_edits = sum(len(p.columns) == 1 for p in pairs)
-    return f", {n_edits:,} in all but one column" if n_edits else ""
+    return text_if(n_edits, f", {n_edits:,} in all but one column")
 
 
 def _report_outliers(rows: RowCodes, score: Float[np.ndarray, " n"]) -> list[DataIssue]:
@@ -362,7 +363,7 @@ def _report_rare_classes(train: SampleSet) -> list[DataIssue]:
 
 def telling_columns(train: SampleSet, properties: pa.Table | None) -> pa.Table:
     """Return columns that may tell groups: the user's own, properties of images, length, source."""
-    columns = properties if train.used_rows is None else train.used_rows
+    columns = coalesce(train.used_rows, properties)
     table: dict[str, Any] = {} if columns is None else {c: columns[c] for c in columns.column_names}
     if train.texts is not None and columns is None:
         table["characters"] = pa.array([len(str(text)) for text in train.texts])

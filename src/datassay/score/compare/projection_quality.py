@@ -29,6 +29,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.machine import available_memory
+from datassay.optional import coalesce
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.influence.linear import linear_influence
@@ -164,7 +165,7 @@ def _draw_subsets(
 ) -> tuple[SampleSet, SampleSet | None]:
     """Draw the samples to score and as many queries."""
     limit = min(len(train), MOST_ROWS // rows)
-    n = min(N_SAMPLES, limit) if n_samples is None else n_samples
+    n = coalesce(n_samples, min(N_SAMPLES, limit))
     if not FEWEST_SAMPLES <= n <= limit:
         raise SettingError(
             f"n_samples must be {FEWEST_SAMPLES} to {limit:,}, for {rows} kernel rows per sample; "

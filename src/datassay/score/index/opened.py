@@ -18,6 +18,7 @@ from datassay.collect.gradients.batches import Batches, outputs_of
 from datassay.collect.gradients.objective import Objective
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
+from datassay.optional import coalesce
 from datassay.progress import Progress, silent
 from datassay.results import Tabular
 from datassay.score.effects import LARGEST_MATRIX, Attribution, Effects, gather
@@ -249,7 +250,7 @@ class Index(Tabular):
         network, batches = self._network_of(samples, "samples")
         encoding = self._encoding_of(network)
         copy = replace(network, train=batches, removed=None, progress=silent)
-        lengths = [encoding.lengths(g if h is None else h) for _, g, h in copy.both_gradients()]
+        lengths = [encoding.lengths(coalesce(h, g)) for _, g, h in copy.both_gradients()]
         return torch.cat(lengths).cpu().numpy() / len(self)
 
     def brittleness(

@@ -18,6 +18,7 @@ from datassay.collect.jacobian.suitable import unwrap
 from datassay.errors import ModelError, SettingError
 from datassay.models.checkpoints import state_dicts
 from datassay.models.weights import load_state, load_weights
+from datassay.optional import coalesce
 from datassay.rules import require
 from datassay.score.influence.optimizer_state import FILE as OPTIMIZER
 from datassay.score.influence.optimizer_state import UnknownOptimizerError, Update, update_of
@@ -85,7 +86,7 @@ def trainer_run(
             "lr=[...] and steps=[...], one a checkpoint; logging_steps= logs more."
         )
     norms = {e["step"]: float(e["grad_norm"]) for e in history if e.get("grad_norm")}
-    max_norm = 1.0 if clip is None else clip
+    max_norm = coalesce(clip, 1.0)
     factors = {step: min(1.0, max_norm / norm) if max_norm else 1.0 for step, norm in norms.items()}
     if clip is None and min(factors.values(), default=1.0) < 1:
         notes.append(

@@ -21,6 +21,7 @@ from datassay.collect.gradients.batches import IGNORED, outputs_of, to_model
 from datassay.collect.gradients.criteria import check_classes
 from datassay.collect.gradients.objective import OF_CLASSES, OF_VALUES, Objective, is_one_hot
 from datassay.errors import SettingError
+from datassay.optional import coalesce
 from datassay.score.effects import Attribution, Effects, outcome
 from datassay.score.influence.block_basis import BlockBasis, gradient_coordinates
 from datassay.score.influence.request import TRUSTED
@@ -226,7 +227,7 @@ def removal_effects(
     """Yield each sample's effects on each query, in chunks; scale: 1/n, or a step's size."""
     start = 0
     m = len(towards.values)
-    samples = network.train if network.removed is None else network.removed
+    samples = coalesce(network.removed, network.train)
     for size, gradients, own_grads in network.both_gradients():
         effect = torch.zeros(size, m, dtype=torch.float64, device=network.device)
         self_effect = effect.new_zeros(size)
@@ -282,7 +283,7 @@ def _products(
     else:
         own_rows = rows
     every_row = torch.arange(matrix.shape[1] // columns, device=coords.device)
-    other_rows = every_row if q_rows is None else q_rows
+    other_rows = coalesce(q_rows, every_row)
     shared = torch.isin(own_rows, other_rows)
     indices = torch.searchsorted(other_rows, own_rows[shared])
     shared_coords = coords.view(len(coords), n_rows, columns)[:, shared].flatten(1)

@@ -16,6 +16,7 @@ from datassay.collect.gradients.reading import Unlabelled, batches
 from datassay.collect.jacobian.inputs import takes_integers
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
+from datassay.optional import coalesce
 from datassay.score.effects import Attribution, TopEffects, gather
 from datassay.score.influence.block_basis import BlockBasis, block_bases
 from datassay.score.influence.exact_blocks import check_curvature_memory, exact_rule, penalties
@@ -67,7 +68,7 @@ def by_gradients(request: Request, train: Any, val: Any) -> Attribution:
         ids = samples.ids
     own_idx = None
     if val is None:
-        own_idx = np.arange(len(ids)) if indices is None else indices
+        own_idx = coalesce(indices, np.arange(len(ids)))
     adds = request.method in TAKES_CHECKPOINTS
     return attribute(models, queries, ids, method=name, top=request.top, own_idx=own_idx, adds=adds)
 

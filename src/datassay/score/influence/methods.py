@@ -16,6 +16,7 @@ from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
+from datassay.optional import coalesce
 from datassay.progress import Progress, silent
 from datassay.score.effects import (
     Attribution,
@@ -245,7 +246,7 @@ def _on_arrays(
     outputs = [outputs_at(p.mean_loss, p.queries).double().cpu() for p in problems]
     # One outcome for all models: the predicted class is that of their mean output.
     mean = torch.stack(outputs).mean(0)
-    queries = train if val is None else val
+    queries = coalesce(val, train)
     targets = network_targets(queries, mean.shape[1])
     is_class = queries.is_classification
     measured = outcome(request.measure, loss, mean, targets, is_classification=is_class)

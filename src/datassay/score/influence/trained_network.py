@@ -31,6 +31,7 @@ from datassay.collect.gradients.recording import Gradients
 from datassay.collect.jacobian.inputs import takes_integers
 from datassay.collect.jacobian.per_sample import typed_copy
 from datassay.data.samples import SampleSet
+from datassay.optional import coalesce
 from datassay.progress import Progress, silent
 
 # Values that the factors of one pass may hold, and samples at most.
@@ -88,7 +89,7 @@ class TrainedNetwork:
 
     def loss_gradients(self) -> Iterator[tuple[int, Gradients]]:
         """Yield each batch's number of samples to remove, and the gradients of their losses."""
-        for ids, batch in self.train if self.removed is None else self.removed:
+        for ids, batch in coalesce(self.removed, self.train):
             check_classes(self.loss, self.loss.targets(batch), self.n_outputs)
             result = self.per_sample.gradients(self.loss.losses, to_model(batch, self.model))
             yield len(ids), next(result)
@@ -104,7 +105,7 @@ class TrainedNetwork:
             f, y = self.loss.align(outputs_of(model, data), self.loss.targets(data))
             return torch.stack([a.of_outputs(f, y).sum(1) * weights_of(data, f) for a in losses], 1)
 
-        for ids, batch in self.train if self.removed is None else self.removed:
+        for ids, batch in coalesce(self.removed, self.train):
             check_classes(self.loss, self.loss.targets(batch), self.n_outputs)
             gradients, own_grads = self.per_sample.gradients(
                 values,

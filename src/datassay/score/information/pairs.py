@@ -13,6 +13,7 @@ from torch import Tensor
 
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
+from datassay.optional import coalesce
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
 from datassay.rules import require
@@ -149,7 +150,7 @@ def pair_information(
     _check_choice(n, pairs, among, top)
     training = training_run(lin, **run)
     info = np.full(n, np.nan)
-    candidates = pairs if among is None else among
+    candidates = coalesce(among, pairs)
     members = np.arange(n) if candidates is None else np.unique(candidates)
     extreme = members[0] if members[0] < 0 else members[-1]
     require(0 <= extreme < n, "positions", f"be from 0 to {n - 1}", extreme)

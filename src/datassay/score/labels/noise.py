@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from datassay.errors import SettingError
+from datassay.optional import coalesce
 from datassay.results import result
 from datassay.score.labels.forms import search_forms
 from datassay.score.labels.likelihood import NoiseFit, fit_noise
@@ -134,7 +135,7 @@ def explain(
     Cost: 5 fits (of two classes 4), and one `refit`; of two classes now and then two.
     """
     n = len(labels)
-    trusted = torch.zeros(n, dtype=torch.bool) if trusted is None else trusted
+    trusted = coalesce(trusted, torch.zeros(n, dtype=torch.bool))
     fit = partial(fit_noise, labels=labels, trusted=trusted)
     noiseless_fit = fit(outputs, form="none")
     uniform_fit = fit(outputs, form="one rate")

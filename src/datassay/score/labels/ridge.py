@@ -12,6 +12,7 @@ from torch import Tensor
 
 from datassay.collect.form import LARGEST_EIGENPROBLEM, N_RIDGES, step_bytes
 from datassay.collect.linearization import Linearization
+from datassay.optional import coalesce
 from datassay.plan import EIGEN_WORK, PlanStep
 from datassay.progress import Progress, silent
 from datassay.results import result
@@ -108,7 +109,7 @@ def ridge_fit(
     # All at once where rows are computed each time they are read, which is dearer than penalties.
     is_read = isinstance(basis.rows, FeatureRows) and not basis.rows.is_small and blocks is None
     decades = ridges if is_read else ridges[::DECADE]
-    shifts = decades * basis.largest if penalties is None else penalties
+    shifts = coalesce(penalties, decades * basis.largest)
     offsets = (torch.zeros_like(lin.outputs), lin.outputs)
     n, b, c = lin.residual.shape
     # Both offsets as columns side by side: the leverages are the same.
@@ -173,7 +174,7 @@ def _collect_blocks(
     groups: Shaped[np.ndarray, " n"], is_scored: Bool[np.ndarray, " n"] | None
 ) -> tuple[Int[Tensor, "_ _"], ...]:
     """Return positions of the members of each group, groups of one size stacked, [g, size]."""
-    (idx,) = np.nonzero(np.ones(len(groups), bool) if is_scored is None else is_scored)
+    (idx,) = np.nonzero(coalesce(is_scored, np.ones(len(groups), bool)))
     _, group, counts = np.unique(groups[idx], return_inverse=True, return_counts=True)
     blocks = np.split(idx[np.argsort(group, kind="stable")], np.cumsum(counts)[:-1])
     return tuple(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from datassay.errors import DataError, SettingError
+from datassay.optional import read_entry, text_if
 from datassay.results import result
 
 # The faults, and what is counted of each.
@@ -81,7 +82,7 @@ def read_baseline(path: Path) -> dict[str, Any]:
             f"baseline must name the summary.json of an earlier check; {path} cannot be read: "
             f"{why}. Check the spelling."
         ) from error
-    checks = summary.get("checks") if isinstance(summary, dict) else None
+    checks = read_entry(summary, "checks")
     if not isinstance(checks, dict):
         raise DataError(
             f"baseline must name the summary.json of datassay check, run or score; {path} has no "
@@ -124,9 +125,9 @@ def _judge_one(
     status = FAILED if is_above(low, limit) else INCONCLUSIVE
     status = PASSED if high is not None and not is_above(high, limit) else status
     examples = ", ".join([*map(str, names[:NAMED]), *["…"] * (len(names) > NAMED)])
-    sentence = f"{_count_words(low, high, quantity)}{note}{f' ({examples})' if examples else ''}"
+    sentence = f"{_count_words(low, high, quantity)}{note}{text_if(examples, f' ({examples})')}"
     why = "" if low == high else quantity["why"].rstrip(".")
-    return Outcome(condition.words, status, f"{sentence}{f': {why}' if why else ''}.")
+    return Outcome(condition.words, status, f"{sentence}{text_if(why, f': {why}')}.")
 
 
 def _count_words(low: int, high: int | None, quantity: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from datassay.commands.run.gate.conditions import MEANINGS
 from datassay.commands.run.verdict import label_verdict
 from datassay.data.samples import SampleSet
 from datassay.data.tables.leaks import FEW_ROWS
+from datassay.optional import text_if
 from datassay.results import result
 from datassay.score.checks.columns import FEWEST as FEWEST_COMPARED
 from datassay.score.checks.columns import leaking_columns
@@ -148,7 +149,7 @@ def _conflicts(train: SampleSet, issues: DataIssues) -> Quantity:
     counts = _count_issues(issues, "equal rows, different labels", "equal rows, different targets")
     high = sum(n for n, _ in counts)
     low = sum(n for n, by_chance in counts if not by_chance)
-    why = "" if low == high else "equal rows may differ in what was not recorded"
+    why = text_if(low != high, "equal rows may differ in what was not recorded")
     return Quantity("rows", len(train), low, high, why=why)
 
 

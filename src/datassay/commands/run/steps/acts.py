@@ -24,6 +24,7 @@ from datassay.commands.run.steps.scores import issues_of
 from datassay.commands.run.steps.settings import starting_network
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
+from datassay.optional import take_first
 from datassay.progress import OutOfTime, silent
 from datassay.score.checks.data_issues import LEAST_NEW, DataIssues
 from datassay.score.checks.weak_groups import told_groups
@@ -69,7 +70,7 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     settings = replace(settings, table_model=choice.name)
     part = parts[0]
     learner = learner_of(part.train, settings, CURVE_MODELS, 0)
-    scores = base[0] if base else None
+    scores = take_first(base)
     issues = context.results["data_issues"]
     rows = []
     estimates = [kind.estimate for kind in action_kinds().values() if kind.estimate is not None]

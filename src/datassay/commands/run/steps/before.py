@@ -23,6 +23,7 @@ from datassay.data.back.original import Changelog, read_changelog
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.models.tabular import TABLE_MODELS
+from datassay.optional import text_if
 from datassay.progress import Progress
 from datassay.results import result
 from datassay.score.label_issues import LabelIssues
@@ -150,7 +151,7 @@ def before_after(
         confirmed=sum(str(train.ids[i]) in looked_at for i in np.flatnonzero(issues.is_issue)),
         expected_wrong=(wrong_share, float(issues.probability.sum()) / len(train)),
         gain=gain,
-        why_none="" if gain is not None else why,
+        why_none=text_if(gain is None, why),
         other_model=_other_model(run, settings),
     )
 

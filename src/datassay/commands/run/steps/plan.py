@@ -46,6 +46,7 @@ from datassay.commands.run.steps.settings import (
 from datassay.data.samples import SampleSet
 from datassay.machine import available_memory, resident_bytes
 from datassay.models.build import build_model
+from datassay.optional import coalesce
 from datassay.plan import PlanStep, time_call
 from datassay.report.wording import count
 from datassay.score.influence.plan import influence_plan
@@ -100,7 +101,7 @@ def plan(train: SampleSet, val: SampleSet | None, settings: RunSettings) -> Plan
     if settings.store is not None:
         store = inside(settings.store, FEATURES)
     form = plan_collection(model, train, val, store=store, **settings.collection_settings)
-    n_queries = len(train if val is None else val)
+    n_queries = len(coalesce(val, train))
     attributed = attribution_of(settings, form, len(train), n_queries, train.is_classification)
     settings = replace(settings, attribution=attributed)
     n = len(train)

@@ -19,6 +19,7 @@ from datassay.collect.form import Form
 from datassay.collect.linearization import Linearization
 from datassay.commands.run.settings import RunSettings
 from datassay.data.samples import SampleSet
+from datassay.optional import coalesce
 from datassay.progress import Progress
 from datassay.score.compare.aggregate import Aggregate, aggregate
 from datassay.score.compare.retraining_check import RetrainingCheck, retraining_check
@@ -104,7 +105,7 @@ def trained_effects(
         mean outputs, or those of targets.
     """
     train, val, options = context.train, context.val, context.options
-    by_network = networks.outputs((train if val is None else val).x).double()
+    by_network = networks.outputs(coalesce(val, train).x).double()
     trained = [taken_network(model, networks, s) for s in range(len(by_network))]
     outputs = by_network.mean(0)
     loss = task_loss(train)

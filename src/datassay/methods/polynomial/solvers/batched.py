@@ -12,6 +12,7 @@ from datassay.methods.polynomial.model import are_classes
 from datassay.methods.polynomial.monomials import Monomials
 from datassay.methods.polynomial.solvers.normal_equations import chosen_dtype
 from datassay.methods.polynomial.solvers.ridge import minimum_norm
+from datassay.optional import coalesce
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.rules import at_least, require
@@ -137,7 +138,7 @@ class _View:
 
     def add(self, coef: np.ndarray, counted: np.ndarray | None = None) -> np.ndarray:
         outputs = (self.features @ coef.astype(self.features.dtype)).astype(np.float64)
-        is_counted = np.ones(len(outputs), bool) if counted is None else counted
+        is_counted = coalesce(counted, np.ones(len(outputs), bool))
         self.total[is_counted] += outputs[is_counted]
         self.count += is_counted
         return outputs
