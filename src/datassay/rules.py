@@ -64,7 +64,9 @@ def require(
 def positive(name: str, value: Any, *, finite: bool = False, **words: Unpack[Words]) -> None:
     """Check that a number is above 0; infinity passes unless `finite` is asked for."""
     number = _number(value)
-    rule = "be finite and positive" if finite else "be positive"
+    rule = "be positive"
+    if finite:
+        rule = "be finite and positive"
     require(number > 0 and not (finite and math.isinf(number)), name, rule, _show(value), **words)
 
 
@@ -91,8 +93,14 @@ def in_interval(
 ) -> None:
     """Check that a number lies between two; `ends` is "[]", "[)", … as in interval notation."""
     number = _number(value)
-    is_above = number >= low if ends[0] == "[" else number > low
-    is_below = number <= high if ends[1] == "]" else number < high
+    if ends[0] == "[":
+        is_above = number >= low
+    else:
+        is_above = number > low
+    if ends[1] == "]":
+        is_below = number <= high
+    else:
+        is_below = number < high
     rule = f"lie in {ends[0]}{low:g}, {high:g}{ends[1]}"
     require(is_above and is_below, name, rule, _show(value), **words)
 

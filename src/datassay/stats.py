@@ -223,7 +223,8 @@ def _by_sample(gains: Float[np.ndarray, " m"], unit: float) -> float:
 def _variances(part: Float[np.ndarray, "R m"]) -> tuple[float, float, float]:
     """Return three variances of a part's mean: over seeds, residual, and over samples."""
     n_seeds, m = part.shape
-    seeds, samples = part.mean(1), part.mean(0)
+    seeds = part.mean(1)
+    samples = part.mean(0)
     residual = part - seeds[:, None] - samples + part.mean()
     error = float((residual**2).sum() / ((n_seeds - 1) * (m - 1)))
     return float(seeds.var(ddof=1)) / n_seeds, error / (m * n_seeds), float(samples.var(ddof=1)) / m
@@ -239,7 +240,9 @@ def _part_variance(
     means = np.array([part.mean() for part in parts])
     n = len(parts)
     variance = variances.mean()
-    excess = float(means.var(ddof=1) / variance) if variance > 0 else 0.0
+    excess = 0.0
+    if variance > 0:
+        excess = float(means.var(ddof=1) / variance)
     if is_searched:  # by chance the parts' actions can look alike: no less than they differ
         return float(means.var(ddof=1)) * (1 + 1 / n)
     if chdtrc(n - 1, (n - 1) * excess) > 1 - LEVEL:
@@ -263,7 +266,9 @@ def verdicts(differences: Sequence[Any]) -> list[str]:
     for step, i in enumerate(np.argsort([d.p for d in differences], kind="stable")):
         is_open = is_open and differences[i].p <= (1 - LEVEL) / (len(differences) - step)
         if is_open:
-            results[i] = BETTER if differences[i].gain > 0 else WORSE
+            results[i] = WORSE
+            if differences[i].gain > 0:
+                results[i] = BETTER
     return results
 
 

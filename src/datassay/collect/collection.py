@@ -120,7 +120,10 @@ def collect(
     settings = {"projection": projection, "outputs": outputs, "memory": memory}
     settings |= {"projection_kind": projection_kind, "products": products, "device": device}
     settings["precision"] = precision
-    runner = engine_named(engine) if isinstance(engine, str) else engine
+    if isinstance(engine, str):
+        runner = engine_named(engine)
+    else:
+        runner = engine
     layers, form, (train, val) = _plan(model, train, val, settings, store)
     notes = _memory_warnings(form, memory)
     if layers.unvectorized:
@@ -197,7 +200,10 @@ def collection_step(model: nn.Module, train: SampleSet, n: int, form: Form) -> P
     projections = projector(layers, form.projection, form.kind, 0, averaged=form.mixes_outputs)
     projections = projections.move(form.products.device)
     # Jacobians for landmarks are those of a kernel; the products with these are counted.
-    kind = "kernel" if form.landmarks else form.representation
+    if form.landmarks:
+        kind = "kernel"
+    else:
+        kind = form.representation
     pilot_form = replace(form, chunk=len(pilot_samples), representation=kind, landmarks=0)
     batch = JacobianPass(frozen, layers, {"train": pilot_samples}, pilot_form, projections)
     (cold, _), (warm, _) = (time_call(lambda: batch.arrays(batch.chunks[0])) for _ in range(2))
@@ -233,7 +239,10 @@ def _plan(
         # The store says what was collected, this call how to score it.
         form = replace(stored_form(store, settings) or form, products=form.products)
         memory = form.products.memory
-        free_bytes = available_memory() if memory is None else memory
+        if memory is None:
+            free_bytes = available_memory()
+        else:
+            free_bytes = memory
         stays = form.representation == "features" and form.peak_bytes > free_bytes
         form = replace(form, products=replace(form.products, in_store=stays))
     return layers, form, (train, val)

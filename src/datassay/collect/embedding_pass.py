@@ -63,8 +63,12 @@ class EmbeddingPass:
         encoder.network.to(device)
         # On one thread lite0 takes 18 ms per image alone and 35 ms in batches of 16, whose
         # intermediate values leave the caches; minilm 14 ms a short text and 9 ms in batches.
-        cpu_batch = TEXTS if encoder.reads == "text" else torch.get_num_threads()
-        self.batch = cpu_batch if device.type == "cpu" else ON_DEVICE
+        cpu_batch = TEXTS
+        if encoder.reads != "text":
+            cpu_batch = torch.get_num_threads()
+        self.batch = ON_DEVICE
+        if device.type == "cpu":
+            self.batch = cpu_batch
         self.done = 0
         self.started = 0.0  # time at which the first chunk that no store holds began
         self.known: dict[str | int, tuple[np.ndarray, bool]] = {}  # embedding, was it cut?
@@ -85,7 +89,9 @@ class EmbeddingPass:
                 f"{n_zero} of its numbers vary by less than a millionth of what the others do, and "
                 "were set to 0"
             )
-        seconds = time.perf_counter() - self.started if self.done else 0.0
+        seconds = 0.0
+        if self.done:
+            seconds = time.perf_counter() - self.started
         return self._to_sets(x, "; ".join(notes), seconds)
 
     def plan_sets(self) -> dict[str, SampleSet]:
@@ -107,7 +113,9 @@ class EmbeddingPass:
         width = self.encoder.width
         x = {}
         for name, samples in self.given.items():
-            n_embedded = 0 if samples.encoding is None else samples.encoding.width
+            n_embedded = 0
+            if samples.encoding is not None:
+                n_embedded = samples.encoding.width
             n = 0
             if self.encoder.reads == "text":
                 n = samples.x.shape[1] - n_embedded
@@ -141,7 +149,9 @@ class EmbeddingPass:
     def _chunks(self) -> Iterator[tuple[Chunk, np.ndarray, np.ndarray]]:
         """Yield each chunk's embeddings, stored or computed, and which texts were cut."""
         store = self._store()
-        complete = set() if store is None else store.list_complete()
+        complete = set()
+        if store is not None:
+            complete = store.list_complete()
         for chunk in chunks_of(self.sizes, CHUNK):
             if store is not None and chunk.number in complete:
                 values, cut = (store.get(chunk.number, name) for name in ("embedding", "cut"))
@@ -152,7 +162,9 @@ class EmbeddingPass:
             if self.encoder.reads == "text" and len(self.known) < MOST_KNOWN:
                 self.known |= zip(self._names(chunk), zip(values, cut, strict=True), strict=True)
             yield chunk, values, cut
-            before = self.sizes["train"] if chunk.part == "val" else 0
+            before = 0
+            if chunk.part == "val":
+                before = self.sizes["train"]
             self.progress(STEP, before + chunk.stop, self.total)
 
     def _store(self) -> FeatureStore | None:

@@ -25,7 +25,8 @@ from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.store.chunks import Chunk, chunks_of
 
-OUTPUTS, PROJECTED = "outputs", "projected"
+OUTPUTS = "outputs"
+PROJECTED = "projected"
 
 
 @result
@@ -59,7 +60,9 @@ class JacobianPass:
             return torch.empty(0, *shape, dtype=dtype)
 
         if not self._keeps_factors:
-            rows = 1 if self.form.mixes_outputs or self.form.landmarks else k
+            rows = k
+            if self.form.mixes_outputs or self.form.landmarks:
+                rows = 1
             return allocate(outputs), {PROJECTED: allocate(rows, self.form.n_features)}
         blocks: dict[str, Block] = {n: allocate(k, size) for n, size in self.layers.direct.items()}
         for name, (n_in, n_out, bias) in self.layers.dense.items():
@@ -115,7 +118,9 @@ def collect_blocks(
     n_all = sum(work.sizes.values())
     n_done = 0
     outputs, blocks = work.template()
-    templates = {} if work.form.products.in_store else blocks
+    templates = blocks
+    if work.form.products.in_store:
+        templates = {}
     results = {
         name: map_block(block, lambda t: torch.empty(n_all, *t.shape[1:], dtype=t.dtype))
         for name, block in templates.items()

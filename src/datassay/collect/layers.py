@@ -171,10 +171,15 @@ def _rotate_use(use: Use, left: Tensor | None, right: Tensor | None) -> Use:
     if isinstance(use, Factors):
         positions = use.right.shape[1]
         n_left = 0 if left is None else len(left)
-        n_right = 0 if right is None else len(right)
+        n_right = 0
+        if right is not None:
+            n_right = len(right)
         n_both = n_left * n_right
         if use.is_sparse or positions * (n_left**2 + n_right**2) <= n_both * (n_left + n_right):
-            a = use.left if left is None or use.is_sparse else use.left @ left
+            if left is None or use.is_sparse:
+                a = use.left
+            else:
+                a = use.left @ left
             return Factors(a, use.right if right is None else use.right @ right)
         use = _to_matrix(use, use.left.shape[-1])
     dense = use if left is None else left.T @ use

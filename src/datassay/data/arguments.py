@@ -105,7 +105,10 @@ def check_kind(name: str, value: object, *members: type) -> None:
     if SampleSet in members and hasattr(value, "dataset"):
         remedy = "Pass a DataLoader as its .dataset."
     is_shown = isinstance(value, str | NoneType | numbers.Number)
-    got = repr(value) if is_shown else f"a {type(value).__name__}"
+    if is_shown:
+        got = repr(value)
+    else:
+        got = f"a {type(value).__name__}"
     if any(m.__name__ == "SampleSet" for m in members):
         error = DataError
     else:

@@ -71,7 +71,9 @@ class RowFormat:
         if isinstance(data, SampleSet):
             return self._check_shape(data)
         read = _read(data, ids)
-        name = str(data)[:80] if isinstance(data, str | Path) else "rows"
+        name = "rows"
+        if isinstance(data, str | Path):
+            name = str(data)[:80]
         if not len(read.x if isinstance(read, SourcePart) else read):
             raise DataError(f"{name} must hold at least one row; it has none. Add rows.")
         if not isinstance(read, SourcePart):
@@ -100,7 +102,10 @@ class RowFormat:
             x = fitted.transform(table)
             warnings = tuple(describe_unseen(fitted, table))
         else:
-            x = np.zeros((len(table), 0)) if texts else self._read_numbers(table)
+            if texts:
+                x = np.zeros((len(table), 0))
+            else:
+                x = self._read_numbers(table)
         id_columns = [c.name for c in self._columns("ids") if c.name in table.column_names]
         id_column = ids or next(iter(id_columns), None) or labels
         if id_column is not None and id_column not in table.column_names:
@@ -139,7 +144,9 @@ class RowFormat:
     def _read_part(self, raw: SourcePart) -> SampleSet:
         """Return arrays as a set; raise where the training's columns were prepared."""
         fitted = self.like.preparation
-        columns = () if fitted is None else fitted.columns
+        columns = ()
+        if fitted is not None:
+            columns = fitted.columns
         prepared_columns = [c for c in columns if c.treatment not in AS_IT_IS]
         if prepared_columns:
             raise DataError(
@@ -203,7 +210,8 @@ class RowFormat:
         fields = None
         if reference.encoding is not None:
             weights = reference.encoding.word_weights
-            weights = None if weights is None else weights.tolist()
+            if weights is not None:
+                weights = weights.tolist()
             fields = asdict(reference.encoding) | {"word_weights": weights}
         fitted = reference.preparation
         return {
@@ -235,7 +243,8 @@ class RowFormat:
         encoding = None
         if fields is not None:
             weights = fields["word_weights"]
-            weights = None if weights is None else np.array(weights, np.float64)
+            if weights is not None:
+                weights = np.array(weights, np.float64)
             encoding = Encoding(**fields | {"word_weights": weights})
         fitted = stored["preparation"]
         return RowFormat(

@@ -91,7 +91,10 @@ def as_arrow(values: Any, name: str) -> pa.LargeStringArray:
         ) from error
     if isinstance(values, pa.ChunkedArray):
         is_single = values.num_chunks == 1
-        values = values.chunk(0) if is_single else values.combine_chunks()
+        if is_single:
+            values = values.chunk(0)
+        else:
+            values = values.combine_chunks()
         if isinstance(values, pa.ChunkedArray):  # what combine_chunks gives of no chunk
             values = pa.array([], pa.large_string())
     return values

@@ -114,7 +114,10 @@ def influence(
         take one token of a text at a time by its activations; here it is by its loss.
     """
     integer("top", top, 0)
-    models = list(model) if isinstance(model, list | tuple) else [model]
+    if isinstance(model, list | tuple):
+        models = list(model)
+    else:
+        models = [model]
     for m in models:
         check_causal(m)
     words = texts_of(texts)

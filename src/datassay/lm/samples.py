@@ -96,7 +96,10 @@ class TokenSamples(Dataset):
     @property
     def unit(self) -> float:
         """The mean of these samples' losses over the training loss: over tokens, or over texts."""
-        units = self.counted.sum() if self.reduction == "sum" else len(self.ids)
+        if self.reduction == "sum":
+            units = self.counted.sum()
+        else:
+            units = len(self.ids)
         return float(units) / len(self)
 
     def span_of(self, text: int) -> tuple[int, int]:

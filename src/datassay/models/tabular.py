@@ -81,7 +81,9 @@ class TableRegressor(BaseEstimator):
 
     def fit(self, X: Any, y: Shaped[np.ndarray, " n"], sample_weight: Any = None) -> TableRegressor:
         """Fit the model to any number of samples; a class may be rare, or be the only one."""
-        self.scaler_ = None if self.kind == TREES else StandardScaler().fit(X)
+        self.scaler_ = None
+        if self.kind != TREES:
+            self.scaler_ = StandardScaler().fit(X)
         self.edges_: list[np.ndarray] = []
         if self.kind == TREES and sample_weight is not None:
             # scikit-learn sorts a column anew for each of 254 weighted percentiles.

@@ -148,7 +148,9 @@ def _check_values(name: str, tensor: Tensor, target: Tensor, path: str) -> None:
     """Raise ModelError unless a tensor is dense, of the target's kind, and finite in its dtype."""
     kind = f"{tensor.dtype}".removeprefix("torch.")
     if tensor.is_meta or tensor.layout != torch.strided or tensor.is_quantized:
-        kind = "on the meta device" if tensor.is_meta else "sparse or quantized"
+        kind = "sparse or quantized"
+        if tensor.is_meta:
+            kind = "on the meta device"
     elif tensor.is_floating_point() == target.is_floating_point() and not tensor.is_complex():
         cast = tensor.to(target.dtype)
         if not cast.is_floating_point() or cast.isfinite().all() or not target.isfinite().all():

@@ -55,7 +55,9 @@ class Outcome:
 
     def _margin(self, outputs: Float[Tensor, "... m k"]) -> Float[Tensor, "... m"]:
         if outputs.shape[-1] == 1:  # the label's side of ½ (squared error) or of 0 (logit)
-            middle = 0.5 if self.loss == "mse" else 0.0
+            middle = 0.0
+            if self.loss == "mse":
+                middle = 0.5
             return (outputs[..., 0] - middle) * (2 * self.targets[:, 0] - 1)
         label_output = (self.targets * outputs).sum(-1)
         masked = outputs.masked_fill(self.targets.bool(), -torch.inf)

@@ -52,7 +52,8 @@ from datassay.store.plain import check_plain, hold
 logger = logging.getLogger(__name__)
 
 FORMAT = 3
-GROUP, ATTRIBUTE = "zarr.json", "datassay"
+GROUP = "zarr.json"
+ATTRIBUTE = "datassay"
 DIGESTS = "digests"
 # As Zarr names files until they are whole.
 ZARRS = re.compile(r"(zarr|\d+)\.[0-9a-f]{32}\.partial")
@@ -102,7 +103,8 @@ class DamagedChunk(DataError):
             f"chunk {number}: {what} in {redact(location)}. Run the same again with this store: "
             "only that chunk is computed anew."
         )
-        self.what, self._arguments = what, (number, what, location)
+        self.what = what
+        self._arguments = (number, what, location)
 
     def __reduce__(self) -> tuple:
         return DamagedChunk, self._arguments
@@ -209,7 +211,10 @@ class FeatureStore:
     def list_complete(self) -> set[int]:
         """Return the numbers of complete chunks; log how many are missing or damaged."""
         survey = self.survey()
-        log = logger.warning if survey.damaged else logger.info
+        if survey.damaged:
+            log = logger.warning
+        else:
+            log = logger.info
         log("%s: %s.", redact(self.location), survey.sentence)
         return set(survey.complete)
 
@@ -235,7 +240,9 @@ class FeatureStore:
         self, name: str, shape: tuple[int, ...], dtype: np.dtype, one_a_chunk: bool = False
     ) -> zarr.Array:
         """Open an array; write its metadata again where they are missing or damaged."""
-        length = 1 if one_a_chunk else min(self.layout.chunk, shape[0])
+        length = 1
+        if not one_a_chunk:
+            length = min(self.layout.chunk, shape[0])
         settings = {
             "shape": shape,
             "chunks": (length, *shape[1:]),

@@ -210,7 +210,9 @@ def _choose_layer(matching: list[str], layer: str | None, model: nn.Module) -> s
         )
     names = [n for n in matching if layer in {None, n}]
     if not names:
-        target = f"layer {layer!r}" if layer else "its last nn.Linear"
+        target = "its last nn.Linear"
+        if layer:
+            target = f"layer {layer!r}"
         raise ModelError(
             f"the model's output must be that of {target}, on one vector per sample; something "
             "comes after it, such as a softmax. Let the model end with it and return logits."

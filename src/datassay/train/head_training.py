@@ -152,7 +152,9 @@ class _Heads:
         self.bias = bias
         self.x = self._append_bias(features)
         self.y = targets
-        self.val = None if val is None else (self._append_bias(val[0]), val[1])
+        self.val = None
+        if val is not None:
+            self.val = (self._append_bias(val[0]), val[1])
 
     def _append_bias(self, features: Tensor) -> Float[Tensor, "n inputs"]:
         ones = features.new_ones(len(features), 1)
@@ -218,7 +220,10 @@ class _Heads:
         k = y.shape[-1]
         outputs = (x @ theta).unflatten(-1, (-1, k))  # [S, b, M, k]
         if self.loss == "cross_entropy":
-            outputs = outputs.sigmoid() if k == 1 else outputs.softmax(-1)
+            if k == 1:
+                outputs = outputs.sigmoid()
+            else:
+                outputs = outputs.softmax(-1)
         slope = (outputs - y[..., None, :]) * (w[..., None] / x.shape[-2])
         return x.mT @ slope.flatten(-2)
 

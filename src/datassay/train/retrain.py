@@ -188,7 +188,9 @@ def _recipes(
     # the averaged loss λ/(n−1).
     if reduction == "mean":
         return full, full
-    shrink = (n - 1) / n if reduction == "sum" else 1.0
+    shrink = 1.0
+    if reduction == "sum":
+        shrink = (n - 1) / n
     decay = full.weight_decay * n / (n - 1)
     return full, replace(full, lr=full.lr * shrink, weight_decay=decay)
 

@@ -156,7 +156,10 @@ def train_on_batches(
     link = ""
     if stack is not None:
         link, y = _link_and_y(y, n_outputs, recipe)
-        x = stack.before(x) if prepared is None else prepared
+        if prepared is None:
+            x = stack.before(x)
+        else:
+            x = prepared
     draw = draw_from(x, y)
     if stack is not None:
         trained = _descend_dense(start, draw, stack, link, recipe, observe, progress)
@@ -269,7 +272,10 @@ def _autograd(
     with run_vectorized(AT_ONCE):
         outputs = _forward(template, {**weights, **fixed}, batch)
         # Each network's loss touches its own weights only, so one backward pass serves all.
-        trailing = batch.y.shape[1:] if batch.shared else batch.y.shape[2:]
+        if batch.shared:
+            trailing = batch.y.shape[1:]
+        else:
+            trailing = batch.y.shape[2:]
         losses = _sample_loss(outputs, batch.y.expand(*outputs.shape[:2], *trailing), recipe)
         (losses * batch.weights).sum().backward()
     return outputs.detach()

@@ -42,10 +42,8 @@ BEYOND = 0.02  # by which retrained networks may exceed the upper end of the clo
 # about a third of a standard error of five parts. Of true gains of three standard errors of the
 # last analysis 4 % end early.
 LEAST_SIGN = 1 / 15
-ENDED, GAINED_NOTHING = (
-    "stopped at the first interim analysis",
-    "it had gained nothing that would show",
-)
+ENDED = "stopped at the first interim analysis"
+GAINED_NOTHING = "it had gained nothing that would show"
 RIVAL = "relabelling the same samples does as well"
 LATE = "the seconds of --budget were over"
 
@@ -173,7 +171,9 @@ class _Job:
         for row in recommended:
             kind = self.kinds[row.kind]
             can_follow = kind.follows and row is not best_row
-            combined = self.comparison.follow(key, kind) if can_follow else None
+            combined = None
+            if can_follow:
+                combined = self.comparison.follow(key, kind)
             if combined is None:
                 continue
             for analysis in analyses(self.comparison.parts):
@@ -189,7 +189,9 @@ class _Job:
     def _drop_removal(self, actions: Sequence[Action]) -> list[Action]:
         """Return the actions; removal only if it gains half a point more than relabelling."""
         relabel = next((a for a in actions if a.kind == RELABEL and self._is_undecided(a)), None)
-        bound = -np.inf if relabel is None else self.gain(relabel).gain
+        bound = -np.inf
+        if relabel is not None:
+            bound = self.gain(relabel).gain
         return [a for a in actions if a.kind != REMOVE or self.gain(a).gain > bound + TOLERATED]
 
     def _keep_one_drop(self, actions: Sequence[Action]) -> list[Action]:
@@ -218,7 +220,9 @@ class _Job:
     def describe_change(self, row: Interval | ActionGain) -> str:
         """Return the interval of a change in words, such as −0.5 to 1.2 points."""
         is_r2 = self.comparison.parts[0].yardstick.metric == R2
-        scale, digits, unit = (1, 3, "of R²") if is_r2 else (100, 1, "points")
+        scale, digits, unit = (100, 1, "points")
+        if is_r2:
+            scale, digits, unit = (1, 3, "of R²")
         ends = f"{scale * row.low:.{digits}f} to {scale * row.high:.{digits}f} {unit}"
         return ends.replace("-", "−")
 
@@ -230,7 +234,9 @@ class _Job:
             note = f"not retrained: in closed form it changes {self.describe_change(outcome)}"
         if action.key in self.comparison.overdue:
             note = f"not retrained: {LATE}"
-        gain = np.nan if outcome is None else outcome.gain
+        gain = np.nan
+        if outcome is not None:
+            gain = outcome.gain
         return ActionGain(
             kind=action.kind, words=action.words, how=SCREENED, gain=gain, low=-np.inf, high=np.inf,
             p=1.0, verdict="", screened=gain, changed=action.changed,
@@ -248,7 +254,9 @@ class _Job:
         trusted_gain = np.concatenate([d[:, mask].mean(0) for d, mask in pairs])
         note = ""
         if not self.comparison.is_complete(action.key):
-            reason = RIVAL if self._is_undecided(action) else GAINED_NOTHING
+            reason = GAINED_NOTHING
+            if self._is_undecided(action):
+                reason = RIVAL
             if action.kind in SAVES:
                 reason = "it may cost"
             note = f"{ENDED}: {LATE if action.key in self.comparison.overdue else reason}"
@@ -358,10 +366,14 @@ def _rank_rows(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
     ]
     # Correcting keeps samples: what leaves out the same ones leads where it is shown to gain more.
     relabel = next((row for row in reported if row.kind == RELABEL), None)
-    upper_end = -np.inf if relabel is None else relabel.high
+    upper_end = -np.inf
+    if relabel is not None:
+        upper_end = relabel.high
     removing = {kind.name for kind in action_kinds().values() if kind.removes_suspects}
     rivals = [row for row in reported if row.kind in removing and row.gain <= upper_end]
-    leading = rivals if relabel is None else [*rivals, relabel]
+    leading = rivals
+    if relabel is not None:
+        leading = [*rivals, relabel]
     lead = max((expected_gain(row.gain, row.low) for row in leading), default=0.0)
     # An action ended early leads nothing: the first analysis alone says less.
     reported.sort(

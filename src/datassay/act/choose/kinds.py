@@ -174,7 +174,9 @@ def combine_actions(
     remaining = replace(train, y=action.labels, true_y=None).subset(action.kept)
     copies = select_rows(scores.copies, action.kept)
     scores = replace(scores, copies=copies, information=scores.information[action.kept])
-    second = None if kind.propose is None else kind.propose(remaining, scores)
+    second = None
+    if kind.propose is not None:
+        second = kind.propose(remaining, scores)
     if not isinstance(second, Action):
         return None
     weights = action.weights.copy()

@@ -79,7 +79,9 @@ def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:
             for part in own.parts
         ]
         parts = [replace(p, learner=fit) for p, fit in zip(own.parts, learners, strict=True)]
-        per_fit = seconds if name == TREES else seconds / repeats
+        per_fit = seconds
+        if name != TREES:
+            per_fit = seconds / repeats
         candidates.append(Chosen(name, parts, base_predictions(parts), per_fit))
     *rivals, trees = candidates
     score = {c.name: np.concatenate(c.scores(), 1)[0] for c in candidates}

@@ -28,7 +28,9 @@ Predictions = Float[np.ndarray, "R _ k"]
 def analyses(parts: Sequence[Part]) -> list[list[tuple[int, range]]]:
     """Return one or two interim analyses: of each the (part, seeds) of the models that it adds."""
     models = [range(part.learner.repeats) for part in parts]
-    n_first = 1 if len(parts) >= FEWEST_PARTS else FEWEST_MODELS
+    n_first = FEWEST_MODELS
+    if len(parts) >= FEWEST_PARTS:
+        n_first = 1
     # Fits that draw nothing are the same for every seed: the first says all.
     if min(map(len, models)) <= n_first or not parts[0].learner.is_random:
         return [list(enumerate(models))]

@@ -72,10 +72,16 @@ class Yardstick:
         self, predictions: Float[np.ndarray, "R m k"], *, as_given: bool = False
     ) -> Float[np.ndarray, "R counted"]:
         """Return what each sample that counts adds to the score of each model."""
-        worth = self.given if as_given else self.worth
+        if as_given:
+            worth = self.given
+        else:
+            worth = self.worth
         if worth is None:
             rows = None if as_given else self.rows
-            counted = self.held_out if rows is None else self.held_out.subset(rows)
+            if rows is None:
+                counted = self.held_out
+            else:
+                counted = self.held_out.subset(rows)
             outputs = torch.from_numpy(predictions if rows is None else predictions[:, rows])
             return sample_scores(outputs, counted, None if rows is None else self.spread).numpy()
         predicted = predictions.argmax(2)  # [R, m]
@@ -226,7 +232,8 @@ class Part:
         """Limit a rule to the targets whose probability of being wrong is at most `limit`."""
         assert self.doubt is not None
         rows = self.doubt <= limit
-        rows = rows if rows.sum() > 1 else self.doubt <= 1
+        if rows.sum() <= 1:
+            rows = self.doubt <= 1
         return replace(rule, rows=rows, spread=self.spreads.get(limit), is_corrected=not rows.all())
 
 

@@ -234,7 +234,9 @@ def train_all(
     """Train every network on all samples, or each on its row of `train_idx`."""
     recipe = with_loss(recipe or Recipe(), train)
     everything = torch.arange(len(train)).expand(len(models), -1)
-    subsets = everything if train_idx is None else torch.as_tensor(train_idx)
+    subsets = everything
+    if train_idx is not None:
+        subsets = torch.as_tensor(train_idx)
 
     def train_now() -> TrainedNetworks:
         return train_in_stacks(models, train, subsets, recipe, seed=seed, progress=progress)

@@ -140,7 +140,9 @@ def read_decisions(path: str | Path) -> Decisions:
     if len(by_id) < len(rows):
         repeat = Counter(row[0] for row in rows).most_common(1)[0][0]
         raise DataError(f"{path} must decide once about a sample; {repeat} occurs more than once.")
-    file_decisions = [] if fits_file else list(map(astuple, by_id.values()))
+    file_decisions = []
+    if not fits_file:
+        file_decisions = list(map(astuple, by_id.values()))
     try:
         for row in (row for line in lines for row in line):
             by_id.pop(row["id"], None)  # a new one comes last
@@ -232,7 +234,9 @@ def _make_decision(
     reviewer: Any = None,
 ) -> Decision:  # fmt: skip
     """Check the fields of one row of a file of decisions, and return the decision."""
-    label, seen_label, reviewer = label or "", seen_label or "", reviewer or ""
+    label = label or ""
+    seen_label = seen_label or ""
+    reviewer = reviewer or ""
     if score != score:  # pandas has NaN for none
         score = None
     if kind not in KINDS or not isinstance(label, str) or (kind == RELABEL) != bool(label):

@@ -25,7 +25,8 @@ LABEL, FATE = "label", "fate"
 ID = "sample_id"
 GIVEN = "given_label"
 SEEN = "wrong_probability"
-DIGEST, INPUTS = "data_digest", "data_inputs"
+DIGEST = "data_digest"
+INPUTS = "data_inputs"
 
 
 def read_label_studio(path: str | Path) -> Decisions:
@@ -48,7 +49,9 @@ def read_label_studio(path: str | Path) -> Decisions:
         by_task = [_read_task(task, path) for task in tasks]
     if len(digests) > 1:
         raise DataError(f"{path} must be about one data set; it has tasks of {len(digests)}.")
-    inputs = tasks[0]["data"].get(INPUTS) or {} if tasks else {}
+    inputs = {}
+    if tasks:
+        inputs = tasks[0]["data"].get(INPUTS) or {}
     by_time = sorted((d for d in by_task if d is not None), key=lambda d: d.when)
     latest = {d.id: d for d in by_time}  # a project may hold a sample twice
     decisions = [d for d in by_time if latest[d.id] is d]
@@ -72,7 +75,8 @@ def _read_task(task: dict[str, Any], path: Path) -> Decision | None:
     data = task["data"]
     latest = max(task["annotations"], key=_saved_at)
     controls = {c.get("from_name"): c.get("value", {}) for c in latest.get("result", [])}
-    fate, label = _control_text(controls.get(FATE)), _control_text(controls.get(LABEL))
+    fate = _control_text(controls.get(FATE))
+    label = _control_text(controls.get(LABEL))
     if fate not in {"", REMOVE, UNSURE}:
         raise DataError(
             f"{path} must decide {REMOVE} or {UNSURE} as {FATE}; sample {data[ID]} has {fate!r}."

@@ -71,7 +71,9 @@ def derivatives(
     integer("order", order, remedy="Take 2.")
     one_of("derivatives", method, METHODS)
     if method == "auto":
-        method = "autograd" if _autograd_agrees(f, x, bounds) else "finite"
+        method = "finite"
+        if _autograd_agrees(f, x, bounds):
+            method = "autograd"
     parts = []
     n_done = 0
     size = max(1, PASS_VALUES // (f.n_outputs * x.shape[1] ** order))

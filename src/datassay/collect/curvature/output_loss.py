@@ -28,8 +28,11 @@ def task_loss(samples: SampleSet, loss: str | nn.Module = "auto") -> str:
             "loss must be 'mse' here, half the squared error summed over outputs: of k outputs k/2 "
             f"times {loss}, so that weight_decay and damping of yours are multiplied by it."
         )
-    allowed = LOSSES if samples.is_classification else ("mse",)
-    task = "classes" if samples.is_classification else "a regression"
+    allowed = ("mse",)
+    task = "a regression"
+    if samples.is_classification:
+        allowed = LOSSES
+        task = "classes"
     require(loss in allowed, "loss", f"be {' or '.join(allowed)} for {task}", repr(loss))
     return str(loss)
 
@@ -44,11 +47,15 @@ def _is_plain(loss: object) -> bool:
 def check_n_outputs(samples: SampleSet, n_outputs: int) -> None:
     """Raise ModelError unless k is one per class (or 1 for two classes), or one a target."""
     if samples.is_classification:
-        allowed = {1, 2} if samples.n_classes == 2 else {samples.n_classes}
+        allowed = {1, 2}
+        if samples.n_classes != 2:
+            allowed = {samples.n_classes}
         rule = f"{samples.n_classes} outputs, one per class"
         rule += text_if(len(allowed) > 1, " (or 1 for two classes)")
     else:
-        n_targets = 1 if samples.y.ndim == 1 else samples.y.shape[1]
+        n_targets = 1
+        if samples.y.ndim != 1:
+            n_targets = samples.y.shape[1]
         plural = text_if(n_targets > 1, "s")
         allowed = {n_targets}
         rule = f"{n_targets} output{plural}, one a target"

@@ -41,7 +41,9 @@ class Batches:
             size = batch_size(batch)
             if ids is None:
                 positions = np.arange(start, start + size)
-                ids = positions if self.ids is None else self.ids[positions]
+                ids = positions
+                if self.ids is not None:
+                    ids = self.ids[positions]
             start += size
             yield ids, batch
 
@@ -141,7 +143,10 @@ def tensor_content(tensor: Tensor) -> bytes:
 
 
 def _leaves(batch: Any) -> Iterator[Any]:
-    values = batch.values() if isinstance(batch, Mapping) else batch
+    if isinstance(batch, Mapping):
+        values = batch.values()
+    else:
+        values = batch
     if isinstance(batch, Mapping | tuple | list):
         for value in values:
             yield from _leaves(value)
@@ -203,7 +208,10 @@ def outputs_of(model: nn.Module, batch: Any) -> Tensor:
             inputs.setdefault("attention_mask", torch.ones_like(inputs["input_ids"]))
         outcome = model(**inputs)
     else:
-        parts = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
+        if isinstance(batch, tuple | list):
+            parts = tuple(batch)
+        else:
+            parts = (batch,)
         outcome = model(*(parts[:-1] if len(parts) > 1 else parts))
     outcome = getattr(outcome, "logits", outcome)
     if isinstance(outcome, Mapping):  # "out" of torchvision's segmentation
@@ -244,7 +252,8 @@ def tokens_of(batch: Any) -> Tensor | None:
     targets = targets_of(batch)
     if targets is not None or not isinstance(batch, Mapping):
         return targets
-    ids, mask = batch.get("input_ids"), batch.get("attention_mask")
+    ids = batch.get("input_ids")
+    mask = batch.get("attention_mask")
     if ids is None or mask is None:
         return ids
     return ids.masked_fill(mask == 0, IGNORED)
@@ -265,7 +274,9 @@ def labels_by_name(batch: Any) -> list[str]:
 
 def weights_of(batch: Any, reference: Tensor) -> Tensor:
     """Return weights in the training loss, [b] of "loss_weight" or a 1, typed as `reference`."""
-    weights = batch.get(LOSS_WEIGHT) if isinstance(batch, Mapping) else None
+    weights = None
+    if isinstance(batch, Mapping):
+        weights = batch.get(LOSS_WEIGHT)
     if weights is None:
         return reference.new_ones(())
     return weights.to(reference)

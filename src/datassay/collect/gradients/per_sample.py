@@ -69,7 +69,9 @@ class PerSample:
         # Numbers that a pass holds for each sample, about.
         self.values_held = max(block.size for block in self.blocks)
         unsuitable = frozenset(self._find_unsuitable(probe, values))
-        self.direct = unsuitable if direct is None else frozenset(direct)
+        self.direct = unsuitable
+        if direct is not None:
+            self.direct = frozenset(direct)
         self.blocks = blocks_of(model, parameters, self.direct)
         self._flat = find_flat(model, self.blocks, probe, values)
 

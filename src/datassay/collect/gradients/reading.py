@@ -68,7 +68,10 @@ class Loaded:
     def batches(self, size: int) -> Batches:
         """Return the samples in batches of the loader's size, else `size`; indices may be ids."""
         indices = self.order.indices
-        size = 1 if self.is_joined else self.order.size or size
+        if self.is_joined:
+            size = 1
+        else:
+            size = self.order.size or size
 
         def parts() -> Iterator[tuple[np.ndarray | None, Any]]:
             selected = Subset(self.dataset, indices.tolist())
@@ -123,7 +126,10 @@ class Streamed:
         n = 0
         for unit in _read(self._units(), self.name):
             sha.update(digest_of(unit))
-            n += batch_size(unit) if self._batched else 1
+            if self._batched:
+                n += batch_size(unit)
+            else:
+                n += 1
         return sha.digest(), n
 
     def _check(self, digest: bytes, n: int) -> None:

@@ -74,7 +74,8 @@ def _add_product(
     total: Tensor, left: Tensor, right: Tensor, panel: int, max_bytes: int, device: str
 ) -> None:
     """Add products of full Jacobians to `total`, [n, width, m, width], columns by columns."""
-    k, width = left.shape[1], total.shape[1]
+    k = left.shape[1]
+    width = total.shape[1]
     flat = [t.reshape(len(t), width, -1) for t in (left, right)]
     columns = min(max_bytes, PART_BYTES) // (8 * width * max(len(left), len(right)))
     step = max(1, int(columns))
@@ -115,7 +116,10 @@ def _common_product(
     # So it is in the last layer, the dearest of many outputs. A few samples mostly tell; on a
     # device all are compared at once, since each comparison is waited for.
     for gradients in (left.gradients, right.gradients):
-        size = 32 if gradients.is_cpu else len(gradients)
+        if gradients.is_cpu:
+            size = 32
+        else:
+            size = len(gradients)
         if not all(bool((g == gradients[:1]).all()) for g in gradients.split(size)):
             return None
     return _rows(left.gradients[:1], width, device) @ _rows(right.gradients[:1], width, device).T

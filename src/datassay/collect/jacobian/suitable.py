@@ -83,8 +83,10 @@ def _share(value: object, memo: dict[int, object]) -> None:
         memo[id(value)] = value.detach()
         return
     contents = list(getattr(value, "__dict__", {}).values())
-    contents += value.values() if isinstance(value, dict) else ()
-    contents += value if isinstance(value, list | tuple) else ()
+    if isinstance(value, dict):
+        contents += value.values()
+    if isinstance(value, list | tuple):
+        contents += value
     for item in contents:
         try:
             copy.deepcopy(item, dict(memo))

@@ -61,7 +61,8 @@ def folder_digest(digests: dict[str, str]) -> str:
     return hashlib.sha256(os.fsencode(lines)).hexdigest()
 
 
-TABLE, ARRAYS = "data.parquet", "data.npz"
+TABLE = "data.parquet"
+ARRAYS = "data.npz"
 
 
 def keep(

@@ -188,7 +188,9 @@ def _give_back(folder: Path, task: str | None, link: bool) -> Original:
     """Return the images of both parts, to be given back in the folders of their new classes."""
     source = _read(folder)
     parts = [part for part in (source.train, source.val) if part is not None]
-    val_y = None if source.val is None else source.val.y
+    val_y = None
+    if source.val is not None:
+        val_y = source.val.y
     encoded = encode_targets(source.train.y, val_y, (), "classification")
     y = np.concatenate([codes for codes in encoded[:2] if codes is not None])
     ids = np.concatenate([np.asarray(part.ids) for part in parts])
@@ -217,7 +219,9 @@ def _new_paths(
         is_moved = stays and parts[depth] != label
         if is_moved:
             moved.append((name, PurePosixPath(*parts[:depth], label, *parts[depth + 1 :])))
-        destinations[name] = name if stays and not is_moved else None
+        destinations[name] = None
+        if stays and not is_moved:
+            destinations[name] = name
     # Without regard to case, as some disks keep names.
     occupied = {path.casefold() for path in destinations.values() if path is not None}
     for name, path in moved:

@@ -23,7 +23,9 @@ from datassay.optional import take_first
 
 def read_in_memory(data: Any, ids: Any = None, source: Any = None) -> Source | None:
     """Return the source of (x, y), (x, y, x_val, y_val) or Datasets; None of anything else."""
-    parts = list(data) if isinstance(data, tuple | list) else []
+    parts = []
+    if isinstance(data, tuple | list):
+        parts = list(data)
     if isinstance(data, tuple) and len(parts) == 2 and all(is_dataset(p) for p in parts):
         return read_datasets(*parts, ids=ids, source=source)
     if isinstance(data, tuple) and len(parts) == 2 and hasattr(parts[0], "columns"):
@@ -98,7 +100,9 @@ def as_samples(
     if (table := frame_table(value)) is not None:
         check_index(table)
         target_name = _target_of(reference)
-        target = target_name if target_name in table.column_names else None
+        target = None
+        if target_name in table.column_names:
+            target = target_name
         choices = Choices(target=target, keep=_columns(table, reference), forms=_forms(reference))
         return one_set(table_source(table, name, choices), reference, coding)
     source = read_in_memory(value)
@@ -129,13 +133,17 @@ def read_unlabelled(value: Any, name: str, reference: SampleSet | None) -> Sampl
     if reference is None:
         return one_set(source, None, Coding(lambda x: (1, 1), is_own=True, is_training=False))
     zeros = np.zeros(len(reference))
-    true_y = None if reference.true_y is None else zeros
+    true_y = zeros
+    if reference.true_y is None:
+        true_y = None
     return one_set(source, replace(reference, class_names=(), y=zeros, true_y=true_y))
 
 
 def _target_of(reference: SampleSet | None) -> str | None:
     """Return the name of the training's target column, where it was a table."""
-    columns = () if reference is None else reference.columns
+    columns = ()
+    if reference is not None:
+        columns = reference.columns
     return next((column.name for column in columns if column.read_as == "target"), None)
 
 
@@ -148,7 +156,9 @@ def _forms(reference: SampleSet | None) -> dict[str, str]:
 
 def _columns(table: pa.Table, reference: SampleSet | None) -> tuple[str, ...]:
     """Return the columns that the training used, whatever our rules would say of these."""
-    fitted = None if reference is None else reference.preparation
+    fitted = None
+    if reference is not None:
+        fitted = reference.preparation
     names = []
     if fitted is not None:
         names = [column.name for column in fitted.columns]

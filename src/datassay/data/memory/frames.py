@@ -127,9 +127,13 @@ def without_views(table: pa.Table) -> pa.Table:
 
 def _append_index(table: pa.Table, index: Any) -> pa.Table:
     """Return the table with its row labels as one more column: whole numbers, else words."""
-    name = index.name if index.nlevels == 1 else None
+    name = None
+    if index.nlevels == 1:
+        name = index.name
     if not isinstance(name, str) or not name or name in table.column_names:
-        name = INDEX if INDEX not in table.column_names else "__index_level_0__"
+        name = "__index_level_0__"
+        if INDEX not in table.column_names:
+            name = INDEX
     values = list(index)
     kind = pa.int64()
     if index.nlevels > 1:

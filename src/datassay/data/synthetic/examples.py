@@ -89,7 +89,8 @@ def _digits(rng: np.random.Generator) -> Example:
     images, digit = bunch.images, bunch.target  # [n, 8, 8], levels 0..16
     val, train = np.split(rng.permutation(len(digit)), [len(digit) // 5])
     plan = _draw_plan(rng, len(train), [NEAR] * COPIES)
-    true_labels, x = digit[train][plan.row], images[train][plan.row]
+    true_labels = digit[train][plan.row]
+    x = images[train][plan.row]
     labels = true_labels.copy()
     n = len(true_labels)
     for source, target in PAIRS.items():

@@ -145,7 +145,9 @@ def routable_mixture(
         DataError: a setting is outside its rule.
     """
     n_blocks = len(sizes)
-    n_rules = n_classes if task == "classification" else n_blocks
+    n_rules = n_blocks
+    if task == "classification":
+        n_rules = n_classes
     rules.one_of("task", task, ("classification", "regression"), error=DataError)
     if task == "classification":
         rules.integer("n_classes", n_classes, 2, error=DataError)

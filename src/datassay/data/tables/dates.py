@@ -93,7 +93,9 @@ def read_date_words(
     distinct, codes = encoded.dictionary, encoded.indices
     rows = codes.fill_null(len(distinct)).to_numpy()
     counts = np.bincount(rows, minlength=len(distinct) + 1)[:-1] * ~are_marks(distinct)
-    formats = date_format.split(OR) if date_format else FORMS
+    formats = FORMS
+    if date_format:
+        formats = date_format.split(OR)
     readings = {name: _parse_dates(distinct, name, in_utc=in_utc) for name in formats}
     dates = np.full(len(distinct), np.datetime64("NaT", "us"))
     used_formats = []
@@ -123,7 +125,9 @@ def read_date_words(
     written = OR.join(used_formats)
     note = "; ".join([f"dates as {written}", *alternatives])
     parts = [written, *alternatives, *[strays] * bool(strays)]
-    warning = "; ".join(parts) if len(parts) > 1 or used_formats[1:] else ""
+    warning = ""
+    if len(parts) > 1 or used_formats[1:]:
+        warning = "; ".join(parts)
     return replace(_check_dates(full, replace(column, note=note, form=written)), warning=warning)
 
 

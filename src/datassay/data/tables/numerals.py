@@ -119,7 +119,10 @@ def _parse_plain(words: pa.LargeStringArray) -> np.ndarray:
 
 def number_of(value: object) -> float:
     """Return a number or its numeral to the last digit, whole ones as int; else ValueError."""
-    text = value if isinstance(value, str) else repr(value)  # True is no numeral
+    if isinstance(value, str):
+        text = value
+    else:
+        text = repr(value)  # True is no numeral
     if not re.fullmatch(NUMBER, text, re.ASCII) or not math.isfinite(float(text)):
         raise ValueError(f"{text!r:.40} is no finite number")
     if re.fullmatch(r"\s*[-+]?\d+\s*", text):

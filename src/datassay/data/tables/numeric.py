@@ -109,7 +109,9 @@ def _are_row_numbers(numbers: np.ndarray, low: float, high: float) -> bool:
 
 
 def _are_ids(numbers: np.ndarray) -> bool:
-    n_values = len(np.unique(numbers)) if numbers.dtype.kind in "iu" else 0
+    n_values = 0
+    if numbers.dtype.kind in "iu":
+        n_values = len(np.unique(numbers))
     return len(numbers) >= FEW_ROWS and n_values >= MOSTLY * len(numbers)
 
 
@@ -193,7 +195,10 @@ def lost_features(x: np.ndarray) -> np.ndarray:
 
 def check_differences(x: np.ndarray, names: Sequence[str], kind: str = "feature") -> None:
     """Raise DataError if rounding to float32 changes a feature too much, see `rounding_loss`."""
-    lost = lost_features(x.reshape(len(x), -1)) if x.size else np.arange(0)
+    if x.size:
+        lost = lost_features(x.reshape(len(x), -1))
+    else:
+        lost = np.arange(0)
     if len(lost):
         lost_names = [names[j] if j < len(names) else f"x{j}" for j in lost[:SHOWN]]
         ending = f" and {len(lost) - SHOWN} more" * (len(lost) > SHOWN)

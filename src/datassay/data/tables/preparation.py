@@ -117,7 +117,9 @@ class FittedColumns:
     def column_like(self, values: pa.ChunkedArray, column: Column) -> ReadColumn:
         """Read a column of new rows as one that was fitted, or say what is wrong with it."""
         name = column.name
-        categorical = (name,) if column.read_as == "category" else ()
+        categorical = ()
+        if column.read_as == "category":
+            categorical = (name,)
         choices = Choices(keep=(name,), categorical=categorical, forms={name: column.form})
         read = read_column(values, name, choices)
         if read.problem:
@@ -129,7 +131,9 @@ class FittedColumns:
                 read = ReadColumn(lost, words=pa.nulls(n, pa.large_string()))
             else:
                 is_date = column.read_as == "date"
-                missing = np.datetime64("NaT", "us") if is_date else np.nan
+                missing = np.nan
+                if is_date:
+                    missing = np.datetime64("NaT", "us")
                 read = ReadColumn(lost, np.full(n, missing))
         result = read.column
         if result.read_as != column.read_as and not {result.read_as, column.read_as} <= _NUMBERS:
@@ -198,7 +202,9 @@ def _make_step(kind: str) -> Any:
     if kind == "dates":
         return DateParts()
     if kind.endswith("with missing"):
-        strategy = "median" if kind.startswith("numbers") else "most_frequent"
+        strategy = "most_frequent"
+        if kind.startswith("numbers"):
+            strategy = "median"
         return SimpleImputer(strategy=strategy, add_indicator=True)
     if kind != "categories":
         return "passthrough"
@@ -265,7 +271,9 @@ def _describe_step(kind: str, fitted: Any, index: int, read: ReadColumn) -> str:
     text = "one 0/1 column a value"
     if rare is not None:
         frequent = f"one for each of the {MAX_CATEGORIES - 1} most frequent values"
-        infrequent = f"{len(rare):,} others" if len(rare) > 1 else "other"
+        infrequent = "other"
+        if len(rare) > 1:
+            infrequent = f"{len(rare):,} others"
         text = f"0/1 columns: {frequent}, one for the {infrequent}"
     return text + ", one for missing" * bool(column.missing)
 

@@ -40,7 +40,9 @@ class ReadColumn:
     def take(self, rows: np.ndarray) -> ReadColumn:
         """Select rows by [m] integers."""
         values = select_rows(self.values, rows)
-        words = None if self.words is None else self.words.take(pa.array(rows))
+        words = None
+        if self.words is not None:
+            words = self.words.take(pa.array(rows))
         return replace(self, values=values, words=words)
 
 

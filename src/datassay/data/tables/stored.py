@@ -96,7 +96,9 @@ def _make_rows(column: Column, learned: Mapping[str, Any], n: int) -> ReadColumn
     if kind == "vectors":
         return ReadColumn(column, np.zeros((n, learned["width"])))
     values = np.full(n, learned.get("fill", 0.0))
-    values[-1] = np.nan if "fill" in learned else 0.0
+    values[-1] = 0.0
+    if "fill" in learned:
+        values[-1] = np.nan
     return ReadColumn(column, values)
 
 

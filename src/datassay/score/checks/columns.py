@@ -171,7 +171,9 @@ def drift_issues(train: SampleSet, val: SampleSet | None, rows: RowCodes) -> lis
         tests.append(("drift from training to validation", rows, parts))
     issues = []
     for kind, compared, parts in tests:
-        outcome = drift(compared, parts) if len(rows.names) > 1 else ()
+        outcome = ()
+        if len(rows.names) > 1:
+            outcome = drift(compared, parts)
         if outcome:
             columns = list(dict.fromkeys(rows.names[o.column] for o in outcome))
             sizes = [f"{rows.names[o.column]} of {o.part} ({o.size:.2f})" for o in outcome]

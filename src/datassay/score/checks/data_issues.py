@@ -248,7 +248,8 @@ def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) 
     across = np.isin(group[n:], groups) & (group[n:] >= 0)
     if across.any():
         text = "Validation rows whose inputs are also in the training set: they test nothing new."
-        text += "" if outcome.natural else _note_exclusion(outcome, n)
+        if not outcome.natural:
+            text += _note_exclusion(outcome, n)
         severity = "look" if outcome.natural else "act"
         kind = "equal rows across the split"
         issues.append(DataIssue(kind, severity, int(across.sum()), "rows", text))

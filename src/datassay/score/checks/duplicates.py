@@ -22,7 +22,8 @@ K = 10  # neighbours whose mean distance says how alone a row is
 REACH = 20  # neighbours that are compared; groups of more are searched for otherwise
 FEWEST = 12  # different rows that distances can be judged by
 # Rows beyond which neighbours are approximate where faiss is installed, and else those of a sample.
-EXACT_UP_TO, WITHOUT_FAISS = 20_000, 100_000
+EXACT_UP_TO = 20_000
+WITHOUT_FAISS = 100_000
 FEW_PROBES = 4  # cells that find copies as eight do; the nearest of all may be in others
 # Shares of false groups that are accepted (Benjamini and Hochberg): rows that differ in one column,
 # and rows that lie close in all.
@@ -236,7 +237,9 @@ def _find_neighbors(
         zeros = np.zeros((n, 0))
         return _Neighbors(places, places, zeros.astype(int), zeros, zeros, partners, n_partners)
     approximate = n > EXACT_UP_TO and find_spec("faiss") is not None
-    search = "approximate" if approximate else "exact"
+    search = "exact"
+    if approximate:
+        search = "approximate"
     reach = min(REACH + 1, n - 1)
     numbers = places[:, ~words]
     settings = {"search": search}

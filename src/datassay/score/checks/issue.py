@@ -44,7 +44,9 @@ class DataIssue:
     def counted(self) -> str:
         """The count with its unit, and the number of groups."""
         singular = {"classes": "class", "properties": "property"}.get(self.unit, self.unit[:-1])
-        unit = singular if self.count == 1 else self.unit
+        unit = singular
+        if self.count != 1:
+            unit = self.unit
         groups = ""
         if self.n_groups:
             groups = f" in {self.n_groups:,} group{'s' * (self.n_groups > 1)}"

@@ -140,7 +140,9 @@ def projection_quality(
     if draws < 1 or not all(p >= 1 for p in n_features):
         raise SettingError(f"draws and n_features must be at least 1; got {draws}, {n_features}.")
     planned = plan_collection(model, train, val, outputs=outputs, memory=memory)
-    rows = planned.n_outputs if reference == "joint" else 1
+    rows = 1
+    if reference == "joint":
+        rows = planned.n_outputs
     scored, queries = _draw_subsets(train, val, n_samples, rows, seed)
     exact = collect(model, scored, queries, outputs=reference, projection=None, allow_trained=True)
     truth = _scores(exact, training)
@@ -208,7 +210,9 @@ def _project(
     for role in present:
         chunks = [work.arrays(c) for c in work.chunks if c.part == role]
         rows[role] = torch.cat([arrays[name] for arrays in chunks]).flatten(0, 1)
-    outputs = "averaged" if form.mixes_outputs else "joint"
+    outputs = "joint"
+    if form.mixes_outputs:
+        outputs = "averaged"
     features = replace(form, representation="features", outputs=outputs, n_rows=len(rows["train"]))
     lin = replace(
         exact,
@@ -264,7 +268,8 @@ def _compare(
         correlation[name] = rank_correlation(truth[s], scores[:, :, s])
         means = np.empty((RESAMPLES, q))
         for r in range(RESAMPLES):
-            rows, drawn = rng.integers(n, size=n), rng.integers(draws, size=draws)
+            rows = rng.integers(n, size=n)
+            drawn = rng.integers(draws, size=draws)
             means[r] = rank_correlation(truth[s, rows], scores[:, drawn, s][..., rows]).mean(1)
         low[name], high[name] = np.quantile(means, (0.025, 0.975), axis=0)
     return ProjectionQuality(

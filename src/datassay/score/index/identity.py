@@ -29,7 +29,8 @@ from datassay.store.manifest import CODE, FEW, differences, digest
 logger = logging.getLogger(__name__)
 
 FORMAT = 3
-LOSS, OWN_TEMPERATURE = "loss", "temperature of self-influence"
+LOSS = "loss"
+OWN_TEMPERATURE = "temperature of self-influence"
 FURTHER = ("averaged", "ignored", "output_weight", "delta", "classes_second")
 PLAIN = Objective("custom")
 
@@ -84,7 +85,10 @@ def objective_of(manifest: Mapping[str, Any], loss: Any, location: str) -> Objec
             f"loss must be given to ask {redact(location)}: it was made with a function of the "
             "user's. Pass it: open_index(..., loss=...)."
         )
-    name = of_criterion(loss).name if isinstance(loss, nn.Module) else loss
+    if isinstance(loss, nn.Module):
+        name = of_criterion(loss).name
+    else:
+        name = loss
     if not manifest["function"] and name not in ("auto", manifest["name"]):
         raise SettingError(
             f"loss must be the one that the index was made with, {manifest['name']!r}; "

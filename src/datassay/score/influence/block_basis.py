@@ -146,7 +146,8 @@ def block_bases(
     # blocks that are small enough are exact; scales of norms, biases and embeddings have theirs.
     sums = first_sums(blocks, roots(), {block.name for block in blocks if exact(block)})
     bases = kronecker_bases(blocks, sums, dtype, metrics)
-    sums |= square_sums(bases, roots()) if bases else {}
+    if bases:
+        sums |= square_sums(bases, roots())
     return fit_bases(
         blocks, bases, sums, n, shift, metrics, training, spectral=spectral, dtype=dtype
     )
@@ -249,7 +250,10 @@ def kronecker_bases(
         if (block.name, SQUARES) in sums:
             sides = [sums.pop((block.name, side), None) for side in SIDES]
             metric = metrics.get(block.name)
-            factors = [torch.ones(1)] * 2 if metric is None else metric.factors()
+            if metric is None:
+                factors = [torch.ones(1)] * 2
+            else:
+                factors = metric.factors()
             pairs = zip(sides, factors, strict=True)
             u_left, u_right = (None if s is None else _vectors(s, f, dtype) for s, f in pairs)
             basis = BlockBasis(block, None, u_left, u_right, sums[block.name, SQUARES])
@@ -285,7 +289,10 @@ def _gram(batches: list[Tensor]) -> Tensor:
 
 
 def _add(sums: Sums, key: tuple[str, str], term: Tensor) -> None:
-    sums[key] = sums[key].add_(term) if key in sums else term
+    if key in sums:
+        sums[key] = sums[key].add_(term)
+    else:
+        sums[key] = term
 
 
 def _spectral(
@@ -296,8 +303,13 @@ def _spectral(
     metric: Metric | None,
 ) -> BlockBasis:
     """Return H's eigenbasis, or √D times that of √D H √D + Λ for a metric; overwrites `hessian`."""
-    steps = None if metric is None else metric.steps.flatten().to(hessian)
-    root_steps = torch.ones(1).to(hessian) if steps is None else steps.sqrt()
+    steps = None
+    if metric is not None:
+        steps = metric.steps.flatten().to(hessian)
+    if steps is None:
+        root_steps = torch.ones(1).to(hessian)
+    else:
+        root_steps = steps.sqrt()
     hessian.mul_(root_steps[:, None]).mul_(root_steps)
     damping = _damping(hessian.diagonal(), penalty)
     if metric is not None:

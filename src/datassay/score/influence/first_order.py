@@ -80,10 +80,18 @@ class Measure:
                 "Use 'loss'."
             )
         classes = not soft or kind not in OF_VALUES or is_one_hot(y)
-        counts = torch.ones_like(f[..., 0]) if soft else (y != IGNORED).to(f)
+        if soft:
+            counts = torch.ones_like(f[..., 0])
+        else:
+            counts = (y != IGNORED).to(f)
         flat = f.flatten(0, 1)
-        coded = y.flatten(0, 1) if soft else _encode(y.flatten(), k)
-        loss_name = "mse" if kind in OF_VALUES else "cross_entropy"
+        if soft:
+            coded = y.flatten(0, 1)
+        else:
+            coded = _encode(y.flatten(), k)
+        loss_name = "cross_entropy"
+        if kind in OF_VALUES:
+            loss_name = "mse"
         deciding = self._deciding_outputs(batch, flat)
         values = outcome(self.name, loss_name, deciding, coded, is_classification=classes)(flat)
         return (values.view(counts.shape) * counts).sum(1)
@@ -115,7 +123,10 @@ class Measure:
         with torch.no_grad():
             outputs = outputs_of(model, batch)
             targets = self.objective.targets(batch)
-            y = self._stand_in(outputs) if targets is None else targets
+            if targets is None:
+                y = self._stand_in(outputs)
+            else:
+                y = targets
             return self.objective.align(outputs, y)[0].flatten(0, 1)
 
 
@@ -212,7 +223,9 @@ def _join(
     device = pieces[0][0].device
     padded = [p.new_zeros(len(p), len(all_rows), shape[1]) for p, _ in pieces]
     for out, (values, rows) in zip(padded, pieces, strict=True):
-        index = all_rows if rows is None else rows.cpu()
+        index = all_rows
+        if rows is not None:
+            index = rows.cpu()
         out[:, torch.searchsorted(all_rows, index)] = values.view(len(values), len(index), shape[1])
     return torch.cat(padded).flatten(1), all_rows.to(device)
 

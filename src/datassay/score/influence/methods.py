@@ -178,7 +178,9 @@ def influence(
     )  # fmt: skip
     request = prepare_request(request, checkpoints)
     result = _effects(request, train, val)
-    notes = () if trainer is None else trainer.notes
+    notes = ()
+    if trainer is not None:
+        notes = trainer.notes
     if trainer is not None and request.settings.get("optimizer") is None:
         notes = (*trainer.decay, *notes)
     return replace(result, warnings=(*notes, *result.warnings))
@@ -191,7 +193,9 @@ def prepare_request(request: Request, checkpoints: Any) -> Request:
         raise SettingError(f"method must be one of {names}; got {request.method!r}.")
     if request.method == "auto":
         request = replace(request, method="gauss_newton")
-    functions = TAKES_CHECKPOINTS if request.takes_gradients else ON_ARRAYS
+    functions = ON_ARRAYS
+    if request.takes_gradients:
+        functions = TAKES_CHECKPOINTS
     function = functions.get(request.method)
     check_request(request, function)
     return with_checkpoints(request, checkpoints)
@@ -237,7 +241,10 @@ def _on_arrays(
         if request.device is not None:
             model = frozen_copy(model, getattr(torch, precision)).to(request.device)
         mean = loss_at(model, train, loss, precision)
-        x = mean.x if val is None else inputs(mean.template, val)
+        if val is None:
+            x = mean.x
+        else:
+            x = inputs(mean.template, val)
         penalties = (damping, float(request.weight_decay))
         seed = request.seed + index
         problems.append(
@@ -257,8 +264,12 @@ def _on_arrays(
     ]
     with_all = torch.stack([measured(f) for f in outputs]).mean(0)
     name = f"{method}, damping {damping:g}"
-    ids = train.ids if idx is None else train.ids[list(idx)]
-    own_idx = np.arange(len(train)) if idx is None else np.array(idx)
+    if idx is None:
+        ids = train.ids
+        own_idx = np.arange(len(train))
+    else:
+        ids = train.ids[list(idx)]
+        own_idx = np.array(idx)
     measure, top = request.measure, request.top
     effects = average_effects(streams, 1 / len(streams))
     result = gather(effects, with_all, measure, ids, name, top, own_idx if val is None else None)

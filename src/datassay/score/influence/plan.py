@@ -247,7 +247,9 @@ def _peak(
     bases = sum(kept_bytes(b, exact(b), itemsize) for b in blocks)
     fitting_bytes = (models - 1) * bases + curvature_bytes(blocks, exact)
     query_bytes = 2.0 * itemsize * models * queries * sum(b.size for b in blocks)
-    effect_bytes = 8.0 * n * m if top is None and n * m <= LARGEST_MATRIX else 0.0
+    effect_bytes = 0.0
+    if top is None and n * m <= LARGEST_MATRIX:
+        effect_bytes = 8.0 * n * m
     scoring_bytes = models * bases + query_bytes + effect_bytes
     return models * weights + pilot.bytes + formed + max(fitting_bytes, scoring_bytes)
 

@@ -178,7 +178,8 @@ def trained_network(
     k = outputs_of_classes(bound, copied, example)
     check_classes(bound, bound.targets(example), k)
     messages = check_logits(loss, bound, copied, example)
-    messages += [] if bound.name == "custom" else several_outputs(copied, example)
+    if bound.name != "custom":
+        messages += several_outputs(copied, example)
     outputs = None if bound.name == "custom" else lambda model, batch: outputs_of(model, batch)
     if outputs and targets is None and bound.name != "next_token":
         values = _sums
@@ -187,7 +188,10 @@ def trained_network(
     per_sample = PerSample(copied, selected, example, values, outputs, direct)
     size = max(1, min(LARGEST_PASS, PASS_VALUES // per_sample.values_held))
     parts = batches(train, size, integers=integers)
-    n = parts.n if parts.n is not None else sum(len(ids) for ids, _ in parts)
+    if parts.n is not None:
+        n = parts.n
+    else:
+        n = sum(len(ids) for ids, _ in parts)
     if isinstance(train, SampleSet):
         notes = train.warnings
     else:
@@ -254,7 +258,9 @@ def outputs_of_classes(loss: Objective, model: nn.Module, batch: Any) -> int | N
         if is_label and outputs.ndim == 2 and outputs.shape[1] > 1:
             return outputs.shape[1]
         return None
-    positions = None if targets is None else targets.shape[1:]
+    positions = None
+    if targets is not None:
+        positions = targets.shape[1:]
     return loss.classes_last(outputs, positions).shape[-1]
 
 
@@ -270,7 +276,9 @@ def apply_temperature(loss: Objective, temperature: float | str) -> Objective:
     if not loss.has_temperature:
         return loss
     if isinstance(temperature, str):
-        temperature = PLAIN if loss.name == "next_token" else SOFTENED
+        temperature = SOFTENED
+        if loss.name == "next_token":
+            temperature = PLAIN
     return replace(loss, temperature=float(temperature))
 
 

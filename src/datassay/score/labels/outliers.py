@@ -375,7 +375,10 @@ def _mixture(
     for _ in range(EM_ROUNDS):
         t = StudentT(nu, 0.0, scale, validate_args=False)
         joint = torch.stack([t.log_prob(z) + log(1 - share), anywhere.clone()])
-        joint[1] += log(share) if share else -torch.inf
+        if share:
+            joint[1] += log(share)
+        else:
+            joint[1] += -torch.inf
         log_density = torch.logsumexp(joint, 0)
         before = likelihood
         likelihood = float(torch.where(may_be, log_density, joint[0]).sum())
@@ -383,7 +386,10 @@ def _mixture(
         p_right = 1 - p_wrong * may_be
         weight = p_right * (nu + 1) / (nu + (z / scale) ** 2)
         scale = max(floor, float((weight * z**2).sum() / p_right.sum().clamp_min(floor)) ** 0.5)
-        share = min(0.49, float(1 - p_right.mean())) if share else 0.0
+        if share:
+            share = min(0.49, float(1 - p_right.mean()))
+        else:
+            share = 0.0
         if likelihood - before < 1e-9 * abs(likelihood):
             break
     return likelihood, p_wrong, log_density, t

@@ -97,7 +97,9 @@ def ridge_fit(
     # rare sets. groups: of each sample; those of a group are then left out together, and decades
     # alone are tried. penalties: those to try instead, in the kernel's unit. targets: other ones.
     # is_scored: whose groups are left out; the error is theirs, held-out outputs of others are NaN.
-    blocks = None if groups is None else _collect_blocks(groups, is_scored)
+    blocks = None
+    if groups is not None:
+        blocks = _collect_blocks(groups, is_scored)
     if len(lin) <= LARGEST_KERNEL:
         lin = lin.average_outputs()
     basis = eigenbasis(lin, progress)
@@ -105,10 +107,16 @@ def ridge_fit(
         targets = lin.targets
     check_not_null(basis)
     is_exact = lin.kernel is not None or lin.form.products.precision == "float64"
-    ridges = RIDGES if is_exact else RIDGES[RIDGES > LEAST_RIDGE]
+    if is_exact:
+        ridges = RIDGES
+    else:
+        ridges = RIDGES[RIDGES > LEAST_RIDGE]
     # All at once where rows are computed each time they are read, which is dearer than penalties.
     is_read = isinstance(basis.rows, FeatureRows) and not basis.rows.is_small and blocks is None
-    decades = ridges if is_read else ridges[::DECADE]
+    if is_read:
+        decades = ridges
+    else:
+        decades = ridges[::DECADE]
     shifts = coalesce(penalties, decades * basis.largest)
     offsets = (torch.zeros_like(lin.outputs), lin.outputs)
     n, b, c = lin.residual.shape
