@@ -122,8 +122,13 @@ def describe_error(error: BaseException, use_flags: Callable[[str], str] = str) 
     if isinstance(error, DatassayError):
         return BAD_INPUT, f"Error: {use_flags(str(error))}"
     if isinstance(error, KeyboardInterrupt):
-        number = error.args[0] if isinstance(error, Stopped) else signal.SIGINT
-        verb = "Interrupted" if number == signal.SIGINT else "Terminated"
+        if isinstance(error, Stopped):
+            number = error.args[0]
+        else:
+            number = signal.SIGINT
+        verb = "Terminated"
+        if number == signal.SIGINT:
+            verb = "Interrupted"
         return 128 + number, f"{verb}. Earlier results are as they were."
     if out_of_memory(error):
         return BAD_INPUT, (

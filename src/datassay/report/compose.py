@@ -81,7 +81,10 @@ def compose(
     """
     values = _Values()
     _hiding.set(values)
-    path = template if isinstance(template, Path) else TEXT / f"{template}.md.j2"
+    if isinstance(template, Path):
+        path = template
+    else:
+        path = TEXT / f"{template}.md.j2"
     text = _environment(path.parent).get_template(path.name).render(numbers)
     page = _Reader(blocks, ids or {}, values.reveal).read(text.splitlines())
     page["warnings"] = (*fields.pop("warnings", ()), *page.pop("warning", ()))
@@ -192,7 +195,9 @@ class _Reader:
         previous = self._fields.get(self._name, ())
         text = self._reveal(start[2].strip() if start else line.strip())
         if start:
-            self._fields[self._name] = (*previous, text) if is_many else text
+            self._fields[self._name] = text
+            if is_many:
+                self._fields[self._name] = (*previous, text)
         else:
             if is_many:
                 self._fields[self._name] = (*previous[:-1], f"{previous[-1]} {text}")
@@ -251,7 +256,9 @@ class _Reader:
         text = self._reveal(text if not code else text.replace("`", "\ue002"))
         if code:
             text = text.replace("`", "ˋ").replace("\ue002", "`")
-        table = self._blocks[-1] if self._blocks else None
+        table = None
+        if self._blocks:
+            table = self._blocks[-1]
         if note and not code and isinstance(table, Table) and not table.note:
             assert self._blocks is not None, "it holds the table"
             self._blocks[-1] = replace(table, note=text)

@@ -74,7 +74,9 @@ def drawer(samples: SampleSet) -> Draw:
         low, high = 0.0, 1.0  # of files
         if isinstance(images, np.ndarray):
             low, high = float(images.min()), float(images.max())
-        scale = 255 / (high - low) if high > low else 0.0
+        scale = 0.0
+        if high > low:
+            scale = 255 / (high - low)
         return lambda positions, side: tuple(
             _picture((_channels_last(images[int(i)]) - low) * scale, side) for i in positions
         )
@@ -97,7 +99,9 @@ def drawer(samples: SampleSet) -> Draw:
 
 def shown_texts(samples: SampleSet) -> np.ndarray | Texts | None:
     """Return the texts that samples are shown by; None if short and other columns say more."""
-    texts = samples.texts if samples.kind == "text" else None
+    texts = None
+    if samples.kind == "text":
+        texts = samples.texts
     kinds = {column.read_as for column in samples.columns} & READ
     if texts is None or samples.rows is None or not kinds:
         return texts
@@ -124,7 +128,10 @@ def _channels_last(image: Any) -> np.ndarray:
         image = np.moveaxis(image, 0, -1)
     if image.ndim == 3:
         # Two channels have no colours: their mean. A fourth is opacity: dropped.
-        image = image.mean(axis=-1) if image.shape[2] < 3 else image[..., :3]
+        if image.shape[2] < 3:
+            image = image.mean(axis=-1)
+        else:
+            image = image[..., :3]
     return image
 
 
@@ -149,7 +156,10 @@ def _uri(pixels: np.ndarray, side: int, image_format: str = "PNG") -> str:
 
 def _text(text: str) -> Drawing:
     text = " ".join(text.split())
-    cut = text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
+    if len(text) <= MAX_TEXT:
+        cut = text
+    else:
+        cut = text[: MAX_TEXT - 1] + "…"
     return Drawing(text=cut or "(empty)", full_text=text[:2000])
 
 

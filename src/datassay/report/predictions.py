@@ -188,7 +188,9 @@ def query_note(predictions: Predictions) -> str:
     """Return which samples can be picked, in words."""
     n_shown = len(chosen_queries(predictions))
     n = len(predictions.queries)
-    number_shown = "All" if n_shown == n else f"{n_shown} of"
+    number_shown = "All"
+    if n_shown != n:
+        number_shown = f"{n_shown} of"
     scope = f"{number_shown} {count(n, predictions.queried)} can be picked"
     if not predictions.samples.is_classification:
         by_error = f"the {N_WRONG} of largest error first, then others at random (seed 0)"

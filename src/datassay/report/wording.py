@@ -128,7 +128,10 @@ def gain_text(change: Any, metric: str) -> str:
         "1.6 points of accuracy (0.7 to 2.4)"; "−4.5 to 4.0 points of accuracy (estimate 2.5)".
     """
     value, lowest, highest = gain_numbers(change.gain, change.low, change.high, metric)
-    unit = f" points of {metric}" if in_points(metric) else f" of {metric}"
+    if in_points(metric):
+        unit = f" points of {metric}"
+    else:
+        unit = f" of {metric}"
     if change.low < SHOWN and change.high > -SHOWN:
         return f"{lowest} to {highest}{unit} (estimate {value})"
     return f"{value}{unit} ({lowest} to {highest})"

@@ -96,7 +96,10 @@ def gather_decisions(settings: ApplySettings) -> Decisions:
         return read_reviews(settings)
     fraction("accept-suggested", limit or 0.0, "[]")
     is_reviewed = file.exists() or (path.is_dir() and files_in(path))
-    decisions = read_reviews(settings) if is_reviewed else Decisions(())
+    if is_reviewed:
+        decisions = read_reviews(settings)
+    else:
+        decisions = Decisions(())
     run = finished_run(run_of(settings))
     check_columns(run.folder, run.scores, suggestion_columns(run.scores, settings.drop_copies))
     return add_suggestions(decisions, run.scores, limit, drop_copies=settings.drop_copies)
@@ -110,7 +113,9 @@ def check_some_stay(keep: np.ndarray) -> None:
 
 def suggestion_columns(scores: pa.Table, drop_copies: bool) -> list[str]:
     """Return the columns of scores.parquet from which suggestions are taken, and copies."""
-    label_column = "class_name" if "class_name" in scores.column_names else "label"
+    label_column = "label"
+    if "class_name" in scores.column_names:
+        label_column = "class_name"
     names = ["id", "wrong_probability", label_column, "suggested_label"]
     return names + ["is_copy"] * drop_copies
 
@@ -168,7 +173,9 @@ def read_any(path: Path) -> Decisions:
 def read_reviews(settings: ApplySettings) -> Decisions:
     """Read a file of decisions, or those of all reviewers in the folder of a run."""
     path = settings.decisions
-    reviews = read_all(path) if path.is_dir() else []
+    reviews = []
+    if path.is_dir():
+        reviews = read_all(path)
     if not reviews:
         return read_any(path / FILE if path.is_dir() else path)
     return combine(reviews, majority=settings.majority)
@@ -223,7 +230,9 @@ def check_written(
     folder: Path, data: Original, changes: Corrections, ids: np.ndarray, choices: Choices
 ) -> None:
     """Read what was written again; raise if it is not what was decided."""
-    task = "classification" if data.class_names else "regression"
+    task = "regression"
+    if data.class_names:
+        task = "classification"
     try:
         reread = original(folder / data.file if data.file else folder, replace(choices, task=task))
     except DataError as error:

@@ -106,7 +106,9 @@ def open_with_samples(
     positions = positions[is_here]
     extra = np.setdiff1d(np.arange(len(ids)), positions)
     warnings = []
-    split = val.ids.tolist() if val is not None and val.split_off else []
+    split = []
+    if val is not None and val.split_off:
+        split = val.ids.tolist()
     if n_seen := sum(str(name) in row_of_id for name in split):
         warnings.append(
             f"{n_seen:,} of {count(len(split), 'query', 'queries')} {_is_or_are(n_seen)} in the "

@@ -308,7 +308,9 @@ def _warnings(
 ) -> tuple[str, ...]:
     """Return warnings of a fit no better than by chance, and of queries that were split off."""
     warnings = []
-    fit = None if fitted is None else _measure_fit(fitted, train)
+    fit = None
+    if fitted is not None:
+        fit = _measure_fit(fitted, train)
     if fit is not None and train.is_classification:
         majority = float(np.bincount(train.y).max() / len(train))
         if fit <= majority + 2 * (majority * (1 - majority) / len(train)) ** 0.5:

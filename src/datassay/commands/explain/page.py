@@ -74,7 +74,8 @@ def _table(findings: ExplainFindings, n_rows: int) -> Table:
     middle = float(np.median(effect))
     rows = []
     for i in findings.first[:n_rows].tolist():
-        label, prediction = "not in DATA", ""
+        label = "not in DATA"
+        prediction = ""
         if i < len(samples):
             label = label_text(samples.class_names, samples.y[i])
             prediction = predicted_text(findings, i)

@@ -32,7 +32,8 @@ from datassay.errors import DataError, SettingError
 from datassay.report.drawing import shown_texts
 from datassay.report.tables import labels, standard_json
 
-TASKS, CONFIG = "tasks.json", "config.xml"
+TASKS = "tasks.json"
+CONFIG = "config.xml"
 SAMPLE = "sample"
 SERVED = "/data/local-files/?d="
 
@@ -52,10 +53,14 @@ def export(material: Material) -> Exported:
         score = {name: scores[name][row].as_py() for name in ("id", *OF_LABELS)}
         p_wrong, is_issue = score["wrong_probability"], score["is_issue"]
         label = score["suggested_label"]
-        is_other = label != typed[samples.y[row]] if words else is_issue
+        is_other = is_issue
+        if words:
+            is_other = label != typed[samples.y[row]]
         if words:
             label = words[label]
-        kind = "choices" if samples.is_classification else "number"
+        kind = "number"
+        if samples.is_classification:
+            kind = "choices"
         value = {kind: [label] if kind == "choices" else label}
         # Which sample, and which data it is of and how they were read; not where they are.
         fields = {

@@ -67,7 +67,9 @@ def run(
         return Built(result, len(val), time.perf_counter() - started, 0, choice)
     options = _options(settings, train)
     result = index(model, train, settings.location, engine=engine, progress=progress, **options)
-    left_out = len(val) if val is not None and val.split_off else 0
+    left_out = 0
+    if val is not None and val.split_off:
+        left_out = len(val)
     return Built(result, 0, time.perf_counter() - started, left_out, choice)
 
 
@@ -105,7 +107,9 @@ def check_settings(settings: IndexSettings) -> None:
 
 
 def _network(settings: IndexSettings, train: SampleSet) -> nn.Module:
-    files = () if settings.weights is None else (settings.weights,)
+    files = ()
+    if settings.weights is not None:
+        files = (settings.weights,)
     (network,) = networks(full_name(settings.model, train), files, train, settings.seed)
     return network
 

@@ -135,7 +135,9 @@ def _scores(folder: Path) -> pa.Table:
         kind = NUMBERS.get(name)
         is_valid = not column.null_count and kind in {None, column.type}
         if not is_valid or (kind is not None and not np.isfinite(column.to_numpy()).all()):
-            value = "value" if kind is None else f"finite {kind}"
+            value = "value"
+            if kind is not None:
+                value = f"finite {kind}"
             raise DataError(
                 f"column {name} of {path} must hold a {value} in every row; it does not. Run again."
             )

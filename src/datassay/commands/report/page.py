@@ -82,7 +82,8 @@ def _label_numbers(findings: ConsensusFindings) -> dict[str, Any]:
 
 def _agreement_numbers(findings: ConsensusFindings) -> dict[str, Any]:
     """Return how far the runs agree on information, and which two agree least."""
-    agreement, names = findings.consensus.information_agreement, findings.consensus.names
+    agreement = findings.consensus.information_agreement
+    names = findings.consensus.names
     if agreement is None:
         return {"mean": None}
     correlations = agreement.spearman

@@ -66,7 +66,8 @@ class _Run(Command):
         from datassay.commands.finished import origin_of, with_unscored
         from datassay.commands.terminal import ProgressDisplay
 
-        inputs, noise = read(DataInputs, user_input), read(NoiseInputs, user_input)
+        inputs = read(DataInputs, user_input)
+        noise = read(NoiseInputs, user_input)
         if user_input.get("before"):
             arguments, inputs = self._load_after_review(user_input, inputs)
         else:
@@ -138,7 +139,9 @@ class _Check(_Run):
             out_stream.write(path.with_name("summary.json").read_text(encoding="utf-8"))
         else:
             super().show(results, settings, page, path, verbose=verbose)
-        console = err_console if settings.json else out_console
+        console = out_console
+        if settings.json:
+            console = err_console
         lines = [f"{o.status.capitalize()}: {o.condition}: {o.sentence}" for o in results.outcomes]
         console.print(*map(plain_text, lines), sep="\n", soft_wrap=True)
         if settings.github:

@@ -35,7 +35,9 @@ CHECKED = ("ids", "linearised", "retrained", "pearson", "interval", "rank", "wei
 def files(findings: Findings, page: Page) -> dict[str, Part]:
     """Return the files written with the page, by name."""
     judged = findings.judged
-    review_file = {} if judged is None else {REVIEW: judged.write}
+    review_file = {}
+    if judged is not None:
+        review_file = {REVIEW: judged.write}
     return {
         **review_file,
         FILE: suspects_file(findings),

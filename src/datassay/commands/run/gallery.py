@@ -77,10 +77,11 @@ def pick_samples(findings: Findings) -> dict[int, tuple[str, ...]]:
     """
     samples = findings.samples
     information = findings.information.information
-    per_class = PER_CLASS if samples.is_classification else 5 * PER_CLASS
     if samples.is_classification:
+        per_class = PER_CLASS
         classes = samples.y
     else:
+        per_class = 5 * PER_CLASS
         classes = np.zeros(len(samples), int)
     ranked = []
     for index in np.unique(classes):
@@ -184,7 +185,9 @@ def _pair(findings: Findings, q: int, drawings: Sequence[Drawing]) -> CardPair:
     )
     joint = pairs.joint[q]
     total = pairs.single[q].sum()
-    ratio = f"{joint / total:.1f}" if total > 0 else "∞"
+    ratio = "∞"
+    if total > 0:
+        ratio = f"{joint / total:.1f}"
     return CardPair((card_a, card_b), f"together {number(joint)} nats, {ratio} times their sum")
 
 
@@ -205,7 +208,9 @@ def predictions(findings: Findings) -> Predictions:
 
 def build_review(findings: Findings) -> Reviewed:
     """Return what a review of the labels shows: samples, suggestions, scores, near-duplicates."""
-    samples, issues, origin = findings.samples, findings.issues, findings.origin
+    samples = findings.samples
+    issues = findings.issues
+    origin = findings.origin
     result = findings.data_issues
     near_duplicates = {}
     if result is not None:

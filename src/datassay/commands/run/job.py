@@ -135,7 +135,9 @@ def run(
             results = compute_scores(scores(), early_context)
     context = replace(context, results=results)
     removals, issues = results["removals"], results["label_issues"]
-    replaced = None if adversarial is None else adversarial.replaced
+    replaced = None
+    if adversarial is not None:
+        replaced = adversarial.replaced
     facts = _facts(train, val, settings, lin, removals.leave_one_out, model)
     facts |= noise_facts(train)
     if adversarial is not None:
@@ -176,7 +178,9 @@ def run(
     net, config = retrained_network(model, train, settings)
     at_trained = settings.attribution_at == "trained" and attributed != "none"
     is_timed = user.budget is not None and not at_trained  # whose effects need networks
-    end = started + (user.budget or 0.0) if is_timed else math.inf
+    end = math.inf
+    if is_timed:
+        end = started + (user.budget or 0.0)
     timed = replace(context, progress=in_time(progress))
     with until(end):
         pace = 1.0

@@ -44,7 +44,8 @@ from datassay.score.settings import (
 from datassay.setting import setting
 
 MOST_NETWORKS = 1000
-LOO, COLLECT = "datassay.score.leave_one_out:leave_one_out.", "datassay.collect.collection:collect."
+LOO = "datassay.score.leave_one_out:leave_one_out."
+COLLECT = "datassay.collect.collection:collect."
 OWN_HELP = (
     "Also a scikit-learn estimator, as sklearn.ensemble:HistGradientBoostingClassifier: it scores "
     "the labels and is retrained in the comparisons; other scores are those of the auto network."

@@ -18,7 +18,8 @@ from datassay.score.checks.columns import columns_first
 
 MOST_ROWS, MOST_COLUMNS = 200, 12
 FILE = "suspects.csv"
-PROBABLY, LOOK = "probably wrong", "worth a look"
+PROBABLY = "probably wrong"
+LOOK = "worth a look"
 CELL = "input_looks_wrong"
 
 

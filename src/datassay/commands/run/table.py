@@ -99,7 +99,10 @@ def score_section(score: Score, samples: SampleSet, result: Any) -> Section:
     rows = [Row(name, (m.meaning, m.unit, m.sign)) for name, m in meanings.items()]
     parts: list[Any] = [Text(score.help)]
     for name, values in _numbers(result).items():
-        title = f"{name}, {meanings[name].unit}" if meanings[name].unit else name
+        if meanings[name].unit:
+            title = f"{name}, {meanings[name].unit}"
+        else:
+            title = name
         figure = plots.chart(title, "samples", showlegend=False)
         finite = values[np.isfinite(values)]
         if not len(finite):

@@ -36,7 +36,10 @@ JOINTLY = (
 
 def acts_table(table: ActionTable) -> Table:
     """Return the table of actions with their intervals, gains and advice, best first."""
-    unit = "points" if in_points(table.metric) else table.metric
+    if in_points(table.metric):
+        unit = "points"
+    else:
+        unit = table.metric
     columns = ("action", "95 % interval", f"gain, {unit}", "advice")
     rows = tuple(_action_row(action, table) for action in table.actions)
     return Table("What each action gains", columns, rows, in_terminal=True)
@@ -55,7 +58,9 @@ def _action_row(action: ActionGain, table: ActionTable) -> Row:
         action.advice or ("expected" if action.how == EXPECTED else "only screened"),
     )
     kind = action_kinds().get(action.kind)
-    evidence = "" if kind is None else kind.evidence
+    evidence = ""
+    if kind is not None:
+        evidence = kind.evidence
     return Row(action.words, cells, action is table.best, evidence)
 
 
@@ -73,8 +78,13 @@ def acts_details(table: ActionTable) -> Details:
             removed = f"{action.cost:,} removed"
         else:
             removed = f"{action.changed:,} changed"
-        samples = removed if action.cost >= 0 else f"{-action.cost:,} more"
-        seconds = f"{action.seconds:.1f}" if action.seconds else ""
+        if action.cost >= 0:
+            samples = removed
+        else:
+            samples = f"{-action.cost:,} more"
+        seconds = ""
+        if action.seconds:
+            seconds = f"{action.seconds:.1f}"
         cells = (
             action.verdict,
             samples,
@@ -100,17 +110,25 @@ def acts_details(table: ActionTable) -> Details:
 def before_table(before: BeforeAfter) -> Table:
     """Return a table of scores, samples and labels of the run before and of this one."""
     gain = before.gain
-    metric, measured = ("", ()) if gain is None else (gain.metric, gain.rows)
+    metric = ""
+    measured = ()
+    if gain is not None:
+        metric = gain.metric
+        measured = gain.rows
     rows: list[Row] = []
     is_share = in_points(metric)
     for row in measured:
         change, low, high = gain_numbers(row.gain, row.low, row.high, metric)
         change += " points" * is_share
         scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}" for v in (row.before, row.after))
-        name = f"{metric}, {row.by}" if len(measured) > 1 else metric
+        name = metric
+        if len(measured) > 1:
+            name = f"{metric}, {row.by}"
         rows += [Row(name, (f"{row.n:,}", *scores, change, f"{low} to {high}"))]
     for name, n, n_now in (("training samples", *before.n), ("suspected labels", *before.suspects)):
-        difference = f"{n_now - n:+,}".replace("-", "−") if n_now != n else "0"
+        difference = "0"
+        if n_now != n:
+            difference = f"{n_now - n:+,}".replace("-", "−")
         rows += [Row(name, ("", f"{n:,}", f"{n_now:,}", difference, ""))]
     if before.confirmed:
         rows += [Row("of these reviewed and kept", ("", "", f"{before.confirmed:,}", "", ""))]
@@ -186,7 +204,9 @@ def group_table(findings: Findings, key: str) -> Table:
             f"{findings.issues.is_issue[labels == totals.names[g]].sum():,}",
         )
         rows.append(Row(str(totals.names[g]), cells))
-    note = JOINTLY.format(key) if joint is not None else ""
+    note = ""
+    if joint is not None:
+        note = JOINTLY.format(key)
     columns = (key, *GROUP_COLUMNS)
     return Table(f"Totals by {key}", columns, tuple(rows), note=note, wraps=False)
 

@@ -116,7 +116,9 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
     labels = label_verdict(findings)
     typed = Typed(findings, out)
     actions = findings.acts
-    compared = () if actions is None else actions.actions
+    compared = ()
+    if actions is not None:
+        compared = actions.actions
     measured = tuple(action for action in compared if action.how == RETRAINED)
     cards = _cards(findings, labels, typed, measured)
     is_unmeasured = actions is None and findings.before is None
@@ -213,7 +215,9 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
     elif measured:
         ending = f"; of {count(len(measured), 'action')} tried none is shown to help"
     elif labels.n_flagged:
-        reason = "is being measured" if findings.pending else "was not measured"
+        reason = "was not measured"
+        if findings.pending:
+            reason = "is being measured"
         reason += f", of fewer than {FEWEST_COMPARED} samples" * (labels.n < FEWEST_COMPARED)
         ending = f"; the gain of correcting them {reason}"
     return f"{labels.sentence}{ending}."
@@ -224,7 +228,8 @@ def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
     measured = run_verdict.measured
     issues = findings.issues
     actions = findings.acts
-    n_flagged, them = run_verdict.labels.n_flagged, run_verdict.labels.tried
+    n_flagged = run_verdict.labels.n_flagged
+    them = run_verdict.labels.tried
     relabel = next((a for a in measured if a.kind == RELABEL and a.advice in {DO, TRY}), None)
     if relabel is None or actions is None or not n_flagged:
         return ""
@@ -261,7 +266,8 @@ def _cards(
     extra = [action for action in measured if action.kind not in {RELABEL, REMOVE, DROP}]
     data_cards = _data_cards(findings, typed, measured)
     cards = data_cards[: len(labels.leaks) > 0]  # leaks, before labels can be judged
-    cards += [_label_card(findings, labels, typed, measured, metric)] if labels.n_review else []
+    if labels.n_review:
+        cards += [_label_card(findings, labels, typed, measured, metric)]
     arguments = metric, labels.tried, typed
     cards += [_action_card(action, *arguments) for action in extra if action.advice == DO]
     cards += data_cards[len(labels.leaks) > 0 :]
@@ -316,7 +322,9 @@ def _label_card(
         "review of some tells how many."
     )
     if labels.n_flagged:
-        subject = "these" if labels.n_flagged > 1 else "such labels"
+        subject = "such labels"
+        if labels.n_flagged > 1:
+            subject = "these"
         if 1 < labels.n_flagged < labels.n_review:  # the others are only worth a look
             subject = f"the {labels.n_flagged:,} suspected"
         share = _capital(rough_percent(issues.expected_precision()))

@@ -178,7 +178,10 @@ def _sums(
     """Return [p, q, k + 1], the factor of each a_t in each tensor weight."""
     b, c = _check_layer(weights, output_weights, biases, monomials)
     products = monomials.features(weights.T)  # [m, p], times the root of the multiplicity
-    products *= monomials.scale if multiplicities else 1 / monomials.scale
+    if multiplicities:
+        products *= monomials.scale
+    else:
+        products *= 1 / monomials.scale
     sums = np.zeros((monomials.n_features, b.shape[1], n_coef))
     for t in range(n_coef):
         for r in range(t + 1) if biases is not None else [t]:
@@ -191,13 +194,17 @@ def _sums(
 
 def _determination(y: Float[np.ndarray, " n"], x: Float[np.ndarray, " n"], middle: float) -> float:
     total = float(((y - middle) ** 2).sum())
-    return 1 - float(((y - x) ** 2).sum()) / total if total > 0 else float("nan")
+    if total > 0:
+        return 1 - float(((y - x) ** 2).sum()) / total
+    return float("nan")
 
 
 def _squared_correlation(y: Float[np.ndarray, " n"], x: Float[np.ndarray, " n"]) -> float:
     y, x = y - y.mean(), x - x.mean()
     total = float((y @ y) * (x @ x))
-    return float(x @ y) ** 2 / total if total > 0 else float("nan")
+    if total > 0:
+        return float(x @ y) ** 2 / total
+    return float("nan")
 
 
 def _check_layer(
@@ -212,7 +219,10 @@ def _check_layer(
             f"got {list(weights.shape)}. A torch layer's weight must be transposed."
         )
     m = weights.shape[1]
-    c = np.zeros(m) if biases is None else np.asarray(biases, dtype=np.float64)
+    if biases is None:
+        c = np.zeros(m)
+    else:
+        c = np.asarray(biases, dtype=np.float64)
     if len(output_weights) != m or output_weights.ndim > 2 or c.shape != (m,):
         raise ModelError(
             f"output_weights must be [{m}, q] and biases [{m}], one row per hidden unit; got "

@@ -128,7 +128,9 @@ class SavedModel:
         columns["predicted" if training.class_names else self.rows.target] = self._answers(outputs)
         if isinstance(self.model, BlockModel) and len(self.model.block) > 1:
             columns["block"] = pa.array(self.model.blocks(data.x))
-        kind = "output" if isinstance(self.model, Surrogate) else "probability"
+        kind = "probability"
+        if isinstance(self.model, Surrogate):
+            kind = "output"
         for name, values in zip(training.class_names, outputs.T, strict=bool(training.class_names)):
             columns[f"{kind}_{name}"] = pa.array(np.ascontiguousarray(values))
         return pa.table(columns)

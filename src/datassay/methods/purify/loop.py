@@ -42,7 +42,8 @@ from datassay.train.fitter import ConvexFitter, Fitted, Fitter, fitter
 from datassay.train.folds import fold_numbers
 from datassay.train.recipe import Recipe
 
-BY_LABELS, BY_CROSS_FIT = "label_issues", "cross_fit"
+BY_LABELS = "label_issues"
+BY_CROSS_FIT = "cross_fit"
 RIDGE = 1e-4  # of other orders than "cross_fit"
 STEP = "purify"
 LIMIT = (
@@ -232,7 +233,9 @@ def _resolve_auto(settings: Removal, train: SampleSet, has_val: bool, fit: Fitte
     if not suits.get(order, True):
         linear = text_if(order == BY_CROSS_FIT, " and a linear model under cross-entropy")
         raise SettingError(f"order={order!r} needs classes{linear}; got others. Take order='auto'.")
-    preferred = BY_CROSS_FIT if is_convex else BY_LABELS
+    preferred = BY_LABELS
+    if is_convex:
+        preferred = BY_CROSS_FIT
     if order == "auto" and suits[preferred]:
         order = preferred
     if rule == "auto" and has_val:

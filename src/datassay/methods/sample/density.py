@@ -116,7 +116,9 @@ def truncated_draws(
     # Source: S0 Algorithm 2, line 7, which sets no bound.
     rng = np.random.default_rng([seed, 1])
     roots = np.linalg.cholesky(density.covariance)
-    draws, n_tries, n_inside = [], 0, 0
+    draws = []
+    n_tries = 0
+    n_inside = 0
     limit = n * max_tries
     while n_inside < n and n_tries < limit:
         size = min(max(DRAWN_AT_ONCE, 2 * (n - n_inside)), limit - n_tries)
@@ -127,7 +129,10 @@ def truncated_draws(
         draws.append(x[accepted])
         n_inside += len(accepted)
         # The draws beyond the last point that was needed are not counted.
-        n_tries += int(accepted[-1]) + 1 if n_inside == n and len(accepted) else size
+        if n_inside == n and len(accepted):
+            n_tries += int(accepted[-1]) + 1
+        else:
+            n_tries += size
     if n_inside < n:
         raise DataError(
             f"the density must give points inside the domain; {n_inside} of {n_tries:,} draws did "
@@ -171,7 +176,9 @@ def check_domain(
         if not np.isfinite(high / 2 - low / 2) or max(abs(low), abs(high)) > LARGEST:
             raise DataError(f"{rule}; got ({low:g}, {high:g}) for input {i}. Give it both ends.")
         if low >= high:
-            fault = "which has no volume" if low == high else "which is reversed"
+            fault = "which is reversed"
+            if low == high:
+                fault = "which has no volume"
             raise DataError(
                 f"{rule}, the lower first; got ({low:g}, {high:g}) for input {i}, {fault}."
             )

@@ -79,7 +79,8 @@ def fitted_network_of(
     """Build a network from a file's parts; raise ValueError where they are inconsistent."""
     if file_format != FORMAT:
         raise ValueError("it holds something else.")
-    rows, name = RowFormat.from_json(facts["rows"]), str(facts["model"])
+    rows = RowFormat.from_json(facts["rows"])
+    name = str(facts["model"])
     if model is None and is_reference(name):  # a file must not say which code runs
         raise ModelError(
             f"model must be given, since the file is of a network of the user's own code, {name}; "

@@ -180,7 +180,8 @@ def _density(
         log = -n_columns * np.log(radius)
     middle = np.median(log)
     if np.isinf(middle):  # more than half are: those are the median
-        log, middle = np.where(np.isinf(log), 0.0, -np.inf), 0.0
+        log = np.where(np.isinf(log), 0.0, -np.inf)
+        middle = 0.0
     log = log - middle
     limit = np.log(clip)
     return np.exp(np.clip(log, -limit, limit)), int((np.abs(log) > limit).sum())

@@ -84,7 +84,8 @@ def near_duplicates_of(
 
 def listing(reviewed: Reviewed, rows: Int[np.ndarray, " m"]) -> dict[str, Any]:
     """Return what each sample of a review says before it is drawn, one entry per row."""
-    samples, chance = reviewed.samples, reviewed.probability[rows]
+    samples = reviewed.samples
+    chance = reviewed.probability[rows]
     rank = np.empty(len(samples), np.int64)
     rank[reviewed.order] = np.arange(len(samples))
     key = hashlib.sha256(reviewed.digest.encode())

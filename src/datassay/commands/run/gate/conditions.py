@@ -122,11 +122,16 @@ def _judge_one(
         low, high, names, note = _new_ones(condition.name, summary, baseline)
     limit = condition.limit * (quantity["total"] if condition.is_share else 1)
     is_above = ge if condition.is_reached else gt
-    status = FAILED if is_above(low, limit) else INCONCLUSIVE
-    status = PASSED if high is not None and not is_above(high, limit) else status
+    status = INCONCLUSIVE
+    if is_above(low, limit):
+        status = FAILED
+    if high is not None and not is_above(high, limit):
+        status = PASSED
     examples = ", ".join([*map(str, names[:NAMED]), *["…"] * (len(names) > NAMED)])
     sentence = f"{_count_words(low, high, quantity)}{note}{text_if(examples, f' ({examples})')}"
-    why = "" if low == high else quantity["why"].rstrip(".")
+    why = ""
+    if low != high:
+        why = quantity["why"].rstrip(".")
     return Outcome(condition.words, status, f"{sentence}{text_if(why, f': {why}')}.")
 
 
@@ -146,7 +151,8 @@ def _new_ones(
     name: str, summary: Mapping[str, Any], baseline: Mapping[str, Any]
 ) -> tuple[int, int | None, list[Any], str]:
     """Return what is new since the baseline: at least, at most, which, and a note."""
-    now, earlier = summary["checks"][name], baseline["checks"].get(name)
+    now = summary["checks"][name]
+    earlier = baseline["checks"].get(name)
     low, high, names = now["low"], now["high"], now["names"]
     if earlier is None or not earlier["is_searched"]:
         return low, high, names, "; the baseline did not look for it"
@@ -155,8 +161,12 @@ def _new_ones(
     if _is_named(now, summary) and _is_named(earlier, baseline):
         names = [name for name in names if name not in set(earlier["names"])]
         return len(names), len(names), names, " new since the baseline"
-    low = 0 if earlier["high"] is None else max(0, low - earlier["high"])
-    high = None if high is None else max(0, high - earlier["low"])
+    if earlier["high"] is None:
+        low = 0
+    else:
+        low = max(0, low - earlier["high"])
+    if high is not None:
+        high = max(0, high - earlier["low"])
     return low, high, [], " more than in the baseline"
 
 

@@ -58,7 +58,9 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     if not all(_is_judged(part) for part in parts):
         return None
     # Whose time is known beforehand; else comparing begins by measuring it.
-    base = [] if plan.per_fit is None else base_predictions(parts)
+    base = []
+    if plan.per_fit is not None:
+        base = base_predictions(parts)
     choice = Chosen("", parts, base, plan.per_fit)
     if settings.is_open:
         choice = best_learner(choice, budget=budget)
@@ -94,7 +96,9 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
 def _scale_to_all(row: ActionGain, scale: float, counts: dict[str, int]) -> ActionGain:
     """Return a row with numbers of samples of the whole set, not of the part it was measured on."""
     changed = counts.get(row.kind.split("+")[0], round(row.changed * scale))
-    cost = changed if row.cost == row.changed else round(row.cost * scale)
+    cost = changed
+    if row.cost != row.changed:
+        cost = round(row.cost * scale)
     if not changed and row.changed:
         row = replace(row, note="only parts of the samples have suspects", advice=LEAVE)
     return replace(row, changed=changed, cost=cost)
@@ -113,8 +117,13 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
     issues, information = (context.results[name] for name in ("label_issues", "information"))
     copies = context.results["data_issues"].copies
     # The kind of noise is that of all labels: four fifths tell it less well, and search for long.
-    noise_models = issues.noise if train.is_classification else None
-    kind = noise_models[0].kind if noise_models else settings.label_noise
+    noise_models = None
+    if train.is_classification:
+        noise_models = issues.noise
+    if noise_models:
+        kind = noise_models[0].kind
+    else:
+        kind = settings.label_noise
 
     def rescore(sub: Linearization, samples: SampleSet) -> tuple[LabelIssues, float]:
         result = issues_of(sub, samples, replace(settings, label_noise=kind), context.progress)
@@ -131,7 +140,9 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
             val = val.subset(new_rows)
         fields = train, val, lin, issues, information.information, _penalty(lin, issues), None
         return [Part(*fields, learner(train, 0), copies=copies)]
-    noise = noise_models[0].transition if noise_models else None
+    noise = None
+    if noise_models:
+        noise = noise_models[0].transition
     return fifths(
         lin, train, information.information, plan.parts, noise=noise,
         share=issues.share_wrong, copies=copies, judge=rescore, learner=learner, seed=settings.seed,

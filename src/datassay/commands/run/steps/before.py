@@ -114,7 +114,9 @@ def before_after(
             held_out = unchanged
         else:
             held_out = _relabel(old_val, log, labels, suspects)
-    parts = [before] if held_out is None else [before, held_out]
+    parts = [before]
+    if held_out is not None:
+        parts = [before, held_out]
     earlier_names = {name for part in parts for name in log.new_ids(part.samples.ids)}
     if ids := sorted(labels.keys() - earlier_names):
         raise DataError(
@@ -159,7 +161,8 @@ def before_after(
 def _other_model(run: FinishedRun, settings: RunSettings) -> str:
     """Return the model of the earlier run where this run takes another; else ""."""
     facts = run.summary.get("facts", {})
-    fact, model = facts.get("Your model", ""), facts.get("Model", "")
+    fact = facts.get("Your model", "")
+    model = facts.get("Model", "")
     if settings.estimator is not None or fact:
         name = ""
         if settings.estimator is not None:
@@ -203,7 +206,10 @@ def _relabel(
                 f"labels must be classes of the run before; {name} has {label!r}, which is none. "
                 "Correct it by a decision, or run without --before."
             )
-        y[i] = index[label] if samples.is_classification else label
+        if samples.is_classification:
+            y[i] = index[label]
+        else:
+            y[i] = label
     return Corrected(samples, y, keep, suspected)
 
 
@@ -212,7 +218,9 @@ def _trials(before: Corrected, held_out: Corrected | None, settings: RunSettings
     samples = before.samples
     settings = with_width(settings)
     model = starting_network(samples, settings)
-    val = None if held_out is None else held_out.samples
+    val = None
+    if held_out is not None:
+        val = held_out.samples
     plan = act_plan(forward_work(model, samples), samples, val, settings, FEWEST)
     if plan is None:
         return []

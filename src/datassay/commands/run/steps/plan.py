@@ -270,7 +270,9 @@ def lines(plan: Plan) -> list[RenderableType]:
     for name in ("memory", "operations", "seconds"):
         table.add_column(name, justify="right")
     for step in plan.steps:
-        work = f"{step.flops:.1e}" if step.flops else ""
+        work = ""
+        if step.flops:
+            work = f"{step.flops:.1e}"
         table.add_row(
             step.name, step.detail, f"{step.bytes / 1e9:.2f} GB", work, f"{step.seconds:.1f}"
         )

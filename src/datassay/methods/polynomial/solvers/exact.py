@@ -106,10 +106,15 @@ def exact_fit(
 def _choose_ridge(system: Centred, progress: Progress) -> ExactFit:
     path, spectrum = _ridge_path(system, progress)
     ridge = float(path.ridge[path.chosen])
-    coef = _solve(system, ridge) if spectrum is None else system.with_constant(spectrum.coef(ridge))
+    if spectrum is None:
+        coef = _solve(system, ridge)
+    else:
+        coef = system.with_constant(spectrum.coef(ridge))
     notes = []
     if path.chosen in {0, len(path.ridge) - 1}:
-        end = "smallest" if path.chosen == 0 else "largest"
+        end = "largest"
+        if path.chosen == 0:
+            end = "smallest"
         notes.append(f"The {end} ridge tried, {ridge:.3g}, has the smallest leave-one-out error.")
     n_lost = int(np.isnan(path.squared_error).sum())
     if n_lost:
@@ -134,7 +139,8 @@ def _minimum_norm(system: Centred) -> ExactFit:
         cut = f"{rounding(features.dtype, normal.n_samples):.2g}"
     else:
         spectrum = Spectrum(system)
-        coef, rank = spectrum.coef(0.0), spectrum.rank
+        coef = spectrum.coef(0.0)
+        rank = spectrum.rank
         cut = f"{spectrum.cut / max(spectrum.largest, np.finfo(np.float64).tiny):.2g}"
     note = (
         f"The features minus their means have rank {rank} of {system.n_features}: eigenvalues of "
@@ -186,7 +192,9 @@ def _path_errors(
     system: Centred, solver: Spectrum | Poles, ridges: np.ndarray, poles: tuple[float, ...]
 ) -> RidgePath:
     targets = system.normal.row_targets
-    label = targets.argmax(axis=1) if are_classes(targets) else None
+    label = None
+    if are_classes(targets):
+        label = targets.argmax(axis=1)
     pairs = [_loo_errors(system, solver, float(r), label) for r in ridges]
     mse, class_error = np.array(pairs).T
     if np.isnan(mse).all():

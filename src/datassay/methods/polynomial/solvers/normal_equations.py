@@ -108,8 +108,10 @@ def normal_equations(
     dtype = chosen_dtype(precision, monomials)
     live = live_features(x, monomials, dtype)
     _check_room(len(live), dtype)
-    sums, probes = _Sums(live, targets.shape[1], dtype), _Probes(monomials, live, seed)
-    checkpoint, n_done = None, 0
+    sums = _Sums(live, targets.shape[1], dtype)
+    probes = _Probes(monomials, live, seed)
+    checkpoint = None
+    n_done = 0
     if store is not None:
         from datassay.store.manifest import digest  # both import torch
         from datassay.store.results import ResultStore
@@ -122,9 +124,12 @@ def normal_equations(
         }
         checkpoint = ResultStore(store, manifest)
         n_done = _resume(checkpoint, sums, probes)
-    add = _add_bfloat16 if precision == "bfloat16" else _add
+    add = _add
+    if precision == "bfloat16":
+        add = _add_bfloat16
     for start in range(n_done, len(x), chunk):
-        inputs, y = x[start : start + chunk], targets[start : start + chunk]
+        inputs = x[start : start + chunk]
+        y = targets[start : start + chunk]
         sums.add(monomials.features(inputs, keep=live, dtype=dtype), y, add)
         probes.add(inputs)
         n_done = start + len(inputs)
@@ -185,8 +190,12 @@ def merge(first: NormalEquations, second: NormalEquations) -> NormalEquations:
 def chosen_dtype(precision: str, monomials: Monomials) -> type[np.floating]:
     """Return the dtype that features are computed in, np.float32 or np.float64."""
     if precision == "auto":
-        precision = "float64" if monomials.n_features <= FEW else "float32"
-    return np.float64 if precision == "float64" else np.float32
+        precision = "float32"
+        if monomials.n_features <= FEW:
+            precision = "float64"
+    if precision == "float64":
+        return np.float64
+    return np.float32
 
 
 def live_features(
@@ -231,7 +240,8 @@ Add = Callable[[np.ndarray, np.ndarray], None]
 
 
 def _check_room(n_features: int, dtype: type[np.floating]) -> None:
-    needed, spare = n_features**2 * np.dtype(dtype).itemsize, available_memory()
+    needed = n_features**2 * np.dtype(dtype).itemsize
+    spare = available_memory()
     if needed > spare:
         raise SettingError(
             f"the exact fit's sums must fit into memory; those of {n_features:,} features take "
@@ -297,7 +307,8 @@ class _Probes:
     def __init__(self, monomials: Monomials, live: np.ndarray, seed: int):
         n = min(PROBES, len(live))
         self._positions = np.sort(np.random.default_rng(seed).choice(len(live), n, replace=False))
-        self.monomials, self.keep = monomials, live[self._positions]
+        self.monomials = monomials
+        self.keep = live[self._positions]
         self.sums = np.zeros((n, n))
 
     def add(self, x: np.ndarray) -> None:

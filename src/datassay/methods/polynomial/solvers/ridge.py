@@ -83,14 +83,18 @@ class Spectrum:
     def __init__(self, system: Centred):
         """Decompose G. Cost: about 9 p'³ operations, 2 p'² values."""
         self._system = system
-        driver = "evd" if system.n_features > 1 else "ev"  # SciPy 1.11: too small a workspace
+        driver = "ev"
+        if system.n_features > 1:
+            driver = "evd"  # SciPy 1.11: too small a workspace
         spectrum = eigh(
             system.gram(), lower=False, overwrite_a=True, check_finite=False, driver=driver
         )
         self._values, self._vectors = map(np.asarray, spectrum)
         self._right = self._vectors.T @ system.right  # [p, q]
         self._rows = system.rows @ self._vectors  # [s, p]
-        largest = max(float(self._values[-1]), 0.0) if len(self._values) else 0.0
+        largest = 0.0
+        if len(self._values):
+            largest = max(float(self._values[-1]), 0.0)
         self.cut = largest * rounding(system.normal.gram.dtype, len(self._values))
 
     @property
@@ -151,7 +155,8 @@ class Poles:
         solve = cholesky(self._system.gram(ridge, dtype.type), ridge)
         rows = self._system.rows.T.astype(dtype, order="F")
         self._grow(solve(rows), rows)
-        powers, solution = [], self._system.right.astype(dtype, order="F")
+        powers = []
+        solution = self._system.right.astype(dtype, order="F")
         for _ in range(DEPTH):
             solution = solve(solution)
             solution = solution / np.maximum(np.linalg.norm(solution, axis=0), np.finfo(dtype).tiny)
@@ -241,7 +246,9 @@ def rounding(dtype: np.dtype, n: int) -> float:
     # the smallest eigenvalue is 5e-7 of the largest: the bound usual in float64, n times the
     # precision, would cut real directions off.
     precision = float(np.finfo(dtype).eps)
-    return precision if dtype == np.float32 else n * precision
+    if dtype == np.float32:
+        return precision
+    return n * precision
 
 
 def _solve_kernel(
