@@ -135,7 +135,7 @@ def collect(
     work = JacobianPass(frozen, layers, sets, form, projections)
     if form.landmarks:
         work = add_landmarks(work, landmark_positions(train.ids, form.landmarks, seed))
-    all_targets = {part: network_targets(s, layers.n_outputs) for part, s in sets.items()}
+    all_targets = {split: network_targets(s, layers.n_outputs) for split, s in sets.items()}
     n = len(train)
     val_targets = all_targets.get("val")
     names = ("kernel", "val_kernel", "features", "val_features")

@@ -78,7 +78,7 @@ class EmbeddingPass:
         x = self._columns()
         n_cut = 0
         for chunk, values, is_cut in self._chunks():
-            x[chunk.part][chunk.samples, -self.encoder.width :] = values
+            x[chunk.split][chunk.samples, -self.encoder.width :] = values
             n_cut += int(is_cut.sum())
         notes = []
         if n_cut:
@@ -163,7 +163,7 @@ class EmbeddingPass:
                 self.known |= zip(self._names(chunk), zip(values, cut, strict=True), strict=True)
             yield chunk, values, cut
             before = 0
-            if chunk.part == "val":
+            if chunk.split == "val":
                 before = self.sizes["train"]
             self.progress(STEP, before + chunk.stop, self.total)
 
@@ -189,7 +189,7 @@ class EmbeddingPass:
     def _names(self, chunk: Chunk) -> list[str | int]:
         """Return the key of each sample in a chunk: a text itself, an image's position."""
         rows = range(chunk.start, chunk.stop)
-        samples = self.samples[chunk.part]
+        samples = self.samples[chunk.split]
         if self.encoder.reads == "text":
             return [samples[row] for row in rows]
         return list(rows)
@@ -203,7 +203,7 @@ class EmbeddingPass:
         self.started = self.started or time.perf_counter()
         for start in range(0, len(order), self.batch):
             batch = order[start : start + self.batch]
-            values, cut = self._embed(chunk.part, [row_of[name] for name in batch])
+            values, cut = self._embed(chunk.split, [row_of[name] for name in batch])
             embedded |= zip(batch, zip(values, cut, strict=True), strict=True)
             self.done += len(batch)
             if self.done - len(batch) < FIRST <= self.done:

@@ -43,7 +43,7 @@ class JacobianPass:
     @property
     def sizes(self) -> dict[str, int]:
         """The number of samples in each part."""
-        return {part: len(samples) for part, samples in self.sets.items()}
+        return {split: len(samples) for split, samples in self.sets.items()}
 
     @property
     def chunks(self) -> tuple[Chunk, ...]:
@@ -71,7 +71,7 @@ class JacobianPass:
 
     def arrays(self, chunk: Chunk) -> dict[str, Tensor]:
         """Compute outputs and (projected) Jacobian blocks of a chunk, by `template`'s names."""
-        samples = self.sets[chunk.part]
+        samples = self.sets[chunk.split]
         dtype = getattr(torch, self.form.precision)
         x = network_inputs(
             samples.x[chunk.samples], self.frozen, dtype, integers=self.layers.integers

@@ -110,8 +110,8 @@ class Linearization:
             return blocks.diagonal(dim1=1, dim2=3).mean(-1)
         assert self.features is not None and features is not None
         matrices = (features, self.features)
-        left, right = (f[0 : len(f)].double().reshape(-1, b * f.shape[1]) for f in matrices)
-        return left @ right.T / b
+        lhs, rhs = (f[0 : len(f)].double().reshape(-1, b * f.shape[1]) for f in matrices)
+        return lhs @ rhs.T / b
 
     def _rows(self, indices: np.ndarray) -> Tensor:
         """Return the row numbers of some samples."""

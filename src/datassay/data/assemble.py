@@ -26,7 +26,6 @@ from datassay.data.targets import (
 )
 from datassay.data.text import with_tfidf
 from datassay.errors import DataError
-from datassay.optional import map_optional
 
 # Beyond this, float32 no longer holds every integer.
 _FLOAT32_INTEGERS = 2**24
@@ -237,7 +236,7 @@ def _build(source: Source, raw: SourcePart, y: np.ndarray, names: tuple[str, ...
         origins = check_sample_names(raw.source, "source")
     if origins is not None and origins.dtype.kind in "iu":
         origins = origins.astype(str)
-    trusted = map_optional(_parse_flags, raw.trusted)
+    trusted = None if raw.trusted is None else _parse_flags(raw.trusted)
     groups = None
     if raw.groups is not None:
         groups = check_sample_names(raw.groups, "groups").astype(str)

@@ -39,11 +39,11 @@ class RowFormat:
     """What new rows must be, and how they become x.
 
     Attributes:
-        like: two samples with made-up values, but the training's shape, classes, columns, fitted
+        example: two samples with made-up values, but the training's shape, classes, columns, fitted
             treatment and words.
     """
 
-    like: SampleSet
+    example: SampleSet
 
     @property
     def target(self) -> str:
@@ -85,7 +85,7 @@ class RowFormat:
         return self._check_shape(self._encode(samples, encode))
 
     def _columns(self, kind: str) -> list[Column]:
-        return [column for column in self.like.columns if column.read_as == kind]
+        return [column for column in self.example.columns if column.read_as == kind]
 
     def _read_table(self, table: pa.Table, ids: str | None) -> SampleSet:
         table, labels = row_ids(table)
@@ -96,7 +96,7 @@ class RowFormat:
                 f"Their columns are {abridge(table.column_names)}."
             )
         warnings = ()
-        fitted = self.like.preparation
+        fitted = self.example.preparation
         if fitted is not None:
             assert isinstance(fitted, FittedColumns)
             x = fitted.transform(table)
@@ -120,8 +120,8 @@ class RowFormat:
 
     def _read_numbers(self, table: pa.Table) -> np.ndarray:
         """Return columns of numbers, [m, features], by the names of the training's arrays."""
-        shape = self.like.input_shape
-        names = self.like.feature_names or tuple(f"x{i}" for i in range(shape[0]))
+        shape = self.example.input_shape
+        names = self.example.feature_names or tuple(f"x{i}" for i in range(shape[0]))
         if len(shape) != 1 or not set(names) <= set(table.column_names):
             raise DataError(
                 f"rows must be arrays of shape {shape} as in training, or a table with the columns "
@@ -143,7 +143,7 @@ class RowFormat:
 
     def _read_part(self, raw: SourcePart) -> SampleSet:
         """Return arrays as a set; raise where the training's columns were prepared."""
-        fitted = self.like.preparation
+        fitted = self.example.preparation
         columns = ()
         if fitted is not None:
             columns = fitted.columns
@@ -158,7 +158,7 @@ class RowFormat:
     def _make_samples(self, raw: SourcePart, warnings: tuple[str, ...]) -> SampleSet:
         """Return new rows as a SampleSet with targets of 0."""
         n = len(raw.x)
-        reference = self.like
+        reference = self.example
         x, texts = raw.x, raw.texts
         if x.dtype.kind in "UO" and x.ndim == 1:
             x, texts = np.zeros((n, 0)), Texts(pa.array(x.tolist(), pa.large_string()))
@@ -176,7 +176,7 @@ class RowFormat:
         )  # fmt: skip
 
     def _encode(self, samples: SampleSet, encode: Encode | None) -> SampleSet:
-        encoding = self.like.encoding
+        encoding = self.example.encoding
         if encoding is not None and encoding.name:
             assert encode is not None
             encoded = encode(samples, None)[0]
@@ -189,24 +189,24 @@ class RowFormat:
         if encoding is not None and encoding.word_weights is not None:
             if samples.texts is None:
                 raise DataError("rows must be texts as in training; got numbers.")
-            words = self.like.feature_names[-encoding.width :]
+            words = self.example.feature_names[-encoding.width :]
             return replace(samples, x=weighed_words(samples, words, encoding.word_weights))
         if isinstance(samples.images, Pictures):
             return encode_plainly(samples, None)[0]
         return samples
 
     def _check_shape(self, samples: SampleSet) -> SampleSet:
-        shape = self.like.input_shape
+        shape = self.example.input_shape
         if samples.input_shape != shape:
             raise DataError(
                 f"rows must have the shape that the model was fitted to, {shape}; got "
                 f"{samples.input_shape}. Give samples like those of the training."
             )
-        return replace(samples, x=samples.x.astype(self.like.x.dtype, copy=False))
+        return replace(samples, x=samples.x.astype(self.example.x.dtype, copy=False))
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values, from which `from_json` makes the format again."""
-        reference = self.like
+        reference = self.example
         fields = None
         if reference.encoding is not None:
             weights = reference.encoding.word_weights

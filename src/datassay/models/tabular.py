@@ -102,7 +102,7 @@ class TableRegressor(BaseEstimator):
         if self.scaler_ is not None:
             return self.scaler_.transform(X)
         if max(map(len, self.parts), default=1) > 1:
-            X = np.stack([X[:, part] @ np.arange(1.0, len(part) + 1) for part in self.parts], 1)
+            X = np.stack([X[:, idx] @ np.arange(1.0, len(idx) + 1) for idx in self.parts], 1)
         if not self.edges_:
             return X
         bins = [np.searchsorted(*pair) for pair in zip(self.edges_, X.T, strict=True)]

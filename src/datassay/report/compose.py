@@ -280,7 +280,7 @@ class _Reader:
         return (block,)
 
     def _parts(self, line: str) -> list[str]:
-        return [self._reveal(part.strip()) for part in line.split("|")]
+        return [self._reveal(cell.strip()) for cell in line.split("|")]
 
     def _add(self, *blocks: Block) -> None:
         assert self._blocks is not None, "a block stands before the first section"

@@ -118,13 +118,13 @@ def _span(actions: Sequence[ActionGain]) -> tuple[float, float]:
 
 
 @figure_of.register(LabelIssues)
-def issue_figure(issues: LabelIssues, wrong: Bool[np.ndarray, " n"] | None = None) -> Figure:
+def issue_figure(issues: LabelIssues, is_wrong: Bool[np.ndarray, " n"] | None = None) -> Figure:
     """Draw label issue scores, as log odds, split by known truth or else by suspicion."""
     score = np.clip(issues.score, *_drawn_range(issues))
     is_odds = issues.posterior is not None
     groups = [("not suspected", ~issues.is_issue, GREY), ("suspected", issues.is_issue, VERMILION)]
-    if wrong is not None:
-        groups = [("label is correct", ~wrong, BLUE), ("label is wrong", wrong, VERMILION)]
+    if is_wrong is not None:
+        groups = [("label is correct", ~is_wrong, BLUE), ("label is wrong", is_wrong, VERMILION)]
     titles = "label issue score (modified z-score − 3.5)", "how likely the label is wrong"
     figure = chart(titles[is_odds], "samples")
     low = float(score.min())

@@ -206,13 +206,13 @@ class OutputChanges:
         start: position of the chunk's first sample.
         outputs: f(x_j) − f₋ᵢ(x_j), [chunk, m, k].
         weights: ‖w − w₋ᵢ‖², [chunk].
-        own: −∇ℓ_iᵀ(w − w₋ᵢ), [chunk]; None where it is not computed.
+        own_effect: −∇ℓ_iᵀ(w − w₋ᵢ), [chunk]; None where it is not computed.
     """
 
     start: int
     outputs: Float[Tensor, "chunk m k"]
     weights: Float[Tensor, " chunk"]
-    own: Float[Tensor, " chunk"] | None = None
+    own_effect: Float[Tensor, " chunk"] | None = None
 
 
 @result
@@ -224,14 +224,14 @@ class Effects:
         effect: outcome with minus without, [chunk, m].
         prediction: Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖², [chunk], or None.
         weight: ‖w − w₋ᵢ‖², [chunk], or None.
-        own: fall of its own loss by its presence, [chunk], or None.
+        own_effect: fall of its own loss by its presence, [chunk], or None.
     """
 
     start: int
     effect: Float[Tensor, "chunk m"]
     prediction: Float[Tensor, " chunk"] | None
     weight: Float[Tensor, " chunk"] | None
-    own: Float[Tensor, " chunk"] | None = None
+    own_effect: Float[Tensor, " chunk"] | None = None
 
 
 def effects_of(
@@ -257,7 +257,7 @@ def effects_of(
             effect=effect,
             prediction=chunk.outputs.square().sum((1, 2)),
             weight=chunk.weights,
-            own=chunk.own,
+            own_effect=chunk.own_effect,
         )
 
 
@@ -277,7 +277,7 @@ def gather(
     effects = torch.empty(n if is_whole else 0, m, dtype=torch.float64)
     leaders = _Leaders(min(top or DEFAULT_TOP, n))
     total = torch.empty(n, dtype=torch.float64)
-    by_name: dict[str, list[Any]] = {"prediction": [], "weight": [], "own": []}
+    by_name: dict[str, list[Any]] = {"prediction": [], "weight": [], "own_effect": []}
     for chunk in parts:
         rows = slice(chunk.start, chunk.start + len(chunk.effect))
         if is_whole:

@@ -98,13 +98,13 @@ class Survey:
 class DamagedChunk(DataError):
     """A stored chunk is not what was written; `.what` says in a few words."""
 
-    def __init__(self, number: int, what: str, location: str):
+    def __init__(self, number: int, damage: str, location: str):
         super().__init__(
-            f"chunk {number}: {what} in {redact(location)}. Run the same again with this store: "
+            f"chunk {number}: {damage} in {redact(location)}. Run the same again with this store: "
             "only that chunk is computed anew."
         )
-        self.what = what
-        self._arguments = (number, what, location)
+        self.damage = damage
+        self._arguments = (number, damage, location)
 
     def __reduce__(self) -> tuple:
         return DamagedChunk, self._arguments
@@ -150,8 +150,8 @@ class FeatureStore:
         self._key = digest_of_values(whole_run)
         self._known_digests: dict[int, UInt8[np.ndarray, "arrays 32"]] = {}
         self._arrays = {
-            (part, name): self._open(f"{part}_{name}", (n, *tail), dtype)
-            for part, n in layout.sizes.items()
+            (split, name): self._open(f"{split}_{name}", (n, *tail), dtype)
+            for split, n in layout.sizes.items()
             for name, (tail, dtype) in layout.arrays.items()
         }
         shape = (len(self.chunks), len(self._names), 32)
@@ -163,7 +163,7 @@ class FeatureStore:
         digests = np.stack([self._digest(number, name, values[name]) for name in self._names])
         try:
             for name in self._names:
-                self._arrays[chunk.part, name][chunk.samples] = values[name]
+                self._arrays[chunk.split, name][chunk.samples] = values[name]
             self._digests[number] = digests
         except failures(self.location) as error:
             raise DataError(
@@ -180,7 +180,7 @@ class FeatureStore:
             raise DamagedChunk(number, "missing", self.location)
         chunk = self.chunks[number]
         try:
-            values = np.ascontiguousarray(self._arrays[chunk.part, name][chunk.samples])
+            values = np.ascontiguousarray(self._arrays[chunk.split, name][chunk.samples])
         except FAILURES:
             raise DamagedChunk(number, f"{name} does not read", self.location) from None
         if not np.array_equal(digests[self._names.index(name)], self._digest(number, name, values)):
@@ -205,7 +205,7 @@ class FeatureStore:
                     self.get(number, name)
                 complete.append(number)
             except DamagedChunk as error:
-                damaged[number] = error.what
+                damaged[number] = error.damage
         return Survey(tuple(complete), tuple(missing), damaged)
 
     def list_complete(self) -> set[int]:
@@ -279,7 +279,7 @@ class FeatureStore:
         """Check that a store on this machine holds plain files only, and note that it is used."""
         if is_local(self.location):
             path = Path(self.location)
-            names = [f"{part}_{name}" for part in self.layout.sizes for name in self._names]
+            names = [f"{split}_{name}" for split in self.layout.sizes for name in self._names]
             folders = [path / name for name in (*names, DIGESTS)]
             for folder in folders:
                 with reading(self.location):

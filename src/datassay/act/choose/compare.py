@@ -88,7 +88,7 @@ def compare_actions(
     hopeless = {key for key, gain in screened.items() if _is_hopeless(kinds[key[0]], gain)}
     hopeful = {name for name, fraction in first_actions if (name, fraction) not in hopeless}
     useless = {name for name, kind in kinds.items() if kind.is_slow and name not in hopeful}
-    proposed = [first_actions, *(_propose_actions(part, seed, useless)[0] for part in parts[1:])]
+    proposed = [first_actions, *(_propose_actions(fold, seed, useless)[0] for fold in parts[1:])]
     actions = {action.key: action for by_key in reversed(proposed) for action in by_key.values()}
     before = time.perf_counter()
     comparison = Comparison(parts, proposed, list(base) or base_predictions(parts))
@@ -102,7 +102,7 @@ def compare_actions(
     rows += job.retrain_actions([actions[key] for key in actions if key in affordable])
     if any(row.kind == DROP and row.how == RETRAINED for row in rows):
         rows = [row for row in rows if row.kind != DROP or row.how == RETRAINED]
-    n_held_out = sum(len(part.held_out) for part in parts)
+    n_held_out = sum(len(fold.held_out) for fold in parts)
     return ActionTable(
         actions=_rank_rows(rows),
         left_out=left_out,
@@ -113,7 +113,7 @@ def compare_actions(
         n_suspected=n_held_out - sum(int(mask.sum()) for mask in job.is_trusted),
         n_parts=len(parts),
         n_seeds=parts[0].learner.repeats,
-        is_corrected=any(part.yardstick.is_corrected for part in parts),
+        is_corrected=any(fold.yardstick.is_corrected for fold in parts),
         seconds=time.perf_counter() - started,
     )
 
@@ -198,8 +198,8 @@ class _Job:
         """Return the actions, of two drops only the larger that does not seem to cost."""
         drops = [action for action in actions if action.kind == DROP]
         harmless = [action for action in drops if not costs(self.gain(action).gain)]
-        kept = harmless[-1:] or drops[:1]
-        return [action for action in actions if action.kind != DROP or action is kept[0]]
+        drop_kept = harmless[-1:] or drops[:1]
+        return [action for action in actions if action.kind != DROP or action is drop_kept[0]]
 
     def _is_undecided(self, action: Action) -> bool:
         """Return whether another interim analysis could change the verdict."""
@@ -309,12 +309,12 @@ class _Job:
 
 
 def _propose_actions(
-    part: Part, seed: int, skipped: Collection[str] = ()
+    fold: Part, seed: int, skipped: Collection[str] = ()
 ) -> tuple[dict[Key, Action], tuple[str, ...]]:
     """Propose the actions of a part, by key; return them, and why others are not tried."""
     actions, left_out = proposals(
-        part.train, part.issues, part.information, takes_weights=part.learner.takes_weights,
-        seed=seed, without=skipped, copies=part.copies,
+        fold.train, fold.issues, fold.information, takes_weights=fold.learner.takes_weights,
+        seed=seed, skipped=skipped, copies=fold.copies,
     )  # fmt: skip
     return {action.key: action for action in actions}, left_out
 
@@ -328,15 +328,15 @@ def _is_hopeless(kind: ActionKind, outcome: Interval) -> bool:
     return outcome.high + BEYOND <= 0
 
 
-def _screen_actions(part: Part, actions: dict[Key, Action], seed: int) -> dict[Key, Interval]:
+def _screen_actions(fold: Part, actions: dict[Key, Action], seed: int) -> dict[Key, Interval]:
     """Return gains in closed form on a part, with intervals over its held-out samples, by key."""
-    if part.lin is None:
+    if fold.lin is None:
         return {}
-    closed = screen(part.lin, part.train, part.penalty, part.yardstick, seed)
+    closed = screen(fold.lin, fold.train, fold.penalty, fold.yardstick, seed)
     try:
-        base = closed.scores(as_it_is(part.train), part.train)
+        base = closed.scores(as_it_is(fold.train), fold.train)
         return {
-            key: mean_interval(closed.scores(action, part.train) - base, part.yardstick.unit)
+            key: mean_interval(closed.scores(action, fold.train) - base, fold.yardstick.unit)
             for key, action in actions.items()
         }
     except DataError:

@@ -104,8 +104,8 @@ def most_fits() -> int:
 
 def likely_fits() -> int:
     """Return how many models are likely: the samples as they are, and one a kind without search."""
-    tried = [kind for kind in action_kinds().values() if kind.propose is not None]
-    return 1 + sum(not kind.is_searched for kind in tried)
+    kinds_tried = [kind for kind in action_kinds().values() if kind.propose is not None]
+    return 1 + sum(not kind.is_searched for kind in kinds_tried)
 
 
 def proposals(
@@ -115,7 +115,7 @@ def proposals(
     *,
     takes_weights: bool = True,
     seed: int = 0,
-    without: Collection[str] = (),
+    skipped: Collection[str] = (),
     copies: Int[np.ndarray, " n"] | None = None,
 ) -> tuple[tuple[Action, ...], tuple[str, ...]]:
     """Propose all actions worth trying, and say why others are not.
@@ -127,7 +127,7 @@ def proposals(
             then the least informative.
         takes_weights: whether the model can weigh samples.
         seed: of controls, blocks and fits.
-        without: kinds that are not to be proposed, such as what was of no use on another part.
+        skipped: kinds that are not to be proposed, such as what was of no use on another part.
         copies: a number per sample, shared by those that are next to the same; None: all differ.
 
     Returns:
@@ -140,7 +140,7 @@ def proposals(
     actions: list[Action] = []
     left_out: list[str] = []
     for kind in action_kinds().values():
-        if kind.propose is None or kind.name in without:
+        if kind.propose is None or kind.name in skipped:
             continue
         proposed = kind.propose(train, scores)
         for proposal in proposed if isinstance(proposed, Iterator) else (proposed,):

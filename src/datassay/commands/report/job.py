@@ -54,7 +54,7 @@ class ConsensusFindings(Findings):
     suggested: np.ndarray
     relabelled: Bool[np.ndarray, " c"]  # [c], whether the runs have different labels
     # [c], whether the first run's label is wrong; None where the truth is not known
-    wrong: Bool[np.ndarray, " c"] | None = None
+    is_wrong: Bool[np.ndarray, " c"] | None = None
 
     @property
     def votes(self) -> Int[np.ndarray, " c"]:
@@ -115,7 +115,7 @@ def run(settings: ReportSettings, progress: Progress = silent) -> ConsensusFindi
         label=labels[0],
         relabelled=relabelled,
         suggested=np.array(majority),
-        wrong=select_rows(is_wrong, joined.positions[0]),
+        is_wrong=select_rows(is_wrong, joined.positions[0]),
         warnings=(warning,) if share > UNLIKE else (),
     )
     facts = findings.runs[0].facts

@@ -118,7 +118,7 @@ class BlockModel:
         weighted_sum = np.zeros((len(x), self.coef.shape[1]))
         for k, block_weight in enumerate(weight.T):
             expert = (flat - self.center[k]) / self.spread[k] @ self.coef[k].T + self.intercept[k]
-            if self.rows.like.is_classification:
+            if self.rows.example.is_classification:
                 expert = softmax(expert, axis=1)
             weighted_sum += block_weight[:, None] * expert
         return weighted_sum
@@ -243,7 +243,7 @@ def block_model_of(
         raise ValueError("it holds something else.")
     rows = RowFormat.from_json(facts["rows"])
     n, k, d = arrays["coef"].shape
-    example = rows.like
+    example = rows.example
     shapes = (n,), (n, d), (n, d), (n, k, d), (n, k), (d,), (d,), (n, d), (n,)
     shape_of = dict(zip(ARRAYS, shapes, strict=True))
     if (

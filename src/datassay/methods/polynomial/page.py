@@ -52,10 +52,10 @@ def page(findings: PolynomialFindings) -> Page:
     maps = _maps(findings)
     largest = _largest(findings)
     numbers = {
-        "ours": float(scores.each[-1].mean()),
+        "ours": float(scores.sample_scores[-1].mean()),
         "train": float(scores.train[-1]),
         "other": scores.names[rival],
-        "before": float(scores.each[rival].mean()),
+        "before": float(scores.sample_scores[rival].mean()),
         "ahead": lead,
         "verdict": lead.verdict,
         "name": scores.names[-1],
@@ -108,7 +108,9 @@ def _scores(findings: PolynomialFindings) -> Table:
     scores = findings.scores
     rows = []
     for i, name in enumerate(scores.names):
-        val, train = (_score(float(values[i].mean())) for values in (scores.each, scores.train))
+        val, train = (
+            _score(float(values[i].mean())) for values in (scores.sample_scores, scores.train)
+        )
         lead = scores.ahead_of(i)
         is_ours = i == len(scores.names) - 1
         if is_ours:
@@ -188,7 +190,7 @@ def _summary(findings: PolynomialFindings) -> dict[str, object]:
     monomials = findings.surrogate.polynomial.monomials
     fit = findings.fit
     scores = findings.scores
-    rows = zip(scores.names, scores.n_features, scores.each, scores.train, strict=True)
+    rows = zip(scores.names, scores.n_features, scores.sample_scores, scores.train, strict=True)
     spreads = zip(findings.surrogate.output_names, findings.degree_spread.T, strict=True)
     fitted: dict[str, object] | None = None
     if fit is not None:
@@ -250,7 +252,7 @@ def _batch_figure(curve: BatchCurve) -> Figure:
     figure = chart("batches", "accuracy" if curve.is_accuracy else "R²")
     for name, values, colour, dash in (
         ("average so far, validation", curve.cumulative, BLUE, "solid"),
-        ("one batch alone, validation", curve.single, GREY, "dot"),
+        ("one batch alone, validation", curve.single_score, GREY, "dot"),
         ("average so far, in sample", curve.in_sample, VERMILION, "dash"),
         ("average so far, out of bag", curve.out_of_bag, SKY, "dashdot"),
     ):

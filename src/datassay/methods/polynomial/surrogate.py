@@ -295,18 +295,18 @@ class SurrogateScores:
     """Scores of models from simple to ours, on the same validation samples."""
 
     names: tuple[str, ...]  # of the r models, ours last
-    each: Float[np.ndarray, "r m"]  # see `score_each`
+    sample_scores: Float[np.ndarray, "r m"]  # see `score_each`
     train: Float[np.ndarray, " r"]  # mean score on n_train training samples
     n_train: int
     n_features: tuple[int, ...]  # of each model, constant included
     metric: str  # "accuracy" or "R²"
 
-    def ahead_of(self, other: int) -> Interval:
+    def ahead_of(self, rival: int) -> Interval:
         """Return ours minus another's score, paired over samples, as an interval."""
         unit = 0.0
         if self.metric == "accuracy":
             unit = 1.0
-        return mean_interval(self.each[-1] - self.each[other], unit)
+        return mean_interval(self.sample_scores[-1] - self.sample_scores[rival], unit)
 
 
 def surrogate_scores(
@@ -328,7 +328,7 @@ def surrogate_scores(
         train_scores.append(score_each(model.outputs(subset.x), subset).mean())
     return SurrogateScores(
         names=("the commonest class" if train.is_classification else "the mean", *models),
-        each=np.stack(val_scores),
+        sample_scores=np.stack(val_scores),
         train=np.array(train_scores),
         n_train=len(subset),
         n_features=(1, *(model.polynomial.monomials.n_features for model in models.values())),

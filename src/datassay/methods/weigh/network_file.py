@@ -54,7 +54,7 @@ class FittedNetwork:
         with torch.no_grad():
             chunks = [network(network_inputs(p, network, torch.float64)) for p in inputs]
         outputs = torch.cat(chunks)
-        if not self.rows.like.is_classification:
+        if not self.rows.example.is_classification:
             return outputs.numpy()
         if outputs.shape[1] == 1:  # the logit of the second of two classes
             outputs = torch.cat([torch.zeros_like(outputs), outputs], 1)
@@ -89,7 +89,7 @@ def fitted_network_of(
     if isinstance(model, nn.Module):
         network = copy.deepcopy(model)
     else:
-        network = build_model(coalesce(model, name), rows.like)
+        network = build_model(coalesce(model, name), rows.example)
     tensors = {key: torch.from_numpy(values) for key, values in arrays.items()}
     load_state(network, tensors, "the file")
     return FittedNetwork(name, network, rows)

@@ -172,8 +172,8 @@ def data_issues(
         *weak_group_issues(train, held_out, telling),
         *further,
     )
-    m = len(outcome.near)  # more than there are groups
-    near_group = outcome.near[:n]
+    m = len(outcome.near_group)  # more than there are groups
+    near_group = outcome.near_group[:n]
     is_equal = (outcome.group[:n] >= 0) & (not outcome.natural)
     equal_group = np.where(is_equal, outcome.group[:n] + m, 2 * m + np.arange(n))
     copies = np.where(near_group >= 0, near_group, equal_group)
@@ -224,7 +224,7 @@ def _join_ids(train: SampleSet, val: SampleSet | None) -> np.ndarray:
 
 def _find_repeated(outcome: Duplicates, n: int) -> Bool[np.ndarray, " m"]:
     """Return which held-out samples repeat one of the n training samples, and not by chance."""
-    groups = (outcome.near,) if outcome.natural else (outcome.near, outcome.group)
+    groups = (outcome.near_group,) if outcome.natural else (outcome.near_group, outcome.group)
     return np.logical_or.reduce([np.isin(g[n:], g[:n]) & (g[n:] >= 0) for g in groups])
 
 
@@ -298,7 +298,7 @@ def _format_value(train: SampleSet, val: SampleSet | None, position: int, name: 
 def _report_near(n: int, outcome: Duplicates, pairs: tuple[NearPair, ...]) -> list[DataIssue]:
     """Report near duplicates of the n training samples, among themselves and the held-out ones."""
     issues = []
-    near_group = outcome.near
+    near_group = outcome.near_group
     across = np.isin(near_group[n:], near_group[:n]) & (near_group[n:] >= 0)
     if across.any():
         edits = _describe_edits([p for p in pairs if sum(p.in_validation) == 1])

@@ -208,7 +208,7 @@ def _project(
     (name,) = named_tensors(work.template()[1])
     rows: dict[str, Tensor] = {}
     for role in present:
-        chunks = [work.arrays(c) for c in work.chunks if c.part == role]
+        chunks = [work.arrays(c) for c in work.chunks if c.split == role]
         rows[role] = torch.cat([arrays[name] for arrays in chunks]).flatten(0, 1)
     outputs = "joint"
     if form.mixes_outputs:
@@ -286,13 +286,13 @@ def _compare(
 
 
 def rank_correlation(
-    ours: Float[np.ndarray, "... n"], others: Float[np.ndarray, "... n"]
+    ours: Float[np.ndarray, "... n"], theirs: Float[np.ndarray, "... n"]
 ) -> Float[np.ndarray, "..."]:
     """Compute Spearman's rank correlation along the last axis, ties at their mean rank.
 
     Args:
         ours: values.
-        others: of the same samples; further axes broadcast.
+        theirs: of the same samples; further axes broadcast.
 
     Returns:
         In [-1, 1]; NaN where all values are equal.
@@ -300,14 +300,14 @@ def rank_correlation(
     Cost: a sort per row.
     Source: Spearman (1904). Exact.
     """
-    return correlation(rankdata(ours, axis=-1), rankdata(others, axis=-1))
+    return correlation(rankdata(ours, axis=-1), rankdata(theirs, axis=-1))
 
 
 def correlation(
-    ours: Float[np.ndarray, "... n"], others: Float[np.ndarray, "... n"]
+    ours: Float[np.ndarray, "... n"], theirs: Float[np.ndarray, "... n"]
 ) -> Float[np.ndarray, "..."]:
     """Compute Pearson's correlation along the last axis; NaN where all values are equal."""
-    centred = [v - v.mean(-1, keepdims=True) for v in (ours, others)]
+    centred = [v - v.mean(-1, keepdims=True) for v in (ours, theirs)]
     lengths = [np.sqrt((c * c).sum(-1)) for c in centred]
     product = (centred[0] * centred[1]).sum(-1)
     with np.errstate(invalid="ignore"):

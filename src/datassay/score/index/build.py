@@ -236,7 +236,7 @@ def index(
     examples = None
     if isinstance(data, SampleSet):
         examples = data.subset(np.arange(min(2, len(data))))
-    opened = replace(opened, model=model, device=device, like=examples)
+    opened = replace(opened, model=model, device=device, example=examples)
     if location is None:
         weakref.finalize(opened, shutil.rmtree, path, ignore_errors=True)
     return opened

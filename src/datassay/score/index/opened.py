@@ -18,7 +18,6 @@ from datassay.collect.gradients.batches import Batches, outputs_of
 from datassay.collect.gradients.objective import Objective
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
-from datassay.optional import coalesce
 from datassay.progress import Progress, silent
 from datassay.results import Tabular
 from datassay.score.effects import LARGEST_MATRIX, Attribution, Effects, gather
@@ -69,8 +68,8 @@ class Index(Tabular):
             "mean" over queries, "low" and "high" of its 95 % interval; None of few samples.
         model: the network; None: not given.
         device: to compute on; None: where the model is.
-        like: a training sample or two, whose classes and columns queries follow; None: a loader's,
-            whose labels are the network's outputs.
+        example: a training sample or two, whose classes and columns queries follow; None: a
+            loader's, whose labels are the network's outputs.
     """
 
     location: str
@@ -82,7 +81,7 @@ class Index(Tabular):
     rank_correlation: Mapping[str, float] | None
     model: nn.Module | None = None
     device: str | None = None
-    like: SampleSet | None = None
+    example: SampleSet | None = None
     _network: TrainedNetwork | None = field(default=None, repr=False)
     _encoding: GradientEncoding | None = field(default=None, repr=False)
 
@@ -250,7 +249,7 @@ class Index(Tabular):
         network, batches = self._network_of(samples, "samples")
         encoding = self._encoding_of(network)
         copy = replace(network, train=batches, removed=None, progress=silent)
-        lengths = [encoding.lengths(coalesce(h, g)) for _, g, h in copy.both_gradients()]
+        lengths = [encoding.lengths(g if h is None else h) for _, g, h in copy.both_gradients()]
         return torch.cat(lengths).cpu().numpy() / len(self)
 
     def brittleness(
@@ -367,7 +366,7 @@ class Index(Tabular):
                 "open_index(location, model)."
             )
         coding = coding_of(self.model, self.loss)
-        samples = query_set(coding, samples, self.like, name, queries=queries)
+        samples = query_set(coding, samples, self.example, name, queries=queries)
         if self._network is None:
             self._network = trained_network(
                 self.model,

@@ -174,7 +174,7 @@ def open_index(
         rank_correlation=rows_manifest["free"]["rank correlation"],
         model=model,
         device=device,
-        like=example if names else None,
+        example=example if names else None,
     )
 
 

@@ -257,7 +257,7 @@ def removal_effects(
             effect=effect.cpu() * drawn[:, None],
             prediction=None,
             weight=None,
-            own=self_effect.cpu() * drawn,
+            own_effect=self_effect.cpu() * drawn,
         )
         start += size
         network.progress(step, start, network.n)
@@ -270,7 +270,7 @@ def _length(basis: BlockBasis, coords: Tensor, rows: Tensor | None) -> Float[Ten
 
 def average_effects(streams: list[Iterator[Effects]], share: float) -> Iterator[Effects]:
     """Sum effects in several networks over the same chunks, each weighted by `share`."""
-    names = ("effect", "prediction", "weight", "own")
+    names = ("effect", "prediction", "weight", "own_effect")
     for parts in zip(*streams, strict=True):
         if len({(p.start, len(p.effect)) for p in parts}) > 1:
             raise SettingError("several models must have one architecture; their sizes differ.")

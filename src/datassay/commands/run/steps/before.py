@@ -117,7 +117,7 @@ def before_after(
     parts = [before]
     if held_out is not None:
         parts = [before, held_out]
-    earlier_names = {name for part in parts for name in log.new_ids(part.samples.ids)}
+    earlier_names = {name for side in parts for name in log.new_ids(side.samples.ids)}
     if ids := sorted(labels.keys() - earlier_names):
         raise DataError(
             f"data must hold no samples that {run.folder} lacks, to be compared with it; it holds "
@@ -135,19 +135,19 @@ def before_after(
         gain = review_gain(trials, progress)
         why = FEW
     pairs: Counter[tuple[str, str]] = Counter()
-    for part in parts:
-        names = part.samples.class_names
-        rows = np.flatnonzero(part.is_new & part.keep)
+    for side in parts:
+        names = side.samples.class_names
+        rows = np.flatnonzero(side.is_new & side.keep)
         for i in rows if names else ():
-            pairs[label_word(names, part.samples.y[i]), label_word(names, part.y[i])] += 1
+            pairs[label_word(names, side.samples.y[i]), label_word(names, side.y[i])] += 1
     n = len(before.keep)
     summary = run.summary
     looked_at = {row["new_id"] for row in log.rows if row["decision"] == KEEP}
     wrong_share = float(summary["labels"]["expected_wrong"]) / n
     return BeforeAfter(
         relabelled=tuple((a, b, count) for (a, b), count in pairs.most_common()),
-        n_relabelled=sum(int((part.is_new & part.keep).sum()) for part in parts),
-        n_removed=sum(int((~part.keep).sum()) for part in parts),
+        n_relabelled=sum(int((side.is_new & side.keep).sum()) for side in parts),
+        n_removed=sum(int((~side.keep).sum()) for side in parts),
         n=(n, len(train)),
         suspects=(int(summary["counts"]["suspected_label_errors"]), int(issues.is_issue.sum())),
         confirmed=sum(str(train.ids[i]) in looked_at for i in np.flatnonzero(issues.is_issue)),
@@ -228,7 +228,7 @@ def _trials(before: Corrected, held_out: Corrected | None, settings: RunSettings
         return [Trial(before, held_out, learner_of(samples, settings, plan.seeds, 0))]
     trials = []
     for fold, test_idx in enumerate(make_splits(samples, None, plan.parts, settings.seed).test_idx):
-        part = before.subset(np.setdiff1d(np.arange(len(samples)), test_idx))
-        learner = learner_of(part.samples, settings, plan.seeds, fold)
-        trials.append(Trial(part, before.subset(test_idx), learner))
+        side = before.subset(np.setdiff1d(np.arange(len(samples)), test_idx))
+        learner = learner_of(side.samples, settings, plan.seeds, fold)
+        trials.append(Trial(side, before.subset(test_idx), learner))
     return trials

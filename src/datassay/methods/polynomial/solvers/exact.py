@@ -127,7 +127,7 @@ def _choose_ridge(system: Centred, progress: Progress) -> ExactFit:
 
 def _solve(system: Centred, ridge: float) -> Float[np.ndarray, "k q"]:
     """Solve for the coefficients in float64, whatever the precision of the sums."""
-    rhs = np.asfortranarray(system.right)
+    rhs = np.asfortranarray(system.rhs)
     return system.with_constant(cholesky(system.gram(ridge), ridge)(rhs))
 
 

@@ -153,37 +153,38 @@ def normal_equations(
     )
 
 
-def merge(first: NormalEquations, second: NormalEquations) -> NormalEquations:
-    """Add the sums over two sets of samples; the second is made with seen=first.n_samples."""
+def merge(earlier: NormalEquations, added: NormalEquations) -> NormalEquations:
+    """Add the sums over two sets of samples; the second is made with seen=earlier.n_samples."""
     # Exact: a feature not live in one set is zero there.
-    has_same_terms = np.array_equal(first.monomials.terms, second.monomials.terms)
-    if not has_same_terms or first.cross.shape[1] != second.cross.shape[1]:
+    has_same_terms = np.array_equal(earlier.monomials.terms, added.monomials.terms)
+    if not has_same_terms or earlier.cross.shape[1] != added.cross.shape[1]:
         raise DataError(
-            f"both sums must have the same monomials and targets; got {first.monomials.n_features} "
-            f"and {second.monomials.n_features} monomials, {first.cross.shape[1]} and "
-            f"{second.cross.shape[1]} targets. Make both from the same `Monomials`."
+            "both sums must have the same monomials and targets; got "
+            f"{earlier.monomials.n_features} and {added.monomials.n_features} monomials, "
+            f"{earlier.cross.shape[1]} and "
+            f"{added.cross.shape[1]} targets. Make both from the same `Monomials`."
         )
-    live = np.union1d(first.live, second.live)
-    sums = _Sums(live, first.cross.shape[1], first.gram.dtype.type)
-    order = np.concatenate([first.row_order, second.row_order])
-    n_rows = max(len(first.rows), len(second.rows), min(len(order), ROWS))
+    live = np.union1d(earlier.live, added.live)
+    sums = _Sums(live, earlier.cross.shape[1], earlier.gram.dtype.type)
+    order = np.concatenate([earlier.row_order, added.row_order])
+    n_rows = max(len(earlier.rows), len(added.rows), min(len(order), ROWS))
     top_rows = np.argsort(order)[-n_rows:]
-    for summand in (first, second):
+    for summand in (earlier, added):
         positions = np.searchsorted(live, summand.live)
         sums.gram[np.ix_(positions, positions)] += summand.gram
         sums.cross[positions] += summand.cross
         sums.feature_sum[positions] += summand.feature_sum
     return NormalEquations(
-        first.monomials,
+        earlier.monomials,
         live,
         **sums.arrays,
-        target_sum=first.target_sum + second.target_sum,
-        target_squares=first.target_squares + second.target_squares,
-        n_samples=first.n_samples + second.n_samples,
-        rows=np.concatenate([first.rows, second.rows])[top_rows],
-        row_targets=np.concatenate([first.row_targets, second.row_targets])[top_rows],
+        target_sum=earlier.target_sum + added.target_sum,
+        target_squares=earlier.target_squares + added.target_squares,
+        n_samples=earlier.n_samples + added.n_samples,
+        rows=np.concatenate([earlier.rows, added.rows])[top_rows],
+        row_targets=np.concatenate([earlier.row_targets, added.row_targets])[top_rows],
         row_order=order[top_rows],
-        gram_error=max(first.gram_error, second.gram_error),
+        gram_error=max(earlier.gram_error, added.gram_error),
     )
 
 

@@ -25,14 +25,14 @@ class Centred:
     Attributes:
         normal: the sums.
         mean: [p' - 1], m.
-        right: [p' - 1, q], b.
+        rhs: [p' - 1, q], b.
         rows: [s, p' - 1], features of the rows kept for leave-one-out errors, minus m.
         row_targets: [s, q], targets of these rows, minus the mean over all n.
     """
 
     normal: NormalEquations
     mean: Float[np.ndarray, " k"]
-    right: Float[np.ndarray, "k q"]
+    rhs: Float[np.ndarray, "k q"]
     rows: Float[np.ndarray, "s k"]
     row_targets: Float[np.ndarray, "s q"]
 
@@ -90,7 +90,7 @@ class Spectrum:
             system.gram(), lower=False, overwrite_a=True, check_finite=False, driver=driver
         )
         self._values, self._vectors = map(np.asarray, spectrum)
-        self._right = self._vectors.T @ system.right  # [p, q]
+        self._right = self._vectors.T @ system.rhs  # [p, q]
         self._rows = system.rows @ self._vectors  # [s, p]
         largest = 0.0
         if len(self._values):
@@ -156,7 +156,7 @@ class Poles:
         rows = self._system.rows.T.astype(dtype, order="F")
         self._grow(solve(rows), rows)
         powers = []
-        solution = self._system.right.astype(dtype, order="F")
+        solution = self._system.rhs.astype(dtype, order="F")
         for _ in range(DEPTH):
             solution = solve(solution)
             solution = solution / np.maximum(np.linalg.norm(solution, axis=0), np.finfo(dtype).tiny)
@@ -199,7 +199,7 @@ class Poles:
         for j in range(q):
             columns = slice(j * m, (j + 1) * m)
             basis = all_bases[:, columns]
-            projected = basis.T @ self._system.right[:, j]
+            projected = basis.T @ self._system.rhs[:, j]
             self._fits.append((basis.T @ product[:, columns], projected, row_parts[:, columns]))
 
 
@@ -214,7 +214,7 @@ def cholesky(
             f"the normal equations must be positive definite in {gram.dtype}; with ridge {ridge:g} "
             "they are not. Raise the ridge, or ask for precision='float64'."
         )
-    return lambda right: solve(upper, right, lower=0)[0]
+    return lambda rhs: solve(upper, rhs, lower=0)[0]
 
 
 def minimum_norm(
@@ -260,7 +260,7 @@ def _solve_kernel(
     regular = np.asfortranarray(kernel + scale / n)
     factor, solve = get_lapack_funcs(("potrf", "potrs"), (regular,))
     upper, failed = factor(regular, lower=0, clean=0, overwrite_a=1)
-    if not failed and _smallest_eigenvalue(lambda right: solve(upper, right, lower=0)[0], n) > cut:
+    if not failed and _smallest_eigenvalue(lambda rhs: solve(upper, rhs, lower=0)[0], n) > cut:
         return solve(upper, targets, lower=0)[0], n - 1
     values, vectors = map(np.asarray, eigh(kernel, driver="evd", check_finite=False))
     is_above = values > cut
