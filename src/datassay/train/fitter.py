@@ -164,7 +164,7 @@ Fitter = ConvexFitter | NetworkFitter
 def fitter(
     model: nn.Module,
     train: SampleSet,
-    other_sets: Sequence[SampleSet] = (),
+    others: Sequence[SampleSet] = (),
     *,
     loss: str = "auto",
     ridge: float,
@@ -179,7 +179,7 @@ def fitter(
     Args:
         model: at its starting weights.
         train: n samples, of which parts will be kept.
-        other_sets: sets whose outputs are wanted after each fit.
+        others: sets whose outputs are wanted after each fit.
         loss: "cross_entropy", "mse", or "auto": by the task.
         ridge: of linear models, (ridge/2)‖θ‖² added to the mean loss.
         recipe: of other networks; None is Adam, 300 updates of 64 samples.
@@ -201,10 +201,10 @@ def fitter(
     if not output_geometry(model, probe, loss, projection=1).is_linear:
         recipe = replace(recipe or Recipe(), loss=loss)
         return NetworkFitter(
-            model, train, tuple(other_sets), recipe, layers, projection, seed, progress
+            model, train, tuple(others), recipe, layers, projection, seed, progress
         )
     geometry = output_geometry(model, train, loss)
-    features = tuple(output_geometry(model, s, loss).features for s in other_sets)
+    features = tuple(output_geometry(model, s, loss).features for s in others)
     return ConvexFitter(model, geometry, features, ridge)
 
 

@@ -237,7 +237,7 @@ def _ridge_figure(path: RidgePath) -> Figure:
         axis |= {"title": {"text": "wrong classes"}, "rangemode": "tozero", "ticks": "outside"}
         axis |= {"tickmode": "auto", "nticks": 6}
         figure.update_layout(margin_r=64, yaxis2=axis)
-    ridge = float(path.ridge[path.chosen])
+    ridge = float(path.ridge[path.chosen_idx])
     level(figure, x=ridge, dash="dot")
     figure.add_annotation(
         x=float(np.log10(ridge)), y=1, yref="paper", yanchor="bottom", text=f"taken: {ridge:.3g}",
