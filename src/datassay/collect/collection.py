@@ -231,7 +231,7 @@ def _plan(
     if val is not None:
         val = recode_for_outputs(val, layers.n_outputs, is_own=True)
     check_n_outputs(train, layers.n_outputs)
-    sizes = (len(train), 0 if val is None else len(val), layers.n_outputs)
+    sizes = (len(train), len(val or ()), layers.n_outputs)
     form = choose_form(layers, sizes, is_table=train.preparation is not None, **checked)
     if store is not None:
         from datassay.collect.resume import stored_form

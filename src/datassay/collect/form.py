@@ -176,7 +176,8 @@ def step_bytes(form: Form) -> dict[str, float]:
     basis = collected + matrix * (2 if is_single else 1)
     panel = min(rows, max(matrix, PANEL_BYTES))
     sums = matrix * int(-(-rows // panel)).bit_length()  # C, added up along a tree
-    basis += rows if rows <= WHOLE_BYTES else 0.0  # the samples' rows, where they are kept whole
+    if rows <= WHOLE_BYTES:
+        basis += rows  # the samples' rows, where they are kept whole
     samples = n // _rows_per_sample(form)
     ridges = 8.0 * 2 * N_RIDGES * samples * form.n_outputs
     return {

@@ -166,7 +166,9 @@ def pixels(image: Any, ground: float = GROUNDS["white"]) -> np.ndarray:
     if mode == "RGBA":
         opacity = colours[..., 3:]
         colours = colours[..., :3] * opacity + ground * (1 - opacity)
-    n_channels = 1 if image.mode in _GREY else 3
+    n_channels = 3
+    if image.mode in _GREY:
+        n_channels = 1
     return np.ascontiguousarray(colours[..., :n_channels].transpose(2, 0, 1))
 
 

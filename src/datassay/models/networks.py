@@ -185,7 +185,9 @@ def _image_shape(shape: tuple[int, ...], name: str, smallest: int) -> tuple[int,
             f"{name} takes images, [channels, height, width]; got samples of shape {list(shape)}. "
             "Use --model mlp for rows."
         )
-    channels = 1 if len(shape) == 2 else shape[0]
+    channels = 1
+    if len(shape) != 2:
+        channels = shape[0]
     size = (shape[-2], shape[-1])
     if min(size) < smallest:
         raise ModelError(

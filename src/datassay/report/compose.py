@@ -34,7 +34,7 @@ from itertools import count as counter
 from pathlib import Path
 from typing import Any
 
-from datassay.optional import text_if
+from datassay.optional import take_first, text_if
 from datassay.report import wording
 from datassay.report.advice import Advice
 from datassay.report.page import Block, Code, Figure, Heading, Page, Pair, Section, Table, Text
@@ -226,7 +226,7 @@ class _Reader:
         if not self._in_method:
             anchor, short, *title = names
             self._blocks = []
-            section = Section(anchor, short, title[0] if title else short, self._blocks)  # pyrefly: ignore[bad-argument-type] (a tuple once it is read)
+            section = Section(anchor, short, take_first(title, short), self._blocks)  # pyrefly: ignore[bad-argument-type] (a tuple once it is read)
             self._fields["opening" if line.startswith("##!") else "sections"] += (section,)
 
     def _read_body(self, group: list[str]) -> None:

@@ -73,7 +73,9 @@ def figure_of(result: Plotted) -> Figure:
 def acts_figure(table: ActionTable) -> Figure:
     """Draw each action's gain and interval below its name; the widest leave the axis."""
     actions = [action for action in table.actions if action.is_measured][::-1]
-    scale = 100 if in_points(table.metric) else 1
+    scale = 1
+    if in_points(table.metric):
+        scale = 100
     height = 174 + 44 * len(actions)
     lowest, highest = (scale * end for end in _span(actions))
     if in_points(table.metric):

@@ -351,7 +351,10 @@ def _forward(
     template: nn.Module, state: dict[str, Tensor], batch: Batch
 ) -> Float[Tensor, "S samples k"]:
     if len(batch.weights) == 1:  # vmap would turn one convolution into a grouped one
-        x = batch.x if batch.shared else batch.x[0]
+        if batch.shared:
+            x = batch.x
+        else:
+            x = batch.x[0]
         return functional_call(template, {name: t[0] for name, t in state.items()}, (x,))[None]
     inputs = None if batch.shared else 0
     call = vmap(lambda state, x: functional_call(template, state, (x,)), in_dims=(0, inputs))

@@ -77,13 +77,10 @@ class Yardstick:
         else:
             worth = self.worth
         if worth is None:
-            rows = None if as_given else self.rows
-            if rows is None:
-                counted = self.held_out
-            else:
-                counted = self.held_out.subset(rows)
-            outputs = torch.from_numpy(predictions if rows is None else predictions[:, rows])
-            return sample_scores(outputs, counted, None if rows is None else self.spread).numpy()
+            if as_given or self.rows is None:
+                return sample_scores(torch.from_numpy(predictions), self.held_out, None).numpy()
+            outputs = torch.from_numpy(predictions[:, self.rows])
+            return sample_scores(outputs, self.held_out.subset(self.rows), self.spread).numpy()
         predicted = predictions.argmax(2)  # [R, m]
         return worth[np.arange(len(worth)), predicted]
 
@@ -115,7 +112,9 @@ def yardstick(
     given_worth = worth = _table(held_out.y, np.eye(k), is_balanced)
     if transition is not None and _is_invertible(transition):
         worth = _table(held_out.y, np.linalg.inv(transition), is_balanced)
-    metric = BALANCED if is_balanced else ACCURACY
+    metric = ACCURACY
+    if is_balanced:
+        metric = BALANCED
     return Yardstick(held_out, worth, given_worth, metric, worth is not given_worth)
 
 

@@ -15,6 +15,7 @@ from torch.utils.data import default_collate
 
 from datassay.collect.fingerprint import numpy_values
 from datassay.errors import DataError, ModelError
+from datassay.optional import as_tuple
 from datassay.results import result
 
 ID_FIELDS = ("id", "ids", "idx")
@@ -60,7 +61,7 @@ def join_parts(batch: Any) -> Joined | JoinedFields:
     """Mark a batch as one sample of several parts."""
     if isinstance(batch, Mapping):
         return JoinedFields(batch)
-    return Joined(batch if isinstance(batch, tuple | list) else (batch,))
+    return Joined(as_tuple(batch))
 
 
 def batch_size(batch: Any) -> int:
@@ -208,11 +209,10 @@ def outputs_of(model: nn.Module, batch: Any) -> Tensor:
             inputs.setdefault("attention_mask", torch.ones_like(inputs["input_ids"]))
         outcome = model(**inputs)
     else:
-        if isinstance(batch, tuple | list):
-            parts = tuple(batch)
-        else:
-            parts = (batch,)
-        outcome = model(*(parts[:-1] if len(parts) > 1 else parts))
+        parts = as_tuple(batch)
+        if len(parts) > 1:
+            parts = parts[:-1]
+        outcome = model(*parts)
     outcome = getattr(outcome, "logits", outcome)
     if isinstance(outcome, Mapping):  # "out" of torchvision's segmentation
         outcome = outcome.get("logits", outcome.get("out"))

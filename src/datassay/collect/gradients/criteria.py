@@ -89,7 +89,9 @@ def kind_of_loss(loss: Any) -> str:
         return {"mse": "values", "huber": "values", "custom": "own"}.get(loss.name, "classes")
     if callable(loss):
         return "own"
-    return "values" if loss == "mse" else "classes"
+    if loss == "mse":
+        return "values"
+    return "classes"
 
 
 def function_of(loss: Any) -> Callable[[nn.Module, Any], Tensor]:

@@ -200,7 +200,9 @@ class Objective:
                     unit[c] = 1
                     yield weight.sqrt() * p[..., c : c + 1].sqrt() * (unit - p)
                 return
-            draws = DRAWS if f.shape[1] == 1 else 1
+            draws = 1
+            if f.shape[1] == 1:
+                draws = DRAWS
             all_draws = torch.multinomial(
                 p.flatten(0, 1).cpu(), draws, replacement=True, generator=generator
             )

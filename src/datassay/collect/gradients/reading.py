@@ -358,7 +358,10 @@ def _in_arrays(samples: SampleSet, size: int, integers: bool) -> Iterator[tuple[
         rows = slice(start, start + size)
         x = torch.tensor(np.asarray(samples.x[rows]))  # a copy: networks may work in place
         if integers or not x.is_floating_point():
-            x = x.long() if integers else x.float()
+            if integers:
+                x = x.long()
+            else:
+                x = x.float()
         yield samples.ids[rows], (x, torch.tensor(np.asarray(samples.y[rows])))
 
 

@@ -302,7 +302,9 @@ def check_initial_fit(
     fit = 1 - float(relative.mean())
     share = f"the weights already explain {fit:.0%} of the training targets"
     note = f"{share}: held-out outputs are valid only if they were trained on other data."
-    notes = (note,) if fit >= NOTABLE_FIT else ()
+    notes = ()
+    if fit >= NOTABLE_FIT:
+        notes = (note,)
     if fit < LEAST_FIT or val_targets is None or len(val_targets) < 2:
         return notes
     val_relative = loss(val_outputs, val_targets.double(), targets)

@@ -29,6 +29,7 @@ from datassay.commands.export.material import (
     single_labels,
 )
 from datassay.errors import DataError, SettingError
+from datassay.optional import coalesce
 from datassay.report.drawing import shown_texts
 from datassay.report.tables import labels, standard_json
 
@@ -120,7 +121,7 @@ def _show_samples(material: Material, rows: list[int]) -> tuple[str, list[Any], 
         return "text", [str(texts[row]) for row in rows], {}, None
     if (table := samples.used_rows) is not None:
         table_rows = table.take(pa.array(rows)).to_pylist()
-        words = [{n: "" if v is None else str(v) for n, v in row.items()} for row in table_rows]
+        words = [{n: str(coalesce(v, "")) for n, v in row.items()} for row in table_rows]
         return "row", words, {}, None
     columns = plain_columns(samples).items()
     return "row", [{n: f"{values[row]:.6g}" for n, values in columns} for row in rows], {}, None

@@ -6,6 +6,7 @@ import os
 import shlex
 
 from datassay.act.review.decisions import FILE
+from datassay.commands.frame import split_words
 from datassay.commands.inputs import MODEL, DataInputs, NoiseInputs
 from datassay.commands.run.findings import Findings
 from datassay.setting import default_of, settings_of
@@ -26,8 +27,7 @@ class Typed:
 
     def __init__(self, findings: Findings, out: str = ""):
         origin = findings.origin
-        words = shlex.split(findings.facts.get("Command", ""))
-        words = [word for w in words for word in (w.split("=", 1) if w[:2] == "--" else [w])]
+        words = split_words(findings.facts.get("Command", ""))
         default_out = "report"
         if len(words) > 1:
             default_out = OUT.get(words[1], "report")

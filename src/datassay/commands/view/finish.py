@@ -14,6 +14,7 @@ from typing import Any
 
 from datassay.act.review.reviewers import files_in
 from datassay.commands.finished import SUMMARY
+from datassay.commands.frame import split_words
 from datassay.commands.view.session import Session, require
 from datassay.report.wording import gain_numbers, in_points
 
@@ -45,7 +46,7 @@ class Finish:
         self.clean = folder.with_name(f"{folder.name}-corrected")
         self.after = folder.with_name(f"{folder.name}-after")
         self._data = data
-        self._command = shlex.split(command)
+        self._command = split_words(command)
         self._state = _State()
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
@@ -54,7 +55,7 @@ class Finish:
     @property
     def has_file(self) -> bool:
         """Whether the labels stand in a file that can be corrected, not flipped on purpose."""
-        return not any(word.partition("=")[0] == "--noise" for word in self._command)
+        return "--noise" not in self._command
 
     def lines(self, *, majority: bool = False) -> list[str]:
         """Return the two commands, as they can be typed; none where no file holds the labels."""
@@ -69,9 +70,7 @@ class Finish:
         else:
             decisions = path.parent
         folder, clean, new_run = map(_make_relative, (path.parent, self.clean, self.after))
-        words = [
-            word for w in self._command for word in (w.split("=", 1) if w[:2] == "--" else [w])
-        ]
+        words = self._command
         options = [w for name in INHERITED if name in words
                for w in (name, words[words.index(name) + 1])]  # fmt: skip
         return [

@@ -198,7 +198,9 @@ def _zone_minutes(words: pa.Array) -> np.ndarray:
     minutes = []
     for zone in codes.dictionary.to_pylist():
         digits = zone[1:].replace(":", "") or "0000"
-        sign = -1 if zone.startswith("-") else 1
+        sign = 1
+        if zone.startswith("-"):
+            sign = -1
         minutes.append(sign * (60 * int(digits[:2]) + int(digits[2:])))
     return np.array(minutes, dtype=np.int64)[codes.indices.to_numpy()]
 

@@ -43,7 +43,10 @@ def _describe_column(
         return {"fill": float(step.statistics_[position])}
     if kind == "categories":
         rare = step.infrequent_categories_[position]
-        rare = [] if rare is None else list(rare)
+        if rare is None:
+            rare = []
+        else:
+            rare = list(rare)
         frequent = [category for category in step.categories_[position] if category not in rare]
         return {"often": frequent, "rare": rare}
     if kind != "dates":

@@ -57,15 +57,19 @@ def page(findings: PurifyFindings) -> Page:
         "stop": stop,
         "crossed": ours.cross_fit and interval(ours.cross_fit.gain, ours.cross_fit.error),
         "change": interval(stop["validation"] - start["validation"], error),
-        "hits": 0 if truth is None else int(truth.mask[ours.removed].sum()),
-        "n_foreign": 0 if truth is None else int(truth.mask.sum()),
-        "base_rate": math.nan if truth is None else float(truth.mask.mean()),
+        "hits": 0,
+        "n_foreign": 0,
+        "base_rate": math.nan,
         "first_surprise": float(np.nanmean(ours.trace.surprise[1:4])) if len(edges) > 1 else 0.0,
         "worst": None,
         "contest": _contest(findings, truth),
         "batch": int(edges[1]) if len(edges) > 1 else max(1, len(samples) // 100),
         "times": 2 if ours.threshold < math.log(3 * max(1, samples.n_classes)) else 4,
     }
+    if truth is not None:
+        numbers["hits"] = int(truth.mask[ours.removed].sum())
+        numbers["n_foreign"] = int(truth.mask.sum())
+        numbers["base_rate"] = float(truth.mask.mean())
     lines = [(p, p.trace.variance, name, colour) for p, name, colour in _rankings(findings)]
     values = np.concatenate([line[1] for line in lines])
     variance = chart(X_TITLE, "variance of influence V (log scale)", log_y=values)

@@ -15,7 +15,7 @@ from datassay.data.samples import SampleSet, wrong_labels
 from datassay.methods.weigh.doubt import FAR, NeighborTargets
 from datassay.methods.weigh.gain import WeightGain
 from datassay.methods.weigh.job import WeighFindings
-from datassay.optional import text_if
+from datassay.optional import map_optional, text_if
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.page import Gallery, Page, Table, View
 from datassay.report.plots import chart, histogram, level, marks
@@ -75,13 +75,13 @@ def page(findings: WeighFindings) -> Page:
         "all_equal": np.ptp(findings.weights.weight) == 0,
         "tenth": len(heavy),
         "k": findings.local.neighbors.index.shape[1],
-        "scores": [] if gain is None else [float(scores.mean()) for scores in gain.score.T],
-        "n_seeds": 0 if gain is None else gain.score.shape[0],
-        "n_val": 0 if gain is None else gain.each.shape[1],
+        "scores": [],
+        "n_seeds": 0,
+        "n_val": 0,
         "doubts": doubts,
         "known": truth,
         "far": FAR,
-        "named": {findings.method, *(() if gain is None else gain.names)},
+        "named": {findings.method},
     }
     blocks = {
         "weights": _weight_figure(findings),
@@ -89,6 +89,12 @@ def page(findings: WeighFindings) -> Page:
         "gallery": gallery(findings),
     }
     if gain is not None:
+        numbers |= {
+            "scores": [float(scores.mean()) for scores in gain.score.T],
+            "n_seeds": gain.score.shape[0],
+            "n_val": gain.each.shape[1],
+            "named": {findings.method, *gain.names},
+        }
         blocks |= {"table": _gain_table(gain), "gain": _gain_figure(gain)}
     doubtful_ids = tuple(str(i) for i in samples.ids[order[in_doubt[order]][:N_CHECK_FIRST]])
     ids = {"labels": doubtful_ids if doubts["is_notable"] else ()}
@@ -269,7 +275,7 @@ def _summary(findings: WeighFindings, page: Page) -> str:
             "validation": len(findings.validation),
             "heaviest": len(heavy),
             "doubtful": int(mask.sum()),
-            "known_label_errors": None if is_wrong is None else int(is_wrong.sum()),
+            "known_label_errors": map_optional(np.count_nonzero, is_wrong),
         },
         "method": findings.weights.method,
         "sample_weight_mean": 1.0,

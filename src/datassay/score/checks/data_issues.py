@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
-from datassay.optional import coalesce, text_if
+from datassay.optional import coalesce, drop_none, text_if
 from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.checks.codes import RowCodes, array_codes, row_codes
 from datassay.score.checks.columns import column_issues, drift_issues, empty_rows
@@ -201,7 +201,7 @@ def _samples(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, Sample
 
 
 def _encode_rows(train: SampleSet, val: SampleSet | None) -> RowCodes:
-    sets = [train] if val is None else [train, val]
+    sets = drop_none(train, val)
     tables = [samples.rows for samples in sets if samples.rows is not None]
     if len(tables) == len(sets) and (user_rows := train.used_rows) is not None:
         names = [n for n in user_rows.column_names if all(n in t.column_names for t in tables)]

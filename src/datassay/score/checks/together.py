@@ -15,6 +15,7 @@ from datassay.collect.linearization import Linearization
 from datassay.data.groups import TIME_BLOCKS, time_blocks
 from datassay.data.samples import SampleSet
 from datassay.models.tabular import TableClassifier, TableRegressor, column_parts, fit_seconds
+from datassay.optional import drop_none
 from datassay.progress import silent
 from datassay.results import result
 from datassay.score.checks.issue import DataIssue
@@ -83,7 +84,9 @@ class HeldTogether:
         if not self.role:
             text += " stretches of rows that were never seen: the order of rows carries something,"
             return f"{text} such as time. Name its column as time (--time) or groups (--groups)."
-        rows = "of such" if is_group else "later"
+        rows = "later"
+        if is_group:
+            rows = "of such"
         take = f"{self.role} (--{self.role} {shlex.quote(self.column)})"
         return f"{text} {unseen}. If new rows are {rows}, name it as {take}."
 
@@ -118,7 +121,7 @@ def held_together(
             has_alike_rows = not is_small and share >= ALIKE
             if has_alike_rows or _measure_shared(residual, groups) >= SHARED:
                 cost = _estimate_cost_by_trees(train, candidate)
-        columns += [] if cost is None else [cost]
+        columns += drop_none(cost)
     columns.sort(key=lambda column: column.by_column - column.by_rows)
     return tuple(columns[:MOST_NAMED])
 

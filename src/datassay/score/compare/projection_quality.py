@@ -146,7 +146,7 @@ def projection_quality(
     scored, queries = _draw_subsets(train, val, n_samples, rows, seed)
     exact = collect(model, scored, queries, outputs=reference, projection=None, allow_trained=True)
     truth = _scores(exact, training)
-    sizes = (len(train), 0 if val is None else len(val), planned.n_outputs)
+    sizes = (len(train), len(val or ()), planned.n_outputs)
     choose = {"outputs": planned.outputs, "projection_kind": projection_kind, "memory": memory}
     forms = _forms(sample_layers(model, scored), sizes, n_features, choose)
     scores = np.empty((len(forms), draws, len(SCORES), len(scored)))

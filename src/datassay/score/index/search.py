@@ -133,7 +133,9 @@ class _Best:
     def __init__(self, m: int, keep: int, *, largest: bool):
         self._largest = largest
         self._keep = keep
-        fill = -torch.inf if largest else torch.inf
+        fill = torch.inf
+        if largest:
+            fill = -torch.inf
         self._values = torch.full((m, keep), fill)
         self._positions = torch.zeros(m, keep, dtype=torch.int64)
 

@@ -16,7 +16,7 @@ from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
-from datassay.optional import coalesce
+from datassay.optional import as_tuple, coalesce
 from datassay.progress import Progress, silent
 from datassay.score.effects import (
     Attribution,
@@ -170,7 +170,7 @@ def influence(
         train = trainer.train
         val = trainer.queries
         loss = trainer.loss
-    models: Any = list(model) if isinstance(model, list | tuple) else [model]
+    models: Any = [*as_tuple(model)]
     request = Request(
         models, method, curvature, response, loss, measure, damping, weight_decay, parameters,
         removed, top, precision, device, seed, progress, settings, temperature,

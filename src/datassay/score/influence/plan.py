@@ -18,6 +18,7 @@ from datassay.collect.layers import Factors, Use, tensors_of
 from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError
 from datassay.machine import available_memory
+from datassay.optional import as_tuple
 from datassay.plan import EIGEN_WORK, BlockPlan, add_work, seconds_of, time_call
 from datassay.progress import silent
 from datassay.results import column, result
@@ -96,7 +97,7 @@ def influence_plan(
             f"curvature must be 'auto', 'blocks' or 'ekfac' to be planned; got {curvature!r}."
         )
     check_top(top)
-    models: list[Any] = list(model) if isinstance(model, list | tuple) else [model]
+    models: list[Any] = [*as_tuple(model)]
     train, val = given_sets(models[0], train, val, loss)
     network = trained_network(
         models[0], train, loss=loss, parameters=parameters, precision=precision or "float32",

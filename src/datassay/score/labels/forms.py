@@ -58,9 +58,10 @@ def search_forms(
     rival_weight = 0.0
     start = None
     gain = -inf
-    best_nats = -inf if noise == "class" else 0.0
+    best_nats = 0.0
     noisy_fits = [uniform_fit]
     if noise == "class":
+        best_nats = -inf
         noisy_fits = []
     least_by_class = max(n * LEAST_GAIN[k > 2], min(LEAST_NATS[k > 2], n * ENOUGH))
     forms: list[tuple[Form, float]] = [("by class", least_by_class), ("pairs", LEAST_OF_PAIRS)]

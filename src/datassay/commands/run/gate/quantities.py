@@ -109,7 +109,7 @@ def _count_issues(issues: DataIssues, *kinds: str) -> list[tuple[int, bool]]:
 
 def _list_unsearched(findings: Findings, issues: DataIssues) -> str:
     """Return among which samples copies were not looked for; empty where all were compared."""
-    n = len(findings.samples) + (0 if findings.validation is None else len(findings.validation))
+    n = len(findings.samples) + len(findings.validation or ())
     if findings.samples.kind == "image" and n > EXACT_UP_TO:
         return f"changed copies are looked for among at most {EXACT_UP_TO:,} pictures"
     return issues.unsearched
@@ -135,7 +135,7 @@ def _across_split(findings: Findings, issues: DataIssues) -> Quantity:
         why = "held-out samples are of another shape"
         if val is None:
             why = NO_PART
-        return Quantity(unit, 0 if val is None else len(val), why=why, is_searched=False)
+        return Quantity(unit, len(val or ()), why=why, is_searched=False)
     low, high, names = _exact(val.ids[issues.repeated].tolist())
     high = max([high, *(n for n, _ in _count_issues(issues, "equal rows across the split"))])
     return _with_chance(unit, len(val), low, high, names, _list_unsearched(findings, issues))

@@ -105,7 +105,7 @@ def plan(train: SampleSet, val: SampleSet | None, settings: RunSettings) -> Plan
     attributed = attribution_of(settings, form, len(train), n_queries, train.is_classification)
     settings = replace(settings, attribution=attributed)
     n = len(train)
-    m = 0 if val is None else len(val)
+    m = len(val or ())
     options = {f.name: getattr(settings, f.name) for f in fields(settings)}
     sizes = Sizes(form=form, train=n, val=m, classes=train.n_classes, options=options)
     steps = [

@@ -117,7 +117,7 @@ def projection_step(
     pilot_val = None
     if val is not None:
         pilot_val = val.subset(np.arange(min(n, len(val))))
-    m = 0 if pilot_val is None else len(pilot_val)
+    m = len(pilot_val or ())
     exact = plan_collection(model, pilot, pilot_val, outputs="joint", projection=None)
     sizes = Sizes(form=exact, train=n, val=m, classes=train.n_classes)
     parts = [*removal_steps(sizes), *judge_steps(sizes), *influence_steps(sizes)]
