@@ -207,6 +207,7 @@ def _decode(value: Any, table: pa.Table, classes: dict[str, type]) -> Any:
 
 
 def _decode_array(content: dict[str, Any], table: pa.Table) -> np.ndarray:
+    """Return an array from its description and the table of its values."""
     dtype = np.dtype(content["dtype"])
     shape = tuple(content["shape"])
     column = None

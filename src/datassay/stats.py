@@ -241,12 +241,12 @@ def _part_variance(
         return 0.0
     means = np.array([part_gains.mean() for part_gains in parts])
     n = len(parts)
+    if is_searched:  # by chance the parts' actions can look alike: no less than they differ
+        return float(means.var(ddof=1)) * (1 + 1 / n)
     variance = variances.mean()
     excess = 0.0
     if variance > 0:
         excess = float(means.var(ddof=1) / variance)
-    if is_searched:  # by chance the parts' actions can look alike: no less than they differ
-        return float(means.var(ddof=1)) * (1 + 1 / n)
     if chdtrc(n - 1, (n - 1) * excess) > 1 - LEVEL:
         return 0.0
     return float(means.var(ddof=1) - variance) * (1 + 1 / n)

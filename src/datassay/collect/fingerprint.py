@@ -253,6 +253,7 @@ class _Walk:
 
 
 def _parts_of_callable(value: Any) -> list[Any] | None:
+    """Return what a wrapper or pattern calls or compares with; None of anything else."""
     if isinstance(value, property):
         return [value.fget, value.fset, value.fdel]
     if isinstance(value, staticmethod | classmethod):

@@ -111,6 +111,7 @@ def config_words(
 
 
 def _option_words(path: Path, name: str, flags: Sequence[str], value: Any) -> list[str]:
+    """Return the words that give an option this value on the command line."""
     if isinstance(value, bool):
         if value:
             return [*flags[:1]]

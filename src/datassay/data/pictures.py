@@ -103,6 +103,7 @@ def ground_warning(sizes: Sequence[ImageSize], ground: str) -> tuple[str, ...]:
 
 @contextmanager
 def _open(file: Path | bytes) -> Iterator[Any]:
+    """Open an image file, or its bytes, within the limit of its size."""
     is_path = isinstance(file, Path)
     try:
         with reading(file) if is_path else decoding(_name(file)), warnings.catch_warnings():

@@ -54,6 +54,7 @@ def weights_choice(path: Path, model: nn.Module) -> tuple[str, ...]:
 
 
 def _choice_notes(state: StateDict, path: Path) -> tuple[str, ...]:
+    """Say which of several state dicts in a file was taken; nothing where it has one."""
     file, requested = file_and_place(path)
     if requested or not (state.other_places or state.is_average):
         return ()

@@ -188,21 +188,20 @@ class _Reader:
         }
 
     def _read_head(self, line: str) -> None:
+        """Read a line of a page's head: a named field, or more of the one before."""
         start = re.match(rf"({'|'.join(HEADS)}): ?(.*)", line)
         if start:
             self._name = start[1]
         is_many = self._name in MANY
         previous = self._fields.get(self._name, ())
         text = self._reveal(start[2].strip() if start else line.strip())
-        if start:
-            self._fields[self._name] = text
-            if is_many:
-                self._fields[self._name] = (*previous, text)
-        else:
-            if is_many:
-                self._fields[self._name] = (*previous[:-1], f"{previous[-1]} {text}")
-            else:
-                self._fields[self._name] = f"{previous} {text}"
+        if start and is_many:
+            text = (*previous, text)
+        elif is_many:
+            text = (*previous[:-1], f"{previous[-1]} {text}")
+        elif not start:
+            text = f"{previous} {text}"
+        self._fields[self._name] = text
 
     def _advise(self, group: list[str]) -> None:
         severity, kind, headline = self._parts(group[0][2:])
@@ -230,6 +229,7 @@ class _Reader:
             self._fields["opening" if line.startswith("##!") else "sections"] += (section,)
 
     def _read_body(self, group: list[str]) -> None:
+        """Read a paragraph of a section: a term of the method, blocks, a lead or text."""
         if self._in_method:  # a term, and from the next line on what it means
             term, *meaning = group
             text = " ".join(line.strip() for line in meaning).removeprefix(":").strip()

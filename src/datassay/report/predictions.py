@@ -122,6 +122,7 @@ def query_data(predictions: Predictions) -> dict[str, object]:
 
 
 def _query(predictions: Predictions, i: int) -> dict[str, object]:
+    """Return a query's label and outputs, as JSON values."""
     queries, outputs = predictions.queries, predictions.outputs
     names = queries.class_names
     entry: dict[str, object] = {"id": str(queries.ids[i]), "label": label_text(names, queries.y[i])}

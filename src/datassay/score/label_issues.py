@@ -299,6 +299,7 @@ def _find_target_issues(
     targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"], outcome: Outliers,
     trusted: Bool[Tensor, " n"], **info: Any,
 ) -> LabelIssues:  # fmt: skip
+    """Return outliers among targets as label issues; trusted targets are none."""
     p = outcome.probability.masked_fill(trusted, 0.0)
     is_far = (p > LOOK) | ((p > 0) & (outcome.score > LOOK_SCORE))
     return LabelIssues(

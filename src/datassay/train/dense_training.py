@@ -122,6 +122,7 @@ class DenseGradients:
             self.d[0] = self.w[0].grad  # the gradient of the preactivations is all it takes
 
     def _forward(self, batch: Batch) -> None:
+        """Compute each layer's outputs of a batch, into `h`."""
         for i, (w, b, h) in enumerate(zip(self.w, self.b, self.h, strict=True)):
             if b is None:
                 bias = w.new_zeros(1)

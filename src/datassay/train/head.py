@@ -197,6 +197,7 @@ def _undo_fixed_scale(
 
 
 def _choose_layer(matching: list[str], layer: str | None, model: nn.Module) -> str:
+    """Return the name of the linear layer to retrain."""
     linear = [n for n, m in model.named_modules() if isinstance(m, nn.Linear)]
     if layer is not None and layer not in linear:
         raise ModelError(

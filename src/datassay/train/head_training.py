@@ -192,6 +192,7 @@ class _Heads:
         on_epoch: OnEpoch | None,
         progress: Progress,
     ) -> TrainedHeads:
+        """Train heads from their starts by Adam, one per weighting and seed."""
         x = self.x.float()
         y = self.y.float()
         w = weight.T.contiguous()
@@ -245,6 +246,7 @@ class _Heads:
     def exact(
         self, weight: Float[Tensor, "M n"], ridge: float, n_seeds: int, progress: Progress
     ) -> TrainedHeads:
+        """Fit heads to the minimum of the loss, one per weighting; seeds change nothing."""
         k = self.y.shape[1]
         features = SharedFeatures(self.x.double(), k)
         y = self.y.double()

@@ -244,6 +244,7 @@ def _descend_dense(
     observe: Callable[[Tensor, Tensor], None] | None,
     progress: Progress,
 ) -> dict[str, Tensor]:
+    """Train a stack of dense networks on the batches drawn; return their weights."""
     first_batch = next(draw)
     draw = chain([first_batch], draw)
     n, n_inputs = first_batch.x.shape[-2:]

@@ -205,6 +205,7 @@ def _score_estimators(
 def _check_choices(
     models: Sequence[nn.Module] | Estimators, rankings: Mapping[str, Int[np.ndarray, " n"]], n: int
 ) -> None:
+    """Check the networks and rankings that a removal curve is asked for."""
     if isinstance(models, nn.Module) or not models:  # a Sequential would be taken layer by layer
         got = "none"
         if isinstance(models, nn.Module):

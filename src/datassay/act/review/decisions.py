@@ -182,6 +182,7 @@ def journal_line(changes: Iterable[tuple[str | int, Decision | None]]) -> list[d
 
 
 def _read_parquet(path: Path) -> tuple[list[tuple], dict[str, Any]]:
+    """Return a table's decisions, as tuples, and its metadata."""
     with reading(path), path.open("rb") as file:
         if file.read(4) != b"PAR1":
             raise DataError(f"{path} {NONE_HERE}")
@@ -204,6 +205,7 @@ def _read_parquet(path: Path) -> tuple[list[tuple], dict[str, Any]]:
 
 
 def _read_json(path: Path) -> tuple[list[tuple], dict[str, Any]]:
+    """Return a JSON file's decisions, as tuples, and its metadata."""
     if path.stat().st_size > LARGEST:
         raise DataError(f"{path} must be a file of decisions; it is larger than one can be.")
     try:

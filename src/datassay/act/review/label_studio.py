@@ -70,6 +70,7 @@ def _is_task(task: Any) -> bool:
 
 
 def _read_task(task: dict[str, Any], path: Path) -> Decision | None:
+    """Return the decision in a task's latest annotation; None where it has none."""
     if not task["annotations"]:
         return None
     data = task["data"]

@@ -90,6 +90,7 @@ def derivatives(
 
 
 def _checked_autograd(f: PointFunction, x: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
+    """Return f's derivatives at the points x, of each order from 1, by autograd."""
     with user_code(
         lambda error: (
             f"f must take torch tensors and be differentiable for derivatives 'autograd'; it "

@@ -83,6 +83,7 @@ def example(name: str, *, seed: int = Loading.seed) -> Example:
 
 
 def _digits(rng: np.random.Generator) -> Example:
+    """Return scikit-learn's digits, with wrong labels and near-duplicates planted."""
     from sklearn.datasets import load_digits  # slow to import
 
     bunch: Any = load_digits()
@@ -114,6 +115,7 @@ def _digits(rng: np.random.Generator) -> Example:
 
 
 def _people(rng: np.random.Generator) -> Example:
+    """Return a made-up table of people, with wrong labels and copies planted."""
     n = PEOPLE - 2 * COPIES
     plan = _draw_plan(rng, n, [EXACT] * COPIES + [NEAR] * COPIES)
     age = rng.integers(19, 67, n)
@@ -149,6 +151,7 @@ def _people(rng: np.random.Generator) -> Example:
 
 
 def _texts(rng: np.random.Generator) -> Example:
+    """Return made-up messages of customers, with wrong labels planted."""
     words = json.loads(Path(__file__).with_name("sentences.json").read_text(encoding="utf-8"))
     topics = list(words["topics"])
     topic_of = {}

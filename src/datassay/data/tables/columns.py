@@ -112,6 +112,7 @@ def _check_times(read: ReadColumn | Column, column: Column) -> ReadColumn:
 
 
 def _read_feature(values: pa.ChunkedArray, column: Column, choices: Choices) -> ReadColumn:
+    """Read a feature column by its type; its `reason` says why one is left out."""
     name = column.name
     is_category = pt.is_dictionary(values.type)
     kind = values.type.value_type if is_category else values.type
@@ -282,6 +283,7 @@ def _read_number_words(words: pa.LargeStringArray, read: NumberWords, column: Co
 def _category_or_text(
     words: pa.LargeStringArray, column: Column, *, is_category: bool = False
 ) -> ReadColumn:
+    """Read words as a category or as texts, by their length and how many differ."""
     # What tells them apart must not depend on the order of the rows, nor hold long texts twice.
     column = replace(column, missing=words.null_count)
     n = len(words) - words.null_count

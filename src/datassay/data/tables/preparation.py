@@ -194,6 +194,7 @@ _KINDS += ["dates", "categories"]
 
 
 def _make_step(kind: str) -> Any:
+    """Return the transformer, not yet fitted, of one kind of columns."""
     from sklearn.impute import SimpleImputer
     from sklearn.preprocessing import OneHotEncoder
 
@@ -249,6 +250,7 @@ def _names(kind: str, fitted: Any, columns: list[ReadColumn]) -> list[str]:
 
 
 def _describe_step(kind: str, fitted: Any, index: int, read: ReadColumn) -> str:
+    """Say in words what became of a column."""
     column = read.column
     if kind == "vectors":
         return f"{read.values.shape[1]:,} columns"  # pyrefly: ignore[missing-attribute] (vectors have values)

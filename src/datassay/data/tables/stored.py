@@ -36,6 +36,7 @@ def describe_treatment(fitted: FittedColumns) -> dict[str, Any]:
 def _describe_column(
     kind: str, step: Any, position: int, column: Column, features: tuple[str, ...]
 ) -> dict[str, Any]:
+    """Return what a fitted step has learnt of one column, as JSON values."""
     if kind == "vectors":
         is_part = (f"{column.name} {i}" in features for i in range(len(features)))
         return {"width": sum(is_part)}

@@ -90,6 +90,7 @@ class _Trial:
 def _trial(
     teachers: Teachers, teacher: int, n: int, n_students: int, recipe: StudentRecipe
 ) -> _Trial:
+    """Draw a trial: students, and a teacher's samples to train and to test them on."""
     d = teachers.n_inputs
     weights = teachers.weights(teacher)
     rng = teachers.stream(teacher, n)

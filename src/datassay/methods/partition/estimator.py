@@ -48,6 +48,7 @@ class _Partitioned(BaseEstimator):
     def _fit(
         self, X: np.ndarray, y: np.ndarray, targets: np.ndarray, loss: str, sample_weight: Any
     ) -> None:
+        """Divide the samples of positive weight, and fit the router to the blocks."""
         one_of("routing", self.routing, ("soft", "hard"))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         n = len(X)

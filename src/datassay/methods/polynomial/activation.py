@@ -176,6 +176,7 @@ def _with_errors(
     scale: float,
     bound: float | None = None,
 ) -> ActivationPolynomial:
+    """Return the polynomial in powers, with its largest and root-mean-square error."""
     u = np.linspace(-half_width, half_width, GRID)
     error = _evaluate(f, u) - chebyshev.chebval(u / half_width, chebyshev_coef)
     largest = float((_density(u / scale) * np.abs(error)).max())

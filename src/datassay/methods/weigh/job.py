@@ -170,6 +170,7 @@ def _on_inputs(settings: WeighSettings, train: SampleSet) -> bool:
 
 
 def _space(train: SampleSet, val: SampleSet, settings: WeighSettings, progress: Progress) -> _Space:
+    """Return the features in which neighbours are looked for, and the network of them."""
     on_inputs = _on_inputs(settings, train)
     watched = Watched()
     if not on_inputs or settings.method in NEEDS_NETWORK:

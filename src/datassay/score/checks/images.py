@@ -69,6 +69,7 @@ def picture_pixels(samples: SampleSet) -> Iterator[Float[np.ndarray, "b c h w"]]
 
 
 def _measure_images(pixels: Float[np.ndarray, "b c h w"]) -> Float[np.ndarray, "b 6"]:
+    """Return six properties of each picture, by which it may be odd."""
     b, c, height, width = pixels.shape
     step = max(1, max(height, width) // LOOK)
     if step > 1 and min(height, width) >= step:  # means of squares

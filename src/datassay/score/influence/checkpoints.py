@@ -222,6 +222,7 @@ def _tensors(files: Sequence[Path]) -> dict[str, Tensor]:
 
 
 def _load_adapter(network: nn.Module, file: Path) -> None:
+    """Load a file of adapter weights into a network of peft."""
     if not hasattr(network, "peft_config"):
         raise ModelError(
             f"{file} holds an adapter, which needs a model that has one; got a "

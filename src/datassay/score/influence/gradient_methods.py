@@ -227,9 +227,8 @@ def with_curvature(
     damping = request.damping
     if segment is not None:
         metrics = segment.metrics(blocks, float(decay))
-        damping = 0.0
-        if request.damping != "auto":
-            damping = request.damping
+        if damping == "auto":
+            damping = 0.0
     training = None
     if segment is None:
         training = left_to_learn(network, damping)

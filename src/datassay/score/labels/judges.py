@@ -188,6 +188,7 @@ def _ignore_convergence() -> Iterator[None]:
 def _predict_held_out(
     train: SampleSet, seed: int, progress: Progress, most_splits: int
 ) -> dict[str, Float[np.ndarray, "n k"]]:
+    """Return each table model's held-out probabilities or targets, means over splits."""
     is_large = len(train) * (1 - 1 / FOLDS) > MOST_ROWS
     probabilities: dict[str, Any] = {}
     suffix = f" ({MOST_ROWS:,} rows a fit)" * is_large

@@ -109,6 +109,7 @@ class _Polynomial(BaseEstimator):
         return ((X - center) / spread).astype(X.dtype)
 
     def _add(self, X: np.ndarray, targets: np.ndarray) -> NormalEquations:
+        """Return the sums over all samples so far, these included."""
         previous = getattr(self, "_sums", None)
         if previous is None:
             monomials = self._monomials(X)

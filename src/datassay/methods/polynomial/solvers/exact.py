@@ -104,6 +104,7 @@ def exact_fit(
 
 
 def _choose_ridge(system: Centred, progress: Progress) -> ExactFit:
+    """Fit by the ridge of smallest leave-one-out error; note one at the end of its range."""
     path, spectrum = _ridge_path(system, progress)
     ridge = float(path.ridge[path.chosen_idx])
     if spectrum is None:
@@ -132,6 +133,7 @@ def _solve(system: Centred, ridge: float) -> Float[np.ndarray, "k q"]:
 
 
 def _minimum_norm(system: Centred) -> ExactFit:
+    """Fit without a ridge: of the coefficients of least error those of least norm."""
     normal = system.normal
     if normal.n_samples == len(normal.rows) <= system.n_features:
         features = normal.monomials.features(normal.rows, keep=normal.live[1:])
@@ -191,6 +193,7 @@ def _ridge_grid(low: float, high: float) -> Float[np.ndarray, " r"]:
 def _path_errors(
     system: Centred, solver: Spectrum | Poles, ridges: np.ndarray, poles: tuple[float, ...]
 ) -> RidgePath:
+    """Return the leave-one-out errors at each of the ridges."""
     targets = system.normal.row_targets
     label = None
     if are_classes(targets):

@@ -254,6 +254,7 @@ def rounding(dtype: np.dtype, n: int) -> float:
 def _solve_kernel(
     kernel: np.ndarray, targets: np.ndarray, n: int, dtype: np.dtype
 ) -> tuple[np.ndarray, int]:
+    """Solve a centred kernel's system; return the dual coefficients and the rank."""
     scale = max(float(np.trace(kernel)) / n, np.finfo(np.float64).tiny)
     cut = rounding(dtype, n) * max(float(np.linalg.norm(kernel)), scale)
     # Centring makes (1, …, 1) a null vector, and targets have no share in it: fill it.
