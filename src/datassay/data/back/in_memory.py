@@ -13,6 +13,7 @@ from datassay.data.back.original import Change, Original, apply_change, find_don
 from datassay.data.memory.frames import frame_table, row_ids
 from datassay.data.source import to_numpy
 from datassay.data.tables.read import Choices
+from datassay.optional import coalesce
 
 
 def original_frame(frame: Any, choices: Choices) -> tuple[Original, list[Change]]:
@@ -28,7 +29,7 @@ def original_frame(frame: Any, choices: Choices) -> tuple[Original, list[Change]
     table = frame_table(frame)
     assert table is not None, "it was read as a frame"
     table, labels = row_ids(table)
-    ids = labels if choices.ids is None else choices.ids
+    ids = coalesce(choices.ids, labels)
     changes: list[Change] = []
     original = original_table(
         Path("the frame"),
@@ -49,7 +50,8 @@ def correct_frame(frame: Any, change: Change) -> Any:
     Returns:
         A new frame; index, types and all other columns are those of `frame`.
     """
-    kind, rows = type(frame).__module__.partition(".")[0], _label_rows(len(frame), change)
+    kind = type(frame).__module__.partition(".")[0]
+    rows = _label_rows(len(frame), change)
     if kind == "pandas":
         labels = frame[change.column].iloc[rows].set_axis(frame.index)
         return frame.assign(**{change.column: _with_targets(labels, change)})[change.keep]
@@ -105,7 +107,9 @@ def restore_kind(values: np.ndarray, example: Any) -> Any:
     """Return values as a tensor or a list where the example is one, else unchanged."""
     if hasattr(example, "new_tensor"):
         return example.new_tensor(values)
-    return values.tolist() if isinstance(example, list | tuple) else values
+    if isinstance(example, list | tuple):
+        return values.tolist()
+    return values
 
 
 def _label_rows(n: int, change: Change) -> Int[np.ndarray, " rows"]:
@@ -119,16 +123,21 @@ def _with_targets(column: Any, change: Change) -> Any:
     """Return a column of pandas or polars with new targets, as floats where one is not whole."""
     if not change.number:
         return column
-    rows, targets = [*change.number], [*change.number.values()]
+    rows = [*change.number]
+    targets = [*change.number.values()]
     is_whole = all(isinstance(t, str) or float(t).is_integer() for t in targets)
     is_integer = "int" in str(column.dtype).lower()
     if is_integer and is_whole:
         targets = [int(target) for target in targets]
     if hasattr(column, "iloc"):
-        column = column.astype("float64") if is_integer and not is_whole else column.copy()
+        if is_integer and not is_whole:
+            column = column.astype("float64")
+        else:
+            column = column.copy()
         column.iloc[rows] = targets
         return column
     import polars
 
-    column = column.cast(polars.Float64) if is_integer and not is_whole else column
+    if is_integer and not is_whole:
+        column = column.cast(polars.Float64)
     return column.scatter(rows, targets)

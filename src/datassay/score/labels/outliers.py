@@ -380,7 +380,10 @@ def _mixture(
         # log_prob of StudentT, whose checks and broadcasts take longer than the densities.
         log_t = torch.log1p(scaled_squares / nu) * (-(nu + 1) / 2) + (log_constant - log(scale))
         joint = torch.stack([log_t + log(1 - share), anywhere.clone()])
-        joint[1] += log(share) if share else -torch.inf
+        if share:
+            joint[1] += log(share)
+        else:
+            joint[1] += -torch.inf
         log_density = torch.logsumexp(joint, 0)
         before = likelihood
         likelihood = float(torch.where(may_be, log_density, joint[0]).sum())
@@ -390,7 +393,8 @@ def _mixture(
         scale = max(
             floor, float((weight * z_squared).sum() / p_right.sum().clamp_min(floor)) ** 0.5
         )
-        share = min(0.49, float(1 - p_right.mean())) if share else 0.0
+        if share:
+            share = min(0.49, float(1 - p_right.mean()))
         if likelihood - before < 1e-9 * abs(likelihood):
             break
     return likelihood, p_wrong, log_density, StudentT(nu, 0.0, t_scale)
