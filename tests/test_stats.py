@@ -160,6 +160,7 @@ def test_one_seed_a_part_is_judged_by_the_means_of_the_parts():
     parts = [np.random.default_rng(p).normal(0, 1, (1, 50)) for p in range(4)]
     means = np.array([part.mean() for part in parts])
     error = max(means.std(ddof=1) ** 2 / 4, (np.concatenate(parts, 1).var() / 200))
+    assert np.isfinite(paired_interval(parts[:3]).half)
     result = paired_interval(parts, level=0.99)
     assert result.half == pytest.approx(student.ppf(0.995, 3) * error**0.5, rel=0.02)
     plain, searched = paired_interval(parts).half, paired_interval(parts, is_searched=True).half
@@ -229,6 +230,7 @@ def test_an_unknown_error_gives_no_verdict_and_a_step_of_holm_holds_its_end():
         assert (unknown.half, unknown.p, unknown.verdict) == (np.inf, 1.0, SAME)
     first, second = (Interval(0.1, 0.05, (1 - LEVEL) / k) for k in (2, 1))
     assert verdicts([second, first]) == [BETTER, BETTER]
+    assert verdicts([second, second]) == [PERHAPS, PERHAPS]  # of these none holds beside the other
     assert verdicts([Interval(0.1, 0.05, np.nextafter(first.p, 1)), second])[0] == PERHAPS
 
 

@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 import datassay as da
 from datassay.act.choose.parts import FIFTHS, fifths
 from datassay.collect.collection import collect
+from datassay.data.assemble import _nearest_share
 from datassay.data.groups import group_folds, time_blocks
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
@@ -35,6 +36,24 @@ def panel(n_groups=40, each=6, noise=0.05, seed=0, told=0.0):
     drawn = rng.random(n_groups) - 0.5 + told * x[::each, 0]
     frame["label"] = np.where(np.repeat(drawn < 0, each), "yes", "no")
     return frame.sample(frac=1, random_state=seed, ignore_index=True)
+
+
+@pytest.mark.parametrize("has_classes", [False, True])
+def test_the_folds_held_out_are_those_whose_size_comes_nearest(has_classes):
+    """Every run of folds is tried: the nearest from the first fold that leaves each class."""
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        n_folds, share = int(rng.integers(2, 7)), rng.random()
+        fold = np.append(rng.permutation(n_folds), rng.integers(0, n_folds, rng.integers(1, 30)))
+        y = rng.integers(0, 4, len(fold))
+        nearest = []
+        for first in range(n_folds):
+            runs = [np.isin(fold, [(first + j) % n_folds for j in range(size)])
+                    for size in range(1, n_folds)]  # fmt: skip
+            nearest.append(min(runs, key=lambda run: abs(run.sum() - share * len(fold))))
+        leaving = [run for run in nearest if set(y[run]) <= set(y[~run])] if has_classes else []
+        expected = (leaving or nearest)[0]
+        assert np.array_equal(_nearest_share(fold, y, share, has_classes), expected)
 
 
 def test_no_group_is_in_two_parts():
