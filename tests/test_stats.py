@@ -41,6 +41,9 @@ def test_a_mean_of_repetitions_has_students_interval():
     low, high = test.confidence_interval()
     assert (result.low, result.high, result.p) == pytest.approx((low, high, test.pvalue))
     assert (result.verdict == BETTER) == (low > 0)
+    spread = ((values**2).sum() + 0.1) / 9 - values.mean() ** 2  # of nine, two of them imagined
+    half = student.ppf(0.975, 6) * np.sqrt(spread / 7)
+    assert mean_interval(values, 0.1).half == pytest.approx(half)
     assert mean_interval(np.ones(1)).half == np.inf and mean_interval(np.ones(1)).verdict == SAME
 
 

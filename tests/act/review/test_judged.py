@@ -72,6 +72,8 @@ def test_numbers_and_several_labels_have_no_classes(samples):
     assert not issues.probability.any()  # and those that stray most come first all the same
     assert (kept.log_odds < -60).all()
     assert (np.diff(kept.log_odds[np.argsort(issues.score)]) >= 0).all()
+    extreme = judged(lin, replace(issues, score=1e6 * issues.score)).log_odds
+    assert np.ptp(extreme) < 2.1  # order alone, far below what has a probability
     sure = judged(lin, replace(issues, probability=np.ones(len(samples)))).log_odds
     assert np.isfinite(sure).all() and (sure > 30).all()
     some = replace(issues, probability=np.linspace(0.01, 0.99, len(samples)))

@@ -13,6 +13,7 @@ from datassay.score.labels.noise import (
     LISTED,
     TRUSTED,
     WEAK,
+    _log_odds_in_order,
     _scale_log_odds,
     confident_count,
     explain,
@@ -75,6 +76,18 @@ def test_log_odds_are_scaled_to_the_least_cross_entropy():
     assert (falling.diff()[odds.diff() > 0] >= 0).all()  # their order stays
     same = _scale_log_odds(torch.ones(3), torch.tensor([0.1, 0.5, 0.9], dtype=torch.float64))
     assert same.sigmoid().tolist() == pytest.approx([0.1, 0.5, 0.9])
+
+
+def test_suspects_keep_their_probability_and_others_the_order_of_their_log_odds():
+    odds = torch.linspace(-19, 19, 39, dtype=torch.float64)
+    same = _log_odds_in_order(torch.full((39,), 0.2, dtype=torch.float64), odds)
+    assert (same.diff() > 1e-6).all() and (same.sigmoid() - 0.2).abs().max() < 1e-3
+    p = torch.as_tensor(np.random.default_rng(0).random(39))
+    ordered, suspect = _log_odds_in_order(p, odds), p > 0.5
+    torch.testing.assert_close(ordered.sigmoid()[suspect], p[suspect], atol=1e-3, rtol=0)
+    assert (ordered[~suspect].diff() > 0).all() and (ordered[~suspect] < 0).all()
+    expected = p[~suspect].sort().values
+    torch.testing.assert_close(ordered.sigmoid()[~suspect], expected, atol=1e-3, rtol=0)
 
 
 def test_noise_by_class_is_found_and_rows_are_shrunk_to_the_one_rate():
