@@ -237,7 +237,7 @@ def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
     n_corrected = n * issues.expected_precision(n)
     n_wrong = n_flagged * issues.expected_precision()
     steps = [
-        f"A plan: review {count(n, 'label')}, which corrects about {n_corrected:.0f} of the "
+        f"A plan: review {count(n, run_verdict.labels.noun)}, which corrects about {n_corrected:.0f} of the "
         f"{n_wrong:.0f} wrong ones that are suspected, and take the suggestions for the others",
         clause(relabel, actions.metric, them),
     ]
@@ -322,7 +322,7 @@ def _label_card(
         "review of some tells how many."
     )
     if labels.n_flagged:
-        subject = "such labels"
+        subject = f"such {labels.noun}s"
         if labels.n_flagged > 1:
             subject = "these"
         if 1 < labels.n_flagged < labels.n_review:  # the others are only worth a look

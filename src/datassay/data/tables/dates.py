@@ -165,10 +165,12 @@ def _parse_dates(words: pa.LargeStringArray, date_format: str, *, in_utc: bool) 
     is_real = (day_of.astype("datetime64[M]") == start) & (day > 0) & (1 <= month) & (month <= 12)
     is_real &= (minute < 60) & (hour < 24) & (~has_half | ((1 <= hour) & (hour <= 12)))
     hour = np.where(has_half, hour % 12 + 12 * is_late, hour)
+    second = _numbers(parts, "second", float)
+    is_real &= second < 61  # 60: a leap second
     seconds = 3600 * hour + 60 * minute
     if in_utc:  # else as clocks there have them
         seconds -= 60 * _zone_minutes(parts.field("zone"))
-    micro = np.round(1e6 * _numbers(parts, "second", float)).astype(np.int64) + 10**6 * seconds
+    micro = np.round(1e6 * second).astype(np.int64) + 10**6 * seconds
     times = day_of.astype("datetime64[us]") + micro.astype("timedelta64[us]")
     times[~is_real] = np.datetime64("NaT")
     dates[is_match] = times
