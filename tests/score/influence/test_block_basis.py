@@ -96,7 +96,7 @@ def test_factored_blocks_have_the_second_moments_in_their_basis():
     ]
     basis = bases_of(BLOCK, parts, 10)["layer"]
     gradients = torch.cat([matrix(uses, 3) for uses in parts])
-    for vector, name in ((basis.row_basis, "left"), (basis.column_basis, "right")):
+    for vector, name in ((basis.row_basis, "lhs"), (basis.column_basis, "rhs")):
         each = torch.cat([getattr(u, name).flatten(0, 1) for (u,) in parts])
         turned = vector.T @ each.T @ each @ vector
         assert (turned - turned.diagonal().diag()).abs().max() < 1e-10 * each.square().sum()
