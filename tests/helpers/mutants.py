@@ -104,6 +104,12 @@ EQUIVALENT = {
      "neither 0 nor 1 is much",
     ("store/journal.py", "file.seek(max(0, end - 1))"): _WHOLE,
     ("store/journal.py", "file.seek(max(1, end - 1))"): _WHOLE,
+    ("store/journal.py", "file.seek(max(0, end + 1))"): _WHOLE,
+    ("score/index/brittleness.py", "smallest: tuple[int, np.ndarray] = (limit + 2, np.zeros(0, "
+     "int))"): "the first that is asked replaces it",
+    ("score/influence/linear.py", "self.values_each = (lin.rows_per_sample - 2) * rows.shape[2] + "
+     "4 * len(partners)"): _AT_ONCE,
+    ("store/journal.py", 'if end or file.read(1) != b"\\n":'): _WHOLE,
     ("store/journal.py", 'if end and file.read(2) != b"\\n":'): "one byte is left",
     ("act/review/corrections.py", "return Corrections(keep, new_y, (new_y != y)"
      ".reshape(len(y), -1).all(axis=1), positions)"): "several labels a sample never change",

@@ -14,6 +14,7 @@ from torch import nn
 import datassay as da
 from datassay.errors import DataError, DatassayError, ModelError, SettingError
 from datassay.score.index import curvature, opened, opening, search, segment
+from datassay.score.index.identity import check_unique
 from helpers.by_block import gauss_newton, losses, slopes
 
 WHOLE = {"share": 1.0, "width": 10**6, "keep": "float32"}
@@ -101,6 +102,24 @@ def test_the_largest_effects_are_found_in_either_precision(tmp_path, monkeypatch
     for side in ("raising", "lowering"):
         values = np.take_along_axis(effect.T, getattr(effects.top, side), 1)
         np.testing.assert_allclose(getattr(effects.top, f"{side}_effect"), values, rtol=1e-4)
+
+
+@pytest.mark.parametrize("b", [1, 31, 64, 65, 479, 4001])
+def test_the_best_of_groups_are_the_best_of_all(b):
+    effect = torch.randperm(3 * b, generator=torch.Generator().manual_seed(b)).view(3, b).float()
+    for keep in {1, min(b, 7)}:
+        for largest in (True, False):
+            values, index = search._topk(effect, keep, largest=largest)
+            assert values.equal(effect.topk(keep, 1, largest=largest).values)
+            assert effect.gather(1, index).equal(values)
+
+
+def test_ids_that_occur_twice_are_named():
+    check_unique(np.array(["a", "b"]))
+    with pytest.raises(DataError, match="more than once: 'b', 'c'\\."):
+        check_unique(np.array([*"abbcccd"]))
+    with pytest.raises(DataError, match="more than once: 0, 1, 2\\."):
+        check_unique(np.repeat(np.arange(9), 2))
 
 
 @pytest.mark.parametrize(("keep", "apart"), [("float16", 1e-3), ("int8", 2e-2)])
