@@ -62,7 +62,9 @@ def test_numbers_that_count_the_rows_are_left_out(n, start):
             assert (read.reason == "it numbers the rows") == are_counts, (size, numbers.dtype)
 
 
-@pytest.mark.parametrize("name", ["id", "userId", "user_id", "item key", "uuid", "u", "paid", "ID2"])
+@pytest.mark.parametrize(
+    "name", ["id", "userId", "user_id", "item key", "uuid", "u", "paid", "ID2"]
+)
 def test_names_of_ids_are_left_out_where_most_of_their_numbers_differ(name):
     is_name = name not in {"u", "paid", "ID2"}
     for n, n_values in ((19, 19), (20, 20), (20, 10), (20, 9), (100, 50), (100, 49)):

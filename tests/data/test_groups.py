@@ -97,10 +97,16 @@ def test_the_latest_are_held_out_and_blocks_are_of_one_time():
 def test_networks_train_on_as_many_samples_and_on_none_of_the_groups_they_are_asked_about(sizes):
     groups = np.repeat(np.arange(len(sizes)), sizes)
     n = len(groups)
-    samples = SampleSet(np.eye(n), np.arange(n) % 2, np.arange(n), ("a", "b"), groups=groups.astype(str))
+    samples = SampleSet(
+        np.eye(n), np.arange(n) % 2, np.arange(n), ("a", "b"), groups=groups.astype(str)
+    )
     splits = make_splits(samples, None, 7, 0)
-    for trained, asked, queries in zip(splits.train_idx, splits.test_idx, splits.queries, strict=True):
-        assert len(set(trained)) == len(splits.train_idx[0]) and not {*groups[trained]} & {*groups[asked]}
+    for trained, asked, queries in zip(
+        splits.train_idx, splits.test_idx, splits.queries, strict=True
+    ):
+        assert len(set(trained)) == len(splits.train_idx[0]) and not {*groups[trained]} & {
+            *groups[asked]
+        }
         assert np.array_equal(queries.ids, asked) and (np.diff(trained) > 0).all()
     assert len(splits.train_idx[0]) == n - max(map(len, splits.test_idx[:5]))
 

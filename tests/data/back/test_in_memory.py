@@ -71,7 +71,9 @@ def test_new_targets_are_given_back_as_they_are_and_all_else_as_it_was(dtype, va
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float64", "bool"])
 def test_inputs_that_stay_are_of_the_kind_they_were(kind, dtype):
     x = np.arange(10).reshape(5, 2).astype(dtype)
-    make = {"series": lambda x: pd.Series([*x]), "frame": pd.DataFrame}.get(kind, LABELS[kind] if kind in LABELS else None)
+    make = {"series": lambda x: pd.Series([*x]), "frame": pd.DataFrame}.get(
+        kind, LABELS[kind] if kind in LABELS else None
+    )
     inputs = make(x)
     rest = keep_inputs(inputs, KEEP)
     assert type(rest) is type(inputs) and np.array_equal(np.stack([*np.asarray(rest)]), x[KEEP])

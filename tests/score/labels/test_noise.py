@@ -61,7 +61,9 @@ def test_log_odds_are_scaled_to_the_least_cross_entropy():
     rng = np.random.default_rng(0)
     for scale, shift in ((1.0, 0.0), (0.2, -3.0), (4.0, 2.0)):
         odds = torch.as_tensor(3 + 7 * rng.normal(size=200))
-        aim = torch.as_tensor(rng.random(200)) ** 0.2 * torch.sigmoid(scale * (odds - 3) / 7 + shift)
+        aim = torch.as_tensor(rng.random(200)) ** 0.2 * torch.sigmoid(
+            scale * (odds - 3) / 7 + shift
+        )
         scaled = _scale_log_odds(odds, aim).numpy()
         z = ((odds - odds.mean()) / odds.std(correction=0)).numpy()
         slope, start = np.polyfit(z, scaled, 1)

@@ -13,6 +13,7 @@ from datassay.data.back.original import Change, Original, apply_change, find_don
 from datassay.data.memory.frames import frame_table, row_ids
 from datassay.data.source import to_numpy
 from datassay.data.tables.read import Choices
+from datassay.optional import coalesce
 
 
 def original_frame(frame: Any, choices: Choices) -> tuple[Original, list[Change]]:
@@ -28,7 +29,7 @@ def original_frame(frame: Any, choices: Choices) -> tuple[Original, list[Change]
     table = frame_table(frame)
     assert table is not None, "it was read as a frame"
     table, labels = row_ids(table)
-    ids = labels if choices.ids is None else choices.ids
+    ids = coalesce(choices.ids, labels)
     changes: list[Change] = []
     original = original_table(
         Path("the frame"),
@@ -49,7 +50,8 @@ def correct_frame(frame: Any, change: Change) -> Any:
     Returns:
         A new frame; index, types and all other columns are those of `frame`.
     """
-    kind, rows = type(frame).__module__.partition(".")[0], _label_rows(len(frame), change)
+    kind = type(frame).__module__.partition(".")[0]
+    rows = _label_rows(len(frame), change)
     if kind == "pandas":
         labels = frame[change.column].iloc[rows].set_axis(frame.index)
         return frame.assign(**{change.column: _with_targets(labels, change)})[change.keep]
@@ -106,7 +108,9 @@ def restore_kind(values: np.ndarray, example: Any) -> Any:
         if tensor.is_floating_point() and not example.is_floating_point():
             return tensor  # whole numbers that became fractions stay these
         return tensor.to(example.dtype)
-    return type(example)(values.tolist()) if isinstance(example, list | tuple) else values
+    if isinstance(example, list | tuple):
+        return type(example)(values.tolist())
+    return values
 
 
 def _label_rows(n: int, change: Change) -> Int[np.ndarray, " rows"]:
@@ -123,20 +127,23 @@ def _with_targets(column: Any, change: Change) -> Any:
     """
     if not change.number:
         return column
-    rows, targets = [*change.number], [*change.number.values()]
+    rows = [*change.number]
+    targets = [*change.number.values()]
     type_name = str(column.dtype).lower().partition("[")[0]
     is_integer = "int" in type_name
     is_held = is_integer and _are_held(targets, type_name)
     if is_held:
         targets = np.array([int(target) for target in targets], type_name)
+    needs_floats = is_integer and not is_held
     if isinstance(column, np.ndarray) or hasattr(column, "iloc"):
-        column = column.astype("float64") if is_integer and not is_held else column.copy()
+        column = column.astype("float64") if needs_floats else column.copy()
         cells = column if isinstance(column, np.ndarray) else column.iloc
         cells[rows] = targets
         return column
     import polars
 
-    column = column.cast(polars.Float64) if is_integer and not is_held else column
+    if needs_floats:
+        column = column.cast(polars.Float64)
     return column.scatter(rows, targets)
 
 
