@@ -57,7 +57,8 @@ GROUPS = {
         "data/tables/columns.py": "data/test_columns.py data/tables/test_kinds.py"
         " data/test_tables.py",
         "data/tables/numerals.py": "data/tables/test_numerals.py",
-        "data/tables/numeric.py": "data/test_float32.py data/test_columns.py data/tables/test_kinds.py",
+        "data/tables/numeric.py": "data/test_float32.py data/test_columns.py"
+        " data/tables/test_kinds.py",
         "data/tables/preparation.py": "data/tables/test_kinds.py data/test_tables.py",
         "data/tables/leaks.py": "data/tables/test_leaks.py",
         "data/tables/dates.py": "data/tables/test_kinds.py data/test_columns.py",
@@ -69,7 +70,8 @@ GROUPS = {
         "score/influence/linear.py": "score/test_linear_influence.py score/test_influence.py",
         "score/influence/checkpoints.py": "score/influence/test_checkpoints.py",
         "score/influence/segments.py": "score/influence/test_segments.py",
-        "score/leave_one_out.py": "score/test_leave_one_out.py score/test_panels.py score/test_attribution.py",
+        "score/leave_one_out.py": "score/test_leave_one_out.py score/test_panels.py"
+        " score/test_attribution.py",
     },
     "index": {"score/index": "score/index"},
     "journals": {"store/journal.py": "store/test_journal.py store/test_states.py"
@@ -247,10 +249,10 @@ def drawn(seed: int, number: int, word: str = "") -> list[tuple[str, str, int, i
     draw, source = random.Random(seed), ROOT / "src" / "datassay"
     places = []
     for group in GROUPS.values():
-        files = [(area, file) for area in group for file in sorted((source / area).rglob("*.py"))
-                 or [source / area] if word in str(file.relative_to(source))]  # fmt: skip
-        changes = [(area, str(file.relative_to(source)), *change)
-                   for area, file in files for change in Changes(file.read_text()).found]  # fmt: skip
+        files = [(area, str(file.relative_to(source))) for area in group
+                 for file in sorted((source / area).rglob("*.py")) or [source / area]]  # fmt: skip
+        changes = [(area, name, *change) for area, name in files if word in name
+                   for change in Changes((source / name).read_text()).found]  # fmt: skip
         places.append(draw.sample(changes, min(len(changes), number)))
     rounds = [(i, group) for group, found in enumerate(places) for i in range(len(found))]
     return [places[group][i] for i, group in sorted(rounds)][:number]

@@ -36,7 +36,8 @@ from helpers.consistent import contradictions
 from helpers.findings import issues_of, make_findings, regression_samples, row_samples
 
 WORDS = {
-    "copies": "Remove near-duplicates", "mine": "Mend by hand", "relabel": "Relabel suspected labels", "remove": "Remove suspects", "drop": "Drop half",
+    "copies": "Remove near-duplicates", "mine": "Mend by hand",
+    "relabel": "Relabel suspected labels", "remove": "Remove suspects", "drop": "Drop half",
     "balance": "Balance the classes by weights", "more": "Double the data",
     "relabel+balance": "Relabel suspected labels, then balance the classes by weights",
 }  # fmt: skip
