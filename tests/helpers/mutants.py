@@ -9,7 +9,7 @@ then stands in EQUIVALENT, or a test is missing.
 The tests are collected once and run once, by which it is known which of them run a line. A change
 is then made in a fork, to the code of the functions that are there, and the tests that run its
 lines are run: of these the nearest first, the quickest of them first, and no more of the others
-than take MOST_SECONDS. A change outside functions is tried by a new process.
+than take MOST_SECONDS. A change outside functions is tried by a new process, in the same order.
 """
 
 import argparse
@@ -326,12 +326,29 @@ def swap(pairs: list, functions: list[types.FunctionType]) -> None:
             function.__code__ = new
 
 
+def number_within(seconds: list[float]) -> int:
+    """How many tests, in this order, are run for a change."""
+    return 1 + int((np.cumsum(seconds) < MOST_SECONDS).sum())
+
+
+class Quickest:
+    """Has pytest run the quickest tests first, no more than MOST_SECONDS of them."""
+
+    def __init__(self, seconds: dict[str, float]):
+        self.seconds = seconds  # by the test's name
+
+    def pytest_collection_modifyitems(self, items: list) -> None:
+        items.sort(key=lambda item: self.seconds[item.nodeid])
+        del items[number_within([self.seconds[item.nodeid] for item in items]) :]
+
+
 class Trials:
     """What pytest does with the tests: they must pass, then each change is tried, in forks."""
 
     def __init__(self, mutants: list[tuple], source: Path, end: float):
         self.mutants, self.source, self.end = mutants, source, end
         self.outcomes, self.trace = source.parent / "outcomes", source.parent / "trace"
+        self.seconds = source.parent / "seconds"
         self.outcomes.write_text("[]")
         self.has_failed = False
 
@@ -356,7 +373,7 @@ class Trials:
                 {i for line in lines for i in touching.get(line, ())},
                 key=lambda i: (not str(session.items[i].path).startswith((*nearest,)), seconds[i]),
             )
-            idx = idx[: 1 + int((np.cumsum([seconds[i] for i in idx]) < MOST_SECONDS).sum())]
+            del idx[number_within([seconds[i] for i in idx]) :]
             pairs = functions_that_differ(*(compile(t, path, "exec") for t in (plain, new)))
 
             def run(pairs=pairs, path=path, idx=idx):
@@ -399,6 +416,9 @@ class Trials:
             seconds.append(sum(os.times()[:4]) - sum(seconds))
         lines = {line: sorted(numbers) for line, numbers in touching.items()}
         self.trace.write_text(json.dumps([lines, seconds]))
+        self.seconds.write_text(
+            json.dumps(dict(zip((i.nodeid for i in items), seconds, strict=True)))
+        )
 
 
 def in_fork(work: Callable[[], None], limit: float = float("inf")) -> bool:
@@ -428,13 +448,14 @@ def tried(mutants: list[tuple], source: Path, end: float) -> list[bool]:
         log = (source.parent / "log").read_text()[-3000:]
         raise RuntimeError(f"{areas} must pass where nothing is changed:\n{log}")
     results = json.loads(trials.outcomes.read_text())
+    seconds = json.loads(trials.seconds.read_text())
     for number, seen in enumerate(results):
         if seen is None:
             area, name, first, last, text = mutants[number]
             path = source / "datassay" / name
             plain = path.read_bytes()
             with changed(path, plain[:first] + text + plain[last:]):
-                results[number] = noticed(AREAS[area], source)
+                results[number] = noticed(AREAS[area], source, plugins=[Quickest(seconds)])
     return results
 
 
