@@ -113,6 +113,8 @@ EQUIVALENT = {
      "4 * len(partners)"): _AT_ONCE,
     ("store/journal.py", 'if end or file.read(1) != b"\\n":'): _WHOLE,
     ("store/journal.py", 'if end and file.read(2) != b"\\n":'): "one byte is left",
+    ("score/leave_one_out.py", "one_run = training.leave_out(2) == training.run # mean loss: η and "
+     "λ differ without a sample"): "any number of samples tells",
     ("act/review/corrections.py", "return Corrections(keep, new_y, (new_y != y)"
      ".reshape(len(y), -1).all(axis=1), positions)"): "several labels a sample never change",
 }  # fmt: skip

@@ -138,6 +138,11 @@ def test_a_narrow_index_says_what_it_holds(tmp_path):
     model, train, _ = trained()
     ix = da.index(model, train, tmp_path / "ix", width=6)
     assert ix.width == 6 and ix.share < 0.99 and ix.rank_correlation["mean"] < 0.999
+    agreement = ix.rank_correlation
+    assert agreement["low"] < agreement["mean"] < agreement["high"] <= 1
+    assert (agreement["queries"], agreement["samples"]) == (15, 45)
+    few = da.index(model, train.subset(np.arange(39)), tmp_path / "few")
+    assert few.rank_correlation is None and not few.warnings and few.appended == 0
     thin = da.index(model, train, tmp_path / "thin", width=1)
     assert "rows of 1 numbers follow" in thin.warnings[0]
     wide = da.index(model, train, tmp_path / "wide", share=0.9)

@@ -71,7 +71,7 @@ def test_a_stand_in_is_as_large_as_the_basis_of_the_block():
         block = Block("a", sides, ("a",))
         for exact in (False, True):
             basis = _stand_in(block, exact, torch.float32, torch.device("cpu"))
-            axes = (basis.whole, basis.left, basis.right)
+            axes = (basis.dense_basis, basis.row_basis, basis.column_basis)
             whole, left, right = (None if axis is None else len(axis) for axis in axes)
             if exact:
                 assert (whole, left, right) == (sides[0] * sides[1], None, None)
