@@ -371,9 +371,7 @@ def _rank_rows(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
         upper_end = relabel.high
     removing = {kind.name for kind in action_kinds().values() if kind.removes_suspects}
     rivals = [row for row in reported if row.kind in removing and row.gain <= upper_end]
-    leading = rivals
-    if relabel is not None:
-        leading = [*rivals, relabel]
+    leading = [*rivals, *drop_none(relabel)]
     lead = max((expected_gain(row.gain, row.low) for row in leading), default=0.0)
     # An action ended early leads nothing: the first analysis alone says less.
     reported.sort(

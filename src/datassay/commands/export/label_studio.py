@@ -57,7 +57,6 @@ def export(material: Material) -> Exported:
         is_other = is_issue
         if words:
             is_other = label != typed[samples.y[row]]
-        if words:
             label = words[label]
         kind = "number"
         if samples.is_classification:
