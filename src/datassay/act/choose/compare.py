@@ -19,6 +19,7 @@ from datassay.act.choose.looks import Comparison, Key, Predictions, analyses, ba
 from datassay.act.choose.parts import R2, Part
 from datassay.act.choose.screen import screen
 from datassay.errors import DataError
+from datassay.optional import drop_none
 from datassay.progress import Progress, silent
 from datassay.stats import (
     ADVICE,
