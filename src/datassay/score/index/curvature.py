@@ -196,8 +196,11 @@ def _store(location, run, blocks: list[Block], bases: dict[str, BlockBasis], add
     for index, block in enumerate(blocks):
         if block.name in bases:
             basis = bases[block.name]
-            axes = {WHOLE: basis.dense_basis, LEFT: basis.row_basis, RIGHT: basis.column_basis}
-            for kind, array in (axes | {EIGENVALUES: basis.eigenvalues}).items():
+            stored = {
+                WHOLE: basis.dense_basis, LEFT: basis.row_basis, RIGHT: basis.column_basis,
+                EIGENVALUES: basis.eigenvalues,
+            }  # fmt: skip
+            for kind, array in stored.items():
                 if array is not None:
                     arrays[f"{index}.{kind}"] = array.cpu().numpy()[None]
             arrays[f"{index}.{DAMPING}"] = np.array([basis.damping])
