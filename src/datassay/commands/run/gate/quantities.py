@@ -159,6 +159,7 @@ def _count_conflicts(train: SampleSet, issues: DataIssues) -> Quantity:
 
 
 def _count_outliers(train: SampleSet, issues: DataIssues) -> Quantity:
+    """Count samples unlike all others; without an upper bound where some were not searched."""
     is_unknown = np.isnan(issues.outlier_score)
     low, high, names = _exact(train.ids[np.flatnonzero(issues.is_outlier)].tolist())
     if is_unknown.all():
