@@ -184,7 +184,7 @@ def test_trained_networks_explained_instead_change_no_other_bit_and_scores_show_
     train, val = noisy
     early: list = []
     settings = replace(SETTINGS, attribution_at="trained")
-    result, start = run(train, val, settings, report_early=early.append), findings[0]
+    result, start = run(train, val, settings, first=early.append), findings[0]
     (scored,) = early
     assert (scored.removal_curve, scored.acts, result.pending) == (None, None, "")
     assert scored.pending == run_page(scored).note
@@ -279,7 +279,7 @@ def test_what_is_switched_off_or_takes_minutes_is_left_out_and_changes_no_score(
 ):
     monkeypatch.setattr(groups, "MOST_GROUP_WORK", 1e6)
     settings = replace(SETTINGS, curve_seeds=0, attribution="none")
-    bare = run(*noisy, settings, report_early=pytest.fail)
+    bare = run(*noisy, settings, first=pytest.fail)
     assert (bare.removal_curve, bare.baselines) == (None, None)
     assert "Retraining" not in bare.facts
     assert not bare.whole_groups and bare.pairs is None and bare.attribution is None
