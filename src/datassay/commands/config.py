@@ -14,22 +14,26 @@ from pathlib import Path
 from typing import Any
 
 from datassay.errors import SettingError
+from datassay.optional import read_entry
 
-FILE, PROJECT = "datassay.toml", "pyproject.toml"
+FILE = "datassay.toml"
+PROJECT = "pyproject.toml"
 OPTIONS = ("--config", "--log-file")  # of all commands, before or behind their names
 Flags = Mapping[str, tuple[str, ...]]  # option without dashes → flag, and the flag that negates it
 
 
 def split_shared(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """Return a command line without `--config FILE` and `--log-file FILE`, and those files."""
-    words_left, files = [], dict[str, str]()
+    words_left = []
+    files = dict[str, str]()
     remaining = iter(words)
     for word in remaining:
         if word == "--":
             return [*words_left, word, *remaining], files
         option, _, value = word.partition("=")
         if option in OPTIONS:
-            value = value if "=" in word else next(remaining, "")
+            if "=" not in word:
+                value = next(remaining, "")
             if not value or value.startswith("-"):
                 raise SettingError(f"{option[2:]} must name a file; none is given.")
             files[option[2:]] = value
@@ -47,7 +51,10 @@ def read_config(path: Path | None) -> tuple[Path, dict[str, Any]] | None:
     Raises:
         SettingError: the file cannot be read, or is no TOML.
     """
-    paths = [Path(FILE), Path(PROJECT)] if path is None else [path]
+    if path is None:
+        paths = [Path(FILE), Path(PROJECT)]
+    else:
+        paths = [path]
     for candidate in paths:
         if path is None and not candidate.is_file():
             continue
@@ -62,7 +69,7 @@ def read_config(path: Path | None) -> tuple[Path, dict[str, Any]] | None:
             ) from error
         if candidate.name == PROJECT:
             tools = content.get("tool", {})
-            content = tools.get("datassay") if isinstance(tools, dict) else None
+            content = read_entry(tools, "datassay")
         if isinstance(content, dict):
             return candidate, content
     return None
@@ -103,9 +110,15 @@ def config_words(
 
 
 def _option_words(path: Path, name: str, flags: Sequence[str], value: Any) -> list[str]:
+    """Return the words that give an option this value on the command line."""
     if isinstance(value, bool):
-        return [*flags[:1]] if value else [*flags[1:]]
-    values = value if isinstance(value, list) else [value]
+        if value:
+            return [*flags[:1]]
+        return [*flags[1:]]
+    if isinstance(value, list):
+        values = value
+    else:
+        values = [value]
     if not all(isinstance(item, str | int | float) for item in values):
         raise SettingError(
             f"{path} must give {name} a text, a number, true, false or a list; got {value!r}."
@@ -116,5 +129,7 @@ def _option_words(path: Path, name: str, flags: Sequence[str], value: Any) -> li
 def _check_names(path: Path, names: Mapping[str, Any], options: Any, kind: str) -> None:
     if unknown := [name for name in names if name not in options]:
         similar = get_close_matches(unknown[0], list(options), 1)
-        hint = f" Did you mean {similar[0]}?" if similar else ""
+        hint = ""
+        if similar:
+            hint = f" Did you mean {similar[0]}?"
         raise SettingError(f"{path} must name {kind}; {unknown[0]!r} is none.{hint}")

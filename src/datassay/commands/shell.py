@@ -26,6 +26,7 @@ from rich.text import Text
 
 from datassay.errors import DatassayError, SettingError, hide_credentials, printable
 from datassay.machine import out_of_memory
+from datassay.optional import text_if
 
 LONGEST = 2000  # characters of an error line
 BAD_INPUT, BUG = 2, 70
@@ -152,7 +153,7 @@ def clear_exit(use_flags: Callable[[str], str] = str) -> Iterator[None]:
         if not isinstance(error, DatassayError | KeyboardInterrupt):
             log_line("".join(traceback.format_exception(error)))
         status, line = describe_error(error, use_flags)
-        say(line, "" if isinstance(error, KeyboardInterrupt) else "red")
+        say(line, text_if(not isinstance(error, KeyboardInterrupt), "red"))
         raise typer.Exit(status) from None
 
 
@@ -170,8 +171,13 @@ def describe_error(error: BaseException, use_flags: Callable[[str], str] = str) 
     if isinstance(error, DatassayError):
         return BAD_INPUT, f"Error: {use_flags(str(error))}"
     if isinstance(error, KeyboardInterrupt):
-        number = error.args[0] if isinstance(error, Stopped) else signal.SIGINT
-        verb = "Interrupted" if number == signal.SIGINT else "Terminated"
+        if isinstance(error, Stopped):
+            number = error.args[0]
+        else:
+            number = signal.SIGINT
+        verb = "Terminated"
+        if number == signal.SIGINT:
+            verb = "Interrupted"
         return 128 + number, f"{verb}. Earlier results are as they were."
     if out_of_memory(error):
         return BAD_INPUT, (

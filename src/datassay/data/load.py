@@ -129,7 +129,9 @@ def load(
             "its own. Leave it out."
         )
     if val_fraction is None:
-        val_fraction = 0.0 if raw.is_table else HELD_OUT
+        val_fraction = HELD_OUT
+        if raw.is_table:
+            val_fraction = 0.0
     if log_target:
         raw = with_log_target(raw)
         target_task = "regression"
@@ -176,13 +178,17 @@ def check_named(data: str, *, log_target: bool, held_out: Any, **options: Any) -
     is_small = path.is_file() and path.stat().st_size <= SMALL
     if not (isinstance(file_format, TableFormat) and is_small):
         return None
-    names = file_format.names(path) if file_format.names is not None else []
+    names = []
+    if file_format.names is not None:
+        names = file_format.names(path)
     if choices.targets(names):
         return None  # loading is as quick
     if names:
         check_names(names, str(path), choices)
     table = file_format.table(path, choices)
-    return None if image_column(table) else glance_at(table, str(path), choices)
+    if image_column(table):
+        return None
+    return glance_at(table, str(path), choices)
 
 
 def _add_val(read: Source, val: Any, choices: Choices) -> Source:

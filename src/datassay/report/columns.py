@@ -62,7 +62,9 @@ def columns_section(columns: Sequence[Column]) -> tuple[Section, ...]:
     else:
         ordered = columns
     for c in ordered[:MOST_ROWS]:
-        values = f" with {count(c.n_values, 'value')}" if c.n_values else ""
+        values = ""
+        if c.n_values:
+            values = f" with {count(c.n_values, 'value')}"
         if c.read_as == "target":
             read_as = f"target, {_classes(c)}"
         else:
