@@ -9,6 +9,7 @@ from math import isnan
 import numpy as np
 from torch import nn
 
+from datassay.act.actions.review import expected_review_gain
 from datassay.act.choose.action import COPIES, RELABEL, REMOVE
 from datassay.act.choose.compare import compare_actions
 from datassay.act.choose.gains import ActionGain, ActionTable
@@ -30,7 +31,7 @@ from datassay.score.checks.weak_groups import told_groups
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.ridge import ridge_fit
 from datassay.score.registry import Context
-from datassay.stats import LEAVE
+from datassay.stats import DO, LEAVE, TRY
 from datassay.train.learner import Estimators, Learner, Networks, table_learner
 
 # Models of each size on the learning curve that tells what more samples would gain.
@@ -81,13 +82,18 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     scale = len(train) / len(part.train)
     suspects = int(context.results["label_issues"].to_try.sum())
     counts = {RELABEL: suspects, REMOVE: suspects, COPIES: int(issues.is_copy.sum())}
-    actions = tuple(_scale_to_all(row, scale, counts) for row in (*table.actions, *rows))
+    actions = [_scale_to_all(row, scale, counts) for row in (*table.actions, *rows)]
+    review = expected_review_gain(context.results["label_issues"], table.score)
+    if review is not None:  # behind what is measured to help
+        n_before = sum(row.advice == DO for row in actions)
+        actions.insert(n_before if review.advice == TRY else len(actions), review)
     if settings.estimator is None:
         model_name = settings.model
     else:
         model_name = type(settings.estimator).__name__
     left_out = (*table.left_out, *[choice.note] * bool(choice.note))
-    return replace(table, actions=actions, left_out=left_out, model=choice.name or model_name)
+    model_name = choice.name or model_name
+    return replace(table, actions=tuple(actions), left_out=left_out, model=model_name)
 
 
 def _scale_to_all(row: ActionGain, scale: float, counts: dict[str, int]) -> ActionGain:
