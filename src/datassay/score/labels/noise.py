@@ -34,8 +34,8 @@ FEW = 5
 CERTAIN = 1e-12  # a probability counts as no nearer to 0 or 1
 # Nats by which noise must explain the labels better than hardness for a 1/e of doubt to be left.
 BELIEVED, DOUBT_IF_CLEAR = 5.0, 0.25
-# Where 2 % of the weight is of explanations by which no label is wrong, none is called likelier wrong
-# than right: of 115 such labels in 61 drawn tables, said to be wrong with 0.75, 0.29 were.
+# Where 2 % of the weight is of explanations by which no label is wrong, none is likelier wrong than
+# right: of 115 such labels in ten drawn tables, said to be wrong with 0.75, 0.29 were.
 MOST_IF_DOUBTED = 0.5
 TIE, SPREAD = 1e-3, 10.0  # of log odds by which equal probabilities are ordered
 # How likely all that held-out predictions contradict is wrong, where nothing is for noise or
