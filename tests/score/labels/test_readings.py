@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datassay.score.labels.likelihood import fit_noise
 from datassay.score.labels import noise
+from datassay.score.labels.likelihood import fit_noise
 from datassay.score.labels.noise import _log_odds_in_order, explain, flag_wrong
 from datassay.score.labels.readings import Belief, _vary_rate, weigh_readings
 
