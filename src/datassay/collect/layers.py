@@ -160,27 +160,34 @@ def restrict(uses: list[Use], rows: Int[Tensor, " r"]) -> list[Use]:
 
 
 def rotate(
-    uses: list[Use], left: Float[Tensor, "rows rows"] | None, right: Float[Tensor, "c c"] | None
+    uses: list[Use],
+    row_basis: Float[Tensor, "rows rows"] | None,
+    column_basis: Float[Tensor, "c c"] | None,
 ) -> list[Use]:
     """Return gradients in another basis, leftᵀ G right, in the form that costs fewer operations."""
-    return [_rotate_use(use, left, right) for use in uses]
+    return [_rotate_use(use, row_basis, column_basis) for use in uses]
 
 
-def _rotate_use(use: Use, left: Tensor | None, right: Tensor | None) -> Use:
+def _rotate_use(use: Use, row_basis: Tensor | None, column_basis: Tensor | None) -> Use:
     """Return leftᵀ G right of one use, as factors if these cost fewer operations."""
     if isinstance(use, Factors):
         positions = use.right.shape[1]
-        n_left = 0 if left is None else len(left)
-        n_right = 0 if right is None else len(right)
+        n_left = 0 if row_basis is None else len(row_basis)
+        n_right = 0
+        if column_basis is not None:
+            n_right = len(column_basis)
         n_both = n_left * n_right
         if use.is_sparse or positions * (n_left**2 + n_right**2) <= n_both * (n_left + n_right):
-            a = use.left if left is None or use.is_sparse else use.left @ left
-            return Factors(a, use.right if right is None else use.right @ right)
+            if row_basis is None or use.is_sparse:
+                a = use.left
+            else:
+                a = use.left @ row_basis
+            return Factors(a, use.right if column_basis is None else use.right @ column_basis)
         use = _to_matrix(use, use.left.shape[-1])
-    dense = use if left is None else left.T @ use
-    if right is None:
+    dense = use if row_basis is None else row_basis.T @ use
+    if column_basis is None:
         return dense
-    return dense @ right
+    return dense @ column_basis
 
 
 def _to_matrix(use: Use, rows: int) -> Tensor:

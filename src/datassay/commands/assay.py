@@ -25,6 +25,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.settings import Loading
 from datassay.errors import DataError, ModelError
 from datassay.models.estimators import NEEDED, is_estimator
+from datassay.optional import coalesce
 from datassay.progress import Progress
 from datassay.report.wording import count, gain_text
 from datassay.results import Plotted, result
@@ -204,7 +205,8 @@ class Assay(Plotted):
         from datassay.commands.corrected import correct_data
         from datassay.commands.run.table import score_table
 
-        file, is_alone = Path(path) / FILE, accept_suggested is None and not drop_copies
+        file = Path(path) / FILE
+        is_alone = accept_suggested is None and not drop_copies
         if is_alone and not file.exists():
             raise DataError(
                 f"{path} must hold decisions; nobody has reviewed these labels there. Call "
@@ -212,7 +214,10 @@ class Assay(Plotted):
             )
         if accept_suggested is not None:
             fraction("accept_suggested", accept_suggested, "[]")
-        decisions = read_decisions(file) if file.exists() else Decisions(())
+        if file.exists():
+            decisions = read_decisions(file)
+        else:
+            decisions = Decisions(())
         scores = score_table(self.findings)
         added = add_suggestions(decisions, scores, accept_suggested, drop_copies=drop_copies)
         return correct_data(self.given, self.findings.samples, added)
@@ -232,7 +237,7 @@ class Assay(Plotted):
         Returns:
             A plotly.graph_objects.Figure.
         """
-        return (self.findings.issues if self.actions is None else self.actions).plot()
+        return coalesce(self.actions, self.findings.issues).plot()
 
     def __repr__(self) -> str:
         samples = self.findings.samples

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from datassay.optional import text_if
 from datassay.report.html import markup, script_json
 from datassay.report.page import Block, Page, Partial, Row, Section, Table, Text
 from datassay.report.wording import count, number, shortened
@@ -74,7 +75,7 @@ def _trust(result: Any) -> tuple[Block, ...]:
     scope = f"without the {count(judged.removed, 'text')} that each names"
     note = (
         "In nats: log-probability of the answer with all texts minus without those, from the same "
-        f"seed. With all texts it is {_in_nats(judged.whole.mean())} on average."
+        f"seed. With all texts it is {_in_nats(judged.with_all_texts.mean())} on average."
     )
     columns = ("method", "mean fall", "by seed")
     table = Table("Fall of the answer", columns, tuple(rows), note=note)
@@ -108,12 +109,12 @@ def _lead(result: Any, baselines: list[str]) -> str:
     ranks = [
         f"{_ordinal(int(_ranks(getattr(result, n))[top]))} by {BASELINES[n][0]}" for n in baselines
     ]
-    ranking = f" It comes {' and '.join(ranks)}." if ranks else ""
+    ranking = text_if(ranks, f" It comes {' and '.join(ranks)}.")
     return f"Text {result.ids[top]} raised it most, by {_in_nats(total[top])} nats.{ranking}"
 
 
 def _facts(result: Any) -> dict[str, str]:
-    n_tokens = len(result.question.tokens.ids) - result.question.first
+    n_tokens = len(result.question.tokens.ids) - result.question.first_token
     reductions = {"sum": "every token counts the same", "mean": "every text counts the same"}
     return {
         "Training texts": f"{len(result.ids):,}",
@@ -127,7 +128,7 @@ def _facts(result: Any) -> dict[str, str]:
 def _script_data(result: Any, baselines: list[str]) -> dict[str, Any]:
     """Return what the page's script shows, as JSON values."""
     positions = {text: k for k, text in enumerate(sorted(result.shown))}
-    parts = {part.text: part for part in result.parts}
+    parts = {attributed.text: attributed for attributed in result.parts}
     columns = _columns(result.effect)
     ranks = {name: _ranks(getattr(result, name)) for name in baselines}
     texts = [
@@ -139,7 +140,7 @@ def _script_data(result: Any, baselines: list[str]) -> dict[str, Any]:
         }
         for text in positions
     ]
-    start = result.question.first
+    start = result.question.first_token
     picks = [_pick(result, k, columns[:, k], parts, positions) for k in range(columns.shape[1])]
     return {
         "context": "".join(result.question.tokens.pieces[:start]),

@@ -46,13 +46,13 @@ class JudgedTexts:
         methods: that named the texts, "random" last.
         fall: [methods, repeats], log-probability of the answer with all texts minus without those,
             in nats, from the same seed: the larger, the more the answer hung on them.
-        whole: [repeats], log-probability with all texts.
+        with_all_texts: [repeats], log-probability with all texts.
         removed: texts that each named.
     """
 
     methods: tuple[str, ...]
     fall: Float[np.ndarray, "methods repeats"]
-    whole: Float[np.ndarray, " repeats"]
+    with_all_texts: Float[np.ndarray, " repeats"]
     removed: int
 
 
@@ -97,7 +97,7 @@ class TextInfluence:
     @property
     def tokens(self) -> tuple[str, ...]:
         """The tokens asked about; without `per_token`, what they are together."""
-        pieces = self.question.tokens.pieces[self.question.first :]
+        pieces = self.question.tokens.pieces[self.question.first_token :]
         if len(pieces) == self.effect.shape[1]:
             return pieces
         return ("".join(pieces),)
@@ -119,14 +119,14 @@ class TextInfluence:
         """Return a table of the tokens of `parts`: id, token, span, effects by token."""
         tables = [
             pa.table({
-                "id": [self.ids[part.text]] * len(part.tokens.ids),
-                "token": list(part.tokens.pieces),
-                "begin": part.tokens.spans[:, 0],
-                "end": part.tokens.spans[:, 1],
-                "effect": part.effect.sum(1),
-                "effect_by_token": _lists(part.effect),
+                "id": [self.ids[text_effects.text]] * len(text_effects.tokens.ids),
+                "token": list(text_effects.tokens.pieces),
+                "begin": text_effects.tokens.spans[:, 0],
+                "end": text_effects.tokens.spans[:, 1],
+                "effect": text_effects.effect.sum(1),
+                "effect_by_token": _lists(text_effects.effect),
             })
-            for part in self.parts
+            for text_effects in self.parts
         ]
         if tables:
             return pa.concat_tables(tables)

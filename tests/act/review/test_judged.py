@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import datassay as da
-from datassay.act.review.judged import COORDINATES, FIELDS, coordinates, judged, read_judged
+from datassay.act.review.judged import COORDINATES, FIELDS, coordinates, prepare_review, read_judged
 from datassay.collect.collection import collect
 from datassay.errors import DataError
 from datassay.models.build import build_model
@@ -18,7 +18,7 @@ from helpers.findings import digit_samples, regression_samples
 def digits():
     samples = digit_samples(300)
     lin = collect(build_model("mlp", samples), samples, outputs="averaged")
-    return lin, judged(lin, da.label_issues(lin))
+    return lin, prepare_review(lin, da.label_issues(lin))
 
 
 def test_written_and_read_it_is_the_same(digits, tmp_path):
@@ -64,7 +64,7 @@ def several_labels():
 def test_numbers_and_several_labels_have_no_classes(samples):
     lin = collect(build_model("mlp", samples), samples, outputs="averaged")
     issues = da.label_issues(lin)
-    kept = judged(lin, issues)
+    kept = prepare_review(lin, issues)
     assert not kept.is_of_classes and (kept.labels == -1).all()
     if samples.y.ndim > 1:
         np.testing.assert_allclose(kept.log_odds, issues.score, atol=1e-4)
@@ -72,23 +72,30 @@ def test_numbers_and_several_labels_have_no_classes(samples):
     assert not issues.probability.any()  # and those that stray most come first all the same
     assert (kept.log_odds < -60).all()
     assert (np.diff(kept.log_odds[np.argsort(issues.score)]) >= 0).all()
-    sure = judged(lin, replace(issues, probability=np.ones(len(samples)))).log_odds
+    extreme = prepare_review(lin, replace(issues, score=1e6 * issues.score)).log_odds
+    assert np.ptp(extreme) < 2.1  # order alone, far below what has a probability
+    sure = prepare_review(lin, replace(issues, probability=np.ones(len(samples)))).log_odds
     assert np.isfinite(sure).all() and (sure > 30).all()
     some = replace(issues, probability=np.linspace(0.01, 0.99, len(samples)))
     odds = np.log(some.probability / (1 - some.probability))
-    np.testing.assert_allclose(judged(lin, some).log_odds, odds, atol=1e-4)
+    np.testing.assert_allclose(prepare_review(lin, some).log_odds, odds, atol=1e-4)
 
 
 def test_what_is_no_such_file_is_refused_by_name(tmp_path, digits):
-    path, arrays = tmp_path / "review.npz", {name: getattr(digits[1], name) for name in FIELDS}
-    pickled, short = np.array([{"a": 1}], dtype=object), arrays["log_odds"][1:]
+    path = tmp_path / "review.npz"
+    arrays = {name: getattr(digits[1], name) for name in FIELDS} | {"share": np.array([0.0, 0.5])}
+    np.savez(path, **arrays)
+    assert len(read_judged(path)) == 300
+    changes = [{"labels": np.array([{"a": 1}], dtype=object)}, {"labels": np.array(3)}]
+    for name in FIELDS:  # a row fewer, another axis
+        changes += [{name: arrays[name][1:]}, {name: arrays[name][..., None]}]
     for write in (
-        lambda: None,
-        lambda: np.savez(path, **{name: arrays[name] for name in FIELDS[1:]}),
-        lambda: np.savez(path, **(arrays | {"labels": pickled})),
-        lambda: np.savez(path, **(arrays | {"log_odds": short})),
-        lambda: np.savez(path, **(arrays | {"labels": np.array(3)})),
-        lambda: np.savez(path, **(arrays | {"coordinates": arrays["log_odds"]})),
+        path.unlink,
+        *(
+            lambda n=n: np.savez(path, **{k: v for k, v in arrays.items() if k != n})
+            for n in arrays
+        ),
+        *(lambda change=change: np.savez(path, **arrays | change) for change in changes),
         lambda: path.write_text("nothing"),
     ):
         write()

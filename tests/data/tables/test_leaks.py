@@ -83,6 +83,24 @@ def test_a_quantity_is_told_by_two_columns_of_which_it_is_the_sum_or_product():
     assert told(y, p=part * y, q=(1 - part) * y * noise) == []
 
 
+@pytest.mark.parametrize("n", [49, 50])
+def test_of_fifty_rows_and_four_columns_on_leaks_are_told(n):
+    """And of codes where five rows or more have each, which is too few to tell by chance."""
+    rng = np.random.default_rng(0)
+    y = np.exp(rng.normal(size=n)) * 100
+    part, noise = rng.uniform(0.2, 0.8, n), rng.normal(size=(3, n))
+    columns = {"p": part * y, "q": (1 - part) * y, **dict(zip("cde", noise, strict=True))}
+    for n_columns in (3, 4, 5):
+        table = pa.table({name: columns[name] for name in [*columns][:n_columns]} | {"y": y})
+        told_of = da.load(table, target="y", val_fraction=0)[0].columns
+        expected = ["p", "q"] * (n >= 50 and n_columns >= 4)
+        assert [column.name for column in told_of if column.tells_target] == expected
+    for each in (4, 5, 6):
+        codes = np.argsort(np.argsort(y)) // each
+        words = [f"from {c:02}" for c in codes]
+        assert told(y, leak=words) == ["leak"] * (n >= 50 and len({*words}) <= n / 5)
+
+
 @pytest.mark.parametrize("name", ["iris", "wine", "breast_cancer"])
 def test_separable_classes_are_no_leak(name):
     data = getattr(datasets, f"load_{name}")(as_frame=True).frame

@@ -50,6 +50,19 @@ def test_passes_by_hand():
         assert plan.passes == plain.passes + 100
 
 
+@pytest.mark.parametrize("curvature", ["blocks", "ekfac"])
+def test_seconds_by_hand(monkeypatch, curvature):
+    """Each pass over the samples, half a second a sample, and a second a byte."""
+    monkeypatch.setattr(planning, "time_call", lambda work, *_: (0.5, work()))
+    monkeypatch.setattr(planning, "seconds_of", lambda counts: counts.get("bytes", 0.0))
+    model, train = network_and_samples(100)
+    plan = index_plan(model, train, curvature=curvature)
+    passes = 100 * (1 + (curvature == "ekfac")) + 100 + 2 * 125
+    on_disk = plan.scratch_bytes + plan.curvature_bytes + plan.row_bytes
+    assert plan.seconds == pytest.approx(passes / 2 + on_disk) and plan.scratch_bytes > 0
+    assert plan.query_seconds(10) == pytest.approx(plan.row_bytes + plan.curvature_bytes + 10 / 2)
+
+
 def test_where_bases_take_long_the_width_is_the_most_allowed(monkeypatch):
     model, train = network_and_samples()
     near = index_plan(model, train, curvature="ekfac", width=20)

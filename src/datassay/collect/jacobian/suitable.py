@@ -83,8 +83,10 @@ def _share(value: object, memo: dict[int, object]) -> None:
         memo[id(value)] = value.detach()
         return
     contents = list(getattr(value, "__dict__", {}).values())
-    contents += value.values() if isinstance(value, dict) else ()
-    contents += value if isinstance(value, list | tuple) else ()
+    if isinstance(value, dict):
+        contents += value.values()
+    if isinstance(value, list | tuple):
+        contents += value
     for item in contents:
         try:
             copy.deepcopy(item, dict(memo))
@@ -300,7 +302,9 @@ def check_initial_fit(
     fit = 1 - float(relative.mean())
     share = f"the weights already explain {fit:.0%} of the training targets"
     note = f"{share}: held-out outputs are valid only if they were trained on other data."
-    notes = (note,) if fit >= NOTABLE_FIT else ()
+    notes = ()
+    if fit >= NOTABLE_FIT:
+        notes = (note,)
     if fit < LEAST_FIT or val_targets is None or len(val_targets) < 2:
         return notes
     val_relative = loss(val_outputs, val_targets.double(), targets)

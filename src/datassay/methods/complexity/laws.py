@@ -158,7 +158,9 @@ def _law(
     level: float,
 ) -> Law:
     """Fit one law to the medians; row 0 is the data's, the others are the bootstrap's."""
-    fit: Callable = _fit_affine if kind in {"linear", "log"} else _fit_power
+    fit: Callable = _fit_power
+    if kind in {"linear", "log"}:
+        fit = _fit_affine
     coef, fitted = fit(kind, t, medians)
     total = np.square(medians - medians.mean(1, keepdims=True)).sum(1)
     residual_sum = np.square(medians - fitted).sum(1)
@@ -244,7 +246,10 @@ def _resample_medians(
 def _format_law(kind: str, name: str, coef: dict[str, float]) -> str:
     text = FORMULAS[kind].format(t=name)
     for letter, value in coef.items():
-        number = f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+        if abs(value) >= 100:
+            number = f"{value:.0f}"
+        else:
+            number = f"{value:.3g}"
         text = text.replace(f"{letter}·", f"{number}·").replace(f"= {letter} ", f"= {number} ")
         text = text.replace(f"^{letter}", f"^{number}")
     return text.replace("+ -", "− ").replace("-", "−")

@@ -68,8 +68,8 @@ class Index(Tabular):
             "mean" over queries, "low" and "high" of its 95 % interval; None of few samples.
         model: the network; None: not given.
         device: to compute on; None: where the model is.
-        like: a training sample or two, whose classes and columns queries follow; None: a loader's,
-            whose labels are the network's outputs.
+        example: a training sample or two, whose classes and columns queries follow; None: a
+            loader's, whose labels are the network's outputs.
     """
 
     location: str
@@ -81,7 +81,7 @@ class Index(Tabular):
     rank_correlation: Mapping[str, float] | None
     model: nn.Module | None = None
     device: str | None = None
-    like: SampleSet | None = None
+    example: SampleSet | None = None
     _network: TrainedNetwork | None = field(default=None, repr=False)
     _encoding: GradientEncoding | None = field(default=None, repr=False)
 
@@ -366,7 +366,7 @@ class Index(Tabular):
                 "open_index(location, model)."
             )
         coding = coding_of(self.model, self.loss)
-        samples = query_set(coding, samples, self.like, name, queries=queries)
+        samples = query_set(coding, samples, self.example, name, queries=queries)
         if self._network is None:
             self._network = trained_network(
                 self.model,

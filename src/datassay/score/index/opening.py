@@ -174,7 +174,7 @@ def open_index(
         rank_correlation=rows_manifest["free"]["rank correlation"],
         model=model,
         device=device,
-        like=example if names else None,
+        example=example if names else None,
     )
 
 
@@ -197,7 +197,9 @@ def _segments(place: str, index_manifest: Mapping[str, Any]) -> Iterator[Segment
                     "is another one of them. Put it back."
                 )
         store = stored_segment(place, number, manifest)
-        command = "the appending" if number else "index(...)"
+        command = "index(...)"
+        if number:
+            command = "the appending"
         if n := len(store.list_unfinished()):
             raise DataError(
                 f"an index must be finished; {redact(place)}/rows-{number} lacks {n:,} of "
