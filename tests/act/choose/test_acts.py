@@ -647,4 +647,8 @@ def test_a_review_is_expected_to_gain_a_part_of_what_it_corrects(score, gain, lo
     row = expected_review_gain(issues, score)
     assert (row.kind, row.how, row.changed, row.advice) == ("review", "expected", 12, advice)
     assert np.allclose([row.gain, row.low, row.high], [gain, low, high])
-    assert expected_review_gain(replace(issues, worth_a_look=~doubtful & False), score) is None
+    for nothing in (
+        replace(issues, worth_a_look=doubtful & False),
+        replace(issues, class_names=()),
+    ):
+        assert expected_review_gain(nothing, score) is None

@@ -15,7 +15,7 @@ GAIN_PER_ERROR = (-0.1, 0.4, 1.5)
 
 
 def expected_review_gain(issues: LabelIssues, score: float) -> ActionGain | None:
-    """Return what a review of the labels worth a look is expected to gain; None without any.
+    """Return what a review of the labels worth a look is expected to gain.
 
     Args:
         issues: of the labels of n samples.
@@ -24,10 +24,11 @@ def expected_review_gain(issues: LabelIssues, score: float) -> ActionGain | None
     Returns:
         A row of the table of actions, not measured: `GAIN_PER_ERROR` of the labels that the review
         should correct as a share of all, or of the error that is left where that is less. It
-        counts on right decisions.
+        counts on right decisions. None without any label worth a look, for targets that are
+        numbers and for several labels a sample.
     """
     n_errors = float(issues.probability[issues.worth_a_look].sum())
-    if issues.posterior is None or not n_errors:
+    if not issues.class_names or not n_errors:
         return None
     least, mean, most = GAIN_PER_ERROR
     error = max(0.0, 1 - score)
