@@ -9,7 +9,7 @@ then stands in EQUIVALENT, or a test is missing.
 The tests are collected once and run once, by which it is known which of them run a line. A change
 is then made in a fork, to the code of the functions that are there, and the tests that run its
 lines are run: of these the nearest first, the quickest of them first, and no more of the others
-than take MOST_SECONDS. A change outside functions is tried by a new process.
+than take MOST_SECONDS. A change outside functions is tried by a new process, in the same order.
 """
 
 import argparse
@@ -57,7 +57,8 @@ GROUPS = {
         "data/tables/columns.py": "data/test_columns.py data/tables/test_kinds.py"
         " data/test_tables.py",
         "data/tables/numerals.py": "data/tables/test_numerals.py",
-        "data/tables/numeric.py": "data/test_float32.py data/test_columns.py data/tables/test_kinds.py",
+        "data/tables/numeric.py": "data/test_float32.py data/test_columns.py"
+        " data/tables/test_kinds.py",
         "data/tables/preparation.py": "data/tables/test_kinds.py data/test_tables.py",
         "data/tables/leaks.py": "data/tables/test_leaks.py",
         "data/tables/dates.py": "data/tables/test_kinds.py data/test_columns.py",
@@ -69,7 +70,8 @@ GROUPS = {
         "score/influence/linear.py": "score/test_linear_influence.py score/test_influence.py",
         "score/influence/checkpoints.py": "score/influence/test_checkpoints.py",
         "score/influence/segments.py": "score/influence/test_segments.py",
-        "score/leave_one_out.py": "score/test_leave_one_out.py score/test_panels.py score/test_attribution.py",
+        "score/leave_one_out.py": "score/test_leave_one_out.py score/test_panels.py"
+        " score/test_attribution.py",
     },
     "index": {"score/index": "score/index"},
     "journals": {"store/journal.py": "store/test_journal.py store/test_states.py"
@@ -104,7 +106,15 @@ EQUIVALENT = {
      "neither 0 nor 1 is much",
     ("store/journal.py", "file.seek(max(0, end - 1))"): _WHOLE,
     ("store/journal.py", "file.seek(max(1, end - 1))"): _WHOLE,
+    ("store/journal.py", "file.seek(max(0, end + 1))"): _WHOLE,
+    ("score/index/brittleness.py", "smallest: tuple[int, np.ndarray] = (limit + 2, np.zeros(0, "
+     "int))"): "the first that is asked replaces it",
+    ("score/influence/linear.py", "self.values_each = (lin.rows_per_sample - 2) * rows.shape[2] + "
+     "4 * len(partners)"): _AT_ONCE,
+    ("store/journal.py", 'if end or file.read(1) != b"\\n":'): _WHOLE,
     ("store/journal.py", 'if end and file.read(2) != b"\\n":'): "one byte is left",
+    ("score/leave_one_out.py", "one_run = training.leave_out(2) == training.run # mean loss: η and "
+     "λ differ without a sample"): "any number of samples tells",
     ("act/review/corrections.py", "return Corrections(keep, new_y, (new_y != y)"
      ".reshape(len(y), -1).all(axis=1), positions)"): "several labels a sample never change",
 }  # fmt: skip
@@ -241,10 +251,10 @@ def drawn(seed: int, number: int, word: str = "") -> list[tuple[str, str, int, i
     draw, source = random.Random(seed), ROOT / "src" / "datassay"
     places = []
     for group in GROUPS.values():
-        files = [(area, file) for area in group for file in sorted((source / area).rglob("*.py"))
-                 or [source / area] if word in str(file.relative_to(source))]  # fmt: skip
-        changes = [(area, str(file.relative_to(source)), *change)
-                   for area, file in files for change in Changes(file.read_text()).found]  # fmt: skip
+        files = [(area, str(file.relative_to(source))) for area in group
+                 for file in sorted((source / area).rglob("*.py")) or [source / area]]  # fmt: skip
+        changes = [(area, name, *change) for area, name in files if word in name
+                   for change in Changes((source / name).read_text()).found]  # fmt: skip
         places.append(draw.sample(changes, min(len(changes), number)))
     rounds = [(i, group) for group, found in enumerate(places) for i in range(len(found))]
     return [places[group][i] for i, group in sorted(rounds)][:number]
@@ -318,12 +328,29 @@ def swap(pairs: list, functions: list[types.FunctionType]) -> None:
             function.__code__ = new
 
 
+def number_within(seconds: list[float]) -> int:
+    """How many tests, in this order, are run for a change."""
+    return 1 + int((np.cumsum(seconds) < MOST_SECONDS).sum())
+
+
+class Quickest:
+    """Has pytest run the quickest tests first, no more than MOST_SECONDS of them."""
+
+    def __init__(self, seconds: dict[str, float]):
+        self.seconds = seconds  # by the test's name
+
+    def pytest_collection_modifyitems(self, items: list) -> None:
+        items.sort(key=lambda item: self.seconds[item.nodeid])
+        del items[number_within([self.seconds[item.nodeid] for item in items]) :]
+
+
 class Trials:
     """What pytest does with the tests: they must pass, then each change is tried, in forks."""
 
     def __init__(self, mutants: list[tuple], source: Path, end: float):
         self.mutants, self.source, self.end = mutants, source, end
         self.outcomes, self.trace = source.parent / "outcomes", source.parent / "trace"
+        self.seconds = source.parent / "seconds"
         self.outcomes.write_text("[]")
         self.has_failed = False
 
@@ -348,7 +375,7 @@ class Trials:
                 {i for line in lines for i in touching.get(line, ())},
                 key=lambda i: (not str(session.items[i].path).startswith((*nearest,)), seconds[i]),
             )
-            idx = idx[: 1 + int((np.cumsum([seconds[i] for i in idx]) < MOST_SECONDS).sum())]
+            del idx[number_within([seconds[i] for i in idx]) :]
             pairs = functions_that_differ(*(compile(t, path, "exec") for t in (plain, new)))
 
             def run(pairs=pairs, path=path, idx=idx):
@@ -391,6 +418,9 @@ class Trials:
             seconds.append(sum(os.times()[:4]) - sum(seconds))
         lines = {line: sorted(numbers) for line, numbers in touching.items()}
         self.trace.write_text(json.dumps([lines, seconds]))
+        self.seconds.write_text(
+            json.dumps(dict(zip((i.nodeid for i in items), seconds, strict=True)))
+        )
 
 
 def in_fork(work: Callable[[], None], limit: float = float("inf")) -> bool:
@@ -420,13 +450,14 @@ def tried(mutants: list[tuple], source: Path, end: float) -> list[bool]:
         log = (source.parent / "log").read_text()[-3000:]
         raise RuntimeError(f"{areas} must pass where nothing is changed:\n{log}")
     results = json.loads(trials.outcomes.read_text())
+    seconds = json.loads(trials.seconds.read_text())
     for number, seen in enumerate(results):
         if seen is None:
             area, name, first, last, text = mutants[number]
             path = source / "datassay" / name
             plain = path.read_bytes()
             with changed(path, plain[:first] + text + plain[last:]):
-                results[number] = noticed(AREAS[area], source)
+                results[number] = noticed(AREAS[area], source, plugins=[Quickest(seconds)])
     return results
 
 

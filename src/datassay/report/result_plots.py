@@ -131,10 +131,8 @@ def issue_figure(issues: LabelIssues, is_wrong: Bool[np.ndarray, " n"] | None = 
     figure = chart(titles[is_odds], "samples")
     low = float(score.min())
     high = float(score.max())
-    if high - low > 1e-9:
-        low, high = (low, high)
-    else:
-        low, high = (low - 0.5, high + 0.5)
+    if not high - low > 1e-9:
+        low, high = low - 0.5, high + 0.5
     width = (high - low) / 50  # of bins with an edge at 0, so that none straddles the cut-off
     edges = width * np.arange(np.floor(low / width), np.ceil(high / width) + 1)
     stack_counts(figure, score, groups, edges, "%{y} samples near %{x:.2f}")

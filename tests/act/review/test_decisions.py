@@ -76,7 +76,9 @@ def test_the_journal_goes_on_from_its_file_and_from_no_other(tmp_path):
     write(replace(some(), decisions=tuple(expected.values())), path)  # killed before it was removed
     assert read_rows(path) == [*map(astuple, expected.values())]
     write(some((5, 6)), path)
-    with pytest.raises(DataError, match="the file that decisions.parquet.journal was begun with"):
+    with pytest.raises(
+        DataError, match=r"the file that decisions\.parquet\.journal was begun with"
+    ):
         read_decisions(path)
 
 

@@ -30,13 +30,14 @@ from datassay.report.compose import TEXT
 from datassay.report.result_plots import acts_figure
 from datassay.report.wording import count, gain_numbers, number, percent, score_change
 from datassay.score.checks.issue import DataIssue
-from datassay.stats import FREE, advice, costs
+from datassay.stats import FREE, SHOWN, advice, costs
 from helpers.command_line import make_commands
 from helpers.consistent import contradictions
 from helpers.findings import issues_of, make_findings, regression_samples, row_samples
 
 WORDS = {
-    "copies": "Remove near-duplicates", "mine": "Mend by hand", "relabel": "Relabel suspected labels", "remove": "Remove suspects", "drop": "Drop half",
+    "copies": "Remove near-duplicates", "mine": "Mend by hand",
+    "relabel": "Relabel suspected labels", "remove": "Remove suspects", "drop": "Drop half",
     "balance": "Balance the classes by weights", "more": "Double the data",
     "review": "Review the labels worth a look",
     "relabel+balance": "Relabel suspected labels, then balance the classes by weights",
@@ -247,6 +248,7 @@ def test_a_contradiction_is_noticed():
         (("relabel", 0.025, -0.045, 0.04, "better"),
          "is not shown to help: −4.5 to 4.0 points of accuracy (estimate 2.5)"),
         (("relabel", -0.012, -0.02, -0.004, "worse"), "costs 1.2 points of accuracy (0.4 to 2.0)"),
+        (("relabel", -0.02, -0.04, -SHOWN, "worse"), "costs 2.0 points of accuracy (0.1 to 4.0)"),
         (("relabel", -0.003, -0.01, 0.004, "no difference"),
          "is not shown to help: −1.0 to 0.4 points of accuracy (estimate −0.3)"),
     ],

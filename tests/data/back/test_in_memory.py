@@ -86,8 +86,8 @@ def test_a_frame_is_corrected_by_its_own_ids_or_those_of_its_rows(kind):
     names = [*"vwxyz"]
     columns = {"x": np.arange(5.0), "who": [*"abcde"], "y": ["no", "yes", "no", None, "yes"]}
     frame = pd.DataFrame(columns, names) if kind == "pandas" else pl.DataFrame(columns)
-    for choices, ids in ((Choices("y", ids="who"), ["a", "b", "c", "e"]),
-                         (Choices("y"), [*"vwxz"] if kind == "pandas" else [0, 1, 2, 4])):  # fmt: skip
+    of_rows = [*"vwxz"] if kind == "pandas" else [0, 1, 2, 4]
+    for choices, ids in ((Choices("y", ids="who"), [*"abce"]), (Choices("y"), of_rows)):
         original, noted = original_frame(frame, choices)
         assert original.ids.tolist() == ids and original.y.tolist() == [0, 1, 0, 1]
         keep, y = np.array([True, True, False, True]), np.array([0, 0, 0, 1])
@@ -95,3 +95,15 @@ def test_a_frame_is_corrected_by_its_own_ids_or_those_of_its_rows(kind):
         after = cells(correct_frame(frame, noted[0]))
         assert after["who"] == [*"abde"] and after["x"] == [0, 1, 3, 4]
         assert [*after["y"][:2], after["y"][3]] == ["no", "no", "yes"] and pd.isna(after["y"][2])
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_labels_of_classes_are_given_back_as_they_are_written(kind):
+    written = (
+        np.array([7, 3, 7, 3, 9]) if kind == "tensor" else np.array(["no", "yes", "no", "yes", "x"])
+    )
+    y, new_y = np.array([0, 1, 0, 1, 2]), np.array([1, 1, 5, 2, 0])  # what goes has any label
+    given = LABELS[kind](written)
+    result = correct_labels(given, y, new_y, KEEP, ("a", "b", "c"))
+    expected = written[[1, 1, 4, 0]].tolist()
+    assert type(result) is type(given) and [*result] == expected

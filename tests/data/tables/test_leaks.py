@@ -58,6 +58,14 @@ def test_words_dates_and_pairs_of_columns_leak_too():
     assert told(names, p=shift, q=codes - shift) == ["p", "q"]
 
 
+@pytest.mark.parametrize(("one", "two"), [(6, 10), (6, 11), (7, 9), (4, 15), (15, 4)])
+def test_pairs_of_codes_leak_where_five_rows_have_each_pair(one, two):
+    cells = np.random.default_rng(0).permutation(np.arange(300) % (one * two))
+    p, q = cells // two, cells % two
+    names = ["even" if s % 2 else "odd" for s in p + q]
+    assert told(names, p=p, q=q) == ["p", "q"] * (one * two <= 60)
+
+
 @pytest.mark.parametrize(
     ("leak", "is_named"),
     [
@@ -74,9 +82,10 @@ def test_another_unit_logarithm_rank_and_range_of_a_quantity_leak(leak, is_named
     assert told(y, leak=leak(y, rng)) == ["leak"] * is_named
 
 
-def test_a_quantity_is_told_by_two_columns_of_which_it_is_the_sum_or_product():
+@pytest.mark.parametrize("unit", [1e-3, 100, 1e6])
+def test_a_quantity_is_told_by_two_columns_of_which_it_is_the_sum_or_product(unit):
     rng = np.random.default_rng(0)
-    y = np.exp(rng.normal(size=300)) * 100
+    y = np.exp(rng.normal(size=300)) * unit
     part, noise = rng.uniform(0.2, 0.8, 300), rng.normal(1, 0.1, 300)
     assert told(y, p=part * y, q=(1 - part) * y) == ["p", "q"]
     assert told(y, p=part, q=y / part) == ["p", "q"]

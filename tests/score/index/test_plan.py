@@ -6,9 +6,12 @@ import torch
 from torch import nn
 
 import datassay as da
+from datassay.collect.gradients.blocks import Block
 from datassay.errors import SettingError
 from datassay.score import index_plan
 from datassay.score.index import plan as planning
+from datassay.score.index.plan import _stand_in
+from datassay.score.influence.block_basis import LARGEST_SIDE
 
 
 def network_and_samples(n=700):
@@ -61,6 +64,23 @@ def test_seconds_by_hand(monkeypatch, curvature):
     on_disk = plan.scratch_bytes + plan.curvature_bytes + plan.row_bytes
     assert plan.seconds == pytest.approx(passes / 2 + on_disk) and plan.scratch_bytes > 0
     assert plan.query_seconds(10) == pytest.approx(plan.row_bytes + plan.curvature_bytes + 10 / 2)
+
+
+def test_a_stand_in_is_as_large_as_the_basis_of_the_block():
+    for sides in ((1, 7), (3, 1), (4, 5), (2, LARGEST_SIDE + 1)):
+        block = Block("a", sides, ("a",))
+        for exact in (False, True):
+            basis = _stand_in(block, exact, torch.float32, torch.device("cpu"))
+            axes = (basis.dense_basis, basis.row_basis, basis.column_basis)
+            whole, left, right = (None if axis is None else len(axis) for axis in axes)
+            if exact:
+                assert (whole, left, right) == (sides[0] * sides[1], None, None)
+            else:
+                each = [side if 1 < side <= LARGEST_SIDE else None for side in sides]
+                assert (whole, left, right) == (None, *each)
+            if sides[1] > LARGEST_SIDE:
+                break
+            assert (basis.eigenvalues == 1).all() and basis.eigenvalues.numel() == block.size
 
 
 def test_where_bases_take_long_the_width_is_the_most_allowed(monkeypatch):

@@ -301,16 +301,20 @@ def test_a_measure_of_a_batch_is_that_of_each_query(criterion, f, y, expected):
         torch.testing.assert_close(measured, values.double(), msg=lambda m, name=name: name + m)
 
 
+CLASSES, EACH = nn.CrossEntropyLoss(), nn.BCEWithLogitsLoss()
+
+
 @pytest.mark.parametrize(
-    ("f", "y", "measure", "message"),
+    ("criterion", "f", "y", "measure", "message"),
     [
-        (LOGITS, SOFT, "margin", "these have probabilities of classes"),
-        (LOGITS, SOFT.round(), "margin", "these have probabilities of classes"),
-        (LOGITS, None, "margin", "needs the queries' targets"),
-        (LOGITS[:, :, None], None, "output", "these have one per token or pixel"),
+        (CLASSES, LOGITS, SOFT, "margin", "these have probabilities of classes"),
+        (CLASSES, LOGITS, None, "margin", "needs the queries' targets"),
+        (CLASSES, LOGITS[:, :, None], None, "output", "these have one per token or pixel"),
+        (EACH, LOGITS, SOFT.round(), "margin", "these have several labels"),
+        (EACH, LOGITS, SOFT.round(), "output", "these have several labels"),
     ],
-)  # fmt: skip
-def test_what_a_measure_cannot_tell_is_refused(f, y, measure, message):
-    loss = objective(nn.CrossEntropyLoss(), Given(), (LOGITS, LABELS))
+)
+def test_what_a_measure_cannot_tell_is_refused(criterion, f, y, measure, message):
+    loss = objective(criterion, Given(), (LOGITS, LABELS if criterion is CLASSES else SOFT.round()))
     with pytest.raises(SettingError, match=message):
         measure_of(measure, loss)(Given(), (f,) if y is None else (f, y))

@@ -69,8 +69,8 @@ def test_log_odds_are_scaled_to_the_least_cross_entropy():
         slope, start = np.polyfit(z, scaled, 1)
         np.testing.assert_allclose(scaled, slope * z + start, atol=1e-9)
         best = minimize(
-            lambda v, z=z, aim=aim.numpy(): np.logaddexp(0, v[0] * z + v[1]).sum()
-            - aim @ (v[0] * z + v[1]) + WEAK * (v @ v) / 2,
+            lambda v, z=z, p=aim: np.logaddexp(0, v[0] * z + v[1]).sum()
+            - p.numpy() @ (v[0] * z + v[1]) + WEAK * (v @ v) / 2,
             np.zeros(2), options={"gtol": 1e-8},
         ).x  # fmt: skip
         np.testing.assert_allclose([slope, start], best, atol=1e-5)

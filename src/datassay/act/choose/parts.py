@@ -53,7 +53,7 @@ class Yardstick:
     Attributes:
         held_out: the samples, with their given labels.
         worth: [m, k], what predicting each class counts; None for targets that are numbers.
-        given: [m, k], the same as if every given label were right.
+        given_worth: [m, k], the same as if every given label were right.
         metric: "accuracy", "balanced accuracy" or "R²".
         is_corrected: whether `worth` counts with wrong labels.
         rows: [m], which samples count; None: all. Targets that are suspected do not.
@@ -63,7 +63,7 @@ class Yardstick:
 
     held_out: SampleSet
     worth: Float[np.ndarray, "m k"] | None
-    given: Float[np.ndarray, "m k"] | None
+    given_worth: Float[np.ndarray, "m k"] | None
     metric: str
     is_corrected: bool
     rows: Bool[np.ndarray, " m"] | None = None
@@ -74,7 +74,7 @@ class Yardstick:
     ) -> Float[np.ndarray, "R counted"]:
         """Return what each sample that counts adds to the score of each model."""
         if as_given:
-            worth = self.given
+            worth = self.given_worth
         else:
             worth = self.worth
         if worth is None:

@@ -85,7 +85,7 @@ class RayCluster(Engine):
 
 
 def _connect(workers: int | None, address: str | None, threads: int) -> None:
-    """Connect to a running Ray cluster, or start one of this process's own."""
+    """Join a running Ray cluster, or start one of this process's own."""
     address = address or os.environ.get("RAY_ADDRESS")
     is_connected = ray.is_initialized()
     if workers is not None and (is_connected or address):

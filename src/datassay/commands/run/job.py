@@ -18,7 +18,7 @@ from torch import nn
 
 from datassay.act.choose.gains import ActionTable
 from datassay.act.remove.removal_curve import train_all
-from datassay.act.review.judged import prepare_review
+from datassay.act.review.judged import judged
 from datassay.collect.collection import collect
 from datassay.collect.curvature.output_loss import check_n_outputs
 from datassay.collect.engine.processes import engine_named
@@ -168,7 +168,7 @@ def run(
         projection_quality=choice.quality,
         facts=facts | {"Seconds": f"{time.perf_counter() - started:.1f}"},
         warnings=warnings + choice.warnings,
-        judged=prepare_review(lin, issues),
+        judged=judged(lin, issues),
         scores={score.name: results[score.name] for score in scores_with_sections()},
         origin=origin,
     )

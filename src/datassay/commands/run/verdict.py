@@ -233,8 +233,9 @@ def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
     measured = run_verdict.measured
     issues = findings.issues
     actions = findings.acts
-    n_flagged = run_verdict.labels.n_flagged
-    them = run_verdict.labels.tried
+    labels = run_verdict.labels
+    n_flagged = labels.n_flagged
+    them = labels.tried
     relabel = next((a for a in measured if a.kind == RELABEL and a.advice in {DO, TRY}), None)
     if relabel is None or actions is None or not n_flagged:
         return ""
@@ -242,7 +243,7 @@ def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
     n_corrected = n * issues.expected_precision(n)
     n_wrong = n_flagged * issues.expected_precision()
     steps = [
-        f"A plan: review {count(n, run_verdict.labels.noun)}, which corrects about {n_corrected:.0f} of the "
+        f"A plan: review {count(n, labels.noun)}, which corrects about {n_corrected:.0f} of the "
         f"{n_wrong:.0f} wrong ones that are suspected, and take the suggestions for the others",
         clause(relabel, actions.metric, them),
     ]

@@ -130,6 +130,7 @@ def _downdate(
     chunk: slice,
 ) -> Float[Tensor, " z"]:
     """Return V without each of a chunk's samples, where H₋z⁻¹ = I + u T uᵀ; `inner` is T."""
+    # a: whitened gradients, q their squared lengths, c = AᵀA, total their sum.
     n = len(a)
     a_z = a[chunk]
     q_z = q[chunk]
