@@ -18,7 +18,7 @@ from datassay.commands import app
 from datassay.commands.run.files import files
 from datassay.commands.run.findings import PENDING
 from datassay.commands.run.page import page
-from datassay.commands.run.steps.acts import _scale_to_all
+from datassay.commands.run.steps.acts import _add_review, _scale_to_all
 from datassay.commands.run.suspects import suspects_table
 from datassay.commands.run.tables import before_table
 from datassay.commands.run.typed import Typed
@@ -72,6 +72,13 @@ def test_what_changes_none_of_all_samples_is_never_advised():
     assert row.advice == "do it"
     assert _scale_to_all(row, 1.25, {"remove": 60}).advice == "do it"
     assert _scale_to_all(row, 1.25, {"remove": 0}).advice == "leave it"
+
+
+def test_a_review_stands_behind_what_helps():
+    rows = [*acts(BALANCE, UNSURE).actions]
+    review, poor = acts(REVIEW, ("review", 0.004, -0.001, 0.02, "")).actions
+    assert [row.kind for row in _add_review(rows, review)] == ["balance", "review", "relabel"]
+    assert _add_review(rows, poor) == _add_review(rows, None) == rows
 
 
 RELABEL = ("relabel", 0.016, 0.007, 0.024, "better")

@@ -256,7 +256,7 @@ def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
 
 
 def _find_review(findings: Findings) -> list[ActionGain]:
-    """Return the review of labels if it may help by what is expected of it, else none."""
+    """Return the review of labels, where it may help by what is expected of it."""
     rows = () if findings.acts is None else findings.acts.actions
     return [row for row in rows if row.kind == REVIEW and row.advice == TRY]
 

@@ -87,9 +87,7 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     counts = {RELABEL: suspects, REMOVE: suspects, COPIES: int(issues.is_copy.sum())}
     actions = [_scale_to_all(row, scale, counts) for row in (*table.actions, *rows)]
     review = expected_review_gain(context.results["label_issues"], table.score)
-    if review is not None:  # behind what is measured to help
-        n_before = sum(row.advice == DO for row in actions)
-        actions.insert(n_before if review.advice == TRY else len(actions), review)
+    actions = _add_review(actions, review)
     if settings.estimator is None:
         model_name = settings.model
     else:
@@ -97,6 +95,14 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     left_out = (*table.left_out, *[choice.note] * bool(choice.note))
     model_name = choice.name or model_name
     return replace(table, actions=tuple(actions), left_out=left_out, model=model_name)
+
+
+def _add_review(actions: list[ActionGain], review: ActionGain | None) -> list[ActionGain]:
+    """Return the actions with a review behind what is measured to help, where it may help."""
+    if review is None or review.advice != TRY:
+        return actions
+    n_before = sum(row.advice == DO for row in actions)
+    return [*actions[:n_before], review, *actions[n_before:]]
 
 
 def _scale_to_all(row: ActionGain, scale: float, counts: dict[str, int]) -> ActionGain:
