@@ -30,12 +30,12 @@ def expected_review_gain(issues: LabelIssues, score: float) -> ActionGain | None
     n_errors = float(issues.probability[issues.worth_a_look].sum())
     if not issues.class_names or not n_errors:
         return None
-    least, mean, most = GAIN_PER_ERROR
+    low_part, mean_part, high_part = GAIN_PER_ERROR
     error = max(0.0, 1 - score)
     share = min(n_errors / len(issues.probability), error)
-    gain = mean * share
-    low = least * share
-    high = min(most * share, error)
+    gain = mean_part * share
+    low = low_part * share
+    high = min(high_part * share, error)
     return ActionGain(
         kind=REVIEW, words="Review the labels worth a look", how=EXPECTED,
         gain=gain, low=low, high=high, p=1.0, verdict="", advice=advice(gain, low, high),

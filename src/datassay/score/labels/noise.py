@@ -171,8 +171,8 @@ def explain(
     belief = weigh_readings(outputs, labels, trusted, noiseless_fit, noisy_fits)
     odds = _log_odds(posterior, labels)[~trusted]
     is_certain = belief.least_share > 0
-    most = 1.0 if is_certain else MOST_IF_DOUBTED
-    by_noise = _log_odds_in_order(belief.p_wrong[~trusted].clamp_max(most), odds)
+    largest_p = 1.0 if is_certain else MOST_IF_DOUBTED
+    by_noise = _log_odds_in_order(belief.p_wrong[~trusted].clamp_max(largest_p), odds)
     if is_clear and is_certain:
         by_noise = torch.logit((1 - belief.p_noiseless) * torch.sigmoid(odds), eps=CERTAIN)
     contradicted = -torch.expm1(noiseless_fit.log_p.gather(1, labels[:, None])[~trusted, 0])
