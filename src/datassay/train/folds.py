@@ -39,7 +39,7 @@ class Splits:
 
     train_idx: Int[np.ndarray, "S kept"]
     queries: tuple[SampleSet, ...]
-    test_idx: tuple[Int[np.ndarray, " held"], ...] = ()
+    test_idx: tuple[Int[np.ndarray, " _"], ...] = ()
 
     @property
     def is_possible(self) -> bool:
