@@ -15,7 +15,7 @@ from datassay.score.neighbors.search import Neighbors, nearest_neighbors
 BLOCK_VALUES = 2**22
 # Columns this many times narrower than the widest decide no neighbour. A picture has a few such
 # pixels at its edge, a table whose columns differ in unit has a tenth of its columns or more.
-NARROW, MOST_NARROW = 1e3, 0.1
+NARROW, MOST_NARROW = 1e2, 0.1
 SMALLEST = 1e-150  # difference of targets whose square is a number
 
 
