@@ -132,10 +132,13 @@ class _Walk:
         self.describe(cls)
         loose = module._non_persistent_buffers_set
         unsaved = {name: module._buffers[name] for name in sorted(loose) if name in module._buffers}
-        attributes = _attributes(module, BASE | self._changed(cls))
+        attributes = _read_attributes(module, BASE | self._changed(cls))
         hooks = {name: [*vars(module)[name].values()] for name in HOOKS if vars(module).get(name)}
         if unsaved or attributes or hooks:
-            place = f"{path} ({cls.__name__})" if path else cls.__name__
+            if path:
+                place = f"{path} ({cls.__name__})"
+            else:
+                place = cls.__name__
             self.note(f"attributes of {place}", [unsaved, attributes, hooks])
 
     def note(self, name: str, value: object) -> None:
@@ -201,7 +204,9 @@ class _Walk:
             return name
         defaults = [function.__defaults__, function.__kwdefaults__]
         is_own = _home(function.__globals__.get("__name__")) == "own"
-        outside = dict(names_used(function)) if is_own else {}
+        outside = {}
+        if is_own:
+            outside = dict(names_used(function))
         self.digests[name] = _digest([
             describe_code(function.__code__),
             self.describe(defaults),
@@ -214,7 +219,10 @@ class _Walk:
         """Note a class's digest, of its bases and members that may be called; return its name."""
         # exec gives classes of code without a module the name of the built-in one.
         stray = cls.__module__ == "builtins" and vars(builtins).get(cls.__name__) is not cls
-        home = "own" if stray else _home(cls.__module__)
+        if stray:
+            home = "own"
+        else:
+            home = _home(cls.__module__)
         if home in {"framework", "standard"}:
             self._package(cls.__module__)
             return f"{cls.__module__}.{cls.__qualname__}"
@@ -223,7 +231,9 @@ class _Walk:
         if home == "package":
             self._package(cls.__module__)
         written = self._changed(cls)
-        called = _reachable_methods(cls) if issubclass(cls, nn.Module) else None
+        called = None
+        if issubclass(cls, nn.Module):
+            called = _reachable_methods(cls)
         special = re.compile("__|_abc_impl$").match
         parts: list[list[object]] = []
         for member, value in vars(cls).items():
@@ -239,10 +249,11 @@ class _Walk:
         top = module.partition(".")[0]
         # torch's own version is an entry of every manifest that needs it.
         if top not in {"torch", "builtins"} and top not in sys.stdlib_module_names:
-            self.digests[f"package {top}"] = _version(top)
+            self.digests[f"package {top}"] = _find_version(top)
 
 
 def _parts_of_callable(value: Any) -> list[Any] | None:
+    """Return what a wrapper or pattern calls or compares with; None of anything else."""
     if isinstance(value, property):
         return [value.fget, value.fset, value.fdel]
     if isinstance(value, staticmethod | classmethod):
@@ -267,25 +278,27 @@ def _parts_of_object(value: Any) -> list[Any] | None:
         skipped = (BASE | _changed_attributes(type(value))) - {"_modules", *HOOKS}
         return [
             {**dict(value.named_parameters()), **dict(value.named_buffers())},
-            _attributes(value, skipped),
+            _read_attributes(value, skipped),
         ]
     is_namespace = isinstance(value, SimpleNamespace | Namespace)
     if not is_namespace and _home(type(value).__module__) == "standard":
         return None
-    if hasattr(value, "__dict__") or _slots(value):
-        return [_attributes(value, set())]
+    if hasattr(value, "__dict__") or _list_slots(value):
+        return [_read_attributes(value, set())]
     return None
 
 
-def _attributes(value: Any, skipped: set[str]) -> dict[str, Any]:
+def _read_attributes(value: Any, skipped: set[str]) -> dict[str, Any]:
     attributes = {**getattr(value, "__dict__", {})}
-    attributes |= {name: getattr(value, name) for name in _slots(value) if hasattr(value, name)}
+    attributes |= {
+        name: getattr(value, name) for name in _list_slots(value) if hasattr(value, name)
+    }
     is_config = hasattr(value, "to_json_string") and hasattr(value, "model_type")
     left_out = skipped | NO_CODE | (NOTED if is_config else set())
     return {name: value_of for name, value_of in attributes.items() if name not in left_out}
 
 
-def _slots(value: object) -> list[str]:
+def _list_slots(value: object) -> list[str]:
     slots = [vars(cls).get("__slots__", ()) for cls in type(value).__mro__]
     names = [name for s in slots for name in ([s] if isinstance(s, str) else s)]
     return [name for name in names if not name.startswith("__")]
@@ -350,7 +363,7 @@ def _home(module: str | None) -> str:
 
 
 @functools.cache
-def _version(package: str) -> str:
+def _find_version(package: str) -> str:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

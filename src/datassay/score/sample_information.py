@@ -134,7 +134,9 @@ def sample_information(
         else:
             information = loo.weight_change / (2 * sigma**2)
         return SampleInformation(information, lin.ids, smoothing, float(sigma))
-    features = None if isinstance(smoothing, str) else _features(lin)
+    features = None
+    if not isinstance(smoothing, str):
+        features = _require_features(lin)
     if loo is None:
         training = training_run(lin, **run)
     else:
@@ -183,7 +185,7 @@ def check_smoothing(smoothing: str | Covariance, sigma: float, batch_size: int |
     check_noise(smoothing, sigma, batch_size)
 
 
-def _features(lin: Linearization) -> Float[Tensor, "rows d"]:
+def _require_features(lin: Linearization) -> Float[Tensor, "rows d"]:
     if lin.features is None:
         raise SettingError(
             "smoothing by a Σ of your own needs a linearisation that holds features, the weights "

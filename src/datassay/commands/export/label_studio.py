@@ -29,10 +29,12 @@ from datassay.commands.export.material import (
     single_labels,
 )
 from datassay.errors import DataError, SettingError
+from datassay.optional import coalesce
 from datassay.report.drawing import shown_texts
 from datassay.report.tables import labels, standard_json
 
-TASKS, CONFIG = "tasks.json", "config.xml"
+TASKS = "tasks.json"
+CONFIG = "config.xml"
 SAMPLE = "sample"
 SERVED = "/data/local-files/?d="
 
@@ -52,10 +54,13 @@ def export(material: Material) -> Exported:
         score = {name: scores[name][row].as_py() for name in ("id", *OF_LABELS)}
         p_wrong, is_issue = score["wrong_probability"], score["is_issue"]
         label = score["suggested_label"]
-        is_other = label != typed[samples.y[row]] if words else is_issue
+        is_other = is_issue
         if words:
+            is_other = label != typed[samples.y[row]]
             label = words[label]
-        kind = "choices" if samples.is_classification else "number"
+        kind = "number"
+        if samples.is_classification:
+            kind = "choices"
         value = {kind: [label] if kind == "choices" else label}
         # Which sample, and which data it is of and how they were read; not where they are.
         fields = {
@@ -73,7 +78,7 @@ def export(material: Material) -> Exported:
         }
         tasks.append({"data": {key: sample, **fields}, "predictions": [prediction]})
     parts: Parts = {TASKS: standard_json(tasks), CONFIG: _config(key, samples.class_names)}
-    return Exported({**parts, **files}, _opening(root))
+    return Exported({**parts, **files}, _describe_opening(root))
 
 
 def _choose_rows(material: Material) -> list[int]:
@@ -115,7 +120,7 @@ def _show_samples(material: Material, rows: list[int]) -> tuple[str, list[Any], 
         return "text", [str(texts[row]) for row in rows], {}, None
     if (table := samples.used_rows) is not None:
         table_rows = table.take(pa.array(rows)).to_pylist()
-        words = [{n: "" if v is None else str(v) for n, v in row.items()} for row in table_rows]
+        words = [{n: str(coalesce(v, "")) for n, v in row.items()} for row in table_rows]
         return "row", words, {}, None
     columns = plain_columns(samples).items()
     return "row", [{n: f"{values[row]:.6g}" for n, values in columns} for row in rows], {}, None
@@ -147,7 +152,7 @@ def _config(key: str, names: Sequence[str]) -> str:
     )
 
 
-def _opening(root: Path | None) -> str:
+def _describe_opening(root: Path | None) -> str:
     steps = (
         f"Make a project, paste {CONFIG} under Settings > Labeling Interface > Code, import "
         f"{TASKS}. Export it as JSON when done and give that file to datassay apply."

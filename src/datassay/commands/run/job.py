@@ -62,6 +62,7 @@ from datassay.data.corrupt.adversarial import AdversarialSamples, add_adversaria
 from datassay.data.samples import SampleSet
 from datassay.machine import release_memory
 from datassay.models.weights import weights_choice, weights_source
+from datassay.optional import coalesce
 from datassay.progress import OutOfTime, Progress, in_time, silent, until
 from datassay.report.wording import percent
 from datassay.score.checks.data_issues import checked_ahead
@@ -125,7 +126,7 @@ def run(
         lin = collect_run(model, train, val, settings, progress)
         check_n_outputs(train, lin.form.n_outputs)
         n = len(train)
-        m = len(train if val is None else val)
+        m = len(coalesce(val, train))
         attributed = attribution_of(settings, lin.form, n, m, train.is_classification)
         context = context_of(lin, train, val, replace(settings, attribution=attributed), progress)
         options = {**context.options, "judges": judges, "checked": early_checks}
@@ -134,7 +135,9 @@ def run(
             results = compute_scores(scores(), early_context)
     context = replace(context, results=results)
     removals, issues = results["removals"], results["label_issues"]
-    replaced = None if adversarial is None else adversarial.replaced
+    replaced = None
+    if adversarial is not None:
+        replaced = adversarial.replaced
     facts = _facts(train, val, settings, lin, removals.leave_one_out, model)
     facts |= noise_facts(train)
     if adversarial is not None:
@@ -175,7 +178,9 @@ def run(
     net, config = retrained_network(model, train, settings)
     at_trained = settings.attribution_at == "trained" and attributed != "none"
     is_timed = user.budget is not None and not at_trained  # whose effects need networks
-    end = started + (user.budget or 0.0) if is_timed else math.inf
+    end = math.inf
+    if is_timed:
+        end = started + (user.budget or 0.0)
     timed = replace(context, progress=in_time(progress))
     with until(end):
         pace = 1.0

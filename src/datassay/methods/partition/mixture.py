@@ -19,6 +19,7 @@ from torch import Tensor
 
 from datassay.collect.curvature.output_geometry import OutputFeatures, SharedFeatures
 from datassay.collect.curvature.output_loss import output_losses
+from datassay.optional import coalesce
 from datassay.results import result
 from datassay.train.convex import fit_convex, step_by_class
 
@@ -106,7 +107,8 @@ def fit_mixture(
     stages = (SURVEY, len(runs.value)), (2 * SURVEY, FINALISTS), (MAX_ITERATIONS - 3 * SURVEY, 2)
     for iterations, n_runs in stages:
         leaders = runs.value.argsort(descending=True)[:n_runs]
-        runs = runs.replace_at(leaders, problem.advance(runs.subset(leaders), iterations))
+        advanced = problem.advance(runs.subset(leaders), iterations)
+        runs = runs.replace_at(leaders, advanced)
     best_run = int(runs.value.argmax())
     final = runs.subset(torch.tensor([best_run]))
     final = replace(final, converged=torch.zeros(1, dtype=torch.bool))
@@ -216,14 +218,17 @@ class MixtureProblem:
     def sample_weight(self) -> Float[Tensor, " n"]:
         """The weight of each sample."""
         ones = self.targets.new_ones(len(self.features))
-        return ones if self.weight is None else self.weight
+        return coalesce(self.weight, ones)
 
     def start(
         self, responsibility: Float[Tensor, "R K n"], sample_weight: Float[Tensor, "R n"]
     ) -> Runs:
         """Start runs at these responsibilities; samples of weight 0 are held out."""
-        (n_runs, k, _), p = responsibility.shape, self.features.n_parameters
-        width = 0 if self.gate_inputs is None else self.gate_inputs.shape[1]
+        n_runs, k, _ = responsibility.shape
+        p = self.features.n_parameters
+        width = 0
+        if self.gate_inputs is not None:
+            width = self.gate_inputs.shape[1]
         zeros = self.targets.new_zeros
         low = self.targets.new_full((n_runs,), -torch.inf)
         return Runs(

@@ -167,7 +167,8 @@ def unlike_sizes(normal: NormalEquations) -> tuple[str, ...]:
     if not typical:
         return ()
     if min(typical) * UNLIKE < max(typical):
-        large, small = degrees[int(np.argmax(typical))], degrees[int(np.argmin(typical))]
+        large = degrees[int(np.argmax(typical))]
+        small = degrees[int(np.argmin(typical))]
         ratio = (max(typical) / max(min(typical), np.finfo(float).tiny)) ** 0.5
         return (
             f"Products of degree {large} are about {ratio:.0e} times as large as those of degree "

@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 from datassay.collect.gradients.batches import ID_FIELDS, TARGETS
 from datassay.collect.gradients.objective import Objective
 from datassay.errors import SettingError
+from datassay.optional import coalesce
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def from_trainer(trainer: Any, queries: Any, val: Any, loss: Any) -> FromTrainer
         )
     collate = _Collate(trainer)
     size = int(getattr(trainer.args, "per_device_train_batch_size", 8))
-    loader = val if queries is None else queries
+    loader = coalesce(queries, val)
     if not (loader is None or isinstance(loader, DataLoader)):
         loader = DataLoader(loader, size, collate_fn=collate)
     smoothing = float(getattr(trainer.args, "label_smoothing_factor", 0.0) or 0.0)
@@ -73,7 +74,7 @@ def from_trainer(trainer: Any, queries: Any, val: Any, loss: Any) -> FromTrainer
         "loss: weight_decay= counts it as a penalty.",
     ) * bool(weight_decay)
     model = _remove_mixed_precision(trainer.model)
-    return FromTrainer(model, train, loader, loss, _notes(trainer), decay, clip)
+    return FromTrainer(model, train, loader, loss, _list_notes(trainer), decay, clip)
 
 
 class _Collate:
@@ -114,7 +115,7 @@ def _remove_mixed_precision(model: nn.Module) -> nn.Module:
     return network
 
 
-def _notes(trainer: Any) -> tuple[str, ...]:
+def _list_notes(trainer: Any) -> tuple[str, ...]:
     method = getattr(type(trainer), "compute_loss", None)
     module = getattr(method, "__module__", "")
     is_own = method is not None and not module.startswith("transformers.")
