@@ -174,10 +174,11 @@ def unlike_sizes(normal: NormalEquations) -> tuple[str, ...]:
             f"Products of degree {large} are about {ratio:.0e} times as large as those of degree "
             f"{small}, which the ridge and rounding leave little of. {REMEDY}",
         )
-    columns = around_mean[degree == 1]
+    columns, sizes = around_mean[degree == 1], squares[degree == 1]
     is_lost = columns * UNLIKE < around_mean.max()
     if degrees[-1] > 1:  # products of a column that hardly varies are copies of the other column
-        is_lost |= (columns > 0) & (columns * UNLIKE**0.5 < squares[degree == 1])
+        is_lost |= columns * UNLIKE**0.5 < sizes
+    is_lost &= columns > 4 * normal.gram_error * sizes  # constant columns lose nothing
     note = (
         f"{int(is_lost.sum())} of {len(columns)} columns vary by so little, compared with their "
         f"mean or with the largest product, that the ridge leaves little of them. {REMEDY}"
