@@ -30,6 +30,7 @@ def found(tokenizer, train):
     return da.lm.influence(train(TEXTS, 0), tokenizer, TEXTS, **ASKED)
 
 
+@pytest.mark.slow
 def test_falls_are_those_of_training_again(found, train, tokenizer):
     wanted = []
     judged = da.lm.judge(
@@ -47,7 +48,7 @@ def test_falls_are_those_of_training_again(found, train, tokenizer):
         return float(rows.gather(1, ids[2:, None]).sum())
 
     whole, without = (log_probability(train(texts, 3)) for texts in (TEXTS, TEXTS[:7]))
-    assert judged.with_all_texts[0] == pytest.approx(whole, abs=1e-4)
+    assert judged.whole[0] == pytest.approx(whole, abs=1e-4)
     assert judged.fall[0, 0] == pytest.approx(whole - without, abs=1e-4)
     assert judged.fall[0].mean() > 2 > abs(judged.fall[3]).min()
 

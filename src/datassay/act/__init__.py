@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from datassay.act.review.decisions import Decision as Decision
     from datassay.act.review.decisions import Decisions as Decisions
     from datassay.act.review.judged import Judged as Judged
-    from datassay.act.review.judged import prepare_review as prepare_review
+    from datassay.act.review.judged import judged as judged
     from datassay.act.review.judged import read_judged as read_judged
     from datassay.act.review.remaining import Remaining as Remaining
     from datassay.act.review.remaining import probe as probe

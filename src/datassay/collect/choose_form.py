@@ -84,12 +84,10 @@ def choose_form(
         free_bytes = available_memory()
     else:
         free_bytes = memory
-    if is_table:
-        landmarks = (TABLE_LANDMARKS[sizes[0] > LARGE_TABLE],)
-    else:
-        landmarks = LANDMARKS
+    landmarks = LANDMARKS
     time_limit = MOST_SECONDS  # of an exact form
     if is_table:
+        landmarks = (TABLE_LANDMARKS[sizes[0] > LARGE_TABLE],)
         time_limit = TABLE_SECONDS
     forms = [
         (
@@ -194,30 +192,30 @@ def _candidates(
 ) -> list[_Candidate]:
     """Return the forms to try, best first: outputs, projection, and the seconds each may take."""
     n_joint = max(1, LARGEST_EIGENPROBLEM // len(layers.sizes))
-    auto = projection == "auto"
-    mixed = outputs == "mixed"
-    if mixed and not auto:
+    is_auto = projection == "auto"
+    is_mixed = outputs == "mixed"
+    if is_mixed and not is_auto:
         return [_Candidate("averaged", projection, _ANY, "projection was set", small=True)]
-    exact = auto or projection is None
-    averaged = time_limit if auto else _ANY
-    joint = {"auto": time_limit}.get(outputs, MOST_SECONDS if auto else _ANY)
-    if outputs == "landmarks" and not auto:
+    exact = is_auto or projection is None
+    averaged_seconds = time_limit if is_auto else _ANY
+    joint_seconds = {"auto": time_limit}.get(outputs, MOST_SECONDS if is_auto else _ANY)
+    if outputs == "landmarks" and not is_auto:
         return [_Candidate("averaged", None, _ANY, "landmarks were set", projection or 0)]
     reason = "n is large, so the kernel is seen from some of the samples"
     candidates = []
     if outputs in {"auto", "joint"} and exact:
-        candidates.append(_Candidate("joint", None, joint, "n·k or the model is small"))
+        candidates.append(_Candidate("joint", None, joint_seconds, "n·k or the model is small"))
     if outputs in {"auto", "averaged"} and exact:
         shared = "n·k is large, so the k outputs share one kernel"
-        candidates.append(_Candidate("averaged", None, averaged, shared))
-    if outputs in {"auto", "averaged", "landmarks"} and auto:
+        candidates.append(_Candidate("averaged", None, averaged_seconds, shared))
+    if outputs in {"auto", "averaged", "landmarks"} and is_auto:
         candidates += [_Candidate("averaged", None, MOST_SECONDS, reason, m) for m in landmarks]
     if outputs == "landmarks":
         return [*candidates, _Candidate("averaged", None, _ANY, reason, landmarks[-1])]
-    if outputs in {"auto", "averaged"} and auto:
+    if outputs in {"auto", "averaged"} and is_auto:
         too_big = "the exact Jacobian exceeds the memory, and the k outputs share one kernel"
         candidates.append(_Candidate("averaged", S1_COORDINATES, MOST_SECONDS, too_big))
-    if auto:
+    if is_auto:
         fallback: Outputs = "joint" if outputs == "joint" or k == 1 else "averaged"
         n_averaged = coordinates_for(layers, LARGEST_EIGENPROBLEM)
         start = n_joint if fallback == "joint" else n_averaged
@@ -227,7 +225,7 @@ def _candidates(
         memory_reason = "more coordinates would exceed the memory"
         fewer = [max(1, start // divisor) for divisor in (4, 16, 64)]
         candidates += [_Candidate(fallback, p, _ANY, memory_reason, small=True) for p in fewer]
-    if not auto:
+    if not is_auto:
         fallback = "averaged" if outputs == "averaged" else "joint"
         candidates.append(_Candidate(fallback, projection, _ANY, "projection was set"))
     return candidates

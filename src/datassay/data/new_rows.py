@@ -101,11 +101,10 @@ class RowFormat:
             assert isinstance(fitted, FittedColumns)
             x = fitted.transform(table)
             warnings = tuple(describe_unseen(fitted, table))
+        elif texts:
+            x = np.zeros((len(table), 0))
         else:
-            if texts:
-                x = np.zeros((len(table), 0))
-            else:
-                x = self._read_numbers(table)
+            x = self._read_numbers(table)
         id_columns = [c.name for c in self._columns("ids") if c.name in table.column_names]
         id_column = ids or next(iter(id_columns), None) or labels
         if id_column is not None and id_column not in table.column_names:

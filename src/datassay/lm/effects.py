@@ -160,7 +160,7 @@ def answer_samples(question: Question, *, per_token: bool) -> Queries:
     # Their labels are the tokens asked about.
     ids = question.tokens.ids
     if per_token:
-        stops = range(question.first_token + 1, len(ids) + 1)
+        stops = range(question.first + 1, len(ids) + 1)
     else:
         stops = (len(ids),)
     results = []
@@ -169,7 +169,7 @@ def answer_samples(question: Question, *, per_token: bool) -> Queries:
         if per_token:
             counted_from = stop - 1
         else:
-            counted_from = question.first_token
+            counted_from = question.first
         labels[counted_from:] = ids[counted_from:stop]
         results.append({"input_ids": ids[:stop], "labels": labels})
     return results

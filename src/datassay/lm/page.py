@@ -75,7 +75,7 @@ def _trust(result: Any) -> tuple[Block, ...]:
     scope = f"without the {count(judged.removed, 'text')} that each names"
     note = (
         "In nats: log-probability of the answer with all texts minus without those, from the same "
-        f"seed. With all texts it is {_in_nats(judged.with_all_texts.mean())} on average."
+        f"seed. With all texts it is {_in_nats(judged.whole.mean())} on average."
     )
     columns = ("method", "mean fall", "by seed")
     table = Table("Fall of the answer", columns, tuple(rows), note=note)
@@ -114,7 +114,7 @@ def _lead(result: Any, baselines: list[str]) -> str:
 
 
 def _facts(result: Any) -> dict[str, str]:
-    n_tokens = len(result.question.tokens.ids) - result.question.first_token
+    n_tokens = len(result.question.tokens.ids) - result.question.first
     reductions = {"sum": "every token counts the same", "mean": "every text counts the same"}
     return {
         "Training texts": f"{len(result.ids):,}",
@@ -140,7 +140,7 @@ def _script_data(result: Any, baselines: list[str]) -> dict[str, Any]:
         }
         for text in positions
     ]
-    start = result.question.first_token
+    start = result.question.first
     picks = [_pick(result, k, columns[:, k], parts, positions) for k in range(columns.shape[1])]
     return {
         "context": "".join(result.question.tokens.pieces[:start]),

@@ -46,13 +46,13 @@ class JudgedTexts:
         methods: that named the texts, "random" last.
         fall: [methods, repeats], log-probability of the answer with all texts minus without those,
             in nats, from the same seed: the larger, the more the answer hung on them.
-        with_all_texts: [repeats], log-probability with all texts.
+        whole: [repeats], log-probability with all texts.
         removed: texts that each named.
     """
 
     methods: tuple[str, ...]
     fall: Float[np.ndarray, "methods repeats"]
-    with_all_texts: Float[np.ndarray, " repeats"]
+    whole: Float[np.ndarray, " repeats"]
     removed: int
 
 
@@ -97,7 +97,7 @@ class TextInfluence:
     @property
     def tokens(self) -> tuple[str, ...]:
         """The tokens asked about; without `per_token`, what they are together."""
-        pieces = self.question.tokens.pieces[self.question.first_token :]
+        pieces = self.question.tokens.pieces[self.question.first :]
         if len(pieces) == self.effect.shape[1]:
             return pieces
         return ("".join(pieces),)

@@ -99,15 +99,15 @@ class Question:
     prompt: str
     answer: str
     tokens: Tokens  # of both together
-    first_token: int  # the first token that is asked about; those before are its context
+    first: int  # the first token that is asked about; those before are its context
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """A token that holds letters of both is not what a model would have generated."""
-        begin = int(self.tokens.spans[self.first_token, 0])
+        begin = int(self.tokens.spans[self.first, 0])
         if not self.prompt[begin:].strip():
             return ()
-        piece = self.tokens.pieces[self.first_token]
+        piece = self.tokens.pieces[self.first]
         return (
             f"the token {piece!r} begins in the prompt and ends in the answer: end the prompt, or "
             "begin the answer, with the space between them.",

@@ -170,10 +170,8 @@ def log_histogram(
     top = float(values.max())
     exponents = np.log10(np.maximum(values, top * smallest) if top > 0 else np.ones_like(values))
     low, high = float(exponents.min()), float(exponents.max())
-    if high - low > 1e-9:
-        low, high = (low, high)
-    else:
-        low, high = (low - 0.5, high + 0.5)
+    if not high - low > 1e-9:
+        low, high = low - 0.5, high + 0.5
     edges = np.linspace(low, high, bins + 1)
     ranges = [f"{10**a:.2g} to {10**b:.2g}" for a, b in pairwise(edges)]
     stack_counts(figure, exponents, groups, edges, hover, customdata=ranges)

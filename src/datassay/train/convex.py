@@ -231,7 +231,7 @@ def _search_line(
 def _lbfgs(
     problem: _Problem, theta: Float[Tensor, "B p"], max_steps: int | None
 ) -> Float[Tensor, "B p"]:
-    """Minimise each problem by itself, by L-BFGS."""
+    """Solve each problem by itself, by L-BFGS."""
     from scipy.optimize import minimize
 
     minima = []

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import datassay as da
-from datassay.act.review.judged import COORDINATES, FIELDS, coordinates, prepare_review, read_judged
+from datassay.act.review.judged import COORDINATES, FIELDS, coordinates, judged, read_judged
 from datassay.collect.collection import collect
 from datassay.errors import DataError
 from datassay.models.build import build_model
@@ -18,7 +18,7 @@ from helpers.findings import digit_samples, regression_samples
 def digits():
     samples = digit_samples(300)
     lin = collect(build_model("mlp", samples), samples, outputs="averaged")
-    return lin, prepare_review(lin, da.label_issues(lin))
+    return lin, judged(lin, da.label_issues(lin))
 
 
 def test_written_and_read_it_is_the_same(digits, tmp_path):
@@ -64,7 +64,7 @@ def several_labels():
 def test_numbers_and_several_labels_have_no_classes(samples):
     lin = collect(build_model("mlp", samples), samples, outputs="averaged")
     issues = da.label_issues(lin)
-    kept = prepare_review(lin, issues)
+    kept = judged(lin, issues)
     assert not kept.is_of_classes and (kept.labels == -1).all()
     if samples.y.ndim > 1:
         np.testing.assert_allclose(kept.log_odds, issues.score, atol=1e-4)
@@ -72,13 +72,13 @@ def test_numbers_and_several_labels_have_no_classes(samples):
     assert not issues.probability.any()  # and those that stray most come first all the same
     assert (kept.log_odds < -60).all()
     assert (np.diff(kept.log_odds[np.argsort(issues.score)]) >= 0).all()
-    extreme = prepare_review(lin, replace(issues, score=1e6 * issues.score)).log_odds
+    extreme = judged(lin, replace(issues, score=1e6 * issues.score)).log_odds
     assert np.ptp(extreme) < 2.1  # order alone, far below what has a probability
-    sure = prepare_review(lin, replace(issues, probability=np.ones(len(samples)))).log_odds
+    sure = judged(lin, replace(issues, probability=np.ones(len(samples)))).log_odds
     assert np.isfinite(sure).all() and (sure > 30).all()
     some = replace(issues, probability=np.linspace(0.01, 0.99, len(samples)))
     odds = np.log(some.probability / (1 - some.probability))
-    np.testing.assert_allclose(prepare_review(lin, some).log_odds, odds, atol=1e-4)
+    np.testing.assert_allclose(judged(lin, some).log_odds, odds, atol=1e-4)
 
 
 def test_what_is_no_such_file_is_refused_by_name(tmp_path, digits):

@@ -108,7 +108,8 @@ def test_the_draw_is_systematic_and_takes_none_twice(n, spread, shift):
     judged = Judged(np.zeros(n, int), np.zeros((n, 2), np.float32), odds, np.ones((n, 1)))
     order = np.argsort(-odds, kind="stable")
     p = expit(odds[order].astype(float))
-    ends, expected = np.cumsum(np.sqrt(p * (1 - p)) + LEAST_CHANCE), []
+    p_right = expit(-odds[order].astype(float))  # not 1 - p: equal odds meet a step's end exactly
+    ends, expected = np.cumsum(np.sqrt(p * p_right) + LEAST_CHANCE), []
     for step in range(min(n, BATCH)):
         place = int((ends < (step + 0.5) / BATCH * ends[-1]).sum())
         place = max(place, expected[-1] + 1 if expected else 0)

@@ -245,7 +245,7 @@ def test_wrong_samples_come_first_then_each_class_in_turn():
 def test_the_end_of_the_path_is_told():
     findings = surrogate_findings("numbers")
     path = findings.fit.path
-    end = replace(findings.fit, path=replace(path, chosen_idx=0), ridge=float(path.ridge[0]))
+    end = replace(findings.fit, path=replace(path, chosen=0), ridge=float(path.ridge[0]))
     warning = page_of(replace(findings, fit=end)).warnings[-1]
     assert "the smallest ridge that was tried" in warning
     assert "a smaller one may do better" in warning

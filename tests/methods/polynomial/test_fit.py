@@ -76,7 +76,7 @@ def test_between_a_few_factors_the_path_is_that_of_all_eigenvalues(monkeypatch):
     system, label = centre(normal), normal.row_targets.argmax(1)
     every = [exact._loo_errors(system, Spectrum(system), r, label)[0] for r in searched.path.ridge]
     np.testing.assert_allclose(searched.path.squared_error, every, rtol=5e-3)
-    assert searched.path.ridge[searched.path.chosen_idx] == searched.ridge
+    assert searched.path.ridge[searched.path.chosen] == searched.ridge
     assert searched.path.squared_error.min() == pytest.approx(auto.squared_error.min(), rel=1e-2)
     expected = ridge_outputs(x, y, normal.monomials, searched.ridge, x[:5])
     ours = normal.monomials.features(x[:5]) @ searched.coef

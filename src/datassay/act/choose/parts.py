@@ -52,7 +52,7 @@ class Yardstick:
     Attributes:
         held_out: the samples, with their given labels.
         worth: [m, k], what predicting each class counts; None for targets that are numbers.
-        given: [m, k], the same as if every given label were right.
+        given_worth: [m, k], the same as if every given label were right.
         metric: "accuracy", "balanced accuracy" or "R²".
         is_corrected: whether `worth` counts with wrong labels.
         rows: [m], which samples count; None: all. Targets that are suspected do not.
@@ -62,7 +62,7 @@ class Yardstick:
 
     held_out: SampleSet
     worth: Float[np.ndarray, "m k"] | None
-    given: Float[np.ndarray, "m k"] | None
+    given_worth: Float[np.ndarray, "m k"] | None
     metric: str
     is_corrected: bool
     rows: Bool[np.ndarray, " m"] | None = None
@@ -73,7 +73,7 @@ class Yardstick:
     ) -> Float[np.ndarray, "R counted"]:
         """Return what each sample that counts adds to the score of each model."""
         if as_given:
-            worth = self.given
+            worth = self.given_worth
         else:
             worth = self.worth
         if worth is None:
@@ -109,9 +109,9 @@ def yardstick(
     k = held_out.n_classes
     shares = np.bincount(labels, minlength=k) / len(labels)
     is_balanced = bool((shares[shares > 0] < RARE / k).any())
-    given_worth = worth = _table(held_out.y, np.eye(k), is_balanced)
+    given_worth = worth = _tabulate_worth(held_out.y, np.eye(k), is_balanced)
     if transition is not None and _is_invertible(transition):
-        worth = _table(held_out.y, np.linalg.inv(transition), is_balanced)
+        worth = _tabulate_worth(held_out.y, np.linalg.inv(transition), is_balanced)
     metric = ACCURACY
     if is_balanced:
         metric = BALANCED
@@ -147,7 +147,7 @@ def with_share(
     return next(t for t in transitions if _is_invertible(t))
 
 
-def _table(
+def _tabulate_worth(
     labels: np.ndarray, inverse: Float[np.ndarray, "k k"], is_balanced: bool
 ) -> Float[np.ndarray, "m k"]:
     worth = inverse[labels]

@@ -60,7 +60,7 @@ class Judged:
         np.savez(path, **{name: getattr(self, name) for name in FIELDS}, share=self.share)
 
 
-def prepare_review(lin: Linearization, issues: LabelIssues) -> Judged:
+def judged(lin: Linearization, issues: LabelIssues) -> Judged:
     """Return what a review needs of a run: labels, posteriors, log odds and coordinates.
 
     Args:

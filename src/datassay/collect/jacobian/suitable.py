@@ -67,7 +67,7 @@ def copy_network(model: M) -> M:
     except Exception:  # noqa: BLE001 whatever the objects that it keeps raise
         memo: dict[int, object] = {}
         for module in model.modules():
-            _share(module, memo)
+            _share_uncopyable(module, memo)
     with user_code(
         lambda error: (
             f"the model must be one that can be copied; that raised {error} Let copy.deepcopy take "
@@ -77,8 +77,8 @@ def copy_network(model: M) -> M:
         return copy.deepcopy(model, memo)
 
 
-def _share(value: object, memo: dict[int, object]) -> None:
-    """Note the parts of a value that cannot be copied as copies of themselves."""
+def _share_uncopyable(value: object, memo: dict[int, object]) -> None:
+    """Record in a deepcopy's memo what of a value cannot be copied, so that the copy shares it."""
     if isinstance(value, Tensor):
         memo[id(value)] = value.detach()
         return
@@ -92,7 +92,7 @@ def _share(value: object, memo: dict[int, object]) -> None:
             copy.deepcopy(item, dict(memo))
         except Exception:  # noqa: BLE001 likewise
             if not isinstance(item, nn.Module):
-                _share(item, memo)
+                _share_uncopyable(item, memo)
     if not contents:
         memo[id(value)] = value
 

@@ -52,7 +52,7 @@ class Law:
     def n_samples(self, size: float | Real[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
         """Return the samples that the law expects, also for sizes beyond size_range."""
         t = np.atleast_1d(np.asarray(size, dtype=float))
-        slope = self.coef["b"] * _shape(self.kind, t, self.coef.get("c", 1.0))
+        slope = self.coef["b"] * _grow(self.kind, t, self.coef.get("c", 1.0))
         return self.coef.get("a", 0.0) + slope
 
 
@@ -182,7 +182,8 @@ def _law(
     )
 
 
-def _shape(kind: str, t: np.ndarray, exponent: float | np.ndarray) -> np.ndarray:
+def _grow(kind: str, t: np.ndarray, exponent: float | np.ndarray) -> np.ndarray:
+    """Return the function of t that a kind of law multiplies by b and adds to a."""
     if kind == "linear":
         return t
     if kind == "log":
@@ -198,7 +199,7 @@ def _fit_affine(
     kind: str, t: np.ndarray, medians: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Fit a + b·shape(t) by least squares; return both coefficients, and the fitted medians."""
-    basis = np.column_stack([np.ones_like(t), _shape(kind, t, 1.0)])  # [sizes, 2]
+    basis = np.column_stack([np.ones_like(t), _grow(kind, t, 1.0)])  # [sizes, 2]
     coef = np.linalg.lstsq(basis, medians.T, rcond=None)[0]  # [2, resamples]
     return {"a": coef[0], "b": coef[1]}, (basis @ coef).T
 
@@ -207,11 +208,11 @@ def _fit_power(
     kind: str, t: np.ndarray, medians: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Fit the factor in closed form per exponent; take the exponent of least residual."""
-    shapes = _shape(kind, t[None], EXPONENTS[:, None])  # [exponents, sizes]
+    shapes = _grow(kind, t[None], EXPONENTS[:, None])  # [exponents, sizes]
     # One shape explains its squared projection of Σ N².
     explained = np.square(medians @ (shapes / np.linalg.norm(shapes, axis=1)[:, None]).T)
     exponent = _peak(explained)
-    shape = _shape(kind, t[None], exponent[:, None])  # [resamples, sizes]
+    shape = _grow(kind, t[None], exponent[:, None])  # [resamples, sizes]
     factor = (medians * shape).sum(1) / np.square(shape).sum(1)
     return {"b": factor, "c": exponent}, factor[:, None] * shape
 

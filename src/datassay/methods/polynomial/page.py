@@ -237,7 +237,7 @@ def _ridge_figure(path: RidgePath) -> Figure:
         axis |= {"title": {"text": "wrong classes"}, "rangemode": "tozero", "ticks": "outside"}
         axis |= {"tickmode": "auto", "nticks": 6}
         figure.update_layout(margin_r=64, yaxis2=axis)
-    ridge = float(path.ridge[path.chosen_idx])
+    ridge = float(path.ridge[path.chosen])
     level(figure, x=ridge, dash="dot")
     figure.add_annotation(
         x=float(np.log10(ridge)), y=1, yref="paper", yanchor="bottom", text=f"taken: {ridge:.3g}",
@@ -252,7 +252,7 @@ def _batch_figure(curve: BatchCurve) -> Figure:
     figure = chart("batches", "accuracy" if curve.is_accuracy else "R²")
     for name, values, colour, dash in (
         ("average so far, validation", curve.cumulative, BLUE, "solid"),
-        ("one batch alone, validation", curve.single_score, GREY, "dot"),
+        ("one batch alone, validation", curve.single, GREY, "dot"),
         ("average so far, in sample", curve.in_sample, VERMILION, "dash"),
         ("average so far, out of bag", curve.out_of_bag, SKY, "dashdot"),
     ):

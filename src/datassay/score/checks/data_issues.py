@@ -120,7 +120,7 @@ def data_issues(
     val: SampleSet | None = None,
     *,
     held_out: Float[np.ndarray, "n k"] | None = None,
-    further: Sequence[DataIssue] = (),
+    other_issues: Sequence[DataIssue] = (),
 ) -> DataIssues:
     """Check data for what label scores do not see.
 
@@ -130,7 +130,7 @@ def data_issues(
         val: held-out samples, searched for copies of training samples; None: there are none.
         held_out: [n, k], what a model without each sample says of it, as `LabelIssues.held_out`;
             None: weak groups are not looked for.
-        further: issues found elsewhere, such as `order_issues`, to be listed with these.
+        other_issues: issues found elsewhere, such as `order_issues`, to be listed with these.
 
     Returns:
         Equal rows (also with different labels, and across the split), near duplicates, outliers,
@@ -170,7 +170,7 @@ def data_issues(
         *drift_issues(train, val, rows),
         *image_issues(train, properties),
         *weak_group_issues(train, held_out, telling),
-        *further,
+        *other_issues,
     )
     m = len(outcome.near_group)  # more than there are groups
     near_group = outcome.near_group[:n]
@@ -384,7 +384,7 @@ def _of_run(context: Context) -> DataIssues:
     order = order_issues(context.lin, train, labels)
     outcome = context.options.get("checked")
     if outcome is None:
-        outcome = data_issues(train, context.val, held_out=labels.held_out, further=order)
+        outcome = data_issues(train, context.val, held_out=labels.held_out, other_issues=order)
     else:
         weak = weak_group_issues(train, labels.held_out, outcome.telling)
         outcome = replace(outcome, issues=worst_first(*outcome.issues, *weak, *order))

@@ -54,8 +54,7 @@ class Duplicates:
 
     Attributes:
         group: [n], rows equal in all columns share a number from 0; −1: no other row is equal.
-        near_group: [n], near duplicates share a number from 0, also with rows equal to them; −1:
-            none.
+        near_group: [n], near duplicates and rows equal to them share a number from 0; −1: none.
         pairs: [m, 2], the first of each such group with every other; of equal rows the first stands
             for all.
         one_column: [m], whether the two differ in one column only; never of arrays.

@@ -169,7 +169,7 @@ def open_index(
         manifest=manifest,
         segments=segments,
         loss=objective_of(manifest["loss"], loss, place),
-        chosen=rows_manifest["free"]["chosen"],
+        coordinates=rows_manifest["free"]["chosen"],
         share=rows_manifest["free"]["share"],
         rank_correlation=rows_manifest["free"]["rank correlation"],
         model=model,

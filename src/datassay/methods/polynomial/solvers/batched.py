@@ -31,7 +31,7 @@ class BatchCurve:
     samples.
 
     Attributes:
-        single_score: [b], each batch's own fit on the validation samples (Fig. 3.11); NaN without
+        single: [b], each batch's own fit on the validation samples (Fig. 3.11); NaN without
             any.
         cumulative: [b], the average so far on the validation samples; NaN without any.
         in_sample: [b], the average so far on samples it was fitted to: those of the first batch,
@@ -41,7 +41,7 @@ class BatchCurve:
         is_accuracy: whether the scores are accuracies (else R²).
     """
 
-    single_score: Float[np.ndarray, " b"]
+    single: Float[np.ndarray, " b"]
     cumulative: Float[np.ndarray, " b"]
     in_sample: Float[np.ndarray, " b"]
     out_of_bag: Float[np.ndarray, " b"]

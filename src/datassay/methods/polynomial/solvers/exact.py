@@ -46,7 +46,7 @@ class RidgePath:
             the fit to all n.
         poles: ridges at which the equations were factored; empty where all eigenvalues were
             computed.
-        chosen_idx: index of the ridge with the smallest squared error.
+        chosen: index of the ridge with the smallest squared error.
     """
 
     ridge: Float[np.ndarray, " r"]
@@ -54,7 +54,7 @@ class RidgePath:
     class_error: Float[np.ndarray, " r"]
     n_rows: int
     poles: tuple[float, ...]
-    chosen_idx: int
+    chosen: int
 
 
 @result
@@ -106,15 +106,15 @@ def exact_fit(
 def _choose_ridge(system: Centred, progress: Progress) -> ExactFit:
     """Fit by the ridge of smallest leave-one-out error; note one at the end of its range."""
     path, spectrum = _ridge_path(system, progress)
-    ridge = float(path.ridge[path.chosen_idx])
+    ridge = float(path.ridge[path.chosen])
     if spectrum is None:
         coef = _solve(system, ridge)
     else:
         coef = system.with_constant(spectrum.coef(ridge))
     notes = []
-    if path.chosen_idx in {0, len(path.ridge) - 1}:
+    if path.chosen in {0, len(path.ridge) - 1}:
         end = "largest"
-        if path.chosen_idx == 0:
+        if path.chosen == 0:
             end = "smallest"
         notes.append(f"The {end} ridge tried, {ridge:.3g}, has the smallest leave-one-out error.")
     n_lost = int(np.isnan(path.squared_error).sum())
@@ -172,9 +172,9 @@ def _search_path(system: Centred, progress: Progress) -> RidgePath:
         progress(STEP, len(poles.ridges), len(poles.ridges) + 1)
     while True:
         path = _path_errors(system, poles, _ridge_grid(low, high), tuple(poles.ridges))
-        if path.chosen_idx == 0 and low > floor:
+        if path.chosen == 0 and low > floor:
             pole = low = low / 10
-        elif path.chosen_idx == len(path.ridge) - 1 and high < ceiling:
+        elif path.chosen == len(path.ridge) - 1 and high < ceiling:
             pole = high = high * 10
         else:
             return path
