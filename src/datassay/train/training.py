@@ -166,6 +166,36 @@ def train_on_batches(
     return TrainedNetworks(template, trained | fixed)
 
 
+def functional_losses(
+    model: nn.Module, train: SampleSet, recipe: Recipe
+) -> tuple[nn.Module, dict[str, Tensor], Callable[[dict[str, Tensor], Tensor], Tensor]]:
+    """Return a copy of the network, its weights that train, and losses as `train_networks` has them.
+
+    Args:
+        model: at the starting weights.
+        train: the samples.
+        recipe: loss and precision.
+
+    Returns:
+        The copy, the weights by name, and (weights, positions) → [b] losses of the samples there.
+    """
+    recipe = with_loss(recipe, train)
+    dtype = getattr(torch, recipe.precision)
+    template = frozen_copy(model, dtype)
+    stacked, _ = _stack_weights([template])
+    x = network_inputs(train.x, template, dtype)
+    with torch.no_grad():
+        n_outputs = one_output(template, x[:1]).shape[1]
+    check_n_outputs(train, n_outputs)
+    y = _train_targets(train, recipe, n_outputs, dtype).to(x.device)
+
+    def losses(weights: dict[str, Tensor], positions: Tensor) -> Tensor:
+        outputs = functional_call(template, weights, (x[positions],))
+        return _sample_loss(outputs[None], y[positions][None], recipe)[0]
+
+    return template, {name: w[0] for name, w in stacked.items()}, losses
+
+
 def sample_losses(
     outputs: Float[Tensor, "S n k"], samples: SampleSet, recipe: Recipe
 ) -> Float[Tensor, "S n"]:
