@@ -169,7 +169,7 @@ def train_on_batches(
 def functional_losses(
     model: nn.Module, train: SampleSet, recipe: Recipe
 ) -> tuple[nn.Module, dict[str, Tensor], Callable[[dict[str, Tensor], Tensor], Tensor]]:
-    """Return a copy of the network, its weights that train, and losses as `train_networks` has them.
+    """Return a copy of the network, its weights that train, and what `train_networks` descends.
 
     Args:
         model: at the starting weights.

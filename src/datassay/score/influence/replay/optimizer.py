@@ -38,15 +38,9 @@ class State:
         moments = tuple(tuple(map(change, tensors)) for tensors in self.moments)
         return State(tuple(map(change, self.weights)), moments)
 
-    def flat(self) -> list[Tensor]:
-        """List all tensors."""
-        return [*self.weights, *(t for tensors in self.moments for t in tensors)]
-
-    def rebuild(self, tensors: Sequence[Tensor]) -> State:
-        """Return a state of these tensors, in the order of `flat`."""
-        k = len(self.weights)
-        parts = [tuple(tensors[start : start + k]) for start in range(0, len(tensors), k)]
-        return State(parts[0], tuple(parts[1:]))
+    def parts(self) -> tuple[Tensors, ...]:
+        """Return the weights and each kind of moments."""
+        return self.weights, *self.moments
 
 
 @dataclass(frozen=True)
@@ -126,58 +120,158 @@ class Optimizer:
         step: int,
         decays: Sequence[float],
         anchor: Tensors | None,
-        *,
-        eps_root: float = 0.0,
-    ) -> State:
-        """Return the state after update number `step`; `anchor`: where decay leads, None: to 0."""
+    ) -> None:
+        """Do update number `step` in place; `anchor`: where decay leads, None: to 0."""
         rate = self.rate(step)
-        weights = state.weights
-        if self.clip is not None:
-            squares = torch.stack([g.square().sum() for g in gradients]).sum()
-            # The slope of a root at 0 is infinite; no gradient of note is as small as this.
-            norm = (squares + torch.finfo(squares.dtype).tiny).sqrt()
-            share = (self.clip / (norm + CLIP_EPS)).clamp(max=1.0)
-            gradients = tuple(g * share for g in gradients)
-        drifts = (
-            weights if anchor is None else [w - a for w, a in zip(weights, anchor, strict=True)]
-        )
-        if self.name == "adamw":
-            shrunk = zip(weights, drifts, decays, strict=True)
-            weights = tuple(w - rate * c * d if c else w for w, d, c in shrunk)
-        else:
-            pulled = zip(gradients, drifts, decays, strict=True)
-            gradients = tuple(g + c * d if c else g for g, d, c in pulled)
+        gradients, _ = self._clip(gradients)
+        gradients = self._with_decay(state.weights, gradients, decays, anchor)
+        if self.name == "adamw" and any(decays):
+            drifts = self._drifts(state.weights, anchor)
+            for w, drift, decay in zip(state.weights, drifts, decays, strict=True):
+                w.sub_(drift, alpha=rate * decay)
         if self.is_adam:
-            return self._adam(weights, state.moments, gradients, step, eps_root)
-        return self._descend(weights, state.moments, gradients, step)
+            rate, bias = self._corrections(step)
+            self._accumulate(state.moments, gradients)
+            for w, m, v in zip(state.weights, *state.moments, strict=True):
+                w.addcdiv_(m, (v / bias).sqrt_().add_(self.eps), value=-rate)
+            return
+        for w, move in zip(
+            state.weights, self._descend(state.moments, gradients, step), strict=True
+        ):
+            w.sub_(move, alpha=rate)
 
-    def _descend(self, weights, moments, gradients, step: int) -> State:
-        rate = self.rate(step)
-        if not self.momentum:
-            pairs = zip(weights, gradients, strict=True)
-            return State(tuple(w - rate * g for w, g in pairs), ())
-        fresh = 1.0 if step == 0 else 1 - self.dampening
-        pairs = list(zip(moments[0], gradients, strict=True))
-        buffers = tuple(self.momentum * b + fresh * g for b, g in pairs)
-        if self.nesterov:
-            moves = tuple(g + self.momentum * b for g, b in zip(gradients, buffers, strict=True))
+    def pull_back(
+        self,
+        state: State,
+        gradients: Tensors,
+        step: int,
+        decays: Sequence[float],
+        anchor: Tensors | None,
+        adjoint: State,
+    ) -> tuple[State, Tensors, int]:
+        """Carry the derivative by the state after an update back over it.
+
+        Args:
+            state: before the update; its moments are used up.
+            gradients: of its batch.
+            step: its number.
+            decays: of each weight.
+            anchor: where decay leads; None: to 0.
+            adjoint: derivative by the state after the update; its moments are used up.
+
+        Returns:
+            The derivatives by the state before and by the gradient, the latter's bend of the
+            former left out; how many second moments were softened.
+        """
+        clipped, norm = self._clip(gradients)
+        n_tiny = 0
+        if self.is_adam:
+            full = self._with_decay(state.weights, clipped, decays, anchor)
+            moments, slopes, n_tiny = self._pull_back_adam(state.moments, full, step, adjoint)
         else:
-            moves = buffers
-        return State(tuple(w - rate * v for w, v in zip(weights, moves, strict=True)), (buffers,))
+            moments, slopes = self._pull_back_descent(step, adjoint)
+        weights = adjoint.weights
+        if self.name == "adamw":
+            pairs = zip(weights, decays, strict=True)
+            weights = tuple(a * (1 - self.rate(step) * decay) for a, decay in pairs)
+        else:
+            triples = zip(weights, slopes, decays, strict=True)
+            weights = tuple(torch.add(a, s, alpha=c) if c else a for a, s, c in triples)
+        return State(weights, moments), self._pull_back_clip(gradients, norm, slopes), n_tiny
 
-    def _adam(self, weights, moments, gradients, step: int, eps_root: float) -> State:
+    def _clip(self, gradients: Tensors) -> tuple[Tensors, Tensor | None]:
+        """Return gradients of a norm that is not above `clip`, and the norm that they had."""
+        if self.clip is None:
+            return gradients, None
+        norm = torch.stack([g.square().sum() for g in gradients]).sum().sqrt()
+        share = (self.clip / (norm + CLIP_EPS)).clamp(max=1.0)
+        return tuple(g * share for g in gradients), norm
+
+    def _pull_back_clip(self, gradients: Tensors, norm: Tensor | None, slopes: Tensors) -> Tensors:
+        # Of g c / (‖g‖ + e): (c / (‖g‖ + e)) (s − g (g·s) / (‖g‖ (‖g‖ + e))).
+        if norm is None or float(norm) + CLIP_EPS <= self.clip:
+            return slopes
+        total = norm + CLIP_EPS
+        pairs = zip(gradients, slopes, strict=True)
+        along = torch.stack([(g * s).sum() for g, s in pairs]).sum() / (norm * total)
+        pairs = zip(gradients, slopes, strict=True)
+        return tuple((s - along * g) * (self.clip / total) for g, s in pairs)
+
+    def _drifts(self, weights: Tensors, anchor: Tensors | None) -> Tensors:
+        if anchor is None:
+            return weights
+        return tuple(w - a for w, a in zip(weights, anchor, strict=True))
+
+    def _with_decay(self, weights, gradients, decays, anchor) -> Tensors:
+        """Return gradients with a penalty's, where decay is not decoupled."""
+        if self.name == "adamw" or not any(decays):
+            return gradients
+        triples = zip(gradients, self._drifts(weights, anchor), decays, strict=True)
+        return tuple(torch.add(g, drift, alpha=decay) for g, drift, decay in triples)
+
+    def _descend(self, moments, gradients, step: int) -> Tensors:
+        """Return the moves of gradient descent; change the buffers of momentum."""
+        if not self.momentum:
+            return gradients
+        for buffer, g in zip(moments[0], gradients, strict=True):
+            buffer.mul_(self.momentum).add_(g, alpha=self._buffer_share(step))
+        if not self.nesterov:
+            return moments[0]
+        pairs = zip(gradients, moments[0], strict=True)
+        return tuple(torch.add(g, b, alpha=self.momentum) for g, b in pairs)
+
+    def _pull_back_descent(self, step: int, adjoint: State) -> tuple[tuple[Tensors, ...], Tensors]:
+        moves = tuple(-self.rate(step) * a for a in adjoint.weights)
+        if not self.momentum:
+            return (), moves
+        reach = self.momentum if self.nesterov else 1.0
+        pairs = zip(adjoint.moments[0], moves, strict=True)
+        buffers = tuple(torch.add(b, move, alpha=reach) for b, move in pairs)
+        slopes = tuple(self._buffer_share(step) * b for b in buffers)
+        if self.nesterov:
+            slopes = tuple(s + move for s, move in zip(slopes, moves, strict=True))
+        return (tuple(self.momentum * b for b in buffers),), slopes
+
+    def _buffer_share(self, step: int) -> float:
+        """Return what of a gradient goes into momentum's buffer: of the first all."""
+        return 1.0 if step == 0 else 1 - self.dampening
+
+    def _accumulate(self, moments, gradients) -> None:
+        """Take a gradient into Adam's moments."""
         beta, beta_of_squares = self.betas
-        means = tuple(beta * m + (1 - beta) * g for m, g in zip(moments[0], gradients, strict=True))
-        squares = tuple(
-            beta_of_squares * v + (1 - beta_of_squares) * g * g
-            for v, g in zip(moments[1], gradients, strict=True)
-        )
-        rate = self.rate(step) / (1 - beta ** (step + 1))
-        bias = 1 - beta_of_squares ** (step + 1)
-        moved = []
-        for w, m, v in zip(weights, means, squares, strict=True):
-            unbiased = v / bias
-            if eps_root:
-                unbiased = torch.where(unbiased < TINY, unbiased + eps_root, unbiased)
-            moved.append(w - rate * m / (unbiased.sqrt() + self.eps))
-        return State(tuple(moved), (means, squares))
+        for m, v, g in zip(*moments, gradients, strict=True):
+            m.lerp_(g, 1 - beta)
+            v.mul_(beta_of_squares).addcmul_(g, g, value=1 - beta_of_squares)
+
+    def _corrections(self, step: int) -> tuple[float, float]:
+        """Return Adam's step size without the bias of the first moments, and that of the second."""
+        return self.rate(step) / (1 - self.betas[0] ** (step + 1)), 1 - self.betas[1] ** (step + 1)
+
+    def _pull_back_adam(
+        self, moments, gradients, step: int, adjoint: State
+    ) -> tuple[tuple[Tensors, ...], Tensors, int]:
+        rate, bias = self._corrections(step)
+        beta, beta_of_squares = self.betas
+        self._accumulate(moments, gradients)
+        slopes = []
+        n_tiny = 0
+        for mean, root, gradient, by_weight, by_mean, by_square in zip(
+            *moments, gradients, *adjoint.parts(), strict=True
+        ):
+            is_tiny = root.div_(bias) < TINY
+            if bool(is_tiny.any()):
+                n_tiny += int((root[is_tiny] > 0).sum())  # 0: the weight never had a gradient
+                root[is_tiny] += self.eps_root
+            root.sqrt_()
+            denominator = root + self.eps
+            by_step = by_weight / denominator  # of −rate m / (√v̂ + eps)
+            by_mean.sub_(by_step, alpha=rate)
+            by_step.mul_(mean).div_(denominator.mul_(root))
+            by_square.add_(by_step, alpha=rate / (2 * bias))
+            slope = (by_mean * (1 - beta)).addcmul_(
+                gradient, by_square, value=2 * (1 - beta_of_squares)
+            )
+            by_mean.mul_(beta)
+            by_square.mul_(beta_of_squares)
+            slopes.append(slope)
+        return adjoint.moments, tuple(slopes), n_tiny

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from datassay.errors import ModelError, SettingError
 from datassay.progress import Progress, silent
-from datassay.score.influence.replay.optimizer import TINY, Optimizer, State, Tensors
+from datassay.score.influence.replay.optimizer import Optimizer, State, Tensors
 
 Weights = dict[str, Tensor]
 Losses = Callable[[Weights, Tensor], Tensor]  # (weights, positions [b]) → [b]
@@ -65,14 +65,12 @@ class TrainingRun:
         return self.optimizer.start(tuple(w.detach().clone() for w in self.start.values()))
 
     def gradient(
-        self, state: State, step: int, sample_weight: Tensor, *, create_graph: bool = False
+        self, weights: Tensors, step: int, sample_weight: Tensor, *, create_graph: bool = False
     ) -> Tensors:
-        """Compute the gradient of a batch's loss; the weights of `state` must require it."""
-        losses = self.batch_losses(state.weights, step)
+        """Compute the gradient of a batch's loss by weights that require it."""
+        losses = self.batch_losses(weights, step)
         mean = (losses * sample_weight.to(losses)).mean()
-        return torch.autograd.grad(
-            mean, state.weights, create_graph=create_graph, materialize_grads=True
-        )
+        return torch.autograd.grad(mean, weights, create_graph=create_graph, materialize_grads=True)
 
     def batch_losses(self, weights: Tensors, step: int) -> Float[Tensor, " b"]:
         """Compute the losses of a batch under weights, with the draws of its update."""
@@ -90,26 +88,24 @@ class TrainingRun:
             "Take reduction='none'."
         )
 
-    def next_state(
-        self, state: State, step: int, weight: Float[Tensor, " n"] | None = None
-    ) -> State:
-        """Compute the state after update number `step`; weight: of all samples, None: 1."""
+    def advance(self, state: State, step: int, weight: Float[Tensor, " n"] | None = None) -> None:
+        """Do update number `step` to a state, in place; weight: of all samples, None: 1."""
         if weight is None:
             a = torch.ones(len(self.batches[step]))
         else:
             a = weight[self.batches[step].cpu()]
-        leaf = State(tuple(w.detach().requires_grad_() for w in state.weights), state.moments)
-        gradients = self.gradient(leaf, step, a)
+        weights = tuple(w.detach().requires_grad_() for w in state.weights)
+        gradients = self.gradient(weights, step, a)
         decays = self.optimizer.decays(self.names)
         with torch.no_grad():
-            return self.optimizer.update(state, gradients, step, decays, self.anchor)
+            self.optimizer.update(state, gradients, step, decays, self.anchor)
 
     def train(self, weight: Float[Tensor, " n"] | None = None) -> Weights:
         """Train with these weights of the samples; return the trained tensors."""
         state = self.first_state()
         with torch.random.fork_rng():
             for step in range(len(self)):
-                state = self.next_state(state, step, weight)
+                self.advance(state, step, weight)
         return dict(zip(self.names, state.weights, strict=True))
 
     def record(self) -> tuple[list[State], Weights]:
@@ -118,9 +114,9 @@ class TrainingRun:
         state = self.first_state()
         with torch.random.fork_rng():
             for segment in segments(len(self)):
-                starts.append(state)
+                starts.append(state.map(torch.clone))
                 for step in segment:
-                    state = self.next_state(state, step)
+                    self.advance(state, step)
                     self.progress("train", step + 1, len(self))
         return starts, dict(zip(self.names, state.weights, strict=True))
 
@@ -179,82 +175,58 @@ def differentiate_run(
         ModelError: it is not finite.
     """
     effect = torch.zeros(n_samples, len(slopes), dtype=torch.float64)
-    zeros = starts[-1].map(torch.zeros_like).moments
-    adjoints = [State(tuple(slope), zeros) for slope in slopes]
-    n_tiny = n_moments = 0
+    adjoints = [State(tuple(slope), starts[-1].map(torch.zeros_like).moments) for slope in slopes]
+    n_tiny = 0
     with torch.random.fork_rng():
         for segment in reversed(segments(len(run))):
             states = [starts.pop()]
             for step in segment[:-1]:
-                states.append(run.next_state(states[-1], step))
+                states.append(states[-1].map(torch.clone))
+                run.advance(states[-1], step)
             for step in reversed(segment):
-                update = _DifferentiableUpdate(run, states.pop(), step)
-                adjoints, shares = update.carry_back(adjoints)
+                adjoints, shares, n_softened = _step_back(run, states.pop(), step, adjoints)
                 effect.index_add_(0, run.batches[step].cpu(), shares.double().cpu())
-                n_tiny += update.n_tiny
-                n_moments += update.n_moments
+                n_tiny += n_softened
                 run.progress("go back through training", len(run) - step, len(run))
-    return Derivative(effect, n_tiny / max(1, n_moments))
+    n_moments = len(run) * sum(w.numel() for w in run.start.values())
+    return Derivative(effect, n_tiny / n_moments)
 
 
-class _DifferentiableUpdate:
-    """One update with its graph: of the state, of the gradient, and of the samples' weights."""
-
-    def __init__(self, run: TrainingRun, state: State, step: int):
-        optimizer = run.optimizer
-        leaf = State(tuple(w.detach().requires_grad_() for w in state.weights), ())
-        size = len(run.batches[step])
-        self._step = step
-        self._weights = leaf.weights
-        self._sample_weight = torch.ones(size, device=leaf.weights[0].device, requires_grad=True)
-        with torch.enable_grad():
-            self._gradients = run.gradient(leaf, step, self._sample_weight, create_graph=True)
-            # A second set of leaves: the update is elementwise, the gradient alone is not.
-            self._state = state.map(lambda t: t.detach().requires_grad_())
-            self._received = tuple(g.detach().requires_grad_() for g in self._gradients)
-            self._result = optimizer.update(
-                self._state,
-                self._received,
-                step,
-                optimizer.decays(run.names),
-                run.anchor,
-                eps_root=optimizer.eps_root,
+def _step_back(
+    run: TrainingRun, state: State, step: int, adjoints: Sequence[State]
+) -> tuple[list[State], Float[Tensor, "b m"], int]:
+    """Carry queries' derivatives back over an update; return them, and those by sample weights."""
+    weights = tuple(w.detach().requires_grad_() for w in state.weights)
+    device = weights[0].device
+    sample_weight = torch.ones(len(run.batches[step]), device=device, requires_grad=True)
+    with torch.enable_grad():
+        gradients = run.gradient(weights, step, sample_weight, create_graph=True)
+    detached = tuple(g.detach() for g in gradients)
+    decays = run.optimizer.decays(run.names)
+    results = []
+    shares = []
+    n_tiny = 0
+    for index, adjoint in enumerate(adjoints):
+        is_last = index + 1 == len(adjoints)
+        moments = state.moments if is_last else state.map(torch.clone).moments
+        with torch.no_grad():
+            direct, slopes, n_tiny = run.optimizer.pull_back(
+                State(state.weights, moments), detached, step, decays, run.anchor, adjoint
             )
-        self.n_tiny = self.n_moments = 0
-        if optimizer.is_adam:
-            # A moment of 0 is of a weight that never had a gradient.
-            bound = TINY * (1 - optimizer.betas[1] ** (step + 1))
-            squares = self._result.moments[1]
-            self.n_tiny = sum(int(((v > 0) & (v < bound)).sum()) for v in squares)
-            self.n_moments = sum(v.numel() for v in squares)
-
-    def carry_back(self, adjoints: Sequence[State]) -> tuple[list[State], Float[Tensor, "b m"]]:
-        """Return queries' derivatives by the state before, and by the batch's sample weights."""
-        pairs = [self._carry(adjoint) for adjoint in adjoints]
-        states = [state for state, _ in pairs]
-        if not all(bool(t.isfinite().all()) for state in states for t in state.weights):
-            raise ModelError(
-                "the derivative of the training run must be finite; it is not before update "
-                f"{self._step}. Is a loss there not differentiable twice, or does the run diverge?"
-            )
-        return states, torch.stack([share for _, share in pairs], 1)
-
-    def _carry(self, adjoint: State) -> tuple[State, Float[Tensor, " b"]]:
-        n_weights = len(self._weights)
-        slopes = torch.autograd.grad(
-            self._result.flat(),
-            [*self._state.flat(), *self._received],
-            adjoint.flat(),
-            retain_graph=True,
-            materialize_grads=True,
-        )
-        direct = self._state.rebuild(slopes[:-n_weights])
         *bends, share = torch.autograd.grad(
-            self._gradients,
-            [*self._weights, self._sample_weight],
-            slopes[-n_weights:],
-            retain_graph=True,
+            gradients,
+            [*weights, sample_weight],
+            slopes,
+            retain_graph=not is_last,
             materialize_grads=True,
         )
-        weights = tuple(d + h for d, h in zip(direct.weights, bends, strict=True))
-        return State(weights, direct.moments), share
+        by_weights = tuple(d + h for d, h in zip(direct.weights, bends, strict=True))
+        results.append(State(by_weights, direct.moments))
+        shares.append(share)
+    stacked = torch.stack(shares, 1)
+    if not bool(stacked.isfinite().all()):
+        raise ModelError(
+            "the derivative of the training run must be finite; it is not at update "
+            f"{step}. Is a loss there not differentiable twice, or does the run diverge?"
+        )
+    return results, stacked, n_tiny

@@ -13,11 +13,12 @@ from torch import Tensor
 from datassay.results import result
 from datassay.score.influence.replay.run import TrainingRun, Weights
 
-# Share of the samples that are left out, and counted twice, in each of so many directions.
-SHARE, DIRECTIONS = 0.1, 2
-# Least agreement of a run that is smooth. Chosen on 40 drawn recipes: from 0.93 on linear
-# datamodelling scores were above 0.93, up to 0.83 below 0.9.
-SMOOTH = 0.85
+# Share of the samples that are left out, and counted twice, in each of so many directions at most.
+SHARE, DIRECTIONS = 0.1, 3
+# Least agreement of a run that is smooth; what ends the check before the last direction. Chosen on
+# 80 drawn recipes: at least 0.83 goes with a linear datamodelling score above 0.92, 80 times of 80.
+# Of 40 fresh ones 38 were judged so, by three trainings in the mean.
+SMOOTH, SURE = 0.83, (0.6, 0.95)
 PROBED = 256  # training samples whose losses are compared, about
 
 
@@ -59,19 +60,23 @@ def measure_smoothness(
     """Train with a tenth of the samples left out, and counted twice, along random directions."""
     rng = np.random.default_rng((seed, 10))
     middle = _probe(run, trained)
-    directions = torch.zeros(DIRECTIONS, n_samples, dtype=torch.float64)
-    agreements = []
-    changes = []
-    for direction in directions:
+    directions: list[Tensor] = []
+    changes: list[Tensor] = []
+    agreements: list[float] = []
+    while len(directions) < DIRECTIONS:
         size = max(1, round(SHARE * n_samples))
+        direction = torch.zeros(n_samples, dtype=torch.float64)
         direction[torch.as_tensor(rng.permutation(n_samples)[:size])] = 1.0
+        directions.append(direction)
         left_out, doubled = (run.train(1 + sign * direction) for sign in (-1, 1))
         added = middle - _probe(run, left_out)
         added_again = _probe(run, doubled) - middle
         agreements.append(_correlate(added, added_again))
         with torch.no_grad():
             changes.append((measure(doubled) - measure(left_out)).double().cpu() / 2)
-    return Smoothness(float(np.mean(agreements)), directions, torch.stack(changes))
+        if not SURE[0] < np.mean(agreements) < SURE[1]:
+            break
+    return Smoothness(float(np.mean(agreements)), torch.stack(directions), torch.stack(changes))
 
 
 def _probe(run: TrainingRun, weights: Weights) -> np.ndarray:

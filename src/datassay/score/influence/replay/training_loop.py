@@ -79,8 +79,8 @@ def replay(
         draws: torch.get_rng_state() before each update, if the losses draw (dropout); None: drawn
             from `seed`.
         n_samples: n; None: the largest position and 1.
-        check: whether to train four times more, with a random tenth of the samples left out or
-            counted twice, and to refuse a run that is not smooth.
+        check: whether to train two to six times more, with a random tenth of the samples left out
+            or counted twice, and to refuse a run that is not smooth.
         seed: of these tenths, and of draws.
         progress: called with (step, updates done, updates in all).
 
@@ -93,7 +93,7 @@ def replay(
             elsewhere than `trained`; or the run is not smooth.
         ModelError: the run or its derivative is not finite.
 
-    Cost: about 3.5 times the training for one query, 1.5 more for another; 4 more by `check`.
+    Cost: about 3.5 times the training for one query, 1.5 more for another; 2 to 6 more by `check`.
         √(2 updates) states of weights and moments.
     Source: Ilyas and Engstrom (2025), MAGIC. Deviates: segments of falling length, smoothness by
         training losses, and `eps_root` in the derivative alone, where a moment is below it.
