@@ -12,7 +12,7 @@ import datassay
 ROOT = Path(datassay.__file__).parent
 REPOSITORY = Path(__file__).parents[1]
 STEPS = [
-    *("errors", "plugins", "rules", "progress", "machine", "public_module", "setting"),
+    *("errors", "optional", "plugins", "rules", "progress", "machine", "public_module", "setting"),
     *("store", "saving", "results", "plan", "stats"),
     *("data", "models", "collect", "train", "score", "act", "report", "lm"),
 ]

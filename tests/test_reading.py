@@ -17,20 +17,20 @@ ROOT = Path(datassay.__file__).parent
 # By folder: docstrings without a verb, names that are no thing, functions that are a participle. A
 # figure may be lowered, never raised.
 MOST = {
-    ".": (0, 12, 0),
-    "act": (0, 28, 4),
-    "collect": (0, 19, 0),
-    "commands": (0, 16, 1),
+    ".": (0, 2, 0),
+    "act": (0, 8, 4),
+    "collect": (0, 0, 0),
+    "commands": (0, 2, 0),
     "complexity": (0, 0, 0),
-    "data": (0, 10, 1),
+    "data": (0, 0, 1),
     "estimators": (0, 0, 0),
-    "lm": (0, 5, 0),
-    "methods": (0, 11, 1),
-    "models": (0, 2, 1),
+    "lm": (0, 3, 0),
+    "methods": (0, 6, 1),
+    "models": (0, 0, 1),
     "polynomial": (0, 0, 0),
-    "report": (0, 3, 3),
-    "score": (0, 27, 0),
-    "store": (0, 6, 0),
+    "report": (0, 1, 3),
+    "score": (0, 12, 0),
+    "store": (0, 1, 0),
     "train": (0, 1, 0),
 }
 # Words that begin a docstring.

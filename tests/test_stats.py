@@ -41,6 +41,9 @@ def test_a_mean_of_repetitions_has_students_interval():
     low, high = test.confidence_interval()
     assert (result.low, result.high, result.p) == pytest.approx((low, high, test.pvalue))
     assert (result.verdict == BETTER) == (low > 0)
+    spread = ((values**2).sum() + 0.1) / 9 - values.mean() ** 2  # of nine, two of them imagined
+    half = student.ppf(0.975, 6) * np.sqrt(spread / 7)
+    assert mean_interval(values, 0.1).half == pytest.approx(half)
     assert mean_interval(np.ones(1)).half == np.inf and mean_interval(np.ones(1)).verdict == SAME
 
 
@@ -160,6 +163,7 @@ def test_one_seed_a_part_is_judged_by_the_means_of_the_parts():
     parts = [np.random.default_rng(p).normal(0, 1, (1, 50)) for p in range(4)]
     means = np.array([part.mean() for part in parts])
     error = max(means.std(ddof=1) ** 2 / 4, (np.concatenate(parts, 1).var() / 200))
+    assert np.isfinite(paired_interval(parts[:3]).half)
     result = paired_interval(parts, level=0.99)
     assert result.half == pytest.approx(student.ppf(0.995, 3) * error**0.5, rel=0.02)
     plain, searched = paired_interval(parts).half, paired_interval(parts, is_searched=True).half
@@ -229,6 +233,7 @@ def test_an_unknown_error_gives_no_verdict_and_a_step_of_holm_holds_its_end():
         assert (unknown.half, unknown.p, unknown.verdict) == (np.inf, 1.0, SAME)
     first, second = (Interval(0.1, 0.05, (1 - LEVEL) / k) for k in (2, 1))
     assert verdicts([second, first]) == [BETTER, BETTER]
+    assert verdicts([second, second]) == [PERHAPS, PERHAPS]  # of these none holds beside the other
     assert verdicts([Interval(0.1, 0.05, np.nextafter(first.p, 1)), second])[0] == PERHAPS
 
 

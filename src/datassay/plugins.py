@@ -36,7 +36,9 @@ def plugins(group: str) -> dict[str, Any]:
     """Load what installed distributions add to a group, by name, once per process."""
     plugin_by_name: dict[str, Any] = {}
     for point in sorted(entry_points(group=f"datassay.{group}"), key=lambda entry: entry.name):
-        source = "another package" if point.dist is None else point.dist.name
+        source = "another package"
+        if point.dist is not None:
+            source = point.dist.name
         if point.name in plugin_by_name:
             raise SettingError(
                 f"entry points of datassay.{group} must have different names; {source} adds a "

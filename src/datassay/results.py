@@ -276,7 +276,8 @@ def short(self: Any) -> str:
 
 def _repr(value: object) -> str:
     """Return a value in one short line; an array as its type and shape."""
-    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    shape = getattr(value, "shape", None)
+    dtype = getattr(value, "dtype", None)
     if shape is not None and dtype is not None:
         if shape:
             return f"{str(dtype).removeprefix('torch.')}{list(shape)}"

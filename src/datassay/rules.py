@@ -20,6 +20,7 @@ from numbers import Integral, Real
 from typing import Any, TypedDict, Unpack
 
 from datassay.errors import DatassayError, SettingError
+from datassay.optional import text_if
 
 ROUNDING = 1e-3  # that a sum of probabilities may miss 1 by
 
@@ -57,13 +58,15 @@ def require(
         DatassayError: it does not hold; of the class asked for.
     """
     if not holds:
-        raise error(f"{name} must {rule}{why}; got {got}.{' ' if remedy else ''}{remedy}")
+        raise error(f"{name} must {rule}{why}; got {got}.{text_if(remedy, ' ')}{remedy}")
 
 
 def positive(name: str, value: Any, *, finite: bool = False, **words: Unpack[Words]) -> None:
     """Check that a number is above 0; infinity passes unless `finite` is asked for."""
     number = _number(value)
-    rule = "be finite and positive" if finite else "be positive"
+    rule = "be positive"
+    if finite:
+        rule = "be finite and positive"
     require(number > 0 and not (finite and math.isinf(number)), name, rule, _show(value), **words)
 
 
@@ -72,7 +75,7 @@ def at_least(
 ) -> None:
     """Check that a number is at least `minimum`; infinity passes unless `finite` is asked for."""
     number = _number(value)
-    rule = f"be at least {minimum:,}{' and finite' if finite else ''}"
+    rule = f"be at least {minimum:,}{text_if(finite, ' and finite')}"
     require(
         number >= minimum and not (finite and math.isinf(number)), name, rule, _show(value), **words
     )
@@ -90,8 +93,14 @@ def in_interval(
 ) -> None:
     """Check that a number lies between two; `ends` is "[]", "[)", … as in interval notation."""
     number = _number(value)
-    is_above = number >= low if ends[0] == "[" else number > low
-    is_below = number <= high if ends[1] == "]" else number < high
+    if ends[0] == "[":
+        is_above = number >= low
+    else:
+        is_above = number > low
+    if ends[1] == "]":
+        is_below = number <= high
+    else:
+        is_below = number < high
     rule = f"lie in {ends[0]}{low:g}, {high:g}{ends[1]}"
     require(is_above and is_below, name, rule, _show(value), **words)
 

@@ -207,6 +207,7 @@ def _decode(value: Any, table: pa.Table, classes: dict[str, type]) -> Any:
 
 
 def _decode_array(content: dict[str, Any], table: pa.Table) -> np.ndarray:
+    """Return an array from its description and the table of its values."""
     dtype = np.dtype(content["dtype"])
     shape = tuple(content["shape"])
     column = None
@@ -230,7 +231,10 @@ def _decode_array(content: dict[str, Any], table: pa.Table) -> np.ndarray:
 
 
 def _holds_words(kind: pa.DataType) -> bool:
-    inner = kind.value_type if pa.types.is_fixed_size_list(kind) else kind
+    if pa.types.is_fixed_size_list(kind):
+        inner = kind.value_type
+    else:
+        inner = kind
     return pa.types.is_string(inner) or pa.types.is_large_string(inner)
 
 

@@ -56,7 +56,10 @@ def sentence_of(source: str) -> str:
     is_word = re.match(r"[a-z]{2}", text) is not None  # no value, and no symbol
     sentence = re.match(r".+?\.(?= [A-Z]|$)|.+", text.replace('"', ""))
     assert sentence is not None
-    first_letter = sentence[0][0].upper() if is_word else sentence[0][0]
+    if is_word:
+        first_letter = sentence[0][0].upper()
+    else:
+        first_letter = sentence[0][0]
     return f"{first_letter}{sentence[0][1:].rstrip('.')}."
 
 

@@ -126,12 +126,12 @@ def sum_by_group(
         spread as it does (the cluster-robust variance of Liang and Zeger 1986).
     """
     sums = []
-    for part, names in zip(parts, groups, strict=True):
+    for part_scores, names in zip(parts, groups, strict=True):
         if names is None:
-            group = np.arange(part.shape[1])
+            group = np.arange(part_scores.shape[1])
         else:
             group = np.unique(names, False, True)[1]
-        sums.append(np.stack([np.bincount(group, row) for row in part]))
+        sums.append(np.stack([np.bincount(group, row) for row in part_scores]))
     n_groups, n_samples = (sum(array.shape[1] for array in arrays) for arrays in (sums, parts))
     return [group_sums * (n_groups / n_samples) for group_sums in sums]
 
@@ -173,21 +173,23 @@ def paired_interval(
     Source: two crossed random effects, and random effects of parts by the method of moments; the
     imagined samples are those of Agresti and Min (2005) for paired proportions.
     """
-    gains = np.concatenate([part.mean(0) for part in parts])
+    gains = np.concatenate([part_gains.mean(0) for part_gains in parts])
     m = len(gains)
     mean = float(gains.mean())
     if min(map(len, parts)) < 2 and len(parts) >= FEWEST_PARTS:
         return _by_parts(parts, gains, unit, is_searched, level)
-    if any(min(part.shape) < 2 for part in parts):
+    if any(min(part_gains.shape) < 2 for part_gains in parts):
         return interval(mean, np.inf)
-    share = np.array([(part.shape[1] / m) ** 2 for part in parts])
-    seed, residual, sample = np.array([_variances(part) for part in parts]).T
+    share = np.array([(part_gains.shape[1] / m) ** 2 for part_gains in parts])
+    seed, residual, sample = np.array([_variances(part_gains) for part_gains in parts]).T
     by_seed = float(share @ seed)
     by_sample = _by_sample(gains, unit)
-    n_seeds = sum(len(part) - 1 for part in parts)
+    n_seeds = sum(len(part_gains) - 1 for part_gains in parts)
     if base:
         pairs = zip(base, parts, strict=True)
-        base_variance = [2 * scores.mean(1).var(ddof=1) / len(part) for scores, part in pairs]
+        base_variance = [
+            2 * scores.mean(1).var(ddof=1) / len(part_gains) for scores, part_gains in pairs
+        ]
         by_seed = max(by_seed, float(share @ base_variance))
         n_seeds = sum(len(scores) - 1 for scores in base)
     within_part = max(by_seed, by_sample, by_seed + by_sample - float(share @ residual))
@@ -208,7 +210,7 @@ def _by_parts(
 ) -> Interval:
     """Return the interval of the mean gain from the spread of the parts' means."""
     n = len(parts)
-    means = np.array([part.mean() for part in parts])
+    means = np.array([part_gains.mean() for part_gains in parts])
     spread = float(means.var(ddof=1))
     total = max(spread / n, _by_sample(gains, unit)) + is_searched * spread * (1 + 1 / n)
     return interval(float(gains.mean()), total**0.5, n - 1, level)
@@ -220,11 +222,12 @@ def _by_sample(gains: Float[np.ndarray, " m"], unit: float) -> float:
     return max(0.0, ((gains**2).sum() + unit) / (m + 2) - float(gains.mean()) ** 2) / m
 
 
-def _variances(part: Float[np.ndarray, "R m"]) -> tuple[float, float, float]:
+def _variances(part_gains: Float[np.ndarray, "R m"]) -> tuple[float, float, float]:
     """Return three variances of a part's mean: over seeds, residual, and over samples."""
-    n_seeds, m = part.shape
-    seeds, samples = part.mean(1), part.mean(0)
-    residual = part - seeds[:, None] - samples + part.mean()
+    n_seeds, m = part_gains.shape
+    seeds = part_gains.mean(1)
+    samples = part_gains.mean(0)
+    residual = part_gains - seeds[:, None] - samples + part_gains.mean()
     error = float((residual**2).sum() / ((n_seeds - 1) * (m - 1)))
     return float(seeds.var(ddof=1)) / n_seeds, error / (m * n_seeds), float(samples.var(ddof=1)) / m
 
@@ -236,12 +239,14 @@ def _part_variance(
     # A χ² test decides whether one shows. variances: of each part's mean, over its samples.
     if len(parts) < 2:
         return 0.0
-    means = np.array([part.mean() for part in parts])
+    means = np.array([part_gains.mean() for part_gains in parts])
     n = len(parts)
-    variance = variances.mean()
-    excess = float(means.var(ddof=1) / variance) if variance > 0 else 0.0
     if is_searched:  # by chance the parts' actions can look alike: no less than they differ
         return float(means.var(ddof=1)) * (1 + 1 / n)
+    variance = variances.mean()
+    excess = 0.0
+    if variance > 0:
+        excess = float(means.var(ddof=1) / variance)
     if chdtrc(n - 1, (n - 1) * excess) > 1 - LEVEL:
         return 0.0
     return float(means.var(ddof=1) - variance) * (1 + 1 / n)
@@ -263,7 +268,9 @@ def verdicts(differences: Sequence[Any]) -> list[str]:
     for step, i in enumerate(np.argsort([d.p for d in differences], kind="stable")):
         is_open = is_open and differences[i].p <= (1 - LEVEL) / (len(differences) - step)
         if is_open:
-            results[i] = BETTER if differences[i].gain > 0 else WORSE
+            results[i] = WORSE
+            if differences[i].gain > 0:
+                results[i] = BETTER
     return results
 
 

@@ -10,6 +10,8 @@ import pyarrow.parquet as parquet
 import pytest
 
 import datassay as da
+from datassay.data.samples import Column
+from datassay.data.tables.numeric import check_numbers
 from datassay.errors import DataError
 
 N = 100
@@ -43,6 +45,34 @@ def test_a_stray_word_does_not_make_words_of_numbers(tmp_path, suffix, word):
     path = written(tmp_path, suffix, u=VALUES, y=with_strays(word))
     with pytest.raises(DataError, match=r"'y' is one of numbers \(99 of 100 .* 1 is none: .*row 0"):
         da.load(path)
+
+
+@pytest.mark.parametrize("n", [19, 20, 21, 100, 199, 200, 201])
+@pytest.mark.parametrize("start", [-1, 0, 1, 2])
+def test_numbers_that_count_the_rows_are_left_out(n, start):
+    """From 0 or 1 on with few gaps, or 200 and more with as many gaps as numbers."""
+    for size in {n, n + 1, n * 5 // 4, n * 5 // 4 + 1, 2 * n, 2 * n + 1}:
+        counts = RNG.permutation(np.append(np.arange(n - 1), size - 1)) + start
+        full = n >= 0.5 * size if n >= 200 else n >= 20 and n >= 0.8 * size and start in {0, 1}
+        for numbers, are_counts in (
+            (counts, full), (counts.astype(float), full), (counts + 0.5, False),
+            (np.where(counts == start + 1, start, counts), False),  # one twice
+        ):  # fmt: skip
+            read = check_numbers(numbers, Column("u", "number"))
+            assert (read.reason == "it numbers the rows") == are_counts, (size, numbers.dtype)
+
+
+@pytest.mark.parametrize(
+    "name", ["id", "userId", "user_id", "item key", "uuid", "u", "paid", "ID2"]
+)
+def test_names_of_ids_are_left_out_where_most_of_their_numbers_differ(name):
+    is_name = name not in {"u", "paid", "ID2"}
+    for n, n_values in ((19, 19), (20, 20), (20, 10), (20, 9), (100, 50), (100, 49)):
+        numbers = 7**5 + 3 * np.arange(n) ** 2 % (3 * n_values**2) * (np.arange(n) < n_values)
+        expected = is_name and n >= 20 and len(np.unique(numbers)) >= n / 2
+        for values, are_ids in ((numbers, expected), (numbers / 7, False)):
+            read = check_numbers(values, Column(name, "number"))
+            assert read.reason.endswith("are those of ids") == are_ids, (n, n_values)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 import datassay as da
 from datassay.act.choose.parts import FIFTHS, fifths
 from datassay.collect.collection import collect
+from datassay.data.assemble import _nearest_share
 from datassay.data.groups import group_folds, time_blocks
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
@@ -19,7 +20,7 @@ from datassay.score.checks.together import _measure_shared, held_together
 from datassay.score.label_issues import label_issues
 from datassay.score.labels.ridge import ridge_fit
 from datassay.stats import paired_interval, sum_by_group
-from datassay.train.folds import held_out_outputs, make_splits
+from datassay.train.folds import fold_numbers, held_out_outputs, make_splits
 from datassay.train.learner import Estimators
 
 
@@ -35,6 +36,32 @@ def panel(n_groups=40, each=6, noise=0.05, seed=0, told=0.0):
     drawn = rng.random(n_groups) - 0.5 + told * x[::each, 0]
     frame["label"] = np.where(np.repeat(drawn < 0, each), "yes", "no")
     return frame.sample(frac=1, random_state=seed, ignore_index=True)
+
+
+@pytest.mark.parametrize("has_classes", [False, True])
+def test_the_folds_held_out_are_those_whose_size_comes_nearest(has_classes):
+    """Every run of folds is tried: the nearest from the first fold that leaves each class."""
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        n_folds, share = int(rng.integers(2, 7)), rng.random()
+        fold = np.append(rng.permutation(n_folds), rng.integers(0, n_folds, rng.integers(1, 30)))
+        y = rng.integers(0, 4, len(fold))
+        nearest = []
+        for first in range(n_folds):
+            runs = [np.isin(fold, [(first + j) % n_folds for j in range(size)])
+                    for size in range(1, n_folds)]  # fmt: skip
+            nearest.append(min(runs, key=lambda run: abs(run.sum() - share * len(fold))))
+        leaving = [run for run in nearest if set(y[run]) <= set(y[~run])] if has_classes else []
+        expected = (leaving or nearest)[0]
+        assert np.array_equal(_nearest_share(fold, y, share, has_classes), expected)
+
+
+def test_folds_of_groups_hold_as_many_of_each_class():
+    classes = np.repeat(np.arange(4), 60)
+    groups = np.arange(240) // 3
+    for seed in range(3):
+        fold = fold_numbers(torch.eye(4)[classes], "cross_entropy", 5, seed, groups).numpy()
+        assert np.array_equal(np.bincount(5 * classes + fold), [12] * 20)
 
 
 def test_no_group_is_in_two_parts():
@@ -66,6 +93,24 @@ def test_the_latest_are_held_out_and_blocks_are_of_one_time():
     assert blocks.tolist() == ["5", "0", "0", "0", "8", "8", "2", "6", "3", "4", "5", "7"]
 
 
+@pytest.mark.parametrize("sizes", [[5] * 12, [1, 2, 3, 4, 5, 6, 7, 8, 30]])
+def test_networks_train_on_as_many_samples_and_on_none_of_the_groups_they_are_asked_about(sizes):
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    n = len(groups)
+    samples = SampleSet(
+        np.eye(n), np.arange(n) % 2, np.arange(n), ("a", "b"), groups=groups.astype(str)
+    )
+    splits = make_splits(samples, None, 7, 0)
+    for trained, asked, queries in zip(
+        splits.train_idx, splits.test_idx, splits.queries, strict=True
+    ):
+        assert len(set(trained)) == len(splits.train_idx[0]) and not {*groups[trained]} & {
+            *groups[asked]
+        }
+        assert np.array_equal(queries.ids, asked) and (np.diff(trained) > 0).all()
+    assert len(splits.train_idx[0]) == n - max(map(len, splits.test_idx[:5]))
+
+
 def test_folds_hold_whole_groups_of_about_equal_size_in_any_order():
     groups, strata = np.repeat(np.arange(12), 5), np.tile([0, 1, 1, 1, 1], 12)
     folds = group_folds(groups, strata, 4, 0)
@@ -85,6 +130,10 @@ def test_each_sample_is_judged_by_the_fit_without_its_group():
         system = kernel[rest][:, rest] + fit.penalty * torch.eye(len(rest), dtype=torch.float64)
         expected = kernel[own][:, rest] @ torch.linalg.solve(system, target[rest])
         np.testing.assert_allclose(fit.held_out[own], expected + fit.offset[own], atol=1e-7)
+    other = torch.as_tensor(np.random.default_rng(0).normal(size=tuple(target.shape)))
+    again = fit.refit(other, (0.1, 10.0))  # by the penalty that it has
+    expected = kernel[own][:, rest] @ torch.linalg.solve(system, (other - fit.offset)[rest])
+    np.testing.assert_allclose(again.held_out[own], expected + fit.offset[own], atol=1e-7)
     each = (label_issues(lin), label_issues(lin, groups=train.groups))
     alone, together = (((one.held_out[:, 0] > 0.5) == train.y).mean() for one in each)
     assert alone > 0.95 and 0.6 < together < 0.85  # labels of a country tell little of others

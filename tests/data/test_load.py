@@ -210,6 +210,7 @@ HUGE = sparse.csr_matrix((10**7, 10**7))
         ((X, Y), {"ids": np.arange(20, dtype=np.uint64) + 2**63}, r"must lie below 2\^63"),
         ((X, Y), {"ids": [2**70, *range(19)]}, "of at most 64 bits; got 1180591620717411303424"),
         ((X, Y), {"ids": [-1, 2**63, *range(18)]}, "strings or integers; got float64"),
+        ((X, Y), {"held_out": []}, "at least 1 validation sample is needed; got 0"),
         ((X, Y), {"held_out": [3, 20, 21]}, "2 are none, the first 20"),
         ((X, Y, X, Y), {"held_out": [3]}, "a validation part of its own"),
         ((X * 0 + 1, Y), {}, "inputs must differ; all 16 samples are the same"),

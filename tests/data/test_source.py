@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import datassay as da
+from datassay.data.assemble import _parse_flags
 from datassay.errors import DataError
 
 X = np.arange(40, dtype=np.float32).reshape(20, 2)
@@ -36,6 +37,17 @@ def test_the_column_of_a_table_is_no_feature(tmp_path):
     train, _ = da.load(path, source="lab")
     assert train.feature_names == ("a", "b") and train.source.tolist() == labs_of(train)
     assert da.load(path)[0].source is None
+
+
+def test_labels_are_trusted_where_a_word_or_number_says_so():
+    given = np.array(["yes", "No", "TRUE", "false", "1", "0", "1.0", "0.0"])
+    trusted = [True, False] * 4
+    for flags in (given, np.array(trusted), np.array(trusted, int), np.array(trusted, float)):
+        assert _parse_flags(flags).tolist() == trusted
+    for flags, message in ((given[:1], "all 1 are trusted"), (["maybe"], "got 'maybe'")):
+        with pytest.raises(DataError, match=message):
+            _parse_flags(np.array(flags))
+    assert not _parse_flags(np.zeros(3)).any()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ then stands in EQUIVALENT, or a test is missing.
 
 The tests are collected once and run once, by which it is known which of them run a line. A change
 is then made in a fork, to the code of the functions that are there, and the tests that run its
-lines are run, the quickest first. A change outside functions is tried by a new process.
+lines are run: of these the nearest first, the quickest of them first, and no more of the others
+than take MOST_SECONDS. A change outside functions is tried by a new process, in the same order.
 """
 
 import argparse
@@ -28,38 +29,59 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
+from scipy.stats import binomtest
+
 sys.path.append(str(Path(__file__).parents[1]))
 from helpers.planted import ROOT, changed, copied_source, noticed
 
-# What is changed, and the files of tests that are nearest to it, the likeliest to notice first.
-AREAS = {
-    "stats.py": "test_stats.py data/test_groups.py",
-    "commands/run/verdict.py": "commands/run/test_verdict.py commands/run/test_before.py",
-    "act/review/corrections.py": "act/review/test_corrections.py act/review/test_decisions.py",
-    "act/review/decisions.py": "act/review/test_decisions.py act/review/test_corrections.py",
-    "act/review/judged.py": "act/review/test_judged.py act/review/test_gain.py",
-    "act/review/remaining.py": "act/review/test_remaining.py act/review/test_judged.py",
-    "data/back": "data/back commands/apply",
-    "data/assemble.py": "data/test_groups.py data/test_split.py data/test_load.py"
-    " data/test_arguments.py data/test_tables.py",
-    "train/folds.py": "train/test_learner.py data/test_groups.py methods/purify/test_cross_fit.py",
-    "data/tables/columns.py": "data/test_columns.py data/tables/test_kinds.py data/test_tables.py",
-    "data/tables/numerals.py": "data/tables/test_numerals.py",
-    "data/tables/numeric.py": "data/test_float32.py data/tables/test_kinds.py",
-    "data/tables/preparation.py": "data/tables/test_kinds.py data/test_tables.py",
-    "data/tables/leaks.py": "data/tables/test_leaks.py",
-    "data/tables/dates.py": "data/tables/test_kinds.py data/test_columns.py",
-    "score/labels": "score/labels score/test_label_issues.py",
-    "score/influence/first_order.py": "score/test_influence.py score/influence/test_kinds.py",
-    "score/influence/linear.py": "score/test_linear_influence.py score/test_influence.py",
-    "score/influence/checkpoints.py": "score/influence/test_checkpoints.py",
-    "score/influence/segments.py": "score/influence/test_segments.py",
-    "score/leave_one_out.py": "score/test_leave_one_out.py",
-    "score/index": "score/index/test_index.py score/index/test_plan.py",
-    "store/journal.py": "store/test_journal.py store/test_states.py act/review/test_decisions.py",
+# What is changed, by group, and the files of tests nearest to it, the likeliest to notice first.
+GROUPS = {
+    "stats": {"stats.py": "test_stats.py data/test_groups.py"},
+    "verdicts": {"commands/run/verdict.py": "commands/run/test_verdict.py"
+                 " commands/run/test_before.py"},
+    "corrections": {
+        "act/review/corrections.py": "act/review commands/view/test_session.py",
+        "act/review/decisions.py": "act/review commands/view/test_session.py",
+        "act/review/judged.py": "act/review/test_judged.py act/review/test_gain.py",
+        "act/review/remaining.py": "act/review/test_remaining.py act/review/test_judged.py",
+    },
+    "giving back": {"data/back": "data/back commands/apply"},
+    "splits": {
+        "data/assemble.py": "data/test_groups.py data/test_split.py data/test_load.py"
+        " data/test_arguments.py data/test_tables.py data/test_samples.py data/test_source.py",
+        "train/folds.py": "train/test_folds.py train/test_learner.py data/test_groups.py"
+        " methods/purify/test_cross_fit.py",
+    },
+    "tables": {
+        "data/tables/columns.py": "data/test_columns.py data/tables/test_kinds.py"
+        " data/test_tables.py",
+        "data/tables/numerals.py": "data/tables/test_numerals.py",
+        "data/tables/numeric.py": "data/test_float32.py data/test_columns.py"
+        " data/tables/test_kinds.py",
+        "data/tables/preparation.py": "data/tables/test_kinds.py data/test_tables.py",
+        "data/tables/leaks.py": "data/tables/test_leaks.py",
+        "data/tables/dates.py": "data/tables/test_kinds.py data/test_columns.py",
+    },
+    "labels": {"score/labels": "score/labels score/test_label_issues.py data/test_groups.py"
+               " commands/run/test_labels.py"},
+    "effects": {
+        "score/influence/first_order.py": "score/influence score/test_influence.py",
+        "score/influence/linear.py": "score/test_linear_influence.py score/test_influence.py",
+        "score/influence/checkpoints.py": "score/influence/test_checkpoints.py",
+        "score/influence/segments.py": "score/influence/test_segments.py",
+        "score/leave_one_out.py": "score/test_leave_one_out.py score/test_panels.py"
+        " score/test_attribution.py",
+    },
+    "index": {"score/index": "score/index"},
+    "journals": {"store/journal.py": "store/test_journal.py store/test_states.py"
+                 " act/review/test_decisions.py"},
 }  # fmt: skip
-# Changes that change nothing: the file and what a line of it becomes, with the reason.
+AREAS = {area: tests for group in GROUPS.values() for area, tests in group.items()}
+# Changes that change nothing: the file and what a line of it becomes (where that is "pass", the
+# line before it), with the reason.
 _CLOSE, _AT_ONCE = "more features are looked at closely", "how many are computed at once"
+_WHOLE = "else the whole journal is read, with the same end"
 EQUIVALENT = {
     ("data/tables/numeric.py", "bound = 2 * (largest * 2.0**-24 + 2.0**(149)) * "
      "np.sqrt(2 * len(x))"): _CLOSE,
@@ -75,6 +97,24 @@ EQUIVALENT = {
      _AT_ONCE,
     ("score/labels/outliers.py", "position = 2 * (rankdata(output.numpy()) - 0.5) / n + 1"):
      "polynomials of a shifted position have the same values",
+    ("data/assemble.py", "if is_double or not is_read: # of a table, each column was checked as it "
+     "was read"): "float32 loses nothing of what it holds",
+    ("data/assemble.py", "if source.val is not None or y_val is not None:"): "both or neither",
+    ("data/tables/dates.py", 'start = (12 * (year - 1970) + np.clip(month, 1, 13) - 1)'
+     '.astype("datetime64[M]")'): "a month above 12 is no date",
+    ("stats.py", "excess = float(means.var(ddof=1) / variance) if variance > 0 else 1.0"):
+     "neither 0 nor 1 is much",
+    ("store/journal.py", "file.seek(max(0, end - 1))"): _WHOLE,
+    ("store/journal.py", "file.seek(max(1, end - 1))"): _WHOLE,
+    ("store/journal.py", "file.seek(max(0, end + 1))"): _WHOLE,
+    ("score/index/brittleness.py", "smallest: tuple[int, np.ndarray] = (limit + 2, np.zeros(0, "
+     "int))"): "the first that is asked replaces it",
+    ("score/influence/linear.py", "self.values_each = (lin.rows_per_sample - 2) * rows.shape[2] + "
+     "4 * len(partners)"): _AT_ONCE,
+    ("store/journal.py", 'if end or file.read(1) != b"\\n":'): _WHOLE,
+    ("store/journal.py", 'if end and file.read(2) != b"\\n":'): "one byte is left",
+    ("score/leave_one_out.py", "one_run = training.leave_out(2) == training.run # mean loss: η and "
+     "λ differ without a sample"): "any number of samples tells",
     ("act/review/corrections.py", "return Corrections(keep, new_y, (new_y != y)"
      ".reshape(len(y), -1).all(axis=1), positions)"): "several labels a sample never change",
 }  # fmt: skip
@@ -84,6 +124,7 @@ OPPOSITE = {
     ast.Is: ("is not",), ast.IsNot: ("is",), ast.Add: ("-",), ast.Sub: ("+",), ast.Mult: ("/",),
     ast.Div: ("*",), ast.BitAnd: ("|",), ast.And: ("or",), ast.Or: ("and",),
 }  # fmt: skip
+MOST_SECONDS = 15.0  # of the tests that are run for a change, by processor
 ROUNDING = 1e-7  # an allowance for rounding may as well be twice as large
 OPERATOR = re.compile(rb"is not\b|not in\b|is\b|in\b|and\b|or\b|[<>=!]=|[-+*/&<>]")
 NAMES = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "any": "all",
@@ -206,19 +247,17 @@ class Changes(ast.NodeVisitor):
 
 
 def drawn(seed: int, number: int, word: str = "") -> list[tuple[str, str, int, int, bytes]]:
-    """Changes of each area in turn: area, file, first and last byte, what stands there then."""
+    """Changes of each group in turn: area, file, first and last byte, what stands there then."""
     draw, source = random.Random(seed), ROOT / "src" / "datassay"
-    places = {}
-    for area in AREAS:
-        path = source / area
-        files = [path] if path.suffix else sorted(path.rglob("*.py"))
-        files = [f for f in files if word in str(f.relative_to(source))]
-        all_of = [(area, str(f.relative_to(source)), *change)
-                  for f in files for change in Changes(f.read_text()).found]  # fmt: skip
-        if all_of:
-            places[area] = draw.sample(all_of, min(len(all_of), number))
-    rounds = [(i, area) for area in places for i in range(len(places[area]))]
-    return [places[area][i] for i, area in sorted(rounds, key=lambda pair: pair[0])][:number]
+    places = []
+    for group in GROUPS.values():
+        files = [(area, str(file.relative_to(source))) for area in group
+                 for file in sorted((source / area).rglob("*.py")) or [source / area]]  # fmt: skip
+        changes = [(area, name, *change) for area, name in files if word in name
+                   for change in Changes((source / name).read_text()).found]  # fmt: skip
+        places.append(draw.sample(changes, min(len(changes), number)))
+    rounds = [(i, group) for group, found in enumerate(places) for i in range(len(found))]
+    return [places[group][i] for i, group in sorted(rounds)][:number]
 
 
 def shown(mutant: tuple) -> tuple[str, str, str]:
@@ -230,6 +269,12 @@ def shown(mutant: tuple) -> tuple[str, str, str]:
     new = (plain[start:first] + text + plain[last:end]).decode()
     number = plain.count(b"\n", 0, first) + 1
     return f"{file}:{number}", " ".join(line.split()), " ".join(new.split())
+
+
+def is_equivalent(mutant: tuple) -> bool:
+    """Whether a change is known to change nothing."""
+    _, line, new = shown(mutant)
+    return (mutant[1], line if new == "pass" else new) in EQUIVALENT
 
 
 def statement_lines(text: bytes, first: int) -> range:
@@ -263,16 +308,40 @@ def functions_that_differ(before: types.CodeType, after: types.CodeType) -> list
     return pairs
 
 
-def swap(pairs: list, file: str) -> None:
-    """Give the functions of a module, wherever they are held, their new code."""
+def functions_by_file() -> dict[str, list[types.FunctionType]]:
+    """All functions that are there, by the file that they were read from."""
     gc.unfreeze()
-    functions = [f for f in gc.get_objects()
-                 if type(f) is types.FunctionType and f.__code__.co_filename == file]  # fmt: skip
+    functions = defaultdict(list)
+    for found in gc.get_objects():
+        if type(found) is types.FunctionType:
+            functions[found.__code__.co_filename].append(found)
+    gc.freeze()  # a fork that looks for rubbish copies all that it looks at
+    return functions
+
+
+def swap(pairs: list, functions: list[types.FunctionType]) -> None:
+    """Give functions, wherever they are held, their new code."""
     for old, new in pairs:
         named = [f for f in functions if f.__code__.co_qualname == old.co_qualname]
         exact = [f for f in named if f.__code__.co_firstlineno == old.co_firstlineno]
         for function in exact or named:
             function.__code__ = new
+
+
+def number_within(seconds: list[float]) -> int:
+    """How many tests, in this order, are run for a change."""
+    return 1 + int((np.cumsum(seconds) < MOST_SECONDS).sum())
+
+
+class Quickest:
+    """Has pytest run the quickest tests first, no more than MOST_SECONDS of them."""
+
+    def __init__(self, seconds: dict[str, float]):
+        self.seconds = seconds  # by the test's name
+
+    def pytest_collection_modifyitems(self, items: list) -> None:
+        items.sort(key=lambda item: self.seconds[item.nodeid])
+        del items[number_within([self.seconds[item.nodeid] for item in items]) :]
 
 
 class Trials:
@@ -281,6 +350,7 @@ class Trials:
     def __init__(self, mutants: list[tuple], source: Path, end: float):
         self.mutants, self.source, self.end = mutants, source, end
         self.outcomes, self.trace = source.parent / "outcomes", source.parent / "trace"
+        self.seconds = source.parent / "seconds"
         self.outcomes.write_text("[]")
         self.has_failed = False
 
@@ -292,23 +362,28 @@ class Trials:
         if in_fork(lambda: self._note_lines(session.items)):
             raise session.Failed  # they would notice everything
         touching, seconds = json.loads(self.trace.read_text())
-        results = []
-        for _, name, first, last, text in self.mutants:
+        results, functions = [], functions_by_file()
+        for area, name, first, last, text in self.mutants:
             if time.monotonic() > self.end:
                 break
             path = self.source / "datassay" / name
             plain = path.read_bytes()
             new = plain[:first] + text + plain[last:]
             lines = [f"{path}:{line}" for line in statement_lines(plain, first)]
+            nearest = [str(ROOT / "tests" / word) for word in AREAS[area].split()]
             idx = sorted(
-                {i for line in lines for i in touching.get(line, ())}, key=seconds.__getitem__
+                {i for line in lines for i in touching.get(line, ())},
+                key=lambda i: (not str(session.items[i].path).startswith((*nearest,)), seconds[i]),
             )
+            del idx[number_within([seconds[i] for i in idx]) :]
             pairs = functions_that_differ(*(compile(t, path, "exec") for t in (plain, new)))
 
             def run(pairs=pairs, path=path, idx=idx):
-                swap(pairs, str(path))
-                for _ in self._run([session.items[i] for i in idx]):
-                    pass
+                swap(pairs, functions[str(path)])
+                tests = self._run([session.items[i] for i in idx])
+                for i in idx:  # one that never ends is killed
+                    signal.setitimer(signal.ITIMER_PROF, 5 + 5 * seconds[i])
+                    next(tests)
 
             with changed(path, new):  # also for what a test starts
                 limit = 60 + 10 * sum(seconds[i] for i in idx)
@@ -343,11 +418,13 @@ class Trials:
             seconds.append(sum(os.times()[:4]) - sum(seconds))
         lines = {line: sorted(numbers) for line, numbers in touching.items()}
         self.trace.write_text(json.dumps([lines, seconds]))
+        self.seconds.write_text(
+            json.dumps(dict(zip((i.nodeid for i in items), seconds, strict=True)))
+        )
 
 
 def in_fork(work: Callable[[], None], limit: float = float("inf")) -> bool:
     """Whether work fails, or takes longer, in a process that begins as this one is."""
-    gc.freeze()
     pid, end = os.fork(), time.monotonic() + limit
     if not pid:
         os.setsid()
@@ -373,13 +450,14 @@ def tried(mutants: list[tuple], source: Path, end: float) -> list[bool]:
         log = (source.parent / "log").read_text()[-3000:]
         raise RuntimeError(f"{areas} must pass where nothing is changed:\n{log}")
     results = json.loads(trials.outcomes.read_text())
+    seconds = json.loads(trials.seconds.read_text())
     for number, seen in enumerate(results):
         if seen is None:
             area, name, first, last, text = mutants[number]
             path = source / "datassay" / name
             plain = path.read_bytes()
             with changed(path, plain[:first] + text + plain[last:]):
-                results[number] = noticed(AREAS[area], source)
+                results[number] = noticed(AREAS[area], source, plugins=[Quickest(seconds)])
     return results
 
 
@@ -392,12 +470,20 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="none begins later")
     given = parser.parse_args(arguments)
     mutants = drawn(given.seed, given.number, given.file)
-    mutants = [m for m in mutants if (m[1], shown(m)[2]) not in EQUIVALENT]
+    mutants = [mutant for mutant in mutants if not is_equivalent(mutant)]
     with copied_source() as source:
         results = tried(mutants, source, time.monotonic() + given.seconds)
+    counts = {group: [0, 0] for group in GROUPS}  # noticed, tried
     for mutant, seen in zip(mutants, results, strict=False):
         if not seen:
             sys.stdout.write("{}\n    {}\n    {}\n".format(*shown(mutant)))
+        group = next(group for group, areas in GROUPS.items() if mutant[0] in areas)
+        counts[group] = [counts[group][0] + seen, counts[group][1] + 1]
+    counts["all"] = np.sum([*counts.values()], axis=0).tolist()
+    for group, (found, tries) in counts.items():
+        if tries:
+            low, high = binomtest(found, tries).proportion_ci(method="wilson")
+            sys.stdout.write(f"{group}: {found} of {tries} ({low:.0%} to {high:.0%})\n")
     sys.stdout.write(f"seed {given.seed}: {sum(results)} of {len(results)} noticed\n")
     return len(results) - sum(results)
 

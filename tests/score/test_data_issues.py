@@ -195,7 +195,7 @@ def test_drift_names_the_column_and_the_source():
     shifted = np.asarray(rows["visits"]) + 10 * (source == "two")
     rows = rows.set_column(6, "visits", pa.array(shifted))
     first = drift(row_codes(rows), source)[0]
-    assert (row_codes(rows).names[first.column], first.part) == ("visits", "two")
+    assert (row_codes(rows).names[first.column], first.part_name) == ("visits", "two")
     from scipy.stats import ks_2samp
 
     inside, outside = shifted[source == "two"], shifted[source != "two"]

@@ -58,18 +58,24 @@ def test_each_training_is_its_definition(shape, kind, size, steps, penalty, form
     assert_matches(lin, oracle, lr=eta, steps=steps, weight_decay=penalty, dynamics=kind)
 
 
-@pytest.mark.parametrize("reduction", ["mean", "mean_same_penalty"])
-@pytest.mark.parametrize("kind", ["flow", "descent", "converged"])
+@pytest.mark.parametrize("reduction", ["sum", "mean", "mean_same_penalty"])
+@pytest.mark.parametrize(
+    ("kind", "steps"), [("flow", 40), ("descent", 3), ("descent", 40), ("converged", 40)]
+)
 @pytest.mark.parametrize("dual", [True, False], ids=["dual", "primal"])
-def test_of_a_mean_loss_the_others_have_its_step_and_weight_decay(kind, dual, reduction):
+@pytest.mark.parametrize("shape", [(2, 1, 30, 7), (1, 4, 6, 9)], ids=["joint", "more queries"])
+def test_of_a_mean_loss_the_others_have_its_step_and_weight_decay(
+    kind, steps, dual, reduction, shape
+):
     """η = lr/n, λ = n·wd; without a sample lr/(n−1) and (n−1)·wd, or n·wd as in S1's code."""
-    phi, r, val = random_jacobians(20, 2, 1, 30, 7, seed=4, decay=0.5)
+    phi, r, val = random_jacobians(20, *shape, seed=4, decay=0.5)
     largest = float(torch.linalg.matrix_norm(phi.flatten(0, 1), 2) ** 2)
-    lr, decay = 20 * 0.3 / largest, 0.01
-    oracle = brute_force(phi, r, val, kind, lr / 20, 40, 20 * decay, reduction)
+    n = 1 if reduction == "sum" else 20
+    lr, decay = n * 0.3 / largest, 0.2 / n
+    oracle = brute_force(phi, r, val, kind, lr / n, steps, n * decay, reduction)
     lin = linearization(phi, r, val, dual=dual)
-    run = {"lr": lr, "steps": 40, "weight_decay": decay, "dynamics": kind, "reduction": reduction}
-    assert_matches(lin, oracle, **run)
+    run = {"lr": lr, "steps": steps, "weight_decay": decay, "dynamics": kind}
+    assert_matches(lin, oracle, reduction=reduction, **run)
 
 
 @pytest.mark.parametrize(("n", "decay"), [(100, 1e-3), (100, 0.3), (2000, 1e-3), (2000, 0.3)])

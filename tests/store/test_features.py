@@ -49,7 +49,7 @@ def store_path(store, name):
 
 
 def test_chunks_cover_each_part_once():
-    spans = [(c.number, c.part, c.start, c.stop) for c in chunks_of({"train": 7, "val": 4}, 3)]
+    spans = [(c.number, c.split, c.start, c.stop) for c in chunks_of({"train": 7, "val": 4}, 3)]
     assert spans == [
         (0, "train", 0, 3),
         (1, "train", 3, 6),
@@ -133,7 +133,7 @@ def test_a_damaged_chunk_is_told_by_number_and_mended(store, damage):
 @pytest.mark.parametrize("chunk", [2, 4])
 def test_the_last_chunk_of_a_part_is_mended_too(store, chunk):
     """It is shorter than the others, and Zarr must not read what it replaces."""
-    part = LAYOUT.chunks[chunk].part
+    part = LAYOUT.chunks[chunk].split
     chunk_file(store, f"{part}_rows", 2 if part == "train" else 1).write_bytes(b"short")
     result = opened(store.location)
     assert list(result.survey().damaged) == [chunk]

@@ -24,6 +24,20 @@ def test_lines_come_back_in_their_order_and_a_half_one_goes(tmp_path):
     assert read_journal(path) == ([[1], {"a": None}, "é\n"], False)
 
 
+def test_a_journal_that_ends_anywhere_goes_on_from_its_whole_lines(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("whole")
+    add(path, 1), add(path, [2])
+    whole = journal_of(path).read_bytes()
+    for end in {*range(0, len(whole), 11), *range(len(whole) - 9, len(whole) + 1)}:
+        journal_of(path).write_bytes(whole[:end])
+        values = [1, [2]][: max(0, whole[:end].count(b"\n") - 1)]
+        assert read_journal(path) == (values, True)
+        add(path, 3)
+        assert read_journal(path) == ([*values, 3], True)
+        assert journal_of(path).read_bytes().count(b"\n") == len(values) + 2
+
+
 def test_a_line_that_fails_leaves_none_of_it(tmp_path, monkeypatch):
     path = tmp_path / "file"
     path.write_text("whole")

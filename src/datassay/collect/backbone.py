@@ -93,7 +93,9 @@ class Backbone:
             image, of minilm about 2 billion a text of 100 tokens.
         """
         name = self.name
-        sets = (train,) if val is None else (train, val)
+        sets = (train,)
+        if val is not None:
+            sets = (train, val)
         check_kind("name", name, str)
         if name == AUTO:
             name, is_there = default_encoder(*sets)
@@ -116,7 +118,10 @@ class Backbone:
         from datassay.collect.embedding_pass import EmbeddingPass  # and zarr, only where it embeds
 
         work = EmbeddingPass(encoder, sets, self.store, torch.device(self.device), self.progress)
-        embedded = work.plan_sets() if self.only_plan else work.sets()
+        if self.only_plan:
+            embedded = work.plan_sets()
+        else:
+            embedded = work.sets()
         return embedded["train"], embedded.get("val")
 
     def _images(
@@ -125,7 +130,9 @@ class Backbone:
         """Return images that are no photographs as pixels, or embedded where that is better."""
         name = OWN["image"][0]
         is_there = is_installed("image")
-        sets = (train,) if val is None else (train, val)
+        sets = (train,)
+        if val is not None:
+            sets = (train, val)
         embed = replace(self, name=name)
         if is_there and not have_one_size(*sets):
             return _annotate(*embed(train, val), f"{SIZES}, so {name} reads them")
@@ -184,5 +191,7 @@ def _annotate(
     logger.warning("%s.", note)
     previous = train.encoding or Encoding("")
     encoding = replace(previous, note="; ".join(filter(None, (previous.note, note))))
-    annotated_val = None if val is None else replace(val, encoding=encoding)
+    annotated_val = None
+    if val is not None:
+        annotated_val = replace(val, encoding=encoding)
     return replace(train, encoding=encoding), annotated_val

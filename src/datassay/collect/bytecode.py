@@ -81,20 +81,21 @@ def names_written(code: CodeType) -> set[str]:
         steps = instructions(nested)
         names |= {step.argval for step in steps if step.opname in STORES}
         # `a.b[c] = d`: the target starts where its container starts.
-        starts = {_start(step) for step in steps if step.opname in ITEMS} - {(None, None)}
+        starts = {_source_start(step) for step in steps if step.opname in ITEMS} - {(None, None)}
         loads = [step for step in steps if step.opname in LOADS | GLOBALS]
-        names |= {step.argval for step in loads if _start(step) in starts}
+        names |= {step.argval for step in loads if _source_start(step) in starts}
         for owner, op in pairwise(steps):
             if op.opname in LOADS and op.argval in MUTATORS and owner.opname in LOADS | GLOBALS:
                 names.add(owner.argval)
     return names
 
 
-def _start(instruction: dis.Instruction) -> tuple[int | None, int | None]:
-    place = instruction.positions
-    if place is None:
+def _source_start(instruction: dis.Instruction) -> tuple[int | None, int | None]:
+    """Return the line and column where an instruction's source starts; None for what is unknown."""
+    positions = instruction.positions
+    if positions is None:
         return (None, None)
-    return (place.lineno, place.col_offset)
+    return (positions.lineno, positions.col_offset)
 
 
 def names_used(function: FunctionType) -> Iterator[tuple[str, Any]]:

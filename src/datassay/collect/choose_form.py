@@ -23,6 +23,7 @@ from datassay.collect.layers import Layers, parameter_name
 from datassay.collect.settings import OUTPUTS, PRODUCTS
 from datassay.errors import SettingError
 from datassay.machine import available_memory
+from datassay.optional import text_if
 from datassay.plan import EIGEN_WORK
 from datassay.rules import at_least, one_of, require
 
@@ -79,12 +80,17 @@ def choose_form(
         only where that is smaller.
     """
     _check_settings(projection, outputs, projection_kind, memory, precision, products)
-    free_bytes = available_memory() if memory is None else memory
+    if memory is None:
+        free_bytes = available_memory()
+    else:
+        free_bytes = memory
     if is_table:
         landmarks = (TABLE_LANDMARKS[sizes[0] > LARGE_TABLE],)
     else:
         landmarks = LANDMARKS
-    time_limit = TABLE_SECONDS if is_table else MOST_SECONDS  # of an exact form
+    time_limit = MOST_SECONDS  # of an exact form
+    if is_table:
+        time_limit = TABLE_SECONDS
     forms = [
         (
             _form(layers, sizes, candidate, cast(ProjectionKind, projection_kind), precision),
@@ -108,7 +114,9 @@ def choose_form(
         work = 0
         if form.representation == "features":
             work = form.n_rows * form.n_features**2
-        products = "float32" if work > FLOAT64_PRODUCTS else "float64"
+        products = "float64"
+        if work > FLOAT64_PRODUCTS:
+            products = "float32"
     return replace(form, products=ProductSettings(cast(ProductPrecision, products), device, memory))
 
 
@@ -186,39 +194,40 @@ def _candidates(
 ) -> list[_Candidate]:
     """Return the forms to try, best first: outputs, projection, and the seconds each may take."""
     n_joint = max(1, LARGEST_EIGENPROBLEM // len(layers.sizes))
-    auto, mixed = projection == "auto", outputs == "mixed"
-    if mixed and not auto:
+    is_auto = projection == "auto"
+    is_mixed = outputs == "mixed"
+    if is_mixed and not is_auto:
         return [_Candidate("averaged", projection, _ANY, "projection was set", small=True)]
-    exact = auto or projection is None
-    averaged = time_limit if auto else _ANY
-    joint = {"auto": time_limit}.get(outputs, MOST_SECONDS if auto else _ANY)
-    if outputs == "landmarks" and not auto:
+    exact = is_auto or projection is None
+    averaged_seconds = time_limit if is_auto else _ANY
+    joint_seconds = {"auto": time_limit}.get(outputs, MOST_SECONDS if is_auto else _ANY)
+    if outputs == "landmarks" and not is_auto:
         return [_Candidate("averaged", None, _ANY, "landmarks were set", projection or 0)]
     reason = "n is large, so the kernel is seen from some of the samples"
     candidates = []
     if outputs in {"auto", "joint"} and exact:
-        candidates.append(_Candidate("joint", None, joint, "n·k or the model is small"))
+        candidates.append(_Candidate("joint", None, joint_seconds, "n·k or the model is small"))
     if outputs in {"auto", "averaged"} and exact:
         shared = "n·k is large, so the k outputs share one kernel"
-        candidates.append(_Candidate("averaged", None, averaged, shared))
-    if outputs in {"auto", "averaged", "landmarks"} and auto:
+        candidates.append(_Candidate("averaged", None, averaged_seconds, shared))
+    if outputs in {"auto", "averaged", "landmarks"} and is_auto:
         candidates += [_Candidate("averaged", None, MOST_SECONDS, reason, m) for m in landmarks]
     if outputs == "landmarks":
         return [*candidates, _Candidate("averaged", None, _ANY, reason, landmarks[-1])]
-    if outputs in {"auto", "averaged"} and auto:
+    if outputs in {"auto", "averaged"} and is_auto:
         too_big = "the exact Jacobian exceeds the memory, and the k outputs share one kernel"
         candidates.append(_Candidate("averaged", S1_COORDINATES, MOST_SECONDS, too_big))
-    if auto:
+    if is_auto:
         fallback: Outputs = "joint" if outputs == "joint" or k == 1 else "averaged"
         n_averaged = coordinates_for(layers, LARGEST_EIGENPROBLEM)
         start = n_joint if fallback == "joint" else n_averaged
         too_large = "n is too large for a kernel"
-        too_large += "" if fallback == "joint" else ", and the k outputs share one row of features"
+        too_large += text_if(fallback != "joint", ", and the k outputs share one row of features")
         candidates.append(_Candidate(fallback, start, _ANY, too_large, small=True))
         memory_reason = "more coordinates would exceed the memory"
         fewer = [max(1, start // divisor) for divisor in (4, 16, 64)]
         candidates += [_Candidate(fallback, p, _ANY, memory_reason, small=True) for p in fewer]
-    if not auto:
+    if not is_auto:
         fallback = "averaged" if outputs == "averaged" else "joint"
         candidates.append(_Candidate(fallback, projection, _ANY, "projection was set"))
     return candidates
@@ -230,7 +239,9 @@ def _form(
     """Return a candidate with its sizes: rows, features, bytes and operations."""
     n, m, n_outputs = sizes
     is_mean = candidate.outputs == "averaged" and candidate.projection is None
-    k = min(n_outputs, MIXTURES) if is_mean else n_outputs
+    k = n_outputs
+    if is_mean:
+        k = min(n_outputs, MIXTURES)
     sizes = (n, m, k)
     item = _item_bytes(layers, sizes, precision)
     work = 2.0 * (n + m) * (1 + k) * layers.n_parameters
@@ -245,7 +256,9 @@ def _form(
     )
     if candidate.landmarks:
         return _landmark_form(layers, sizes, candidate.landmarks, item, common)
-    outputs: Outputs = "joint" if k == 1 else candidate.outputs
+    outputs: Outputs = "joint"
+    if k != 1:
+        outputs = candidate.outputs
     projection = candidate.projection
     b = k if outputs == "joint" else 1
     n_features = sum(min(t, projection or t) for t in layers.sizes.values())
@@ -268,7 +281,10 @@ def _form(
     if dual:
         representation = "kernel"
         result = 8.0 * n * b * (n + m) * b
-        n_columns = _n_factors(layers, b * k) if factored else b * k * n_features
+        if factored:
+            n_columns = _n_factors(layers, b * k)
+        else:
+            n_columns = b * k * n_features
         work += 2.0 * n * (n + m) * n_columns
         calls = max(calls, result + _kernel_working_bytes(layers, sizes, b, item, factored))
     else:
@@ -297,7 +313,9 @@ def _item_bytes(layers: Layers, sizes, precision: str) -> int:
         for name, (_, height, width) in layers.convolutions.items():
             a_sample += (height * width - 1) * layers.direct[parameter_name(name, "weight")]
         work = 2.0 * (n + m) * (1 + k) * a_sample
-        precision = "float64" if work <= FLOAT64_WORK else "float32"
+        precision = "float32"
+        if work <= FLOAT64_WORK:
+            precision = "float64"
     return 8 if precision == "float64" else 4
 
 

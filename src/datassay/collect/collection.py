@@ -37,6 +37,7 @@ from datassay.data.samples import SampleSet
 from datassay.data.targets import recode_for_outputs
 from datassay.errors import DataError
 from datassay.machine import available_memory
+from datassay.optional import coalesce
 from datassay.plan import PlanStep, time_call
 from datassay.progress import Progress, silent
 
@@ -119,7 +120,10 @@ def collect(
     settings = {"projection": projection, "outputs": outputs, "memory": memory}
     settings |= {"projection_kind": projection_kind, "products": products, "device": device}
     settings["precision"] = precision
-    runner = engine_named(engine) if isinstance(engine, str) else engine
+    if isinstance(engine, str):
+        runner = engine_named(engine)
+    else:
+        runner = engine
     layers, form, (train, val) = _plan(model, train, val, settings, store)
     notes = _memory_warnings(form, memory)
     if layers.unvectorized:
@@ -131,7 +135,7 @@ def collect(
     work = JacobianPass(frozen, layers, sets, form, projections)
     if form.landmarks:
         work = add_landmarks(work, landmark_positions(train.ids, form.landmarks, seed))
-    all_targets = {part: network_targets(s, layers.n_outputs) for part, s in sets.items()}
+    all_targets = {split: network_targets(s, layers.n_outputs) for split, s in sets.items()}
     n = len(train)
     val_targets = all_targets.get("val")
     names = ("kernel", "val_kernel", "features", "val_features")
@@ -196,7 +200,10 @@ def collection_step(model: nn.Module, train: SampleSet, n: int, form: Form) -> P
     projections = projector(layers, form.projection, form.kind, 0, averaged=form.mixes_outputs)
     projections = projections.move(form.products.device)
     # Jacobians for landmarks are those of a kernel; the products with these are counted.
-    kind = "kernel" if form.landmarks else form.representation
+    if form.landmarks:
+        kind = "kernel"
+    else:
+        kind = form.representation
     pilot_form = replace(form, chunk=len(pilot_samples), representation=kind, landmarks=0)
     batch = JacobianPass(frozen, layers, {"train": pilot_samples}, pilot_form, projections)
     (cold, _), (warm, _) = (time_call(lambda: batch.arrays(batch.chunks[0])) for _ in range(2))
@@ -224,7 +231,7 @@ def _plan(
     if val is not None:
         val = recode_for_outputs(val, layers.n_outputs, is_own=True)
     check_n_outputs(train, layers.n_outputs)
-    sizes = (len(train), 0 if val is None else len(val), layers.n_outputs)
+    sizes = (len(train), len(val or ()), layers.n_outputs)
     form = choose_form(layers, sizes, is_table=train.preparation is not None, **checked)
     if store is not None:
         from datassay.collect.resume import stored_form
@@ -232,7 +239,10 @@ def _plan(
         # The store says what was collected, this call how to score it.
         form = replace(stored_form(store, settings) or form, products=form.products)
         memory = form.products.memory
-        free_bytes = available_memory() if memory is None else memory
+        if memory is None:
+            free_bytes = available_memory()
+        else:
+            free_bytes = memory
         stays = form.representation == "features" and form.peak_bytes > free_bytes
         form = replace(form, products=replace(form.products, in_store=stays))
     return layers, form, (train, val)
@@ -240,7 +250,7 @@ def _plan(
 
 def check_sets(train: SampleSet, val: SampleSet | None) -> None:
     """Raise DataError for sets that cannot be learned from or do not belong together."""
-    for name, samples in (("train", train), ("val", train if val is None else val)):
+    for name, samples in (("train", train), ("val", coalesce(val, train))):
         check_kind(name, samples, SampleSet)
     if len(train) < 2:
         raise DataError(f"train must hold at least 2 samples; got {len(train)}. Add samples.")

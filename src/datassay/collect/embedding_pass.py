@@ -21,6 +21,7 @@ from datassay.data.samples import Encoding, SampleSet
 from datassay.data.source import check_fits, reading
 from datassay.errors import DataError
 from datassay.models.backbones.encoder import Encoder
+from datassay.optional import coalesce
 from datassay.progress import Progress
 from datassay.store.chunks import PARTS, Chunk, chunks_of
 from datassay.store.features import FeatureStore, Layout
@@ -62,8 +63,12 @@ class EmbeddingPass:
         encoder.network.to(device)
         # On one thread lite0 takes 18 ms per image alone and 35 ms in batches of 16, whose
         # intermediate values leave the caches; minilm 14 ms a short text and 9 ms in batches.
-        cpu_batch = TEXTS if encoder.reads == "text" else torch.get_num_threads()
-        self.batch = cpu_batch if device.type == "cpu" else ON_DEVICE
+        cpu_batch = TEXTS
+        if encoder.reads != "text":
+            cpu_batch = torch.get_num_threads()
+        self.batch = ON_DEVICE
+        if device.type == "cpu":
+            self.batch = cpu_batch
         self.done = 0
         self.started = 0.0  # time at which the first chunk that no store holds began
         self.known: dict[str | int, tuple[np.ndarray, bool]] = {}  # embedding, was it cut?
@@ -73,7 +78,7 @@ class EmbeddingPass:
         x = self._columns()
         n_cut = 0
         for chunk, values, is_cut in self._chunks():
-            x[chunk.part][chunk.samples, -self.encoder.width :] = values
+            x[chunk.split][chunk.samples, -self.encoder.width :] = values
             n_cut += int(is_cut.sum())
         notes = []
         if n_cut:
@@ -84,7 +89,9 @@ class EmbeddingPass:
                 f"{n_zero} of its numbers vary by less than a millionth of what the others do, and "
                 "were set to 0"
             )
-        seconds = time.perf_counter() - self.started if self.done else 0.0
+        seconds = 0.0
+        if self.done:
+            seconds = time.perf_counter() - self.started
         return self._to_sets(x, "; ".join(notes), seconds)
 
     def plan_sets(self) -> dict[str, SampleSet]:
@@ -106,7 +113,9 @@ class EmbeddingPass:
         width = self.encoder.width
         x = {}
         for name, samples in self.given.items():
-            n_embedded = 0 if samples.encoding is None else samples.encoding.width
+            n_embedded = 0
+            if samples.encoding is not None:
+                n_embedded = samples.encoding.width
             n = 0
             if self.encoder.reads == "text":
                 n = samples.x.shape[1] - n_embedded
@@ -140,7 +149,9 @@ class EmbeddingPass:
     def _chunks(self) -> Iterator[tuple[Chunk, np.ndarray, np.ndarray]]:
         """Yield each chunk's embeddings, stored or computed, and which texts were cut."""
         store = self._store()
-        complete = set() if store is None else store.list_complete()
+        complete = set()
+        if store is not None:
+            complete = store.list_complete()
         for chunk in chunks_of(self.sizes, CHUNK):
             if store is not None and chunk.number in complete:
                 values, cut = (store.get(chunk.number, name) for name in ("embedding", "cut"))
@@ -151,7 +162,9 @@ class EmbeddingPass:
             if self.encoder.reads == "text" and len(self.known) < MOST_KNOWN:
                 self.known |= zip(self._names(chunk), zip(values, cut, strict=True), strict=True)
             yield chunk, values, cut
-            before = self.sizes["train"] if chunk.part == "val" else 0
+            before = 0
+            if chunk.split == "val":
+                before = self.sizes["train"]
             self.progress(STEP, before + chunk.stop, self.total)
 
     def _store(self) -> FeatureStore | None:
@@ -176,7 +189,7 @@ class EmbeddingPass:
     def _names(self, chunk: Chunk) -> list[str | int]:
         """Return the key of each sample in a chunk: a text itself, an image's position."""
         rows = range(chunk.start, chunk.stop)
-        samples = self.samples[chunk.part]
+        samples = self.samples[chunk.split]
         if self.encoder.reads == "text":
             return [samples[row] for row in rows]
         return list(rows)
@@ -190,7 +203,7 @@ class EmbeddingPass:
         self.started = self.started or time.perf_counter()
         for start in range(0, len(order), self.batch):
             batch = order[start : start + self.batch]
-            values, cut = self._embed(chunk.part, [row_of[name] for name in batch])
+            values, cut = self._embed(chunk.split, [row_of[name] for name in batch])
             embedded |= zip(batch, zip(values, cut, strict=True), strict=True)
             self.done += len(batch)
             if self.done - len(batch) < FIRST <= self.done:
@@ -290,4 +303,4 @@ def _set_x(samples: SampleSet, x: np.ndarray, encoding: Encoding) -> SampleSet:
     encoded = replace(samples, x=x, feature_names=names, encoding=encoding)
     if samples.texts is not None:
         return replace(encoded, kind="text")
-    return replace(encoded, images=samples.x if samples.images is None else samples.images)
+    return replace(encoded, images=coalesce(samples.images, samples.x))

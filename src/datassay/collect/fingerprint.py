@@ -135,7 +135,10 @@ class _Walk:
         attributes = _attributes(module, BASE | self._changed(cls))
         hooks = {name: [*vars(module)[name].values()] for name in HOOKS if vars(module).get(name)}
         if unsaved or attributes or hooks:
-            place = f"{path} ({cls.__name__})" if path else cls.__name__
+            if path:
+                place = f"{path} ({cls.__name__})"
+            else:
+                place = cls.__name__
             self.note(f"attributes of {place}", [unsaved, attributes, hooks])
 
     def note(self, name: str, value: object) -> None:
@@ -201,7 +204,9 @@ class _Walk:
             return name
         defaults = [function.__defaults__, function.__kwdefaults__]
         is_own = _home(function.__globals__.get("__name__")) == "own"
-        outside = dict(names_used(function)) if is_own else {}
+        outside = {}
+        if is_own:
+            outside = dict(names_used(function))
         self.digests[name] = _digest([
             describe_code(function.__code__),
             self.describe(defaults),
@@ -214,7 +219,10 @@ class _Walk:
         """Note a class's digest, of its bases and members that may be called; return its name."""
         # exec gives classes of code without a module the name of the built-in one.
         stray = cls.__module__ == "builtins" and vars(builtins).get(cls.__name__) is not cls
-        home = "own" if stray else _home(cls.__module__)
+        if stray:
+            home = "own"
+        else:
+            home = _home(cls.__module__)
         if home in {"framework", "standard"}:
             self._package(cls.__module__)
             return f"{cls.__module__}.{cls.__qualname__}"
@@ -223,7 +231,9 @@ class _Walk:
         if home == "package":
             self._package(cls.__module__)
         written = self._changed(cls)
-        called = _reachable_methods(cls) if issubclass(cls, nn.Module) else None
+        called = None
+        if issubclass(cls, nn.Module):
+            called = _reachable_methods(cls)
         special = re.compile("__|_abc_impl$").match
         parts: list[list[object]] = []
         for member, value in vars(cls).items():
@@ -243,6 +253,7 @@ class _Walk:
 
 
 def _parts_of_callable(value: Any) -> list[Any] | None:
+    """Return what a wrapper or pattern calls or compares with; None of anything else."""
     if isinstance(value, property):
         return [value.fget, value.fset, value.fdel]
     if isinstance(value, staticmethod | classmethod):

@@ -170,11 +170,14 @@ def step_bytes(form: Form) -> dict[str, float]:
     matrix = 8.0 * p**2
     rows = 8.0 * n * p
     is_single = form.products.precision != "float64"
-    collected = 0.0 if form.products.in_store else form.result_bytes
+    collected = 0.0
+    if not form.products.in_store:
+        collected = form.result_bytes
     basis = collected + matrix * (2 if is_single else 1)
     panel = min(rows, max(matrix, PANEL_BYTES))
     sums = matrix * int(-(-rows // panel)).bit_length()  # C, added up along a tree
-    basis += rows if rows <= WHOLE_BYTES else 0.0  # the samples' rows, where they are kept whole
+    if rows <= WHOLE_BYTES:
+        basis += rows  # the samples' rows, where they are kept whole
     samples = n // _rows_per_sample(form)
     ridges = 8.0 * 2 * N_RIDGES * samples * form.n_outputs
     return {
@@ -271,7 +274,9 @@ CONTOUR_COLUMNS = 120
 
 def nominal_seconds(form: Form, n_queries: int) -> float:
     """Return the seconds of collecting and scoring at the nominal rate, without fixed costs."""
-    b = form.n_outputs if form.outputs == "joint" else 1
+    b = 1
+    if form.outputs == "joint":
+        b = form.n_outputs
     n = form.n_rows // b
     p = form.eigenproblem
     columns = form.n_outputs // b
@@ -279,8 +284,12 @@ def nominal_seconds(form: Form, n_queries: int) -> float:
     per_value = CONTOUR_COLUMNS * n_columns * b + 2.0 * N_RIDGES * b * (b + n_columns)
     work = EIGEN_WORK * p**3 + n * p * (per_value + 20.0 * columns) + form.flops
     if form.representation == "kernel":
-        label_work = EIGEN_WORK * n**3 if b > 1 else 0.0
+        label_work = 0.0
+        if b > 1:
+            label_work = EIGEN_WORK * n**3
         return (work + label_work + 2.0 * n_queries * b * p**2) / NOMINAL_RATE
     rows = n * b * p**2 * (SYMMETRIC_WORK + 2.0 * READINGS) + SYMMETRIC_WORK * n_queries * b * p**2
-    speedup = 1 if form.products.precision == "float64" else 2
+    speedup = 2
+    if form.products.precision == "float64":
+        speedup = 1
     return (work + rows / speedup) / NOMINAL_RATE

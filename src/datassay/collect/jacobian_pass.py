@@ -20,11 +20,13 @@ from datassay.collect.jacobian.projection import Projector, project
 from datassay.collect.layers import Layers
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
+from datassay.optional import text_if
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.store.chunks import Chunk, chunks_of
 
-OUTPUTS, PROJECTED = "outputs", "projected"
+OUTPUTS = "outputs"
+PROJECTED = "projected"
 
 
 @result
@@ -41,7 +43,7 @@ class JacobianPass:
     @property
     def sizes(self) -> dict[str, int]:
         """The number of samples in each part."""
-        return {part: len(samples) for part, samples in self.sets.items()}
+        return {split: len(samples) for split, samples in self.sets.items()}
 
     @property
     def chunks(self) -> tuple[Chunk, ...]:
@@ -58,7 +60,9 @@ class JacobianPass:
             return torch.empty(0, *shape, dtype=dtype)
 
         if not self._keeps_factors:
-            rows = 1 if self.form.mixes_outputs or self.form.landmarks else k
+            rows = k
+            if self.form.mixes_outputs or self.form.landmarks:
+                rows = 1
             return allocate(outputs), {PROJECTED: allocate(rows, self.form.n_features)}
         blocks: dict[str, Block] = {n: allocate(k, size) for n, size in self.layers.direct.items()}
         for name, (n_in, n_out, bias) in self.layers.dense.items():
@@ -67,7 +71,7 @@ class JacobianPass:
 
     def arrays(self, chunk: Chunk) -> dict[str, Tensor]:
         """Compute outputs and (projected) Jacobian blocks of a chunk, by `template`'s names."""
-        samples = self.sets[chunk.part]
+        samples = self.sets[chunk.split]
         dtype = getattr(torch, self.form.precision)
         x = network_inputs(
             samples.x[chunk.samples], self.frozen, dtype, integers=self.layers.integers
@@ -114,7 +118,9 @@ def collect_blocks(
     n_all = sum(work.sizes.values())
     n_done = 0
     outputs, blocks = work.template()
-    templates = {} if work.form.products.in_store else blocks
+    templates = blocks
+    if work.form.products.in_store:
+        templates = {}
     results = {
         name: map_block(block, lambda t: torch.empty(n_all, *t.shape[1:], dtype=t.dtype))
         for name, block in templates.items()
@@ -133,7 +139,7 @@ def _check_finite(f0: Float[Tensor, "n k"], blocks: Mapping[str, Block], ids: np
         finite = [torch.isfinite(t).flatten(1).all(1) for t in tensors]
         bad = ~torch.stack(finite).all(0).cpu().numpy()
         if bad.any():
-            names = ", ".join(map(str, ids[bad][:3])) + (", ..." if bad.sum() > 3 else "")
+            names = ", ".join(map(str, ids[bad][:3])) + text_if(bad.sum() > 3, ", ...")
             if bad.sum() == 1:
                 subject = f"sample {names} gives"
             else:

@@ -69,13 +69,13 @@ class Factors:
     """Gradients Σ_t left_t ⊗ right_t, over the places t where a sample uses the weights."""
 
     # [b, places]: the one row that is 1 (a token id).
-    left: Float[Tensor, "b places rows"] | Int[Tensor, "b places"]
-    right: Float[Tensor, "b places columns"]
+    lhs: Float[Tensor, "b places rows"] | Int[Tensor, "b places"]
+    rhs: Float[Tensor, "b places columns"]
 
     @property
     def is_sparse(self) -> bool:
         """Whether the left factors are single rows, by number."""
-        return not self.left.is_floating_point()
+        return not self.lhs.is_floating_point()
 
 
 # One use of the weights in a forward pass: its factors, or its gradients, [b, rows, columns].
@@ -85,7 +85,7 @@ Use = Factors | Float[Tensor, "_ _ _"]
 def tensors_of(use: Use) -> list[Tensor]:
     """Return the tensors that a use consists of."""
     if isinstance(use, Factors):
-        return [use.left, use.right]
+        return [use.lhs, use.rhs]
     return [use]
 
 
@@ -100,9 +100,9 @@ def matrix(uses: list[Use], rows: int) -> Float[Tensor, "b rows columns"]:
 def unfold(use: Use, size: int) -> Use:
     """Return a use by samples where a network folds their parts, such as frames, into one axis."""
     if isinstance(use, Factors):
-        if len(use.right) == size:
+        if len(use.rhs) == size:
             return use
-        pair = (t.unflatten(0, (size, -1)).flatten(1, 2) for t in (use.left, use.right))
+        pair = (t.unflatten(0, (size, -1)).flatten(1, 2) for t in (use.lhs, use.rhs))
         return Factors(*pair)
     if len(use) == size:
         return use
@@ -118,12 +118,12 @@ def weighted_sum(
         if not isinstance(use, Factors):
             total = total + torch.tensordot(weights.to(use), use, 1)
             continue
-        weighted_columns = (use.right * weights.to(use.right)[:, None, None]).flatten(0, 1)
+        weighted_columns = (use.rhs * weights.to(use.rhs)[:, None, None]).flatten(0, 1)
         if use.is_sparse:
             into = weighted_columns.new_zeros(rows, weighted_columns.shape[1])
-            total = total + into.index_add_(0, use.left.flatten(), weighted_columns)
+            total = total + into.index_add_(0, use.lhs.flatten(), weighted_columns)
         else:
-            total = total + use.left.flatten(0, 1).T @ weighted_columns
+            total = total + use.lhs.flatten(0, 1).T @ weighted_columns
     assert isinstance(total, Tensor)
     return total
 
@@ -135,16 +135,16 @@ def join_samples(uses_of: Sequence[list[Use]], rows: int) -> list[Use]:
     if not isinstance(example, Factors) or list(map(len, factors)) != list(map(len, uses_of)):
         zeros = torch.zeros_like(matrix([example], rows))
         return [torch.cat([matrix(uses, rows) if uses else zeros for uses in uses_of])]
-    unused = Factors(example.left[:, :0], example.right[:, :0])
-    lefts = [torch.cat([use.left[0] for use in uses or [unused]]) for uses in factors]
-    rights = [torch.cat([use.right[0] for use in uses or [unused]]) for uses in factors]
+    unused = Factors(example.lhs[:, :0], example.rhs[:, :0])
+    lefts = [torch.cat([use.lhs[0] for use in uses or [unused]]) for uses in factors]
+    rights = [torch.cat([use.rhs[0] for use in uses or [unused]]) for uses in factors]
     pad = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
     return [Factors(pad(lefts), pad(rights))]
 
 
 def used_rows(uses: list[Use]) -> Int[Tensor, " r"] | None:
     """Return the rows of the weights that the batch uses, in order; None where it may use all."""
-    ids = [use.left.flatten() for use in uses if isinstance(use, Factors) and use.is_sparse]
+    ids = [use.lhs.flatten() for use in uses if isinstance(use, Factors) and use.is_sparse]
     if len(ids) != len(uses):
         return None
     return torch.cat(ids).unique()
@@ -153,47 +153,52 @@ def used_rows(uses: list[Use]) -> Int[Tensor, " r"] | None:
 def restrict(uses: list[Use], rows: Int[Tensor, " r"]) -> list[Use]:
     """Map the rows of sparse uses to positions in a selection, as `used_rows` returns it."""
     return [
-        Factors(torch.searchsorted(rows, use.left), use.right)
+        Factors(torch.searchsorted(rows, use.lhs), use.rhs)
         for use in uses
         if isinstance(use, Factors)
     ]
 
 
 def rotate(
-    uses: list[Use], left: Float[Tensor, "rows rows"] | None, right: Float[Tensor, "c c"] | None
+    uses: list[Use],
+    row_basis: Float[Tensor, "rows rows"] | None,
+    column_basis: Float[Tensor, "c c"] | None,
 ) -> list[Use]:
     """Return gradients in another basis, leftᵀ G right, in the form that costs fewer operations."""
-    return [_rotate_use(use, left, right) for use in uses]
+    return [_rotate_use(use, row_basis, column_basis) for use in uses]
 
 
-def _rotate_use(use: Use, left: Tensor | None, right: Tensor | None) -> Use:
+def _rotate_use(use: Use, row_basis: Tensor | None, column_basis: Tensor | None) -> Use:
     """Return leftᵀ G right of one use, as factors if these cost fewer operations."""
     if isinstance(use, Factors):
-        positions = use.right.shape[1]
-        n_left = 0 if left is None else len(left)
-        n_right = 0 if right is None else len(right)
+        positions = use.rhs.shape[1]
+        n_left = 0 if row_basis is None else len(row_basis)
+        n_right = 0 if column_basis is None else len(column_basis)
         n_both = n_left * n_right
         if use.is_sparse or positions * (n_left**2 + n_right**2) <= n_both * (n_left + n_right):
-            a = use.left if left is None or use.is_sparse else use.left @ left
-            return Factors(a, use.right if right is None else use.right @ right)
-        use = _to_matrix(use, use.left.shape[-1])
-    dense = use if left is None else left.T @ use
-    if right is None:
+            if row_basis is None or use.is_sparse:
+                a = use.lhs
+            else:
+                a = use.lhs @ row_basis
+            return Factors(a, use.rhs if column_basis is None else use.rhs @ column_basis)
+        use = _to_matrix(use, use.lhs.shape[-1])
+    dense = use if row_basis is None else row_basis.T @ use
+    if column_basis is None:
         return dense
-    return dense @ right
+    return dense @ column_basis
 
 
 def _to_matrix(use: Use, rows: int) -> Tensor:
     if not isinstance(use, Factors):
         return use
     if not use.is_sparse:
-        if use.left.shape[1] == 1:  # one position: an outer product, which needs no summing
-            return use.left[:, 0, :, None] * use.right[:, 0, None, :]
-        return use.left.mT @ use.right
-    b, positions, columns = use.right.shape
-    total = use.right.new_zeros(b * rows, columns)
-    index = use.left + rows * torch.arange(b, device=use.left.device)[:, None]
-    return total.index_add_(0, index.flatten(), use.right.reshape(b * positions, columns)).view(
+        if use.lhs.shape[1] == 1:  # one position: an outer product, which needs no summing
+            return use.lhs[:, 0, :, None] * use.rhs[:, 0, None, :]
+        return use.lhs.mT @ use.rhs
+    b, positions, columns = use.rhs.shape
+    total = use.rhs.new_zeros(b * rows, columns)
+    index = use.lhs + rows * torch.arange(b, device=use.lhs.device)[:, None]
+    return total.index_add_(0, index.flatten(), use.rhs.reshape(b * positions, columns)).view(
         b, rows, columns
     )
 
@@ -206,7 +211,7 @@ def second_moments(uses: list[Use], largest: int) -> tuple[Tensor | None, Tensor
     sparse = any(isinstance(use, Factors) and use.is_sparse for use in uses)
     for use in uses:
         if isinstance(use, Factors):
-            rows = (use.left.flatten(0, 1), use.right.flatten(0, 1))
+            rows = (use.lhs.flatten(0, 1), use.rhs.flatten(0, 1))
         else:
             rows = (use.mT.flatten(0, 1), use.flatten(0, 1))
         for side, factor in enumerate(rows):

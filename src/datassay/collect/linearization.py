@@ -12,6 +12,7 @@ from torch import Tensor
 from datassay.collect.engine.base import IN_PROCESS, Engine
 from datassay.collect.form import Form
 from datassay.data.samples import LabelType
+from datassay.optional import select_rows
 from datassay.results import short
 from datassay.store.chunks import StoredFeatures
 
@@ -109,8 +110,8 @@ class Linearization:
             return blocks.diagonal(dim1=1, dim2=3).mean(-1)
         assert self.features is not None and features is not None
         matrices = (features, self.features)
-        left, right = (f[0 : len(f)].double().reshape(-1, b * f.shape[1]) for f in matrices)
-        return left @ right.T / b
+        lhs, rhs = (f[0 : len(f)].double().reshape(-1, b * f.shape[1]) for f in matrices)
+        return lhs @ rhs.T / b
 
     def _rows(self, indices: np.ndarray) -> Tensor:
         """Return the row numbers of some samples."""
@@ -133,7 +134,7 @@ class Linearization:
             outputs=self.outputs[keep],
             targets=self.targets[keep],
             ids=self.ids[indices],
-            labels=None if self.labels is None else self.labels[indices],
+            labels=select_rows(self.labels, indices),
             kernel=None if self.kernel is None else self.kernel[rows][:, rows],
             features=None if self.features is None else _rows_at(self.features, rows),
             val_kernel=None if self.val_kernel is None else self.val_kernel[:, rows],
@@ -165,7 +166,7 @@ class Linearization:
         fields = {}
         for name, idx in (("outputs", val_idx), ("targets", val_idx), ("kernel", rows)):
             values = getattr(self, f"val_{name}")
-            fields[f"val_{name}"] = None if values is None else values[idx]
+            fields[f"val_{name}"] = select_rows(values, idx)
         features = self.val_features
         return replace(
             self, **fields, val_features=None if features is None else _rows_at(features, rows)

@@ -47,8 +47,8 @@ class StoredPass:
         """Open or create the store, and check every chunk that it holds."""
         self.work = work
         self._known = {
-            part: {TARGETS: targets[part].numpy(), IDS: ids}
-            for part, ids in encode_ids({p: s.ids for p, s in work.sets.items()}).items()
+            split: {TARGETS: targets[split].numpy(), IDS: ids}
+            for split, ids in encode_ids({p: s.ids for p, s in work.sets.items()}).items()
         }
         names = ("representation", "outputs", "projection", "kind", "precision")
         names += tuple(name for name in ("landmarks", "mixtures") if getattr(work.form, name))
@@ -77,16 +77,16 @@ class StoredPass:
                 next(computed)
             yield {name: torch.from_numpy(self.store.get(chunk.number, name)) for name in names}
 
-    def features(self, part: str) -> StoredFeatures | None:
+    def features(self, split: str) -> StoredFeatures | None:
         """Return the features of a part, left in the store; None where it has no samples."""
-        if part not in self.work.sets:
+        if split not in self.work.sets:
             return None
-        return StoredFeatures(self.store, part, f"jacobian.{PROJECTED}")
+        return StoredFeatures(self.store, split, f"jacobian.{PROJECTED}")
 
     def compute(self, chunk: Chunk) -> None:
         """Compute and store a chunk; repeating it changes nothing."""
         values = self._compute_arrays(chunk)
-        constant = {name: a[chunk.samples] for name, a in self._known[chunk.part].items()}
+        constant = {name: a[chunk.samples] for name, a in self._known[chunk.split].items()}
         self.store.put(chunk.number, values | constant)
 
     def _layout(self) -> Layout:
@@ -129,7 +129,7 @@ class StoredPass:
             norms[kind] += np.square(stored).reshape(n, -1).sum(1)
             distances[kind] += np.square(computed - stored).reshape(n, -1).sum(1)
         limit = SAME[self.work.form.precision] ** 2
-        ids = self.work.sets[span.part].ids
+        ids = self.work.sets[span.split].ids
         results = {kind: np.flatnonzero(distances[kind] > limit * norms[kind]) for kind in norms}
         return [
             ("outputs" if kind == OUTPUTS else "Jacobian rows", ids[span.start + positions[0]])

@@ -114,7 +114,9 @@ class CommandGroup(TyperGroup):
         if not added:
             names = [*self.commands, *(c.name for c in added_commands()), *ELSEWHERE]
             similar = get_close_matches(cmd_name, names, 1, 0.5)
-            hint = f" Did you mean {similar[0]}?" if similar else ""
+            hint = ""
+            if similar:
+                hint = f" Did you mean {similar[0]}?"
             self.suggest_commands = False  # newer versions of typer add a hint of their own
             ctx.fail(ELSEWHERE.get(cmd_name) or f"No such command {cmd_name!r}.{hint}")
         plugin_app = typer.Typer(callback=lambda: None)

@@ -25,6 +25,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.settings import Loading
 from datassay.errors import DataError, ModelError
 from datassay.models.estimators import NEEDED, is_estimator
+from datassay.optional import coalesce
 from datassay.progress import Progress
 from datassay.report.wording import count, gain_text
 from datassay.results import Plotted, result
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from datassay.report.page import Page
 
 OUT = "report"  # as `datassay run` has it
-EARLIER = {"acts", "view", "given"}  # names that nobody needs to see
+EARLIER = {"acts", "view", "user_data"}  # names that nobody needs to see
 
 
 @result
@@ -53,11 +54,11 @@ class Assay(Plotted):
 
     Attributes:
         findings: everything that was measured.
-        given: the samples as they were given.
+        user_data: the samples as they were given.
     """
 
     findings: Findings
-    given: Given
+    user_data: Given
 
     @property
     def actions(self) -> ActionTable | None:
@@ -88,7 +89,7 @@ class Assay(Plotted):
         from datassay.commands.run.table import score_table
 
         table = score_table(self.findings)
-        frame_columns = {*self.given.frame_columns}
+        frame_columns = {*self.user_data.frame_columns}
         names = [f"{n} (scores)" if n in frame_columns else n for n in table.column_names]
         return self._frame(table.rename_columns(names), table["id"])
 
@@ -105,7 +106,7 @@ class Assay(Plotted):
         if find_spec("pandas") is None:
             return table
         frame = table.to_pandas()
-        index = self.given.frame_index(ids.to_pylist())
+        index = self.user_data.frame_index(ids.to_pylist())
         if index is None:
             return frame.set_index("id")
         return frame.set_axis(index)
@@ -141,10 +142,10 @@ class Assay(Plotted):
         from datassay.commands.run.command import write_results
 
         out = Path(path)
-        if self.given.is_named or self.given.is_loaded:
+        if self.user_data.is_named or self.user_data.is_loaded:
             return write_results(self.findings, out)
         with tempfile.TemporaryDirectory() as folder:
-            file, origin = self.given.write_data(Path(folder), out)
+            file, origin = self.user_data.write_data(Path(folder), out)
             extra_files = {file.name: partial(shutil.copyfile, file)}
             return write_results(replace(self.findings, origin=origin), out, extra_files)
 
@@ -167,7 +168,7 @@ class Assay(Plotted):
         """
         from datassay.commands.view.open import open_review
 
-        if self.given.is_loaded:
+        if self.user_data.is_loaded:
             raise DataError(
                 "data must be a name, a path, or what is stored with the results, for a review; "
                 "these came as SampleSets. Give assay what load was given."
@@ -204,7 +205,8 @@ class Assay(Plotted):
         from datassay.commands.corrected import correct_data
         from datassay.commands.run.table import score_table
 
-        file, is_alone = Path(path) / FILE, accept_suggested is None and not drop_copies
+        file = Path(path) / FILE
+        is_alone = accept_suggested is None and not drop_copies
         if is_alone and not file.exists():
             raise DataError(
                 f"{path} must hold decisions; nobody has reviewed these labels there. Call "
@@ -212,10 +214,13 @@ class Assay(Plotted):
             )
         if accept_suggested is not None:
             fraction("accept_suggested", accept_suggested, "[]")
-        decisions = read_decisions(file) if file.exists() else Decisions(())
+        if file.exists():
+            decisions = read_decisions(file)
+        else:
+            decisions = Decisions(())
         scores = score_table(self.findings)
         added = add_suggestions(decisions, scores, accept_suggested, drop_copies=drop_copies)
-        return correct_data(self.given, self.findings.samples, added)
+        return correct_data(self.user_data, self.findings.samples, added)
 
     def __dir__(self) -> list[str]:
         return [name for name in object.__dir__(self) if name not in EARLIER]
@@ -232,7 +237,7 @@ class Assay(Plotted):
         Returns:
             A plotly.graph_objects.Figure.
         """
-        return (self.findings.issues if self.actions is None else self.actions).plot()
+        return coalesce(self.actions, self.findings.issues).plot()
 
     def __repr__(self) -> str:
         samples = self.findings.samples

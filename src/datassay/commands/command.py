@@ -143,7 +143,7 @@ class Command:
         """Return training and validation samples as the job's arguments; {} if it reads none."""
         if DataInputs not in self.inputs:
             return {}
-        train, val = self.loaded(user_input)
+        train, val = self.load(user_input)
         if NoiseInputs in self.inputs:
             train = with_noise(train, read(NoiseInputs, user_input), user_input["seed"])
         return {"train": train, "val": val}
@@ -152,7 +152,7 @@ class Command:
         """Return further arguments of the job; `out` may be relative to the folder `base`."""
         return {}
 
-    def loaded(self, user_input: Mapping[str, Any], store: str | None = None) -> tuple[Any, Any]:
+    def load(self, user_input: Mapping[str, Any], store: str | None = None) -> tuple[Any, Any]:
         """Load the samples that the inputs name.
 
         Args:

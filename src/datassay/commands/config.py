@@ -14,21 +14,27 @@ from pathlib import Path
 from typing import Any
 
 from datassay.errors import SettingError
+from datassay.optional import read_entry
 
-FILE, PROJECT = "datassay.toml", "pyproject.toml"
+FILE = "datassay.toml"
+PROJECT = "pyproject.toml"
 OPTION = "--config"
 Flags = Mapping[str, tuple[str, ...]]  # option without dashes → flag, and the flag that negates it
 
 
 def split_config(words: Sequence[str]) -> tuple[list[str], Path | None]:
     """Return the words of a command line without `--config FILE`, and that file."""
-    words_left, path = [], None
+    words_left = []
+    path = None
     remaining = iter(words)
     for word in remaining:
         if word == "--":
             return [*words_left, word, *remaining], path
         if word == OPTION or word.startswith(f"{OPTION}="):
-            value = word.partition("=")[2] if "=" in word else next(remaining, "")
+            if "=" in word:
+                value = word.partition("=")[2]
+            else:
+                value = next(remaining, "")
             if not value or value.startswith("-"):
                 raise SettingError("config must name a file; none is given.")
             path = Path(value)
@@ -46,7 +52,10 @@ def read_config(path: Path | None) -> tuple[Path, dict[str, Any]] | None:
     Raises:
         SettingError: the file cannot be read, or is no TOML.
     """
-    paths = [Path(FILE), Path(PROJECT)] if path is None else [path]
+    if path is None:
+        paths = [Path(FILE), Path(PROJECT)]
+    else:
+        paths = [path]
     for candidate in paths:
         if path is None and not candidate.is_file():
             continue
@@ -61,7 +70,7 @@ def read_config(path: Path | None) -> tuple[Path, dict[str, Any]] | None:
             ) from error
         if candidate.name == PROJECT:
             tools = content.get("tool", {})
-            content = tools.get("datassay") if isinstance(tools, dict) else None
+            content = read_entry(tools, "datassay")
         if isinstance(content, dict):
             return candidate, content
     return None
@@ -102,9 +111,15 @@ def config_words(
 
 
 def _option_words(path: Path, name: str, flags: Sequence[str], value: Any) -> list[str]:
+    """Return the words that give an option this value on the command line."""
     if isinstance(value, bool):
-        return [*flags[:1]] if value else [*flags[1:]]
-    values = value if isinstance(value, list) else [value]
+        if value:
+            return [*flags[:1]]
+        return [*flags[1:]]
+    if isinstance(value, list):
+        values = value
+    else:
+        values = [value]
     if not all(isinstance(item, str | int | float) for item in values):
         raise SettingError(
             f"{path} must give {name} a text, a number, true, false or a list; got {value!r}."
@@ -115,5 +130,7 @@ def _option_words(path: Path, name: str, flags: Sequence[str], value: Any) -> li
 def _check_names(path: Path, names: Mapping[str, Any], options: Any, kind: str) -> None:
     if unknown := [name for name in names if name not in options]:
         similar = get_close_matches(unknown[0], list(options), 1)
-        hint = f" Did you mean {similar[0]}?" if similar else ""
+        hint = ""
+        if similar:
+            hint = f" Did you mean {similar[0]}?"
         raise SettingError(f"{path} must name {kind}; {unknown[0]!r} is none.{hint}")

@@ -21,7 +21,10 @@ from datassay.report.page import Row, Table
 from datassay.report.wording import count, rough_percent, shortened, value_text
 from datassay.score.checks.columns import columns_first
 
-MOST_WARNINGS, MOST_SUSPECTS, MOST_ACTIONS, MOST_COLUMNS = 3, 10, 5, 7
+MOST_WARNINGS = 3
+MOST_SUSPECTS = 10
+MOST_ACTIONS = 5
+MOST_COLUMNS = 7
 LONGEST, SIDE = 24, 32  # characters of a value, pixels of an image
 MOST_MARKED, FEWEST_TEXTS, TIMES = 5, 3, 2.0  # words of a text that are marked, and which
 MOST_TEXTS = 2000  # of a class, in which words are counted
@@ -36,7 +39,8 @@ def assay_html(findings: Findings, hints: str) -> str:
         findings: of the run.
         hints: how to go on, in a line.
     """
-    run_verdict, warnings = verdict(findings), findings.warnings
+    run_verdict = verdict(findings)
+    warnings = findings.warnings
     lines = [f"Warning: {warning}" for warning in warnings[:MOST_WARNINGS]]
     if n_more := len(warnings[MOST_WARNINGS:]):
         lines += [f"{count(n_more, 'more warning')}: .warnings holds all."]
@@ -47,7 +51,9 @@ def assay_html(findings: Findings, hints: str) -> str:
 def _advice(run_verdict: Verdict) -> list[str]:
     """Return what to do, in a line each, and why no gain is known where none is."""
     lines = [f"{card.headline}. {card.sentence}" for card in run_verdict.cards]
-    note = run_verdict.note if run_verdict.note != NOT_COMPARED else UNMEASURED
+    note = UNMEASURED
+    if run_verdict.note != NOT_COMPARED:
+        note = run_verdict.note
     return [*lines, *[note] * bool(note)]
 
 
@@ -60,16 +66,20 @@ def _actions(findings: Findings) -> Table | None:
 
 def suspects_in_short(findings: Findings) -> Table | None:
     """Return the ten most suspect samples and what they look like; None if there are none."""
-    positions, samples = to_check(findings), findings.samples
+    positions = to_check(findings)
+    samples = findings.samples
     if not len(positions):
         return None
-    order, table = positions[:MOST_SUSPECTS], suspects_table(findings).slice(0, MOST_SUSPECTS)
+    order = positions[:MOST_SUSPECTS]
+    table = suspects_table(findings).slice(0, MOST_SUSPECTS)
     probabilities = table["wrong_probability"].to_pylist()
     chances = ["not clear" if p is None else rough_percent(p) for p in probabilities]
     columns = {"given": table["given"].to_pylist(), "suggested": table["suggested"].to_pylist()}
     columns |= {"likely wrong": chances, **_looks(findings, order)}
     rows = zip(table["id"].to_pylist(), zip(*columns.values(), strict=True), strict=True)
-    noun = "labels" if samples.is_classification or findings.has_several_labels else "targets"
+    noun = "targets"
+    if samples.is_classification or findings.has_several_labels:
+        noun = "labels"
     name = f"The {len(order)} most suspect of {len(positions):,} {noun} to review"
     return Table(name, ("id", *columns), tuple(Row(str(i), cells) for i, cells in rows))
 
@@ -87,7 +97,8 @@ def _looks(findings: Findings, order: np.ndarray) -> dict[str, list[str]]:
         form = Markup('<div style="max-width:44em">{}</div>')
         texts = [mark_words(samples, int(i), d.text, s) for i, d, s in pairs]
         return {"text": [form.format(text) for text in texts]}
-    rows, names = samples.used_rows, columns_first(samples)[:MOST_COLUMNS]
+    rows = samples.used_rows
+    names = columns_first(samples)[:MOST_COLUMNS]
     if rows is None or not names:
         words = [", ".join(f"{n} {v}" for n, v in drawing.values) for drawing in drawings]
         return {"most unusual values": words}

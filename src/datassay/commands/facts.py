@@ -22,7 +22,9 @@ def data_facts(train: SampleSet, val: SampleSet | None) -> dict[str, str]:
     digests = f"training {samples_fingerprint(train)[:DIGITS]}"
     sizes = f"{len(train):,} samples, all for training; none is held out"
     if val is not None:
-        origin = "split off" if val.split_off else "given"
+        origin = "given"
+        if val.split_off:
+            origin = "split off"
         sizes = f"{len(train):,} training, {len(val):,} validation samples ({origin})"
         digests += f", validation {samples_fingerprint(val)[:DIGITS]}"
     if train.groups is not None:
@@ -35,7 +37,9 @@ def data_facts(train: SampleSet, val: SampleSet | None) -> dict[str, str]:
             f"SHA-256 of its weights {encoding.digest[:DIGITS]}"
             + (f"; {encoding.seconds:g} s" if encoding.seconds else "; from the store")
         )
-        facts["Features"] = f"{text}. {encoding.note}" if encoding.note else text
+        facts["Features"] = text
+        if encoding.note:
+            facts["Features"] = f"{text}. {encoding.note}"
     elif encoding is not None and encoding.note:  # that none was there for images or texts
         facts["Features"] = encoding.note[:1].upper() + encoding.note[1:]
     return facts | {"Data SHA-256": digests}

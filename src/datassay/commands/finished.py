@@ -27,9 +27,11 @@ from datassay.data.tables.columns import read_column
 from datassay.data.tables.read import ROLES, Choices
 from datassay.data.tables.sources import plain_values
 from datassay.errors import DataError
+from datassay.optional import coalesce, map_optional, read_entry
 from datassay.store.folders import heal
 
-SCORES, SUMMARY = "scores.parquet", "summary.json"
+SCORES = "scores.parquet"
+SUMMARY = "summary.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +48,15 @@ class FinishedRun:
 
 def origin_of(inputs: DataInputs, noise: NoiseInputs) -> Origin:
     """Return where a run's samples come from, to be written with its results."""
-    data = str(inputs.data if inputs.data_option is None else inputs.data_option)
+    data = str(coalesce(inputs.data_option, inputs.data))
     if data in BUILTINS:
         source = data
     else:
         source = str(Path(data).expanduser().resolve())
     # A file of trusted ids changes no sample.
-    trusted = None if inputs.trusted_file else inputs.trusted
+    trusted = None
+    if not inputs.trusted_file:
+        trusted = inputs.trusted
     fields = asdict(replace(inputs, data=source, data_option=None, trusted=trusted))
     return Origin({**fields, **asdict(noise)}, source_digest(source), noise.noise)
 
@@ -88,12 +92,13 @@ def finished_run(folder: str | Path) -> FinishedRun:
         check_run(folder, name)
     scores = read_scores(folder)
     summary = read_summary(folder)
-    origin = summary.get("origin") if isinstance(summary, dict) else None
+    origin = read_entry(summary, "origin")
     if not isinstance(origin, dict):
         return FinishedRun(folder, summary, scores, None, NoiseInputs(), "")
     saved = origin["inputs"].items()
     options = {name: tuple(value) if isinstance(value, list) else value for name, value in saved}
-    inputs, noise = read(DataInputs, options), read(NoiseInputs, options)
+    inputs = read(DataInputs, options)
+    noise = read(NoiseInputs, options)
     return FinishedRun(folder, summary, scores, inputs, noise, origin["digest"])
 
 
@@ -115,7 +120,10 @@ def sets_of(
             f"{run.folder} must say where its samples are; they came from memory as SampleSets. "
             "Give datassay run, or assay, what load was given."
         )
-    inputs = run.inputs if data is None else replace(run.inputs, data=data)
+    if data is None:
+        inputs = run.inputs
+    else:
+        inputs = replace(run.inputs, data=data)
     source = str(inputs.data)
     if source not in BUILTINS and not os.path.exists(os.path.expanduser(source)):
         raise DataError(f"{source}, the data of {run.folder}, is not there. Name it with --data.")
@@ -137,7 +145,7 @@ def index_rows(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, Samp
         x = np.arange(len(samples), dtype=np.float32)[:, None]
         return replace(samples, x=x, feature_names=())
 
-    return with_numbers(train), None if val is None else with_numbers(val)
+    return with_numbers(train), map_optional(with_numbers, val)
 
 
 def with_unscored(train: SampleSet, val: SampleSet | None) -> SampleSet:
@@ -235,11 +243,16 @@ class Given:
 
 def _origin(data: Any, val: Any, reading: dict[str, Any]) -> Origin:
     """Return how the command line would read the data; `val` given apart is not read again."""
-    columns: dict[str, Any] = {} if val is None else {"val_fraction": 0.0}
+    columns: dict[str, Any] = {}
+    if val is not None:
+        columns = {"val_fraction": 0.0}
     for name in COLUMNS:  # names between commas, quoted where they hold one
         if (names := reading.get(name)) is not None:
             line = io.StringIO()
-            row = [names] if isinstance(names, str) else names
+            if isinstance(names, str):
+                row = [names]
+            else:
+                row = names
             csv.writer(line, lineterminator="").writerow(row)
             columns[name] = line.getvalue()
     inputs = DataInputs(data=str(data), **{**reading, **columns})

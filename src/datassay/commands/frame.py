@@ -85,10 +85,15 @@ def compose_page(
     return page
 
 
+def split_words(command: str) -> list[str]:
+    """Return a command's words, `--name=value` as two."""
+    return [word for w in shlex.split(command)
+            for word in (w.split("=", 1) if w[:2] == "--" else [w])]  # fmt: skip
+
+
 def type_command(facts: Mapping[str, str], command: str, *options: str) -> str:
     """Return another command on the same data, as `facts` has this one; "" if it was not typed."""
-    words = [word for w in shlex.split(facts.get("Command", ""))
-             for word in (w.split("=", 1) if w[:2] == "--" else [w])]  # fmt: skip
+    words = split_words(facts.get("Command", ""))
     if len(words) < 3 or any(word.startswith("-") for word in words[1:3]):
         return ""
     flags = {spec.flag(name): default_of(DataInputs, name) is False

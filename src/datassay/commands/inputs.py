@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from datassay.collect.settings import LOSSES, Collection
 from datassay.data.settings import HELD_OUT, Corruption, Loading
 from datassay.errors import SettingError
+from datassay.optional import coalesce
 from datassay.progress import Progress
 from datassay.rules import in_interval, one_of
 from datassay.score.settings import Influence
@@ -93,13 +94,17 @@ class DataInputs:
         for name in COLUMNS:  # between commas; one that holds a comma stands in quotes, as in .csv
             line = next(csv.reader([settings[name] or ""], skipinitialspace=True), [])
             settings[name] = [column.strip() for column in line]
-        settings["trusted"] = None if self.trusted_file else self.trusted
+        settings["trusted"] = None
+        if not self.trusted_file:
+            settings["trusted"] = self.trusted
         return settings
 
     @property
     def trusted_file(self) -> Path | None:
         """The file of ids with trusted labels; None where a column names them, or nothing."""
-        path = None if self.trusted is None else Path(self.trusted).expanduser()
+        path = None
+        if self.trusted is not None:
+            path = Path(self.trusted).expanduser()
         if path is not None and path.is_file():
             return path
         return None
@@ -112,7 +117,7 @@ class DataInputs:
                 "DATA must be given once, as an argument or as --data: a file or a built-in name, "
                 "as in datassay run digits. See --help."
             )
-        return str(self.data_option if self.data is None else self.data)
+        return str(coalesce(self.data, self.data_option))
 
 
 @dataclass(frozen=True)
@@ -269,7 +274,9 @@ def whole_auto_or_none(
             return None
         return "auto"
     if not text.isdecimal() or len(text) > 15:
-        words = "'auto', 'none'" if auto else "'none'"
+        words = "'none'"
+        if auto:
+            words = "'auto', 'none'"
         raise SettingError(f"{name} must be {words} or {kind}; got {text[:60]!r}.")
     return int(text)
 

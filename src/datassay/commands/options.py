@@ -89,9 +89,15 @@ def add_command(app: typer.Typer, command: Command) -> None:
     ordered = dict.fromkeys(name for cls in command.groups for name in settings_of(cls))
     parameters = [_parameter(name, *declared[name]) for name in ordered]
     for name in [*OUTPUTS][: command.has_out * (2 + command.has_page)]:
-        kind, value = (str, "FOLDER") if name == "out" else (bool, None)
+        kind = bool
+        value = None
+        if name == "out":
+            kind = str
+            value = "FOLDER"
         option = typer.Option(f"--{name}", help=OUTPUTS[name], metavar=value)
-        default = command.out if name == "out" else False
+        default = False
+        if name == "out":
+            default = command.out
         parameters.append(_keyword(name, Annotated[kind, option], default))
     if command.common:
         text = f"Show all {len(parameters) + 2} options, and all about each."
@@ -158,7 +164,10 @@ def check_needs(options: Mapping[str, Any], declared: Declared) -> None:
             theirs = values[peer]
             is_out = need[0] == "!"
             flag = declared[peer][1].flag(peer)
-            holds = str(theirs) in allowed.split("|") if allowed else bool(theirs)
+            if allowed:
+                holds = str(theirs) in allowed.split("|")
+            else:
+                holds = bool(theirs)
             rule = f"{'not ' * is_out}come with {flag} {' or '.join(allowed.split('|'))}".rstrip()
             is_unsaid = theirs == default_of(declared[peer][0], peer) and not allowed
             got = f"{values[name]} {'without it' if is_unsaid else f'with {theirs}'}"
@@ -204,8 +213,13 @@ def _parameter(name: str, cls: type, spec: Setting) -> inspect.Parameter:
         text = spec.show
         if text is None and default is not None and default is not False:
             # Typer knows no default that is read from a text, unless it is that text.
-            values = default if isinstance(default, tuple) else (default,)
-            text = ",".join(map(str, values)) if as_text else True
+            if isinstance(default, tuple):
+                values = default
+            else:
+                values = (default,)
+            text = True
+            if as_text:
+                text = ",".join(map(str, values))
         flag = spec.flag(name)
         if hint is bool and default:
             flag = f"{flag}/--no-{flag[2:]}"

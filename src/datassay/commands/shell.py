@@ -23,6 +23,7 @@ from rich.text import Text
 
 from datassay.errors import DatassayError, hide_credentials, printable
 from datassay.machine import out_of_memory
+from datassay.optional import text_if
 
 LONGEST = 2000  # characters of an error line
 BAD_INPUT, BUG = 2, 70
@@ -103,7 +104,7 @@ def clear_exit(use_flags: Callable[[str], str] = str) -> Iterator[None]:
         ignore_stops()
         error = Stopped.latest or error
         status, line = describe_error(error, use_flags)
-        say(line, "" if isinstance(error, KeyboardInterrupt) else "red")
+        say(line, text_if(not isinstance(error, KeyboardInterrupt), "red"))
         raise typer.Exit(status) from None
 
 
@@ -121,8 +122,13 @@ def describe_error(error: BaseException, use_flags: Callable[[str], str] = str) 
     if isinstance(error, DatassayError):
         return BAD_INPUT, f"Error: {use_flags(str(error))}"
     if isinstance(error, KeyboardInterrupt):
-        number = error.args[0] if isinstance(error, Stopped) else signal.SIGINT
-        verb = "Interrupted" if number == signal.SIGINT else "Terminated"
+        if isinstance(error, Stopped):
+            number = error.args[0]
+        else:
+            number = signal.SIGINT
+        verb = "Terminated"
+        if number == signal.SIGINT:
+            verb = "Interrupted"
         return 128 + number, f"{verb}. Earlier results are as they were."
     if out_of_memory(error):
         return BAD_INPUT, (

@@ -88,7 +88,8 @@ class ProgressDisplay:
     def _note(self, step: str, done: int, total: int) -> bool:
         """Note the present stage, and how far it is; return whether it is a new one."""
         stage, share = self._find_stage(step, done / total if total else 0.0)
-        is_new, self._stage = stage not in self._done, stage
+        is_new = stage not in self._done
+        self._stage = stage
         self._done[stage] = max(share, self._done.get(stage, 0.0))
         return is_new
 
@@ -126,7 +127,9 @@ class NotebookProgress(ProgressDisplay):
 
     def __init__(self, show: Callable[..., Any]):
         super().__init__(Console(file=io.StringIO()))
-        self._show, self._handle, self._redraw = show, None, 0.0
+        self._show = show
+        self._handle = None
+        self._redraw = 0.0
 
     def __exit__(self, *exc: object) -> None:
         """Clear the line."""
@@ -163,7 +166,10 @@ def plain_text(text: str) -> Text:
 
 def page_lines(page: Page, *, verbose: bool = False) -> list[RenderableType]:
     """Return a page in short: the verdict and first warnings; verbose: tables and all warnings."""
-    answer = (page.verdict,) if page.verdict else page.answer or (page.lead,)
+    if page.verdict:
+        answer = (page.verdict,)
+    else:
+        answer = page.answer or (page.lead,)
     if verbose:
         answer = tuple(dict.fromkeys((*page.answer, *answer)))
     lines: list[RenderableType] = []
@@ -173,13 +179,18 @@ def page_lines(page: Page, *, verbose: bool = False) -> list[RenderableType]:
     columns = [f"Data: {line}." for line in (columns_line(page.columns),) if line]
     lines += map(plain_text, (*columns, *answer))
     lines += warning_lines(page.warnings if verbose else page.warnings[:MOST_WARNINGS])
-    extra = 0 if verbose else len(page.warnings) - MOST_WARNINGS
+    extra = 0
+    if not verbose:
+        extra = len(page.warnings) - MOST_WARNINGS
     return lines + [Text(f"{count(extra, 'more warning')}: --verbose shows all.")] * (extra > 0)
 
 
 def next_lines(page: Page, path: Path) -> list[str]:
     """Return lines that say where the page is, and what to type next."""
-    page_line = f"Page: {path}" if path.suffix == ".html" else str(path)
+    if path.suffix == ".html":
+        page_line = f"Page: {path}"
+    else:
+        page_line = str(path)
     heads = ["Next: ", *["      "] * len(page.commands)]
     return [page_line, *(head + line for head, line in zip(heads, page.commands, strict=False))]
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from datassay.data.samples import SampleSet
 from datassay.errors import UNWEIGHTED, DataError, SettingError
+from datassay.optional import text_if
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -104,9 +105,12 @@ def check_kind(name: str, value: object, *members: type) -> None:
     if SampleSet in members and hasattr(value, "dataset"):
         remedy = "Pass a DataLoader as its .dataset."
     is_shown = isinstance(value, str | NoneType | numbers.Number)
-    got = repr(value) if is_shown else f"a {type(value).__name__}"
+    if is_shown:
+        got = repr(value)
+    else:
+        got = f"a {type(value).__name__}"
     if any(m.__name__ == "SampleSet" for m in members):
         error = DataError
     else:
         error = SettingError
-    raise error(f"{name} must be {' or '.join(words)}; got {got}.{' ' if remedy else ''}{remedy}")
+    raise error(f"{name} must be {' or '.join(words)}; got {got}.{text_if(remedy, ' ')}{remedy}")

@@ -102,7 +102,9 @@ class TableFormat(_BaseFormat):
 
     def table(self, path: Path, choices: Choices) -> pa.Table:
         """Return the table as it is in the file or folder."""
-        ids = choices.ids if isinstance(choices.ids, str) else None
+        ids = None
+        if isinstance(choices.ids, str):
+            ids = choices.ids
         with nullcontext() if path.is_dir() else reading(path):
             table = without_views(self.read(path, ids))
         _check_cells(path, table)

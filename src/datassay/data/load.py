@@ -127,7 +127,9 @@ def load(
             "its own. Leave it out."
         )
     if val_fraction is None:
-        val_fraction = 0.0 if raw.is_table else HELD_OUT
+        val_fraction = HELD_OUT
+        if raw.is_table:
+            val_fraction = 0.0
     if log_target:
         raw = with_log_target(raw)
         target_task = "regression"
@@ -170,7 +172,9 @@ def check_named(data: str, *, log_target: bool, held_out: Any, **options: Any) -
     choices = _make_choices(roles=roles, **options)
     path, file_format = _named_format(data, choices)
     if isinstance(file_format, TableFormat) and path.is_file() and path.stat().st_size <= SMALL:
-        names = file_format.names(path) if file_format.names is not None else []
+        names = []
+        if file_format.names is not None:
+            names = file_format.names(path)
         if choices.targets(names):
             return  # loading is as quick
         if names:

@@ -28,6 +28,7 @@ from datassay.data.tables.sources import plain_values as plain_values
 from datassay.data.tables.stored import describe_treatment, describe_unseen, restore_treatment
 from datassay.data.text import weighed_words
 from datassay.errors import DataError
+from datassay.optional import coalesce, map_optional
 from datassay.results import result
 
 AS_IT_IS = ("as it is", "0 or 1")  # of columns that arrays may stand for
@@ -38,11 +39,11 @@ class RowFormat:
     """What new rows must be, and how they become x.
 
     Attributes:
-        like: two samples with made-up values, but the training's shape, classes, columns, fitted
+        example: two samples with made-up values, but the training's shape, classes, columns, fitted
             treatment and words.
     """
 
-    like: SampleSet
+    example: SampleSet
 
     @property
     def target(self) -> str:
@@ -70,7 +71,9 @@ class RowFormat:
         if isinstance(data, SampleSet):
             return self._check_shape(data)
         read = _read(data, ids)
-        name = str(data)[:80] if isinstance(data, str | Path) else "rows"
+        name = "rows"
+        if isinstance(data, str | Path):
+            name = str(data)[:80]
         if not len(read.x if isinstance(read, SourcePart) else read):
             raise DataError(f"{name} must hold at least one row; it has none. Add rows.")
         if not isinstance(read, SourcePart):
@@ -82,7 +85,7 @@ class RowFormat:
         return self._check_shape(self._encode(samples, encode))
 
     def _columns(self, kind: str) -> list[Column]:
-        return [column for column in self.like.columns if column.read_as == kind]
+        return [column for column in self.example.columns if column.read_as == kind]
 
     def _read_table(self, table: pa.Table, ids: str | None) -> SampleSet:
         table, labels = row_ids(table)
@@ -93,13 +96,15 @@ class RowFormat:
                 f"Their columns are {abridge(table.column_names)}."
             )
         warnings = ()
-        fitted = self.like.preparation
+        fitted = self.example.preparation
         if fitted is not None:
             assert isinstance(fitted, FittedColumns)
             x = fitted.transform(table)
             warnings = tuple(describe_unseen(fitted, table))
+        elif texts:
+            x = np.zeros((len(table), 0))
         else:
-            x = np.zeros((len(table), 0)) if texts else self._read_numbers(table)
+            x = self._read_numbers(table)
         id_columns = [c.name for c in self._columns("ids") if c.name in table.column_names]
         id_column = ids or next(iter(id_columns), None) or labels
         if id_column is not None and id_column not in table.column_names:
@@ -114,8 +119,8 @@ class RowFormat:
 
     def _read_numbers(self, table: pa.Table) -> np.ndarray:
         """Return columns of numbers, [m, features], by the names of the training's arrays."""
-        shape = self.like.input_shape
-        names = self.like.feature_names or tuple(f"x{i}" for i in range(shape[0]))
+        shape = self.example.input_shape
+        names = self.example.feature_names or tuple(f"x{i}" for i in range(shape[0]))
         if len(shape) != 1 or not set(names) <= set(table.column_names):
             raise DataError(
                 f"rows must be arrays of shape {shape} as in training, or a table with the columns "
@@ -133,12 +138,14 @@ class RowFormat:
         read = [read_column(table[name], name, Choices(text=(name,))) for name in names]
         refuse(read, "rows")
         no_words = pa.array([""] * len(table), pa.large_string())
-        return join_texts([no_words if c.words is None else c.words for c in read])
+        return join_texts([coalesce(c.words, no_words) for c in read])
 
     def _read_part(self, raw: SourcePart) -> SampleSet:
         """Return arrays as a set; raise where the training's columns were prepared."""
-        fitted = self.like.preparation
-        columns = () if fitted is None else fitted.columns
+        fitted = self.example.preparation
+        columns = ()
+        if fitted is not None:
+            columns = fitted.columns
         prepared_columns = [c for c in columns if c.treatment not in AS_IT_IS]
         if prepared_columns:
             raise DataError(
@@ -150,7 +157,7 @@ class RowFormat:
     def _make_samples(self, raw: SourcePart, warnings: tuple[str, ...]) -> SampleSet:
         """Return new rows as a SampleSet with targets of 0."""
         n = len(raw.x)
-        reference = self.like
+        reference = self.example
         x, texts = raw.x, raw.texts
         if x.dtype.kind in "UO" and x.ndim == 1:
             x, texts = np.zeros((n, 0)), Texts(pa.array(x.tolist(), pa.large_string()))
@@ -168,7 +175,7 @@ class RowFormat:
         )  # fmt: skip
 
     def _encode(self, samples: SampleSet, encode: Encode | None) -> SampleSet:
-        encoding = self.like.encoding
+        encoding = self.example.encoding
         if encoding is not None and encoding.name:
             assert encode is not None
             encoded = encode(samples, None)[0]
@@ -181,28 +188,29 @@ class RowFormat:
         if encoding is not None and encoding.word_weights is not None:
             if samples.texts is None:
                 raise DataError("rows must be texts as in training; got numbers.")
-            words = self.like.feature_names[-encoding.width :]
+            words = self.example.feature_names[-encoding.width :]
             return replace(samples, x=weighed_words(samples, words, encoding.word_weights))
         if isinstance(samples.images, Pictures):
             return encode_plainly(samples, None)[0]
         return samples
 
     def _check_shape(self, samples: SampleSet) -> SampleSet:
-        shape = self.like.input_shape
+        shape = self.example.input_shape
         if samples.input_shape != shape:
             raise DataError(
                 f"rows must have the shape that the model was fitted to, {shape}; got "
                 f"{samples.input_shape}. Give samples like those of the training."
             )
-        return replace(samples, x=samples.x.astype(self.like.x.dtype, copy=False))
+        return replace(samples, x=samples.x.astype(self.example.x.dtype, copy=False))
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values, from which `from_json` makes the format again."""
-        reference = self.like
+        reference = self.example
         fields = None
         if reference.encoding is not None:
             weights = reference.encoding.word_weights
-            weights = None if weights is None else weights.tolist()
+            if weights is not None:
+                weights = weights.tolist()
             fields = asdict(reference.encoding) | {"word_weights": weights}
         fitted = reference.preparation
         return {
@@ -234,7 +242,8 @@ class RowFormat:
         encoding = None
         if fields is not None:
             weights = fields["word_weights"]
-            weights = None if weights is None else np.array(weights, np.float64)
+            if weights is not None:
+                weights = np.array(weights, np.float64)
             encoding = Encoding(**fields | {"word_weights": weights})
         fitted = stored["preparation"]
         return RowFormat(
@@ -248,7 +257,7 @@ class RowFormat:
                 encoding=encoding,
                 name=str(stored["name"]),
                 columns=tuple(Column(**column) for column in stored["columns"]),
-                preparation=None if fitted is None else restore_treatment(fitted),
+                preparation=map_optional(restore_treatment, fitted),
                 label_type=stored["label_type"],
             )
         )

@@ -64,7 +64,10 @@ def shown_size(image: Any) -> ImageSize:
     if image.format == "TIFF":  # turned as it is loaded, by newer Pillow as it is opened
         image.load()
     is_turned = image.format != "TIFF" and _orientation(image) in _ON_ITS_SIDE
-    width, height = image.size[::-1] if is_turned else image.size
+    if is_turned:
+        width, height = image.size[::-1]
+    else:
+        width, height = image.size
     is_grey = image.mode in _GREY or image.mode.startswith("I")
     reduced = _reduce(image, LOOK)
     on_grounds = [pixels(reduced, ground) for ground in GROUNDS.values()]
@@ -100,11 +103,15 @@ def ground_warning(sizes: Sequence[ImageSize], ground: str) -> tuple[str, ...]:
 
 @contextmanager
 def _open(file: Path | bytes) -> Iterator[Any]:
+    """Open an image file, or its bytes, within the limit of its size."""
     is_path = isinstance(file, Path)
     try:
         with reading(file) if is_path else decoding(_name(file)), warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            stream = file if is_path else io.BytesIO(file)
+            if is_path:
+                stream = file
+            else:
+                stream = io.BytesIO(file)
             with Image.open(stream, formats=FORMATS) as image:
                 yield image
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
@@ -153,12 +160,16 @@ def pixels(image: Any, ground: float = GROUNDS["white"]) -> np.ndarray:
         )
     if image.mode in _GREY and not image.has_transparency_data:
         return np.asarray(image.convert("L"), dtype=np.float32)[None] / 255
-    mode = "RGBA" if image.has_transparency_data else "RGB"
+    mode = "RGB"
+    if image.has_transparency_data:
+        mode = "RGBA"
     colours = np.asarray(image.convert(mode), dtype=np.float32) / 255  # [h, w, 3 or 4]
     if mode == "RGBA":
         opacity = colours[..., 3:]
         colours = colours[..., :3] * opacity + ground * (1 - opacity)
-    n_channels = 1 if image.mode in _GREY else 3
+    n_channels = 3
+    if image.mode in _GREY:
+        n_channels = 1
     return np.ascontiguousarray(colours[..., :n_channels].transpose(2, 0, 1))
 
 
@@ -214,7 +225,9 @@ def have_one_size(*sets: SampleSet) -> bool:
 
 def with_pixels(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
     """Return the samples with the pixels of their files, all of one size, as x."""
-    sets = (train,) if val is None else (train, val)
+    sets = (train,)
+    if val is not None:
+        sets = (train, val)
     sizes = [size for samples in sets for size in _pictures(samples).sizes]
     ids = [name for samples in sets for name in samples.ids]
     height, width = sizes[0].height, sizes[0].width

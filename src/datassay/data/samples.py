@@ -177,7 +177,9 @@ class SampleSet:
     @property
     def metric(self) -> str:
         """What outputs are judged by: "accuracy" or "R²"."""
-        return "accuracy" if self.is_classification else "R²"
+        if self.is_classification:
+            return "accuracy"
+        return "R²"
 
     @property
     def has_several_labels(self) -> bool:

@@ -14,7 +14,8 @@ def column_units(
     """Return each column's mean and standard deviation; of an image 0 and its largest |pixel|."""
     if is_image:  # pixels share one unit, and black stays 0
         return np.zeros(x.shape[1]), np.full(x.shape[1], float(np.abs(x).max()) or 1.0)
-    varies, rows = (x != x[:1]).any(axis=0), x.astype(np.float64)
+    varies = (x != x[:1]).any(axis=0)
+    rows = x.astype(np.float64)
     center = np.where(varies, rows.mean(axis=0), rows[0])
     spread = np.where(varies, rows.std(axis=0), 0.0)
     return center, np.where(spread > 0, spread, 1.0)  # squares of 1e-200 are 0

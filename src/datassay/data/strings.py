@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from datassay.errors import DataError
+from datassay.optional import coalesce
 
 # Up to this many characters, strings of one fixed width are the smallest that NumPy knows.
 SHORT = 16
@@ -20,7 +21,7 @@ class Indexed:
     __slots__ = ("_rows",)
 
     def __init__(self, n: int, rows: np.ndarray | None):
-        self._rows = np.arange(n) if rows is None else rows
+        self._rows = coalesce(rows, np.arange(n))
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -90,7 +91,10 @@ def as_arrow(values: Any, name: str) -> pa.LargeStringArray:
         ) from error
     if isinstance(values, pa.ChunkedArray):
         is_single = values.num_chunks == 1
-        values = values.chunk(0) if is_single else values.combine_chunks()
+        if is_single:
+            values = values.chunk(0)
+        else:
+            values = values.combine_chunks()
         if isinstance(values, pa.ChunkedArray):  # what combine_chunks gives of no chunk
             values = pa.array([], pa.large_string())
     return values

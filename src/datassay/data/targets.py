@@ -223,6 +223,7 @@ def label_name(value: np.generic | str) -> str:
 
 
 def _index(y: np.ndarray, classes: np.ndarray, names: tuple[str, ...], name: str) -> np.ndarray:
+    """Return the index of each label among the classes; raise where one is unknown."""
     if y.dtype.kind in "UO" and classes.dtype.kind not in "UO":
         classes = compact(as_arrow(np.array(names, dtype=object), "class names"))
     if (y.dtype.kind in "UO") != (classes.dtype.kind in "UO"):

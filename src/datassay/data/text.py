@@ -36,7 +36,7 @@ def with_tfidf(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, Samp
             "column is the text."
         )
     names = (*train.feature_names, *words)
-    n = len(train) + (0 if val is None else len(val))
+    n = len(train) + len(val or ())
     check_fits(4.0 * n * len(names), f"weights of {len(words):,} words")
     encoding = Encoding("", len(words), word_weights=idf)
     fields: dict[str, Any] = {"kind": "text", "feature_names": names, "encoding": encoding}
@@ -64,7 +64,10 @@ def words_of(text: str) -> Iterator[str]:
     start = 0
     while start < len(text):
         space = _SPACE.search(text, start + PIECE)
-        end = space.start() if space else len(text)
+        if space:
+            end = space.start()
+        else:
+            end = len(text)
         for match in _WORD.finditer(text[start:end].lower()):
             yield match.group()
         start = end

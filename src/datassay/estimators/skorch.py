@@ -52,7 +52,10 @@ class SampleWeightMixin:
         Returns:
             As the net's own.
         """
-        inputs = x["X"] if isinstance(x, dict) and "sample_weight" in x else x
+        if isinstance(x, dict) and "sample_weight" in x:
+            inputs = x["X"]
+        else:
+            inputs = x
         return super().infer(inputs, **fit_params)  # pyrefly: ignore[missing-attribute] (of the net)
 
     def get_loss(self, y_pred: Any, y_true: Any, X: Any = None, **kwargs: Any) -> Any:

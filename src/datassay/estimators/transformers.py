@@ -62,13 +62,18 @@ class SampleWeightTrainerMixin:
         labels = inputs.pop("labels", None)
         weight = inputs.pop(COLUMN, None)
         if labels is None or (weight is None and model.training):
-            name = "labels" if labels is None else COLUMN
+            name = COLUMN
+            if labels is None:
+                name = "labels"
             raise DataError(
                 f"every batch must hold {name}; got {', '.join(inputs)}. Add the column."
             )
         outputs = model(**inputs)
         loss = self._losses(outputs.logits, labels)
-        weight = torch.ones_like(loss) if weight is None else weight.to(loss)
+        if weight is None:
+            weight = torch.ones_like(loss)
+        else:
+            weight = weight.to(loss)
         if weight.shape != loss.shape:
             raise DataError(
                 f"{COLUMN} must hold one number per sample, {len(loss)}; got {list(weight.shape)}."

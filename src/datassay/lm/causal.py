@@ -14,6 +14,7 @@ from datassay.collect.gradients.objective import Objective
 from datassay.errors import ModelError
 from datassay.lm.tokens import NO_LIMIT
 from datassay.models.user_code import user_code
+from datassay.optional import take_first
 
 # Outputs at a position may differ by so many units of rounding where later tokens do.
 ROUNDINGS = 64
@@ -39,7 +40,7 @@ def longest_context(model: Any, tokenizer: Any) -> int | None:
     of_model = getattr(getattr(model, "config", None), "max_position_embeddings", None)
     of_tokenizer = getattr(tokenizer, "model_max_length", None)
     limits = [v for v in (of_model, of_tokenizer) if isinstance(v, int) and 1 < v < NO_LIMIT]
-    return limits[0] if limits else None
+    return take_first(limits)
 
 
 @contextmanager

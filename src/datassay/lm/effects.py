@@ -166,7 +166,10 @@ def answer_samples(question: Question, *, per_token: bool) -> Queries:
     results = []
     for stop in stops:
         labels = np.full(stop, IGNORED)
-        counted_from = stop - 1 if per_token else question.first
+        if per_token:
+            counted_from = stop - 1
+        else:
+            counted_from = question.first
         labels[counted_from:] = ids[counted_from:stop]
         results.append({"input_ids": ids[:stop], "labels": labels})
     return results

@@ -23,6 +23,7 @@ from datassay.lm.results import TextInfluence, TextParts
 from datassay.lm.samples import texts_of, token_samples
 from datassay.lm.settings import Asked, TextReading
 from datassay.lm.tokens import question, tokens_of
+from datassay.optional import as_tuple
 from datassay.progress import Progress, silent
 from datassay.rules import integer
 from datassay.score.influence.methods import prepare_request
@@ -114,7 +115,7 @@ def influence(
         take one token of a text at a time by its activations; here it is by its loss.
     """
     integer("top", top, 0)
-    models = list(model) if isinstance(model, list | tuple) else [model]
+    models = [*as_tuple(model)]
     for m in models:
         check_causal(m)
     words = texts_of(texts)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from datassay.optional import text_if
 from datassay.report.html import markup, script_json
 from datassay.report.page import Block, Page, Partial, Row, Section, Table, Text
 from datassay.report.wording import count, number, shortened
@@ -108,7 +109,7 @@ def _lead(result: Any, baselines: list[str]) -> str:
     ranks = [
         f"{_ordinal(int(_ranks(getattr(result, n))[top]))} by {BASELINES[n][0]}" for n in baselines
     ]
-    ranking = f" It comes {' and '.join(ranks)}." if ranks else ""
+    ranking = text_if(ranks, f" It comes {' and '.join(ranks)}.")
     return f"Text {result.ids[top]} raised it most, by {_in_nats(total[top])} nats.{ranking}"
 
 
@@ -127,7 +128,7 @@ def _facts(result: Any) -> dict[str, str]:
 def _script_data(result: Any, baselines: list[str]) -> dict[str, Any]:
     """Return what the page's script shows, as JSON values."""
     positions = {text: k for k, text in enumerate(sorted(result.shown))}
-    parts = {part.text: part for part in result.parts}
+    parts = {attributed.text: attributed for attributed in result.parts}
     columns = _columns(result.effect)
     ranks = {name: _ranks(getattr(result, name)) for name in baselines}
     texts = [

@@ -93,8 +93,8 @@ def _in_weights(
     basis: BlockBasis, matrix: Float[Tensor, "m p"], rows: Tensor | None
 ) -> Float[Tensor, "m rows columns"]:
     """Return vectors whose products with gradients equal those of `matrix` with coordinates."""
-    if basis.whole is not None:
-        return (matrix @ basis.whole.T).view(-1, *basis.block.shape)
+    if basis.dense_basis is not None:
+        return (matrix @ basis.dense_basis.T).view(-1, *basis.block.shape)
     m = len(matrix)
     n_rows, columns = basis.block.shape
     if rows is None:
@@ -102,11 +102,11 @@ def _in_weights(
     else:
         vectors = matrix.new_zeros(m, n_rows, columns)
         vectors[:, rows] = matrix.view(m, len(rows), columns)
-    if basis.left is not None:
-        vectors = basis.left @ vectors
-    if basis.right is None:
+    if basis.row_basis is not None:
+        vectors = basis.row_basis @ vectors
+    if basis.column_basis is None:
         return vectors
-    return vectors @ basis.right.T
+    return vectors @ basis.column_basis.T
 
 
 class _AtPlaces(nn.Module):

@@ -119,14 +119,14 @@ class TextInfluence:
         """Return a table of the tokens of `parts`: id, token, span, effects by token."""
         tables = [
             pa.table({
-                "id": [self.ids[part.text]] * len(part.tokens.ids),
-                "token": list(part.tokens.pieces),
-                "begin": part.tokens.spans[:, 0],
-                "end": part.tokens.spans[:, 1],
-                "effect": part.effect.sum(1),
-                "effect_by_token": _lists(part.effect),
+                "id": [self.ids[text_effects.text]] * len(text_effects.tokens.ids),
+                "token": list(text_effects.tokens.pieces),
+                "begin": text_effects.tokens.spans[:, 0],
+                "end": text_effects.tokens.spans[:, 1],
+                "effect": text_effects.effect.sum(1),
+                "effect_by_token": _lists(text_effects.effect),
             })
-            for part in self.parts
+            for text_effects in self.parts
         ]
         if tables:
             return pa.concat_tables(tables)

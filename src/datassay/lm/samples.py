@@ -21,6 +21,7 @@ from datassay.errors import DataError, SettingError
 from datassay.lm.causal import embedding_rows, longest_context
 from datassay.lm.settings import TextReading
 from datassay.lm.tokens import check_tokenizer, token_ids
+from datassay.optional import coalesce
 from datassay.rules import integer, one_of
 
 TOO_LONG = ("split", "truncate", "refuse")
@@ -95,7 +96,10 @@ class TokenSamples(Dataset):
     @property
     def unit(self) -> float:
         """The mean of these samples' losses over the training loss: over tokens, or over texts."""
-        units = self.counted.sum() if self.reduction == "sum" else len(self.ids)
+        if self.reduction == "sum":
+            units = self.counted.sum()
+        else:
+            units = len(self.ids)
         return float(units) / len(self)
 
     def span_of(self, text: int) -> tuple[int, int]:
@@ -223,8 +227,8 @@ def _split_each(
     longest = max(lengths)
     if context is None:
         context = longest
-    integer("overlap", 1 if overlap is None else overlap)
-    shared = context // 4 if overlap is None else overlap
+    integer("overlap", coalesce(overlap, 1))
+    shared = coalesce(overlap, context // 4)
     if shared >= context:
         raise SettingError(
             f"overlap must be below the context of {context:,} tokens; got {overlap}."

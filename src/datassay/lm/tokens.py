@@ -35,7 +35,9 @@ def check_tokenizer(tokenizer: Any, rows: int | None) -> None:
             f"{type(tokenizer).__name__}. Take AutoTokenizer.from_pretrained(...), or "
             "PreTrainedTokenizerFast(tokenizer_object=...)."
         )
-    n_tokens = tokenizer.__len__() if hasattr(tokenizer, "__len__") else 0
+    n_tokens = 0
+    if hasattr(tokenizer, "__len__"):
+        n_tokens = tokenizer.__len__()
     if rows is not None and n_tokens > rows:
         raise SettingError(
             f"tokenizer must be the model's own: it knows {n_tokens:,} tokens, and the model "
@@ -127,8 +129,11 @@ def question(
     answer_tokens = np.flatnonzero(
         (tokens.spans[:, 1] > len(prompt)) & (tokens.spans[:, 0] < tokens.spans[:, 1])
     )
-    stop = int(answer_tokens[-1]) + 1 if len(answer_tokens) else 0
-    start = max(1, int(answer_tokens[0])) if len(answer_tokens) else 0
+    stop = 0
+    start = 0
+    if len(answer_tokens):
+        stop = int(answer_tokens[-1]) + 1
+        start = max(1, int(answer_tokens[0]))
     if stop <= start:
         raise DataError(
             "answer must have a token that follows another; got "

@@ -111,6 +111,7 @@ def _built_in(name: str, train: SampleSet) -> nn.Module:
 
 
 def _options(base: str, text: str, allowed: list[str]) -> dict[str, int]:
+    """Return the whole numbers in "name=value,..." of a built-in network's options."""
     settings = {}
     if allowed:
         example = f"{base}:{','.join(f'{name}=2' for name in allowed)}"

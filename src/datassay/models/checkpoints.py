@@ -62,8 +62,11 @@ class StateDict:
     @property
     def told(self) -> str:
         """Which of the file's state dicts this is, in words; empty where it is the whole file."""
-        parts = [f"state dict {self.place!r}"] if self.place else []
-        parts += [f"names without {self.prefix!r}"] if self.prefix else []
+        parts = []
+        if self.place:
+            parts = [f"state dict {self.place!r}"]
+        if self.prefix:
+            parts += [f"names without {self.prefix!r}"]
         return printable(", ".join(parts))
 
 
@@ -180,7 +183,9 @@ def plain_values(path: Path) -> object:
     except Exception as error:
         # Not torch's words: they advise to unpickle.
         match = re.search(r"GLOBAL ([\w.]+)", str(error))
-        culprit = f" ({printable(match[1])})" if match else ""
+        culprit = ""
+        if match:
+            culprit = f" ({printable(match[1])})"
         raise ModelError(
             f"{rule}; it is damaged, or holds more than tensors{culprit}. {REMEDY}"
         ) from error
@@ -255,7 +260,10 @@ def stand_in_names(value: Any) -> list[str]:
     if isinstance(value, StandIn):
         return [printable(type(value).__name__)]
     is_container = isinstance(value, CONTAINERS)
-    inner = value.values() if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        inner = value.values()
+    else:
+        inner = value
     if not is_container:
         return []
     return [n for item in inner for n in stand_in_names(item)]
@@ -264,7 +272,9 @@ def stand_in_names(value: Any) -> list[str]:
 def is_harmless(name: str) -> bool:
     """Return whether a pickled class is of no standard module, or one that settings are made of."""
     package, _, path = name.partition(".")
-    inner = path.removeprefix("_local.") if package == "pathlib" else path  # Python 3.13
+    inner = path
+    if package == "pathlib":
+        inner = path.removeprefix("_local.")  # Python 3.13
     return package not in sys.stdlib_module_names or inner in STANDARD.get(package, ())
 
 

@@ -66,7 +66,9 @@ class PermutationEquivariant(nn.Module):
                 f"inputs must be [n, M, {self.own.shape[1]}] (or [n, M] with one channel in and "
                 f"out); got {list(x.shape)}."
             )
-        elements = x[..., None] if has_no_channel_axis else x
+        elements = x
+        if has_no_channel_axis:
+            elements = x[..., None]
         set_sum = elements.sum(dim=1, keepdim=True)
         values = elements @ self.own.T + set_sum @ self.shared.T
         if has_no_channel_axis:

@@ -58,9 +58,12 @@ def checked_estimator(model: Any, *, is_classification: bool) -> Any:
         )
     tells_classes = any(hasattr(model, name) for name in ("predict_proba", "decision_function"))
     if tells_classes != is_classification:
-        content, kind, methods = "numbers", "regressor", "with predict"
+        content = "numbers"
+        kind = "regressor"
+        methods = "with predict"
         if is_classification:
-            content, kind = "classes", "classifier"
+            content = "classes"
+            kind = "classifier"
             methods = "with predict_proba or decision_function"
         raise ModelError(
             f"model must be a {kind}, {methods}, since the target holds {content}; got "

@@ -24,7 +24,9 @@ def full_name(name: str, train: SampleSet, head: str = HEAD) -> str:
     # anything else becomes "mlp"; other names stay.
     encoder, named_head = _split_name(name)
     if name == AUTO:
-        encoder = "" if train.encoding is None else train.encoding.name
+        encoder = ""
+        if train.encoding is not None:
+            encoder = train.encoding.name
         if encoder:
             return f"{FEATURES}{encoder}+{head}"
         return head
@@ -38,9 +40,13 @@ def network_on(name: str, train: SampleSet) -> str:
     encoder, head = _split_name(name)
     if not name.startswith(FEATURES):
         return name
-    actual = "" if train.encoding is None else train.encoding.name
+    actual = ""
+    if train.encoding is not None:
+        actual = train.encoding.name
     if encoder != actual:
-        content = f"embeddings by {actual}" if actual else "no embeddings"
+        content = "no embeddings"
+        if actual:
+            content = f"embeddings by {actual}"
         raise ModelError(
             f"model {name!r} works on embeddings by {encoder}; x holds {content}. Load the samples "
             f"with encode=Backbone({encoder!r}), or call Backbone({encoder!r})(train, val)."

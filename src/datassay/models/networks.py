@@ -57,7 +57,9 @@ def spread(x: np.ndarray, name: str = "x") -> Spread:
     # what: the samples' name in an error. A constant column gets a deviation of 1, so that it is
     # only centred. The sums are float64, so that the order of the samples does not change what is
     # rounded to float32. Values that float32, in which networks compute, cannot tell apart raise.
-    axes = (0,) if x.ndim == 2 else tuple(range(x.ndim))
+    axes = (0,)
+    if x.ndim != 2:
+        axes = tuple(range(x.ndim))
     n_rows = max(1, 2**22 // max(1, x[:1].size))
     slices = [slice(start, start + n_rows) for start in range(0, len(x), n_rows)]
     if axes == (0,):
@@ -74,7 +76,9 @@ def spread(x: np.ndarray, name: str = "x") -> Spread:
     # A constant is only subtracted.
     bad = np.flatnonzero(~np.where(constant, np.abs(mean) < 1e30, is_wide))
     if len(bad):
-        column = f"column {bad[0]} of {name}" if mean.ndim else name
+        column = name
+        if mean.ndim:
+            column = f"column {bad[0]} of {name}"
         raise DataError(
             f"{column} must vary by 1e-30 to 1e30, and by more than a millionth of its mean, for "
             f"networks compute in float32; got a mean of {mean.flat[bad[0]]:.3g} and a standard "
@@ -181,7 +185,9 @@ def _image_shape(shape: tuple[int, ...], name: str, smallest: int) -> tuple[int,
             f"{name} takes images, [channels, height, width]; got samples of shape {list(shape)}. "
             "Use --model mlp for rows."
         )
-    channels = 1 if len(shape) == 2 else shape[0]
+    channels = 1
+    if len(shape) != 2:
+        channels = shape[0]
     size = (shape[-2], shape[-1])
     if min(size) < smallest:
         raise ModelError(

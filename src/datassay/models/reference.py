@@ -95,7 +95,10 @@ def _import_module(module_name: str, source: _Source) -> ModuleType:
         with _search_path(_other_search_folders()):
             return importlib.import_module(module_name)
     before = set(sys.modules)
-    folder = _current_folder() if source.file is None else source.file.parent
+    if source.file is None:
+        folder = _current_folder()
+    else:
+        folder = source.file.parent
     with _search_path([*_other_search_folders(), str(folder)]):
         if source.file is None:
             module = importlib.import_module(module_name)

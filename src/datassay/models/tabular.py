@@ -81,7 +81,9 @@ class TableRegressor(BaseEstimator):
 
     def fit(self, X: Any, y: Shaped[np.ndarray, " n"], sample_weight: Any = None) -> TableRegressor:
         """Fit the model to any number of samples; a class may be rare, or be the only one."""
-        self.scaler_ = None if self.kind == TREES else StandardScaler().fit(X)
+        self.scaler_ = None
+        if self.kind != TREES:
+            self.scaler_ = StandardScaler().fit(X)
         self.edges_: list[np.ndarray] = []
         if self.kind == TREES and sample_weight is not None:
             # scikit-learn sorts a column anew for each of 254 weighted percentiles.
@@ -100,7 +102,7 @@ class TableRegressor(BaseEstimator):
         if self.scaler_ is not None:
             return self.scaler_.transform(X)
         if max(map(len, self.parts), default=1) > 1:
-            X = np.stack([X[:, part] @ np.arange(1.0, len(part) + 1) for part in self.parts], 1)
+            X = np.stack([X[:, idx] @ np.arange(1.0, len(idx) + 1) for idx in self.parts], 1)
         if not self.edges_:
             return X
         bins = [np.searchsorted(*pair) for pair in zip(self.edges_, X.T, strict=True)]

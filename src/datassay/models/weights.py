@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from datassay.errors import ModelError, printable
 from datassay.models.checkpoints import NAMED, StateDict, best_match, file_and_place, state_dicts
 from datassay.models.networks import Affine
+from datassay.optional import text_if
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ def weights_choice(path: Path, model: nn.Module) -> tuple[str, ...]:
 
 
 def _choice_notes(state: StateDict, path: Path) -> tuple[str, ...]:
+    """Say which of several state dicts in a file was taken; nothing where it has one."""
     file, requested = file_and_place(path)
     if requested or not (state.other_places or state.is_average):
         return ()
@@ -90,7 +92,7 @@ def load_state(model: nn.Module, tensors: Mapping[str, Tensor], path: str) -> No
     if misfits:
         raise ModelError(
             f"{path} must hold every tensor of the model in its shape, and no other; got "
-            f"{', '.join(sorted(misfits)[:3])}{', ...' if len(misfits) > 3 else ''}. Check --model "
+            f"{', '.join(sorted(misfits)[:3])}{text_if(len(misfits) > 3, ', ...')}. Check --model "
             "against the checkpoint."
         )
     for name, tensor in expected.items():
@@ -147,7 +149,9 @@ def _check_values(name: str, tensor: Tensor, target: Tensor, path: str) -> None:
     """Raise ModelError unless a tensor is dense, of the target's kind, and finite in its dtype."""
     kind = f"{tensor.dtype}".removeprefix("torch.")
     if tensor.is_meta or tensor.layout != torch.strided or tensor.is_quantized:
-        kind = "on the meta device" if tensor.is_meta else "sparse or quantized"
+        kind = "sparse or quantized"
+        if tensor.is_meta:
+            kind = "on the meta device"
     elif tensor.is_floating_point() == target.is_floating_point() and not tensor.is_complex():
         cast = tensor.to(target.dtype)
         if not cast.is_floating_point() or cast.isfinite().all() or not target.isfinite().all():

@@ -27,7 +27,8 @@ def columns_line(columns: Sequence[Column]) -> str:
         if c.read_as in roles[:3]
     ]
     missing = [c for c in columns if c.missing]
-    parts += [f"{count(len(missing), 'column')} with missing values"] if missing else []
+    if missing:
+        parts += [f"{count(len(missing), 'column')} with missing values"]
     notes = [f"{c.name}: {c.read_as}, {c.note}" for c in columns if c.note]
     unlisted = []
     if len(notes) > SHOWN:
@@ -45,7 +46,9 @@ def columns_section(columns: Sequence[Column]) -> tuple[Section, ...]:
     else:
         ordered = columns
     for c in ordered[:MOST_ROWS]:
-        values = f" with {count(c.n_values, 'value')}" if c.n_values else ""
+        values = ""
+        if c.n_values:
+            values = f" with {count(c.n_values, 'value')}"
         if c.read_as == "target":
             read_as = f"target, {_classes(c)}"
         else:

@@ -34,6 +34,7 @@ from itertools import count as counter
 from pathlib import Path
 from typing import Any
 
+from datassay.optional import take_first, text_if
 from datassay.report import wording
 from datassay.report.advice import Advice
 from datassay.report.page import Block, Code, Figure, Heading, Page, Pair, Section, Table, Text
@@ -80,7 +81,10 @@ def compose(
     """
     values = _Values()
     _hiding.set(values)
-    path = template if isinstance(template, Path) else TEXT / f"{template}.md.j2"
+    if isinstance(template, Path):
+        path = template
+    else:
+        path = TEXT / f"{template}.md.j2"
     text = _environment(path.parent).get_template(path.name).render(numbers)
     page = _Reader(blocks, ids or {}, values.reveal).read(text.splitlines())
     page["warnings"] = (*fields.pop("warnings", ()), *page.pop("warning", ()))
@@ -184,19 +188,20 @@ class _Reader:
         }
 
     def _read_head(self, line: str) -> None:
+        """Read a line of a page's head: a named field, or more of the one before."""
         start = re.match(rf"({'|'.join(HEADS)}): ?(.*)", line)
         if start:
             self._name = start[1]
         is_many = self._name in MANY
         previous = self._fields.get(self._name, ())
         text = self._reveal(start[2].strip() if start else line.strip())
-        if start:
-            self._fields[self._name] = (*previous, text) if is_many else text
-        else:
-            if is_many:
-                self._fields[self._name] = (*previous[:-1], f"{previous[-1]} {text}")
-            else:
-                self._fields[self._name] = f"{previous} {text}"
+        if start and is_many:
+            text = (*previous, text)
+        elif is_many:
+            text = (*previous[:-1], f"{previous[-1]} {text}")
+        elif not start:
+            text = f"{previous} {text}"
+        self._fields[self._name] = text
 
     def _advise(self, group: list[str]) -> None:
         severity, kind, headline = self._parts(group[0][2:])
@@ -220,10 +225,11 @@ class _Reader:
         if not self._in_method:
             anchor, short, *title = names
             self._blocks = []
-            section = Section(anchor, short, title[0] if title else short, self._blocks)  # pyrefly: ignore[bad-argument-type] (a tuple once it is read)
+            section = Section(anchor, short, take_first(title, short), self._blocks)  # pyrefly: ignore[bad-argument-type] (a tuple once it is read)
             self._fields["opening" if line.startswith("##!") else "sections"] += (section,)
 
     def _read_body(self, group: list[str]) -> None:
+        """Read a paragraph of a section: a term of the method, blocks, a lead or text."""
         if self._in_method:  # a term, and from the next line on what it means
             term, *meaning = group
             text = " ".join(line.strip() for line in meaning).removeprefix(":").strip()
@@ -250,7 +256,9 @@ class _Reader:
         text = self._reveal(text if not code else text.replace("`", "\ue002"))
         if code:
             text = text.replace("`", "ˋ").replace("\ue002", "`")
-        table = self._blocks[-1] if self._blocks else None
+        table = None
+        if self._blocks:
+            table = self._blocks[-1]
         if note and not code and isinstance(table, Table) and not table.note:
             assert self._blocks is not None, "it holds the table"
             self._blocks[-1] = replace(table, note=text)
@@ -266,13 +274,13 @@ class _Reader:
         if isinstance(block, tuple | list):
             return tuple(block)
         if hasattr(block, "to_plotly_json") or isinstance(block, str):
-            return (Figure(name, block, text or title, title=title if text else ""),)
+            return (Figure(name, block, text or title, title=text_if(text, title)),)
         if isinstance(block, Figure) and title:
             block = replace(block, title=title, text=text or block.text)
         return (block,)
 
     def _parts(self, line: str) -> list[str]:
-        return [self._reveal(part.strip()) for part in line.split("|")]
+        return [self._reveal(cell.strip()) for cell in line.split("|")]
 
     def _add(self, *blocks: Block) -> None:
         assert self._blocks is not None, "a block stands before the first section"

@@ -14,6 +14,7 @@ from jaxtyping import Float, Shaped
 
 from datassay.data.samples import SampleSet
 from datassay.data.strings import Texts
+from datassay.optional import coalesce, text_if
 from datassay.report.wording import label_text, value_text
 
 PER_CLASS, MAX_CARDS = 12, 400
@@ -69,11 +70,13 @@ def drawer(samples: SampleSet) -> Draw:
     channels = len(shape) == 3 and (shape[0] in CHANNELS or shape[2] in CHANNELS)
     has_pixels = samples.images is not None or len(shape) == 2 or channels
     if samples.kind == "image" and has_pixels:
-        images = samples.x if samples.images is None else samples.images
+        images = coalesce(samples.images, samples.x)
         low, high = 0.0, 1.0  # of files
         if isinstance(images, np.ndarray):
             low, high = float(images.min()), float(images.max())
-        scale = 255 / (high - low) if high > low else 0.0
+        scale = 0.0
+        if high > low:
+            scale = 255 / (high - low)
         return lambda positions, side: tuple(
             _picture((_channels_last(images[int(i)]) - low) * scale, side) for i in positions
         )
@@ -96,7 +99,9 @@ def drawer(samples: SampleSet) -> Draw:
 
 def shown_texts(samples: SampleSet) -> np.ndarray | Texts | None:
     """Return the texts that samples are shown by; None if short and other columns say more."""
-    texts = samples.texts if samples.kind == "text" else None
+    texts = None
+    if samples.kind == "text":
+        texts = samples.texts
     kinds = {column.read_as for column in samples.columns} & READ
     if texts is None or samples.rows is None or not kinds:
         return texts
@@ -123,7 +128,10 @@ def _channels_last(image: Any) -> np.ndarray:
         image = np.moveaxis(image, 0, -1)
     if image.ndim == 3:
         # Two channels have no colours: their mean. A fourth is opacity: dropped.
-        image = image.mean(axis=-1) if image.shape[2] < 3 else image[..., :3]
+        if image.shape[2] < 3:
+            image = image.mean(axis=-1)
+        else:
+            image = image[..., :3]
     return image
 
 
@@ -148,7 +156,10 @@ def _uri(pixels: np.ndarray, side: int, image_format: str = "PNG") -> str:
 
 def _text(text: str) -> Drawing:
     text = " ".join(text.split())
-    cut = text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
+    if len(text) <= MAX_TEXT:
+        cut = text
+    else:
+        cut = text[: MAX_TEXT - 1] + "…"
     return Drawing(text=cut or "(empty)", full_text=text[:2000])
 
 
@@ -176,7 +187,7 @@ def sample_texts(samples: SampleSet, position: SupportsIndex) -> dict[str, Any]:
     return {
         "id": str(samples.ids[position]),
         "label": label,
-        "truth": truth if truth != label else "",
+        "truth": text_if(truth != label, truth),
         "class_index": int(samples.y[position]) if samples.is_classification else -1,
     }
 

@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from datassay.optional import text_if
 from datassay.report.advice import Advice
 from datassay.report.columns import columns_section
 from datassay.report.page import Gallery, Page, Partial, Table
@@ -45,8 +46,12 @@ def render(page: Page) -> str:
     columns = (replace(section, line=line) for section in columns_section(page.columns))
     page = replace(page, sections=(*page.sections, *columns))
     css = _read_template("page.css")
-    packed = PLOTLY.read_bytes() if page.figures else b""
-    plotly = gzip.decompress(packed).decode() if packed else ""
+    packed = b""
+    if page.figures:
+        packed = PLOTLY.read_bytes()
+    plotly = ""
+    if packed:
+        plotly = gzip.decompress(packed).decode()
     gallery = next((b for b in page.blocks if isinstance(b, Gallery) and b.sorts), None)
     js = "".join(_read_template(name) for name in _scripts(page, gallery))
     html = _environment().get_template("page.html").render(
@@ -102,7 +107,10 @@ def policy(css: str, plotly: str, script: str) -> str:
 
 def script_json(value: object) -> str:
     """Return JSON that can stand in a script element: <, > and & as unicode escapes."""
-    text = value if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, str):
+        text = value
+    else:
+        text = json.dumps(value)
     # In JSON these three occur only inside strings, where the escape means the same character.
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -132,7 +140,7 @@ def tag(advice: Advice) -> str:
     """Return the line above a piece of advice: how urgent it is, and what it is about."""
     if advice.kind == "contest":
         lost = advice.severity != "fine"
-        return "Comparison with baselines" + (" · a baseline did better" if lost else "")
+        return "Comparison with baselines" + text_if(lost, " · a baseline did better")
     return f"{advice.severity.capitalize()} · {advice.kind}"
 
 

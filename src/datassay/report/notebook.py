@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup, escape
 
+from datassay.optional import text_if
 from datassay.report.page import Table
 
 LEFT, RIGHT = "text-align:left", "padding-left:1em;text-align:right"
@@ -19,8 +20,10 @@ def short_html(verdict: str, *more: Table | str) -> str:
 
 
 def _table(table: Table) -> str:
-    in_a_line = "" if table.wraps else IN_A_LINE
-    example = table.rows[0].cells if table.rows else ()  # texts and images to the left
+    in_a_line = text_if(not table.wraps, IN_A_LINE)
+    example = ()
+    if table.rows:
+        example = table.rows[0].cells  # texts and images to the left
     sides = [f"padding-left:1em;{LEFT}" if isinstance(c, Markup) else RIGHT + in_a_line
              for c in example]  # fmt: skip
     sides = [LEFT, *sides]

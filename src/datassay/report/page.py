@@ -176,7 +176,9 @@ class Gallery:
         drawing = (first_card.sides[0] if isinstance(first_card, CardPair) else first_card).drawing
         if drawing.image:
             return "image"
-        return "row" if drawing.values else "text"
+        if drawing.values:
+            return "row"
+        return "text"
 
 
 @dataclass(frozen=True, slots=True)

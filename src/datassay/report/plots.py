@@ -93,7 +93,10 @@ def bars(
     **more: Any,
 ) -> None:
     """Draw bars; `edge` is the colour of a thin line around each."""
-    rim = {"width": 1, "color": edge} if edge else {"width": 0}
+    if edge:
+        rim = {"width": 1, "color": edge}
+    else:
+        rim = {"width": 0}
     look = {"marker": {"color": colour, "line": rim}, **more}
     figure.add_bar(x=x, y=y, **(_name_of(name, limit) | _hover_of(hover, name) | look))
 
@@ -112,7 +115,8 @@ def level(
     """Draw a straight line across, at x or at y, with a few words next to it."""
     stroke = {"color": colour, "width": width} | ({"dash": dash} if dash else {})
     words = {f"annotation_{key}": value for key, value in annotation.items()}
-    words |= {"annotation_text": text} if text else {}
+    if text:
+        words |= {"annotation_text": text}
     if x is not None:
         figure.add_vline(x=x, line=stroke, **words)
     else:
@@ -166,7 +170,8 @@ def log_histogram(
     top = float(values.max())
     exponents = np.log10(np.maximum(values, top * smallest) if top > 0 else np.ones_like(values))
     low, high = float(exponents.min()), float(exponents.max())
-    low, high = (low, high) if high - low > 1e-9 else (low - 0.5, high + 0.5)
+    if not high - low > 1e-9:
+        low, high = low - 0.5, high + 0.5
     edges = np.linspace(low, high, bins + 1)
     ranges = [f"{10**a:.2g} to {10**b:.2g}" for a, b in pairwise(edges)]
     stack_counts(figure, exponents, groups, edges, hover, customdata=ranges)

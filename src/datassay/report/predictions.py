@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 
 from datassay.collect.curvature.output_loss import margins, predicted_class
 from datassay.data.samples import SampleSet
+from datassay.optional import text_if
 from datassay.report.drawing import Drawing, draw
 from datassay.report.html import markup, script_json
 from datassay.report.page import Block, Partial, Text
@@ -121,6 +122,7 @@ def query_data(predictions: Predictions) -> dict[str, object]:
 
 
 def _query(predictions: Predictions, i: int) -> dict[str, object]:
+    """Return a query's label and outputs, as JSON values."""
     queries, outputs = predictions.queries, predictions.outputs
     names = queries.class_names
     entry: dict[str, object] = {"id": str(queries.ids[i]), "label": label_text(names, queries.y[i])}
@@ -187,7 +189,9 @@ def query_note(predictions: Predictions) -> str:
     """Return which samples can be picked, in words."""
     n_shown = len(chosen_queries(predictions))
     n = len(predictions.queries)
-    number_shown = "All" if n_shown == n else f"{n_shown} of"
+    number_shown = "All"
+    if n_shown != n:
+        number_shown = f"{n_shown} of"
     scope = f"{number_shown} {count(n, predictions.queried)} can be picked"
     if not predictions.samples.is_classification:
         by_error = f"the {N_WRONG} of largest error first, then others at random (seed 0)"
@@ -202,7 +206,7 @@ def query_note(predictions: Predictions) -> str:
     if n_wrong:
         wrong_clause = f"{worst} that are predicted wrongly, then "
     has_random = n_shown > min(n_wrong, N_WRONG) + n_close
-    random_clause = ", then others at random (seed 0)" if has_random else ""
+    random_clause = text_if(has_random, ", then others at random (seed 0)")
     close = f"the {n_close} of smallest margin among those predicted rightly"
     note = f"{scope}: {wrong_clause}{close}{random_clause}."
     if n_wrong:
@@ -218,7 +222,7 @@ def effect_words(predictions: Predictions) -> tuple[str, str, str]:
         target = f"the loss of the given {'label' if names else 'target'}"
         return target, "Raised the loss", "Lowered the loss"
     if predictions.attribution.measure == "margin":
-        target = f"the margin by which {'the logit of ' if is_logit else ''}the given label leads"
+        target = f"the margin by which {text_if(is_logit, 'the logit of ')}the given label leads"
         return target, "Raised the margin", "Lowered the margin"
     outputs = predictions.outputs
     if len(names) == 2 and outputs is not None and outputs.shape[1] == 1:

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 # Chances drawn, as log odds; further ones are counted at the edge. Of regression z-scores − 3.5.
-FARTHEST_ODDS, FARTHEST_SCORE = 11.5, 20.0
+FARTHEST_ODDS = 11.5
+FARTHEST_SCORE = 20.0
 CHANCES = (0.0001, 0.01, 0.5, 0.99, 0.9999)
 MORE_CHANCES = (0.1, 0.9)
 BASELINE_COLOURS = ("#009e73", "#cc79a7", "#b8860b", "#6a5acd", "#8a94a0", "#444444")
@@ -51,7 +52,10 @@ def figure_of(result: Plotted) -> Figure:
     else:
         table = pa.table({})
     name = next((f.name for f in table.schema if pa.types.is_floating(f.type)), "")
-    values = table[name].to_numpy() if name else np.zeros(0)
+    if name:
+        values = table[name].to_numpy()
+    else:
+        values = np.zeros(0)
     values = values[np.isfinite(values)]
     if not len(values):
         raise SettingError(f"plot needs numbers; this {type(result).__name__} holds none to draw.")
@@ -69,7 +73,9 @@ def figure_of(result: Plotted) -> Figure:
 def acts_figure(table: ActionTable) -> Figure:
     """Draw each action's gain and interval below its name; the widest leave the axis."""
     actions = [action for action in table.actions if action.is_measured][::-1]
-    scale = 100 if in_points(table.metric) else 1
+    scale = 1
+    if in_points(table.metric):
+        scale = 100
     height = 174 + 44 * len(actions)
     lowest, highest = (scale * end for end in _span(actions))
     if in_points(table.metric):
@@ -107,24 +113,26 @@ def _span(actions: Sequence[ActionGain]) -> tuple[float, float]:
     narrow = width <= 3 * np.median(width)
     ends = [0.0, *(action.gain for action in actions)]
     for action, is_narrow in zip(actions, narrow, strict=True):
-        ends += [action.low, action.high] if is_narrow else []
+        if is_narrow:
+            ends += [action.low, action.high]
     pad = 0.06 * (max(ends) - min(ends)) or 0.01
     return min(ends) - pad, max(ends) + pad
 
 
 @figure_of.register(LabelIssues)
-def issue_figure(issues: LabelIssues, wrong: Bool[np.ndarray, " n"] | None = None) -> Figure:
+def issue_figure(issues: LabelIssues, is_wrong: Bool[np.ndarray, " n"] | None = None) -> Figure:
     """Draw label issue scores, as log odds, split by known truth or else by suspicion."""
     score = np.clip(issues.score, *_drawn_range(issues))
     is_odds = issues.posterior is not None
     groups = [("not suspected", ~issues.is_issue, GREY), ("suspected", issues.is_issue, VERMILION)]
-    if wrong is not None:
-        groups = [("label is correct", ~wrong, BLUE), ("label is wrong", wrong, VERMILION)]
+    if is_wrong is not None:
+        groups = [("label is correct", ~is_wrong, BLUE), ("label is wrong", is_wrong, VERMILION)]
     titles = "label issue score (modified z-score − 3.5)", "how likely the label is wrong"
     figure = chart(titles[is_odds], "samples")
     low = float(score.min())
     high = float(score.max())
-    low, high = (low, high) if high - low > 1e-9 else (low - 0.5, high + 0.5)
+    if not high - low > 1e-9:
+        low, high = low - 0.5, high + 0.5
     width = (high - low) / 50  # of bins with an edge at 0, so that none straddles the cut-off
     edges = width * np.arange(np.floor(low / width), np.ceil(high / width) + 1)
     stack_counts(figure, score, groups, edges, "%{y} samples near %{x:.2f}")
@@ -144,7 +152,9 @@ def beyond(issues: LabelIssues) -> int:
 
 
 def _drawn_range(issues: LabelIssues) -> tuple[float, float]:
-    limit = FARTHEST_SCORE if issues.posterior is None else FARTHEST_ODDS
+    limit = FARTHEST_ODDS
+    if issues.posterior is None:
+        limit = FARTHEST_SCORE
     return -limit, limit
 
 
@@ -176,7 +186,9 @@ def removal_figure(curve: RemovalCurve) -> Figure:
         if name in baselines:
             colour = BASELINE_COLOURS[baselines.index(name) % len(BASELINE_COLOURS)]
             width = 1.5
-        spread = score.std(axis=1, ddof=1) if score.shape[1] > 1 else None
+        spread = None
+        if score.shape[1] > 1:
+            spread = score.std(axis=1, ddof=1)
         line(
             figure, 100 * curve.fractions, score.mean(axis=1), name, colour,
             "%{x:.0f} % removed: %{y:.3f}", width=width, mode="lines+markers", limit=40,

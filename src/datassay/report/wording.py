@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from datassay.optional import inflect, text_if
 from datassay.stats import SHOWN
 
 
@@ -105,7 +106,7 @@ def label_text(class_names: tuple[str, ...], label: Any) -> str:
     if class_names:
         return class_names[int(label)]
     values = np.atleast_1d(np.asarray(label, float)).ravel()
-    ending = ", …" if len(values) > 3 else ""
+    ending = text_if(len(values) > 3, ", …")
     return ", ".join(f"{v:.4g}" for v in values[:3]) + ending
 
 
@@ -114,7 +115,7 @@ def labels_given(values: object, names: Sequence[str] = ()) -> str:
     positions = np.flatnonzero(np.asarray(values) == 1).tolist()
     if names:
         return ", ".join(names[j] for j in positions) or "no label"
-    name = "label" if len(positions) == 1 else "labels"
+    name = inflect(len(positions), "label", "labels")
     if not positions:
         return "no label"
     return shortened(f"{name} {', '.join(map(str, positions))}", 60)
@@ -127,7 +128,10 @@ def gain_text(change: Any, metric: str) -> str:
         "1.6 points of accuracy (0.7 to 2.4)"; "−4.5 to 4.0 points of accuracy (estimate 2.5)".
     """
     value, lowest, highest = gain_numbers(change.gain, change.low, change.high, metric)
-    unit = f" points of {metric}" if in_points(metric) else f" of {metric}"
+    if in_points(metric):
+        unit = f" points of {metric}"
+    else:
+        unit = f" of {metric}"
     if change.low < SHOWN and change.high > -SHOWN:
         return f"{lowest} to {highest}{unit} (estimate {value})"
     return f"{value}{unit} ({lowest} to {highest})"

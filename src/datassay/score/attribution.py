@@ -12,6 +12,7 @@ from torch import Tensor
 from datassay.collect.form import MOST_COLUMNS, SYMMETRIC_WORK, removal_bytes, step_bytes
 from datassay.collect.linearization import Linearization
 from datassay.data.arguments import checks_arguments
+from datassay.optional import coalesce
 from datassay.plan import EIGEN_WORK, PlanStep, add_work
 from datassay.progress import Progress, silent
 from datassay.results import result
@@ -129,15 +130,20 @@ def removal_scores(
     training = training_run(lin, **run, progress=progress)
     basis = training.basis
     rows = basis.query_rows()
-    start = lin.outputs if lin.val_outputs is None else lin.val_outputs
+    start = coalesce(lin.val_outputs, lin.outputs)
     outputs = start.double() + (rows @ training.fit_weights()).reshape(start.shape)
-    targets = lin.targets if lin.val_outputs is None else lin.val_targets
+    if lin.val_outputs is None:
+        targets = lin.targets
+    else:
+        targets = lin.val_targets
     measured = outcome(measure, "mse", outputs, targets, is_classification=lin.labels is not None)
     n, b, c = training.residual.shape
     values = c * max(len(basis.eigenvalues) * (b + 2), 2 * len(rows))  # of one sample
     record = RemovalRecord(lin, training, None)
     parts = record.keep(max(1, min(n, CHUNK_VALUES // values)), progress)
-    own_query = np.arange(n) if lin.val_outputs is None else None
+    own_query = None
+    if lin.val_outputs is None:
+        own_query = np.arange(n)
     changes = effects_of(_changes(basis, rows, parts), outputs, measured)
     method = f"linearized {training.run.kind}"
     name = measured.measure
@@ -173,7 +179,9 @@ def removal_steps(sizes: Sizes) -> list[PlanStep]:
     fast = sizes.products
     columns = sizes.outputs // b
     step_size = step_bytes(sizes.form)
-    reading = 0.0 if sizes.is_dual else 2.0 * n * b * p**2
+    reading = 0.0
+    if not sizes.is_dual:
+        reading = 2.0 * n * b * p**2
     if sizes.is_dual:
         gram = 2.0 * m * b * p**2
     else:
@@ -183,15 +191,23 @@ def removal_steps(sizes: Sizes) -> list[PlanStep]:
         step_size["eigendecomposition"], add_work({"eigen": EIGEN_WORK * p**3}, {fast: gram}),
     )  # fmt: skip
     attributes = _start_measure(sizes.options) != "none"
-    n_columns = columns if attributes else min(columns, MOST_COLUMNS)
+    if attributes:
+        n_columns = columns
+    else:
+        n_columns = min(columns, MOST_COLUMNS)
     if attributes and not m:  # the training samples stand in
         m = n
     # The effects hold every changed output; without them products of the queries are smaller.
     queries = m * b
     if not attributes and m * b > p:
-        queries = p if sizes.is_dual else SYMMETRIC_WORK * p / 2
+        if sizes.is_dual:
+            queries = p
+        else:
+            queries = SYMMETRIC_WORK * p / 2
     modes = not (attributes or sizes.is_dual) and b == 1 and m > p
-    n_products = min(n_columns, MODE_RANK) if modes else n_columns
+    n_products = n_columns
+    if modes:
+        n_products = min(n_columns, MODE_RANK)
     rotated = 4.0 * p**3 if modes else 0.0  # products of the queries, into the eigenbasis
     outputs = {"float64": 2.0 * n * n_products * p * queries}
     # With several rows per sample, leverages are many b x b products, too small to be fast.

@@ -55,7 +55,9 @@ class Outcome:
 
     def _margin(self, outputs: Float[Tensor, "... m k"]) -> Float[Tensor, "... m"]:
         if outputs.shape[-1] == 1:  # the label's side of ½ (squared error) or of 0 (logit)
-            middle = 0.5 if self.loss == "mse" else 0.0
+            middle = 0.0
+            if self.loss == "mse":
+                middle = 0.5
             return (outputs[..., 0] - middle) * (2 * self.targets[:, 0] - 1)
         label_output = (self.targets * outputs).sum(-1)
         masked = outputs.masked_fill(self.targets.bool(), -torch.inf)
@@ -204,13 +206,13 @@ class OutputChanges:
         start: position of the chunk's first sample.
         outputs: f(x_j) − f₋ᵢ(x_j), [chunk, m, k].
         weights: ‖w − w₋ᵢ‖², [chunk].
-        own: −∇ℓ_iᵀ(w − w₋ᵢ), [chunk]; None where it is not computed.
+        own_effect: −∇ℓ_iᵀ(w − w₋ᵢ), [chunk]; None where it is not computed.
     """
 
     start: int
     outputs: Float[Tensor, "chunk m k"]
     weights: Float[Tensor, " chunk"]
-    own: Float[Tensor, " chunk"] | None = None
+    own_effect: Float[Tensor, " chunk"] | None = None
 
 
 @result
@@ -222,14 +224,14 @@ class Effects:
         effect: outcome with minus without, [chunk, m].
         prediction: Σ_j ‖f(x_j) − f₋ᵢ(x_j)‖², [chunk], or None.
         weight: ‖w − w₋ᵢ‖², [chunk], or None.
-        own: fall of its own loss by its presence, [chunk], or None.
+        own_effect: fall of its own loss by its presence, [chunk], or None.
     """
 
     start: int
     effect: Float[Tensor, "chunk m"]
     prediction: Float[Tensor, " chunk"] | None
     weight: Float[Tensor, " chunk"] | None
-    own: Float[Tensor, " chunk"] | None = None
+    own_effect: Float[Tensor, " chunk"] | None = None
 
 
 def effects_of(
@@ -255,7 +257,7 @@ def effects_of(
             effect=effect,
             prediction=chunk.outputs.square().sum((1, 2)),
             weight=chunk.weights,
-            own=chunk.own,
+            own_effect=chunk.own_effect,
         )
 
 
@@ -275,7 +277,7 @@ def gather(
     effects = torch.empty(n if is_whole else 0, m, dtype=torch.float64)
     leaders = _Leaders(min(top or DEFAULT_TOP, n))
     total = torch.empty(n, dtype=torch.float64)
-    by_name: dict[str, list[Any]] = {"prediction": [], "weight": [], "own": []}
+    by_name: dict[str, list[Any]] = {"prediction": [], "weight": [], "own_effect": []}
     for chunk in parts:
         rows = slice(chunk.start, chunk.start + len(chunk.effect))
         if is_whole:

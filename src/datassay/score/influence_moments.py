@@ -257,7 +257,9 @@ def _sum_gradients(
 
 def _check_chunk(chunk: Tensor, n: int, total: Tensor | None) -> None:
     if chunk.ndim != 2 or (total is not None and chunk.shape[1] != len(total)):
-        before = "" if total is None else f" after [n, {len(total)}]"
+        before = ""
+        if total is not None:
+            before = f" after [n, {len(total)}]"
         raise DataError(
             f"gradients must be [n, p], the same p in every chunk; got {list(chunk.shape)}{before}."
             " Flatten what belongs to one sample."

@@ -195,9 +195,14 @@ def _find_issues(
     lin = data
     has_several = lin.labels is None and is_multilabel(lin.targets)
     check_noise(noise, is_of_labels=lin.labels is not None or has_several)
-    names = lin.class_names if lin.labels is not None else ()
+    names = ()
+    if lin.labels is not None:
+        names = lin.class_names
     if not isinstance(pred_probs, list | tuple):
-        pred_probs = [] if pred_probs is None else [pred_probs]
+        if pred_probs is None:
+            pred_probs = []
+        else:
+            pred_probs = [pred_probs]
     other_log_p = [log_probabilities(checked_probabilities(p, len(lin), names)) for p in pred_probs]
     fit = ridge_fit(lin, progress, groups)
     if lin.labels is not None:
@@ -265,7 +270,8 @@ def _find_model_issues(
     columns: Mapping[str, Shaped[np.ndarray, " n"]], seed: int, progress: Progress,
 ) -> LabelIssues:  # fmt: skip
     """Find issues by the user's model alone, by cross-validation or by its probabilities."""
-    n, names = len(samples), samples.class_names
+    n = len(samples)
+    names = samples.class_names
     is_probable = True
     check_noise(noise, is_of_labels=samples.is_classification)
     if pred_probs is not None:
@@ -293,6 +299,7 @@ def _find_target_issues(
     targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"], outcome: Outliers,
     trusted: Bool[Tensor, " n"], **info: Any,
 ) -> LabelIssues:  # fmt: skip
+    """Return outliers among targets as label issues; trusted targets are none."""
     p = outcome.probability.masked_fill(trusted, 0.0)
     is_far = (p > LOOK) | ((p > 0) & (outcome.score > LOOK_SCORE))
     return LabelIssues(
@@ -322,7 +329,10 @@ def _score_run(context: Context) -> LabelIssues:
         )  # fmt: skip
     future = context.options.get("judges")
     # For parts of the samples, which are scored to choose actions, one split is enough.
-    models = future.result() if future else further_judges(train, context.seed, progress, 1)
+    if future:
+        models = future.result()
+    else:
+        models = further_judges(train, context.seed, progress, 1)
     issues = label_issues(
         context.lin, noise=noise, pred_probs=[*models.values()], trusted=train.trusted,
         groups=train.groups, sources=source_columns(train), progress=progress,

@@ -65,7 +65,9 @@ def learning_curve(lin: Linearization, run: Dynamics) -> LearningCurve:
     less than 1e-12 λ_max (1e-7 where Jacobians or products are float32) count as equal.
     """
     basis = eigenbasis(lin)
-    kind = "flow" if run.kind == "converged" else run.kind
+    kind = "flow"
+    if run.kind != "converged":
+        kind = run.kind
     order = torch.arange(len(basis.eigenvalues) - 1, -1, -1)[: basis.rank]
     ell = basis.eigenvalues[order]
     # The primal rows carry √ℓ, which is divided out.

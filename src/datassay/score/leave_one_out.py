@@ -123,7 +123,9 @@ def leave_one_out(
         dynamics=dynamics, progress=progress,
     )  # fmt: skip
     basis = training.basis
-    unmixed = training if is_mixed(training) else None
+    unmixed = None
+    if is_mixed(training):
+        unmixed = training
     if unmixed is not None:
         training = replace(unmixed, residual=mix_columns(unmixed.residual))
     c = training.residual.shape[2]
@@ -143,7 +145,9 @@ class _ModePanels:
     """Arrays that all panels share when removals are computed by blocks of modes."""
 
     def __init__(self, training: TrainingRun):
-        basis, self._run, self._residual = training.basis, training.run, training.residual
+        basis = training.basis
+        self._run = training.run
+        self._residual = training.residual
         self._trained = training.fit_weights()
         self._projected = basis.project(training.residual)
         self._modes = ModeRemovals(basis, run_resolvents(basis, training.run))
@@ -210,8 +214,12 @@ class RemovalRecord:
     def leave_one_out(self, prediction_change: Float[np.ndarray, " n"]) -> LeaveOneOut:
         """Return the result, after all chunks."""
         lin, training, unmixed = self._lin, self._training, self._unmixed
-        change = self._change if unmixed is None else unmixed.fit_outputs()[:, 0]
-        own_change = self._removal if unmixed is None else own_changes(unmixed)
+        if unmixed is None:
+            change = self._change
+            own_change = self._removal
+        else:
+            change = unmixed.fit_outputs()[:, 0]
+            own_change = own_changes(unmixed)
         outputs = lin.outputs.double() + change
         val = lin.val_outputs
         return LeaveOneOut(

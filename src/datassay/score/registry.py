@@ -178,9 +178,14 @@ def score_steps(sizes: Sizes) -> list[PlanStep]:
     """Return the plan's steps for all scores, in their order, as each of them counts its cost."""
     steps: list[PlanStep] = []
     for score in scores():
-        cost = [] if score.cost is None else score.cost(sizes)
+        cost = []
+        if score.cost is not None:
+            cost = score.cost(sizes)
         is_number = isinstance(cost, int | float)
-        steps += [PlanStep(score.name, score.help, work={"float64": cost})] if is_number else cost
+        if is_number:
+            steps += [PlanStep(score.name, score.help, work={"float64": cost})]
+        else:
+            steps += cost
     return steps
 
 

@@ -170,7 +170,9 @@ def geometry_effects(
             effect = adjoint(geometry, ridge, damping)
         top_idx = effect.argsort(descending=True)[:rerank]
         if rerank:
-            recompute = refit if geometry.is_linear and ridge > 0 else step
+            recompute = step
+            if geometry.is_linear and ridge > 0:
+                recompute = refit
             effect[top_idx] = variance - recompute(geometry, ridge, damping, top_idx, progress)
             exact[top_idx.numpy()] = True
     else:
@@ -322,7 +324,9 @@ def _remove_set(
     share = (~keep).double() - (~keep).double().mean() * (ridge > 0)  # as `removal_gradients`
     pull = geometry.features.pullback(slope * share[:, None]) / len(geometry)
     move = torch.cholesky_solve(pull[:, None], factor)[:, 0]
-    weights = None if geometry.weights is None else geometry.weights + move
+    weights = None
+    if geometry.weights is not None:
+        weights = geometry.weights + move
     moved = replace(
         geometry, outputs=geometry.outputs + geometry.features.outputs(move), weights=weights
     )

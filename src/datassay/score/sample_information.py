@@ -134,7 +134,9 @@ def sample_information(
         else:
             information = loo.weight_change / (2 * sigma**2)
         return SampleInformation(information, lin.ids, smoothing, float(sigma))
-    features = None if isinstance(smoothing, str) else _features(lin)
+    features = None
+    if not isinstance(smoothing, str):
+        features = _features(lin)
     if loo is None:
         training = training_run(lin, **run)
     else:

@@ -110,7 +110,9 @@ class _Fits:
         Returns:
             What each removal adds, and w.
         """
-        a, y, truth = self.a[subset], self.targets[subset], self.truth[subset]
+        a = self.a[subset]
+        y = self.targets[subset]
+        truth = self.truth[subset]
         s, r = a.shape
         if s <= r:  # the dual form: 1 − q · A would cancel where the fit meets the targets
             inverse = _invert_ridge(a @ a.T, self.penalty)  # [s, s]
@@ -202,7 +204,9 @@ def values(
         )
     a, val_a, share = _read_modes(fit)
     truth, offset = _estimate_truth(fit, a, val_a)
-    inputs = a if val_a is None else torch.cat([a, val_a])
+    inputs = a
+    if val_a is not None:
+        inputs = torch.cat([a, val_a])
     targets = (fit.lin.targets - fit.offset).double()
     products = inputs.T @ inputs, inputs.T @ (truth - offset)
     fits = _Fits(a, targets, fit.penalty, inputs, truth - offset, *products)
@@ -217,7 +221,10 @@ def values(
         progress("data values", done, len(subsets))
     value, half = tally.means()
     scale, unit, follows = _accuracy_scale(scores, truth)
-    warnings = () if share >= WHOLE else (
+    if share >= WHOLE:
+        warnings = ()
+    else:
+        warnings = (
         f"the fit's leading {MODES} modes stand for all: {share:.0%} of its degrees of freedom.",
     )  # fmt: skip
     return DataValues(
@@ -249,8 +256,12 @@ def _value_out_of_bag(
     sets, inputs = flatten_inputs(train, val)
     x = np.concatenate(inputs)
     y = np.concatenate([samples.y for samples in sets])
-    variance = 1.0 if classes else float(train.y.var(0).sum())
-    make = ExtraTreesClassifier if classes else ExtraTreesRegressor
+    variance = 1.0
+    if not classes:
+        variance = float(train.y.var(0).sum())
+    make = ExtraTreesRegressor
+    if classes:
+        make = ExtraTreesClassifier
     tally = _Tally(n)
     done = 0
     while done < count or tally.sums[0].min() < 2:

@@ -19,6 +19,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from datassay.optional import coalesce
+
 try:
     import fcntl
 except ImportError:  # not on every system; then nothing is locked, and no leftovers are removed
@@ -152,7 +154,7 @@ def hold_signals() -> Iterator[None]:
         yield
     finally:
         for number, handler in handlers.items():
-            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+            signal.signal(number, coalesce(handler, signal.SIG_DFL))
         for number in received[:1]:
             signal.raise_signal(number)
 

@@ -20,13 +20,13 @@ class Chunk:
 
     Attributes:
         number: of the chunk among all of both parts.
-        part: "train" or "val".
+        split: "train" or "val".
         start: position of its first sample in the part.
         stop: position after its last.
     """
 
     number: int
-    part: str
+    split: str
     start: int
     stop: int
 
@@ -77,21 +77,21 @@ class StoredFeatures:
     result, which serves the next slice.
     """
 
-    def __init__(self, store: Any, part: str, name: str):
+    def __init__(self, store: Any, split: str, name: str):
         """Open the features of a part.
 
         Args:
             store: a `FeatureStore`, not imported here, all of whose chunks are there.
-            part: "train" or "val".
+            split: "train" or "val".
             name: of the array, [n, b, p].
         """
         (b, p), dtype = store.layout.arrays[name]
-        self.shape = torch.Size((store.layout.sizes[part] * b, p))
+        self.shape = torch.Size((store.layout.sizes[split] * b, p))
         self.dtype = torch.from_numpy(np.empty(0, dtype)).dtype
         self._store = store
         self._name = name
         self._rows_a_sample = b
-        self._chunks = [chunk for chunk in store.chunks if chunk.part == part]
+        self._chunks = [chunk for chunk in store.chunks if chunk.split == split]
         self._cached: tuple[int, Tensor] | None = None
 
     def __len__(self) -> int:

@@ -25,6 +25,7 @@ from jaxtyping import UInt8
 from zarr.codecs import Crc32cCodec
 
 from datassay.errors import DataError
+from datassay.optional import text_if
 from datassay.store.atomic import UNFINISHED
 from datassay.store.chunks import Chunk, chunks_of
 from datassay.store.location import (
@@ -51,7 +52,8 @@ from datassay.store.plain import check_plain, hold
 logger = logging.getLogger(__name__)
 
 FORMAT = 3
-GROUP, ATTRIBUTE = "zarr.json", "datassay"
+GROUP = "zarr.json"
+ATTRIBUTE = "datassay"
 DIGESTS = "digests"
 # As Zarr names files until they are whole.
 ZARRS = re.compile(r"(zarr|\d+)\.[0-9a-f]{32}\.partial")
@@ -86,7 +88,7 @@ class Survey:
         """One line for the user."""
         total = len(self.complete) + len(self.missing) + len(self.damaged)
         damages = "".join(f"; {number}: {why}" for number, why in list(self.damaged.items())[:5])
-        damages += "; ..." if len(self.damaged) > 5 else ""
+        damages += text_if(len(self.damaged) > 5, "; ...")
         return (
             f"{len(self.complete):,} of {total:,} chunks found, {len(self.missing):,} missing, "
             f"{len(self.damaged):,} damaged{damages}"
@@ -96,12 +98,13 @@ class Survey:
 class DamagedChunk(DataError):
     """A stored chunk is not what was written; `.what` says in a few words."""
 
-    def __init__(self, number: int, what: str, location: str):
+    def __init__(self, number: int, damage: str, location: str):
         super().__init__(
-            f"chunk {number}: {what} in {redact(location)}. Run the same again with this store: "
+            f"chunk {number}: {damage} in {redact(location)}. Run the same again with this store: "
             "only that chunk is computed anew."
         )
-        self.what, self._arguments = what, (number, what, location)
+        self.damage = damage
+        self._arguments = (number, damage, location)
 
     def __reduce__(self) -> tuple:
         return DamagedChunk, self._arguments
@@ -147,8 +150,8 @@ class FeatureStore:
         self._key = digest_of_values(whole_run)
         self._known_digests: dict[int, UInt8[np.ndarray, "arrays 32"]] = {}
         self._arrays = {
-            (part, name): self._open(f"{part}_{name}", (n, *tail), dtype)
-            for part, n in layout.sizes.items()
+            (split, name): self._open(f"{split}_{name}", (n, *tail), dtype)
+            for split, n in layout.sizes.items()
             for name, (tail, dtype) in layout.arrays.items()
         }
         shape = (len(self.chunks), len(self._names), 32)
@@ -160,7 +163,7 @@ class FeatureStore:
         digests = np.stack([self._digest(number, name, values[name]) for name in self._names])
         try:
             for name in self._names:
-                self._arrays[chunk.part, name][chunk.samples] = values[name]
+                self._arrays[chunk.split, name][chunk.samples] = values[name]
             self._digests[number] = digests
         except failures(self.location) as error:
             raise DataError(
@@ -177,7 +180,7 @@ class FeatureStore:
             raise DamagedChunk(number, "missing", self.location)
         chunk = self.chunks[number]
         try:
-            values = np.ascontiguousarray(self._arrays[chunk.part, name][chunk.samples])
+            values = np.ascontiguousarray(self._arrays[chunk.split, name][chunk.samples])
         except FAILURES:
             raise DamagedChunk(number, f"{name} does not read", self.location) from None
         if not np.array_equal(digests[self._names.index(name)], self._digest(number, name, values)):
@@ -202,13 +205,16 @@ class FeatureStore:
                     self.get(number, name)
                 complete.append(number)
             except DamagedChunk as error:
-                damaged[number] = error.what
+                damaged[number] = error.damage
         return Survey(tuple(complete), tuple(missing), damaged)
 
     def list_complete(self) -> set[int]:
         """Return the numbers of complete chunks; log how many are missing or damaged."""
         survey = self.survey()
-        log = logger.warning if survey.damaged else logger.info
+        if survey.damaged:
+            log = logger.warning
+        else:
+            log = logger.info
         log("%s: %s.", redact(self.location), survey.sentence)
         return set(survey.complete)
 
@@ -234,7 +240,9 @@ class FeatureStore:
         self, name: str, shape: tuple[int, ...], dtype: np.dtype, one_a_chunk: bool = False
     ) -> zarr.Array:
         """Open an array; write its metadata again where they are missing or damaged."""
-        length = 1 if one_a_chunk else min(self.layout.chunk, shape[0])
+        length = 1
+        if not one_a_chunk:
+            length = min(self.layout.chunk, shape[0])
         settings = {
             "shape": shape,
             "chunks": (length, *shape[1:]),
@@ -271,7 +279,7 @@ class FeatureStore:
         """Check that a store on this machine holds plain files only, and note that it is used."""
         if is_local(self.location):
             path = Path(self.location)
-            names = [f"{part}_{name}" for part in self.layout.sizes for name in self._names]
+            names = [f"{split}_{name}" for split in self.layout.sizes for name in self._names]
             folders = [path / name for name in (*names, DIGESTS)]
             for folder in folders:
                 with reading(self.location):

@@ -32,7 +32,9 @@ def add(path: Path, value: object) -> None:
         digest = _digest(path)
         if end and not _is_begun_with(file, digest):  # it was killed before it could go
             file.truncate(end := 0)
-        lines = [value] if end else [digest, value]
+        lines = [digest, value]
+        if end:
+            lines = [value]
         content = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
         try:
             if file.write(content) < len(content):

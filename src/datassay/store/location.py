@@ -92,7 +92,9 @@ def check_place(location: str | Path) -> None:
     if path.exists() and not path.is_dir():
         raise SettingError(f"store must be a folder; {path} is a file. Name another.")
     try:
-        names = os.listdir(path) if path.is_dir() else []
+        names = []
+        if path.is_dir():
+            names = os.listdir(path)
     except OSError as error:
         raise SettingError(
             f"store must be a folder that can be read; {path} is not: {error.strerror}."

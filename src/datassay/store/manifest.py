@@ -13,6 +13,7 @@ import fsspec
 import numpy as np
 
 from datassay.errors import DataError, DatassayError, ModelError, SettingError
+from datassay.optional import text_if
 from datassay.store.atomic import UNFINISHED, write_whole
 from datassay.store.location import (
     FAILURES,
@@ -93,7 +94,7 @@ def _check_run(location: str | Path, stored: dict[str, Any], current: dict[str, 
     differing = differences(stored, current)
     changed = differences(stored.get(CODE) or {}, current.get(CODE) or {})
     if stored.get(CODE) != current.get(CODE):
-        names = ", ".join(changed[:FEW]) + (", ..." if len(changed) > FEW else "")
+        names = ", ".join(changed[:FEW]) + text_if(len(changed) > FEW, ", ...")
         if set(stored) == set(current) and len(differing) == 1:
             raise ModelError(
                 f"the model's code must be that which the store was made with; {redact(location)} "

@@ -16,7 +16,8 @@ from datassay.errors import ModelError, SettingError, printable
 from datassay.store.atomic import write_whole
 
 # What a folder of results calls its model.
-NAME, POLYNOMIAL = "model.safetensors", "polynomial.safetensors"
+NAME = "model.safetensors"
+POLYNOMIAL = "polynomial.safetensors"
 # What reading a file that is damaged, or of another kind, may raise.
 FAILURES = (OSError, SafetensorError, LookupError, TypeError, ValueError, AttributeError)
 

@@ -51,7 +51,10 @@ def write_pages(
     check_writable(out, parts, overwrite=overwrite or is_checked)
     target = Path(os.path.abspath(out))
     # Inside `out` where it exists: it can be a mount, which os.replace cannot move onto.
-    parent = target if target.is_dir() else target.parent
+    if target.is_dir():
+        parent = target
+    else:
+        parent = target.parent
     try:
         parent.mkdir(parents=True, exist_ok=True)
         with staging(parent) as folder:
@@ -62,7 +65,10 @@ def write_pages(
             except (OSError, SettingError) as error:
                 rescued = parent / f"results-{folder.name.rpartition('-')[2]}"
                 os.rename(folder / NEW, rescued)
-                why = _refusal(out, error) if isinstance(error, OSError) else error
+                if isinstance(error, OSError):
+                    why = _refusal(out, error)
+                else:
+                    why = error
                 raise SettingError(f"{why} The finished results are in {rescued}.") from error
     except OSError as error:
         raise SettingError(_refusal(out, error)) from error
@@ -136,7 +142,10 @@ def check_name(out: Path) -> None:
     except (FileNotFoundError, NotADirectoryError):
         pass
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
+        if isinstance(error, OSError):
+            why = error.strerror
+        else:
+            why = error
         name = repr(str(out)[:60])
         raise SettingError(
             f"out must name a folder that can be made; got {name} ({len(str(out)):,} characters): "

@@ -60,7 +60,9 @@ def check_plain(folder: Path) -> None:
     """Refuse a folder that holds anything but folders and plain files, at any depth."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise DataError(_refusal(folder))
-    waiting = [folder] if folder.exists() else []
+    waiting = []
+    if folder.exists():
+        waiting = [folder]
     while waiting:
         with os.scandir(waiting.pop()) as entries:
             for entry in entries:

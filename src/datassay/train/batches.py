@@ -10,6 +10,7 @@ from jaxtyping import Float, Int, Num
 from torch import Tensor
 
 from datassay.errors import SettingError
+from datassay.optional import text_if
 from datassay.results import result
 
 # From this share of the samples on, full-batch networks share one pass over all of them, with
@@ -82,14 +83,17 @@ def ragged_batches(
     # network's order. weights: mean 1 over each network's subset; None: all equal.
     uniform = torch.full((len(subsets), size), 1 / size, dtype=dtype, device=x.device)
     shift = torch.as_tensor(versions, device=x.device)[:, None] * len(x)
-    weights = None if weights is None else weights.to(x.device)
+    if weights is not None:
+        weights = weights.to(x.device)
     orders = [
         _shuffle(x, rows[None], steps, size, [seed])
         for rows, seed in zip(subsets, streams, strict=True)
     ]
     for rows in zip(*orders, strict=True):
         idx = torch.cat(rows)
-        w = uniform if weights is None else uniform * weights.gather(1, idx)
+        w = uniform
+        if weights is not None:
+            w = uniform * weights.gather(1, idx)
         yield Batch(_rows(x, idx), _rows(y, idx + shift), w, False, idx)
 
 
@@ -112,7 +116,7 @@ def multiply_weights(
             raise SettingError(
                 "sample_weight must give a finite weight of at least 0 for every position, "
                 f"{list(batch.positions.shape)}; got shape {list(factor.shape)}"
-                f"{'' if _are_valid_weights(factor) else ' with others'}."
+                f"{text_if(not _are_valid_weights(factor), ' with others')}."
             )
         yield replace(batch, weights=batch.weights * factor.to(batch.weights))
 

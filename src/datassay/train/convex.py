@@ -83,7 +83,9 @@ def fit_convex(
     else:
         theta = start.clone()
     problem = _Problem(features, targets, loss, ridge, weight)
-    fit = _newton if p <= LARGEST_NEWTON else _lbfgs
+    fit = _lbfgs
+    if p <= LARGEST_NEWTON:
+        fit = _newton
     theta = fit(problem, theta, max_steps)
     return ConvexFit(theta, problem.gradient(theta, features.outputs(theta)).norm(dim=1))
 
@@ -149,7 +151,10 @@ class _Problem:
         return self.features.pullback(self.weight[..., None] * slope) + self.ridge * theta
 
     def select(self, keep: Tensor) -> _Problem:
-        targets = self.targets if self.targets.ndim == 2 else self.targets[keep]
+        if self.targets.ndim == 2:
+            targets = self.targets
+        else:
+            targets = self.targets[keep]
         return _Problem(self.features, targets, self.loss, self.ridge, self.weight[keep])
 
 
@@ -168,7 +173,9 @@ def _newton(
             break
         active_idx = active_idx[is_open]
         active_problem = active_problem.select(is_open)
-        weights, outputs, gradient = weights[is_open], outputs[is_open], gradient[is_open]
+        weights = weights[is_open]
+        outputs = outputs[is_open]
+        gradient = gradient[is_open]
         new_weights, is_converged = _newton_step(active_problem, weights, outputs, gradient)
         theta[active_idx] = new_weights
         active_idx = active_idx[~is_converged]
@@ -224,6 +231,7 @@ def _search_line(
 def _lbfgs(
     problem: _Problem, theta: Float[Tensor, "B p"], max_steps: int | None
 ) -> Float[Tensor, "B p"]:
+    """Solve each problem by itself, by L-BFGS."""
     from scipy.optimize import minimize
 
     minima = []

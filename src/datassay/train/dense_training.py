@@ -122,8 +122,12 @@ class DenseGradients:
             self.d[0] = self.w[0].grad  # the gradient of the preactivations is all it takes
 
     def _forward(self, batch: Batch) -> None:
+        """Compute each layer's outputs of a batch, into `h`."""
         for i, (w, b, h) in enumerate(zip(self.w, self.b, self.h, strict=True)):
-            bias = w.new_zeros(1) if b is None else b[..., None]
+            if b is None:
+                bias = w.new_zeros(1)
+            else:
+                bias = b[..., None]
             if i:
                 torch.baddbmm(bias, w, self.h[i - 1], out=h)
             elif batch.shared:

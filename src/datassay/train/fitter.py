@@ -74,7 +74,9 @@ class ConvexFitter:
         weight = self.geometry.outputs.new_zeros(1, len(self.geometry))
         weight[0, keep] = 1.0
         geometry = self.geometry
-        start = None if earlier is None else earlier.geometry.weights
+        start = None
+        if earlier is not None:
+            start = earlier.geometry.weights
         weights = fit_convex(
             geometry.features,
             geometry.targets,
@@ -140,7 +142,9 @@ class NetworkFitter:
         )
         other_outputs = tuple(networks.outputs(s.x)[0] for s in self.other_sets)
         f, y = geometry.outputs[test_idx], geometry.targets[test_idx]
-        temperature = best_temperature(f, y) if n_test else 1.0
+        temperature = 1.0
+        if n_test:
+            temperature = best_temperature(f, y)
         return Fitted(geometry, tuple(out.double() for out in other_outputs), temperature)
 
     def final(self, keep: Int[Tensor, " kept"]) -> nn.Module:

@@ -18,6 +18,7 @@ from datassay.data.settings import HELD_OUT
 from datassay.errors import DataError, ModelError
 from datassay.models.estimators import fit_clone
 from datassay.models.user_code import user_code
+from datassay.optional import select_rows
 from datassay.progress import Progress
 from datassay.results import result
 from datassay.train.learner import estimator_outputs
@@ -99,7 +100,9 @@ def make_splits(train: SampleSet, val: SampleSet | None, n_networks: int, seed: 
             order = order[np.argsort(train.y[order], kind="stable")]
         test_idx.append(np.sort(order[network % n_folds :: n_folds][:size]))
     if train.groups is not None:
-        strata = train.y[by_id] if train.is_classification else None
+        strata = None
+        if train.is_classification:
+            strata = train.y[by_id]
         for division in range(-(-n_networks // n_folds)):
             folds = group_folds(train.groups[by_id], strata, n_folds, seed + division)
             parts = [np.sort(by_id[folds == fold]) for fold in range(folds.max() + 1)]
@@ -129,8 +132,11 @@ def held_out_outputs(
     y = samples.y[order]
     groups = samples.groups
     draw = np.random.default_rng(seed)
-    groups = None if groups is None else groups[order]
-    width = samples.n_classes if samples.is_classification else flat.shape[1]
+    groups = select_rows(groups, order)
+    if samples.is_classification:
+        width = samples.n_classes
+    else:
+        width = flat.shape[1]
     outputs = np.zeros((len(x), width))
     n_done = 0
     for train_idx, test_idx in _split(y, groups, seed, is_classification=samples.is_classification):
@@ -169,7 +175,9 @@ def fold_numbers(
 ) -> Int[Tensor, " n"]:
     """Assign samples to folds at random and evenly, stratified by class; groups stay whole."""
     if groups is not None:
-        strata = targets.argmax(1).numpy() if loss == "cross_entropy" else None
+        strata = None
+        if loss == "cross_entropy":
+            strata = targets.argmax(1).numpy()
         return torch.from_numpy(group_folds(groups, strata, n_folds, seed))
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(targets))
@@ -188,7 +196,9 @@ def _split(
         fold = group_folds(groups, y if is_classification else None, FOLDS, seed)
         numbers = range(fold.max() + 1)
         return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in numbers]
-    kind = StratifiedKFold if is_classification else KFold
+    kind = KFold
+    if is_classification:
+        kind = StratifiedKFold
     with warnings.catch_warnings():
         # A class with fewer samples than folds is spread as it can be.
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)

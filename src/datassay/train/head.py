@@ -19,6 +19,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
 from datassay.models.networks import Affine
 from datassay.models.user_code import user_code
+from datassay.optional import text_if
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.rules import at_least
@@ -196,6 +197,7 @@ def _undo_fixed_scale(
 
 
 def _choose_layer(matching: list[str], layer: str | None, model: nn.Module) -> str:
+    """Return the name of the linear layer to retrain."""
     linear = [n for n, m in model.named_modules() if isinstance(m, nn.Linear)]
     if layer is not None and layer not in linear:
         raise ModelError(
@@ -209,7 +211,9 @@ def _choose_layer(matching: list[str], layer: str | None, model: nn.Module) -> s
         )
     names = [n for n in matching if layer in {None, n}]
     if not names:
-        target = f"layer {layer!r}" if layer else "its last nn.Linear"
+        target = "its last nn.Linear"
+        if layer:
+            target = f"layer {layer!r}"
         raise ModelError(
             f"the model's output must be that of {target}, on one vector per sample; something "
             "comes after it, such as a softmax. Let the model end with it and return logits."
@@ -230,7 +234,7 @@ def _to_inputs(x: np.ndarray, model: nn.Module, integers: bool | None = None) ->
 def _check_finite(features: Tensor, samples: SampleSet) -> None:
     bad = ~torch.isfinite(features).all(1).numpy()
     if bad.any():
-        names = ", ".join(map(str, samples.ids[bad][:3])) + (", ..." if bad.sum() > 3 else "")
+        names = ", ".join(map(str, samples.ids[bad][:3])) + text_if(bad.sum() > 3, ", ...")
         raise ModelError(
             f"the features must be finite; those of {names} are not. Check the weights and the "
             "scale of the inputs."

@@ -152,7 +152,9 @@ class _Heads:
         self.bias = bias
         self.x = self._append_bias(features)
         self.y = targets
-        self.val = None if val is None else (self._append_bias(val[0]), val[1])
+        self.val = None
+        if val is not None:
+            self.val = (self._append_bias(val[0]), val[1])
 
     def _append_bias(self, features: Tensor) -> Float[Tensor, "n inputs"]:
         ones = features.new_ones(len(features), 1)
@@ -190,6 +192,7 @@ class _Heads:
         on_epoch: OnEpoch | None,
         progress: Progress,
     ) -> TrainedHeads:
+        """Train heads from their starts by Adam, one per weighting and seed."""
         x = self.x.float()
         y = self.y.float()
         w = weight.T.contiguous()
@@ -218,7 +221,10 @@ class _Heads:
         k = y.shape[-1]
         outputs = (x @ theta).unflatten(-1, (-1, k))  # [S, b, M, k]
         if self.loss == "cross_entropy":
-            outputs = outputs.sigmoid() if k == 1 else outputs.softmax(-1)
+            if k == 1:
+                outputs = outputs.sigmoid()
+            else:
+                outputs = outputs.softmax(-1)
         slope = (outputs - y[..., None, :]) * (w[..., None] / x.shape[-2])
         return x.mT @ slope.flatten(-2)
 
@@ -240,6 +246,7 @@ class _Heads:
     def exact(
         self, weight: Float[Tensor, "M n"], ridge: float, n_seeds: int, progress: Progress
     ) -> TrainedHeads:
+        """Fit heads to the minimum of the loss, one per weighting; seeds change nothing."""
         k = self.y.shape[1]
         features = SharedFeatures(self.x.double(), k)
         y = self.y.double()

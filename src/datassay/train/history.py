@@ -64,7 +64,8 @@ class PredictionHistory:
         if outputs.ndim <= positions.ndim:
             outputs = outputs[..., None]
         if positions.ndim == 1:
-            positions, outputs = positions[None], outputs[None]
+            positions = positions[None]
+            outputs = outputs[None]
         labels = self._check_labels(positions, outputs, torch.as_tensor(y).long().cpu())
         if outputs.shape[2] == 1:
             outputs = torch.cat([torch.zeros_like(outputs), outputs], 2)
@@ -100,7 +101,10 @@ class PredictionHistory:
                 f"{list(y.shape)}."
             )
         are_all_labels = y.shape == (n,) and positions.shape[1] != n
-        labels = y[positions] if are_all_labels else y.expand(positions.shape)
+        if are_all_labels:
+            labels = y[positions]
+        else:
+            labels = y.expand(positions.shape)
         n_classes = max(2, outputs.shape[2])
         if labels.numel() and not 0 <= int(labels.min()) <= int(labels.max()) < n_classes:
             raise DataError(f"y must lie in 0..{n_classes - 1}; got {labels.unique().tolist()}.")

@@ -26,6 +26,7 @@ from datassay.models.estimators import by_class, class_probabilities, fit_clone,
 from datassay.models.reference import is_reference
 from datassay.models.tabular import TREES, TableClassifier, TableRegressor, column_parts, draws
 from datassay.models.user_code import user_code
+from datassay.optional import map_optional
 from datassay.progress import Progress, silent
 from datassay.rules import at_least
 from datassay.store.manifest import CODE, digest
@@ -78,7 +79,9 @@ class _Learner(ABC):
                 train, val, subsets[:1], weights, progress, first_number=first_number
             )
             return np.repeat(shared, len(subsets), 0)
-        n_classes = train.n_classes if train.is_classification else 0
+        n_classes = 0
+        if train.is_classification:
+            n_classes = train.n_classes
         outputs = []
         for fits in self.fits(train, subsets, weights, first_number=first_number):
             outputs.append(np.asarray(self.predictions(fits, val, n_classes)))
@@ -142,7 +145,10 @@ class Networks(_Learner):
     ):
         if not callable(models) and not models:
             raise SettingError("models must hold one network per repeat; got none.")
-        self.models = models if callable(models) else list(models)
+        if callable(models):
+            self.models = models
+        else:
+            self.models = list(models)
         self.recipe = recipe
         self.seed = seed
         self.at_once = at_once or _networks_at_once(self._model(0))
@@ -175,7 +181,7 @@ class Networks(_Learner):
     ) -> Iterator[TrainedNetworks]:
         """Yield networks that train together; the seed and their first number set the batches."""
         recipe = self.recipe or network_recipe(subsets.shape[1])
-        weight = None if weights is None else torch.as_tensor(weights)
+        weight = map_optional(torch.as_tensor, weights)
         for start in range(0, len(subsets), self.at_once):
             rows = torch.as_tensor(subsets[start : start + self.at_once])
             numbers = range(first_number + start, first_number + start + len(rows))
@@ -267,7 +273,9 @@ class Estimators(_Learner):
         """Fit clones one by one and yield them; each has a random state of its own."""
         rows = rows_of(train, self.dtype)
         for number, idx in enumerate(subsets, first_number):
-            weight = None if weights is None else weights[idx] / weights[idx].mean()
+            weight = None
+            if weights is not None:
+                weight = weights[idx] / weights[idx].mean()
             yield fit_clone(self.estimator, rows[idx], train.y[idx], self.seed + number, weight)
 
     def predictions(self, model: Any, val: SampleSet, n_classes: int) -> Float[np.ndarray, "1 m k"]:
@@ -307,8 +315,12 @@ def table_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -
     Returns:
         The learner.
     """
-    kind = TableClassifier if train.is_classification else TableRegressor
-    parts = column_parts(train) if name == TREES else ()
+    kind = TableRegressor
+    if train.is_classification:
+        kind = TableClassifier
+    parts = ()
+    if name == TREES:
+        parts = column_parts(train)
     return Estimators(kind(name, parts=parts), repeats, seed, is_random=draws(name, train))
 
 

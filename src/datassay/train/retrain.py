@@ -20,6 +20,7 @@ from datassay.collect.jacobian.suitable import one_output
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
+from datassay.optional import coalesce
 from datassay.progress import Progress, part_of, silent
 from datassay.results import Tabular, result
 from datassay.rules import one_of
@@ -133,7 +134,7 @@ def retrain(
     total = steps * (len(missing) + ("all" not in stored))
     if "all" not in stored:
         networks = _train(model, train, [None], full, part_of(progress, STEP, 0, total))
-        outputs = _outputs(networks, (train if val is None else val).x)[0]
+        outputs = _outputs(networks, coalesce(val, train).x)[0]
         stored.put("all", {"outputs": outputs, "weights": _flatten_weights(networks)[0].numpy()})
     reference = stored.get("all")
     n_done = total - steps * len(missing)
@@ -141,7 +142,7 @@ def retrain(
     for batch in (missing[start : start + size] for start in range(0, len(missing), size)):
         report = _multiply_progress(part_of(progress, STEP, n_done, total), len(batch))
         networks = _train(model, train, batch, reduced, report)
-        results = _measure_changes(networks, batch, train, train if val is None else val, reference)
+        results = _measure_changes(networks, batch, train, coalesce(val, train), reference)
         for i, arrays in zip(batch, results, strict=True):
             stored.put(f"without-{i}", arrays)
         n_done += steps * len(batch)
@@ -187,7 +188,9 @@ def _recipes(
     # the averaged loss λ/(n−1).
     if reduction == "mean":
         return full, full
-    shrink = (n - 1) / n if reduction == "sum" else 1.0
+    shrink = 1.0
+    if reduction == "sum":
+        shrink = (n - 1) / n
     decay = full.weight_decay * n / (n - 1)
     return full, replace(full, lr=full.lr * shrink, weight_decay=decay)
 

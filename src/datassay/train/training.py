@@ -156,7 +156,10 @@ def train_on_batches(
     link = ""
     if stack is not None:
         link, y = _link_and_y(y, n_outputs, recipe)
-        x = stack.before(x) if prepared is None else prepared
+        if prepared is None:
+            x = stack.before(x)
+        else:
+            x = prepared
     draw = draw_from(x, y)
     if stack is not None:
         trained = _descend_dense(start, draw, stack, link, recipe, observe, progress)
@@ -271,6 +274,7 @@ def _descend_dense(
     observe: Callable[[Tensor, Tensor], None] | None,
     progress: Progress,
 ) -> dict[str, Tensor]:
+    """Train a stack of dense networks on the batches drawn; return their weights."""
     first_batch = next(draw)
     draw = chain([first_batch], draw)
     n, n_inputs = first_batch.x.shape[-2:]
@@ -299,7 +303,10 @@ def _autograd(
     with run_vectorized(AT_ONCE):
         outputs = _forward(template, {**weights, **fixed}, batch)
         # Each network's loss touches its own weights only, so one backward pass serves all.
-        trailing = batch.y.shape[1:] if batch.shared else batch.y.shape[2:]
+        if batch.shared:
+            trailing = batch.y.shape[1:]
+        else:
+            trailing = batch.y.shape[2:]
         losses = _sample_loss(outputs, batch.y.expand(*outputs.shape[:2], *trailing), recipe)
         (losses * batch.weights).sum().backward()
     return outputs.detach()
@@ -375,7 +382,10 @@ def _forward(
     template: nn.Module, state: dict[str, Tensor], batch: Batch
 ) -> Float[Tensor, "S samples k"]:
     if len(batch.weights) == 1:  # vmap would turn one convolution into a grouped one
-        x = batch.x if batch.shared else batch.x[0]
+        if batch.shared:
+            x = batch.x
+        else:
+            x = batch.x[0]
         return functional_call(template, {name: t[0] for name, t in state.items()}, (x,))[None]
     inputs = None if batch.shared else 0
     call = vmap(lambda state, x: functional_call(template, state, (x,)), in_dims=(0, inputs))

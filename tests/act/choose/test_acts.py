@@ -150,7 +150,7 @@ def test_a_rare_class_and_a_noise_that_cannot_be_inverted():
     always = np.tile([1.0, 0.0], (1, 1000, 1))
     assert rule.scores(always).mean() == pytest.approx(0.5)
     rule = yardstick(held_out, held_out.y, np.full((2, 2), 0.5))
-    assert not rule.is_corrected and (rule.worth == rule.given).all()
+    assert not rule.is_corrected and (rule.worth == rule.given_worth).all()
 
 
 def test_what_models_say_shows_which_held_out_labels_are_suspect():

@@ -1,9 +1,10 @@
 """Files of decisions: what is written is read again, from Parquet and from a page's JSON."""
 
 import json
-from dataclasses import asdict
-from datetime import UTC, datetime
+from dataclasses import asdict, astuple, replace
+from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -15,6 +16,7 @@ from datassay.act.review.decisions import (
     read_decisions,
 )
 from datassay.errors import DataError
+from datassay.store.journal import add
 
 WHEN = datetime(2026, 11, 23, 9, 0, 0, 250_000, tzinfo=UTC)
 
@@ -51,6 +53,33 @@ def test_what_is_written_is_read(tmp_path, name, ids):
     read = read_decisions(write(some(ids), tmp_path / name))
     assert read.to_table().equals(some(ids).to_table(), check_metadata=True)
     assert read.decisions[0].when == WHEN and read.decisions[0].seen_score == 0.75
+
+
+def read_rows(path):
+    return [*map(astuple, read_decisions(path).decisions)]
+
+
+def test_the_journal_goes_on_from_its_file_and_from_no_other(tmp_path):
+    path, rng = write(some(), tmp_path / "decisions.parquet"), np.random.default_rng(0)
+    expected = {row.id: row for row in some().decisions}
+    for step in range(25):
+        changes = {}
+        for name in rng.choice([7, 8, 9, 2**62 + 1], rng.integers(1, 3), replace=False).tolist():
+            when = WHEN + timedelta(seconds=step)
+            row = Decision(name, "remove", "cat", "", when, step / 25, "me" * (step % 2))
+            changes[name] = row if rng.random() < 0.6 else None
+        add(path, journal_line(changes.items()))
+        for name, row in changes.items():
+            expected.pop(name, None)
+            expected |= {name: row} if row else {}
+        assert read_rows(path) == [*map(astuple, expected.values())]
+    write(replace(some(), decisions=tuple(expected.values())), path)  # killed before it was removed
+    assert read_rows(path) == [*map(astuple, expected.values())]
+    write(some((5, 6)), path)
+    with pytest.raises(
+        DataError, match=r"the file that decisions\.parquet\.journal was begun with"
+    ):
+        read_decisions(path)
 
 
 def test_a_line_of_the_journal_is_a_decision_or_that_it_was_taken_back():

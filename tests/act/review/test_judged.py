@@ -72,6 +72,8 @@ def test_numbers_and_several_labels_have_no_classes(samples):
     assert not issues.probability.any()  # and those that stray most come first all the same
     assert (kept.log_odds < -60).all()
     assert (np.diff(kept.log_odds[np.argsort(issues.score)]) >= 0).all()
+    extreme = judged(lin, replace(issues, score=1e6 * issues.score)).log_odds
+    assert np.ptp(extreme) < 2.1  # order alone, far below what has a probability
     sure = judged(lin, replace(issues, probability=np.ones(len(samples)))).log_odds
     assert np.isfinite(sure).all() and (sure > 30).all()
     some = replace(issues, probability=np.linspace(0.01, 0.99, len(samples)))
@@ -80,15 +82,20 @@ def test_numbers_and_several_labels_have_no_classes(samples):
 
 
 def test_what_is_no_such_file_is_refused_by_name(tmp_path, digits):
-    path, arrays = tmp_path / "review.npz", {name: getattr(digits[1], name) for name in FIELDS}
-    pickled, short = np.array([{"a": 1}], dtype=object), arrays["log_odds"][1:]
+    path = tmp_path / "review.npz"
+    arrays = {name: getattr(digits[1], name) for name in FIELDS} | {"share": np.array([0.0, 0.5])}
+    np.savez(path, **arrays)
+    assert len(read_judged(path)) == 300
+    changes = [{"labels": np.array([{"a": 1}], dtype=object)}, {"labels": np.array(3)}]
+    for name in FIELDS:  # a row fewer, another axis
+        changes += [{name: arrays[name][1:]}, {name: arrays[name][..., None]}]
     for write in (
-        lambda: None,
-        lambda: np.savez(path, **{name: arrays[name] for name in FIELDS[1:]}),
-        lambda: np.savez(path, **(arrays | {"labels": pickled})),
-        lambda: np.savez(path, **(arrays | {"log_odds": short})),
-        lambda: np.savez(path, **(arrays | {"labels": np.array(3)})),
-        lambda: np.savez(path, **(arrays | {"coordinates": arrays["log_odds"]})),
+        path.unlink,
+        *(
+            lambda n=n: np.savez(path, **{k: v for k, v in arrays.items() if k != n})
+            for n in arrays
+        ),
+        *(lambda change=change: np.savez(path, **arrays | change) for change in changes),
         lambda: path.write_text("nothing"),
     ):
         write()

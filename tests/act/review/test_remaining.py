@@ -84,7 +84,7 @@ def test_without_decisions_the_order_is_the_judges_and_numbers_keep_it():
 
 
 def test_a_draw_over_the_whole_order_tells_how_many_are_wrong():
-    held, widths = [], []
+    held, widths, lows = [], [], []
     for seed in range(8):
         judged, truth = made(n=800, seed=seed, rate=0.05 * (1 + seed % 4))
         judged = replace(judged, share=(0.0, 0.4))
@@ -94,9 +94,11 @@ def test_a_draw_over_the_whole_order_tells_how_many_are_wrong():
         assert (np.diff(rank) > 0).all() and rank[0] < 40 and rank[-1] > 600
         before = remaining(judged, {}).share_wrong
         low, high = remaining(judged, {int(i): int(truth[i]) for i in drawn}).share_wrong
-        held.append(low <= (truth != judged.labels).mean() <= high)
+        share = (truth != judged.labels).mean()
+        held.append(low <= share <= high)
+        lows.append(low / share)
         widths.append((high - low) / (before[1] - before[0]))
-    assert np.mean(held) >= 0.75 and np.mean(widths) < 0.7
+    assert np.mean(held) >= 0.75 and np.mean(widths) < 0.7 and np.mean(lows) > 0.3
 
 
 @settings(deadline=None)
@@ -106,7 +108,8 @@ def test_the_draw_is_systematic_and_takes_none_twice(n, spread, shift):
     judged = Judged(np.zeros(n, int), np.zeros((n, 2), np.float32), odds, np.ones((n, 1)))
     order = np.argsort(-odds, kind="stable")
     p = expit(odds[order].astype(float))
-    ends, expected = np.cumsum(np.sqrt(p * (1 - p)) + LEAST_CHANCE), []
+    p_right = expit(-odds[order].astype(float))  # not 1 - p: equal odds meet a step's end exactly
+    ends, expected = np.cumsum(np.sqrt(p * p_right) + LEAST_CHANCE), []
     for step in range(min(n, BATCH)):
         place = int((ends < (step + 0.5) / BATCH * ends[-1]).sum())
         place = max(place, expected[-1] + 1 if expected else 0)

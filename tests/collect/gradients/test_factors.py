@@ -28,10 +28,10 @@ def formed(found):
         if not isinstance(use, Factors):
             total += use
             continue
-        left = one_hot(use.left, ROWS).double() if use.is_sparse else use.left
+        left = one_hot(use.lhs, ROWS).double() if use.is_sparse else use.lhs
         for b in range(B):
             for t in range(left.shape[1]):
-                total[b] += left[b, t].outer(use.right[b, t])
+                total[b] += left[b, t].outer(use.rhs[b, t])
     return total
 
 
@@ -73,7 +73,7 @@ def test_second_moments(kind):
     result = uses(kind)
     left, right = second_moments(result, 10)
     if kind == "dense":
-        a, d = result[0].left, result[0].right
+        a, d = result[0].lhs, result[0].rhs
         truth = torch.einsum("btr,bts->rs", a, a), torch.einsum("btc,btd->cd", d, d)
     else:
         g = result[0]

@@ -175,7 +175,7 @@ def test_several_values_a_sample_and_cotangents():
             slope = torch.autograd.grad(value, model.body.weight)[0]
             uses = gradients["body"]
             assert len(uses) == 2  # a position each
-            ours = sum(u.left[i].mT @ u.right[i] for u in uses)
+            ours = sum(u.lhs[i].mT @ u.rhs[i] for u in uses)
             # A weight that is used twice shares no column with a bias.
             torch.testing.assert_close(ours[:, :5], slope, rtol=1e-10, atol=1e-12)
 

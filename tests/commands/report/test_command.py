@@ -95,7 +95,7 @@ def test_votes_count_runs_that_suspect_the_same_label(runs):
         ("1 run", "2"),
         ("no run", "26"),
     ]
-    assert findings.wrong.nonzero()[0].tolist() == [28]
+    assert findings.is_wrong.nonzero()[0].tolist() == [28]
     assert findings.suggested[[2, 3, 4, 6]].tolist() == ["", "cat", "dog", "dog"]
     labels, _ = page(findings).advice
     assert labels.headline == "2 labels suspected by both runs"
@@ -132,7 +132,7 @@ def test_targets_are_compared_and_shown_as_numbers(tmp_path, runs):
     findings = compared(runs)
     assert findings.label[:2].tolist() == ["0.500", "1.50"]
     assert set(findings.suggested) == {"", "1.00, 2.00"}
-    assert findings.wrong is None
+    assert findings.is_wrong is None
 
 
 def test_the_page_escapes_what_users_wrote(tmp_path):

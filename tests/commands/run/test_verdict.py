@@ -24,18 +24,19 @@ from datassay.commands.run.tables import before_table
 from datassay.commands.run.typed import Typed
 from datassay.commands.run.verdict import Labels, clause, plan_sentence, verdict
 from datassay.data.back.origin import Origin
-from datassay.data.samples import SampleSet
+from datassay.data.samples import Column, SampleSet
 from datassay.report import html
 from datassay.report.compose import TEXT
 from datassay.report.result_plots import acts_figure
 from datassay.report.wording import count, gain_numbers, number, percent, score_change
 from datassay.score.checks.issue import DataIssue
-from datassay.stats import FREE, advice, costs
+from datassay.stats import FREE, SHOWN, advice, costs
 from helpers.command_line import make_commands
 from helpers.consistent import contradictions
 from helpers.findings import issues_of, make_findings, regression_samples, row_samples
 
 WORDS = {
+    "copies": "Remove near-duplicates", "mine": "Mend by hand",
     "relabel": "Relabel suspected labels", "remove": "Remove suspects", "drop": "Drop half",
     "balance": "Balance the classes by weights", "more": "Double the data",
     "relabel+balance": "Relabel suspected labels, then balance the classes by weights",
@@ -127,6 +128,71 @@ PAGES = {
 }  # fmt: skip
 
 
+def leaking():
+    samples = replace(row_samples(), columns=(Column("paid", "number", tells_target=True),
+                                              Column("year", "number")))  # fmt: skip
+    return make_findings(samples, issues=issues_of(samples, np.full(178, -9.0)))
+
+
+def with_issues(findings, *issues):
+    """The same, with what else is wrong with the data."""
+    return replace(findings, data_issues=SimpleNamespace(issues=issues, ids=findings.samples.ids))
+
+
+LEAK = DataIssue("leaking columns", "act", 1, "columns", "Column paid tells the label.")
+COPIED = DataIssue("near duplicates", "act", 9, "pairs", "Nine pairs are nearly the same.")
+HARMLESS_ISSUE = replace(COPIED, kind="constant columns", severity="look")
+HELPS, MAY_HELP = (0.021, 0.004, 0.038, "better"), (0.02, -0.004, 0.04, "no difference")
+HURTS, VAGUE = (-0.02, -0.03, -0.01, "worse"), (0.024, -0.394, 0.208, "no difference")
+UNREAD = ReviewGain((GainRow("all", 9, 0.9, 0.88, *HURTS[1:3], "worse"),), "accuracy", 1, 1)
+STATES = PAGES | {
+    "copies help": lambda: with_issues(
+        replace(two_classes(), acts=acts(("copies", *HELPS), DROP)), COPIED, HARMLESS_ISSUE, LEAK),
+    "copies may help": lambda: with_issues(
+        replace(clean(), acts=acts(("copies", *MAY_HELP), ("balance", *HELPS))), COPIED),
+    "copies hurt": lambda: with_issues(
+        replace(clean(), acts=acts(("copies", *HURTS), ("mine", *MAY_HELP), MORE)), COPIED),
+    "no copies tried": lambda: with_issues(replace(two_classes(), acts=acts(DROP, MORE)), COPIED),
+    "leaks": lambda: with_issues(replace(leaking(), acts=acts(("mine", *HELPS))), COPIED, LEAK),
+    "one label": lambda: replace(two_classes(n_flagged=1), acts=acts(RELABEL, MORE)),
+    "removing helps": lambda: replace(
+        two_classes(n_flagged=9), acts=acts(("remove", *HELPS), RELABEL, ("drop", *HELPS))),
+    "correcting may cost": lambda: replace(
+        two_classes(n_flagged=9), acts=acts(("remove", *MAY_HELP), ("relabel", *HURTS))),
+    "vague": lambda: replace(two_classes(n_flagged=60), acts=acts(("relabel", *VAGUE))),
+    "likeliest": lambda: replace(two_classes(level=-2.0), acts=acts(DROP)),
+    "by trees": lambda: replace(
+        two_classes(n_flagged=4), acts=replace(acts(RELABEL, BOTH), model="boosted trees")),
+    "few": lambda: two_classes(n=60, n_flagged=2), "fewer": lambda: two_classes(n=4),
+    "pending, clean": lambda: replace(clean(), pending=PENDING),
+    "reviewed in vain": lambda: replace(clean(), before=replace(
+        reviewed(), n_relabelled=0, n_removed=0, gain=None, why_none="too few were held out")),
+    "reviewed at a cost": lambda: replace(two_classes(n_flagged=4), before=replace(
+        reviewed(), n_removed=0, confirmed=0, gain=UNREAD), acts=acts(RELABEL)),
+    "nothing predicted": lambda: replace(
+        (found := two_classes()), issues=replace(found.issues, is_predicted=False)),
+    "an input": lambda: replace(
+        (found := regression()), issues=replace(found.issues, cells={7: "x2 0"})),
+}  # fmt: skip
+TOLD = Path(__file__).with_name("told.json")
+
+
+def told_of(findings):
+    """All that a verdict says, as plain values."""
+    said = verdict(findings, "out")
+    cards = [[card.kind, card.severity, card.headline, card.sentence, card.command, len(card.ids)]
+             for card in said.cards]  # fmt: skip
+    return {"sentence": said.sentence, "cards": cards, "commands": [*said.commands],
+            "note": said.note, "droppable": said.n_droppable, "plan": plan_sentence(findings, said),
+            "labels": str(said.labels)}  # fmt: skip
+
+
+def test_all_that_a_verdict_says_was_read_by_a_person():
+    """After a change of words: PYTHONPATH=tests python THIS_FILE, and read the difference."""
+    said = {name: told_of(replace(make(), origin=ORIGIN)) for name, make in STATES.items()}
+    assert said == json.loads(TOLD.read_text(encoding="utf-8"))
+
+
 def rendered(findings):
     built = page(findings)
     return html.render(built), json.loads(str(files(findings, built)["summary.json"]))
@@ -178,6 +244,7 @@ def test_a_contradiction_is_noticed():
         (("relabel", 0.025, -0.045, 0.04, "better"),
          "is not shown to help: −4.5 to 4.0 points of accuracy (estimate 2.5)"),
         (("relabel", -0.012, -0.02, -0.004, "worse"), "costs 1.2 points of accuracy (0.4 to 2.0)"),
+        (("relabel", -0.02, -0.04, -SHOWN, "worse"), "costs 2.0 points of accuracy (0.1 to 4.0)"),
         (("relabel", -0.003, -0.01, 0.004, "no difference"),
          "is not shown to help: −1.0 to 0.4 points of accuracy (estimate −0.3)"),
     ],
@@ -435,3 +502,8 @@ def test_what_was_before_a_review_stands_before_what_is_now():
 def test_a_gain_that_rounds_to_nothing_has_no_sign():
     assert gain_numbers(-1e-6, -0.0091, 0.0091, "accuracy") == ("0.00", "−0.91", "0.91")
     assert gain_numbers(-0.0004, -0.01, 0.01, "R²") == ("−0.0004", "−0.0100", "0.0100")
+
+
+if __name__ == "__main__":
+    said = {name: told_of(replace(make(), origin=ORIGIN)) for name, make in STATES.items()}
+    TOLD.write_text(json.dumps(said, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -101,6 +101,10 @@ def cases():
         "frame and two targets": (lambda: (frame()[["a", "b"]], X[:, :2]), {}),
         "arrays": (lambda: (X, LABELS), {"ids": np.arange(40) + 7, "source": LABELS}),
         "parts": (lambda: (X[:30], X[:30, 0], X[30:], X[30:, 0]), {}),
+        "frames in parts": (
+            lambda: (frame()[["a", "b"]][:30], LABELS[:30], frame()[["a", "b"]][30:], LABELS[30:]),
+            {},
+        ),
         "texts": (lambda: (texts, np.arange(40) % 2 == 0), {}),
         "Dataset": (Pairs, {}),
         "images": (lambda: (RNG.random((40, 4, 4)), LABELS), {}),
@@ -114,8 +118,8 @@ def test_the_file_is_read_as_the_same_samples(name, tmp_path):
     path, how = keep(data, tmp_path, **roles)
     again = load(path, val_fraction=0.2, seed=3, **how)
     for kept, given in zip(again, load(data, val_fraction=0.2, seed=3, **roles), strict=True):
-        # An archive of arrays names no columns, which a frame with several targets becomes.
-        same_samples(kept, given, names=name != "frame and two targets")
+        # An archive of arrays names no columns, which such frames become.
+        same_samples(kept, given, names=name not in {"frame and two targets", "frames in parts"})
 
 
 def test_what_is_no_data_is_refused(tmp_path):

@@ -221,6 +221,9 @@ def test_pandas_finds_its_row_labels_again(tmp_path, start):
     assert after.index.tolist() == ids == expected
     assert after["y"].tolist() == ["a", "a", "b"]
     assert load(file)[0].ids.tolist() == expected
+    file, _ = given_back(tmp_path / "a.parquet", tmp_path / "same", relabel={1: "a"})
+    assert pq.read_schema(file).equals(pq.read_schema(tmp_path / "a.parquet"), check_metadata=True)
+    assert pandas.read_parquet(file).index.equals(frame.index)
 
 
 @pytest.mark.parametrize(

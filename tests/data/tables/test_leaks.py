@@ -58,6 +58,14 @@ def test_words_dates_and_pairs_of_columns_leak_too():
     assert told(names, p=shift, q=codes - shift) == ["p", "q"]
 
 
+@pytest.mark.parametrize(("one", "two"), [(6, 10), (6, 11), (7, 9), (4, 15), (15, 4)])
+def test_pairs_of_codes_leak_where_five_rows_have_each_pair(one, two):
+    cells = np.random.default_rng(0).permutation(np.arange(300) % (one * two))
+    p, q = cells // two, cells % two
+    names = ["even" if s % 2 else "odd" for s in p + q]
+    assert told(names, p=p, q=q) == ["p", "q"] * (one * two <= 60)
+
+
 @pytest.mark.parametrize(
     ("leak", "is_named"),
     [
@@ -74,13 +82,32 @@ def test_another_unit_logarithm_rank_and_range_of_a_quantity_leak(leak, is_named
     assert told(y, leak=leak(y, rng)) == ["leak"] * is_named
 
 
-def test_a_quantity_is_told_by_two_columns_of_which_it_is_the_sum_or_product():
+@pytest.mark.parametrize("unit", [1e-3, 100, 1e6])
+def test_a_quantity_is_told_by_two_columns_of_which_it_is_the_sum_or_product(unit):
     rng = np.random.default_rng(0)
-    y = np.exp(rng.normal(size=300)) * 100
+    y = np.exp(rng.normal(size=300)) * unit
     part, noise = rng.uniform(0.2, 0.8, 300), rng.normal(1, 0.1, 300)
     assert told(y, p=part * y, q=(1 - part) * y) == ["p", "q"]
     assert told(y, p=part, q=y / part) == ["p", "q"]
     assert told(y, p=part * y, q=(1 - part) * y * noise) == []
+
+
+@pytest.mark.parametrize("n", [49, 50])
+def test_of_fifty_rows_and_four_columns_on_leaks_are_told(n):
+    """And of codes where five rows or more have each, which is too few to tell by chance."""
+    rng = np.random.default_rng(0)
+    y = np.exp(rng.normal(size=n)) * 100
+    part, noise = rng.uniform(0.2, 0.8, n), rng.normal(size=(3, n))
+    columns = {"p": part * y, "q": (1 - part) * y, **dict(zip("cde", noise, strict=True))}
+    for n_columns in (3, 4, 5):
+        table = pa.table({name: columns[name] for name in [*columns][:n_columns]} | {"y": y})
+        told_of = da.load(table, target="y", val_fraction=0)[0].columns
+        expected = ["p", "q"] * (n >= 50 and n_columns >= 4)
+        assert [column.name for column in told_of if column.tells_target] == expected
+    for each in (4, 5, 6):
+        codes = np.argsort(np.argsort(y)) // each
+        words = [f"from {c:02}" for c in codes]
+        assert told(y, leak=words) == ["leak"] * (n >= 50 and len({*words}) <= n / 5)
 
 
 @pytest.mark.parametrize("name", ["iris", "wine", "breast_cancer"])

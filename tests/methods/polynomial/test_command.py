@@ -201,7 +201,7 @@ def test_scores_and_advice_agree_with_the_summary():
     assert table(findings, "Scores")[-1].cells[1] == f"{right:.3f}"
     first = page_of(findings).advice[0]
     assert first.severity == "fine"
-    assert f"{findings.scores.each[-2].mean():.3f}" in first.sentence
+    assert f"{findings.scores.sample_scores[-2].mean():.3f}" in first.sentence
     kinds = [a.kind for a in page_of(surrogate_findings("image")).advice]
     assert kinds == ["score", "fit", "reading"]
 

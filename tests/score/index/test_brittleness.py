@@ -88,6 +88,54 @@ def test_an_index_without_a_location_goes_with_its_folder_and_asks_are_limited(m
     assert not folder.exists()
 
 
+@pytest.mark.parametrize("k", [1, 2, 4])
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.99])
+def test_the_set_is_the_smallest_that_added_effects_turn_the_prediction_by(k, share):
+    """Of each other output the samples that support it least are added up one by one."""
+    rng = np.random.default_rng(k)
+    for scale in (0.02, 0.1, 0.5):
+        outputs, effect = rng.normal(size=(5, k)), scale * rng.normal(size=(12, 5 * k))
+        found = brittleness.brittleness(
+            effect, outputs, object.__new__(Batches), share, None, lambda *_: None
+        )
+        of_two = k == 1
+        each = effect.reshape(12, 5, k)
+        values = np.concatenate([0 * outputs, outputs], 1) if of_two else outputs
+        each = np.concatenate([0 * each, each], 2) if of_two else each
+        limit = max(1, int(share * 12))
+        for query, row in enumerate(values):
+            label = int(row.argmax())
+            sizes = {}
+            for other in sorted(set(range(len(row))) - {label}, key=lambda c, row=row: -row[c]):
+                support = np.sort(each[:, query, label] - each[:, query, other])[::-1]
+                turned = [s for s in range(1, limit + 1)
+                          if support[:s].sum() > row[label] - row[other]]  # fmt: skip
+                sizes[other] = min(turned, default=limit + 1)
+            becomes = min(sizes, key=sizes.get)  # of as many samples the nearest
+            size = sizes[becomes] if sizes[becomes] <= limit else 0
+            assert (found.predicted[query], found.becomes[query]) == (label, becomes)
+            assert found.size[query] == size == len(found.removed[query])
+            assert found.margin[query] == pytest.approx(row[label] - row[becomes])
+            support = each[:, query, label] - each[:, query, becomes]
+            assert set(found.removed[query]) == set(np.argsort(-support)[:size])
+
+
+@pytest.mark.parametrize("limit", [1, 2, 7, 40, 300])
+def test_retraining_settles_the_number_to_one_in_twenty(limit):
+    order, asked = np.arange(limit), []
+    for turns in {1, 2, limit // 3 + 1, limit // 2 + 1, limit, limit + 1}:
+        for needed in {1, 2, limit // 2 + 1, limit, limit + 1}:
+            asked.clear()
+            found = brittleness._count_needed(
+                needed, order, lambda gone, t=turns: (asked.append(len(gone)), len(gone) >= t)[1]
+            )
+            if turns > limit:
+                assert found == limit + 1
+            else:
+                assert turns <= found <= max(turns, 1.06 * turns) and len(asked) < 20
+                assert found in asked and len(asked) == len(set(asked))
+
+
 def test_the_nearest_output_is_tried_first_and_samples_that_oppose_are_not_added():
     outputs, queries = np.array([[3.0, 2.0, 2.9]]), object.__new__(Batches)  # not asked
     effect = np.array([[0.06, 0.0, 0.0], [0.05, 0.0, 0.0], [-1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]])

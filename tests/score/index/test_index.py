@@ -14,6 +14,7 @@ from torch import nn
 import datassay as da
 from datassay.errors import DataError, DatassayError, ModelError, SettingError
 from datassay.score.index import curvature, opened, opening, search, segment
+from datassay.score.index.identity import check_unique
 from helpers.by_block import gauss_newton, losses, slopes
 
 WHOLE = {"share": 1.0, "width": 10**6, "keep": "float32"}
@@ -103,6 +104,24 @@ def test_the_largest_effects_are_found_in_either_precision(tmp_path, monkeypatch
         np.testing.assert_allclose(getattr(effects.top, f"{side}_effect"), values, rtol=1e-4)
 
 
+@pytest.mark.parametrize("b", [1, 31, 64, 65, 479, 4001])
+def test_the_best_of_groups_are_the_best_of_all(b):
+    effect = torch.randperm(3 * b, generator=torch.Generator().manual_seed(b)).view(3, b).float()
+    for keep in {1, min(b, 7)}:
+        for largest in (True, False):
+            values, index = search._topk(effect, keep, largest=largest)
+            assert values.equal(effect.topk(keep, 1, largest=largest).values)
+            assert effect.gather(1, index).equal(values)
+
+
+def test_ids_that_occur_twice_are_named():
+    check_unique(np.array(["a", "b"]))
+    with pytest.raises(DataError, match="more than once: 'b', 'c'\\."):
+        check_unique(np.array([*"abbcccd"]))
+    with pytest.raises(DataError, match="more than once: 0, 1, 2\\."):
+        check_unique(np.repeat(np.arange(9), 2))
+
+
 @pytest.mark.parametrize(("keep", "apart"), [("float16", 1e-3), ("int8", 2e-2)])
 def test_fewer_bytes_move_effects_little(tmp_path, keep, apart):
     model, train, new = trained()
@@ -119,6 +138,11 @@ def test_a_narrow_index_says_what_it_holds(tmp_path):
     model, train, _ = trained()
     ix = da.index(model, train, tmp_path / "ix", width=6)
     assert ix.width == 6 and ix.share < 0.99 and ix.rank_correlation["mean"] < 0.999
+    agreement = ix.rank_correlation
+    assert agreement["low"] < agreement["mean"] < agreement["high"] <= 1
+    assert (agreement["queries"], agreement["samples"]) == (15, 45)
+    few = da.index(model, train.subset(np.arange(39)), tmp_path / "few")
+    assert few.rank_correlation is None and not few.warnings and few.appended == 0
     thin = da.index(model, train, tmp_path / "thin", width=1)
     assert "rows of 1 numbers follow" in thin.warnings[0]
     wide = da.index(model, train, tmp_path / "wide", share=0.9)

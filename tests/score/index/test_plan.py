@@ -6,9 +6,12 @@ import torch
 from torch import nn
 
 import datassay as da
+from datassay.collect.gradients.blocks import Block
 from datassay.errors import SettingError
 from datassay.score import index_plan
 from datassay.score.index import plan as planning
+from datassay.score.index.plan import _stand_in
+from datassay.score.influence.block_basis import LARGEST_SIDE
 
 
 def network_and_samples(n=700):
@@ -48,6 +51,36 @@ def test_passes_by_hand():
         assert plan.passes == 100 * many * 4 + 2 * (100 + 2 * 125) + 2 * 100
         plain = index_plan(model, train, curvature=curvature, temperature=1.0)
         assert plan.passes == plain.passes + 100
+
+
+@pytest.mark.parametrize("curvature", ["blocks", "ekfac"])
+def test_seconds_by_hand(monkeypatch, curvature):
+    """Each pass over the samples, half a second a sample, and a second a byte."""
+    monkeypatch.setattr(planning, "time_call", lambda work, *_: (0.5, work()))
+    monkeypatch.setattr(planning, "seconds_of", lambda counts: counts.get("bytes", 0.0))
+    model, train = network_and_samples(100)
+    plan = index_plan(model, train, curvature=curvature)
+    passes = 100 * (1 + (curvature == "ekfac")) + 100 + 2 * 125
+    on_disk = plan.scratch_bytes + plan.curvature_bytes + plan.row_bytes
+    assert plan.seconds == pytest.approx(passes / 2 + on_disk) and plan.scratch_bytes > 0
+    assert plan.query_seconds(10) == pytest.approx(plan.row_bytes + plan.curvature_bytes + 10 / 2)
+
+
+def test_a_stand_in_is_as_large_as_the_basis_of_the_block():
+    for sides in ((1, 7), (3, 1), (4, 5), (2, LARGEST_SIDE + 1)):
+        block = Block("a", sides, ("a",))
+        for exact in (False, True):
+            basis = _stand_in(block, exact, torch.float32, torch.device("cpu"))
+            axes = (basis.dense_basis, basis.row_basis, basis.column_basis)
+            whole, left, right = (None if axis is None else len(axis) for axis in axes)
+            if exact:
+                assert (whole, left, right) == (sides[0] * sides[1], None, None)
+            else:
+                each = [side if 1 < side <= LARGEST_SIDE else None for side in sides]
+                assert (whole, left, right) == (None, *each)
+            if sides[1] > LARGEST_SIDE:
+                break
+            assert (basis.eigenvalues == 1).all() and basis.eigenvalues.numel() == block.size
 
 
 def test_where_bases_take_long_the_width_is_the_most_allowed(monkeypatch):

@@ -96,11 +96,11 @@ def test_factored_blocks_have_the_second_moments_in_their_basis():
     ]
     basis = bases_of(BLOCK, parts, 10)["layer"]
     gradients = torch.cat([matrix(uses, 3) for uses in parts])
-    for vector, name in ((basis.left, "left"), (basis.right, "right")):
+    for vector, name in ((basis.row_basis, "lhs"), (basis.column_basis, "rhs")):
         each = torch.cat([getattr(u, name).flatten(0, 1) for (u,) in parts])
         turned = vector.T @ each.T @ each @ vector
         assert (turned - turned.diagonal().diag()).abs().max() < 1e-10 * each.square().sum()
-    eigenvalues = (basis.left.T @ gradients @ basis.right).square().mean(0)
+    eigenvalues = (basis.row_basis.T @ gradients @ basis.column_basis).square().mean(0)
     torch.testing.assert_close(basis.eigenvalues, eigenvalues, rtol=1e-10, atol=1e-12)
     assert basis.damping == pytest.approx(DAMPING * float(eigenvalues.mean()), rel=1e-10)
 
@@ -110,8 +110,8 @@ def test_rows_that_are_looked_up_keep_their_own():
     uses = [Factors(ids, vectors(8, 2, 0).view(4, 2, 2))]
     block = Block("words", (6, 2), ("words.weight",), ("words",))
     basis = bases_of(block, [uses], 4)["words"]
-    assert basis.left is None
-    truth = (matrix(uses, 6) @ basis.right).square().mean(0)
+    assert basis.row_basis is None
+    truth = (matrix(uses, 6) @ basis.column_basis).square().mean(0)
     torch.testing.assert_close(basis.eigenvalues, truth, rtol=1e-10, atol=1e-12)
     coordinates, rows = basis.coordinates(uses)
     assert rows.tolist() == [0, 1, 3, 5] and coordinates.shape == (4, 4 * 2)
@@ -122,5 +122,5 @@ def test_a_singular_block_names_damping_and_one_without_curvature_is_left_out():
     uses = [Factors(vectors(2, 3, 0)[:, None], vectors(2, 4, 1)[:, None])]
     with pytest.raises(SettingError, match=r"damping must make every block's .* 'layer' is singul"):
         bases_of(BLOCK, [uses], 2, exact=True, shift=(0.0, 0.0))
-    flat = [Factors(uses[0].left * 0, uses[0].right)]
+    flat = [Factors(uses[0].lhs * 0, uses[0].rhs)]
     assert bases_of(BLOCK, [flat], 2, exact=True) == bases_of(BLOCK, [flat], 2) == {}

@@ -2,6 +2,8 @@
 
 import copy
 import json
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from torch import nn
 
 import datassay as da
 from datassay.errors import ModelError, SettingError
-from datassay.score.influence.checkpoints import learning_rates, trainer_run
+from datassay.score.influence.checkpoints import _load_adapter, learning_rates, trainer_run
 
 N, M = 12, 3
 
@@ -228,6 +230,31 @@ def test_runs_that_cannot_be_read(tmp_path):
     (first / "optimizer.pt").unlink()
     (last / "trainer_state.json").write_text('{"global_step": 4}')
     refuses(r"needs a positive learning rate; .*-4 logged")
+
+
+@pytest.mark.parametrize("change", ["", "lacks", "adds", "reshapes"])
+def test_an_adapter_is_the_models_in_every_name_and_shape(tmp_path, monkeypatch, change):
+    model, loaded = network(), []
+    model.peft_config = {}
+    expected = {"a": torch.zeros(2, 3), "b": torch.zeros(4)}
+    stored = dict(expected)
+    if change == "lacks":
+        del stored["b"]
+    elif change:
+        stored["c" if change == "adds" else "b"] = torch.zeros(5)
+    save_file(stored, tmp_path / "adapter_model.safetensors")
+    peft = SimpleNamespace(
+        get_peft_model_state_dict=lambda network, save_embedding_layers: expected,
+        set_peft_model_state_dict=lambda network, tensors: loaded.append(tensors),
+    )
+    monkeypatch.setitem(sys.modules, "peft", peft)
+    if change:
+        name = "c" if change == "adds" else "b"
+        with pytest.raises(ModelError, match=f"hold the model's adapter; {name} differ"):
+            _load_adapter(model, tmp_path / "adapter_model.safetensors")
+    else:
+        _load_adapter(model, tmp_path / "adapter_model.safetensors")
+        assert loaded[0].keys() == expected.keys()
 
 
 def test_what_is_refused(tmp_path):

@@ -9,10 +9,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.func import grad, jacrev
+from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 import datassay as da
+from datassay.collect.gradients.criteria import objective
+from datassay.errors import SettingError
+from datassay.score.influence.first_order import measure_of
 from kinds import given, indexes, judge, page, rules, truth
 from kinds.cells import GROUPS, ORDERS, SAMPLERS, cells, everything, few
 from kinds.rules import FITS, Cell
@@ -260,3 +265,56 @@ def _minimum(cell, block, shares):
     for _ in range(4):
         change = change - torch.linalg.solve(jacrev(grad(whole))(change), grad(whole)(change))
     return change
+
+
+class Given(nn.Module):
+    """Outputs that are the inputs."""
+
+    def forward(self, x):
+        return x
+
+
+LOGITS = torch.tensor([[1.0, 3.0, 2.5], [0.5, -1.0, 0.0], [2.0, 2.5, 4.0]], dtype=torch.float64)
+SOFT = torch.tensor([[0.2, 0.8, 0.0], [1.0, 0.0, 0.0], [0.3, 0.3, 0.4]], dtype=torch.float64)
+LABELS = torch.tensor([2, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("criterion", "f", "y", "expected"),
+    [
+        (nn.CrossEntropyLoss(), LOGITS, LABELS, {
+            "output": LOGITS.amax(1), "margin": LOGITS.softmax(1)[range(3), LABELS].logit(),
+            "loss": functional.cross_entropy(LOGITS, LABELS, reduction="none")}),
+        (nn.CrossEntropyLoss(), LOGITS, SOFT, {
+            "output": LOGITS.amax(1),
+            "loss": functional.cross_entropy(LOGITS, SOFT, reduction="none")}),
+        (nn.BCEWithLogitsLoss(), LOGITS[:, :1], SOFT[:, :1].round(), {
+            "output": LOGITS[:, 0], "margin": torch.tensor([-1.0, 0.5, -2.0])}),
+        (nn.MSELoss(), LOGITS[:, :1], SOFT[:, :1], {
+            "output": LOGITS[:, 0], "loss": (LOGITS[:, 0] - SOFT[:, 0]) ** 2}),
+    ],
+)  # fmt: skip
+def test_a_measure_of_a_batch_is_that_of_each_query(criterion, f, y, expected):
+    loss = objective(criterion, Given(), (f, y))
+    for name, values in expected.items():
+        measured = measure_of(name, loss)(Given(), (f, y)).flatten()
+        torch.testing.assert_close(measured, values.double(), msg=lambda m, name=name: name + m)
+
+
+CLASSES, EACH = nn.CrossEntropyLoss(), nn.BCEWithLogitsLoss()
+
+
+@pytest.mark.parametrize(
+    ("criterion", "f", "y", "measure", "message"),
+    [
+        (CLASSES, LOGITS, SOFT, "margin", "these have probabilities of classes"),
+        (CLASSES, LOGITS, None, "margin", "needs the queries' targets"),
+        (CLASSES, LOGITS[:, :, None], None, "output", "these have one per token or pixel"),
+        (EACH, LOGITS, SOFT.round(), "margin", "these have several labels"),
+        (EACH, LOGITS, SOFT.round(), "output", "these have several labels"),
+    ],
+)
+def test_what_a_measure_cannot_tell_is_refused(criterion, f, y, measure, message):
+    loss = objective(criterion, Given(), (LOGITS, LABELS if criterion is CLASSES else SOFT.round()))
+    with pytest.raises(SettingError, match=message):
+        measure_of(measure, loss)(Given(), (f,) if y is None else (f, y))

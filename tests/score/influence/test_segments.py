@@ -8,7 +8,7 @@ from torch import nn
 import datassay as da
 from datassay.collect.gradients.blocks import blocks_of, chosen_parameters
 from datassay.errors import SettingError
-from datassay.score.influence.optimizer_state import update_of
+from datassay.score.influence.optimizer_state import Update, update_of
 from datassay.score.influence.segments import TrainingSegment
 from helpers.by_block import gauss_newton, losses, slopes
 
@@ -24,6 +24,17 @@ def networks():
 def data(n, seed):
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(n, 4, generator=generator).double(), torch.arange(n) % 3
+
+
+@pytest.mark.parametrize("unit", [0.5, 1.0, 2.0])
+def test_another_unit_of_the_loss_leaves_time_times_curvature_as_it_was(unit):
+    (model, _), ones = networks(), torch.ones(3)
+    segment = TrainingSegment(model, 12.0, Update("Adam", 0.1, {"w": 4 * ones}, {"w": 0.3 * ones}))
+    after = segment.of_loss(unit)
+    assert after.time * unit == 12.0 and after.network is model
+    torch.testing.assert_close(after.update.decay["w"] * after.time, 0.3 * 12 * ones)
+    assert after.update.step_sizes["w"].equal(4 * ones) and segment.update.decay["w"][0] < 0.31
+    assert TrainingSegment(model, 12.0).of_loss(unit).update is None
 
 
 def test_effects_are_the_definition():

@@ -12,6 +12,9 @@ from datassay.score.labels.noise import (
     CONTRADICTED,
     LISTED,
     TRUSTED,
+    WEAK,
+    _log_odds_in_order,
+    _scale_log_odds,
     confident_count,
     explain,
     flag_wrong,
@@ -52,6 +55,41 @@ def test_one_rate_is_the_likeliest():
     assert rate == pytest.approx(1 / (1 + np.exp(-best[-1])), abs=5e-3)
     assert rate == pytest.approx(0.2, abs=0.04)
     assert fit.weights[0].item() == pytest.approx(best[0], rel=0.05)
+
+
+def test_log_odds_are_scaled_to_the_least_cross_entropy():
+    rng = np.random.default_rng(0)
+    for scale, shift in ((1.0, 0.0), (0.2, -3.0), (4.0, 2.0)):
+        odds = torch.as_tensor(3 + 7 * rng.normal(size=200))
+        aim = torch.as_tensor(rng.random(200)) ** 0.2 * torch.sigmoid(
+            scale * (odds - 3) / 7 + shift
+        )
+        scaled = _scale_log_odds(odds, aim).numpy()
+        z = ((odds - odds.mean()) / odds.std(correction=0)).numpy()
+        slope, start = np.polyfit(z, scaled, 1)
+        np.testing.assert_allclose(scaled, slope * z + start, atol=1e-9)
+        best = minimize(
+            lambda v, z=z, p=aim: np.logaddexp(0, v[0] * z + v[1]).sum()
+            - p.numpy() @ (v[0] * z + v[1]) + WEAK * (v @ v) / 2,
+            np.zeros(2), options={"gtol": 1e-8},
+        ).x  # fmt: skip
+        np.testing.assert_allclose([slope, start], best, atol=1e-5)
+    falling = _scale_log_odds(odds, 1 - torch.sigmoid(odds))
+    assert (falling.diff()[odds.diff() > 0] >= 0).all()  # their order stays
+    same = _scale_log_odds(torch.ones(3), torch.tensor([0.1, 0.5, 0.9], dtype=torch.float64))
+    assert same.sigmoid().tolist() == pytest.approx([0.1, 0.5, 0.9])
+
+
+def test_suspects_keep_their_probability_and_others_the_order_of_their_log_odds():
+    odds = torch.linspace(-19, 19, 39, dtype=torch.float64)
+    same = _log_odds_in_order(torch.full((39,), 0.2, dtype=torch.float64), odds)
+    assert (same.diff() > 1e-6).all() and (same.sigmoid() - 0.2).abs().max() < 1e-3
+    p = torch.as_tensor(np.random.default_rng(0).random(39))
+    ordered, suspect = _log_odds_in_order(p, odds), p > 0.5
+    torch.testing.assert_close(ordered.sigmoid()[suspect], p[suspect], atol=1e-3, rtol=0)
+    assert (ordered[~suspect].diff() > 0).all() and (ordered[~suspect] < 0).all()
+    expected = p[~suspect].sort().values
+    torch.testing.assert_close(ordered.sigmoid()[~suspect], expected, atol=1e-3, rtol=0)
 
 
 def test_noise_by_class_is_found_and_rows_are_shrunk_to_the_one_rate():

@@ -7,12 +7,13 @@ import numpy as np
 from datassay.act.choose.action import COPIES, Action
 from datassay.act.choose.kinds import ActionKind, ProposalScores
 from datassay.data.samples import SampleSet
+from datassay.optional import coalesce
 from datassay.score.checks.copies import is_copy
 
 
 def propose(train: SampleSet, scores: ProposalScores) -> Action | None:
     """Return the action that keeps the first of each group of copies with equal targets."""
-    removed = is_copy(np.arange(len(train)) if scores.copies is None else scores.copies, train.y)
+    removed = is_copy(coalesce(scores.copies, np.arange(len(train))), train.y)
     if removed.sum() < max(1, len(train) / 100):  # removing fewer changes no score visibly
         return None
     words = "Keep one of each group of copies"

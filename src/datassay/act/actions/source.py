@@ -13,7 +13,8 @@ from datassay.data.samples import SampleSet
 
 def propose(train: SampleSet, scores: ProposalScores) -> Action | None:
     """Return the action that relabels the suspects of these sources alone; None without any."""
-    issues, sources = scores.issues, scores.issues.sources
+    issues = scores.issues
+    sources = scores.issues.sources
     if sources is None:
         return None
     is_suspected = issues.to_try & sources.is_erring

@@ -78,7 +78,9 @@ class Action:
     @property
     def fits(self) -> int:
         """Models per seed, those of the control too."""
-        n_models = 1 if self.blocks is None else len(self.blocks.members)
+        n_models = 1
+        if self.blocks is not None:
+            n_models = len(self.blocks.members)
         return n_models + (0 if self.control is None else self.control.fits)
 
     @property
@@ -176,7 +178,9 @@ def splitting(train: SampleSet, blocks: Blocks, seed: int) -> Action:
     parts = tuple(np.sort(members) for members in np.split(order, ends))
     chance = Blocks(parts, np.array([len(members) for members in parts]) / len(train))
     action = replace(as_it_is(train), kind=SPLIT, changed=len(train))
-    criterion = "router" if blocks.router is not None else "shares"
+    criterion = "shares"
+    if blocks.router is not None:
+        criterion = "router"
     words = f"Split into {len(parts)} blocks, by {criterion}"
     control = replace(action, blocks=chance)
     return replace(
@@ -215,7 +219,9 @@ def fittings_of(
     learner: Learner, train: SampleSet, held_out: SampleSet, action: Action, seeds: range
 ) -> list[Fitting]:
     """Return what is fitted for an action: one fitting, or one a block."""
-    weights = action.weights if action.is_weighted else None
+    weights = None
+    if action.is_weighted:
+        weights = action.weights
     if action.blocks is None:
         subsets = (action.kept,)
     else:

@@ -42,10 +42,8 @@ BEYOND = 0.02  # by which retrained networks may exceed the upper end of the clo
 # about a third of a standard error of five parts. Of true gains of three standard errors of the
 # last analysis 4 % end early.
 LEAST_SIGN = 1 / 15
-ENDED, GAINED_NOTHING = (
-    "stopped at the first interim analysis",
-    "it had gained nothing that would show",
-)
+ENDED = "stopped at the first interim analysis"
+GAINED_NOTHING = "it had gained nothing that would show"
 RIVAL = "relabelling the same samples does as well"
 LATE = "the seconds of --budget were over"
 
@@ -90,7 +88,7 @@ def compare_actions(
     hopeless = {key for key, gain in screened.items() if _is_hopeless(kinds[key[0]], gain)}
     hopeful = {name for name, fraction in first_actions if (name, fraction) not in hopeless}
     useless = {name for name, kind in kinds.items() if kind.is_slow and name not in hopeful}
-    proposed = [first_actions, *(_propose_actions(part, seed, useless)[0] for part in parts[1:])]
+    proposed = [first_actions, *(_propose_actions(fold, seed, useless)[0] for fold in parts[1:])]
     actions = {action.key: action for by_key in reversed(proposed) for action in by_key.values()}
     before = time.perf_counter()
     comparison = Comparison(parts, proposed, list(base) or base_predictions(parts))
@@ -104,7 +102,7 @@ def compare_actions(
     rows += job.retrain_actions([actions[key] for key in actions if key in affordable])
     if any(row.kind == DROP and row.how == RETRAINED for row in rows):
         rows = [row for row in rows if row.kind != DROP or row.how == RETRAINED]
-    n_held_out = sum(len(part.held_out) for part in parts)
+    n_held_out = sum(len(fold.held_out) for fold in parts)
     return ActionTable(
         actions=_rank_rows(rows),
         left_out=left_out,
@@ -115,7 +113,7 @@ def compare_actions(
         n_suspected=n_held_out - sum(int(mask.sum()) for mask in job.is_trusted),
         n_parts=len(parts),
         n_seeds=parts[0].learner.repeats,
-        is_corrected=any(part.yardstick.is_corrected for part in parts),
+        is_corrected=any(fold.yardstick.is_corrected for fold in parts),
         seconds=time.perf_counter() - started,
     )
 
@@ -173,7 +171,9 @@ class _Job:
         for row in recommended:
             kind = self.kinds[row.kind]
             can_follow = kind.follows and row is not best_row
-            combined = self.comparison.follow(key, kind) if can_follow else None
+            combined = None
+            if can_follow:
+                combined = self.comparison.follow(key, kind)
             if combined is None:
                 continue
             for analysis in analyses(self.comparison.parts):
@@ -189,15 +189,17 @@ class _Job:
     def _drop_removal(self, actions: Sequence[Action]) -> list[Action]:
         """Return the actions; removal only if it gains half a point more than relabelling."""
         relabel = next((a for a in actions if a.kind == RELABEL and self._is_undecided(a)), None)
-        bound = -np.inf if relabel is None else self.gain(relabel).gain
+        bound = -np.inf
+        if relabel is not None:
+            bound = self.gain(relabel).gain
         return [a for a in actions if a.kind != REMOVE or self.gain(a).gain > bound + TOLERATED]
 
     def _keep_one_drop(self, actions: Sequence[Action]) -> list[Action]:
         """Return the actions, of two drops only the larger that does not seem to cost."""
         drops = [action for action in actions if action.kind == DROP]
         harmless = [action for action in drops if not costs(self.gain(action).gain)]
-        kept = harmless[-1:] or drops[:1]
-        return [action for action in actions if action.kind != DROP or action is kept[0]]
+        drop_kept = harmless[-1:] or drops[:1]
+        return [action for action in actions if action.kind != DROP or action is drop_kept[0]]
 
     def _is_undecided(self, action: Action) -> bool:
         """Return whether another interim analysis could change the verdict."""
@@ -218,7 +220,9 @@ class _Job:
     def describe_change(self, row: Interval | ActionGain) -> str:
         """Return the interval of a change in words, such as −0.5 to 1.2 points."""
         is_r2 = self.comparison.parts[0].yardstick.metric == R2
-        scale, digits, unit = (1, 3, "of R²") if is_r2 else (100, 1, "points")
+        scale, digits, unit = (100, 1, "points")
+        if is_r2:
+            scale, digits, unit = (1, 3, "of R²")
         ends = f"{scale * row.low:.{digits}f} to {scale * row.high:.{digits}f} {unit}"
         return ends.replace("-", "−")
 
@@ -230,7 +234,9 @@ class _Job:
             note = f"not retrained: in closed form it changes {self.describe_change(outcome)}"
         if action.key in self.comparison.overdue:
             note = f"not retrained: {LATE}"
-        gain = np.nan if outcome is None else outcome.gain
+        gain = np.nan
+        if outcome is not None:
+            gain = outcome.gain
         return ActionGain(
             kind=action.kind, words=action.words, how=SCREENED, gain=gain, low=-np.inf, high=np.inf,
             p=1.0, verdict="", screened=gain, changed=action.changed,
@@ -248,7 +254,9 @@ class _Job:
         trusted_gain = np.concatenate([d[:, mask].mean(0) for d, mask in pairs])
         note = ""
         if not self.comparison.is_complete(action.key):
-            reason = RIVAL if self._is_undecided(action) else GAINED_NOTHING
+            reason = GAINED_NOTHING
+            if self._is_undecided(action):
+                reason = RIVAL
             if action.kind in SAVES:
                 reason = "it may cost"
             note = f"{ENDED}: {LATE if action.key in self.comparison.overdue else reason}"
@@ -301,12 +309,12 @@ class _Job:
 
 
 def _propose_actions(
-    part: Part, seed: int, skipped: Collection[str] = ()
+    fold: Part, seed: int, skipped: Collection[str] = ()
 ) -> tuple[dict[Key, Action], tuple[str, ...]]:
     """Propose the actions of a part, by key; return them, and why others are not tried."""
     actions, left_out = proposals(
-        part.train, part.issues, part.information, takes_weights=part.learner.takes_weights,
-        seed=seed, without=skipped, copies=part.copies,
+        fold.train, fold.issues, fold.information, takes_weights=fold.learner.takes_weights,
+        seed=seed, skipped=skipped, copies=fold.copies,
     )  # fmt: skip
     return {action.key: action for action in actions}, left_out
 
@@ -320,15 +328,15 @@ def _is_hopeless(kind: ActionKind, outcome: Interval) -> bool:
     return outcome.high + BEYOND <= 0
 
 
-def _screen_actions(part: Part, actions: dict[Key, Action], seed: int) -> dict[Key, Interval]:
+def _screen_actions(fold: Part, actions: dict[Key, Action], seed: int) -> dict[Key, Interval]:
     """Return gains in closed form on a part, with intervals over its held-out samples, by key."""
-    if part.lin is None:
+    if fold.lin is None:
         return {}
-    closed = screen(part.lin, part.train, part.penalty, part.yardstick, seed)
+    closed = screen(fold.lin, fold.train, fold.penalty, fold.yardstick, seed)
     try:
-        base = closed.scores(as_it_is(part.train), part.train)
+        base = closed.scores(as_it_is(fold.train), fold.train)
         return {
-            key: mean_interval(closed.scores(action, part.train) - base, part.yardstick.unit)
+            key: mean_interval(closed.scores(action, fold.train) - base, fold.yardstick.unit)
             for key, action in actions.items()
         }
     except DataError:
@@ -358,10 +366,14 @@ def _rank_rows(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
     ]
     # Correcting keeps samples: what leaves out the same ones leads where it is shown to gain more.
     relabel = next((row for row in reported if row.kind == RELABEL), None)
-    upper_end = -np.inf if relabel is None else relabel.high
+    upper_end = -np.inf
+    if relabel is not None:
+        upper_end = relabel.high
     removing = {kind.name for kind in action_kinds().values() if kind.removes_suspects}
     rivals = [row for row in reported if row.kind in removing and row.gain <= upper_end]
-    leading = rivals if relabel is None else [*rivals, relabel]
+    leading = rivals
+    if relabel is not None:
+        leading = [*rivals, relabel]
     lead = max((expected_gain(row.gain, row.low) for row in leading), default=0.0)
     # An action ended early leads nothing: the first analysis alone says less.
     reported.sort(

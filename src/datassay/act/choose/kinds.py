@@ -18,6 +18,7 @@ from datassay.act.choose.action import BUILT_IN, Action, as_it_is
 from datassay.act.choose.gains import ActionGain
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
+from datassay.optional import select_rows
 from datassay.plugins import checked_plugins, folder_modules
 from datassay.results import result
 from datassay.score.label_issues import LabelIssues
@@ -103,8 +104,8 @@ def most_fits() -> int:
 
 def likely_fits() -> int:
     """Return how many models are likely: the samples as they are, and one a kind without search."""
-    tried = [kind for kind in action_kinds().values() if kind.propose is not None]
-    return 1 + sum(not kind.is_searched for kind in tried)
+    kinds_tried = [kind for kind in action_kinds().values() if kind.propose is not None]
+    return 1 + sum(not kind.is_searched for kind in kinds_tried)
 
 
 def proposals(
@@ -114,7 +115,7 @@ def proposals(
     *,
     takes_weights: bool = True,
     seed: int = 0,
-    without: Collection[str] = (),
+    skipped: Collection[str] = (),
     copies: Int[np.ndarray, " n"] | None = None,
 ) -> tuple[tuple[Action, ...], tuple[str, ...]]:
     """Propose all actions worth trying, and say why others are not.
@@ -126,7 +127,7 @@ def proposals(
             then the least informative.
         takes_weights: whether the model can weigh samples.
         seed: of controls, blocks and fits.
-        without: kinds that are not to be proposed, such as what was of no use on another part.
+        skipped: kinds that are not to be proposed, such as what was of no use on another part.
         copies: a number per sample, shared by those that are next to the same; None: all differ.
 
     Returns:
@@ -139,7 +140,7 @@ def proposals(
     actions: list[Action] = []
     left_out: list[str] = []
     for kind in action_kinds().values():
-        if kind.propose is None or kind.name in without:
+        if kind.propose is None or kind.name in skipped:
             continue
         proposed = kind.propose(train, scores)
         for proposal in proposed if isinstance(proposed, Iterator) else (proposed,):
@@ -171,9 +172,11 @@ def combine_actions(
         multiplied. None where the second is not proposed any more.
     """
     remaining = replace(train, y=action.labels, true_y=None).subset(action.kept)
-    copies = None if scores.copies is None else scores.copies[action.kept]
+    copies = select_rows(scores.copies, action.kept)
     scores = replace(scores, copies=copies, information=scores.information[action.kept])
-    second = None if kind.propose is None else kind.propose(remaining, scores)
+    second = None
+    if kind.propose is not None:
+        second = kind.propose(remaining, scores)
     if not isinstance(second, Action):
         return None
     weights = action.weights.copy()

@@ -44,15 +44,15 @@ class Chosen:
     def scores(self) -> list[Float[np.ndarray, "1 m"]]:
         """Return scores of held-out samples by part, means over seeds, summed over groups."""
         pairs = zip(self.parts, self.base, strict=True)
-        scores = [part.yardstick.scores(base).mean(0, keepdims=True) for part, base in pairs]
-        return sum_by_group(scores, [part.yardstick.groups for part in self.parts])
+        scores = [fold.yardstick.scores(base).mean(0, keepdims=True) for fold, base in pairs]
+        return sum_by_group(scores, [fold.yardstick.groups for fold in self.parts])
 
 
-def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:
+def best_learner(choice: Chosen, *, budget: float = np.inf) -> Chosen:
     """Choose between what the parts learn by and the usual models of tables.
 
     Args:
-        own: the parts with their own learners.
+        choice: the parts with their own learners.
         budget: seconds; models by which the likely actions take more than SHARE are not tried.
 
     Returns:
@@ -64,22 +64,24 @@ def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:
 
     Cost: for each part R fits of each model to the samples as they are.
     """
-    train = own.parts[0].train
-    repeats = own.parts[0].learner.repeats
-    if not (seconds := trial_seconds(train, len(own.parts) * repeats)):
-        return own
+    train = choice.parts[0].train
+    repeats = choice.parts[0].learner.repeats
+    if not (seconds := trial_seconds(train, len(choice.parts) * repeats)):
+        return choice
     if (needed := likely_fits() * seconds) > SHARE * budget:
         note = f"Boosted trees: actions would take about {needed:,.0f} s on two cores, "
         note += f"more than {SHARE * budget:g} s; --budget {1.01 * needed / SHARE:.0f} tries them."
-        return replace(own, note=note)
-    candidates = [own if own.base else replace(own, base=base_predictions(own.parts))]
+        return replace(choice, note=note)
+    candidates = [choice if choice.base else replace(choice, base=base_predictions(choice.parts))]
     for name in (LOGISTIC if train.is_classification else RIDGE, TREES):
         learners = [
-            table_learner(name, part.train, repeats=repeats, seed=part.learner.seed)
-            for part in own.parts
+            table_learner(name, fold.train, repeats=repeats, seed=fold.learner.seed)
+            for fold in choice.parts
         ]
-        parts = [replace(p, learner=fit) for p, fit in zip(own.parts, learners, strict=True)]
-        per_fit = seconds if name == TREES else seconds / repeats
+        parts = [replace(p, learner=fit) for p, fit in zip(choice.parts, learners, strict=True)]
+        per_fit = seconds
+        if name != TREES:
+            per_fit = seconds / repeats
         candidates.append(Chosen(name, parts, base_predictions(parts), per_fit))
     *rivals, trees = candidates
     score = {c.name: np.concatenate(c.scores(), 1)[0] for c in candidates}

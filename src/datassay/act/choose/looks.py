@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float
 from datassay.act.choose.action import Action, as_it_is, fittings_of, route_predictions
 from datassay.act.choose.kinds import ActionKind, ProposalScores, combine_actions
 from datassay.act.choose.parts import R2, Part, Yardstick, mark_trusted
+from datassay.optional import take_first
 from datassay.stats import FEWEST_PARTS, LEVEL, LOOKS, Interval, paired_interval, sum_by_group
 from datassay.train.together import predictions_of
 
@@ -26,8 +27,10 @@ Predictions = Float[np.ndarray, "R _ k"]
 
 def analyses(parts: Sequence[Part]) -> list[list[tuple[int, range]]]:
     """Return one or two interim analyses: of each the (part, seeds) of the models that it adds."""
-    models = [range(part.learner.repeats) for part in parts]
-    n_first = 1 if len(parts) >= FEWEST_PARTS else FEWEST_MODELS
+    models = [range(fold.learner.repeats) for fold in parts]
+    n_first = FEWEST_MODELS
+    if len(parts) >= FEWEST_PARTS:
+        n_first = 1
     # Fits that draw nothing are the same for every seed: the first says all.
     if min(map(len, models)) <= n_first or not parts[0].learner.is_random:
         return [list(enumerate(models))]
@@ -63,8 +66,8 @@ class Comparison:
     _yardsticks: list[Yardstick] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._yardsticks = [part.yardstick for part in self.parts]
-        self._extremes = list(zip(*(part.extremes for part in self.parts), strict=True))
+        self._yardsticks = [fold.yardstick for fold in self.parts]
+        self._extremes = list(zip(*(fold.extremes for fold in self.parts), strict=True))
 
     def train(
         self, keys: Sequence[Key], analysis: Sequence[tuple[int, range]], *, control: bool = False
@@ -104,16 +107,16 @@ class Comparison:
     def follow(self, key: Key, kind: ActionKind) -> Action | None:
         """Add the action of `key` followed by one of `kind`; None where no part proposes both."""
         added: list[Action] = []
-        for part, actions in zip(self.parts, self.proposed, strict=True):
-            scores = ProposalScores(part.issues, part.information, copies=part.copies)
+        for fold, actions in zip(self.parts, self.proposed, strict=True):
+            scores = ProposalScores(fold.issues, fold.information, copies=fold.copies)
             action = actions.get(key)
             combined = None
             if action is not None:
-                combined = combine_actions(action, kind, part.train, scores)
+                combined = combine_actions(action, kind, fold.train, scores)
             if combined is not None:
                 actions[combined.key] = combined
                 added.append(combined)
-        return added[0] if added else None
+        return take_first(added)
 
     def _action(self, key: Key, p: int, control: bool) -> Action | None:
         action = self.proposed[p].get(key)
@@ -177,7 +180,7 @@ class Comparison:
     def is_complete(self, key: Key) -> bool:
         """Return whether the action was retrained in all parts, by all models."""
         models = [sum(map(len, outputs)) for outputs in self._runs[key, False].outputs]
-        return models == [part.learner.repeats for part in self.parts]
+        return models == [fold.learner.repeats for fold in self.parts]
 
     def score(self, *, as_given: bool = False) -> float:
         """Return the score of the samples as they are, mean over models and held-out samples."""
@@ -193,10 +196,10 @@ def base_predictions(parts: Sequence[Part]) -> list[Predictions]:
     """Return what models of the samples as they are predict, [R, m, k] a part."""
     return predictions_of([
         fitting
-        for part in parts
+        for fold in parts
         for fitting in fittings_of(
-            part.learner, part.train, part.held_out, as_it_is(part.train),
-            range(part.learner.repeats),
+            fold.learner, fold.train, fold.held_out, as_it_is(fold.train),
+            range(fold.learner.repeats),
         )
     ])  # fmt: skip
 
@@ -206,12 +209,12 @@ def mean(differences: Sequence[Float[np.ndarray, "_ _"]]) -> float:
     return float(np.concatenate([d.mean(0) for d in differences]).mean())
 
 
-def _mark_trusted_labels(part: Part, predicted: Predictions) -> Bool[np.ndarray, " m"]:
-    if not part.train.is_classification:
-        rows = part.yardstick.rows
-        return np.ones(len(part.held_out) if rows is None else int(rows.sum()), bool)
-    if part.noise is None:
-        noise = np.eye(part.train.n_classes)
+def _mark_trusted_labels(fold: Part, predicted: Predictions) -> Bool[np.ndarray, " m"]:
+    if not fold.train.is_classification:
+        rows = fold.yardstick.rows
+        return np.ones(len(fold.held_out) if rows is None else int(rows.sum()), bool)
+    if fold.noise is None:
+        noise = np.eye(fold.train.n_classes)
     else:
-        noise = part.noise
-    return mark_trusted(predicted, part.held_out.y, noise)
+        noise = fold.noise
+    return mark_trusted(predicted, fold.held_out.y, noise)

@@ -27,6 +27,7 @@ from jaxtyping import Bool, Float, Int
 
 from datassay.collect.linearization import Linearization
 from datassay.data.samples import SampleSet
+from datassay.optional import select_rows
 from datassay.results import result
 from datassay.score.label_issues import LOOK, LabelIssues
 from datassay.train.folds import make_splits
@@ -51,7 +52,7 @@ class Yardstick:
     Attributes:
         held_out: the samples, with their given labels.
         worth: [m, k], what predicting each class counts; None for targets that are numbers.
-        given: [m, k], the same as if every given label were right.
+        given_worth: [m, k], the same as if every given label were right.
         metric: "accuracy", "balanced accuracy" or "R²".
         is_corrected: whether `worth` counts with wrong labels.
         rows: [m], which samples count; None: all. Targets that are suspected do not.
@@ -61,7 +62,7 @@ class Yardstick:
 
     held_out: SampleSet
     worth: Float[np.ndarray, "m k"] | None
-    given: Float[np.ndarray, "m k"] | None
+    given_worth: Float[np.ndarray, "m k"] | None
     metric: str
     is_corrected: bool
     rows: Bool[np.ndarray, " m"] | None = None
@@ -71,12 +72,15 @@ class Yardstick:
         self, predictions: Float[np.ndarray, "R m k"], *, as_given: bool = False
     ) -> Float[np.ndarray, "R counted"]:
         """Return what each sample that counts adds to the score of each model."""
-        worth = self.given if as_given else self.worth
+        if as_given:
+            worth = self.given_worth
+        else:
+            worth = self.worth
         if worth is None:
-            rows = None if as_given else self.rows
-            counted = self.held_out if rows is None else self.held_out.subset(rows)
-            outputs = torch.from_numpy(predictions if rows is None else predictions[:, rows])
-            return sample_scores(outputs, counted, None if rows is None else self.spread).numpy()
+            if as_given or self.rows is None:
+                return sample_scores(torch.from_numpy(predictions), self.held_out, None).numpy()
+            outputs = torch.from_numpy(predictions[:, self.rows])
+            return sample_scores(outputs, self.held_out.subset(self.rows), self.spread).numpy()
         predicted = predictions.argmax(2)  # [R, m]
         return worth[np.arange(len(worth)), predicted]
 
@@ -108,7 +112,9 @@ def yardstick(
     given_worth = worth = _table(held_out.y, np.eye(k), is_balanced)
     if transition is not None and _is_invertible(transition):
         worth = _table(held_out.y, np.linalg.inv(transition), is_balanced)
-    metric = BALANCED if is_balanced else ACCURACY
+    metric = ACCURACY
+    if is_balanced:
+        metric = BALANCED
     return Yardstick(held_out, worth, given_worth, metric, worth is not given_worth)
 
 
@@ -225,7 +231,8 @@ class Part:
         """Limit a rule to the targets whose probability of being wrong is at most `limit`."""
         assert self.doubt is not None
         rows = self.doubt <= limit
-        rows = rows if rows.sum() > 1 else self.doubt <= 1
+        if rows.sum() <= 1:
+            rows = self.doubt <= 1
         return replace(rule, rows=rows, spread=self.spreads.get(limit), is_corrected=not rows.all())
 
 
@@ -289,7 +296,7 @@ def fifths(
         samples = train.subset(train_idx)
         part_lin = lin.held_out(train_idx, test_idx)
         issues, penalty = judge(part_lin, samples)
-        part_copies = None if copies is None else copies[train_idx]
+        part_copies = select_rows(copies, train_idx)
         inputs = (
             samples,
             judged.subset(test_idx),
@@ -299,6 +306,6 @@ def fifths(
             penalty,
             noise,
         )
-        test_doubt = None if doubt is None else doubt[test_idx]
+        test_doubt = select_rows(doubt, test_idx)
         parts.append(Part(*inputs, learner(samples, f), share, part_copies, test_doubt, spreads))
     return parts

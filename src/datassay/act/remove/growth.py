@@ -142,7 +142,10 @@ def grow(
         progress("choose what stays", step + 1, total)
     not_kept = np.concatenate(open_by_group)
     parts = [fit.gains(not_kept[a : a + PANEL]) for a in range(0, len(not_kept), PANEL)]
-    gains = torch.cat(parts) if parts else torch.zeros(0)
+    if parts:
+        gains = torch.cat(parts)
+    else:
+        gains = torch.zeros(0)
     return np.concatenate([
         np.array(order, int),
         not_kept[np.argsort(-gains.numpy(), kind="stable")],

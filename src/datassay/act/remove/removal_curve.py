@@ -205,6 +205,7 @@ def _score_estimators(
 def _check_choices(
     models: Sequence[nn.Module] | Estimators, rankings: Mapping[str, Int[np.ndarray, " n"]], n: int
 ) -> None:
+    """Check the networks and rankings that a removal curve is asked for."""
     if isinstance(models, nn.Module) or not models:  # a Sequential would be taken layer by layer
         got = "none"
         if isinstance(models, nn.Module):
@@ -234,7 +235,9 @@ def train_all(
     """Train every network on all samples, or each on its row of `train_idx`."""
     recipe = with_loss(recipe or Recipe(), train)
     everything = torch.arange(len(train)).expand(len(models), -1)
-    subsets = everything if train_idx is None else torch.as_tensor(train_idx)
+    subsets = everything
+    if train_idx is not None:
+        subsets = torch.as_tensor(train_idx)
 
     def train_now() -> TrainedNetworks:
         return train_in_stacks(models, train, subsets, recipe, seed=seed, progress=progress)

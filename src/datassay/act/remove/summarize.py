@@ -66,7 +66,10 @@ class KeepSet(Tabular):
         The order was made for one fraction. The best set at another need not be a part of this one:
         for several fractions call `summarize` for each.
         """
-        kept_order = self.kept_order if len(self.kept_order) else self.keep
+        if len(self.kept_order):
+            kept_order = self.kept_order
+        else:
+            kept_order = self.keep
         return np.concatenate([self.removed, kept_order])
 
     @property
@@ -187,7 +190,10 @@ def summarize(
         classes = np.zeros(n, int)
     else:
         classes = np.asarray(lin.labels)
-    suspects = np.empty(0, int) if issues is None else issues.suspects
+    if issues is None:
+        suspects = np.empty(0, int)
+    else:
+        suspects = issues.suspects
     suspects_out = _take_spare(suspects, classes, target, suspects[:0], n - target)
     results: dict[str, float] = {}
     if iterative or rule == INFORMATION:
@@ -197,7 +203,10 @@ def summarize(
         order = _order_by_information(lin, classes, target, suspects_out, size, score, progress)
     else:
         stay = np.setdiff1d(np.arange(n), suspects_out)
-        weight = np.ones(n) if issues is None else 1 - issues.probability
+        if issues is None:
+            weight = np.ones(n)
+        else:
+            weight = 1 - issues.probability
         candidates = Candidates(
             unit_rows(lin, seed)[stay], _targets(lin)[stay], classes[stay], weight[stay],
             lin.labels is not None,

@@ -35,6 +35,7 @@ import pyarrow.types as pt
 from datassay.data.source import reading
 from datassay.data.tables.numerals import numeral
 from datassay.errors import DataError
+from datassay.optional import map_optional
 from datassay.results import result
 from datassay.store.journal import read_journal
 
@@ -139,7 +140,9 @@ def read_decisions(path: str | Path) -> Decisions:
     if len(by_id) < len(rows):
         repeat = Counter(row[0] for row in rows).most_common(1)[0][0]
         raise DataError(f"{path} must decide once about a sample; {repeat} occurs more than once.")
-    file_decisions = [] if fits_file else list(map(astuple, by_id.values()))
+    file_decisions = []
+    if not fits_file:
+        file_decisions = list(map(astuple, by_id.values()))
     try:
         for row in (row for line in lines for row in line):
             by_id.pop(row["id"], None)  # a new one comes last
@@ -179,6 +182,7 @@ def journal_line(changes: Iterable[tuple[str | int, Decision | None]]) -> list[d
 
 
 def _read_parquet(path: Path) -> tuple[list[tuple], dict[str, Any]]:
+    """Return a table's decisions, as tuples, and its metadata."""
     with reading(path), path.open("rb") as file:
         if file.read(4) != b"PAR1":
             raise DataError(f"{path} {NONE_HERE}")
@@ -201,6 +205,7 @@ def _read_parquet(path: Path) -> tuple[list[tuple], dict[str, Any]]:
 
 
 def _read_json(path: Path) -> tuple[list[tuple], dict[str, Any]]:
+    """Return a JSON file's decisions, as tuples, and its metadata."""
     if path.stat().st_size > LARGEST:
         raise DataError(f"{path} must be a file of decisions; it is larger than one can be.")
     try:
@@ -215,7 +220,7 @@ def _read_json(path: Path) -> tuple[list[tuple], dict[str, Any]]:
                 row["label"] and str(row["label"]),
                 str(row["given"]),
                 datetime.fromisoformat(row["when"]).astimezone(UTC),
-                None if row["seen_score"] is None else float(row["seen_score"]),
+                map_optional(float, row["seen_score"]),
                 row.get(REVIEWER) and str(row[REVIEWER]),
             )
             for row in document["decisions"]
@@ -231,7 +236,9 @@ def _make_decision(
     reviewer: Any = None,
 ) -> Decision:  # fmt: skip
     """Check the fields of one row of a file of decisions, and return the decision."""
-    label, seen_label, reviewer = label or "", seen_label or "", reviewer or ""
+    label = label or ""
+    seen_label = seen_label or ""
+    reviewer = reviewer or ""
     if score != score:  # pandas has NaN for none
         score = None
     if kind not in KINDS or not isinstance(label, str) or (kind == RELABEL) != bool(label):

@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float, Shaped
 from datassay.act.choose.action import Action, as_it_is, predictions
 from datassay.act.choose.parts import yardstick
 from datassay.data.samples import SampleSet
+from datassay.optional import select_rows
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, field_names, result
 from datassay.stats import paired_interval, sum_by_group
@@ -59,7 +60,7 @@ class Corrected:
 
     def subset(self, rows: np.ndarray) -> Corrected:
         """Select samples by [m] integers or an [n] mask."""
-        suspected = None if self.suspected is None else self.suspected[rows]
+        suspected = select_rows(self.suspected, rows)
         return Corrected(self.samples.subset(rows), self.y[rows], self.keep[rows], suspected)
 
 
@@ -212,7 +213,7 @@ def _compare_sides(
         if not mask.any():
             continue
         rule = yardstick(samples.subset(mask), train.y, None)
-        groups.append(None if samples.groups is None else samples.groups[mask])
+        groups.append(select_rows(samples.groups, mask))
         scores.append(tuple(rule.scores(side[:, mask]) for side in sides))
         units.append(rule.unit)
         metric = rule.metric

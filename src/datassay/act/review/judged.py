@@ -106,7 +106,10 @@ def read_judged(path: str | Path) -> Judged:
         raise DataError(f"{path} must be a file of a run; there is none. Run again to get it.")
     with reading(path), np.load(path, allow_pickle=False) as file:
         arrays = {name: file[name] for name in FIELDS if name in file.files}
-        share = file["share"] if "share" in file.files else np.empty(0)
+        if "share" in file.files:
+            share = file["share"]
+        else:
+            share = np.empty(0)
     shapes = {name: array.shape for name, array in arrays.items()}
     is_valid = shapes.keys() == set(FIELDS) and all(
         shape[:1] == shapes["labels"] and len(shape) == 1 + (name in MATRICES)

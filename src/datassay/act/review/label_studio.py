@@ -18,13 +18,15 @@ from datassay.act.review.decisions import (
 )
 from datassay.data.source import reading
 from datassay.errors import DataError
+from datassay.optional import read_entry, text_if
 
 # Names of the controls, and of a task's further fields, as `datassay export` writes them.
 LABEL, FATE = "label", "fate"
 ID = "sample_id"
 GIVEN = "given_label"
 SEEN = "wrong_probability"
-DIGEST, INPUTS = "data_digest", "data_inputs"
+DIGEST = "data_digest"
+INPUTS = "data_inputs"
 
 
 def read_label_studio(path: str | Path) -> Decisions:
@@ -47,7 +49,9 @@ def read_label_studio(path: str | Path) -> Decisions:
         by_task = [_read_task(task, path) for task in tasks]
     if len(digests) > 1:
         raise DataError(f"{path} must be about one data set; it has tasks of {len(digests)}.")
-    inputs = tasks[0]["data"].get(INPUTS) or {} if tasks else {}
+    inputs = {}
+    if tasks:
+        inputs = tasks[0]["data"].get(INPUTS) or {}
     by_time = sorted((d for d in by_task if d is not None), key=lambda d: d.when)
     latest = {d.id: d for d in by_time}  # a project may hold a sample twice
     decisions = [d for d in by_time if latest[d.id] is d]
@@ -55,7 +59,7 @@ def read_label_studio(path: str | Path) -> Decisions:
 
 
 def _is_task(task: Any) -> bool:
-    data = task.get("data") if isinstance(task, dict) else None
+    data = read_entry(task, "data")
     if not (isinstance(data, dict) and {ID, GIVEN, DIGEST} <= data.keys()):
         return False
     annotations = task.get("annotations")
@@ -66,12 +70,14 @@ def _is_task(task: Any) -> bool:
 
 
 def _read_task(task: dict[str, Any], path: Path) -> Decision | None:
+    """Return the decision in a task's latest annotation; None where it has none."""
     if not task["annotations"]:
         return None
     data = task["data"]
     latest = max(task["annotations"], key=_saved_at)
     controls = {c.get("from_name"): c.get("value", {}) for c in latest.get("result", [])}
-    fate, label = _control_text(controls.get(FATE)), _control_text(controls.get(LABEL))
+    fate = _control_text(controls.get(FATE))
+    label = _control_text(controls.get(LABEL))
     if fate not in {"", REMOVE, UNSURE}:
         raise DataError(
             f"{path} must decide {REMOVE} or {UNSURE} as {FATE}; sample {data[ID]} has {fate!r}."
@@ -79,7 +85,7 @@ def _read_task(task: dict[str, Any], path: Path) -> Decision | None:
     if not fate and (latest.get("was_cancelled") or not label):
         fate = UNSURE
     kind = fate or (KEEP if label == data[GIVEN] else RELABEL)
-    new_label = label if kind == RELABEL else ""
+    new_label = text_if(kind == RELABEL, label)
     return Decision(data[ID], kind, data[GIVEN], new_label, _saved_at(latest), data.get(SEEN))
 
 

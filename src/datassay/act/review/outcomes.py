@@ -40,7 +40,8 @@ JITTER = 1e-9
 SMALLEST = 1e-300
 # Chances that a decision is wrong, and how likely each is before any decision. Chosen on simulated
 # reviews of 60 drawn tables with none, 3 and 10 %.
-SLIPS, SLIPS_PRIOR = (0.01, 0.03, 0.1), (0.25, 0.25, 0.5)
+SLIPS = (0.01, 0.03, 0.1)
+SLIPS_PRIOR = (0.25, 0.25, 0.5)
 # How likely it is, before any decision, that no label is wrong: what is found are then slips.
 NONE_WRONG = 0.25
 
@@ -73,7 +74,8 @@ def fit_outcomes(
     """Fit P(label is wrong) to the decisions, averaged over the hypotheses by evidence."""
     # Cost: for each hypothesis and chance of slips at most NEWTON_STEPS of m³ operations
     # (m ≤ MOST_TAUGHT), and 300 n.
-    reviewed, is_wrong = reviewed[-MOST_TAUGHT:], is_wrong[-MOST_TAUGHT:]
+    reviewed = reviewed[-MOST_TAUGHT:]
+    is_wrong = is_wrong[-MOST_TAUGHT:]
     hypotheses = _hypotheses(judged, suggested)
     offset = judged.log_odds.astype(np.float64)
     fits = [

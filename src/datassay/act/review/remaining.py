@@ -67,7 +67,10 @@ class Remaining:
         if not n_open:
             return f"{text} No label is left to look at."
         low, high = (f"{int(end):,}" for end in self.interval)
-        ends = low if low == high else f"{low} to {high}"
+        if low == high:
+            ends = low
+        else:
+            ends = f"{low} to {high}"
         percent = f"{100 * LEVEL:.0f} %"
         return f"{text} Of the {n_open:,} not decided {ends} are wrong too ({percent} interval)."
 
@@ -151,7 +154,9 @@ def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] 
     )
     sentence = _describe(n_found, interval, errors_left, next_errors, n_open, n_all)
     probability[reviewed] = is_wrong
-    suggested[reviewed] = decided if judged.is_of_classes else -1
+    suggested[reviewed] = -1
+    if judged.is_of_classes:
+        suggested[reviewed] = decided
     return Remaining(
         order=order,
         probability=probability,
@@ -185,7 +190,10 @@ def _order_open(
 ) -> Int[np.ndarray, " r"]:
     """Order the open labels by probability, or by turns of the classes where that finds little."""
     learns = judged.is_of_classes and len(reviewed)
-    by_probability = -probability if learns else np.zeros(len(judged))
+    if learns:
+        by_probability = -probability
+    else:
+        by_probability = np.zeros(len(judged))
     order = np.lexsort((-judged.log_odds, by_probability))
     order = order[is_open[order]]
     if not learns or probability[order[:BATCH]].sum() > WORTHWHILE * BATCH:
@@ -256,7 +264,10 @@ def _describe(
     if not n_open:
         return f"Every label has been looked at: {n_found:,} of {n:,} are wrong"
     low, high = (n_found + int(end) for end in interval)
-    next_text = f"{n_next:.0f}" if n_next >= 1 else f"{n_next:.1g}"
+    if n_next >= 1:
+        next_text = f"{n_next:.0f}"
+    else:
+        next_text = f"{n_next:.1g}"
     return (
         f"{low:,} to {high:,} of {n:,} labels are wrong ({100 * LEVEL:.0f} % interval); "
         f"you found {n_found:,}, about {n_left:,.0f} are left, "

@@ -38,7 +38,9 @@ def file_of(reviewer: str) -> str:
             "reviewer must be 1 to 40 letters, digits, - and _, since a file is named by it; got "
             f"{reviewer!r:.60}. Give a short name, such as anna."
         )
-    return f"decisions.{reviewer}.parquet" if reviewer else FILE
+    if reviewer:
+        return f"decisions.{reviewer}.parquet"
+    return FILE
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -126,4 +128,6 @@ def _describe(name: str | int, decisions: Sequence[Decision]) -> str:
 def opinion(decision: Decision) -> str:
     """Return what a decision says in a word or two."""
     is_new = decision.decision == RELABEL
-    return f"→ {decision.label:.40}" if is_new else WORDS.get(decision.decision, decision.decision)
+    if is_new:
+        return f"→ {decision.label:.40}"
+    return WORDS.get(decision.decision, decision.decision)

@@ -71,7 +71,9 @@ def derivatives(
     integer("order", order, remedy="Take 2.")
     one_of("derivatives", method, METHODS)
     if method == "auto":
-        method = "autograd" if _autograd_agrees(f, x, bounds) else "finite"
+        method = "finite"
+        if _autograd_agrees(f, x, bounds):
+            method = "autograd"
     parts = []
     n_done = 0
     size = max(1, PASS_VALUES // (f.n_outputs * x.shape[1] ** order))
@@ -88,6 +90,7 @@ def derivatives(
 
 
 def _checked_autograd(f: PointFunction, x: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
+    """Return f's derivatives at the points x, of each order from 1, by autograd."""
     with user_code(
         lambda error: (
             f"f must take torch tensors and be differentiable for derivatives 'autograd'; it "

@@ -189,7 +189,10 @@ def hessian_products(
         product = _flatten(_derivatives_along(objective, slope, tangents))
         if len(part_x) < len(x):
             product.mul_(len(part_x) / len(x))
-        total = product if total is None else total.add_(product)
+        if total is None:
+            total = product
+        else:
+            total = total.add_(product)
     assert total is not None
     return total
 

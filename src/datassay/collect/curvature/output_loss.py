@@ -11,6 +11,7 @@ from torch.nn import functional
 from datassay.data.samples import SampleSet
 from datassay.data.targets import recode_for_outputs
 from datassay.errors import ModelError, SettingError
+from datassay.optional import text_if
 from datassay.rules import one_of, require
 
 LOSSES = ("cross_entropy", "mse")
@@ -27,8 +28,11 @@ def task_loss(samples: SampleSet, loss: str | nn.Module = "auto") -> str:
             "loss must be 'mse' here, half the squared error summed over outputs: of k outputs k/2 "
             f"times {loss}, so that weight_decay and damping of yours are multiplied by it."
         )
-    allowed = LOSSES if samples.is_classification else ("mse",)
-    task = "classes" if samples.is_classification else "a regression"
+    allowed = ("mse",)
+    task = "a regression"
+    if samples.is_classification:
+        allowed = LOSSES
+        task = "classes"
     require(loss in allowed, "loss", f"be {' or '.join(allowed)} for {task}", repr(loss))
     return str(loss)
 
@@ -43,12 +47,16 @@ def _is_plain(loss: object) -> bool:
 def check_n_outputs(samples: SampleSet, n_outputs: int) -> None:
     """Raise ModelError unless k is one per class (or 1 for two classes), or one a target."""
     if samples.is_classification:
-        allowed = {1, 2} if samples.n_classes == 2 else {samples.n_classes}
+        allowed = {1, 2}
+        if samples.n_classes != 2:
+            allowed = {samples.n_classes}
         rule = f"{samples.n_classes} outputs, one per class"
-        rule += " (or 1 for two classes)" if len(allowed) > 1 else ""
+        rule += text_if(len(allowed) > 1, " (or 1 for two classes)")
     else:
-        n_targets = 1 if samples.y.ndim == 1 else samples.y.shape[1]
-        plural = "s" if n_targets > 1 else ""
+        n_targets = 1
+        if samples.y.ndim != 1:
+            n_targets = samples.y.shape[1]
+        plural = text_if(n_targets > 1, "s")
         allowed = {n_targets}
         rule = f"{n_targets} output{plural}, one a target"
     if n_outputs not in allowed:

@@ -28,6 +28,7 @@ class Processes(Engine):
         self.workers = workers or max(1, joblib.cpu_count() // torch.get_num_threads())
 
     def _map(self, function: Callable, shared: Any, pieces: Sequence[Any]) -> Iterator[Any]:
+        """Yield the results of the pieces in their order, computed by worker processes."""
         head, arrays = parcel(function, shared)
         call = joblib.delayed(_attempt)
         # "c": a worker may write to what it maps, and no one else sees it.

@@ -85,6 +85,7 @@ class RayCluster(Engine):
 
 
 def _connect(workers: int | None, address: str | None, threads: int) -> None:
+    """Join a running Ray cluster, or start one of this process's own."""
     address = address or os.environ.get("RAY_ADDRESS")
     is_connected = ray.is_initialized()
     if workers is not None and (is_connected or address):
@@ -100,10 +101,14 @@ def _connect(workers: int | None, address: str | None, threads: int) -> None:
         if address:
             ray.init(address=address, **quiet)
         else:
-            cores = None if workers is None else workers * threads
+            cores = None
+            if workers is not None:
+                cores = workers * threads
             ray.init(address="local", num_cpus=cores, include_dashboard=False, **quiet)
     except (RayError, OSError, RuntimeError, ValueError) as error:
-        place = f"at {address}" if address else "on this machine"
+        place = "on this machine"
+        if address:
+            place = f"at {address}"
         raise SettingError(f"Ray must answer {place}; it does not: {error}.") from error
 
 

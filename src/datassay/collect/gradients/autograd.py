@@ -84,9 +84,12 @@ def find_flat(model: nn.Module, blocks: list[Block], probe: Any, values: Values)
     largest = max(float(slope.norm()) for slope in truth.values())
     dtypes = torch.float64, torch.float32
     dtype = next(p for p in model.parameters() if p.is_floating_point()).dtype
-    share = NEGLIGIBLE**2 if dtype == torch.float64 else NEGLIGIBLE
+    share = NEGLIGIBLE
+    if dtype == torch.float64:
+        share = NEGLIGIBLE**2
     small = [b for b in direct if float(truth[b.name].norm()) < share * largest]
-    small = _find_reached(model, small, probe, values) if small else []
+    if small:
+        small = _find_reached(model, small, probe, values)
     sizes = {dtype: torch.zeros(len(small)).double() for dtype in dtypes}
     for dtype in dtypes if small else ():
         copied = copy_network(model).to(dtype)

@@ -15,6 +15,7 @@ from torch.utils.data import default_collate
 
 from datassay.collect.fingerprint import numpy_values
 from datassay.errors import DataError, ModelError
+from datassay.optional import as_tuple
 from datassay.results import result
 
 ID_FIELDS = ("id", "ids", "idx")
@@ -41,7 +42,9 @@ class Batches:
             size = batch_size(batch)
             if ids is None:
                 positions = np.arange(start, start + size)
-                ids = positions if self.ids is None else self.ids[positions]
+                ids = positions
+                if self.ids is not None:
+                    ids = self.ids[positions]
             start += size
             yield ids, batch
 
@@ -58,7 +61,7 @@ def join_parts(batch: Any) -> Joined | JoinedFields:
     """Mark a batch as one sample of several parts."""
     if isinstance(batch, Mapping):
         return JoinedFields(batch)
-    return Joined(batch if isinstance(batch, tuple | list) else (batch,))
+    return Joined(as_tuple(batch))
 
 
 def batch_size(batch: Any) -> int:
@@ -141,7 +144,10 @@ def tensor_content(tensor: Tensor) -> bytes:
 
 
 def _leaves(batch: Any) -> Iterator[Any]:
-    values = batch.values() if isinstance(batch, Mapping) else batch
+    if isinstance(batch, Mapping):
+        values = batch.values()
+    else:
+        values = batch
     if isinstance(batch, Mapping | tuple | list):
         for value in values:
             yield from _leaves(value)
@@ -203,8 +209,10 @@ def outputs_of(model: nn.Module, batch: Any) -> Tensor:
             inputs.setdefault("attention_mask", torch.ones_like(inputs["input_ids"]))
         outcome = model(**inputs)
     else:
-        parts = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
-        outcome = model(*(parts[:-1] if len(parts) > 1 else parts))
+        parts = as_tuple(batch)
+        if len(parts) > 1:
+            parts = parts[:-1]
+        outcome = model(*parts)
     outcome = getattr(outcome, "logits", outcome)
     if isinstance(outcome, Mapping):  # "out" of torchvision's segmentation
         outcome = outcome.get("logits", outcome.get("out"))
@@ -244,7 +252,8 @@ def tokens_of(batch: Any) -> Tensor | None:
     targets = targets_of(batch)
     if targets is not None or not isinstance(batch, Mapping):
         return targets
-    ids, mask = batch.get("input_ids"), batch.get("attention_mask")
+    ids = batch.get("input_ids")
+    mask = batch.get("attention_mask")
     if ids is None or mask is None:
         return ids
     return ids.masked_fill(mask == 0, IGNORED)
@@ -265,7 +274,9 @@ def labels_by_name(batch: Any) -> list[str]:
 
 def weights_of(batch: Any, reference: Tensor) -> Tensor:
     """Return weights in the training loss, [b] of "loss_weight" or a 1, typed as `reference`."""
-    weights = batch.get(LOSS_WEIGHT) if isinstance(batch, Mapping) else None
+    weights = None
+    if isinstance(batch, Mapping):
+        weights = batch.get(LOSS_WEIGHT)
     if weights is None:
         return reference.new_ones(())
     return weights.to(reference)

@@ -50,7 +50,10 @@ def chosen_parameters(
                 "Set requires_grad on those to attribute to, or name them: parameters='classifier'."
             )
         return results
-    patterns = [pattern] if isinstance(pattern, str) else list(pattern)
+    if isinstance(pattern, str):
+        patterns = [pattern]
+    else:
+        patterns = list(pattern)
     globs = [p if set(p) & set("*?[") else f"*{escape(p)}*" for p in patterns]
     results = {n: p for n, p in parameters.items() if any(fnmatchcase(n, g) for g in globs)}
     if not results:

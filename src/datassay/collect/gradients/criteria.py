@@ -82,12 +82,16 @@ def kind_of_loss(loss: Any) -> str:
     loss = _criterion(loss)
     if isinstance(loss, nn.Module):
         of_classes = isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss | nn.BCEWithLogitsLoss)
-        return "classes" if of_classes else "values"
+        if of_classes:
+            return "classes"
+        return "values"
     if isinstance(loss, Objective):
         return {"mse": "values", "huber": "values", "custom": "own"}.get(loss.name, "classes")
     if callable(loss):
         return "own"
-    return "values" if loss == "mse" else "classes"
+    if loss == "mse":
+        return "values"
+    return "classes"
 
 
 def function_of(loss: Any) -> Callable[[nn.Module, Any], Tensor]:
@@ -306,7 +310,9 @@ def _loss_by_several(y: Tensor) -> str:
     """Return the loss for targets of several outputs, none of them negative."""
     is_binary = bool(((y == 0) | (y == 1)).all())
     if y.shape[1] > 1 and bool(((y.double().sum(1) - 1).abs() <= SUMS_TO_ONE).all()):
-        form = "one-hot" if is_binary else "probabilities"
+        form = "probabilities"
+        if is_binary:
+            form = "one-hot"
         raise SettingError(
             f"loss='auto' cannot tell what targets that are {form} were fitted by. Pass the "
             "training's loss: 'cross_entropy', 'bce' or 'mse'."
@@ -321,7 +327,9 @@ def _outputs(model: nn.Module, batch: Any) -> Tensor:
 
 def failure_message(batch: Any, error: str) -> str:
     """Return one line with the remedy, for an error of the model or the loss on a batch."""
-    names = ", ".join(map(repr, batch)) if isinstance(batch, Mapping) else ""
+    names = ""
+    if isinstance(batch, Mapping):
+        names = ", ".join(map(repr, batch))
     fields = "Check"
     if names:
         fields = f"Batches have {names} and no other field: check"

@@ -25,7 +25,8 @@ from datassay.collect.gradients.batches import (
 from datassay.errors import ModelError, SettingError
 
 # Of classes, whose outputs are logits; of values.
-OF_CLASSES, OF_VALUES = ("cross_entropy", "next_token"), ("mse", "huber")
+OF_CLASSES = ("cross_entropy", "next_token")
+OF_VALUES = ("mse", "huber")
 # Up to this many outputs per sample, the curvature sums over all of them; beyond, so many vectors
 # are drawn, or one where a sample has several places.
 MOST_SUMMED, DRAWS = 16, 8
@@ -144,7 +145,9 @@ class Objective:
 
     def of_outputs(self, f: Float[Tensor, "b places k"], y: Tensor) -> Float[Tensor, "b places"]:
         """Compute the loss at each place; 0 where the label is one that does not count."""
-        weight = None if self.class_weight is None else self.class_weight.to(f)
+        weight = None
+        if self.class_weight is not None:
+            weight = self.class_weight.to(f)
         scale = self._factor(f.shape[-1])
         if self.name == "mse":
             return scale * (f - y).square().sum(-1)
@@ -185,7 +188,8 @@ class Objective:
         # which the mean of Σ v vᵀ is S.
         weight = self._weights(f, y)  # [b, places, 1 or k]
         if self.is_softened:  # the Hessian of T ℓ(f / T)
-            f, weight = f / self.temperature, weight / self.temperature
+            f = f / self.temperature
+            weight = weight / self.temperature
         k = f.shape[-1]
         is_exact = k <= MOST_SUMMED and f.shape[1] == 1
         if self.name in OF_CLASSES and k > 1:
@@ -196,7 +200,9 @@ class Objective:
                     unit[c] = 1
                     yield weight.sqrt() * p[..., c : c + 1].sqrt() * (unit - p)
                 return
-            draws = DRAWS if f.shape[1] == 1 else 1
+            draws = 1
+            if f.shape[1] == 1:
+                draws = DRAWS
             all_draws = torch.multinomial(
                 p.flatten(0, 1).cpu(), draws, replacement=True, generator=generator
             )
@@ -238,11 +244,15 @@ class Objective:
         """Return the factor of the Hessian at each place."""
         ones = torch.ones(*f.shape[:2], 1).to(f)
         scale = self._factor(f.shape[-1])
-        weight = None if self.class_weight is None else self.class_weight.to(f)
+        weight = None
+        if self.class_weight is not None:
+            weight = self.class_weight.to(f)
         if self.name in OF_VALUES:
             return ones * (2 * scale if self.name == "mse" else scale)
         if self.name == "bce":
-            positive = ones if weight is None else 1 + y * (weight - 1)
+            positive = ones
+            if weight is not None:
+                positive = 1 + y * (weight - 1)
             if self.output_weight is None:
                 output_weight = ones
             else:
@@ -250,7 +260,9 @@ class Objective:
             return ones * scale * positive * output_weight
         if y.is_floating_point() and f.shape[-1] > 1:  # probabilities of classes
             label_weight = (y if weight is None else y * weight).sum(-1, keepdim=True)
-            mean = 1.0 if weight is None else weight.mean()
+            mean = 1.0
+            if weight is not None:
+                mean = weight.mean()
             return (1 - self.smoothing) * label_weight + self.smoothing * mean
         if y.is_floating_point():
             return ones

@@ -64,7 +64,9 @@ def order_of(loader: DataLoader, name: str, *, queries: bool) -> Order:
     outcome = _torch_order(sampler, name, queries=queries)
     if outcome is None:
         indices, is_fixed = _ask_sampler(sampler, loader.dataset, name)
-        n_left = len(indices) % size if drop and is_fixed and size else 0
+        n_left = 0
+        if drop and is_fixed and size:
+            n_left = len(indices) % size
         message = (
             f"{name} leaves out its last {n_left} sample{'s' * (n_left > 1)}: drop_last without "
             "shuffle never trains on them."

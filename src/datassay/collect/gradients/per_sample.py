@@ -29,6 +29,7 @@ from datassay.collect.gradients.recording import Gradients, Recording, UnfitErro
 from datassay.collect.jacobian.suitable import copy_network, keep_activations, plain_attention
 from datassay.collect.layers import join_samples, matrix, tensors_of, weighted_sum
 from datassay.errors import ModelError
+from datassay.optional import coalesce
 
 # From the values to what each is multiplied by, once a pass.
 Cotangents = Callable[[Tensor], Iterable[Tensor]]
@@ -64,11 +65,13 @@ class PerSample:
         self._flat: set[str] = set()  # tensors whose gradients are rounding
         self._is_alone = False  # samples are differentiated one at a time
         self._apart = APART  # share by which gradients may differ from autograd's
-        self._check_apart(probe, values if separable is None else separable)
+        self._check_apart(probe, coalesce(separable, values))
         # Numbers that a pass holds for each sample, about.
         self.values_held = max(block.size for block in self.blocks)
         unsuitable = frozenset(self._find_unsuitable(probe, values))
-        self.direct = unsuitable if direct is None else frozenset(direct)
+        self.direct = unsuitable
+        if direct is not None:
+            self.direct = frozenset(direct)
         self.blocks = blocks_of(model, parameters, self.direct)
         self._flat = find_flat(model, self.blocks, probe, values)
 

@@ -37,6 +37,7 @@ from datassay.data.samples import SampleSet
 from datassay.data.targets import Coding
 from datassay.errors import DataError
 from datassay.models.user_code import user_code
+from datassay.optional import select_rows
 from datassay.results import result
 
 NO_SETTINGS: Mapping[str, Any] = MappingProxyType({})
@@ -67,7 +68,10 @@ class Loaded:
     def batches(self, size: int) -> Batches:
         """Return the samples in batches of the loader's size, else `size`; indices may be ids."""
         indices = self.order.indices
-        size = 1 if self.is_joined else self.order.size or size
+        if self.is_joined:
+            size = 1
+        else:
+            size = self.order.size or size
 
         def parts() -> Iterator[tuple[np.ndarray | None, Any]]:
             selected = Subset(self.dataset, indices.tolist())
@@ -91,7 +95,7 @@ class Loaded:
             order = replace(
                 self.order,
                 indices=indices[idx],
-                weights=None if weights is None else weights[idx],
+                weights=select_rows(weights, idx),
             )
             return replace(self, order=order).batches(size)
 
@@ -122,7 +126,10 @@ class Streamed:
         n = 0
         for unit in _read(self._units(), self.name):
             sha.update(digest_of(unit))
-            n += batch_size(unit) if self._batched else 1
+            if self._batched:
+                n += batch_size(unit)
+            else:
+                n += 1
         return sha.digest(), n
 
     def _check(self, digest: bytes, n: int) -> None:
@@ -351,7 +358,10 @@ def _in_arrays(samples: SampleSet, size: int, integers: bool) -> Iterator[tuple[
         rows = slice(start, start + size)
         x = torch.tensor(np.asarray(samples.x[rows]))  # a copy: networks may work in place
         if integers or not x.is_floating_point():
-            x = x.long() if integers else x.float()
+            if integers:
+                x = x.long()
+            else:
+                x = x.float()
         yield samples.ids[rows], (x, torch.tensor(np.asarray(samples.y[rows])))
 
 

@@ -57,7 +57,10 @@ class Recording:
         """Record a layer's call: its input now, and its output's gradient once that is known."""
         if not torch.is_grad_enabled():  # no part of what is differentiated
             return output
-        x = args[0] if args else next(iter(kwargs.values()))
+        if args:
+            x = args[0]
+        else:
+            x = next(iter(kwargs.values()))
         index = len(self._calls)
         kind = kind_of(layer)
         assert kind is not None

@@ -20,8 +20,8 @@ PART_BYTES = 2**25
 
 
 def kernel(
-    left: dict[str, Block],
-    right: dict[str, Block],
+    lhs: dict[str, Block],
+    rhs: dict[str, Block],
     outputs: Outputs,
     max_bytes: int = 2**28,
     *,
@@ -34,21 +34,21 @@ def kernel(
     Returns:
         "joint": [n k, m k], row i k + a for output a of sample i. "averaged": [n, m], the mean over
         outputs of the diagonal output blocks, exact for networks of infinite width. It lies where
-        `left` does.
+        `lhs` does.
 
     Cost: n m (n_in + k² n_out) multiplications a dense layer for "joint", n m (n_in + k n_out) for
     "averaged"; beyond the result two panels of max_bytes and, in float64, the factors of one dense
     layer or a part of other Jacobians.
     Source: METHODS §2, last bullet. Exact.
     """
-    example = _gradients(next(iter(left.values())))
+    example = _gradients(next(iter(lhs.values())))
     n, k = example.shape[:2]
-    m = len(_gradients(next(iter(right.values()))))
+    m = len(_gradients(next(iter(rhs.values()))))
     width = k if outputs == "joint" else 1
     result = torch.zeros(n, width, m, width, dtype=torch.float64, device=example.device)
     panel = max(1, int(max_bytes // (8 * width * width * m)))
-    for name, block in left.items():
-        right_block = right[name]
+    for name, block in lhs.items():
+        right_block = rhs[name]
         if not isinstance(block, DenseFactors) or not isinstance(right_block, DenseFactors):
             assert isinstance(block, Tensor) and isinstance(right_block, Tensor)
             _add_product(result, block, right_block, panel, max_bytes, device)
@@ -71,36 +71,37 @@ def kernel(
 
 
 def _add_product(
-    total: Tensor, left: Tensor, right: Tensor, panel: int, max_bytes: int, device: str
+    total: Tensor, lhs: Tensor, rhs: Tensor, panel: int, max_bytes: int, device: str
 ) -> None:
     """Add products of full Jacobians to `total`, [n, width, m, width], columns by columns."""
-    k, width = left.shape[1], total.shape[1]
-    flat = [t.reshape(len(t), width, -1) for t in (left, right)]
-    columns = min(max_bytes, PART_BYTES) // (8 * width * max(len(left), len(right)))
+    k = lhs.shape[1]
+    width = total.shape[1]
+    flat = [t.reshape(len(t), width, -1) for t in (lhs, rhs)]
+    columns = min(max_bytes, PART_BYTES) // (8 * width * max(len(lhs), len(rhs)))
     step = max(1, int(columns))
     for start in range(0, flat[0].shape[2], step):
         a, b = (t[..., start : start + step].to(device).double() for t in flat)
         b = b.flatten(0, 1).T
-        for begin in range(0, len(left), panel):
+        for begin in range(0, len(lhs), panel):
             rows = slice(begin, begin + panel)
             product = (a[rows].flatten(0, 1) @ b).view(total[rows].shape)
             total[rows].add_(product.to(total.device), alpha=width / k)
 
 
 def _add_panel(
-    total: Tensor, left: Block, inputs: Tensor, gradients: Tensor | None, common: Tensor | None
+    total: Tensor, lhs: Block, inputs: Tensor, gradients: Tensor | None, common: Tensor | None
 ) -> None:
     """Add one dense layer's products, from the right's A and Δ or a common Δ Δᵀ, to `total`."""
-    assert isinstance(left, DenseFactors)
-    k = left.gradients.shape[1]
+    assert isinstance(lhs, DenseFactors)
+    k = lhs.gradients.shape[1]
     width = total.shape[1]
     device = inputs.device
-    scale = (left.inputs.to(device).double() @ inputs.T).add_(float(left.bias))[:, None, :, None]
+    scale = (lhs.inputs.to(device).double() @ inputs.T).add_(float(lhs.bias))[:, None, :, None]
     if common is not None:
         product = common[None, :, None] * scale
     else:
         assert gradients is not None
-        product = (_rows(left.gradients, width, device) @ gradients.T).view(total.shape).mul_(scale)
+        product = (_rows(lhs.gradients, width, device) @ gradients.T).view(total.shape).mul_(scale)
     total.add_(product.to(total.device), alpha=width / k)
 
 
@@ -108,17 +109,18 @@ def _rows(gradients: Tensor, width: int, device: str | torch.device) -> Float[Te
     return gradients.to(device).double().reshape(len(gradients) * width, -1)
 
 
-def _common_product(
-    left: DenseFactors, right: DenseFactors, width: int, device: str
-) -> Tensor | None:
+def _common_product(lhs: DenseFactors, rhs: DenseFactors, width: int, device: str) -> Tensor | None:
     """Return Δ Δᵀ, [width, width], if all samples have one output gradient Δ; else None."""
     # So it is in the last layer, the dearest of many outputs. A few samples mostly tell; on a
     # device all are compared at once, since each comparison is waited for.
-    for gradients in (left.gradients, right.gradients):
-        size = 32 if gradients.is_cpu else len(gradients)
+    for gradients in (lhs.gradients, rhs.gradients):
+        if gradients.is_cpu:
+            size = 32
+        else:
+            size = len(gradients)
         if not all(bool((g == gradients[:1]).all()) for g in gradients.split(size)):
             return None
-    return _rows(left.gradients[:1], width, device) @ _rows(right.gradients[:1], width, device).T
+    return _rows(lhs.gradients[:1], width, device) @ _rows(rhs.gradients[:1], width, device).T
 
 
 def _gradients(block: Block) -> Float[Tensor, "n k size"]:

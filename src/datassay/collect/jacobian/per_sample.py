@@ -312,7 +312,9 @@ def check_vectorized(model: nn.Module, layers: Layers, x: Num[Tensor, "few ..."]
 
 
 def _vectorising_error(running: list[str], error: str) -> str:
-    layer = running[-1] if running else "one layer's backward pass"
+    layer = "one layer's backward pass"
+    if running:
+        layer = running[-1]
     return (
         f"every layer must be one that torch.func can vectorise; {layer} is not: {error} Replace "
         "it by operations on whole tensors, out of place."

@@ -165,6 +165,7 @@ def _project_dense(block: DenseFactors, name: str, projector: Projector) -> Tens
 
 
 def _project_convolution(block: ConvolutionFactors, name: str, projector: Projector) -> Tensor:
+    """Project a convolution's gradients, computing only the entries that are kept."""
     projection = projector.tensors[name]
     if projection.kind != "coordinates":
         return _project_full(block.product, name, projector)
@@ -192,6 +193,7 @@ def _columns_by_row(row: Tensor, column: Tensor, n_rows: int) -> tuple[Tensor, T
 
 
 def _project_full(gradient: Float[Tensor, "n k d"], name: str, projector: Projector) -> Tensor:
+    """Project a tensor's gradients, all of whose entries are there."""
     projection = projector.tensors[name]
     if projection.kind == "whole":
         return _mix_outputs(gradient, name, projector)

@@ -67,7 +67,7 @@ def copy_network(model: M) -> M:
     except Exception:  # noqa: BLE001 whatever the objects that it keeps raise
         memo: dict[int, object] = {}
         for module in model.modules():
-            _share(module, memo)
+            _share_uncopyable(module, memo)
     with user_code(
         lambda error: (
             f"the model must be one that can be copied; that raised {error} Let copy.deepcopy take "
@@ -77,20 +77,22 @@ def copy_network(model: M) -> M:
         return copy.deepcopy(model, memo)
 
 
-def _share(value: object, memo: dict[int, object]) -> None:
-    """Note the parts of a value that cannot be copied as copies of themselves."""
+def _share_uncopyable(value: object, memo: dict[int, object]) -> None:
+    """Enter in a deepcopy's memo what of a value cannot be copied, so that the copy shares it."""
     if isinstance(value, Tensor):
         memo[id(value)] = value.detach()
         return
     contents = list(getattr(value, "__dict__", {}).values())
-    contents += value.values() if isinstance(value, dict) else ()
-    contents += value if isinstance(value, list | tuple) else ()
+    if isinstance(value, dict):
+        contents += value.values()
+    if isinstance(value, list | tuple):
+        contents += value
     for item in contents:
         try:
             copy.deepcopy(item, dict(memo))
         except Exception:  # noqa: BLE001 likewise
             if not isinstance(item, nn.Module):
-                _share(item, memo)
+                _share_uncopyable(item, memo)
     if not contents:
         memo[id(value)] = value
 
@@ -300,7 +302,9 @@ def check_initial_fit(
     fit = 1 - float(relative.mean())
     share = f"the weights already explain {fit:.0%} of the training targets"
     note = f"{share}: held-out outputs are valid only if they were trained on other data."
-    notes = (note,) if fit >= NOTABLE_FIT else ()
+    notes = ()
+    if fit >= NOTABLE_FIT:
+        notes = (note,)
     if fit < LEAST_FIT or val_targets is None or len(val_targets) < 2:
         return notes
     val_relative = loss(val_outputs, val_targets.double(), targets)

@@ -42,6 +42,7 @@ from datassay.data.load import original
 from datassay.data.source import reading
 from datassay.data.tables.read import OF_SAMPLES, Choices
 from datassay.errors import DataError, SettingError
+from datassay.optional import inflect, read_entry, text_if
 from datassay.report.wording import count, shortened
 from datassay.rules import fraction
 from datassay.store.atomic import whole_folder
@@ -95,7 +96,10 @@ def gather_decisions(settings: ApplySettings) -> Decisions:
         return read_reviews(settings)
     fraction("accept-suggested", limit or 0.0, "[]")
     is_reviewed = file.exists() or (path.is_dir() and files_in(path))
-    decisions = read_reviews(settings) if is_reviewed else Decisions(())
+    if is_reviewed:
+        decisions = read_reviews(settings)
+    else:
+        decisions = Decisions(())
     run = finished_run(run_of(settings))
     check_columns(run.folder, run.scores, suggestion_columns(run.scores, settings.drop_copies))
     return add_suggestions(decisions, run.scores, limit, drop_copies=settings.drop_copies)
@@ -109,7 +113,9 @@ def check_some_stay(keep: np.ndarray) -> None:
 
 def suggestion_columns(scores: pa.Table, drop_copies: bool) -> list[str]:
     """Return the columns of scores.parquet from which suggestions are taken, and copies."""
-    label_column = "class_name" if "class_name" in scores.column_names else "label"
+    label_column = "label"
+    if "class_name" in scores.column_names:
+        label_column = "class_name"
     names = ["id", "wrong_probability", label_column, "suggested_label"]
     return names + ["is_copy"] * drop_copies
 
@@ -167,7 +173,9 @@ def read_any(path: Path) -> Decisions:
 def read_reviews(settings: ApplySettings) -> Decisions:
     """Read a file of decisions, or those of all reviewers in the folder of a run."""
     path = settings.decisions
-    reviews = read_all(path) if path.is_dir() else []
+    reviews = []
+    if path.is_dir():
+        reviews = read_all(path)
     if not reviews:
         return read_any(path / FILE if path.is_dir() else path)
     return combine(reviews, majority=settings.majority)
@@ -179,7 +187,7 @@ def with_origin(decisions: Decisions, settings: ApplySettings) -> Decisions:
     if decisions.inputs or not (run / SUMMARY).is_file():
         return decisions
     content = read_summary(run)
-    origin = content.get("origin") if isinstance(content, dict) else None
+    origin = read_entry(content, "origin")
     if not isinstance(origin, dict) or decisions.digest not in {"", origin.get("digest")}:
         return decisions
     return replace(decisions, digest=origin["digest"], inputs=dict(origin["inputs"]))
@@ -197,7 +205,7 @@ def check_digest(decisions: Decisions, digest: str, settings: ApplySettings) -> 
     if decisions.digest not in {"", digest}:
         raise DataError(
             f"{settings.decisions} must hold decisions about {settings.data}; they are about other "
-            f"data{f' ({decisions.name})' if decisions.name else ''}, or these were changed since. "
+            f"data{text_if(decisions.name, f' ({decisions.name})')}, or these were changed since. "
             "Name the data that were reviewed."
         )
     if noise := decisions.inputs.get("noise"):
@@ -222,7 +230,9 @@ def check_written(
     folder: Path, data: Original, changes: Corrections, ids: np.ndarray, choices: Choices
 ) -> None:
     """Read what was written again; raise if it is not what was decided."""
-    task = "classification" if data.class_names else "regression"
+    task = "regression"
+    if data.class_names:
+        task = "classification"
     try:
         reread = original(folder / data.file if data.file else folder, replace(choices, task=task))
     except DataError as error:
@@ -349,7 +359,7 @@ def list_changes(out: Path, log: Changelog) -> list[str]:
         if len(names) > 3:
             lines.append(f"{len(names):,} files are {state}, such as {shortened(names[0], 99)}")
         elif names:
-            verb = "is" if len(names) == 1 else "are"
+            verb = inflect(len(names), "is", "are")
             lines.append(f"{shortened(', '.join(names), 99)} {verb} {state}")
     return lines
 

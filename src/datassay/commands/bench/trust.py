@@ -193,15 +193,21 @@ def answer(check: TrustCheck, question: str) -> str:
         ceiling = check.ceiling
         text += f"; the ceiling is {ceiling.value:.2f} ({ceiling.low:.2f} to {ceiling.high:.2f})"
     if trivial and not ours["ahead_low"] > 0:
-        better = "better" if ours["ahead_high"] < 0 else "as well"
+        better = "as well"
+        if ours["ahead_high"] < 0:
+            better = "better"
         text += f". {trivial[0]['score'].capitalize()} does {better}"
     return f"{text}."
 
 
 def _row(row: dict[str, Any]) -> tuple[str, ...]:
-    share = row["correlation"] / row["ceiling"] if row["ceiling"] else np.nan
+    share = np.nan
+    if row["ceiling"]:
+        share = row["correlation"] / row["ceiling"]
     lead = "{ahead:+.2f} ({ahead_low:+.2f} to {ahead_high:+.2f})".format(**row).replace("-", "−")
-    advantage = "free itself" if row["trivial"] else lead
+    advantage = lead
+    if row["trivial"]:
+        advantage = "free itself"
     return row["score"], _interval(row), number(share), advantage, row["verdict"]
 
 

@@ -12,6 +12,7 @@ from datassay.commands.explain.command import ExplainSettings
 from datassay.commands.trained import correlation
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
+from datassay.optional import coalesce, inflect, select_rows
 from datassay.progress import Progress
 from datassay.report.wording import count, percent
 from datassay.rules import require
@@ -52,7 +53,7 @@ class Opened:
         self, queries: SampleSet | None, measure: str, top: int, progress: Progress
     ) -> Attribution:
         """Return effects on queries, or on the samples, in the order of `self.order`."""
-        samples = self.samples if queries is None else queries
+        samples = coalesce(queries, self.samples)
         n_top = top + (queries is None)
         effects = self.index.query(samples, top=n_top, measure=measure, progress=progress)
         position = np.empty(len(self.order), int)
@@ -64,7 +65,7 @@ class Opened:
         assert effects.self_influence is not None
         return replace(
             effects,
-            effect=None if effects.effect is None else effects.effect[self.order],
+            effect=select_rows(effects.effect, self.order),
             top=top_effects if queries is not None else _drop_own(top_effects, top),
             total=effects.total[self.order],
             self_influence=effects.self_influence[self.order],
@@ -105,7 +106,9 @@ def open_with_samples(
     positions = positions[is_here]
     extra = np.setdiff1d(np.arange(len(ids)), positions)
     warnings = []
-    split = val.ids.tolist() if val is not None and val.split_off else []
+    split = []
+    if val is not None and val.split_off:
+        split = val.ids.tolist()
     if n_seen := sum(str(name) in row_of_id for name in split):
         warnings.append(
             f"{n_seen:,} of {count(len(split), 'query', 'queries')} {_is_or_are(n_seen)} in the "
@@ -127,7 +130,7 @@ def open_with_samples(
 
 
 def _is_or_are(n: int) -> str:
-    return "is" if n == 1 else "are"
+    return inflect(n, "is", "are")
 
 
 def _recheck(index: Index, samples: SampleSet, positions: Int[np.ndarray, " s"]) -> list[str]:
@@ -147,7 +150,7 @@ def _recheck(index: Index, samples: SampleSet, positions: Int[np.ndarray, " s"])
     if not n_other:
         return []
     return [
-        f"{n_other} of {len(rows)} samples that were compared {'has' if n_other == 1 else 'have'} "
+        f"{n_other} of {len(rows)} samples that were compared {inflect(n_other, 'has', 'have')} "
         "other inputs or labels than when the index was made: effects are of those it was made of. "
         "Make the index anew to ask about these."
     ]

@@ -27,6 +27,7 @@ from datassay.errors import ModelError, SettingError
 from datassay.models.names import full_name
 from datassay.models.user_code import user_code
 from datassay.models.weights import weights_choice, weights_source
+from datassay.optional import coalesce
 from datassay.progress import Progress, silent
 from datassay.report.predictions import Predictions
 from datassay.report.wording import count, number, percent
@@ -169,7 +170,7 @@ def run(
         kind = "queried" if settings.queries else "validation"
     return ExplainFindings(
         samples=train,
-        queries=train if val is None else val,
+        queries=coalesce(val, train),
         kind=kind,
         attribution=attribution,
         loss=loss,
@@ -307,7 +308,9 @@ def _warnings(
 ) -> tuple[str, ...]:
     """Return warnings of a fit no better than by chance, and of queries that were split off."""
     warnings = []
-    fit = None if fitted is None else _measure_fit(fitted, train)
+    fit = None
+    if fitted is not None:
+        fit = _measure_fit(fitted, train)
     if fit is not None and train.is_classification:
         majority = float(np.bincount(train.y).max() / len(train))
         if fit <= majority + 2 * (majority * (1 - majority) / len(train)) ** 0.5:

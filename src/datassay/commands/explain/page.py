@@ -10,6 +10,7 @@ import pyarrow as pa
 from datassay.collect.curvature.output_loss import predicted_class
 from datassay.commands.explain.job import ExplainFindings
 from datassay.commands.frame import type_command
+from datassay.optional import text_if
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.compose import compose
 from datassay.report.drawing import draw, sample_texts
@@ -73,7 +74,8 @@ def _table(findings: ExplainFindings, n_rows: int) -> Table:
     middle = float(np.median(effect))
     rows = []
     for i in findings.first[:n_rows].tolist():
-        label, prediction = "not in DATA", ""
+        label = "not in DATA"
+        prediction = ""
         if i < len(samples):
             label = label_text(samples.class_names, samples.y[i])
             prediction = predicted_text(findings, i)
@@ -116,7 +118,7 @@ def gallery(findings: ExplainFindings) -> Gallery:
             (f"self {number(influence)}", "self-influence"),
             (f"total {number(total).replace('-', '−')}", "effect on all queries together"),
         )
-        suggested = predicted if predicted != texts["label"] else ""
+        suggested = text_if(predicted != texts["label"], predicted)
         cards.append(Card(**texts, drawing=drawing, suggested=suggested, figures=figures,
                           views=tuple(views[i]), keys=keys))  # fmt: skip
     return Gallery(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from datassay.commands.command import Command, read
 from datassay.commands.shell import out_console
 from datassay.errors import SettingError
+from datassay.optional import drop_none
 from datassay.plugins import checked_plugins, plugin_names
 from datassay.setting import setting
 
@@ -66,7 +67,7 @@ class _Export(Command):
         from datassay.store.outputs import check_outputs, check_writable, write_pages
 
         settings: ExportSettings = read(self.settings, user_input)
-        folders = [settings.run, *([] if settings.data is None else [settings.data])]
+        folders = [settings.run, *drop_none(settings.data)]
         check_outputs(out, (), (), folders)
         check_writable(out, (), overwrite=user_input["overwrite"])
         check_run(settings.run)

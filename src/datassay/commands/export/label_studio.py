@@ -29,10 +29,12 @@ from datassay.commands.export.material import (
     single_labels,
 )
 from datassay.errors import DataError, SettingError
+from datassay.optional import coalesce
 from datassay.report.drawing import shown_texts
 from datassay.report.tables import labels, standard_json
 
-TASKS, CONFIG = "tasks.json", "config.xml"
+TASKS = "tasks.json"
+CONFIG = "config.xml"
 SAMPLE = "sample"
 SERVED = "/data/local-files/?d="
 
@@ -52,10 +54,14 @@ def export(material: Material) -> Exported:
         score = {name: scores[name][row].as_py() for name in ("id", *OF_LABELS)}
         p_wrong, is_issue = score["wrong_probability"], score["is_issue"]
         label = score["suggested_label"]
-        is_other = label != typed[samples.y[row]] if words else is_issue
+        is_other = is_issue
+        if words:
+            is_other = label != typed[samples.y[row]]
         if words:
             label = words[label]
-        kind = "choices" if samples.is_classification else "number"
+        kind = "number"
+        if samples.is_classification:
+            kind = "choices"
         value = {kind: [label] if kind == "choices" else label}
         # Which sample, and which data it is of and how they were read; not where they are.
         fields = {
@@ -115,7 +121,7 @@ def _show_samples(material: Material, rows: list[int]) -> tuple[str, list[Any], 
         return "text", [str(texts[row]) for row in rows], {}, None
     if (table := samples.used_rows) is not None:
         table_rows = table.take(pa.array(rows)).to_pylist()
-        words = [{n: "" if v is None else str(v) for n, v in row.items()} for row in table_rows]
+        words = [{n: str(coalesce(v, "")) for n, v in row.items()} for row in table_rows]
         return "row", words, {}, None
     columns = plain_columns(samples).items()
     return "row", [{n: f"{values[row]:.6g}" for n, values in columns} for row in rows], {}, None

@@ -12,6 +12,7 @@ from datassay.collect.settings import Computing, check_device_name, check_engine
 from datassay.commands.command import Command, read
 from datassay.commands.inputs import DataInputs, PlanInputs, TrainedInputs, check_weights, number_or
 from datassay.commands.shell import err_console, out_console
+from datassay.optional import drop_none
 from datassay.score.settings import Indexing, TrainedWeights, Training
 from datassay.setting import setting
 
@@ -73,7 +74,7 @@ class IndexSettings(TrainedInputs):
     def refuse(self, *, only_plan: bool) -> None:
         """Check the values by themselves, before anything heavy is imported."""
         if not only_plan:
-            check_weights(() if self.weights is None else (self.weights,))
+            check_weights(tuple(drop_none(self.weights)))
         check_device_name(self.device)
         check_engine(self.engine, self.workers, self.address)
 
@@ -89,7 +90,7 @@ class _Index(Command):
         settings = read(self.settings, user_input)
         job = self.module("job")
         job.check_settings(settings)
-        train, val = self.loaded({**user_input, "queries": settings.append})
+        train, val = self.load({**user_input, "queries": settings.append})
         if user_input["plan"]:
             out_console.print(*job.plan_lines(train, settings), sep="\n")
             return

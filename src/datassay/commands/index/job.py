@@ -18,6 +18,7 @@ from datassay.commands.trained import INITIAL, correlation, loss_of, networks
 from datassay.data.samples import SampleSet
 from datassay.models.names import full_name
 from datassay.models.weights import weights_choice
+from datassay.optional import text_if
 from datassay.progress import Progress, silent
 from datassay.report.wording import count, percent
 from datassay.score.index.build import index
@@ -66,7 +67,9 @@ def run(
         return Built(result, len(val), time.perf_counter() - started, 0, choice)
     options = _options(settings, train)
     result = index(model, train, settings.location, engine=engine, progress=progress, **options)
-    left_out = len(val) if val is not None and val.split_off else 0
+    left_out = 0
+    if val is not None and val.split_off:
+        left_out = len(val)
     return Built(result, 0, time.perf_counter() - started, left_out, choice)
 
 
@@ -84,7 +87,7 @@ def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType
     columns = {"curvature": plan.kind.tolist(), "on disk": on_disk}
     fits = "fits" if plan.fits else "does NOT fit"
     width = f"{'up to ' * plan.is_most}{count(plan.width, 'number')} in {plan.keep}"
-    initial = INITIAL.format("" if plan.is_most else "; the width may")
+    initial = INITIAL.format(text_if(not plan.is_most, "; the width may"))
     return [
         *block_table(plan.block, plan.size, columns),
         f"{count(plan.n_samples, 'sample')} of {width}: {plan.row_bytes / 1e6:,.1f} MB of rows, "
@@ -104,7 +107,9 @@ def check_settings(settings: IndexSettings) -> None:
 
 
 def _network(settings: IndexSettings, train: SampleSet) -> nn.Module:
-    files = () if settings.weights is None else (settings.weights,)
+    files = ()
+    if settings.weights is not None:
+        files = (settings.weights,)
     (network,) = networks(full_name(settings.model, train), files, train, settings.seed)
     return network
 

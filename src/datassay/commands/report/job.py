@@ -15,6 +15,7 @@ from datassay.commands.finished import SCORES, SUMMARY, check_columns, read_scor
 from datassay.commands.frame import Findings
 from datassay.commands.report.command import ReportSettings
 from datassay.errors import DataError
+from datassay.optional import read_entry, select_rows
 from datassay.progress import Progress, silent
 from datassay.report.wording import number, percent
 from datassay.results import result
@@ -53,7 +54,7 @@ class ConsensusFindings(Findings):
     suggested: np.ndarray
     relabelled: Bool[np.ndarray, " c"]  # [c], whether the runs have different labels
     # [c], whether the first run's label is wrong; None where the truth is not known
-    wrong: Bool[np.ndarray, " c"] | None = None
+    is_wrong: Bool[np.ndarray, " c"] | None = None
 
     @property
     def votes(self) -> Int[np.ndarray, " c"]:
@@ -114,7 +115,7 @@ def run(settings: ReportSettings, progress: Progress = silent) -> ConsensusFindi
         label=labels[0],
         relabelled=relabelled,
         suggested=np.array(majority),
-        wrong=None if is_wrong is None else is_wrong[joined.positions[0]],
+        is_wrong=select_rows(is_wrong, joined.positions[0]),
         warnings=(warning,) if share > UNLIKE else (),
     )
     facts = findings.runs[0].facts
@@ -134,7 +135,9 @@ def _scores(folder: Path) -> pa.Table:
         kind = NUMBERS.get(name)
         is_valid = not column.null_count and kind in {None, column.type}
         if not is_valid or (kind is not None and not np.isfinite(column.to_numpy()).all()):
-            value = "value" if kind is None else f"finite {kind}"
+            value = "value"
+            if kind is not None:
+                value = f"finite {kind}"
             raise DataError(
                 f"column {name} of {path} must hold a {value} in every row; it does not. Run again."
             )
@@ -163,7 +166,7 @@ def _facts(folder: Path) -> dict[str, str]:
     if not path.is_file():
         return {}
     summary = read_summary(folder)
-    facts = summary.get("facts") if isinstance(summary, dict) else None
+    facts = read_entry(summary, "facts")
     if not isinstance(facts, dict):
         raise DataError(f"{path} must hold an object with facts, as the run wrote it; it does not.")
     return {str(name): str(value) for name, value in facts.items()}

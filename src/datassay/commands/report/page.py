@@ -59,13 +59,13 @@ def page(findings: ConsensusFindings) -> Page:
 
 def _label_numbers(findings: ConsensusFindings) -> dict[str, Any]:
     """Return how many labels runs suspect, how right that is, and how many changed."""
-    is_wrong, changed = findings.wrong, findings.relabelled
+    is_wrong, changed = findings.is_wrong, findings.relabelled
     by_all = findings.votes == len(findings.runs)
     by_some = findings.votes > 0
     wrong_of_all = wrong_of_some = None
     if is_wrong is not None and by_all.any():
         wrong_of_all, wrong_of_some = is_wrong[by_all].mean(), is_wrong[by_some].mean()
-    before, after = findings.consensus.is_issue[[0, -1]]
+    is_issue_first, is_issue_last = findings.consensus.is_issue[[0, -1]]
     return {
         "n_all": int(by_all.sum()),
         "n_some": int(by_some.sum()),
@@ -73,16 +73,17 @@ def _label_numbers(findings: ConsensusFindings) -> dict[str, Any]:
         "n_changed": int(changed.sum()),
         "wrong_of_all": wrong_of_all,
         "wrong_of_some": wrong_of_some,
-        "before": int(before[changed].sum()),
-        "after": int(after[changed].sum()),
-        "stayed_before": int(before[~changed].sum()),
-        "stayed_after": int(after[~changed].sum()),
+        "before": int(is_issue_first[changed].sum()),
+        "after": int(is_issue_last[changed].sum()),
+        "stayed_before": int(is_issue_first[~changed].sum()),
+        "stayed_after": int(is_issue_last[~changed].sum()),
     }
 
 
 def _agreement_numbers(findings: ConsensusFindings) -> dict[str, Any]:
     """Return how far the runs agree on information, and which two agree least."""
-    agreement, names = findings.consensus.information_agreement, findings.consensus.names
+    agreement = findings.consensus.information_agreement
+    names = findings.consensus.names
     if agreement is None:
         return {"mean": None}
     correlations = agreement.spearman
@@ -120,7 +121,7 @@ def _runs(findings: ConsensusFindings) -> Table:
 
 def _votes(findings: ConsensusFindings) -> Table:
     """Return how many labels so many runs suspect, most votes first, and how many are wrong."""
-    is_wrong = findings.wrong
+    is_wrong = findings.is_wrong
     rows = []
     for k, inside in reversed(list(enumerate(findings.voted))):
         cells = (f"{int(inside.sum()):,}",)
@@ -173,8 +174,8 @@ def files(findings: ConsensusFindings, page: Page) -> dict[str, pa.Table | str]:
     table = table.add_column(1, "label", column(findings.label))
     table = table.add_column(2, "suggested_label", column(findings.suggested))
     table = table.add_column(3, "relabelled", pa.array(findings.relabelled))
-    if findings.wrong is not None:
-        table = table.append_column("is_wrong", pa.array(findings.wrong))
+    if findings.is_wrong is not None:
+        table = table.append_column("is_wrong", pa.array(findings.is_wrong))
     names = ("information_agreement", "issue_agreement")
     maps = {name: getattr(consensus, name) for name in names}
     summary = {

@@ -66,11 +66,12 @@ class _Run(Command):
         from datassay.commands.finished import origin_of, with_unscored
         from datassay.commands.terminal import ProgressDisplay
 
-        inputs, noise = read(DataInputs, user_input), read(NoiseInputs, user_input)
+        inputs = read(DataInputs, user_input)
+        noise = read(NoiseInputs, user_input)
         if user_input.get("before"):
             arguments, inputs = self._load_after_review(user_input, inputs)
         else:
-            train, val = self.loaded(user_input, user_input.get("store"))
+            train, val = self.load(user_input, user_input.get("store"))
             if user_input["val_fraction"] is None:
                 train = with_unscored(train, val)
             arguments = {"train": with_noise(train, noise, user_input["seed"]), "val": val}
@@ -102,7 +103,7 @@ class _Run(Command):
             self.write(findings, base / out, overwrite=overwrite)
             err_console.print(f"Scores: {out / PAGE}; comparing actions …", soft_wrap=True)
 
-        return {"first": write_scores}
+        return {"report_early": write_scores}
 
     def _load_after_review(
         self, user_input: Mapping[str, Any], typed: DataInputs
@@ -138,7 +139,9 @@ class _Check(_Run):
             out_stream.write(path.with_name("summary.json").read_text(encoding="utf-8"))
         else:
             super().show(results, settings, page, path, verbose=verbose)
-        console = err_console if settings.json else out_console
+        console = out_console
+        if settings.json:
+            console = err_console
         lines = [f"{o.status.capitalize()}: {o.condition}: {o.sentence}" for o in results.outcomes]
         console.print(*map(plain_text, lines), sep="\n", soft_wrap=True)
         if settings.github:
@@ -260,13 +263,15 @@ SUMMARIZE = _Summarize(
 COMMANDS = (RUN, SCORE, SUMMARIZE, CHECK)
 
 
-def write_results(findings: Findings, out: Path, further: Mapping[str, Part] | None = None) -> Path:
+def write_results(
+    findings: Findings, out: Path, extra_files: Mapping[str, Part] | None = None
+) -> Path:
     """Write a run's index.html, tables and summary.json, each whole or not at all.
 
     Args:
         findings: one run's results.
         out: the folder; made where it does not exist. Other files in it stay.
-        further: further files, as for `write_pages`; None: none.
+        extra_files: further files, as for `write_pages`; None: none.
 
     Returns:
         The path of the page.
@@ -280,5 +285,5 @@ def write_results(findings: Findings, out: Path, further: Mapping[str, Part] | N
     from datassay.store.outputs import write_pages
 
     built = page(findings, str(out))
-    parts = {**files(findings, built), **(further or {}), PAGE: render(built)}
+    parts = {**files(findings, built), **(extra_files or {}), PAGE: render(built)}
     return write_pages(parts, out, job=FILES)

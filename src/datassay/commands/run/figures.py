@@ -54,6 +54,8 @@ def stand_ins(findings: Findings) -> tuple[float, Int[np.ndarray, " s"]]:
     average = findings.average.information
     mask = (information > 0) & (average > 0)
     gain = np.where(mask, average, 1.0) / np.where(mask, information, 1.0)
-    limit = FACTOR * np.median(gain[mask]) if mask.any() else np.inf
+    limit = np.inf
+    if mask.any():
+        limit = FACTOR * np.median(gain[mask])
     order = np.argsort(-gain, kind="stable")
     return float(rank_correlation(information, average)), order[(mask & (gain > limit))[order]]

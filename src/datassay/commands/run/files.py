@@ -16,6 +16,7 @@ from datassay.commands.run.suspects import FILE, suspects_file
 from datassay.commands.run.table import attribution_table, score_summary, score_table
 from datassay.commands.run.verdict import verdict
 from datassay.data.samples import wrong_labels
+from datassay.optional import map_optional
 from datassay.report.page import Page
 from datassay.report.tables import standard_json
 from datassay.store.outputs import Part
@@ -35,7 +36,9 @@ CHECKED = ("ids", "linearised", "retrained", "pearson", "interval", "rank", "wei
 def files(findings: Findings, page: Page) -> dict[str, Part]:
     """Return the files written with the page, by name."""
     judged = findings.judged
-    review_file = {} if judged is None else {REVIEW: judged.write}
+    review_file = {}
+    if judged is not None:
+        review_file = {REVIEW: judged.write}
     return {
         **review_file,
         FILE: suspects_file(findings),
@@ -96,14 +99,14 @@ def _counts(findings: Findings) -> dict[str, object]:
     run_verdict = verdict(findings)
     return {
         "train": n,
-        "validation": 0 if findings.validation is None else len(findings.validation),
+        "validation": len(findings.validation or ()),
         "classes": findings.samples.n_classes,
         "suspected_label_errors": run_verdict.labels.n_flagged,
         "to_review": run_verdict.labels.n_review,
         "wrong_at_least": run_verdict.labels.low,
         "wrong_at_most": run_verdict.labels.high,
-        "known_label_errors": None if is_wrong is None else int(is_wrong.sum()),
-        "adversarial": None if adversarial is None else int(adversarial.sum()),
+        "known_label_errors": map_optional(np.count_nonzero, is_wrong),
+        "adversarial": map_optional(np.count_nonzero, adversarial),
         "redundant": run_verdict.n_droppable,
     }
 

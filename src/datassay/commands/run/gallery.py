@@ -8,6 +8,7 @@ import numpy as np
 
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import to_check
+from datassay.optional import text_if
 from datassay.report.drawing import MAX_CARDS, PER_CLASS, Drawing, draw, sample_texts
 from datassay.report.page import Card, CardPair, Gallery, View
 from datassay.report.predictions import Predictions
@@ -76,10 +77,11 @@ def pick_samples(findings: Findings) -> dict[int, tuple[str, ...]]:
     """
     samples = findings.samples
     information = findings.information.information
-    per_class = PER_CLASS if samples.is_classification else 5 * PER_CLASS
     if samples.is_classification:
+        per_class = PER_CLASS
         classes = samples.y
     else:
+        per_class = 5 * PER_CLASS
         classes = np.zeros(len(samples), int)
     ranked = []
     for index in np.unique(classes):
@@ -120,13 +122,13 @@ def _card(findings: Findings, i: int, views: tuple[str, ...], drawing: Drawing) 
     return Card(
         **texts,
         drawing=drawing,
-        suggested=suggested if differs else "",
+        suggested=text_if(differs, suggested),
         figures=(
             (times_median(information, findings), "information, compared with the median sample"),
             ("wrong, or its group differs" if p_wrong != p_wrong else chance, "label issue"),
             *fit,
         ),
-        verdict="suspect label" if suspect else "",
+        verdict=text_if(suspect, "suspect label"),
         views=views,
         keys={"information": information, "score": float(np.nan_to_num(score))},
     )
@@ -177,13 +179,15 @@ def _pair(findings: Findings, q: int, drawings: Sequence[Drawing]) -> CardPair:
             label=label_text(samples.class_names, samples.y[i]),
             drawing=drawing,
             figures=((f"{number(information)} nats", ""),),
-            verdict="suspect label" if findings.issues.is_issue[i] else "",
+            verdict=text_if(findings.issues.is_issue[i], "suspect label"),
         )
         for i, information, drawing in zip(pairs.pairs[q], pairs.single[q], drawings, strict=True)
     )
     joint = pairs.joint[q]
     total = pairs.single[q].sum()
-    ratio = f"{joint / total:.1f}" if total > 0 else "∞"
+    ratio = "∞"
+    if total > 0:
+        ratio = f"{joint / total:.1f}"
     return CardPair((card_a, card_b), f"together {number(joint)} nats, {ratio} times their sum")
 
 
@@ -204,7 +208,9 @@ def predictions(findings: Findings) -> Predictions:
 
 def build_review(findings: Findings) -> Reviewed:
     """Return what a review of the labels shows: samples, suggestions, scores, near-duplicates."""
-    samples, issues, origin = findings.samples, findings.issues, findings.origin
+    samples = findings.samples
+    issues = findings.issues
+    origin = findings.origin
     result = findings.data_issues
     near_duplicates = {}
     if result is not None:

@@ -62,6 +62,7 @@ from datassay.data.corrupt.adversarial import AdversarialSamples, add_adversaria
 from datassay.data.samples import SampleSet
 from datassay.machine import release_memory
 from datassay.models.weights import weights_choice, weights_source
+from datassay.optional import coalesce
 from datassay.progress import OutOfTime, Progress, in_time, silent, until
 from datassay.report.wording import percent
 from datassay.score.checks.data_issues import checked_ahead
@@ -89,7 +90,7 @@ def run(
     adversarial: AdversarialSamples | None = None,
     earlier: Earlier | None = None,
     origin: Origin | None = None,
-    first: Callable[[Findings], object] | None = None,
+    report_early: Callable[[Findings], object] | None = None,
 ) -> Findings:
     """Compute everything that `datassay run` shows, without writing anything.
 
@@ -102,7 +103,8 @@ def run(
         adversarial: which inputs of train were replaced on purpose, from `with_adversarial`.
         earlier: the run before a review, from `earlier_run`; None: none.
         origin: how the samples were read; None: not known.
-        first: called with the scores' findings before anything is retrained; not where nothing is.
+        report_early: called with the scores' findings before anything is retrained; not where
+            nothing is.
 
     Returns:
         The findings, ready for `page` and `files`.
@@ -125,7 +127,7 @@ def run(
         lin = collect_run(model, train, val, settings, progress)
         check_n_outputs(train, lin.form.n_outputs)
         n = len(train)
-        m = len(train if val is None else val)
+        m = len(coalesce(val, train))
         attributed = attribution_of(settings, lin.form, n, m, train.is_classification)
         context = context_of(lin, train, val, replace(settings, attribution=attributed), progress)
         options = {**context.options, "judges": judges, "checked": early_checks}
@@ -134,7 +136,9 @@ def run(
             results = compute_scores(scores(), early_context)
     context = replace(context, results=results)
     removals, issues = results["removals"], results["label_issues"]
-    replaced = None if adversarial is None else adversarial.replaced
+    replaced = None
+    if adversarial is not None:
+        replaced = adversarial.replaced
     facts = _facts(train, val, settings, lin, removals.leave_one_out, model)
     facts |= noise_facts(train)
     if adversarial is not None:
@@ -168,14 +172,16 @@ def run(
         scores={score.name: results[score.name] for score in scores_with_sections()},
         origin=origin,
     )
-    if first is not None and (settings.curve_seeds or settings.check or earlier):
-        first(replace(findings, pending=PENDING))
+    if report_early is not None and (settings.curve_seeds or settings.check or earlier):
+        report_early(replace(findings, pending=PENDING))
     if settings.is_joint:
         findings = replace(findings, **joint_information(context))
     net, config = retrained_network(model, train, settings)
     at_trained = settings.attribution_at == "trained" and attributed != "none"
     is_timed = user.budget is not None and not at_trained  # whose effects need networks
-    end = started + (user.budget or 0.0) if is_timed else math.inf
+    end = math.inf
+    if is_timed:
+        end = started + (user.budget or 0.0)
     timed = replace(context, progress=in_time(progress))
     with until(end):
         pace = 1.0

@@ -7,6 +7,7 @@ from dataclasses import asdict
 import numpy as np
 
 from datassay.commands.run.findings import Findings
+from datassay.optional import map_optional
 from datassay.results import result
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.issues import FEWEST
@@ -84,7 +85,7 @@ def label_facts(findings: Findings) -> dict[str, object]:
             | (transition_facts(noise) if len(noise.transition) <= MOST_CLASSES else {})
             for noise in issues.noise
         ],
-        "sources": None if issues.sources is None else _source_facts(issues.sources),
+        "sources": map_optional(_source_facts, issues.sources),
         "confusions": [asdict(c) for c in confusions(findings)[:MOST_KEPT]],
     }
 

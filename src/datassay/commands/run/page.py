@@ -60,7 +60,8 @@ def page(findings: Findings, out: str = "") -> Page:
         replace(score_section(s, samples, findings.scores[s.name]), line=s.help)
         for s in extra_scores
     ]
-    button, first_samples = "", None
+    button = ""
+    first_samples = None
     if run_verdict.labels.n_review:
         button = f"Review {run_verdict.labels.named}"
         first_samples = gallery.first_samples(findings, positions)
@@ -113,7 +114,9 @@ def _numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
     f = findings
     curve = findings.removal_curve
     samples = findings.samples
-    explained = None if f.attribution is None else gallery.predictions(f)
+    explained = None
+    if f.attribution is not None:
+        explained = gallery.predictions(f)
     fact_names = (*PROJECTION_FACTS, BUDGET)
     if f.average is None:
         subset_rank = None
@@ -125,7 +128,9 @@ def _numbers(findings: Findings, run_verdict: Verdict) -> dict[str, Any]:
     top = np.argsort(-f.information.information, kind="stable")[:n_top]
     noise = f.issues.noise
     is_wrong = wrong_labels(samples)
-    left_out = () if f.acts is None else f.acts.left_out
+    left_out = ()
+    if f.acts is not None:
+        left_out = f.acts.left_out
     is_corrected = any(action.kind == RELABEL for action in run_verdict.measured)
     return {
         "f": f,

@@ -27,6 +27,7 @@ from datassay.commands.inputs import (
     whole_auto_or_none,
 )
 from datassay.data.settings import Corruption
+from datassay.optional import coalesce
 from datassay.rules import at_least, fraction, in_interval, one_of, positive, require
 from datassay.score.settings import (
     FEWEST_CHECKED,
@@ -43,7 +44,8 @@ from datassay.score.settings import (
 from datassay.setting import setting
 
 MOST_NETWORKS = 1000
-LOO, COLLECT = "datassay.score.leave_one_out:leave_one_out.", "datassay.collect.collection:collect."
+LOO = "datassay.score.leave_one_out:leave_one_out."
+COLLECT = "datassay.collect.collection:collect."
 OWN_HELP = (
     "Also a scikit-learn estimator, as sklearn.ensemble:HistGradientBoostingClassifier: it scores "
     "the labels and is retrained in the comparisons; other scores are those of the auto network."
@@ -228,7 +230,7 @@ class RunSettings(TrainingSettings):
         name = "rank_correlation chooses the projection, which"
         is_auto = self.rank_correlation is None or self.projection == "auto"
         require(is_auto, name, "then be auto", self.projection, remedy="Leave one of them out.")
-        memory = 1.0 if self.memory is None else self.memory
+        memory = coalesce(self.memory, 1.0)
         rule = "be a positive, finite number of gigabytes"
         remedy = "Leave it out to use what is free."
         require(0 < memory < math.inf, "memory", rule, f"{memory / 1e9:g}", remedy=remedy)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.labels import to_check
 from datassay.data.back.original import format_spreadsheet
+from datassay.optional import text_if
 from datassay.report.page import Row, Table
 from datassay.report.tables import column
 from datassay.report.wording import label_text, labels_given, percent, value_text
@@ -17,7 +18,8 @@ from datassay.score.checks.columns import columns_first
 
 MOST_ROWS, MOST_COLUMNS = 200, 12
 FILE = "suspects.csv"
-PROBABLY, LOOK = "probably wrong", "worth a look"
+PROBABLY = "probably wrong"
+LOOK = "worth a look"
 CELL = "input_looks_wrong"
 
 
@@ -53,7 +55,7 @@ def suspects_shown(findings: Findings) -> Table | None:
         note += " Not clear: other groups contradict the label, its own does not."
     if any(cells):
         note += " Input: what looks wrong there, so that the target may be right."
-    note += f" The {MOST_ROWS} most suspect of {n:,}." if n > MOST_ROWS else ""
+    note += text_if(n > MOST_ROWS, f" The {MOST_ROWS} most suspect of {n:,}.")
     if len(names) > MOST_COLUMNS:
         note += f" The {MOST_COLUMNS} of {len(names)} columns that tell most of the target."
     rows = zip(ids, zip(*columns.values(), strict=True), strict=True)
@@ -76,7 +78,7 @@ def _label_words(findings: Findings, order: np.ndarray) -> tuple[np.ndarray, lis
     labels = [word(samples.y[i]) for i in order]
     proposed = [word(suggested[i]) for i in order]
     cells = findings.issues.cells  # whose targets stay as they are
-    proposed = ["" if i in cells else word for i, word in zip(order, proposed, strict=True)]
+    proposed = [text_if(i not in cells, word) for i, word in zip(order, proposed, strict=True)]
     return samples.ids[order], labels, proposed
 
 

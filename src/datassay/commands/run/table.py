@@ -10,6 +10,7 @@ import pyarrow as pa
 from datassay.commands.run.findings import Findings
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
+from datassay.optional import coalesce
 from datassay.report import plots
 from datassay.report.page import Figure, Row, Section, Table, Text
 from datassay.report.tables import column, effect_table, labels
@@ -98,7 +99,10 @@ def score_section(score: Score, samples: SampleSet, result: Any) -> Section:
     rows = [Row(name, (m.meaning, m.unit, m.sign)) for name, m in meanings.items()]
     parts: list[Any] = [Text(score.help)]
     for name, values in _numbers(result).items():
-        title = f"{name}, {meanings[name].unit}" if meanings[name].unit else name
+        if meanings[name].unit:
+            title = f"{name}, {meanings[name].unit}"
+        else:
+            title = name
         figure = plots.chart(title, "samples", showlegend=False)
         finite = values[np.isfinite(values)]
         if not len(finite):
@@ -142,6 +146,6 @@ def _numbers(result: Any) -> dict[str, np.ndarray]:
     kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
     names = [f.name for f in table.schema if f.name != "id" and any(is_(f.type) for is_ in kinds)]
     return {
-        name: np.array([np.nan if v is None else v for v in table[name].to_pylist()], float)
+        name: np.array([coalesce(v, np.nan) for v in table[name].to_pylist()], float)
         for name in names
     }

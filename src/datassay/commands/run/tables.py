@@ -10,6 +10,7 @@ from datassay.act.review.gain import BeforeAfter
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.gallery import times_median
 from datassay.commands.run.labels import Confusion
+from datassay.optional import text_if
 from datassay.report.page import Details, Row, Table
 from datassay.report.wording import (
     count,
@@ -35,7 +36,10 @@ JOINTLY = (
 
 def acts_table(table: ActionTable) -> Table:
     """Return the table of actions with their intervals, gains and advice, best first."""
-    unit = "points" if in_points(table.metric) else table.metric
+    if in_points(table.metric):
+        unit = "points"
+    else:
+        unit = table.metric
     columns = ("action", "95 % interval", f"gain, {unit}", "advice")
     rows = tuple(_action_row(action, table) for action in table.actions)
     return Table("What each action gains", columns, rows, in_terminal=True)
@@ -49,12 +53,14 @@ def _action_row(action: ActionGain, table: ActionTable) -> Row:
         ends = (action.gain, action.gain)
     gain, low, high = gain_numbers(action.gain, *ends, table.metric)
     cells = (
-        f"{low} to {high}" if action.is_measured else "",
-        "" if np.isnan(action.gain) else gain,
+        text_if(action.is_measured, f"{low} to {high}"),
+        text_if(not np.isnan(action.gain), gain),
         action.advice or ("expected" if action.how == EXPECTED else "only screened"),
     )
     kind = action_kinds().get(action.kind)
-    evidence = "" if kind is None else kind.evidence
+    evidence = ""
+    if kind is not None:
+        evidence = kind.evidence
     return Row(action.words, cells, action is table.best, evidence)
 
 
@@ -72,8 +78,13 @@ def acts_details(table: ActionTable) -> Details:
             removed = f"{action.cost:,} removed"
         else:
             removed = f"{action.changed:,} changed"
-        samples = removed if action.cost >= 0 else f"{-action.cost:,} more"
-        seconds = f"{action.seconds:.1f}" if action.seconds else ""
+        if action.cost >= 0:
+            samples = removed
+        else:
+            samples = f"{-action.cost:,} more"
+        seconds = ""
+        if action.seconds:
+            seconds = f"{action.seconds:.1f}"
         cells = (
             action.verdict,
             samples,
@@ -99,17 +110,25 @@ def acts_details(table: ActionTable) -> Details:
 def before_table(before: BeforeAfter) -> Table:
     """Return a table of scores, samples and labels of the run before and of this one."""
     gain = before.gain
-    metric, measured = ("", ()) if gain is None else (gain.metric, gain.rows)
+    metric = ""
+    measured = ()
+    if gain is not None:
+        metric = gain.metric
+        measured = gain.rows
     rows: list[Row] = []
     is_share = in_points(metric)
     for row in measured:
         change, low, high = gain_numbers(row.gain, row.low, row.high, metric)
         change += " points" * is_share
         scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}" for v in (row.before, row.after))
-        name = f"{metric}, {row.by}" if len(measured) > 1 else metric
+        name = metric
+        if len(measured) > 1:
+            name = f"{metric}, {row.by}"
         rows += [Row(name, (f"{row.n:,}", *scores, change, f"{low} to {high}"))]
     for name, n, n_now in (("training samples", *before.n), ("suspected labels", *before.suspects)):
-        difference = f"{n_now - n:+,}".replace("-", "−") if n_now != n else "0"
+        difference = "0"
+        if n_now != n:
+            difference = f"{n_now - n:+,}".replace("-", "−")
         rows += [Row(name, ("", f"{n:,}", f"{n_now:,}", difference, ""))]
     if before.confirmed:
         rows += [Row("of these reviewed and kept", ("", "", f"{before.confirmed:,}", "", ""))]
@@ -157,7 +176,7 @@ def near_table(issues: DataIssues) -> Table | None:
         rows += [Row(names, (", ".join([*differ[:MOST_COLUMNS], *hidden]),))]
     return Table(
         "Near duplicates", ("near duplicates", "columns that differ"), tuple(rows),
-        caption="Near duplicates", prose=True, note=note if len(pairs) < len(issues.pairs) else "",
+        caption="Near duplicates", prose=True, note=text_if(len(pairs) < len(issues.pairs), note),
     )  # fmt: skip
 
 
@@ -185,7 +204,9 @@ def group_table(findings: Findings, key: str) -> Table:
             f"{findings.issues.is_issue[labels == totals.names[g]].sum():,}",
         )
         rows.append(Row(str(totals.names[g]), cells))
-    note = JOINTLY.format(key) if joint is not None else ""
+    note = ""
+    if joint is not None:
+        note = JOINTLY.format(key)
     columns = (key, *GROUP_COLUMNS)
     return Table(f"Totals by {key}", columns, tuple(rows), note=note, wraps=False)
 

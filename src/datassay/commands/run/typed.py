@@ -6,6 +6,7 @@ import os
 import shlex
 
 from datassay.act.review.decisions import FILE
+from datassay.commands.frame import split_words
 from datassay.commands.inputs import MODEL, DataInputs, NoiseInputs
 from datassay.commands.run.findings import Findings
 from datassay.setting import default_of, settings_of
@@ -26,15 +27,23 @@ class Typed:
 
     def __init__(self, findings: Findings, out: str = ""):
         origin = findings.origin
-        words = shlex.split(findings.facts.get("Command", ""))
-        words = [word for w in words for word in (w.split("=", 1) if w[:2] == "--" else [w])]
-        default_out = OUT.get(words[1], "report") if len(words) > 1 else "report"
+        words = split_words(findings.facts.get("Command", ""))
+        default_out = "report"
+        if len(words) > 1:
+            default_out = OUT.get(words[1], "report")
         self.out = out or (words[words.index("--out") + 1] if "--out" in words else default_out)
-        model = words[words.index("--model") + 1] if "--model" in words else ""
-        self._model = ["--model", model] if model and model != MODEL else []
+        model = ""
+        if "--model" in words:
+            model = words[words.index("--model") + 1]
+        self._model = []
+        if model and model != MODEL:
+            self._model = ["--model", model]
         self.is_known = origin is not None and findings.adversarial is None
-        self._inputs = {} if origin is None else origin.inputs
-        self._noise = 0.0 if origin is None else origin.noise
+        self._inputs = {}
+        self._noise = 0.0
+        if origin is not None:
+            self._inputs = origin.inputs
+            self._noise = origin.noise
         # A path below the current folder is shown without it.
         self._data = str(self._inputs.get("data")).removeprefix(os.getcwd() + os.sep)
 
@@ -57,7 +66,10 @@ class Typed:
                 if value in (None, default_of(cls, name)) or name in skipped:
                     continue
                 option = spec.flag(name)
-                words += [option] if value is True else [option, str(value)]
+                if value is True:
+                    words += [option]
+                else:
+                    words += [option, str(value)]
         words += self._model * (command in MODELS)
         return shlex.join([*words, *(w for k, v in options.items() for w in (f"--{k}", v))])
 
@@ -66,10 +78,15 @@ class Typed:
 
         Labels that were flipped on purpose are in no file; before a review there are no decisions.
         """
-        decisions = self.out if options else os.path.join(self.out, FILE)
+        if options:
+            decisions = self.out
+        else:
+            decisions = os.path.join(self.out, FILE)
         if not self.is_known or self._noise or not (options or os.path.exists(decisions)):
             return ""
         data = os.path.realpath(self._data)
         clean = os.path.realpath("clean")
-        out = "cleaned" if f"{data}/".startswith(f"{clean}/") else "clean"  # what is read stays
+        out = "clean"
+        if f"{data}/".startswith(f"{clean}/"):
+            out = "cleaned"  # what is read stays
         return shlex.join(["datassay", "apply", self._data, decisions, *options, "--out", out])

@@ -17,6 +17,7 @@ from datassay.commands.run.labels import suspected_classes, to_check
 from datassay.commands.run.steps.budget import FEWEST as FEWEST_COMPARED
 from datassay.commands.run.typed import Typed
 from datassay.models.tabular import TABLE_MODELS
+from datassay.optional import inflect, text_if
 from datassay.report.advice import Advice
 from datassay.report.wording import count, gain_text, rough_percent, shortened
 from datassay.results import result
@@ -84,7 +85,7 @@ class Labels:
             return f"The inputs do not predict the {self.noun}s, so none can be called wrong"
         share = rough_percent(self.high / self.n)
         if self.n_flagged:
-            verb = "is" if self.n_flagged == 1 else "are"
+            verb = inflect(self.n_flagged, "is", "are")
             interval = ""
             if self.low != self.high:
                 interval = f" ({self.expected} are wrong)"
@@ -115,7 +116,9 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
     labels = label_verdict(findings)
     typed = Typed(findings, out)
     actions = findings.acts
-    compared = () if actions is None else actions.actions
+    compared = ()
+    if actions is not None:
+        compared = actions.actions
     measured = tuple(action for action in compared if action.how == RETRAINED)
     cards = _cards(findings, labels, typed, measured)
     is_unmeasured = actions is None and findings.before is None
@@ -127,7 +130,7 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
     why = findings.pending or (TOO_FEW if labels.n < FEWEST_COMPARED else NOT_COMPARED)
     if not labels.is_predicted:
         why = UNPREDICTED
-    note = why if is_unmeasured else ""
+    note = text_if(is_unmeasured, why)
     commands += [typed.line("run", out="report")] * (note == NOT_COMPARED)
     was_drop_tried = any(action.kind == DROP for action in measured)
     n_droppable = 0 if was_drop_tried else None
@@ -212,7 +215,9 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
     elif measured:
         ending = f"; of {count(len(measured), 'action')} tried none is shown to help"
     elif labels.n_flagged:
-        reason = "is being measured" if findings.pending else "was not measured"
+        reason = "was not measured"
+        if findings.pending:
+            reason = "is being measured"
         reason += f", of fewer than {FEWEST_COMPARED} samples" * (labels.n < FEWEST_COMPARED)
         ending = f"; the gain of correcting them {reason}"
     return f"{labels.sentence}{ending}."
@@ -223,7 +228,9 @@ def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
     measured = run_verdict.measured
     issues = findings.issues
     actions = findings.acts
-    n_flagged, them = run_verdict.labels.n_flagged, run_verdict.labels.tried
+    labels = run_verdict.labels
+    n_flagged = labels.n_flagged
+    them = labels.tried
     relabel = next((a for a in measured if a.kind == RELABEL and a.advice in {DO, TRY}), None)
     if relabel is None or actions is None or not n_flagged:
         return ""
@@ -231,7 +238,7 @@ def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
     n_corrected = n * issues.expected_precision(n)
     n_wrong = n_flagged * issues.expected_precision()
     steps = [
-        f"A plan: review {count(n, 'label')}, which corrects about {n_corrected:.0f} of the "
+        f"A plan: review {count(n, labels.noun)}, which corrects about {n_corrected:.0f} of the "
         f"{n_wrong:.0f} wrong ones that are suspected, and take the suggestions for the others",
         clause(relabel, actions.metric, them),
     ]
@@ -260,7 +267,8 @@ def _cards(
     extra = [action for action in measured if action.kind not in {RELABEL, REMOVE, DROP}]
     data_cards = _data_cards(findings, typed, measured)
     cards = data_cards[: len(labels.leaks) > 0]  # leaks, before labels can be judged
-    cards += [_label_card(findings, labels, typed, measured, metric)] if labels.n_review else []
+    if labels.n_review:
+        cards += [_label_card(findings, labels, typed, measured, metric)]
     arguments = metric, labels.tried, typed
     cards += [_action_card(action, *arguments) for action in extra if action.advice == DO]
     cards += data_cards[len(labels.leaks) > 0 :]
@@ -315,7 +323,9 @@ def _label_card(
         "review of some tells how many."
     )
     if labels.n_flagged:
-        subject = "these" if labels.n_flagged > 1 else "such labels"
+        subject = f"such {labels.noun}s"
+        if labels.n_flagged > 1:
+            subject = "these"
         if 1 < labels.n_flagged < labels.n_review:  # the others are only worth a look
             subject = f"the {labels.n_flagged:,} suspected"
         share = _capital(rough_percent(issues.expected_precision()))

@@ -60,13 +60,15 @@ class _View(Command):
                 count = session.finish()
                 lines = [f"{count:,} decisions lie in {session.path}."]
                 lines += [f"Next: {command}" for command in server.finish.lines()[:1]]
-                lines = lines if count else ["No decisions were saved."]
+                if not count:
+                    lines = ["No decisions were saved."]
                 out_console.print("", *lines, sep="\n", soft_wrap=True)
 
 
 def _opening_lines(session: Session) -> list[str]:
     reviewed = session.reviewed
-    n, n_look = len(reviewed.samples), int(reviewed.worth_a_look.sum())
+    n = len(reviewed.samples)
+    n_look = int(reviewed.worth_a_look.sum())
     message = f"{reviewed.samples.name}: of {n:,} labels {n_look:,} are worth a look."
     if session.probe:
         message += f" Review {len(session.probe)} first to learn how many are wrong."

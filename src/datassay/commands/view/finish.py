@@ -14,6 +14,7 @@ from typing import Any
 
 from datassay.act.review.reviewers import files_in
 from datassay.commands.finished import SUMMARY
+from datassay.commands.frame import split_words
 from datassay.commands.view.session import Session, require
 from datassay.report.wording import gain_numbers, in_points
 
@@ -44,15 +45,17 @@ class Finish:
         folder = session.path.parent.resolve()
         self.clean = folder.with_name(f"{folder.name}-corrected")
         self.after = folder.with_name(f"{folder.name}-after")
-        self._data, self._command = data, shlex.split(command)
-        self._state, self._lock = _State(), threading.Lock()
+        self._data = data
+        self._command = split_words(command)
+        self._state = _State()
+        self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._is_stopped = False
 
     @property
     def has_file(self) -> bool:
         """Whether the labels stand in a file that can be corrected, not flipped on purpose."""
-        return not any(word.partition("=")[0] == "--noise" for word in self._command)
+        return "--noise" not in self._command
 
     def lines(self, *, majority: bool = False) -> list[str]:
         """Return the two commands, as they can be typed; none where no file holds the labels."""
@@ -62,11 +65,12 @@ class Finish:
 
     def _commands(self, majority: bool) -> list[list[str]]:
         path = self.session.path
-        decisions = path if files_in(path.parent) in ([path], []) else path.parent
+        if files_in(path.parent) in ([path], []):
+            decisions = path
+        else:
+            decisions = path.parent
         folder, clean, new_run = map(_make_relative, (path.parent, self.clean, self.after))
-        words = [
-            word for w in self._command for word in (w.split("=", 1) if w[:2] == "--" else [w])
-        ]
+        words = self._command
         options = [w for name in INHERITED if name in words
                for w in (name, words[words.index(name) + 1])]  # fmt: skip
         return [
@@ -137,7 +141,9 @@ class Finish:
                 lines.append(line)
                 if words[0] == "run" and line.strip():
                     self._set(stage=line.strip()[:200], seconds=time.monotonic() - started)
-        return "".join(lines).strip() if process.returncode else None
+        if process.returncode:
+            return "".join(lines).strip()
+        return None
 
     def _set(self, **changes: Any) -> None:
         with self._lock:
@@ -147,7 +153,8 @@ class Finish:
 
 def _rows(comparison: dict[str, Any]) -> list[list[str]]:
     """Return (what, before, now, change, interval) in words: the scores, then the suspects."""
-    gain, rows = comparison["gain"], []
+    gain = comparison["gain"]
+    rows = []
     for row in [] if gain is None else gain["rows"]:
         is_share = in_points(gain["metric"])
         numbers = row["after"] - row["before"], row["low"], row["high"]
@@ -166,4 +173,6 @@ def _make_relative(path: Path) -> str:
     """Return a path as it can be typed here, without the current folder in front."""
     absolute = path.absolute()
     folder = Path.cwd()
-    return str(absolute.relative_to(folder)) if absolute.is_relative_to(folder) else str(absolute)
+    if absolute.is_relative_to(folder):
+        return str(absolute.relative_to(folder))
+    return str(absolute)

@@ -75,7 +75,9 @@ class ReviewServer(ThreadingHTTPServer):
                 f"port must be free on {HOME}; {port} is not: {error.strerror or error}. Leave "
                 "--port out, or choose another."
             ) from error
-        self.session, self.page, self.token = session, page, secrets.token_urlsafe(32)
+        self.session = session
+        self.page = page
+        self.token = secrets.token_urlsafe(32)
         self.hosts = {f"{name}:{self.server_port}" for name in (HOME, "localhost")}
 
     def server_close(self) -> None:
@@ -104,7 +106,8 @@ class Handler(BaseHTTPRequestHandler):
     """The handler of the requests of one connection."""
 
     protocol_version = "HTTP/1.1"
-    server_version, sys_version = "datassay", ""
+    server_version = "datassay"
+    sys_version = ""
     timeout = 10  # seconds without a request
     server: ReviewServer  # pyrefly: ignore[bad-override-mutable-attribute] (serves no other)
 
@@ -172,7 +175,9 @@ class Handler(BaseHTTPRequestHandler):
             values = parse_qs(self._address.query, max_num_fields=10).get(name, [""])
         except ValueError:
             return ""
-        return values[0] if len(values) == 1 else ""
+        if len(values) == 1:
+            return values[0]
+        return ""
 
     def _rows(self) -> list[int]:
         text = self._query("at")
@@ -201,7 +206,9 @@ class Handler(BaseHTTPRequestHandler):
             message = json.loads(self.rfile.read(int(length)))
         except (ValueError, RecursionError) as error:
             raise Refused(400, "The message must be JSON.") from error
-        return message if isinstance(message, dict) else {}
+        if isinstance(message, dict):
+            return message
+        return {}
 
     def _refuse(self, status: int, why: str) -> None:
         self.close_connection = True  # what was sent with the request may not have been read

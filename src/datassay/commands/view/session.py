@@ -32,6 +32,7 @@ from datassay.act.review.reviewers import NOBODY, file_of, files_in, opinion
 from datassay.data.tables.numerals import number_of
 from datassay.data.targets import shorten
 from datassay.errors import DataError
+from datassay.optional import text_if
 from datassay.report.review.labels import Reviewed, listing
 from datassay.report.review.showcase import Showcase
 from datassay.store.atomic import hold_lock, write_whole
@@ -61,15 +62,20 @@ class Session:
     """The state of a review; safe to be used by several threads."""
 
     def __init__(self, reviewed: Reviewed, judged: Judged, folder: Path, reviewer: str = ""):
-        self.reviewed, self.path, self.reviewer = reviewed, folder / file_of(reviewer), reviewer
-        self._judged, self._lock = judged, threading.Lock()
+        self.reviewed = reviewed
+        self.path = folder / file_of(reviewer)
+        self.reviewer = reviewer
+        self._judged = judged
+        self._lock = threading.Lock()
         self._showcase = Showcase(reviewed)
         self._decisions: dict[int, Decision] = {}
         self._changed: list[int] = []  # rows, by every change since the start
         self._learnt: tuple[list[tuple[int, Decision]], Remaining] | None = None
         self._listing = listing(reviewed, np.arange(len(reviewed.samples)))
         is_wide = judged.share[1] - judged.share[0] > WIDE and len(judged) >= LEAST_SAMPLES
-        self.probe = probe(judged).tolist() if is_wide else []
+        self.probe = []
+        if is_wide:
+            self.probe = probe(judged).tolist()
         with hold_lock(folder):
             self._state = state(self.path)
             if self.path.exists():
@@ -143,17 +149,21 @@ class Session:
         with self._lock:
             decisions = dict(self._decisions)
         reviewed = self.reviewed
-        samples, classes = reviewed.samples, reviewed.samples.is_classification
+        samples = reviewed.samples
+        classes = reviewed.samples.is_classification
         # The order is that of whole batches, so that coming back finds it as it was left; how many
         # labels are wrong follows every decision.
         n_learnt = len(decisions) // BATCH * BATCH
         learnt = self._learn(decisions, n_learnt)
-        current = self._learn(decisions, len(decisions)) if len(decisions) > n_learnt else learnt
+        current = learnt
+        if len(decisions) > n_learnt:
+            current = self._learn(decisions, len(decisions))
         chance = learnt.probability
         is_open = np.ones(len(chance), bool)
         is_open[list(decisions)] = False
         order = learnt.order[is_open[learnt.order]]
-        suggested, finds = reviewed.suggested, np.zeros(len(chance), bool)
+        suggested = reviewed.suggested
+        finds = np.zeros(len(chance), bool)
         if learnt.learns and classes and n_learnt:
             by_chance = order[np.argsort(-chance[order], kind="stable")]
             finds = is_open & (chance > 0.5)
@@ -183,15 +193,20 @@ class Session:
         pairs = list(decisions.items())[:n]
         if self._learnt is not None and self._learnt[0] == pairs:
             return self._learnt[1]
-        samples, classes = self.reviewed.samples, self.reviewed.samples.is_classification
+        samples = self.reviewed.samples
+        classes = self.reviewed.samples.is_classification
         times = Counter(d.when for d in decisions.values())
         truth = {}  # row → true class; of numbers and several labels whether something was wrong
         for row, decision in pairs:
             # What was accepted at once nobody has looked at.
             if times[decision.when] == 1 and decision.decision == KEEP:
-                truth[row] = int(samples.y[row]) if classes else 0
+                truth[row] = 0
+                if classes:
+                    truth[row] = int(samples.y[row])
             elif times[decision.when] == 1 and decision.decision == RELABEL:
-                truth[row] = samples.class_names.index(decision.label) if classes else 1
+                truth[row] = 1
+                if classes:
+                    truth[row] = samples.class_names.index(decision.label)
         result = remaining(self._judged, truth, [row for row, _ in pairs if row not in truth])
         if n % BATCH == 0:
             self._learnt = pairs, result
@@ -213,14 +228,20 @@ class Session:
 
     def _read_change(self, change: Any) -> tuple[int, Decision | None]:
         require(isinstance(change, dict), 400, "A change must be an object.")
-        row, kind = change.get("row"), change.get("decision")
+        row = change.get("row")
+        kind = change.get("decision")
         self._check_rows([row])
         if kind is None:
             return row, None
         require(kind in KINDS, 400, f"A decision must be one of {', '.join(KINDS)}.")
-        label = self._label(change.get("label")) if kind == RELABEL else ""
+        label = ""
+        if kind == RELABEL:
+            label = self._label(change.get("label"))
         score = change.get("seen")
-        score = float(score) if isinstance(score, int | float) and 0 <= score <= 1 else None
+        if isinstance(score, int | float) and 0 <= score <= 1:
+            score = float(score)
+        else:
+            score = None
         try:
             when = datetime.fromisoformat(change["when"]).astimezone(UTC)
         except (LookupError, TypeError, ValueError, OverflowError) as error:
@@ -230,11 +251,14 @@ class Session:
 
     def _id(self, row: int) -> Any:
         name = self.reviewed.samples.ids[row]
-        return name.item() if hasattr(name, "item") else name
+        if hasattr(name, "item"):
+            return name.item()
+        return name
 
     def _label(self, label: Any) -> str:
         """Check a new label; return it as a word."""
-        names, can = self.reviewed.samples.class_names, self.reviewed.relabels
+        names = self.reviewed.samples.class_names
+        can = self.reviewed.relabels
         require(can, 400, "These samples cannot be given another label here.")
         if names:
             require(label in names, 400, "A new label must be a class of the data.")
@@ -245,8 +269,11 @@ class Session:
             raise Refused(400, f"A new target must be a number: {error}.") from error
 
     def _word(self, row: int) -> str:
-        names, label = self.reviewed.samples.class_names, self._listing["given"][row]
-        return names[label] if names else str(label)
+        names = self.reviewed.samples.class_names
+        label = self._listing["given"][row]
+        if names:
+            return names[label]
+        return str(label)
 
     def _index_decisions(
         self, decisions: Decisions, path: Path | None = None
@@ -256,10 +283,12 @@ class Session:
         if decisions.digest != self.reviewed.digest:
             raise DataError(
                 f"{path} must be about the data of this run; it is about other data"
-                f"{f', {decisions.name}' if decisions.name else ''}. Move it to another folder."
+                f"{text_if(decisions.name, f', {decisions.name}')}. Move it to another folder."
             )
-        ids, names = self.reviewed.samples.ids.tolist(), self.reviewed.samples.class_names
-        row_of_id, labels = {name: row for row, name in enumerate(ids)}, {"", *names}
+        ids = self.reviewed.samples.ids.tolist()
+        names = self.reviewed.samples.class_names
+        row_of_id = {name: row for row, name in enumerate(ids)}
+        labels = {"", *names}
         words = [self._word(row) for row in range(len(ids))]
         for d in decisions.decisions:
             if names and d.label not in labels:
@@ -268,7 +297,9 @@ class Session:
                     f"has the new label {d.label!r}. Correct that row."
                 )
             if d.id not in row_of_id or d.given != words[row_of_id[d.id]]:
-                problem = "has another label" if d.id in row_of_id else "is not among its samples"
+                problem = "is not among its samples"
+                if d.id in row_of_id:
+                    problem = "has another label"
                 raise DataError(
                     f"{path} must be about the labels of this run; its id {d.id} {problem}. "
                     "Move it to another folder."

@@ -13,6 +13,7 @@ from datassay.data.back.original import Change, Original, apply_change, find_don
 from datassay.data.memory.frames import frame_table, row_ids
 from datassay.data.source import to_numpy
 from datassay.data.tables.read import Choices
+from datassay.optional import coalesce
 
 
 def original_frame(frame: Any, choices: Choices) -> tuple[Original, list[Change]]:
@@ -28,7 +29,7 @@ def original_frame(frame: Any, choices: Choices) -> tuple[Original, list[Change]
     table = frame_table(frame)
     assert table is not None, "it was read as a frame"
     table, labels = row_ids(table)
-    ids = labels if choices.ids is None else choices.ids
+    ids = coalesce(choices.ids, labels)
     changes: list[Change] = []
     original = original_table(
         Path("the frame"),
@@ -49,7 +50,8 @@ def correct_frame(frame: Any, change: Change) -> Any:
     Returns:
         A new frame; index, types and all other columns are those of `frame`.
     """
-    kind, rows = type(frame).__module__.partition(".")[0], _label_rows(len(frame), change)
+    kind = type(frame).__module__.partition(".")[0]
+    rows = _label_rows(len(frame), change)
     if kind == "pandas":
         labels = frame[change.column].iloc[rows].set_axis(frame.index)
         return frame.assign(**{change.column: _with_targets(labels, change)})[change.keep]
@@ -87,11 +89,7 @@ def correct_labels(
     rows = _label_rows(len(y), change)
     if hasattr(labels, "iloc"):
         return _with_targets(labels.iloc[rows].set_axis(labels.index), change)[keep]
-    values = to_numpy(labels, "y")[rows]
-    if number:
-        values = values.astype(np.float64)
-        values[list(number)] = list(number.values())
-    return restore_kind(values[keep], labels)
+    return restore_kind(_with_targets(to_numpy(labels, "y")[rows], change)[keep], labels)
 
 
 def keep_inputs(x: Any, keep: Bool[np.ndarray, " n"]) -> Any:
@@ -104,8 +102,15 @@ def keep_inputs(x: Any, keep: Bool[np.ndarray, " n"]) -> Any:
 def restore_kind(values: np.ndarray, example: Any) -> Any:
     """Return values as a tensor or a list where the example is one, else unchanged."""
     if hasattr(example, "new_tensor"):
-        return example.new_tensor(values)
-    return values.tolist() if isinstance(example, list | tuple) else values
+        import torch
+
+        tensor = torch.as_tensor(values, device=example.device)
+        if tensor.is_floating_point() and not example.is_floating_point():
+            return tensor  # whole numbers that became fractions stay these
+        return tensor.to(example.dtype)
+    if isinstance(example, list | tuple):
+        return type(example)(values.tolist())
+    return values
 
 
 def _label_rows(n: int, change: Change) -> Int[np.ndarray, " rows"]:
@@ -116,19 +121,34 @@ def _label_rows(n: int, change: Change) -> Int[np.ndarray, " rows"]:
 
 
 def _with_targets(column: Any, change: Change) -> Any:
-    """Return a column of pandas or polars with new targets, as floats where one is not whole."""
+    """Return an array, or a column of pandas or polars, with new targets.
+
+    It is of the type it was, but of floats where integers of that type do not hold the targets.
+    """
     if not change.number:
         return column
-    rows, targets = [*change.number], [*change.number.values()]
-    is_whole = all(isinstance(t, str) or float(t).is_integer() for t in targets)
-    is_integer = "int" in str(column.dtype).lower()
-    if is_integer and is_whole:
-        targets = [int(target) for target in targets]
-    if hasattr(column, "iloc"):
-        column = column.astype("float64") if is_integer and not is_whole else column.copy()
-        column.iloc[rows] = targets
+    rows = [*change.number]
+    targets = [*change.number.values()]
+    type_name = str(column.dtype).lower().partition("[")[0]
+    is_integer = "int" in type_name
+    is_held = is_integer and _are_held(targets, type_name)
+    if is_held:
+        targets = np.array([int(target) for target in targets], type_name)
+    needs_floats = is_integer and not is_held
+    if isinstance(column, np.ndarray) or hasattr(column, "iloc"):
+        column = column.astype("float64") if needs_floats else column.copy()
+        cells = column if isinstance(column, np.ndarray) else column.iloc
+        cells[rows] = targets
         return column
     import polars
 
-    column = column.cast(polars.Float64) if is_integer and not is_whole else column
+    if needs_floats:
+        column = column.cast(polars.Float64)
     return column.scatter(rows, targets)
+
+
+def _are_held(targets: list[float | str], type_name: str) -> bool:
+    """Return whether integers of a type hold all targets."""
+    bounds = np.iinfo(type_name)
+    numbers = [float(target) for target in targets]
+    return all(n.is_integer() and bounds.min <= n <= bounds.max for n in numbers)

@@ -19,6 +19,7 @@ from datassay.data.source import Source, reading
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.tables.read import Choices, join_targets
 from datassay.errors import DataError
+from datassay.optional import coalesce
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,8 @@ def folder_digest(digests: dict[str, str]) -> str:
     return hashlib.sha256(os.fsencode(lines)).hexdigest()
 
 
-TABLE, ARRAYS = "data.parquet", "data.npz"
+TABLE = "data.parquet"
+ARRAYS = "data.npz"
 
 
 def keep(
@@ -86,7 +88,7 @@ def keep(
 def _write_table(table: pa.Table, path: Path, choices: Choices) -> tuple[Path, dict[str, Any]]:
     """Write a frame with the names of its rows as a column; return its path and roles."""
     table, labels = row_ids(table)
-    ids = labels if choices.ids is None else choices.ids
+    ids = coalesce(choices.ids, labels)
     roles = {ids, *choices.asides}
     unused = [n for n in row_labels(table) if n not in {choices.target, *roles}]
     # What pandas said of its index says nothing any more.

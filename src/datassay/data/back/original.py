@@ -137,17 +137,17 @@ def original_table(
     )  # fmt: skip
 
 
-def find_changed_column(before: pa.Table, after: pa.Table) -> str:
+def find_changed_column(table_before: pa.Table, table_after: pa.Table) -> str:
     """Return the name of a column in which some row has another value; empty where none has.
 
     A column that is read as another type since rows went counts where that type can hold it, but
     not as words, which may be written otherwise.
     """
-    for name in before.column_names:
-        expected = before[name]
-        if name not in after.column_names or len(after) != len(before):
+    for name in table_before.column_names:
+        expected = table_before[name]
+        if name not in table_after.column_names or len(table_after) != len(table_before):
             return name
-        actual = after[name]
+        actual = table_after[name]
         if expected.equals(actual) or (expected.type != actual.type and actual.type == pa.string()):
             continue
         if expected.type == actual.type and actual.type != pa.string():  # gaps in words depend on

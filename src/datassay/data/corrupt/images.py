@@ -93,8 +93,8 @@ def add_patches(
     boxes = patch_boxes(len(images), (rows, columns), area, seed=seed)
     patched = images.copy()
     as_images = patched.reshape(len(images), -1, rows, columns)  # a view: the copy is contiguous
-    for image, (top, left, height, width) in zip(as_images, boxes, strict=True):
-        image[:, top : top + height, left : left + width] = value
+    for image, (first_row, first_column, height, width) in zip(as_images, boxes, strict=True):
+        image[:, first_row : first_row + height, first_column : first_column + width] = value
     return patched
 
 

@@ -14,6 +14,7 @@ from datassay.data.samples import SampleSet
 from datassay.data.settings import Corruption, check_seed, is_fraction
 from datassay.data.source import to_numpy
 from datassay.errors import DataError
+from datassay.optional import coalesce
 
 
 @checks_arguments
@@ -65,7 +66,7 @@ def add_label_noise(
         y = drawn.sum(axis=1).astype(np.int64)
     else:
         y = _relabel(samples, rate, kind, rng)
-    return replace(samples, y=y, true_y=samples.y if samples.true_y is None else samples.true_y)
+    return replace(samples, y=y, true_y=coalesce(samples.true_y, samples.y))
 
 
 def _relabel(samples: SampleSet, rate: float, kind: Any, rng: np.random.Generator) -> np.ndarray:

@@ -16,7 +16,8 @@ def in_words() -> str:
     folders = []
     for declared in [*_read_declarations(), *map(vars, plugins("formats").values())]:
         files += declared.get("suffixes", ())
-        folders += [declared["holds"]] if declared.get("holds") else []
+        if declared.get("holds"):
+            folders += [declared["holds"]]
     return f"{', '.join(files)}, or a folder of {', '.join(folders)}"
 
 

@@ -17,7 +17,10 @@ def read_arrow(path: Path, ids: str | None = None) -> pa.Table:
     """Return the table in a file, row labels of pandas with it."""
     check_fits(2.0 * path.stat().st_size, f"the values in {path}")
     with path.open("rb") as file:  # by a name of any bytes
-        reader = ipc.open_file(file) if _is_file(path) else ipc.open_stream(file)
+        if _is_file(path):
+            reader = ipc.open_file(file)
+        else:
+            reader = ipc.open_stream(file)
         table = reader.read_all()
     table.validate(full=True)  # offsets of a damaged file would point anywhere
     return table
@@ -39,7 +42,10 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
     if path.suffix.lower() == ".feather":
         feather.write_feather(table, str(target))
         return
-    open_writer = ipc.new_file if _is_file(path) else ipc.new_stream
+    if _is_file(path):
+        open_writer = ipc.new_file
+    else:
+        open_writer = ipc.new_stream
     with pa.OSFile(str(target), "wb") as sink, open_writer(sink, table.schema) as writer:
         writer.write_table(table)
 

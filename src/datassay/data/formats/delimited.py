@@ -25,6 +25,7 @@ from datassay.data.tables.numerals import CODE, GROUPED, MARK, NUMBER, numeral
 from datassay.data.tables.read import QUOTE, abridge, rows_of
 from datassay.data.tables.sources import DECIMAL, NOTE
 from datassay.errors import DataError
+from datassay.optional import text_if
 
 BLOCK = 2**20  # bytes that Arrow parses at a time, unless a row is longer
 OFTEN = 0.5  # of the rows that a value would have if all were equally frequent
@@ -69,7 +70,7 @@ def _read_text(path: Path) -> _Text:
     if separator != "," and not name.endswith(".tsv"):
         notes.append(f"has columns separated by {separator!r}")
     notes += ["has decimal commas"] * (decimal == ",")
-    note = f"{path.name} {' and '.join(notes)}." if notes else ""
+    note = text_if(notes, f"{path.name} {' and '.join(notes)}.")
     return _Text(content, separator, decimal, note)
 
 
@@ -156,7 +157,8 @@ def _read(path: Path, ids: str | None) -> pa.Table:
             index = table.column_names.index(ids)
             table = table.set_column(index, ids, table[ids].cast(pa.int64()))
     metadata = {NOTE: " ".join(filter(None, (text.note, marks)))}
-    metadata |= {DECIMAL: ","} if text.decimal == "," else {}
+    if text.decimal == ",":
+        metadata |= {DECIMAL: ","}
     if metadata[NOTE]:
         return table.replace_schema_metadata(metadata)
     return table
@@ -171,7 +173,9 @@ def _header(path: Path) -> list[str]:
 
 def _parse_typed(text: _Text, ids: str | None) -> pa.Table:
     """Parse a text with Arrow's types; columns that are codes, and ids, stay strings."""
-    as_words = {} if ids is None else {ids: pa.string()}  # "00123" would no longer join
+    as_words = {}
+    if ids is not None:
+        as_words = {ids: pa.string()}  # "00123" would no longer join
     table = _parse(text, as_words)
     columns = list(zip(table.column_names, table.schema.types, strict=True))
     if len({name for name, _ in columns}) < len(columns):
@@ -333,14 +337,18 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
     else:
         raw = path.read_bytes()
     encoding = _WIDE.get(raw[:2], "")  # separators of UTF-16 are no single bytes
-    text = raw[2:].decode(encoding).encode() if encoding else raw
+    text = raw
+    if encoding:
+        text = raw[2:].decode(encoding).encode()
     text_read = _read_text(path)
     separator = text_read.separator.encode()
     mark = re.escape(separator)
     quoted = rb'"[^"]*+(?:""[^"]*+)*+"'
     field = re.compile(rb"(?:%b)?+[^%b\r\n]*+" % (quoted, mark))
     line = rb"%b(?:%b%b)*+(?:\r\n|\n|\r|\Z)" % (field.pattern, mark, field.pattern)
-    start = len(codecs.BOM_UTF8) if text.startswith(codecs.BOM_UTF8) else 0
+    start = 0
+    if text.startswith(codecs.BOM_UTF8):
+        start = len(codecs.BOM_UTF8)
     spans = (match.span() for match in re.compile(line).finditer(text, start))
     _, *rows = (span for span in spans if text[slice(*span)].strip(b"\r\n"))
     if len(rows) != len(change.keep):

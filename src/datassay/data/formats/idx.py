@@ -100,7 +100,9 @@ def read_idx(path: Path) -> np.ndarray:
     Raises:
         DataError: not an IDX file, shorter or longer than it states, or too large for memory.
     """
-    opened = gzip.open if path.suffix == ".gz" else open
+    opened = open
+    if path.suffix == ".gz":
+        opened = gzip.open
     with reading(path), opened(path, "rb") as file:
         start = file.read(4)
         if len(start) < 4 or start[:2] != b"\0\0" or start[2] not in _TYPES:

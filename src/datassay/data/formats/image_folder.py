@@ -24,6 +24,7 @@ from datassay.data.source import Source, SourcePart, parts_among, scan
 from datassay.data.strings import as_arrow, compact
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
+from datassay.optional import drop_none, inflect, take_first
 
 SHOWN = 5
 # By this a page of ours is known; a folder that holds one is no class.
@@ -39,19 +40,19 @@ def _read(folder: Path) -> Source:
     passed: list[str] = []
     broken: list[tuple[str, DataError]] = []
     parts = _parts(folder)
-    read = [_read_part(part, folder, passed, broken) for part in (parts[:2] or [folder])]
-    part_names = {part.name for part in parts}
+    read = [_read_part(path, folder, passed, broken) for path in (parts[:2] or [folder])]
+    part_names = {path.name for path in parts}
     extras = [e.name for e in scan(folder) if e.name not in part_names and not _is_hidden(e.name)]
     passed = [name for name in passed + extras * bool(parts) if name not in FILES]
-    columns = [Column(part.name, "left out", note="a further part") for part in parts[2:]]
+    columns = [Column(path.name, "left out", note="a further part") for path in parts[2:]]
     if passed:
         text = f"{len(passed):,} files or folders that are no images: {_abridge(passed)}"
         columns += [Column("beside the images", "left out", note=text)]
-    sizes = [size for part in read for size in part.sizes]
+    sizes = [size for pictures in read for size in pictures.sizes]
     ground = choose_ground(sizes)
-    train, *held_out = [part.samples(folder, ground) for part in read]
+    train, *held_out = [pictures.samples(folder, ground) for pictures in read]
     return Source(
-        folder.name, train, held_out[0] if held_out else None, "classification", kind="image",
+        folder.name, train, take_first(held_out), "classification", kind="image",
         columns=tuple(columns),
         warnings=_describe_broken(broken, len(sizes)) + ground_warning(sizes, ground),
     )  # fmt: skip
@@ -63,7 +64,7 @@ def _describe_broken(broken: list[tuple[str, DataError]], n_read: int) -> tuple[
     if not n:
         return ()
     names = _abridge([name for name, _ in broken])
-    verb = "is" if n == 1 else "are"
+    verb = inflect(n, "is", "are")
     text = f"{n:,} of {n + n_read:,} images cannot be read and {verb} left out: {names}. Of the "
     return (f"{text}first: {broken[0][1]}",)
 
@@ -186,11 +187,13 @@ def _images(folder: Path, root: Path) -> tuple[list[Path], list[str]]:
 def _give_back(folder: Path, task: str | None, link: bool) -> Original:
     """Return the images of both parts, to be given back in the folders of their new classes."""
     source = _read(folder)
-    parts = [part for part in (source.train, source.val) if part is not None]
-    val_y = None if source.val is None else source.val.y
+    parts = drop_none(source.train, source.val)
+    val_y = None
+    if source.val is not None:
+        val_y = source.val.y
     encoded = encode_targets(source.train.y, val_y, (), "classification")
     y = np.concatenate([codes for codes in encoded[:2] if codes is not None])
-    ids = np.concatenate([np.asarray(part.ids) for part in parts])
+    ids = np.concatenate([np.asarray(samples.ids) for samples in parts])
     depth = len(_parts(folder)[:1])
 
     def write(target: Path, keep: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -216,7 +219,9 @@ def _new_paths(
         is_moved = stays and parts[depth] != label
         if is_moved:
             moved.append((name, PurePosixPath(*parts[:depth], label, *parts[depth + 1 :])))
-        destinations[name] = name if stays and not is_moved else None
+        destinations[name] = None
+        if stays and not is_moved:
+            destinations[name] = name
     # Without regard to case, as some disks keep names.
     occupied = {path.casefold() for path in destinations.values() if path is not None}
     for name, path in moved:

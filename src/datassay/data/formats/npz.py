@@ -19,6 +19,7 @@ from datassay.data.source import Source, SourcePart, Task, check_fits, reading, 
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
+from datassay.optional import coalesce
 
 _ZIP_STARTS = (b"PK\x03\x04", b"PK\x05\x06")
 _OF_SAMPLES = ("x", "y", "ids", "source")
@@ -111,10 +112,12 @@ def _give_back(path: Path, task: Task | None, link: bool) -> Original:
     # Arrays that the archive holds beside those that are read lose the same rows where they have as
     # many as x, and are handed on otherwise.
     source = _read(path)
-    val_y = None if source.val is None else source.val.y
+    val_y = None
+    if source.val is not None:
+        val_y = source.val.y
     y, _, names = encode_targets(source.train.y, val_y, source.class_names, task)
     y = restore_type(source.train.y, y)
-    ids = np.arange(len(y)) if source.train.ids is None else source.train.ids
+    ids = coalesce(source.train.ids, np.arange(len(y)))
     is_numbered = source.train.ids is None
     extras = set()  # extras have a row per sample
     with reading(path), zipfile.ZipFile(path) as archive:
@@ -122,7 +125,8 @@ def _give_back(path: Path, task: Task | None, link: bool) -> Original:
             name = member.removesuffix(".npy")
             if name != member and name not in _KEYS:
                 with archive.open(member) as file:
-                    extras |= {name} if _header(file)[0][:1] == (len(y),) else set()
+                    if _header(file)[0][:1] == (len(y),):
+                        extras |= {name}
 
     def write(folder: Path, keep: np.ndarray, labels: np.ndarray) -> np.ndarray:
         stays = keep.reshape(-1, *[1] * (labels.ndim - 1))
@@ -165,7 +169,8 @@ def original_builtin(name: str) -> Original:
 
     def write(folder: Path, keep: np.ndarray, labels: np.ndarray) -> np.ndarray:
         parts = {"x": source.train.x, "y": _as_stored(source, y, labels, names), "ids": ids}
-        parts |= {} if source.train.source is None else {"source": source.train.source.astype(str)}
+        if source.train.source is not None:
+            parts |= {"source": source.train.source.astype(str)}
         arrays: dict[str, Any] = {key: values[keep] for key, values in parts.items()}
         if names:
             arrays["class_names"] = np.array(names)
@@ -198,7 +203,10 @@ def _as_stored(
         classes = np.unique(stored)
         if source.class_names:
             is_named = stored.dtype.kind in "UO"
-            classes = np.array(names, object) if is_named else np.arange(len(names))
+            if is_named:
+                classes = np.array(names, object)
+            else:
+                classes = np.arange(len(names))
         values = classes[labels[is_changed]]
     is_text = stored.dtype.kind == "U"
     result = np.array(stored, object if is_text else stored.dtype)

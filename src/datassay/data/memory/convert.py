@@ -18,11 +18,14 @@ from datassay.data.tables.read import Choices
 from datassay.data.tables.sources import table_source
 from datassay.data.targets import Coding
 from datassay.errors import DataError, DatassayError
+from datassay.optional import take_first
 
 
 def read_in_memory(data: Any, ids: Any = None, source: Any = None) -> Source | None:
     """Return the source of (x, y), (x, y, x_val, y_val) or Datasets; None of anything else."""
-    parts = list(data) if isinstance(data, tuple | list) else []
+    parts = []
+    if isinstance(data, tuple | list):
+        parts = list(data)
     if isinstance(data, tuple) and len(parts) == 2 and all(is_dataset(p) for p in parts):
         return read_datasets(*parts, ids=ids, source=source)
     if isinstance(data, tuple) and len(parts) == 2 and hasattr(parts[0], "columns"):
@@ -97,7 +100,9 @@ def as_samples(
     if (table := frame_table(value)) is not None:
         check_index(table)
         target_name = _target_of(reference)
-        target = target_name if target_name in table.column_names else None
+        target = None
+        if target_name in table.column_names:
+            target = target_name
         choices = Choices(target=target, keep=_columns(table, reference), forms=_forms(reference))
         return one_set(table_source(table, name, choices), reference, coding)
     source = read_in_memory(value)
@@ -128,13 +133,17 @@ def read_unlabelled(value: Any, name: str, reference: SampleSet | None) -> Sampl
     if reference is None:
         return one_set(source, None, Coding(lambda x: (1, 1), is_own=True, is_training=False))
     zeros = np.zeros(len(reference))
-    true_y = None if reference.true_y is None else zeros
+    true_y = zeros
+    if reference.true_y is None:
+        true_y = None
     return one_set(source, replace(reference, class_names=(), y=zeros, true_y=true_y))
 
 
 def _target_of(reference: SampleSet | None) -> str | None:
     """Return the name of the training's target column, where it was a table."""
-    columns = () if reference is None else reference.columns
+    columns = ()
+    if reference is not None:
+        columns = reference.columns
     return next((column.name for column in columns if column.read_as == "target"), None)
 
 
@@ -147,7 +156,9 @@ def _forms(reference: SampleSet | None) -> dict[str, str]:
 
 def _columns(table: pa.Table, reference: SampleSet | None) -> tuple[str, ...]:
     """Return the columns that the training used, whatever our rules would say of these."""
-    fitted = None if reference is None else reference.preparation
+    fitted = None
+    if reference is not None:
+        fitted = reference.preparation
     names = []
     if fitted is not None:
         names = [column.name for column in fitted.columns]
@@ -166,7 +177,7 @@ def read_arrays(arrays: Sequence[Any], ids: object = None, source: object = None
     train, *val = (SourcePart(*pair) for pair in zip(values[::2], values[1::2], strict=True))
     columns = tuple(str(column) for column in getattr(arrays[0], "columns", ()))
     train = add_arrays(train, ids=ids, source=source)
-    return Source("data", train, val[0] if val else None, feature_names=columns)
+    return Source("data", train, take_first(val), feature_names=columns)
 
 
 def add_arrays(raw: SourcePart, **given: object) -> SourcePart:
@@ -191,7 +202,7 @@ def read_datasets(train: Any, val: Any = None, ids: object = None, source: objec
     train_part, *val_parts = [_stack_pairs(items, ground) for items in pairs]
     train_part = add_arrays(train_part, ids=ids, source=source)
     warnings = ground_warning(sizes, ground)
-    return Source("data", train_part, val_parts[0] if val_parts else None, warnings=warnings)
+    return Source("data", train_part, take_first(val_parts), warnings=warnings)
 
 
 def _pairs(dataset: Any) -> list[tuple[Any, np.ndarray]]:

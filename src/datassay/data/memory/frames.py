@@ -14,6 +14,7 @@ import pyarrow.types as pt
 from pyarrow.interchange import from_dataframe
 
 from datassay.errors import DataError
+from datassay.optional import map_optional
 
 # Where pandas keeps its nameless row labels.
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
@@ -126,9 +127,13 @@ def without_views(table: pa.Table) -> pa.Table:
 
 def _append_index(table: pa.Table, index: Any) -> pa.Table:
     """Return the table with its row labels as one more column: whole numbers, else words."""
-    name = index.name if index.nlevels == 1 else None
+    name = None
+    if index.nlevels == 1:
+        name = index.name
     if not isinstance(name, str) or not name or name in table.column_names:
-        name = INDEX if INDEX not in table.column_names else "__index_level_0__"
+        name = "__index_level_0__"
+        if INDEX not in table.column_names:
+            name = INDEX
     values = list(index)
     kind = pa.int64()
     if index.nlevels > 1:
@@ -230,7 +235,7 @@ def plain_column(values: Any, name: str) -> pa.Array:
     if kinds := sorted({type(v).__name__ for v in objects if not isinstance(v, scalars)}):
         return pa.array([{", ".join(kinds): True}] * len(objects))  # no column of values
     try:
-        return pa.array([None if value is None else str(value) for value in objects])
+        return pa.array([map_optional(str, value) for value in objects])
     except ValueError as error:
         raise DataError(
             f"column {name!r} must be text that UTF-8 can hold; {_line(error)}. Correct it."

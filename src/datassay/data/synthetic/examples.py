@@ -83,13 +83,15 @@ def example(name: str, *, seed: int = Loading.seed) -> Example:
 
 
 def _digits(rng: np.random.Generator) -> Example:
+    """Return scikit-learn's digits, with wrong labels and near-duplicates planted."""
     from sklearn.datasets import load_digits  # slow to import
 
     bunch: Any = load_digits()
     images, digit = bunch.images, bunch.target  # [n, 8, 8], levels 0..16
     val, train = np.split(rng.permutation(len(digit)), [len(digit) // 5])
     plan = _draw_plan(rng, len(train), [NEAR] * COPIES)
-    true_labels, x = digit[train][plan.row], images[train][plan.row]
+    true_labels = digit[train][plan.row]
+    x = images[train][plan.row]
     labels = true_labels.copy()
     n = len(true_labels)
     for source, target in PAIRS.items():
@@ -113,6 +115,7 @@ def _digits(rng: np.random.Generator) -> Example:
 
 
 def _people(rng: np.random.Generator) -> Example:
+    """Return a made-up table of people, with wrong labels and copies planted."""
     n = PEOPLE - 2 * COPIES
     plan = _draw_plan(rng, n, [EXACT] * COPIES + [NEAR] * COPIES)
     age = rng.integers(19, 67, n)
@@ -148,6 +151,7 @@ def _people(rng: np.random.Generator) -> Example:
 
 
 def _texts(rng: np.random.Generator) -> Example:
+    """Return made-up messages of customers, with wrong labels planted."""
     words = json.loads(Path(__file__).with_name("sentences.json").read_text(encoding="utf-8"))
     topics = list(words["topics"])
     topic_of = {}

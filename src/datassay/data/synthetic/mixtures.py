@@ -13,6 +13,7 @@ from datassay.data.samples import SampleSet
 from datassay.data.settings import check_seed
 from datassay.data.source import Task
 from datassay.errors import DataError
+from datassay.optional import coalesce
 
 # Alphabetical, and the labels in rising order of score.
 LETTERS = ("B", "D", "N", "R")
@@ -144,7 +145,9 @@ def routable_mixture(
         DataError: a setting is outside its rule.
     """
     n_blocks = len(sizes)
-    n_rules = n_classes if task == "classification" else n_blocks
+    n_rules = n_blocks
+    if task == "classification":
+        n_rules = n_classes
     rules.one_of("task", task, ("classification", "regression"), error=DataError)
     if task == "classification":
         rules.integer("n_classes", n_classes, 2, error=DataError)
@@ -210,7 +213,7 @@ def clashing(sets: Sequence[SampleSet], *, shift: int = 1, seed: int = 0) -> Sam
             "fewer sets than classes."
         )
     check_seed(seed)
-    truth = [s.y if s.true_y is None else s.true_y for s in sets]
+    truth = [coalesce(s.true_y, s.y) for s in sets]
     pairs = list(zip(sets, shifts, strict=True))
     joined = SampleSet(
         x=np.concatenate([s.x for s in sets]),

@@ -24,6 +24,7 @@ from datassay.data.tables.numeric import (
 from datassay.data.tables.read import Choices, ReadColumn, report_missing
 from datassay.data.targets import MAX_GUESSED_CLASSES
 from datassay.errors import DataError
+from datassay.optional import inflect, text_if
 
 LONGEST_KIND = 40  # characters of a type that a note names
 LONGEST_CATEGORY = 200  # characters; a longer one is a text
@@ -111,6 +112,7 @@ def _check_times(read: ReadColumn | Column, column: Column) -> ReadColumn:
 
 
 def _read_feature(values: pa.ChunkedArray, column: Column, choices: Choices) -> ReadColumn:
+    """Read a feature column by its type; its `reason` says why one is left out."""
     name = column.name
     is_category = pt.is_dictionary(values.type)
     kind = values.type.value_type if is_category else values.type
@@ -162,7 +164,7 @@ def _read_strings(words: pa.LargeStringArray, column: Column, choices: Choices) 
     if (times := times_of_day(words)) is not None:
         return read_numbers(times, column)
     form = choices.forms.get(column.name, "")
-    read = read_date_words(words, column, "" if form[:1] == "1" else form)
+    read = read_date_words(words, column, text_if(form[:1] != "1", form))
     if isinstance(read, ReadColumn):
         return read
     return read_words(words, read, choices)
@@ -207,7 +209,7 @@ def read_words(words: pa.LargeStringArray, column: Column, choices: Choices) -> 
     is_target = column.read_as == "target"
     form = choices.forms.get(column.name, "")
     task = choices.task
-    read = number_words(words, form if form[:1] == "1" else "", choices.decimal)
+    read = number_words(words, text_if(form[:1] == "1", form), choices.decimal)
     if _are_numbers(words, read, task) if is_target else read.is_mostly and not read.is_code:
         return _read_number_words(words, read, column)
     share = read.readable_share
@@ -223,11 +225,11 @@ def read_words(words: pa.LargeStringArray, column: Column, choices: Choices) -> 
     column = replace(column, note=note, missing=words.null_count)
     if not is_target:
         result = _category_or_text(words, column)
-        return replace(result, warning=warning if note and not read.is_code else "")
+        return replace(result, warning=text_if(note and not read.is_code, warning))
     if words.null_count:
         return report_missing(column, words.is_null().to_numpy(zero_copy_only=False))
     if read.is_mostly and not read.is_code and not read.is_number.all():  # maybe mistakes
-        fault = "no number" if (~read.is_number).sum() == 1 else "no numbers"
+        fault = inflect((~read.is_number).sum(), "no number", "no numbers")
         note = f"labels; {stray_words(words, read.is_number, fault)}"
     warning = f"{words[0]}, ... name classes; with task regression they are numbers"
     warning *= bool(read.number_format)
@@ -281,6 +283,7 @@ def _read_number_words(words: pa.LargeStringArray, read: NumberWords, column: Co
 def _category_or_text(
     words: pa.LargeStringArray, column: Column, *, is_category: bool = False
 ) -> ReadColumn:
+    """Read words as a category or as texts, by their length and how many differ."""
     # What tells them apart must not depend on the order of the rows, nor hold long texts twice.
     column = replace(column, missing=words.null_count)
     n = len(words) - words.null_count

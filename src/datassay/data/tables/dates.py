@@ -13,6 +13,7 @@ from datassay.data.samples import Column
 from datassay.data.tables.numerals import SHARE, are_marks
 from datassay.data.tables.numeric import stray_words
 from datassay.data.tables.read import ReadColumn, report_missing
+from datassay.optional import text_if
 
 _TIME = (
     r"(?:[ T](?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}(?:\.\d{1,9})?))?"
@@ -92,7 +93,9 @@ def read_date_words(
     distinct, codes = encoded.dictionary, encoded.indices
     rows = codes.fill_null(len(distinct)).to_numpy()
     counts = np.bincount(rows, minlength=len(distinct) + 1)[:-1] * ~are_marks(distinct)
-    formats = date_format.split(OR) if date_format else FORMS
+    formats = FORMS
+    if date_format:
+        formats = date_format.split(OR)
     readings = {name: _parse_dates(distinct, name, in_utc=in_utc) for name in formats}
     dates = np.full(len(distinct), np.datetime64("NaT", "us"))
     used_formats = []
@@ -110,7 +113,7 @@ def read_date_words(
         candidates = [name for name in candidates if name not in {winner, _twin(winner)}]
     share = counts[~np.isnat(dates)].sum() / max(counts.sum(), 1)
     if share < SHARE and not (date_format and share):
-        note = f"{share:.0%} of the values are dates" if share >= 0.5 else ""
+        note = text_if(share >= 0.5, f"{share:.0%} of the values are dates")
         return replace(column, note=note)
     full = np.append(dates, np.datetime64("NaT", "us"))[rows]
     alternatives = [
@@ -122,7 +125,9 @@ def read_date_words(
     written = OR.join(used_formats)
     note = "; ".join([f"dates as {written}", *alternatives])
     parts = [written, *alternatives, *[strays] * bool(strays)]
-    warning = "; ".join(parts) if len(parts) > 1 or used_formats[1:] else ""
+    warning = ""
+    if len(parts) > 1 or used_formats[1:]:
+        warning = "; ".join(parts)
     return replace(_check_dates(full, replace(column, note=note, form=written)), warning=warning)
 
 
@@ -160,10 +165,12 @@ def _parse_dates(words: pa.LargeStringArray, date_format: str, *, in_utc: bool) 
     is_real = (day_of.astype("datetime64[M]") == start) & (day > 0) & (1 <= month) & (month <= 12)
     is_real &= (minute < 60) & (hour < 24) & (~has_half | ((1 <= hour) & (hour <= 12)))
     hour = np.where(has_half, hour % 12 + 12 * is_late, hour)
+    second = _numbers(parts, "second", float)
+    is_real &= second < 61  # 60: a leap second
     seconds = 3600 * hour + 60 * minute
     if in_utc:  # else as clocks there have them
         seconds -= 60 * _zone_minutes(parts.field("zone"))
-    micro = np.round(1e6 * _numbers(parts, "second", float)).astype(np.int64) + 10**6 * seconds
+    micro = np.round(1e6 * second).astype(np.int64) + 10**6 * seconds
     times = day_of.astype("datetime64[us]") + micro.astype("timedelta64[us]")
     times[~is_real] = np.datetime64("NaT")
     dates[is_match] = times
@@ -193,7 +200,9 @@ def _zone_minutes(words: pa.Array) -> np.ndarray:
     minutes = []
     for zone in codes.dictionary.to_pylist():
         digits = zone[1:].replace(":", "") or "0000"
-        sign = -1 if zone.startswith("-") else 1
+        sign = 1
+        if zone.startswith("-"):
+            sign = -1
         minutes.append(sign * (60 * int(digits[:2]) + int(digits[2:])))
     return np.array(minutes, dtype=np.int64)[codes.indices.to_numpy()]
 

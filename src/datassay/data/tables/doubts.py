@@ -35,7 +35,9 @@ def with_log_target(source: Source) -> Source:
             "log_target needs targets that are numbers of at least 0; these are not. Leave it out."
         )
     shifted = any(y.min() == 0 for y in parts)
-    words = "ln(1 + target)" if shifted else "ln(target)"
+    words = "ln(target)"
+    if shifted:
+        words = "ln(1 + target)"
     fields = {"treatment": f"{words} is predicted", "note": words}
     columns = (replace(c, **fields) if c.read_as == "target" else c for c in source.columns)
     return replace(

@@ -55,7 +55,8 @@ def source_of_images(table: pa.Table, column: str, read: Callable[[pa.Table], So
 
 
 def _file(image: dict[str, bytes | str | None] | None, row: int) -> Path | bytes:
-    content, path = (image or {}).get("bytes"), (image or {}).get("path")
+    content = (image or {}).get("bytes")
+    path = (image or {}).get("path")
     if isinstance(content, bytes):
         return content
     if isinstance(path, str):

@@ -195,7 +195,8 @@ class _Classes:
         rows = [random.permutation(np.flatnonzero(codes == c))[:max_rows] for c in frequent]
         self.sizes = sizes = np.array([len(idx) for idx in rows], np.int64)
         self.starts = np.cumsum(sizes) - sizes
-        self.rows, self.y = np.concatenate([*rows, sizes[:0]]), np.repeat(np.arange(self.k), sizes)
+        self.rows = np.concatenate([*rows, sizes[:0]])
+        self.y = np.repeat(np.arange(self.k), sizes)
         self.weight = np.repeat(1 / sizes, sizes)
         self.fold = (np.arange(len(self.y)) - np.repeat(self.starts, sizes)) % _FOLDS
 
@@ -215,7 +216,9 @@ class _Classes:
                     sure[name] = share
             if read.words is not None and name not in sure:
                 texts = read.words.take(pa.array(self.rows)).to_pylist()
-                share = self._by_words(texts) if len({*texts}) > len(texts) / 5 else 0.0
+                share = 0.0
+                if len({*texts}) > len(texts) / 5:
+                    share = self._by_words(texts)
                 if share >= WORDS:
                     sure[name] = share
         unsure = {name: values for name, values in numbers.items() if name not in sure}
@@ -258,7 +261,8 @@ class _Classes:
         if is_known.sum() >= max(FEW_ROWS, len(x) / 2):
             x = _scale(x)[:, None]
             shares.append(self._by_tree(x, is_known))
-            shares += [] if is_known.all() else [self._by_tree(x, is_known | True)]
+            if not is_known.all():
+                shares += [self._by_tree(x, is_known | True)]
         return max(shares)
 
     def _by_value(self, codes: Int[np.ndarray, " m"]) -> float:

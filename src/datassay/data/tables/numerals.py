@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from datassay.optional import text_if
 from datassay.results import result
 
 # From this share on, a column of strings is one of numbers, and the rest of it is in error.
@@ -118,7 +119,10 @@ def _parse_plain(words: pa.LargeStringArray) -> np.ndarray:
 
 def number_of(value: object) -> float:
     """Return a number or its numeral to the last digit, whole ones as int; else ValueError."""
-    text = value if isinstance(value, str) else repr(value)  # True is no numeral
+    if isinstance(value, str):
+        text = value
+    else:
+        text = repr(value)  # True is no numeral
     if not re.fullmatch(NUMBER, text, re.ASCII) or not math.isfinite(float(text)):
         raise ValueError(f"{text!r:.40} is no finite number")
     if re.fullmatch(r"\s*[-+]?\d+\s*", text):
@@ -157,7 +161,7 @@ class _Template(NamedTuple):
         if self.unit != unit and (self.unit or unit in {"%", "‰"}):
             return False
         d, g = map(re.escape, DIALECTS[key])
-        indian = "|9{1,2}(?:,9{2})*,9{3}" if g == "," else ""
+        indian = text_if(g == ",", "|9{1,2}(?:,9{2})*,9{3}")
         integer = rf"(?:9{{1,3}}(?:{g}9{{3}})+{indian}|_|9+)"
         return bool(re.fullmatch(rf"{integer}(?:{d}[9_]9*)?|{d}[9_]9*", self.body))
 
@@ -240,7 +244,7 @@ def _read_by_dialect(
         values, ~np.isnan(values), is_mark, is_code=False, notes=tuple(notes),
         is_mostly=len(numbers) > 0 and (bool(number_format) or len(numbers) >= SHARE * n_present),
         number_format=f"{key} {unit}".rstrip(), is_ambiguous=is_ambiguous and bool(with_marks),
-        decimal=point if with_marks and not is_ambiguous else "",
+        decimal=text_if(with_marks and not is_ambiguous, point),
         readable_share=n_readable / n_present,
     )  # fmt: skip
 

@@ -14,6 +14,7 @@ import pyarrow.types as pt
 from datassay.data.samples import Column
 from datassay.data.tables.read import SHOWN, ReadColumn, report_missing, rows_of
 from datassay.errors import DataError
+from datassay.optional import inflect
 
 # Whole numbers, each once, that fill so much of their range number the rows: a measurement would
 # repeat some. A few rows must start at 0 or 1: what starts elsewhere may be years.
@@ -108,7 +109,9 @@ def _are_row_numbers(numbers: np.ndarray, low: float, high: float) -> bool:
 
 
 def _are_ids(numbers: np.ndarray) -> bool:
-    n_values = len(np.unique(numbers)) if numbers.dtype.kind in "iu" else 0
+    n_values = 0
+    if numbers.dtype.kind in "iu":
+        n_values = len(np.unique(numbers))
     return len(numbers) >= FEW_ROWS and n_values >= MOSTLY * len(numbers)
 
 
@@ -144,7 +147,7 @@ def stray_words(words: pa.LargeStringArray, fits: np.ndarray, fault: str = "none
     quoted = (w if len(w) <= 24 else w[:23] + "…" for w in words_of_rows.values())
     examples = [f"{word!r} (row {i})" for i, word in zip(words_of_rows, quoted, strict=True)]
     text = ", ".join(examples) + ", ..." * (len(strays) > SHOWN)
-    return f"{len(strays)} {'is' if len(strays) == 1 else 'are'} {fault}: {text}"
+    return f"{len(strays)} {inflect(len(strays), 'is', 'are')} {fault}: {text}"
 
 
 def rounding_loss(x: np.ndarray) -> np.ndarray:
@@ -192,7 +195,10 @@ def lost_features(x: np.ndarray) -> np.ndarray:
 
 def check_differences(x: np.ndarray, names: Sequence[str], kind: str = "feature") -> None:
     """Raise DataError if rounding to float32 changes a feature too much, see `rounding_loss`."""
-    lost = lost_features(x.reshape(len(x), -1)) if x.size else np.arange(0)
+    if x.size:
+        lost = lost_features(x.reshape(len(x), -1))
+    else:
+        lost = np.arange(0)
     if len(lost):
         lost_names = [names[j] if j < len(names) else f"x{j}" for j in lost[:SHOWN]]
         ending = f" and {len(lost) - SHOWN} more" * (len(lost) > SHOWN)

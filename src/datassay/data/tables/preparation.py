@@ -17,6 +17,7 @@ from datassay.data.tables.columns import read_column
 from datassay.data.tables.dates import PARTS
 from datassay.data.tables.read import NAMED, Choices, ReadColumn, abridge
 from datassay.errors import DataError
+from datassay.optional import text_if
 from datassay.results import result
 
 MAX_CATEGORIES = 50
@@ -116,7 +117,9 @@ class FittedColumns:
     def column_like(self, values: pa.ChunkedArray, column: Column) -> ReadColumn:
         """Read a column of new rows as one that was fitted, or say what is wrong with it."""
         name = column.name
-        categorical = (name,) if column.read_as == "category" else ()
+        categorical = ()
+        if column.read_as == "category":
+            categorical = (name,)
         choices = Choices(keep=(name,), categorical=categorical, forms={name: column.form})
         read = read_column(values, name, choices)
         if read.problem:
@@ -128,7 +131,9 @@ class FittedColumns:
                 read = ReadColumn(lost, words=pa.nulls(n, pa.large_string()))
             else:
                 is_date = column.read_as == "date"
-                missing = np.datetime64("NaT", "us") if is_date else np.nan
+                missing = np.nan
+                if is_date:
+                    missing = np.datetime64("NaT", "us")
                 read = ReadColumn(lost, np.full(n, missing))
         result = read.column
         if result.read_as != column.read_as and not {result.read_as, column.read_as} <= _NUMBERS:
@@ -189,6 +194,7 @@ _KINDS += ["dates", "categories"]
 
 
 def _make_step(kind: str) -> Any:
+    """Return the transformer, not yet fitted, of one kind of columns."""
     from sklearn.impute import SimpleImputer
     from sklearn.preprocessing import OneHotEncoder
 
@@ -197,7 +203,9 @@ def _make_step(kind: str) -> Any:
     if kind == "dates":
         return DateParts()
     if kind.endswith("with missing"):
-        strategy = "median" if kind.startswith("numbers") else "most_frequent"
+        strategy = "most_frequent"
+        if kind.startswith("numbers"):
+            strategy = "median"
         return SimpleImputer(strategy=strategy, add_indicator=True)
     if kind != "categories":
         return "passthrough"
@@ -242,6 +250,7 @@ def _names(kind: str, fitted: Any, columns: list[ReadColumn]) -> list[str]:
 
 
 def _describe_step(kind: str, fitted: Any, index: int, read: ReadColumn) -> str:
+    """Say in words what became of a column."""
     column = read.column
     if kind == "vectors":
         return f"{read.values.shape[1]:,} columns"  # pyrefly: ignore[missing-attribute] (vectors have values)
@@ -264,7 +273,9 @@ def _describe_step(kind: str, fitted: Any, index: int, read: ReadColumn) -> str:
     text = "one 0/1 column a value"
     if rare is not None:
         frequent = f"one for each of the {MAX_CATEGORIES - 1} most frequent values"
-        infrequent = f"{len(rare):,} others" if len(rare) > 1 else "other"
+        infrequent = "other"
+        if len(rare) > 1:
+            infrequent = f"{len(rare):,} others"
         text = f"0/1 columns: {frequent}, one for the {infrequent}"
     return text + ", one for missing" * bool(column.missing)
 
@@ -282,5 +293,5 @@ def refuse(columns: Sequence[ReadColumn], name: str) -> None:
     counted = ""
     if len(bad) != 1:
         counted = f"{len(bad):,} columns of {name} cannot be used: "
-    rows = " Rows count from 0." if "(row" in problems else ""
+    rows = text_if("(row" in problems, " Rows count from 0.")
     raise DataError(f"{counted}{problems}. {remedies}.{rows}")

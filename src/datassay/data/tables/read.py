@@ -12,6 +12,7 @@ import pyarrow as pa
 from datassay.data.samples import Column
 from datassay.data.source import Task
 from datassay.errors import DataError
+from datassay.optional import coalesce, inflect, select_rows
 from datassay.results import result
 
 SHOWN, NAMED = 5, 20  # rows and columns that an error names
@@ -38,8 +39,10 @@ class ReadColumn:
 
     def take(self, rows: np.ndarray) -> ReadColumn:
         """Select rows by [m] integers."""
-        values = None if self.values is None else self.values[rows]
-        words = None if self.words is None else self.words.take(pa.array(rows))
+        values = select_rows(self.values, rows)
+        words = None
+        if self.words is not None:
+            words = self.words.take(pa.array(rows))
         return replace(self, values=values, words=words)
 
 
@@ -58,7 +61,7 @@ def report_missing(column: Column, is_missing: np.ndarray) -> ReadColumn:
 def rows_of(mask: np.ndarray) -> str:
     """Return where a mask is true, as text for an error: the numbers of the first rows."""
     rows = np.flatnonzero(mask)
-    word = "row" if len(rows) == 1 else "rows"
+    word = inflect(len(rows), "row", "rows")
     return f"{word} {', '.join(map(str, rows[:SHOWN]))}{', ...' * (len(rows) > SHOWN)}"
 
 
@@ -124,7 +127,7 @@ def names_of(option: str, value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         names = (value,)
     else:
-        names = () if value is None else value
+        names = coalesce(value, ())
     if isinstance(names, Iterable):
         names = tuple(names)
         if all(isinstance(name, str) for name in names):

@@ -66,7 +66,9 @@ def table_source(
         positions = np.flatnonzero(~is_missing)
         n_missing = int(is_missing.sum())
         missed = " or ".join(map(repr, all_targets or (target,)))
-        has, are = ("has", "is") if n_missing == 1 else ("have", "are")
+        has, are = ("have", "are")
+        if n_missing == 1:
+            has, are = ("has", "is")
         message = (
             f"{n_missing:,} of {len(is_missing):,} rows {has} no target ({missed}) and {are} left "
             f"out: {rows_of(is_missing)}, counted from 0."
@@ -94,7 +96,9 @@ def table_source(
             "distance.",
         )
     table = table.select([n for n in columns if n not in choices.roles and n not in choices.drop])
-    rows = table if positions is None else table.take(pa.array(positions))
+    rows = table
+    if positions is not None:
+        rows = table.take(pa.array(positions))
     del table
     source = _source(read, rows, name, choices, positions)
     column_of = {column.name: column for column in source.columns}
@@ -210,7 +214,9 @@ def _describe_reading(read: dict[str, ReadColumn]) -> tuple[str, ...]:
     }  # fmt: skip
     read_lines, not_read, left_out = lines_by_kind.values()
     for name, column in read.items():
-        lines = not_read if column.values is None else read_lines
+        lines = read_lines
+        if column.values is None:
+            lines = not_read
         if column.column.read_as == "left out":
             lines = left_out
         lines += [f"{name!r}: {column.warning}"] * bool(column.warning)

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from datassay.data.samples import Column
 from datassay.data.tables.preparation import FittedColumns, fit_columns, kind_of
 from datassay.data.tables.read import ReadColumn
+from datassay.optional import inflect
 
 
 def describe_treatment(fitted: FittedColumns) -> dict[str, Any]:
@@ -35,6 +36,7 @@ def describe_treatment(fitted: FittedColumns) -> dict[str, Any]:
 def _describe_column(
     kind: str, step: Any, position: int, column: Column, features: tuple[str, ...]
 ) -> dict[str, Any]:
+    """Return what a fitted step has learnt of one column, as JSON values."""
     if kind == "vectors":
         is_part = (f"{column.name} {i}" in features for i in range(len(features)))
         return {"width": sum(is_part)}
@@ -42,7 +44,10 @@ def _describe_column(
         return {"fill": float(step.statistics_[position])}
     if kind == "categories":
         rare = step.infrequent_categories_[position]
-        rare = [] if rare is None else list(rare)
+        if rare is None:
+            rare = []
+        else:
+            rare = list(rare)
         frequent = [category for category in step.categories_[position] if category not in rare]
         return {"often": frequent, "rare": rare}
     if kind != "dates":
@@ -95,7 +100,9 @@ def _make_rows(column: Column, learned: Mapping[str, Any], n: int) -> ReadColumn
     if kind == "vectors":
         return ReadColumn(column, np.zeros((n, learned["width"])))
     values = np.full(n, learned.get("fill", 0.0))
-    values[-1] = np.nan if "fill" in learned else 0.0
+    values[-1] = 0.0
+    if "fill" in learned:
+        values[-1] = np.nan
     return ReadColumn(column, values)
 
 
@@ -112,7 +119,7 @@ def describe_unseen(fitted: FittedColumns, table: pa.Table) -> list[str]:
         values = values.filter(is_new)
         rows = pc.sum(counts.filter(is_new)).as_py()
         if len(values):
-            noun = "category" if len(values) == 1 else "categories"
+            noun = inflect(len(values), "category", "categories")
             lines.append(
                 f"column {column.name!r} holds {len(values):,} {noun} that training did not have, "
                 f"in {rows:,} row{'s' * (rows > 1)}, the first {values[0].as_py()[:40]!r}"

@@ -100,9 +100,13 @@ def accuracy_curve(
 
     Cost: R fits per size.
     """
-    all_sizes = default_sizes(train) if sizes is None else np.asarray(sizes, np.int64)
+    if sizes is None:
+        all_sizes = default_sizes(train)
+    else:
+        all_sizes = np.asarray(sizes, np.int64)
     check_sizes(all_sizes, len(train))
-    start, repeats = _constant_error(val), learner.repeats
+    start = _constant_error(val)
+    repeats = learner.repeats
     orders = np.stack([nested_order(train, np.random.default_rng([seed, r]))
                        for r in range(repeats)])  # fmt: skip
     provenance = learner.identity(train, val) | {"validation targets": digest({"y": val.y})}
@@ -116,7 +120,9 @@ def accuracy_curve(
         else:
             report(STEP, repeats, repeats)
     errors = [results.get(f"size-{n}")["errors"] for n in all_sizes]
-    metric = "accuracy" if train.is_classification else "R²"
+    metric = "R²"
+    if train.is_classification:
+        metric = "accuracy"
     return AccuracyCurve(all_sizes, np.stack(errors), start, metric)
 
 

@@ -56,7 +56,9 @@ def gain_of_more(
     draw = np.random.default_rng((seed, 3))
     orders = np.stack([nested_order(train, draw) for _ in range(learner.repeats)])
     subsets = [np.sort(orders[:, :size], 1) for size in sizes]
-    whole_predictions = [] if whole is None else list(whole[: learner.repeats, None])
+    whole_predictions = []
+    if whole is not None:
+        whole_predictions = list(whole[: learner.repeats, None])
     fittings = [
         Fitting(learner, train, rule.held_out, train.y, rows[seed], None, range(seed, seed + 1))
         for rows in subsets

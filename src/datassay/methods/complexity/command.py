@@ -15,7 +15,9 @@ from datassay.rules import at_least, in_interval
 from datassay.setting import setting
 
 HOME = "datassay.methods.complexity"
-DIGITS, MOST_NUMBERS, MOST_REPEATS = 15, 1000, 10_000
+DIGITS = 15
+MOST_NUMBERS = 1000
+MOST_REPEATS = 10_000
 STORE_HELP = "Folder that keeps finished sizes, so that a second call goes on."
 
 
@@ -23,7 +25,10 @@ def whole_numbers(text: str, name: str, limit: int = 8) -> tuple[int, ...]:
     """Parse numbers as "5,10,20", "5:40:5", or "5:40": at most `limit`, evenly spaced, sorted."""
     rule = f"{name} must be whole numbers from 1, as 5,10,20 or 5:40 or 5:40:5; got {text[:60]!r}."
     ends = text.split(":")
-    words = text.split(",") if len(ends) == 1 else ends
+    if len(ends) == 1:
+        words = text.split(",")
+    else:
+        words = ends
     checks = (len(word) <= DIGITS and word.strip().isdecimal() and int(word) > 0 for word in words)
     if not all(checks) or len(ends) > 3:
         raise SettingError(rule)

@@ -87,7 +87,9 @@ class CurveFindings(SampleFindings):
         """The share of the interval's width at the largest size that validation samples cause."""
         n = np.array([float(self.n)])
         full, blind = (np.ptp(e.score(n)[[0, 2], 0]) for e in (self.extrapolation, self.blind))
-        return float(1 - blind / full) if full > 0 else 0.0
+        if full > 0:
+            return float(1 - blind / full)
+        return 0.0
 
 
 def run(
@@ -189,7 +191,9 @@ def _needed_table(findings: CurveFindings) -> Table:
     """Return what each wanted score needs: median, interval, share of draws that never reach it."""
     rows = []
     for n in findings.needed:
-        median = samples(n.median) if math.isfinite(n.median) else "not in most draws"
+        median = "not in most draws"
+        if math.isfinite(n.median):
+            median = samples(n.median)
         rows.append((f"{n.score:g}", median, span(n), f"{share(1 - n.reached_by)} of draws"))
     columns = (findings.metric, "samples needed", findings.interval, "never reached in")
     return table("Samples needed", columns, rows, in_terminal=True)
@@ -210,7 +214,8 @@ def _expected_table(findings: CurveFindings) -> Table:
 
 def _score_figure(findings: CurveFindings) -> Figure:
     """Plot the score of every fit, the median law with its interval, and the scores wanted."""
-    curve, metric = findings.extrapolation.curve, findings.metric
+    curve = findings.extrapolation.curve
+    metric = findings.metric
     figure, n = _chart(findings, metric)
     low, median, high = findings.extrapolation.score(n)
     _band(figure, n, low, high, findings.interval)
@@ -222,7 +227,8 @@ def _score_figure(findings: CurveFindings) -> Figure:
     means = curve.score.mean(1)
     marks(figure, curve.sizes, means, "mean of the fits", INK, hover, size=8, symbol="diamond")
     for i, needed in enumerate(findings.needed):
-        ends, height = [curve.sizes[0], n[-1]], [needed.score] * 2
+        ends = [curve.sizes[0], n[-1]]
+        height = [needed.score] * 2
         style = {"width": 1.5, "dash": "dash", "showlegend": i == 0}
         line(figure, ends, height, "wanted", VERMILION, **style)
         _mark_needed(figure, needed, float(n[-1]))

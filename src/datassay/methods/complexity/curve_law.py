@@ -114,13 +114,15 @@ def fit_curve_laws(
             lambda c: _fit_power(sizes / reference, errors, weights, c[..., 0]),
             [EXPONENTS], 60, len(errors),
         )  # fmt: skip
-        exponent, bend = fitted[:, 0], ones
+        exponent = fitted[:, 0]
+        bend = ones
     else:
         bounds = [(sizes[0] * BENDS[0], sizes[-1] * BENDS[1]), EXPONENTS]
         fitted, (floor,), misfit = _search(
             lambda p: _fit_start(sizes, errors, weights, start, p), bounds, 30, len(errors)
         )
-        (bend, exponent), drop = fitted.T, 0 * ones
+        bend, exponent = fitted.T
+        drop = 0 * ones
     kinds = np.full(len(errors), kind)
     return CurveLaws(kinds, floor, drop, bend, exponent, reference, start, misfit)
 
@@ -167,13 +169,18 @@ def _fit_power(
 ) -> tuple[Float[np.ndarray, "D G"], tuple[Float[np.ndarray, "D G"], Float[np.ndarray, "D G"]]]:
     """Fit floor and drop, both at least 0: if the free solution is negative, one of them is 0."""
     g = ratio ** -c[..., None]  # [E, G, K], E is 1 or D
-    s, sg, sgg = w.sum(), g @ w, (g * g) @ w
-    se, seg = (errors @ w)[:, None], (g * (w * errors)[:, None]).sum(-1)
+    s = w.sum()
+    sg = g @ w
+    sgg = (g * g) @ w
+    se = (errors @ w)[:, None]
+    seg = (g * (w * errors)[:, None]).sum(-1)
     see = ((errors * errors) @ w)[:, None]
     det = np.maximum(s * sgg - sg * sg, np.finfo(float).tiny)
-    floor, drop = (sgg * se - sg * seg) / det, (s * seg - sg * se) / det
+    floor = (sgg * se - sg * seg) / det
+    drop = (s * seg - sg * se) / det
     floor, drop = np.where(floor < 0, 0.0, floor), np.where(floor < 0, seg / sgg, drop)
-    floor, drop = np.where(drop < 0, se / s, floor), np.where(drop < 0, 0.0, drop)
+    floor = np.where(drop < 0, se / s, floor)
+    drop = np.where(drop < 0, 0.0, drop)
     misfit = see - 2 * (floor * se + drop * seg)
     misfit = misfit + floor**2 * s + 2 * floor * drop * sg + drop**2 * sgg
     return misfit, (floor, drop)
@@ -189,8 +196,11 @@ def _fit_start(
     """Fit a floor in [0, start]: error − start h = floor (1 − h), h = 1/(1 + (n/bend)^c)."""
     h = 1 / (1 + (sizes / p[..., :1]) ** p[..., 1:])  # [E, G, K]
     u = 1 - h
-    uu, ue = (u * u) @ w, (u * (w * errors)[:, None]).sum(-1)
-    uh, hh, he = (u * h) @ w, (h * h) @ w, (h * (w * errors)[:, None]).sum(-1)
+    uu = (u * u) @ w
+    ue = (u * (w * errors)[:, None]).sum(-1)
+    uh = (u * h) @ w
+    hh = (h * h) @ w
+    he = (h * (w * errors)[:, None]).sum(-1)
     see = ((errors * errors) @ w)[:, None]
     floor = np.clip((ue - start * uh) / uu, 0, start)
     misfit = see + floor**2 * uu + start**2 * hh

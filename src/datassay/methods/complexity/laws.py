@@ -52,7 +52,7 @@ class Law:
     def n_samples(self, size: float | Real[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
         """Return the samples that the law expects, also for sizes beyond size_range."""
         t = np.atleast_1d(np.asarray(size, dtype=float))
-        slope = self.coef["b"] * _shape(self.kind, t, self.coef.get("c", 1.0))
+        slope = self.coef["b"] * _grow(self.kind, t, self.coef.get("c", 1.0))
         return self.coef.get("a", 0.0) + slope
 
 
@@ -158,7 +158,9 @@ def _law(
     level: float,
 ) -> Law:
     """Fit one law to the medians; row 0 is the data's, the others are the bootstrap's."""
-    fit: Callable = _fit_affine if kind in {"linear", "log"} else _fit_power
+    fit: Callable = _fit_power
+    if kind in {"linear", "log"}:
+        fit = _fit_affine
     coef, fitted = fit(kind, t, medians)
     total = np.square(medians - medians.mean(1, keepdims=True)).sum(1)
     residual_sum = np.square(medians - fitted).sum(1)
@@ -180,7 +182,8 @@ def _law(
     )
 
 
-def _shape(kind: str, t: np.ndarray, exponent: float | np.ndarray) -> np.ndarray:
+def _grow(kind: str, t: np.ndarray, exponent: float | np.ndarray) -> np.ndarray:
+    """Return the function of t that a kind of law multiplies by b and adds to a."""
     if kind == "linear":
         return t
     if kind == "log":
@@ -196,7 +199,7 @@ def _fit_affine(
     kind: str, t: np.ndarray, medians: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Fit a + b·shape(t) by least squares; return both coefficients, and the fitted medians."""
-    basis = np.column_stack([np.ones_like(t), _shape(kind, t, 1.0)])  # [sizes, 2]
+    basis = np.column_stack([np.ones_like(t), _grow(kind, t, 1.0)])  # [sizes, 2]
     coef = np.linalg.lstsq(basis, medians.T, rcond=None)[0]  # [2, resamples]
     return {"a": coef[0], "b": coef[1]}, (basis @ coef).T
 
@@ -205,11 +208,11 @@ def _fit_power(
     kind: str, t: np.ndarray, medians: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Fit the factor in closed form per exponent; take the exponent of least residual."""
-    shapes = _shape(kind, t[None], EXPONENTS[:, None])  # [exponents, sizes]
+    shapes = _grow(kind, t[None], EXPONENTS[:, None])  # [exponents, sizes]
     # One shape explains its squared projection of Σ N².
     explained = np.square(medians @ (shapes / np.linalg.norm(shapes, axis=1)[:, None]).T)
     exponent = _peak(explained)
-    shape = _shape(kind, t[None], exponent[:, None])  # [resamples, sizes]
+    shape = _grow(kind, t[None], exponent[:, None])  # [resamples, sizes]
     factor = (medians * shape).sum(1) / np.square(shape).sum(1)
     return {"b": factor, "c": exponent}, factor[:, None] * shape
 
@@ -244,7 +247,10 @@ def _resample_medians(
 def _format_law(kind: str, name: str, coef: dict[str, float]) -> str:
     text = FORMULAS[kind].format(t=name)
     for letter, value in coef.items():
-        number = f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+        if abs(value) >= 100:
+            number = f"{value:.0f}"
+        else:
+            number = f"{value:.3g}"
         text = text.replace(f"{letter}·", f"{number}·").replace(f"= {letter} ", f"= {number} ")
         text = text.replace(f"^{letter}", f"^{number}")
     return text.replace("+ -", "− ").replace("-", "−")

@@ -139,12 +139,18 @@ def train_students(
     Source: S3 Algorithm 1. Deviations: Adam, unless the recipe says otherwise; all students have
     the same batches; N, where B is larger.
     """
-    n, n_units = x.shape[1], start.shape[3]
+    n = x.shape[1]
+    n_units = start.shape[3]
     size = min(recipe.batch_size or n, n)
-    order = (0, 2, 1, 3) if n_units >= WIDE else (0, 2, 3, 1)
+    order = (0, 2, 3, 1)
+    if n_units >= WIDE:
+        order = (0, 2, 1, 3)
     # [C, d, T, m] or [C, d, m, T]; always a copy: start stays the caller's.
     w = start.permute(order).clone(memory_format=torch.contiguous_format)
-    update = _Adam(w, recipe.lr) if recipe.optimizer == "adam" else _Descent(w, recipe.lr)
+    if recipe.optimizer == "adam":
+        update = _Adam(w, recipe.lr)
+    else:
+        update = _Descent(w, recipe.lr)
     first_batch = x[:, :size], y[:, :size]
     gradient = _Gradient(w, *first_batch, order.index(3), _loss_scale(recipe, size, n_units))
     draw = torch.Generator().manual_seed(0)
@@ -160,8 +166,12 @@ def train_students(
 
 def _loss_scale(recipe: StudentRecipe, n: int, width: int) -> float:
     """Return the factor of the squared errors of eq. (2.1)'s outputs in the loss."""
-    samples = 1 / n if recipe.reduction == "mean" else 1.0
-    return samples / width if recipe.divisor == "width" else samples
+    samples = 1.0
+    if recipe.reduction == "mean":
+        samples = 1 / n
+    if recipe.divisor == "width":
+        return samples / width
+    return samples
 
 
 class _Gradient:
@@ -173,8 +183,10 @@ class _Gradient:
 
     def __init__(self, w: Tensor, x: Tensor, y: Tensor, unit_axis: int, scale: float):
         n_sets, n, _ = x.shape
-        self.axis, n_units = unit_axis, w.shape[unit_axis]
-        self.w, self.units = w.flatten(2), n_units
+        self.axis = unit_axis
+        n_units = w.shape[unit_axis]
+        self.w = w.flatten(2)
+        self.units = n_units
         self.grad = torch.empty_like(w)
         self.z = w.new_empty(n_sets, n, w.shape[2] * w.shape[3])
         self.unflat = self.z.unflatten(2, w.shape[2:])
@@ -184,7 +196,8 @@ class _Gradient:
         self.take(x, y)
 
     def take(self, x: Tensor, y: Tensor) -> None:
-        self.x, self.xt = x, x.mT.contiguous()
+        self.x = x
+        self.xt = x.mT.contiguous()
         # z is not divided by √m: the targets and the slope include the factor.
         self.y = (y * self.units**0.5).unsqueeze(2)
 
@@ -205,7 +218,9 @@ class _Adam:
     """torch.optim.Adam's update of one tensor, without its overhead per step."""
 
     def __init__(self, w: Tensor, lr: float):
-        self.w, self.lr, self.step = w, lr, 0
+        self.w = w
+        self.lr = lr
+        self.step = 0
         self.mean, self.square, self.root = (torch.zeros_like(w) for _ in range(3))
 
     def __call__(self, gradient: Tensor) -> None:
@@ -221,7 +236,8 @@ class _Descent:
     """Plain gradient descent."""
 
     def __init__(self, w: Tensor, lr: float):
-        self.w, self.lr = w, lr
+        self.w = w
+        self.lr = lr
 
     def __call__(self, gradient: Tensor) -> None:
         self.w.add_(gradient, alpha=-self.lr)

@@ -141,25 +141,29 @@ def write_law(law: Law) -> str:
 
 def _size_row(size: SampleComplexity) -> tuple[str, ...]:
     recovered = size.n_opt[np.isfinite(size.n_opt)]
-    median = f"{size.median:,.0f}" if math.isfinite(size.median) else "not recovered"
-    spread = f"{recovered.min():,.0f} to {recovered.max():,.0f}" if len(recovered) else "–"
+    median = "not recovered"
+    if math.isfinite(size.median):
+        median = f"{size.median:,.0f}"
+    spread = "–"
+    if len(recovered):
+        spread = f"{recovered.min():,.0f} to {recovered.max():,.0f}"
     lost = f"{size.n_not_recovered} of {len(size.n_opt)}"
     return str(size.n_inputs), str(size.width), median, spread, lost
 
 
 def _complexity_figure(findings: TeacherFindings) -> Figure:
     """Plot N of each teacher, the medians and the fitted law (S3 Figs 2.8 to 2.10)."""
-    x, n_opt, medians = findings.x, findings.table.n_opt, findings.medians
+    x = findings.x
+    n_opt = findings.table.n_opt
+    medians = findings.medians
     order = np.argsort(x, kind="stable")
     names = np.array([f"d = {s.n_inputs}, m = {s.width}" for s in findings.table.sizes])
     figure = chart(AXES[findings.varied], "samples needed N", height=420)
     # Teachers that were not recovered are no dots.
     recovered = np.isfinite(n_opt)
     across = np.broadcast_to(x[:, None], n_opt.shape)[recovered]
-    hover, texts = (
-        "%{text}: %{y:,} samples<extra></extra>",
-        np.repeat(names[:, None], n_opt.shape[1], 1)[recovered],
-    )
+    hover = "%{text}: %{y:,} samples<extra></extra>"
+    texts = np.repeat(names[:, None], n_opt.shape[1], 1)[recovered]
     style = {"size": 6, "opacity": 0.5, "text": texts}
     marks(figure, across, n_opt[recovered], "one teacher", GREY, hover, **style)
     rows = order[np.isfinite(medians[order])]
@@ -171,7 +175,8 @@ def _complexity_figure(findings: TeacherFindings) -> Figure:
     )  # fmt: skip
     if findings.law is not None:
         grid = np.geomspace(*findings.law.size_range, 100)
-        name, values = f"law, R² {findings.law.r_squared:.3f}", findings.law.n_samples(grid)
+        name = f"law, R² {findings.law.r_squared:.3f}"
+        values = findings.law.n_samples(grid)
         line(figure, grid, values, name, VERMILION, dash="dash")
     if findings.varied == "m":
         ticks = np.unique(findings.table.width)

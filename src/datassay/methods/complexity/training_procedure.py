@@ -90,13 +90,17 @@ class _Trial:
 def _trial(
     teachers: Teachers, teacher: int, n: int, n_students: int, recipe: StudentRecipe
 ) -> _Trial:
+    """Draw a trial: students, and a teacher's samples to train and to test them on."""
     d = teachers.n_inputs
     weights = teachers.weights(teacher)
     rng = teachers.stream(teacher, n)
     x = rng.standard_normal((n + (recipe.n_test or n), d))
     y = np.maximum(x @ weights, 0).sum(1) / np.sqrt(teachers.width)
     start = draw_networks(rng, n_students, d, recipe.student_width or teachers.width)
-    variance = y[n:].var() if recipe.variance == "outputs" else _unit_variance(weights)
+    if recipe.variance == "outputs":
+        variance = y[n:].var()
+    else:
+        variance = _unit_variance(weights)
     start, x, y = (torch.as_tensor(a).to(recipe.dtype) for a in (start, x, y))
     return _Trial(start, x[:n], y[:n], x[n:], y[n:], float(variance))
 

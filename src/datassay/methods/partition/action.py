@@ -38,7 +38,9 @@ def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
         targets = np.eye(train.n_classes)[train.y]
     else:
         targets = train.y[:, None]
-    loss = "cross_entropy" if train.is_classification else "mse"
+    loss = "mse"
+    if train.is_classification:
+        loss = "cross_entropy"
     fit_idx = np.sort(np.random.default_rng((seed, 1)).permutation(len(train))[:MOST_SAMPLES])
     try:
         divided = linear_partition(

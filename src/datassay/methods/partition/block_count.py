@@ -74,20 +74,27 @@ def choose_blocks(
     restarts: int,
     seed: int,
     starts: dict[int, Float[Tensor, "n K"]] | None = None,
+    single: Choice | None = None,
     progress: Progress = silent,
 ) -> Choice:
     """Fit a mixture for each K in turn until one `is_better` no more than the one before."""
+    # `single` holds K = 1 already: of one block a gate changes nothing.
     mixtures: dict[int, Mixture] = {}
     held_out: dict[int, Tensor] = {}
     previous_k = None
     for done, k in enumerate(counts):
-        k_starts = [starts[k]] if starts and k in starts else []
-        n_restarts = restarts if k > 1 else 1
-        mixtures[k] = fit_mixture(problem, k, restarts=n_restarts, seed=seed, starts=k_starts)
-        start = mixtures[k].responsibility
-        held_out[k] = held_out_joint(problem, start, folds, MAX_ITERATIONS).logsumexp(0)
+        if single is not None and k == 1:
+            mixtures[k], held_out[k] = single.mixtures[k], single.held_out[k]
+        else:
+            k_starts = [starts[k]] if starts and k in starts else []
+            n_restarts = restarts if k > 1 else 1
+            mixtures[k] = fit_mixture(problem, k, restarts=n_restarts, seed=seed, starts=k_starts)
+            start = mixtures[k].responsibility
+            held_out[k] = held_out_joint(problem, start, folds, MAX_ITERATIONS).logsumexp(0)
         progress("choose the number of blocks", done + 1, len(counts))
-        previous = None if previous_k is None else held_out[previous_k]
+        previous = None
+        if previous_k is not None:
+            previous = held_out[previous_k]
         if previous is not None and not is_better(held_out[k], previous, problem.weight):
             break
         previous_k = k
@@ -105,9 +112,13 @@ def is_better(
 ) -> bool:
     """Return whether a log-likelihood is higher, by a standard error and by LEAST_GAIN."""
     gain = likelihood - reference
-    mean, n = weighted_mean(gain, weight), len(gain)
+    mean = weighted_mean(gain, weight)
+    n = len(gain)
     # Samples of unequal weight tell as much as fewer of equal ones.
-    share = torch.full_like(gain, 1 / n) if weight is None else weight / weight.sum()
+    if weight is None:
+        share = torch.full_like(gain, 1 / n)
+    else:
+        share = weight / weight.sum()
     error = float(((share * (gain - mean)).square().sum() * n / max(1, n - 1)).sqrt())
     return mean > max(LEAST_GAIN, error)
 
@@ -171,13 +182,19 @@ def influence_blocks(
 def _as_samples(geometry: OutputGeometry) -> tuple[nn.Module, SampleSet]:
     """Convert the geometry to a linear model and its samples, which `purify` takes."""
     assert isinstance(geometry.features, SharedFeatures)
-    x, (n, k) = geometry.features.x, geometry.targets.shape
+    x = geometry.features.x
+    n, k = geometry.targets.shape
     with seeded(0):  # fits start at 0: nothing follows from these weights
         model = nn.Linear(x.shape[1], k, bias=False).double()
-    names = tuple(map(str, range(max(2, k)))) if geometry.loss == "cross_entropy" else ()
+    names = ()
+    if geometry.loss == "cross_entropy":
+        names = tuple(map(str, range(max(2, k))))
     y = geometry.targets
     if names:
-        y = y[:, 0].long() if k == 1 else y.argmax(1)
+        if k == 1:
+            y = y[:, 0].long()
+        else:
+            y = y.argmax(1)
     return model, SampleSet(x.numpy(), y.numpy(), np.arange(n), class_names=names)
 
 
@@ -196,7 +213,8 @@ def reassign_blocks(
         new_member = _members(joint.argmax(1), len(member))
         if (new_member.sum(1) < LEAST_IN_BLOCK).any() or (new_member == member).all():
             break
-        member, start = new_member, mixture.weights
+        member = new_member
+        start = mixture.weights
     assert mixture is not None
     return mixture
 
@@ -216,7 +234,9 @@ def _hard_mixture(
     weight: Float[Tensor, " n"] | None,
 ) -> Mixture:
     """Fit a mixture in which each sample belongs to one block alone."""
-    counted = member if weight is None else member * weight
+    counted = member
+    if weight is not None:
+        counted = member * weight
     weights = fit_convex(
         geometry.features, geometry.targets, geometry.loss, ridge, sample_weight=counted,
         start=start,

@@ -22,6 +22,7 @@ from datassay.errors import DataError
 from datassay.methods.partition.blocks import Partition
 from datassay.methods.partition.routing import Routed, compact, fit_experts, scaled_linear
 from datassay.methods.partition.settings import Division
+from datassay.optional import coalesce
 from datassay.results import result
 from datassay.rules import one_of
 from datassay.store.model_file import write_model
@@ -113,10 +114,11 @@ class BlockModel:
         weight = self.router(x)
         if routing == "hard":
             weight = np.eye(len(self.block))[weight.argmax(1)]
-        flat, weighted_sum = _flat(x, self.center.shape[1]), np.zeros((len(x), self.coef.shape[1]))
+        flat = _flat(x, self.center.shape[1])
+        weighted_sum = np.zeros((len(x), self.coef.shape[1]))
         for k, block_weight in enumerate(weight.T):
             expert = (flat - self.center[k]) / self.spread[k] @ self.coef[k].T + self.intercept[k]
-            if self.rows.like.is_classification:
+            if self.rows.example.is_classification:
                 expert = softmax(expert, axis=1)
             weighted_sum += block_weight[:, None] * expert
         return weighted_sum
@@ -139,7 +141,10 @@ ARRAYS = (
 
 
 def _flat(x: np.ndarray, d: int) -> Float[np.ndarray, "m d"]:
-    rows = np.asarray(x, np.float64).reshape(len(x), -1) if len(x) else np.zeros((0, d))
+    if len(x):
+        rows = np.asarray(x, np.float64).reshape(len(x), -1)
+    else:
+        rows = np.zeros((0, d))
     if rows.shape[1] != d:
         raise DataError(
             f"the blocks' models take {d} values per sample; got {rows.shape[1]}. Give samples "
@@ -177,11 +182,12 @@ def block_model(
     if not np.array_equal(train.ids, partition.ids):
         raise DataError("train must be the samples that were divided; their ids differ.")
     block, responsibility = compact(partition, len(train))
-    x, width = rows_of(train), train.n_classes or train.y[:1].size
+    x = rows_of(train)
+    width = train.n_classes or train.y[:1].size
     linear = scaled_linear(is_classification=train.is_classification)
     router = scaled_linear()
     routed = fit_experts(x, train.y, block, responsibility, linear, router, seed)
-    if not (partition.is_gated if may_route is None else may_route):
+    if not coalesce(may_route, partition.is_gated):
         routed = replace(routed, router=None)
     return as_arrays(routed, np.unique(partition.block), row_format(train), x.shape[1], width)
 
@@ -214,13 +220,18 @@ def _affine_map(fitted: Any, d: int, width: int) -> tuple[np.ndarray, ...]:
         intercept[fitted.classes_] = np.log(fitted.class_prior_)
         return np.zeros(d), np.ones(d), np.zeros((width, d)), intercept
     scaler, linear = fitted[0], fitted[-1]
-    coef, intercept = np.atleast_2d(linear.coef_), np.atleast_1d(linear.intercept_)
+    coef = np.atleast_2d(linear.coef_)
+    intercept = np.atleast_1d(linear.intercept_)
     if isinstance(linear, LogisticRegression):
         if len(coef) == 1:  # of two classes one logit, that of the second
-            coef, intercept = np.stack([0 * coef[0], coef[0]]), np.array([0.0, intercept[0]])
-        all_coef, all_intercept = np.zeros((width, d)), np.full(width, -np.inf)
-        all_coef[linear.classes_], all_intercept[linear.classes_] = coef, intercept
-        coef, intercept = all_coef, all_intercept
+            coef = np.stack([0 * coef[0], coef[0]])
+            intercept = np.array([0.0, intercept[0]])
+        all_coef = np.zeros((width, d))
+        all_intercept = np.full(width, -np.inf)
+        all_coef[linear.classes_] = coef
+        all_intercept[linear.classes_] = intercept
+        coef = all_coef
+        intercept = all_intercept
     return scaler.mean_, scaler.scale_, coef.astype(np.float64), intercept.astype(np.float64)
 
 
@@ -230,8 +241,9 @@ def block_model_of(
     """Build a model from a file's parts; raise ValueError where they are inconsistent."""
     if file_format != FORMAT or set(arrays) != set(ARRAYS):
         raise ValueError("it holds something else.")
-    rows, (n, k, d) = RowFormat.from_json(facts["rows"]), arrays["coef"].shape
-    example = rows.like
+    rows = RowFormat.from_json(facts["rows"])
+    n, k, d = arrays["coef"].shape
+    example = rows.example
     shapes = (n,), (n, d), (n, d), (n, k, d), (n, k), (d,), (d,), (n, d), (n,)
     shape_of = dict(zip(ARRAYS, shapes, strict=True))
     if (
@@ -242,7 +254,8 @@ def block_model_of(
         or (d, k) != (example.x[0].size, example.n_classes or example.y[:1].size)
     ):
         raise ValueError("its parts contradict each other.")
-    gain, error = float(facts["gain"]), float(facts["gain_error"])
+    gain = float(facts["gain"])
+    error = float(facts["gain_error"])
     return BlockModel(**arrays, is_routed=bool(facts["is_routed"]), gain=gain, gain_error=error,
                       rows=rows)  # fmt: skip
 

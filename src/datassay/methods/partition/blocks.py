@@ -32,6 +32,7 @@ from datassay.methods.partition.block_count import (
 )
 from datassay.methods.partition.mixture import MOST_NEWTON, Mixture, MixtureProblem
 from datassay.methods.partition.settings import Division
+from datassay.optional import select_rows
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
 from datassay.score.influence_moments import influence_variance
@@ -209,19 +210,28 @@ def geometry_partition(
     # weight, of mean 1, counts in every fit but that of influence_blocks, which is a start.
     folds = fold_numbers(geometry.targets, geometry.loss, n_folds, seed)
     candidates = []
-    gate_restarts = GATE_RESTARTS if geometry.features.n_parameters <= MOST_NEWTON else 1
+    gate_restarts = 1
+    if geometry.features.n_parameters <= MOST_NEWTON:
+        gate_restarts = GATE_RESTARTS
     for inputs, factor in ((None, 1), (gate_inputs(geometry), gate_restarts)):
         if gate != ("on" if inputs is None else "off"):
             problem = mixture_problem(geometry, ridge, inputs, weight)
             choice = choose_blocks(
                 problem, range(n_blocks or 1, (n_blocks or max_blocks) + 1), folds,
                 restarts=factor * restarts, seed=seed, progress=progress,
+                single=candidates[0][1] if candidates else None,
             )  # fmt: skip
             candidates.append((problem, choice))
     gated, ungated = (candidates[i][1].chosen_held_out for i in (-1, 0))
     gate_helps = is_better(gated, ungated, weight)
-    problem, choice = candidates[-1] if gate_helps else candidates[0]
-    mixture, held_out, start, is_hard = choice.mixture, choice.chosen_held_out, "random", False
+    if gate_helps:
+        problem, choice = candidates[-1]
+    else:
+        problem, choice = candidates[0]
+    mixture = choice.mixture
+    held_out = choice.chosen_held_out
+    start = "random"
+    is_hard = False
     if choice.n_blocks > 1:
         blocks = influence_blocks(
             geometry, choice.n_blocks, ridge=ridge, damping=damping, progress=progress
@@ -231,18 +241,21 @@ def geometry_partition(
         by_k = {choice.n_blocks: functional.pad(hard.responsibility, (0, n_empty))}
         warm = choose_blocks(problem, [choice.n_blocks], folds, restarts=0, seed=seed, starts=by_k)
         if weighted_mean(warm.chosen_held_out, weight) > weighted_mean(held_out, weight):
-            mixture, held_out, start = warm.mixture, warm.chosen_held_out, "influence"
+            mixture = warm.mixture
+            held_out = warm.chosen_held_out
+            start = "influence"
         # Log-likelihoods of the first fold's samples under both, fitted to the others.
-        test_idx, train_idx = (folds == 0).nonzero()[:, 0], (folds != 0).nonzero()[:, 0]
+        test_idx = (folds == 0).nonzero()[:, 0]
+        train_idx = (folds != 0).nonzero()[:, 0]
         block = hard.responsibility.argmax(1)[train_idx]
-        train_weight, test_weight = (
-            None if weight is None else weight[idx] for idx in (train_idx, test_idx)
-        )
+        train_weight, test_weight = (select_rows(weight, idx) for idx in (train_idx, test_idx))
         model = reassign_blocks(geometry.subset(train_idx), block, ridge, train_weight)
         test = geometry.subset(test_idx)
         likelihood = model.joint(test.features, test.targets, test.loss).logsumexp(1)
         if is_better(likelihood, held_out[test_idx], test_weight):
-            mixture, start, is_hard = hard, "influence", True
+            mixture = hard
+            start = "influence"
+            is_hard = True
     block = mixture.responsibility.argmax(1)
     members = [(block == k).nonzero()[:, 0] for k in range(len(mixture.mixing))]
     variances = [
@@ -279,7 +292,9 @@ def gate_inputs(geometry: OutputGeometry) -> Float[Tensor, "n g"]:
     assert isinstance(geometry.features, SharedFeatures)
     x = geometry.features.x
     has_ones = bool((x[:, -1] == 1).all())
-    return x if has_ones else torch.cat([x, x.new_ones(len(x), 1)], 1)
+    if has_ones:
+        return x
+    return torch.cat([x, x.new_ones(len(x), 1)], 1)
 
 
 def _variance(geometry: OutputGeometry, ridge: float, damping: float) -> float:

@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict, replace
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ from datassay.methods.partition.blocks import partition as divide
 from datassay.methods.partition.command import PartitionSettings
 from datassay.models.build import linear_or_named
 from datassay.models.names import BLOCK_HEAD, full_name
+from datassay.optional import map_optional
 from datassay.progress import Progress, silent
 from datassay.report.drawing import PER_CLASS
 from datassay.report.page import Gallery, Page, Pair, Table, View
@@ -88,7 +89,8 @@ class PartitionFindings(SampleFindings):
 
 def source_counts(findings: PartitionFindings) -> tuple[list[str], np.ndarray]:
     """Return names of the sources, and [K, sources] samples of each; no names if unknown."""
-    source, partition = findings.samples.source, findings.partition
+    source = findings.samples.source
+    partition = findings.partition
     if source is None:
         return [], np.zeros((partition.n_blocks, 0), int)
     names, source_index = np.unique(source, return_inverse=True)
@@ -101,15 +103,18 @@ def run(
     train: SampleSet, val: SampleSet, settings: PartitionSettings, progress: Progress = silent
 ) -> PartitionFindings:
     """Compute everything that `datassay partition` shows, without writing anything."""
-    started, seed = time.perf_counter(), settings.seed
+    started = time.perf_counter()
+    seed = settings.seed
     settings = replace(settings, model=full_name(settings.model, train, BLOCK_HEAD))
-    model, loss = linear_or_named(settings.model, train, seed), task_loss(train)
+    model = linear_or_named(settings.model, train, seed)
+    loss = task_loss(train)
     arguments = {name: getattr(settings, name) for name in AS_GIVEN}
     partition = divide(
         model, train, n_blocks=settings.blocks, loss=loss, progress=progress, **arguments
     )
     progress("compare", 0, 1)
-    gated, results = partition.is_gated, {}
+    gated = partition.is_gated
+    results: dict[str, Any] = {}
     if train.source is not None and len(np.unique(train.source)) > 1:
         results["agreement"] = agreement(partition, train)
         results["oracle"] = oracle_agreement(
@@ -137,7 +142,9 @@ def run(
 
 def page(findings: PartitionFindings) -> Page:
     """Return the page of `datassay partition`."""
-    samples, partition, names = findings.samples, findings.partition, findings.block_names
+    samples = findings.samples
+    partition = findings.partition
+    names = findings.block_names
     positions, explained = _project_inputs(findings)
     blocks = {
         "table": _block_table(findings),
@@ -146,7 +153,8 @@ def page(findings: PartitionFindings) -> Page:
         "figures": _figures(findings),
         "gallery": gallery(findings),
     }
-    sources, of_source = np.array([]), np.zeros(len(samples), int)
+    sources = np.array([])
+    of_source = np.zeros(len(samples), int)
     if samples.source is not None:
         sources, of_source = np.unique(samples.source, return_inverse=True)
     if has_sources := 1 < len(sources) <= len(BLOCK_COLOURS):
@@ -172,12 +180,15 @@ def _join_words(parts: list[str]) -> str:
 
 def _block_table(findings: PartitionFindings) -> Table:
     """Return a table with a row per block, then all samples under one model."""
-    partition, n = findings.partition, len(findings.samples)
+    partition = findings.partition
+    n = len(findings.samples)
     names, counts = source_counts(findings)
     rows = []
     for k, (name, size) in enumerate(zip(findings.block_names, partition.sizes, strict=True)):
         responsibility = findings.own_responsibility[partition.block == k]
-        mean = number(float(responsibility.mean())) if size else "–"
+        mean = "–"
+        if size:
+            mean = number(float(responsibility.mean()))
         row = [name, f"{size:,}", share(size / n), number(float(partition.variance[k])), mean]
         if names:
             largest = int(counts[k].argmax())
@@ -191,8 +202,11 @@ def _block_table(findings: PartitionFindings) -> Table:
 
 def _figures(findings: PartitionFindings) -> Pair:
     """Return the figures of the whole partition, and the samples of each source in each block."""
-    partition, router, metric = findings.partition, findings.router, findings.metric
-    entropy, limit = number(partition.entropy), number(math.log(partition.n_blocks))
+    partition = findings.partition
+    router = findings.router
+    metric = findings.metric
+    entropy = number(partition.entropy)
+    limit = number(math.log(partition.n_blocks))
     rows = [("entropy of the blocks, nats", f"{entropy} of log K = {limit}")]
     for k, value in sorted(partition.held_out.items()):
         text = f"{value:.3f}".replace("-", "−") + " (chosen)" * (k == partition.n_blocks)
@@ -211,7 +225,8 @@ def _figures(findings: PartitionFindings) -> Pair:
     tables = [table("The partition in figures", ("", "value"), rows, in_terminal=True)]
     names, counts = source_counts(findings)
     if 1 < len(names) <= MAX_SOURCES:
-        title, by_block = "Samples of each source", zip(findings.block_names, counts, strict=True)
+        title = "Samples of each source"
+        by_block = zip(findings.block_names, counts, strict=True)
         rows = [(name, *map("{:,}".format, row)) for name, row in by_block]
         tables.append(table(title, ("block", *names), rows, caption=title, wraps=False))
     return Pair(tuple(tables))
@@ -219,7 +234,9 @@ def _figures(findings: PartitionFindings) -> Pair:
 
 def gallery(findings: PartitionFindings) -> Gallery:
     """Return the twelve surest samples of each block; among equals earlier ones first."""
-    block, prob, names = findings.partition.block, findings.own_responsibility, findings.block_names
+    block = findings.partition.block
+    prob = findings.own_responsibility
+    names = findings.block_names
     order = np.lexsort((-prob, block))  # by block, the surest first
     starts = np.searchsorted(block[order], block[order])  # where a sample's block begins
     rows = order[np.arange(len(order)) - starts < PER_CLASS]
@@ -270,7 +287,9 @@ def _map_figure(
 
 def _target_figure(findings: PartitionFindings) -> Figure:
     """Plot shares of classes in each block, the rarest merged; or boxes of the first target."""
-    samples, partition, names = findings.samples, findings.partition, findings.block_names
+    samples = findings.samples
+    partition = findings.partition
+    names = findings.block_names
     if not samples.is_classification:
         figure = chart("", "target", showlegend=False)
         target = samples.y.reshape(len(samples), -1)[:, 0]
@@ -281,7 +300,8 @@ def _target_figure(findings: PartitionFindings) -> Figure:
         "share of the block, %", barmode="stack", bargap=0.35, showlegend=True,
         height=180 + 48 * partition.n_blocks,
     )  # fmt: skip
-    n_classes, n_colours = samples.n_classes, len(CLASS_COLOURS)
+    n_classes = samples.n_classes
+    n_colours = len(CLASS_COLOURS)
     classes = np.arange(n_classes)
     if n_classes > n_colours:
         frequency = np.bincount(samples.y, minlength=n_classes)
@@ -289,7 +309,8 @@ def _target_figure(findings: PartitionFindings) -> Figure:
     groups = [(samples.class_names[c], samples.y == c) for c in classes]
     if n_rare := n_classes - len(classes):
         groups.append((f"{n_rare} other classes", ~np.isin(samples.y, classes)))
-    sizes, hover = np.maximum(partition.sizes, 1), "%{customdata} samples, %{x:.1f} %"
+    sizes = np.maximum(partition.sizes, 1)
+    hover = "%{customdata} samples, %{x:.1f} %"
     for colour, (name, inside) in zip(CLASS_COLOURS, groups, strict=False):
         counts = np.bincount(partition.block[inside], minlength=partition.n_blocks)
         bars(
@@ -312,7 +333,7 @@ def files(findings: PartitionFindings, page: Page) -> dict[str, Part]:
         "router": findings.router,
         "agreement": findings.agreement,
         "oracle_agreement": findings.oracle,
-        "shuffled_labels": None if findings.check is None else asdict(findings.check),
+        "shuffled_labels": map_optional(asdict, findings.check),
         "sources": dict(zip(findings.block_names, rows, strict=True)) if names else None,
     }
     table = block_table(findings)
@@ -322,5 +343,6 @@ def files(findings: PartitionFindings, page: Page) -> dict[str, Part]:
 
 def block_table(findings: PartitionFindings) -> pa.Table:
     """Return every sample's block, and how probable that is."""
-    block, prob = findings.partition.block, findings.own_responsibility
+    block = findings.partition.block
+    prob = findings.own_responsibility
     return sample_table(findings.samples, {"block": block, "responsibility": prob}, truth=False)

@@ -48,14 +48,19 @@ class _Partitioned(BaseEstimator):
     def _fit(
         self, X: np.ndarray, y: np.ndarray, targets: np.ndarray, loss: str, sample_weight: Any
     ) -> None:
+        """Divide the samples of positive weight, and fit the router to the blocks."""
         one_of("routing", self.routing, ("soft", "hard"))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        n, weight = len(X), None
+        n = len(X)
+        weight = None
         counts = np.ones(n, dtype=bool)
         if sample_weight is not None:
             weight = checked_weights(sample_weight, X)
             counts = weight > 0
-            X, y, targets, weight = X[counts], y[counts], targets[counts], weight[counts]
+            X = X[counts]
+            y = y[counts]
+            targets = targets[counts]
+            weight = weight[counts]
         self.partition_ = linear_partition(
             X.astype(np.float64),
             targets,

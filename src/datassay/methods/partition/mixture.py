@@ -20,6 +20,7 @@ from torch import Tensor
 from datassay.collect.curvature.output_geometry import OutputFeatures, SharedFeatures
 from datassay.collect.curvature.output_loss import output_losses
 from datassay.errors import SettingError
+from datassay.optional import coalesce
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.train.convex import fit_convex, step_by_class
@@ -116,7 +117,8 @@ def fit_mixture(
     for iterations, n_runs in stages:
         leaders = runs.value.argsort(descending=True)[:n_runs]
         advanced = problem.advance(runs.subset(leaders), iterations, progress, done)
-        runs, done = runs.replace_at(leaders, advanced), done + iterations
+        runs = runs.replace_at(leaders, advanced)
+        done = done + iterations
     best_run = int(runs.value.argmax())
     final = runs.subset(torch.tensor([best_run]))
     final = replace(final, converged=torch.zeros(1, dtype=torch.bool))
@@ -226,14 +228,17 @@ class MixtureProblem:
     def sample_weight(self) -> Float[Tensor, " n"]:
         """The weight of each sample."""
         ones = self.targets.new_ones(len(self.features))
-        return ones if self.weight is None else self.weight
+        return coalesce(self.weight, ones)
 
     def start(
         self, responsibility: Float[Tensor, "R K n"], sample_weight: Float[Tensor, "R n"]
     ) -> Runs:
         """Start runs at these responsibilities; samples of weight 0 are held out."""
-        (n_runs, k, _), p = responsibility.shape, self.features.n_parameters
-        width = 0 if self.gate_inputs is None else self.gate_inputs.shape[1]
+        n_runs, k, _ = responsibility.shape
+        p = self.features.n_parameters
+        width = 0
+        if self.gate_inputs is not None:
+            width = self.gate_inputs.shape[1]
         zeros = self.targets.new_zeros
         low = self.targets.new_full((n_runs,), -torch.inf)
         return Runs(
@@ -258,6 +263,8 @@ class MixtureProblem:
         for _ in range(FITTING_STEPS * (3 if is_slow else 1)):
             iterated = self.iterate(runs)
             runs = replace(iterated, responsibility=responsibility, converged=unconverged)
+            if iterated.converged.all():
+                break
         return runs
 
     def iterate(self, runs: Runs) -> Runs:

@@ -24,6 +24,7 @@ from datassay.machine import threads_for
 from datassay.methods.partition.block_count import LEAST_IN_BLOCK
 from datassay.methods.partition.blocks import Partition, gate_inputs, geometry_partition
 from datassay.models.estimators import class_probabilities
+from datassay.optional import map_optional, select_rows
 from datassay.results import result
 
 # Inputs that the partition sees; of more inputs, as many principal components. The blocks' models
@@ -61,7 +62,9 @@ class Routed:
             probability = np.tile(self.share, (len(x), 1))
         else:
             probability = class_probabilities(self.router, x, len(self.share))
-        return probability if routing == "soft" else np.eye(len(self.share))[probability.argmax(1)]
+        if routing == "soft":
+            return probability
+        return np.eye(len(self.share))[probability.argmax(1)]
 
 
 @checks_arguments
@@ -90,29 +93,37 @@ def linear_partition(
     max_k = n_blocks or min(max_blocks, limit)
     if max_k < 2 or (x == x[:1]).all() or (targets == targets[:1]).all():
         return None
-    weight = None if sample_weight is None else sample_weight / sample_weight.mean()
+    weight = None
+    if sample_weight is not None:
+        weight = sample_weight / sample_weight.mean()
     mean = np.average(x, 0, weight)
     deviation = np.sqrt(np.average(np.square(x - mean), 0, weight))
     rows = (x - mean) / np.where(deviation > 0, deviation, 1.0)
     if rows.shape[1] > most_features:
         rows = PCA(min(most_features, len(x)), random_state=seed).fit_transform(rows)
         rows = rows / rows.std()  # all components by the same factor, so that small ones stay small
-    inputs, y = torch.from_numpy(rows), torch.from_numpy(targets)
-    y = (y - y.mean(0)) / y.std() if loss == "mse" else y
+    inputs = torch.from_numpy(rows)
+    y = torch.from_numpy(targets)
+    if loss == "mse":
+        y = (y - y.mean(0)) / y.std()
     features = SharedFeatures(torch.cat([inputs, inputs.new_ones(len(x), 1)], 1), y.shape[1])
     weights = y.new_zeros(features.n_parameters)
     geometry = OutputGeometry(features, features.outputs(weights), y, loss, weights)
-    sample = geometry if fit_idx is None else geometry.subset(torch.from_numpy(fit_idx))
+    sample = geometry
+    if fit_idx is not None:
+        sample = geometry.subset(torch.from_numpy(fit_idx))
     with threads_for(n * features.n_parameters):
         divided = geometry_partition(
             sample, np.arange(n), n_blocks, max_k, FOLDS, ridge=ridge, damping=DAMPING, gate="auto",
             seed=seed, restarts=restarts,
-            weight=None if weight is None else torch.from_numpy(weight),
+            weight=map_optional(torch.from_numpy, weight),
         )  # fmt: skip
     if fit_idx is None:
         return divided
     # Assign all samples to the blocks that were found on a part of them.
-    gate = gate_inputs(geometry) if divided.is_gated else None
+    gate = None
+    if divided.is_gated:
+        gate = gate_inputs(geometry)
     joint = divided.mixture.joint(geometry.features, geometry.targets, geometry.loss, gate)
     responsibility = joint.softmax(1).numpy()
     block = responsibility.argmax(1)
@@ -121,7 +132,8 @@ def linear_partition(
 
 def scaled_linear(*, is_classification: bool = True, seed: int | None = None) -> Any:
     """Build logistic or ridge regression of standardised inputs: a block's model, the router."""
-    logistic, ridge = LogisticRegression(max_iter=1000, random_state=seed), Ridge(random_state=seed)
+    logistic = LogisticRegression(max_iter=1000, random_state=seed)
+    ridge = Ridge(random_state=seed)
     return make_pipeline(StandardScaler(), logistic if is_classification else ridge)
 
 
@@ -143,7 +155,7 @@ def fit_experts(
         y_k = y[block == k]
         is_one_class = y.dtype.kind != "f" and (y_k == y_k[0]).all()  # few classifiers fit it
         expert: Any = DummyClassifier(strategy="prior") if is_one_class else clone(estimator)
-        weight = None if sample_weight is None else sample_weight[block == k]
+        weight = select_rows(sample_weight, block == k)
         experts.append(expert.fit(x[block == k], y_k, **weight_options(expert, weight)))
     fitted_router, gain, error = fit_router(x, block, responsibility, router, seed, sample_weight)
     return Routed(tuple(experts), fitted_router, share / share.sum(), gain, error)
@@ -159,7 +171,10 @@ def weight_options(
     """
     if sample_weight is None:
         return {}
-    steps = estimator.steps if isinstance(estimator, Pipeline) else [("", estimator)]
+    if isinstance(estimator, Pipeline):
+        steps = estimator.steps
+    else:
+        steps = [("", estimator)]
     if not has_fit_parameter(steps[-1][1], "sample_weight"):
         raise SettingError(
             "estimator and router must take sample_weight in fit where weights are given; "
@@ -194,7 +209,10 @@ def fit_router(
     gain = float(share @ gains)
     error = float(np.linalg.norm(share * (gains - gain)))
     fitted_router: Any = clone(router)
-    fitted_router = fitted_router.fit(x, block, **options) if gain > ERRORS * error else None
+    if gain > ERRORS * error:
+        fitted_router = fitted_router.fit(x, block, **options)
+    else:
+        fitted_router = None
     return fitted_router, gain, error
 
 

@@ -134,7 +134,8 @@ def _least_maximum(
     # A program over some of the points is a lower bound; add the points where its solution is
     # worst until it is no worse there.
     point_idx = np.linspace(0, len(target) - 1, 8 * basis.shape[1] + 1).astype(int)
-    coef, bound = np.zeros(basis.shape[1]), 0.0
+    coef = np.zeros(basis.shape[1])
+    bound = 0.0
     for _ in range(EXCHANGES):
         coef, bound = _fit_minimax(basis[point_idx], target[point_idx])
         error = np.abs(target - basis @ coef)
@@ -175,6 +176,7 @@ def _with_errors(
     scale: float,
     bound: float | None = None,
 ) -> ActivationPolynomial:
+    """Return the polynomial in powers, with its largest and root-mean-square error."""
     u = np.linspace(-half_width, half_width, GRID)
     error = _evaluate(f, u) - chebyshev.chebval(u / half_width, chebyshev_coef)
     largest = float((_density(u / scale) * np.abs(error)).max())

@@ -33,7 +33,9 @@ class Contributions:
     @property
     def constant(self) -> Float[np.ndarray, " q"]:
         """[q], the part that depends on no input."""
-        return self.value[0, 0] if len(self.value) else np.zeros(self.value.shape[2])
+        if len(self.value):
+            return self.value[0, 0]
+        return np.zeros(self.value.shape[2])
 
     @property
     def by_degree(self) -> Float[np.ndarray, "n k q"]:
@@ -52,7 +54,9 @@ class Contributions:
         share_matrix = _shares(self.monomials)
         n, _, q = self.value.shape
         by_sample = [share_matrix @ value for value in self.value]
-        return np.stack(by_sample) if n else np.zeros((0, self.monomials.n_inputs, q))
+        if n:
+            return np.stack(by_sample)
+        return np.zeros((0, self.monomials.n_inputs, q))
 
     def top(self, sample: int, output: int, n_top: int = 10) -> Int[np.ndarray, " top"]:
         """Return the products that add most to one output of one sample.

@@ -172,7 +172,8 @@ def unlike_sizes(normal: NormalEquations) -> tuple[str, ...]:
         return (note,) * (lost > MOST_UNLIKE * len(columns))
     if not typical:
         return ()
-    large, small = degrees[int(np.argmax(typical))], degrees[int(np.argmin(typical))]
+    large = degrees[int(np.argmax(typical))]
+    small = degrees[int(np.argmin(typical))]
     ratio = (max(typical) / min(typical)) ** 0.5
     return (
         f"Products of degree {large} are about {ratio:.0e} times as large as those of degree "

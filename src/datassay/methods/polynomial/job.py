@@ -29,6 +29,7 @@ from datassay.methods.polynomial.surrogate import (
     output_targets,
     surrogate_scores,
 )
+from datassay.optional import text_if
 from datassay.progress import Progress, silent
 from datassay.report.wording import count
 from datassay.results import result
@@ -37,7 +38,8 @@ N_WRONG, N_RIGHT = 6, 6  # samples that are taken apart
 MOST_FOR_SPREAD = 2000
 MOST_PARTS = 20_000_000  # values of the contributions that are held: 160 MB
 WINDOW = 3
-LINEAR, OURS = "linear (degree 1)", "this polynomial"
+LINEAR = "linear (degree 1)"
+OURS = "this polynomial"
 LINEAR_STEP = "linear model to compare with"
 
 
@@ -81,10 +83,12 @@ def run(
     train: SampleSet, val: SampleSet, settings: PolynomialSettings, progress: Progress = silent
 ) -> PolynomialFindings:
     """Compute everything that `datassay polynomial` shows, without writing anything."""
-    started, seed = time.perf_counter(), settings.seed
+    started = time.perf_counter()
+    seed = settings.seed
     check_against_samples(settings, train)
     surrogate, fit = _make_surrogate(train, val, settings, progress)
-    polynomial, models = surrogate.polynomial, {OURS: surrogate}
+    polynomial = surrogate.polynomial
+    models = {OURS: surrogate}
     if polynomial.monomials.degree.max() > 1:  # the ridge fit of degree 1 tells what products add
         linear = empty_surrogate(train, 1, None)
         progress(LINEAR_STEP, 0, 1)
@@ -94,7 +98,8 @@ def run(
         models = {LINEAR: replace(linear, polynomial=simple.polynomial), OURS: surrogate}
     outputs = {name: model.outputs(val.x) for name, model in models.items()}
     n_shown = min(N_WRONG + N_RIGHT, max(1, MOST_PARTS // polynomial.coef.size))
-    margin, classes = margins(outputs[OURS], val), val.is_classification
+    margin = margins(outputs[OURS], val)
+    classes = val.is_classification
     explained = choose_samples(margin, classes, val.y, n_shown, seed)
     findings = PolynomialFindings(
         samples=train,
@@ -135,7 +140,9 @@ def _make_surrogate(
     window = settings.window
     if window == "auto":
         shape = grey_shape(train)
-        window = None if shape is None else min(WINDOW, (min(shape) - 1) // 2 * 2 + 1)
+        window = None
+        if shape is not None:
+            window = min(WINDOW, (min(shape) - 1) // 2 * 2 + 1)
     assert not isinstance(window, str)
     surrogate = empty_surrogate(train, settings.degree, window)
     options: dict[str, Any] = {"ridge": settings.ridge, "store": settings.store}
@@ -154,10 +161,11 @@ def _read(path: Path, train: SampleSet) -> Surrogate:
     """Read the polynomial of a file; raise if it does not fit these samples."""
     surrogate = load_surrogate(path)
     n_inputs = surrogate.polynomial.monomials.n_inputs
-    names, d = output_names(train), int(np.prod(train.input_shape))
+    names = output_names(train)
+    d = int(np.prod(train.input_shape))
     if surrogate.output_names != names or n_inputs != d:
         theirs, ours = (
-            ", ".join(words[:3]) + (f" and {len(words) - 3} more" if len(words) > 3 else "")
+            ", ".join(words[:3]) + text_if(len(words) > 3, f" and {len(words) - 3} more")
             for words in (surrogate.output_names, names)
         )
         raise DataError(
@@ -177,7 +185,10 @@ def choose_samples(
         others drawn at random, of as many classes as there is room for.
     """
     order = np.argsort(margin, kind="stable")
-    n_wrong = int((margin < 0).sum()) if is_classification else len(order)
+    if is_classification:
+        n_wrong = int((margin < 0).sum())
+    else:
+        n_wrong = len(order)
     worst = order[: min(n_wrong, N_WRONG, (limit + 1) // 2)]
     sampled = np.random.default_rng(seed).permutation(
         order[n_wrong if is_classification else len(worst) :]
@@ -191,7 +202,8 @@ def choose_samples(
 
 
 def _facts(findings: PolynomialFindings, settings: PolynomialSettings) -> dict[str, str]:
-    monomials, fit = findings.surrogate.polynomial.monomials, findings.fit
+    monomials = findings.surrogate.polynomial.monomials
+    fit = findings.fit
     features = f"all products to degree {monomials.degree.max()}"
     if monomials.window is not None:
         size = f"{monomials.window} x {monomials.window}"
@@ -207,7 +219,9 @@ def _facts(findings: PolynomialFindings, settings: PolynomialSettings) -> dict[s
         assert settings.model is not None
         facts["Fit"] = f"read from {settings.model.name}, {file_digest(settings.model)}"
     elif fit.solver == "exact":
-        choice = "by leave-one-out" if settings.ridge == "auto" else "given"
+        choice = "given"
+        if settings.ridge == "auto":
+            choice = "by leave-one-out"
         facts["Fit"] = f"exact least squares, ridge {fit.ridge:.3g} ({choice})"
     else:
         sizes = f"{count(settings.n_batches, 'batch', 'batches')} of {settings.batch_size:,}"

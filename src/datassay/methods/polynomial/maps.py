@@ -52,7 +52,8 @@ def coef_maps(polynomial: Polynomial) -> CoefMaps:
             "without a shape. Name image_shape when the monomials are made."
         )
     height, width = monomials.image_shape
-    coef, degree = polynomial.monomial_coef, monomials.degree
+    coef = polynomial.monomial_coef
+    degree = monomials.degree
     q = coef.shape[1]
     by_pixel = np.zeros((q, height * width))
     by_pixel[:, monomials.terms[degree == 1, -1]] = coef[degree == 1].T

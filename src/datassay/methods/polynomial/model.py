@@ -72,10 +72,12 @@ def in_user_units(
     Every product of (x_i − center_i) / spread_i is multiplied out; exact, but at centers far from 0
     terms cancel: predict by `polynomial` itself.
     """
-    terms, scale = polynomial.monomials.terms, polynomial.monomials.scale[:, None]
+    terms = polynomial.monomials.terms
+    scale = polynomial.monomials.scale[:, None]
     row_of = {tuple(term): row for row, term in enumerate(terms.tolist())}
     factors = np.append(1 / spread, 1.0)[terms], np.append(-center / spread, 1.0)[terms]
-    coef, coef_scaled = np.zeros_like(polynomial.coef), polynomial.monomial_coef
+    coef = np.zeros_like(polynomial.coef)
+    coef_scaled = polynomial.monomial_coef
     for stays in product((True, False), repeat=terms.shape[1]):  # which factors give their input
         share = np.where(stays, *factors).prod(axis=1)
         # Where a term is shorter, one of the choices counts for its padding.

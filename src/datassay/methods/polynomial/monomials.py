@@ -77,7 +77,10 @@ class Monomials:
                 f"x must have the {self.n_inputs} inputs the monomials were made for; got "
                 f"{x.shape[1]}. Make new monomials for this data."
             )
-        terms = self.terms if keep is None else self.terms[keep]
+        if keep is None:
+            terms = self.terms
+        else:
+            terms = self.terms[keep]
         scale = (self.scale if keep is None else self.scale[keep]).astype(dtype)
         factors = np.ones((self.n_inputs + 1, len(x)), dtype=dtype)  # [d + 1, n]
         factors[:-1] = x.T
@@ -212,9 +215,12 @@ def _n_local(height: int, width: int, window: int, degree: int) -> int:
 
     def n_inside(rows: int, columns: int) -> int:
         cells = rows * columns
-        return comb(cells + degree - 1, degree) if cells else 0
+        if cells:
+            return comb(cells + degree - 1, degree)
+        return 0
 
-    down, across = height - window + 1, width - window + 1
+    down = height - window + 1
+    across = width - window + 1
     return (
         down * across * n_inside(window, window)
         - (down - 1) * across * n_inside(window - 1, window)

@@ -16,6 +16,7 @@ from datassay.methods.polynomial.job import PolynomialFindings
 from datassay.methods.polynomial.solvers.batched import BatchCurve
 from datassay.methods.polynomial.solvers.exact import RidgePath
 from datassay.methods.polynomial.surrogate import save_surrogate
+from datassay.optional import text_if
 from datassay.report.drawing import draw, heat_image, heat_limit
 from datassay.report.page import Page, Partial, Table
 from datassay.report.plots import chart, level, line
@@ -44,15 +45,17 @@ def page(findings: PolynomialFindings) -> Page:
     """Return the page of `datassay polynomial`."""
     scores, fit = findings.scores, findings.fit
     spread = findings.degree_spread.mean(axis=1)
-    total, rival = float(spread.sum()) or 1.0, len(scores.names) - 2
+    total = float(spread.sum()) or 1.0
+    rival = len(scores.names) - 2
     lead = scores.ahead_of(rival)
-    cards, maps = explained_cards(findings), _maps(findings)
+    cards = explained_cards(findings)
+    maps = _maps(findings)
     largest = _largest(findings)
     numbers = {
-        "ours": float(scores.each[-1].mean()),
+        "ours": float(scores.sample_scores[-1].mean()),
         "train": float(scores.train[-1]),
         "other": scores.names[rival],
-        "before": float(scores.each[rival].mean()),
+        "before": float(scores.sample_scores[rival].mean()),
         "ahead": lead,
         "verdict": lead.verdict,
         "name": scores.names[-1],
@@ -74,7 +77,8 @@ def page(findings: PolynomialFindings) -> Page:
         blocks["ridge"] = _ridge_figure(fit.path)
     elif fit is not None and fit.curve is not None:
         blocks["batches"] = _batch_figure(fit.curve)
-    page, facts = compose_page(TEMPLATE, findings, blocks, numbers, FILES), findings.facts
+    page = compose_page(TEMPLATE, findings, blocks, numbers, FILES)
+    facts = findings.facts
     headlines = (f"{piece.headline}." for piece in page.advice)
     return replace(page, answer=(f"{facts['Features']}; {facts['Fit']}.", *headlines))
 
@@ -83,7 +87,8 @@ def _maps(findings: PolynomialFindings) -> list[dict[str, object]]:
     """Return a picture per output and degree, one scale for all of a degree; [] without images."""
     if findings.maps is None:
         return []
-    names, maps = findings.surrogate.output_names, []
+    names = findings.surrogate.output_names
+    maps = []
     for t, title, values in (
         (1, "Degree 1: single pixels", findings.maps.degree_1),
         (2, "Degree 2: pairs of pixels, at their middle", findings.maps.degree_2),
@@ -100,13 +105,20 @@ def _maps(findings: PolynomialFindings) -> list[dict[str, object]]:
 
 def _scores(findings: PolynomialFindings) -> Table:
     """Return a table with a row per model: simpler ones, and this one last."""
-    scores, rows = findings.scores, []
+    scores = findings.scores
+    rows = []
     for i, name in enumerate(scores.names):
-        val, train = (_score(float(values[i].mean())) for values in (scores.each, scores.train))
-        lead, is_ours = scores.ahead_of(i), i == len(scores.names) - 1
-        change = "––" if is_ours else change_cells(lead, scores.metric)
+        val, train = (
+            _score(float(values[i].mean())) for values in (scores.sample_scores, scores.train)
+        )
+        lead = scores.ahead_of(i)
+        is_ours = i == len(scores.names) - 1
+        if is_ours:
+            change = "––"
+        else:
+            change = change_cells(lead, scores.metric)
         rows.append((name, f"{scores.n_features[i]:,}", val, train, *change))
-    unit = ", points" if scores.metric == "accuracy" else ""
+    unit = text_if(scores.metric == "accuracy", ", points")
     columns = (
         "model", "features", f"validation {scores.metric}", f"training {scores.metric}",
         "95 % interval", f"ours better by{unit}",
@@ -130,7 +142,7 @@ def _largest(findings: PolynomialFindings) -> Table:
 
 
 def _coef(value: float) -> str:
-    return ("−" if value < 0 else "") + number(abs(value))
+    return text_if(value < 0, "−") + number(abs(value))
 
 
 def files(findings: PolynomialFindings, page: Page) -> dict[str, Part]:
@@ -175,8 +187,10 @@ def _by_output(findings: PolynomialFindings, prefix: str, values: np.ndarray) ->
 
 
 def _summary(findings: PolynomialFindings) -> dict[str, object]:
-    monomials, fit, scores = findings.surrogate.polynomial.monomials, findings.fit, findings.scores
-    rows = zip(scores.names, scores.n_features, scores.each, scores.train, strict=True)
+    monomials = findings.surrogate.polynomial.monomials
+    fit = findings.fit
+    scores = findings.scores
+    rows = zip(scores.names, scores.n_features, scores.sample_scores, scores.train, strict=True)
     spreads = zip(findings.surrogate.output_names, findings.degree_spread.T, strict=True)
     fitted: dict[str, object] | None = None
     if fit is not None:
@@ -215,7 +229,8 @@ def _ridge_figure(path: RidgePath) -> Figure:
         marker={"size": 5},
     )  # fmt: skip
     if has_classes:
-        name, hover = "share of wrong classes, right", "ridge %{x:.3g}: %{y:.2%} wrong"
+        name = "share of wrong classes, right"
+        hover = "ridge %{x:.3g}: %{y:.2%} wrong"
         hover += "<extra></extra>"
         line(figure, path.ridge, path.class_error, name, VERMILION, hover, dash="dash", yaxis="y2")
         axis = {"overlaying": "y", "side": "right", "showgrid": False, "tickformat": ".1%"}
@@ -244,7 +259,9 @@ def _batch_figure(curve: BatchCurve) -> Figure:
         is_finite = np.isfinite(values)
         if is_finite.any():
             x = np.arange(1, len(values) + 1)[is_finite]
-            mode = "lines+markers" if is_finite.sum() < 3 else "lines"
+            mode = "lines"
+            if is_finite.sum() < 3:
+                mode = "lines+markers"
             style: Any = {"width": 2.5, "dash": dash, "mode": mode}
             line(figure, x, values[is_finite], name, colour, "%{x} batches: %{y:.3f}", **style)
     if curve.is_accuracy:
@@ -254,16 +271,18 @@ def _batch_figure(curve: BatchCurve) -> Figure:
 
 def explained_cards(findings: PolynomialFindings) -> list[dict[str, Any]]:
     """Return the samples that the page explains, wrong ones first, for `apart.html`."""
-    val, classes = findings.validation, findings.validation.class_names
+    val = findings.validation
+    classes = findings.validation.class_names
     names, shares = findings.surrogate.term_names, findings.parts.shares  # [e, d, q]
     cards = []
     for e, drawing in enumerate(draw(val, findings.explained, PICTURE_SIDE)):
         i = int(findings.explained[e])
-        label, is_wrong = label_text(classes, val.y[i]), bool(findings.is_wrong[i])
+        label = label_text(classes, val.y[i])
+        is_wrong = bool(findings.is_wrong[i])
         caption = f"predicted {label_text((), findings.outputs[i])}, given {label}"
         if classes:
             caption = f"predicted {classes[int(findings.predicted[i])]}"
-            caption += f", given {label}" if is_wrong else ""
+            caption += text_if(is_wrong, f", given {label}")
         panels = _panels(findings, e, names, shares[e])
         cards.append({
             "id": str(val.ids[i]),
@@ -279,8 +298,10 @@ def _panels(
     findings: PolynomialFindings, e: int, names: list[str], shares: Float[np.ndarray, "d q"]
 ) -> list[dict[str, Any]]:
     """Return what each part adds to the two outputs of `_outputs_shown`, or to the target."""
-    i, parts = int(findings.explained[e]), findings.parts
-    outputs, shape = _outputs_shown(findings, i), parts.monomials.image_shape
+    i = int(findings.explained[e])
+    parts = findings.parts
+    outputs = _outputs_shown(findings, i)
+    shape = parts.monomials.image_shape
     pictures = [""] * len(outputs)
     if shape is not None:
         maps = [shares[:, k].reshape(shape) for k, _ in outputs]
@@ -296,7 +317,8 @@ def _panels(
         bars = _bars([names[p] for p in top], parts.value[e, top, k])
         panels.append({"title": title, "picture": picture, "total": total, "bars": bars})
     if shape is None and len(outputs) == 1:  # a target: the same by column
-        (k, title), columns = outputs[0], findings.surrogate.input_names
+        k, title = outputs[0]
+        columns = findings.surrogate.input_names
         top = np.argsort(-np.abs(shares[:, k]), kind="stable")[:N_TERMS]
         total = f"{_sign(float(shares[:, k].sum()))} besides the constant, each product divided "
         bars = _bars([columns[j] for j in top], shares[top, k])
@@ -316,7 +338,8 @@ def _bars(names: list[str], values: np.ndarray) -> list[dict[str, Any]]:
 
 def _outputs_shown(findings: PolynomialFindings, i: int) -> list[tuple[int, str]]:
     """Return positions and titles of the outputs whose parts are shown for a sample."""
-    names, outputs = findings.surrogate.output_names, findings.outputs[i]
+    names = findings.surrogate.output_names
+    outputs = findings.outputs[i]
     if not findings.samples.is_classification:
         k = int(np.abs(outputs - findings.validation.y[i]).argmax())
         return [(k, names[k])]

@@ -60,7 +60,10 @@ class Surrogate:
         Raises:
             DataError: a sample does not have d values.
         """
-        rows = x.reshape(len(x), -1) if len(x) else x.reshape(0, self.polynomial.monomials.n_inputs)
+        if len(x):
+            rows = x.reshape(len(x), -1)
+        else:
+            rows = x.reshape(0, self.polynomial.monomials.n_inputs)
         if rows.shape[1] != len(self.center):
             raise DataError(
                 f"the polynomial takes {len(self.center)} values per sample; got {rows.shape[1]}. "
@@ -96,7 +99,8 @@ class Surrogate:
     @property
     def term_names(self) -> list[str]:
         """Each product: "1", "age", "age · height²"; of images "(4, 7) · (5, 7)", from 0."""
-        names, products = self.input_names, []
+        names = self.input_names
+        products = []
         for term in self.polynomial.monomials.terms.tolist():
             powers = Counter(i for i in term if i >= 0)
             factors = (
@@ -108,7 +112,9 @@ class Surrogate:
 
     def degree_spread(self, x: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, "k q"]:
         """Return [k, q], standard deviations over samples of what each degree adds."""
-        monomials, coef, rows = self.polynomial.monomials, self.polynomial.coef, self.inputs(x)
+        monomials = self.polynomial.monomials
+        coef = self.polynomial.coef
+        rows = self.inputs(x)
         spreads = []
         for t in range(1, int(monomials.degree.max()) + 1):
             keep = np.flatnonzero(monomials.degree == t)
@@ -126,13 +132,18 @@ def empty_surrogate(train: SampleSet, degree: int, window: int | None) -> Surrog
     if shape is None and window is not None:
         shape = train.input_shape  # no grey image: the window says so
     monomials = chosen_monomials(int(np.prod(train.input_shape)), degree, window, shape)
-    names, d = output_names(train), monomials.n_inputs
-    center, spread = np.zeros(d), np.ones(d)
+    names = output_names(train)
+    d = monomials.n_inputs
+    center = np.zeros(d)
+    spread = np.ones(d)
     if train.kind == "row":
         center, spread = column_units(train.x.reshape(len(train), -1))
     zero = Polynomial(monomials, np.zeros((monomials.n_features, len(names))))
-    columns = train.feature_names if len(train.feature_names) == d else ()
-    classes, rows = train.is_classification, row_format(train)
+    columns = ()
+    if len(train.feature_names) == d:
+        columns = train.feature_names
+    classes = train.is_classification
+    rows = row_format(train)
     return Surrogate(zero, center, spread, names, columns, classes, rows)
 
 
@@ -141,7 +152,9 @@ def output_names(samples: SampleSet) -> tuple[str, ...]:
     if samples.is_classification:
         return samples.class_names
     k = output_targets(samples).shape[1]
-    return ("target",) if k == 1 else tuple(f"target {j}" for j in range(k))
+    if k == 1:
+        return ("target",)
+    return tuple(f"target {j}" for j in range(k))
 
 
 def output_targets(samples: SampleSet) -> Float[np.ndarray, "n q"]:
@@ -156,8 +169,11 @@ def grey_shape(samples: SampleSet) -> tuple[int, int] | None:
     if samples.kind != "image":
         return None
     shape = samples.input_shape
-    shape = shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
-    return (shape[0], shape[1]) if len(shape) == 2 else None
+    if len(shape) == 3 and shape[0] == 1:
+        shape = shape[1:]
+    if len(shape) == 2:
+        return (shape[0], shape[1])
+    return None
 
 
 def save_surrogate(surrogate: Surrogate, path: Path) -> None:
@@ -212,7 +228,9 @@ def surrogate_of(
     names = tuple(map(str, facts["output_names"]))
     columns = tuple(map(str, facts["feature_names"]))
     terms, center = arrays["terms"], arrays["center"]
-    d, p, shape = len(center), len(terms), facts["image_shape"]
+    d = len(center)
+    p = len(terms)
+    shape = facts["image_shape"]
     sizes = {
         "terms": (p, terms.shape[-1]),
         "scale": (p,),
@@ -229,11 +247,15 @@ def surrogate_of(
         or len(columns) not in {0, d}
     ):
         raise ValueError("its parts contradict each other.")
-    size = None if shape is None else (int(shape[0]), int(shape[1]))
+    size = None
+    if shape is not None:
+        size = (int(shape[0]), int(shape[1]))
     monomials = Monomials(terms, arrays["scale"], d, size, facts["window"])
     polynomial = Polynomial(monomials, arrays["coef"])
     classes = bool(facts["is_classification"])
-    rows = None if facts.get("rows") is None else RowFormat.from_json(facts["rows"])
+    rows = None
+    if facts.get("rows") is not None:
+        rows = RowFormat.from_json(facts["rows"])
     return Surrogate(polynomial, center, arrays["spread"], names, columns, classes, rows)
 
 
@@ -273,16 +295,18 @@ class SurrogateScores:
     """Scores of models from simple to ours, on the same validation samples."""
 
     names: tuple[str, ...]  # of the r models, ours last
-    each: Float[np.ndarray, "r m"]  # see `score_each`
+    sample_scores: Float[np.ndarray, "r m"]  # see `score_each`
     train: Float[np.ndarray, " r"]  # mean score on n_train training samples
     n_train: int
     n_features: tuple[int, ...]  # of each model, constant included
     metric: str  # "accuracy" or "R²"
 
-    def ahead_of(self, other: int) -> Interval:
+    def ahead_of(self, rival: int) -> Interval:
         """Return ours minus another's score, paired over samples, as an interval."""
-        unit = 1.0 if self.metric == "accuracy" else 0.0
-        return mean_interval(self.each[-1] - self.each[other], unit)
+        unit = 0.0
+        if self.metric == "accuracy":
+            unit = 1.0
+        return mean_interval(self.sample_scores[-1] - self.sample_scores[rival], unit)
 
 
 def surrogate_scores(
@@ -304,7 +328,7 @@ def surrogate_scores(
         train_scores.append(score_each(model.outputs(subset.x), subset).mean())
     return SurrogateScores(
         names=("the commonest class" if train.is_classification else "the mean", *models),
-        each=np.stack(val_scores),
+        sample_scores=np.stack(val_scores),
         train=np.array(train_scores),
         n_train=len(subset),
         n_features=(1, *(model.polynomial.monomials.n_features for model in models.values())),

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.methods.polynomial.monomials import Monomials
+from datassay.optional import map_optional
 from datassay.results import result
 
 ROUNDING = 1e-12  # of a sum, relative to the sum of its terms' sizes
@@ -119,7 +120,7 @@ def posterior_activation(
         )
     design = sums.reshape(-1, n_coef)
     # Where positive and negative terms cancel, only rounding is left, which cannot determine a_t.
-    sizes = np.abs(weights), np.abs(output_weights), None if biases is None else np.abs(biases)
+    sizes = np.abs(weights), np.abs(output_weights), map_optional(np.abs, biases)
     absolute_sums = _sums(sizes[0], sizes[1], monomials, sizes[2], multiplicities, n_coef)
     size = np.linalg.norm(design, axis=0)
     is_known = size > ROUNDING * np.linalg.norm(absolute_sums.reshape(-1, n_coef), axis=0)
@@ -177,7 +178,10 @@ def _sums(
     """Return [p, q, k + 1], the factor of each a_t in each tensor weight."""
     b, c = _check_layer(weights, output_weights, biases, monomials)
     products = monomials.features(weights.T)  # [m, p], times the root of the multiplicity
-    products *= monomials.scale if multiplicities else 1 / monomials.scale
+    if multiplicities:
+        products *= monomials.scale
+    else:
+        products *= 1 / monomials.scale
     sums = np.zeros((monomials.n_features, b.shape[1], n_coef))
     for t in range(n_coef):
         for r in range(t + 1) if biases is not None else [t]:
@@ -190,13 +194,17 @@ def _sums(
 
 def _determination(y: Float[np.ndarray, " n"], x: Float[np.ndarray, " n"], middle: float) -> float:
     total = float(((y - middle) ** 2).sum())
-    return 1 - float(((y - x) ** 2).sum()) / total if total > 0 else float("nan")
+    if total > 0:
+        return 1 - float(((y - x) ** 2).sum()) / total
+    return float("nan")
 
 
 def _squared_correlation(y: Float[np.ndarray, " n"], x: Float[np.ndarray, " n"]) -> float:
     y, x = y - y.mean(), x - x.mean()
     total = float((y @ y) * (x @ x))
-    return float(x @ y) ** 2 / total if total > 0 else float("nan")
+    if total > 0:
+        return float(x @ y) ** 2 / total
+    return float("nan")
 
 
 def _check_layer(
@@ -211,7 +219,10 @@ def _check_layer(
             f"got {list(weights.shape)}. A torch layer's weight must be transposed."
         )
     m = weights.shape[1]
-    c = np.zeros(m) if biases is None else np.asarray(biases, dtype=np.float64)
+    if biases is None:
+        c = np.zeros(m)
+    else:
+        c = np.asarray(biases, dtype=np.float64)
     if len(output_weights) != m or output_weights.ndim > 2 or c.shape != (m,):
         raise ModelError(
             f"output_weights must be [{m}, q] and biases [{m}], one row per hidden unit; got "

@@ -56,7 +56,7 @@ class SavedModel:
         Raises:
             DataError: columns are absent or of another kind, or samples have another shape.
         """
-        encoding = self.rows.like.encoding
+        encoding = self.rows.example.encoding
         encode = None
         if encoding is not None and encoding.name:
             encode = Backbone(encoding.name)
@@ -83,7 +83,7 @@ class SavedModel:
         return self.model.outputs(x)
 
     def predict_proba(self, data: Any, *, routing: str = "soft") -> Float[np.ndarray, "m k"]:
-        """Return the probability of each class, in the order of `rows.like.class_names`.
+        """Return the probability of each class, in the order of `rows.example.class_names`.
 
         Args:
             data: as `samples` takes them.
@@ -95,7 +95,7 @@ class SavedModel:
         Raises:
             ModelError: it predicts numbers, or it is a polynomial.
         """
-        if not self.rows.like.is_classification or isinstance(self.model, Surrogate):
+        if not self.rows.example.is_classification or isinstance(self.model, Surrogate):
             raise ModelError("only blocks and networks of classes have probabilities; see outputs.")
         return self.outputs(data, routing=routing)
 
@@ -123,18 +123,20 @@ class SavedModel:
             classes probability_NAME of each, or output_NAME of a polynomial.
         """
         outputs = self.outputs(data, routing=routing)
-        training = self.rows.like
+        training = self.rows.example
         columns = {"id": pa.array(data.ids.tolist())}
         columns["predicted" if training.class_names else self.rows.target] = self._answers(outputs)
         if isinstance(self.model, BlockModel) and len(self.model.block) > 1:
             columns["block"] = pa.array(self.model.blocks(data.x))
-        kind = "output" if isinstance(self.model, Surrogate) else "probability"
+        kind = "probability"
+        if isinstance(self.model, Surrogate):
+            kind = "output"
         for name, values in zip(training.class_names, outputs.T, strict=bool(training.class_names)):
             columns[f"{kind}_{name}"] = pa.array(np.ascontiguousarray(values))
         return pa.table(columns)
 
     def _answers(self, outputs: np.ndarray) -> pa.Array:
-        training = self.rows.like
+        training = self.rows.example
         if training.class_names:
             return as_given(outputs.argmax(1), training.class_names, training.label_type)
         return pa.array((outputs if training.y.ndim > 1 else outputs[:, 0]).tolist())

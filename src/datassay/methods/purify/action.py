@@ -32,7 +32,9 @@ def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
         step = max(1, len(train) // STEPS)
         seed = scores.seed
         model = linear_or_named("logistic" if train.is_classification else "linear", train, seed)
-        order = "auto" if train.is_classification else "fixed"
+        order = "fixed"
+        if train.is_classification:
+            order = "auto"
         purified = purify(model, train, order=order, step=step, seed=seed)
     except DatassayError as error:
         return f"Purifying: {error}"

@@ -90,10 +90,15 @@ def cross_fit(
     """
     geometry, n = _reduce_inputs(geometry), len(geometry)
     y = geometry.targets
-    labels = y[:, 0].long() if y.shape[1] == 1 else y.argmax(1)
+    if y.shape[1] == 1:
+        labels = y[:, 0].long()
+    else:
+        labels = y.argmax(1)
     ridges = RIDGES if ridge is None else (ridge,)
     keep, path = _search(geometry, labels, torch.ones(n, dtype=torch.bool), ridges)
-    final_fit, gain, error = path[-1], math.nan, math.nan
+    final_fit = path[-1]
+    gain = math.nan
+    error = math.nan
     if not keep.all():
         change = torch.full((n,), math.nan, dtype=torch.float64)
         fold_ids = folds.unique()
@@ -104,11 +109,13 @@ def cross_fit(
             change[is_test] = is_right[1].double() - is_right[0].double()
             progress("cross-fit", done, len(fold_ids))
             changes = change[~change.isnan()]
-            gain, error = float(changes.mean()), float(changes.std() / len(changes) ** 0.5)
+            gain = float(changes.mean())
+            error = float(changes.std() / len(changes) ** 0.5)
             if 2 * done >= len(fold_ids) and not 0 < gain <= SURE * error:
                 break
         if gain <= LEAST_ERRORS * error:
-            keep, final_fit = torch.ones_like(keep), path[0]
+            keep = torch.ones_like(keep)
+            final_fit = path[0]
     return CrossFit(-final_fit.of_labels(labels), ~keep, final_fit.ridge, gain, error)
 
 
@@ -145,7 +152,9 @@ def _search(
     """Return which training samples are kept, and the fits of all rounds, the first to all."""
     # A fold takes the ridges of the reference's rounds and starts from its first weights. Two steps
     # forget them: after one alone the held-out labels still changed a decision.
-    keep, size, path = is_train, int(is_train.sum()), list[_Fit]()
+    keep = is_train
+    size = int(is_train.sum())
+    path = list[_Fit]()
     for step in range(ROUNDS + 1):
         step_ridges = ridges
         if reference:
@@ -175,7 +184,8 @@ def _fit_best_ridge(
     start: _Fit | None,
 ) -> _Fit:
     """Fit the kept samples by each ridge; return the fit that predicts left-out labels best."""
-    weights, fits = None if start is None else start.weights, list[_Fit]()
+    weights = None if start is None else start.weights
+    fits = list[_Fit]()
     for ridge in ridges:
         weights = fit_convex(
             geometry.features, geometry.targets, geometry.loss, ridge,

@@ -21,6 +21,7 @@ from datassay.methods.purify.loop import STEP, Purification
 from datassay.methods.purify.loop import purify as remove
 from datassay.models.build import linear_or_named
 from datassay.models.names import BLOCK_HEAD, full_name
+from datassay.optional import text_if
 from datassay.progress import Progress, silent
 from datassay.report.wording import percent
 from datassay.results import result
@@ -53,12 +54,16 @@ class Foreign:
 
     def precision(self, removed: Int[np.ndarray, " removed"]) -> float:
         """Return the share of these positions that are foreign; NaN for none."""
-        return float(self.mask[removed].mean()) if len(removed) else math.nan
+        if len(removed):
+            return float(self.mask[removed].mean())
+        return math.nan
 
     def recall(self, removed: Int[np.ndarray, " removed"]) -> float:
         """Return the share of foreign samples that these positions hold; NaN where undefined."""
         total = int(self.mask.sum())
-        return float(self.mask[removed].sum() / total) if total and len(removed) else math.nan
+        if total and len(removed):
+            return float(self.mask[removed].sum() / total)
+        return math.nan
 
 
 def majority_source(samples: SampleSet) -> str:
@@ -67,7 +72,9 @@ def majority_source(samples: SampleSet) -> str:
         return ""
     names, counts = np.unique(samples.source, return_counts=True)
     largest = counts.argmax()
-    return str(names[largest]) if len(names) > 1 and 2 * counts[largest] > len(samples) else ""
+    if len(names) > 1 and 2 * counts[largest] > len(samples):
+        return str(names[largest])
+    return ""
 
 
 def foreign(findings: PurifyFindings) -> Foreign | None:
@@ -83,7 +90,9 @@ def foreign(findings: PurifyFindings) -> Foreign | None:
 
 def before_and_after(findings: PurifyFindings) -> list[dict[str, float]]:
     """Return the figures at the start, at our stop and at the baseline's; NaN if unknown."""
-    truth, ours, baseline = foreign(findings), findings.purification, findings.baseline
+    truth = foreign(findings)
+    ours = findings.purification
+    baseline = findings.baseline
     stops = [
         (ours, 0),
         (ours, ours.steps),
@@ -91,7 +100,8 @@ def before_and_after(findings: PurifyFindings) -> list[dict[str, float]]:
     ]
     columns = []
     for purification, point in stops:
-        trace, n = purification.trace, int(purification.trace.removed[point])
+        trace = purification.trace
+        n = int(purification.trace.removed[point])
         columns.append({
             "removed": n,
             "variance": float(trace.variance[point]),
@@ -111,10 +121,13 @@ def run(
     started = time.perf_counter()
     settings = replace(settings, model=full_name(settings.model, train, BLOCK_HEAD))
     model = linear_or_named(settings.model, train, settings.seed)
-    majority, test_set = majority_source(train), None
+    majority = majority_source(train)
+    test_set = None
     if majority and wrong_labels(train) is None and val.source is not None:
         inside = val.source == majority
-        test_set = val.subset(inside) if inside.any() else None
+        test_set = None
+        if inside.any():
+            test_set = val.subset(inside)
     arguments = {name: getattr(settings, name) for name in AS_GIVEN}
 
     def remove_by(order: str, stop: str, name: str) -> Purification:
@@ -131,7 +144,9 @@ def run(
 
     ours = remove_by(settings.order, settings.rule, STEP)
     with_baseline = settings.baseline and ours.order != "loss"
-    stop = "auto" if ours.rule == "suspects" else settings.rule
+    stop = "auto"
+    if ours.rule != "suspects":
+        stop = settings.rule
     predicted, chance = _predict(ours.model, train)
     model_text = f"{settings.model}, ridge {ours.ridge:g}, damping {settings.damping:g}"
     facts = {
@@ -150,7 +165,7 @@ def run(
         baseline=remove_by("loss", stop, BASELINE_STEP) if with_baseline else None,
         predicted=predicted,
         chance=chance,
-        majority=majority if test_set is not None else "",
+        majority=text_if(test_set is not None, majority),
         facts=facts | closing_facts(started, settings.seed, settings.command),
         warnings=ours.warnings,
     )

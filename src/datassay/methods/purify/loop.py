@@ -30,6 +30,7 @@ from datassay.methods.purify.stopping import (
     inflection_stop,
     validation_stop,
 )
+from datassay.optional import coalesce, select_rows, text_if
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, field_names, result
 from datassay.score.influence_moments import influence_variance
@@ -41,7 +42,8 @@ from datassay.train.fitter import ConvexFitter, Fitted, Fitter, fitter
 from datassay.train.folds import fold_numbers
 from datassay.train.recipe import Recipe
 
-BY_LABELS, BY_CROSS_FIT = "label_issues", "cross_fit"
+BY_LABELS = "label_issues"
+BY_CROSS_FIT = "cross_fit"
 RIDGE = 1e-4  # of other orders than "cross_fit"
 STEP = "purify"
 LIMIT = (
@@ -211,7 +213,7 @@ def purify(
             assert isinstance(fit, ConvexFitter)
             folds, by_id = torch.empty(len(train), dtype=torch.int64), np.argsort(train.ids)
             targets = fit.geometry.targets[by_id]
-            groups = None if train.groups is None else train.groups[by_id]
+            groups = select_rows(train.groups, by_id)
             folds[by_id] = fold_numbers(targets, "cross_entropy", PARTS, seed, groups)
             crossed = cross_fit(fit.geometry, folds, ridge=ridge, progress=progress)
             suspicion = crossed.surprise.numpy(), crossed.is_foreign.numpy()
@@ -229,9 +231,11 @@ def _resolve_auto(settings: Removal, train: SampleSet, has_val: bool, fit: Fitte
         BY_LABELS: train.is_classification,
     }
     if not suits.get(order, True):
-        linear = " and a linear model under cross-entropy" if order == BY_CROSS_FIT else ""
+        linear = text_if(order == BY_CROSS_FIT, " and a linear model under cross-entropy")
         raise SettingError(f"order={order!r} needs classes{linear}; got others. Take order='auto'.")
-    preferred = BY_CROSS_FIT if is_convex else BY_LABELS
+    preferred = BY_LABELS
+    if is_convex:
+        preferred = BY_CROSS_FIT
     if order == "auto" and suits[preferred]:
         order = preferred
     if rule == "auto" and has_val:
@@ -377,7 +381,7 @@ def _surprise(fitted: Fitted, keep: Tensor, batch: Tensor, train: SampleSet) -> 
 
 
 def _check(train: SampleSet, val: SampleSet | None, settings: Removal) -> None:
-    check_penalties(RIDGE if settings.ridge is None else settings.ridge, settings.damping)
+    check_penalties(coalesce(settings.ridge, RIDGE), settings.damping)
     check_sets(train, val)
     check_pairs_remain(train)
     if (train.x == train.x[:1]).all():

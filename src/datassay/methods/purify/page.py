@@ -13,6 +13,7 @@ from datassay.commands.frame import compose_page, sample_gallery, sample_table, 
 from datassay.methods.purify.job import Foreign, PurifyFindings, before_and_after, foreign
 from datassay.methods.purify.loop import Purification
 from datassay.methods.purify.stopping import SMOOTHED
+from datassay.optional import text_if
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.drawing import MAX_CARDS
 from datassay.report.page import Gallery, Page, Table, View
@@ -44,24 +45,31 @@ Line = tuple[Purification, np.ndarray, str, str]  # values at each point, name, 
 
 def page(findings: PurifyFindings) -> Page:
     """Return the page of `datassay purify`."""
-    samples, ours, truth = findings.samples, findings.purification, foreign(findings)
+    samples = findings.samples
+    ours = findings.purification
+    truth = foreign(findings)
     start, stop, *_ = before_and_after(findings)
-    edges, error = ours.trace.removed, _standard_error(findings, start["validation"])
+    edges = ours.trace.removed
+    error = _standard_error(findings, start["validation"])
     numbers: dict[str, Any] = {
         "truth": truth,
         "start": start,
         "stop": stop,
         "crossed": ours.cross_fit and interval(ours.cross_fit.gain, ours.cross_fit.error),
         "change": interval(stop["validation"] - start["validation"], error),
-        "hits": 0 if truth is None else int(truth.mask[ours.removed].sum()),
-        "n_foreign": 0 if truth is None else int(truth.mask.sum()),
-        "base_rate": math.nan if truth is None else float(truth.mask.mean()),
+        "hits": 0,
+        "n_foreign": 0,
+        "base_rate": math.nan,
         "first_surprise": float(np.nanmean(ours.trace.surprise[1:4])) if len(edges) > 1 else 0.0,
         "worst": None,
         "contest": _contest(findings, truth),
         "batch": int(edges[1]) if len(edges) > 1 else max(1, len(samples) // 100),
         "times": 2 if ours.threshold < math.log(3 * max(1, samples.n_classes)) else 4,
     }
+    if truth is not None:
+        numbers["hits"] = int(truth.mask[ours.removed].sum())
+        numbers["n_foreign"] = int(truth.mask.sum())
+        numbers["base_rate"] = float(truth.mask.mean())
     lines = [(p, p.trace.variance, name, colour) for p, name, colour in _rankings(findings)]
     values = np.concatenate([line[1] for line in lines])
     variance = chart(X_TITLE, "variance of influence V (log scale)", log_y=values)
@@ -95,10 +103,14 @@ def _standard_error(findings: PurifyFindings, score: float) -> float:
 
 def _contest(findings: PurifyFindings, truth: Foreign | None) -> dict[str, object] | None:
     """Compare our order of removal with plain loss, at their stops; None without a baseline."""
-    ours, baseline, val = findings.purification, findings.baseline, findings.validation
+    ours = findings.purification
+    baseline = findings.baseline
+    val = findings.validation
     if baseline is None:
         return None
-    curve = "test" if findings.majority else "validation"
+    curve = "validation"
+    if findings.majority:
+        curve = "test"
     score, theirs = (float(getattr(p.trace, curve)[p.steps]) for p in (ours, baseline))
     error = _standard_error(findings, theirs)
     if findings.majority:
@@ -137,16 +149,19 @@ def _stops_table(findings: PurifyFindings) -> Table:
 
 def _classes(findings: PurifyFindings) -> tuple[Table, dict[str, object] | None]:
     """Return a table of the classes, and the class that gives up far more than its share."""
-    samples, removed = findings.samples, findings.purification.removed
+    samples = findings.samples
+    removed = findings.purification.removed
     names, n = samples.class_names, samples.n_classes
-    before, lost = np.bincount(samples.y, minlength=n), np.bincount(samples.y[removed], minlength=n)
+    before = np.bincount(samples.y, minlength=n)
+    lost = np.bincount(samples.y[removed], minlength=n)
     shares = lost / np.maximum(before, 1)
     rows = [
         (names[c], f"{before[c]:,}", f"{lost[c]:,}", f"{before[c] - lost[c]:,}", share(shares[c]))
         for c in np.flatnonzero(before)
     ]
     columns = ("class", "before", "removed", "after", "share removed")
-    classes, c = table("Classes before and after", columns, rows, wraps=False), int(shares.argmax())
+    classes = table("Classes before and after", columns, rows, wraps=False)
+    c = int(shares.argmax())
     if shares[c] < UNEVEN * len(removed) / len(samples) or lost[c] < N_CHECK_FIRST:
         return classes, None
     return classes, {"name": names[c], "lost": lost[c], "before": before[c], "share": shares[c]}
@@ -154,14 +169,19 @@ def _classes(findings: PurifyFindings) -> tuple[Table, dict[str, object] | None]
 
 def gallery(findings: PurifyFindings) -> Gallery:
     """Return the first 400 removed samples at most, in the order of removal."""
-    n, classes = len(findings.purification.removed), findings.samples.is_classification
+    n = len(findings.purification.removed)
+    classes = findings.samples.is_classification
     if not n:
         return Gallery((), note="No sample was removed.")
-    truth, ours = foreign(findings), findings.purification
+    truth = foreign(findings)
+    ours = findings.purification
     views = (View("all", "all removed", sort="rank"),)
     if truth is not None:
         views += (View("right", truth.name), View("wrong", "removed in error"))
-    drawn = "All of them" if n <= MAX_CARDS else f"The first {MAX_CARDS} of {n:,}"
+    if n <= MAX_CARDS:
+        drawn = "All of them"
+    else:
+        drawn = f"The first {MAX_CARDS} of {n:,}"
     chance = ", and p the chance that it gives the label as it stands" * classes
     removed = ours.removed[:MAX_CARDS]
     steps = np.searchsorted(ours.trace.removed, np.arange(len(removed)), side="right")
@@ -194,12 +214,14 @@ def _card(
     keys: dict[str, float] = {"rank": rank}
     if names:
         keys["chance"] = chance = float(findings.chance[i])
-        text = f"= {chance:.3f}" if chance >= 1e-3 else "< 0.001"
+        text = "< 0.001"
+        if chance >= 1e-3:
+            text = f"= {chance:.3f}"
         figures += ((f"p {text}", "chance of the given label"),)
     return {
-        "suggested": suggested if suggested != label_text(names, findings.samples.y[i]) else "",
+        "suggested": text_if(suggested != label_text(names, findings.samples.y[i]), suggested),
         "figures": figures,
-        "verdict": "removed in error" if "wrong" in view else "",
+        "verdict": text_if("wrong" in view, "removed in error"),
         "views": ("all", *view),
         "keys": keys,
     }
@@ -208,15 +230,19 @@ def _card(
 def _rankings(findings: PurifyFindings) -> list[tuple[Purification, str, str]]:
     ours, baseline = findings.purification, findings.baseline
     curves = [(ours, OURS.get(ours.order, "by influence"), BLUE)]
-    return curves if baseline is None else [*curves, (baseline, "by loss, same rule", VERMILION)]
+    if baseline is None:
+        return curves
+    return [*curves, (baseline, "by loss, same rule", VERMILION)]
 
 
 def _draw_curves(figure: Figure, findings: PurifyFindings, lines: list[Line], y_hover: str) -> None:
     """Draw each line in full up to its stop, and dotted over what was only tried beyond it."""
     for purification, y, name, colour in lines:
-        x, stop = purification.trace.removed, purification.steps
+        x = purification.trace.removed
+        stop = purification.steps
         mode = "lines" if stop else "lines+markers"
-        up_to, beyond = slice(stop + 1), slice(stop, None)
+        up_to = slice(stop + 1)
+        beyond = slice(stop, None)
         hover = f"%{{x}} removed: {y_hover}"
         line(figure, x[up_to], y[up_to], name, colour, hover, width=3, mode=mode, legendgroup=name)
         if len(x) > stop + 1:
@@ -231,12 +257,15 @@ def _draw_curves(figure: Figure, findings: PurifyFindings, lines: list[Line], y_
 def _surprise_figure(findings: PurifyFindings) -> Figure:
     """Plot each batch's labels under a model refitted without it, with the threshold."""
     ours = findings.purification
-    x, y, hover = ours.trace.removed[1:], ours.trace.surprise[1:], "%{y:.2f} nats<extra></extra>"
+    x = ours.trace.removed[1:]
+    y = ours.trace.surprise[1:]
+    hover = "%{y:.2f} nats<extra></extra>"
     figure = chart(X_TITLE, "surprise of the batch, nats")
     marks(figure, x, y, "one batch", GREY, f"batch up to %{{x}} removed: {hover}")
     if len(y) >= SMOOTHED:
         mean = np.convolve(y, np.ones(SMOOTHED) / SMOOTHED, mode="valid")
-        name, hover = f"mean of the last {SMOOTHED}", f"mean up to %{{x}} removed: {hover}"
+        name = f"mean of the last {SMOOTHED}"
+        hover = f"mean up to %{{x}} removed: {hover}"
         line(figure, x[SMOOTHED - 1 :], mean, name, BLUE, hover, width=3)
     if math.isfinite(ours.threshold):
         _add_level(figure, ours.threshold, f"threshold {ours.threshold:.2f}", VERMILION, "dash")
@@ -251,7 +280,9 @@ def _surprise_figure(findings: PurifyFindings) -> Figure:
 def _mark_stop(figure: Figure, findings: PurifyFindings) -> None:
     edges = findings.purification.trace.removed
     stop = int(edges[findings.purification.steps])
-    side = "left" if stop < max(1, int(edges[-1])) / 2 else "right"
+    side = "right"
+    if stop < max(1, int(edges[-1])) / 2:
+        side = "left"
     level(figure, x=stop, text=f"stop: {stop:,}", position="top", xanchor=side)
 
 
@@ -295,7 +326,8 @@ def trace_table(findings: PurifyFindings) -> pa.Table:
 
 
 def _summary(findings: PurifyFindings, page: Page) -> str:
-    ours, truth = findings.purification, foreign(findings)
+    ours = findings.purification
+    truth = foreign(findings)
     return standard_json({
         **page.head,
         "counts": {

@@ -86,10 +86,13 @@ def compare_designs(
             f"designs must hold {len(networks)} repetitions each, all of one number of points; got "
             f"{[len(r) for r in designs.values()]} repetitions of {sorted(sizes)} points."
         )
-    (n_points,), y_test = sizes, test[1]
-    shift, scale = np.zeros(y_test.shape[1]), np.ones(y_test.shape[1])
+    (n_points,) = sizes
+    y_test = test[1]
+    shift = np.zeros(y_test.shape[1])
+    scale = np.ones(y_test.shape[1])
     if scale_targets:
-        shift, deviation = y_test.mean(0), y_test.std(0)
+        shift = y_test.mean(0)
+        deviation = y_test.std(0)
         scale = np.where(deviation > 0, deviation, 1.0)
     all_designs = [design for repetitions in designs.values() for design in repetitions]
     x, y = (np.concatenate([design[i] for design in all_designs]) for i in (0, 1))

@@ -14,6 +14,7 @@ from sklearn.mixture import GaussianMixture
 from datassay import rules
 from datassay.data.settings import check_seed
 from datassay.errors import DataError, SettingError
+from datassay.optional import coalesce
 from datassay.results import result
 
 # A point of less than this share of the largest index is left out of the fit, and one of that
@@ -79,7 +80,7 @@ def fit_density(
     distinct = len(np.unique(points, axis=0))
     rows = points[_repeat_positions(index[is_fitted] / largest, seed)]
     k = min(n_components, distinct)
-    min_variance = len(x) ** (-2 / x.shape[1]) / 12 if floor is None else floor
+    min_variance = coalesce(floor, len(x) ** (-2 / x.shape[1]) / 12)
     mixture: Any = GaussianMixture(k, n_init=STARTS, random_state=seed, reg_covar=min_variance)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # reported below, with what it means
@@ -115,7 +116,9 @@ def truncated_draws(
     # Source: S0 Algorithm 2, line 7, which sets no bound.
     rng = np.random.default_rng([seed, 1])
     roots = np.linalg.cholesky(density.covariance)
-    draws, n_tries, n_inside = [], 0, 0
+    draws = []
+    n_tries = 0
+    n_inside = 0
     limit = n * max_tries
     while n_inside < n and n_tries < limit:
         size = min(max(DRAWN_AT_ONCE, 2 * (n - n_inside)), limit - n_tries)
@@ -126,7 +129,10 @@ def truncated_draws(
         draws.append(x[accepted])
         n_inside += len(accepted)
         # The draws beyond the last point that was needed are not counted.
-        n_tries += int(accepted[-1]) + 1 if n_inside == n and len(accepted) else size
+        if n_inside == n and len(accepted):
+            n_tries += int(accepted[-1]) + 1
+        else:
+            n_tries += size
     if n_inside < n:
         raise DataError(
             f"the density must give points inside the domain; {n_inside} of {n_tries:,} draws did "
@@ -170,7 +176,9 @@ def check_domain(
         if not np.isfinite(high / 2 - low / 2) or max(abs(low), abs(high)) > LARGEST:
             raise DataError(f"{rule}; got ({low:g}, {high:g}) for input {i}. Give it both ends.")
         if low >= high:
-            fault = "which has no volume" if low == high else "which is reversed"
+            fault = "which is reversed"
+            if low == high:
+                fault = "which has no volume"
             raise DataError(
                 f"{rule}, the lower first; got ({low:g}, {high:g}) for input {i}, {fault}."
             )

@@ -69,7 +69,8 @@ def interpolation_bound(
     Cost: a sort of n numbers.
     Source: S0 eq. 9. Its eq. 1 prints ¼, right from (3 − √6)/6 of the cell inwards.
     """
-    x, slope = np.asarray(x, dtype=float), np.asarray(slope, dtype=float)
+    x = np.asarray(x, dtype=float)
+    slope = np.asarray(slope, dtype=float)
     low, high = domain
     if x.ndim != 1 or not len(x) or slope.shape != x.shape:
         raise DataError(
@@ -90,6 +91,9 @@ def interpolation_bound(
     cell = np.empty((len(x), 2))
     cell[order] = np.column_stack([edges[:-1], edges[1:]])
     to_low, to_high = (x - cell[:, 0]) / (high - low), (cell[:, 1] - x) / (high - low)  # l, r
-    cubes = (to_low + to_high) ** 3 if position == "end" else to_low**3 + to_high**3
+    if position == "end":
+        cubes = (to_low + to_high) ** 3
+    else:
+        cubes = to_low**3 + to_high**3
     steepness = (np.abs(slope) + lipschitz) * (high - low)
     return InterpolationBound(cell, steepness**2 * cubes / 3, float(lipschitz))

@@ -28,7 +28,8 @@ from datassay.rules import at_least
 from datassay.train.recipe import Recipe
 
 RULE = "the function must be runge, tanh, bateman, bateman:M or package.module:function"
-UNIFORM, TAYLOR = "uniform", "Taylor-based"
+UNIFORM = "uniform"
+TAYLOR = "Taylor-based"
 NETWORK = "mlp:width=32,depth=2"
 RECIPE = Recipe(lr=3e-3, steps=2000, batch_size=256, loss="mse")
 N_TEST, N_CURVE = 2000, 401
@@ -90,7 +91,9 @@ def run(settings: SampleSettings, progress: Progress = silent) -> SamplingFindin
 
 def _problem(name: str, domain: str | None) -> FunctionProblem:
     """Return a built-in function, or the user's own, whose outputs are named later."""
-    box = None if domain is None else check_domain(_pairs(domain))
+    box = None
+    if domain is not None:
+        box = check_domain(_pairs(domain))
     if ":" not in name or name.startswith("bateman:"):
         problem = function_problem(name)
         if box is None:
@@ -129,11 +132,14 @@ def _compare(
     f: PointFunction, sample: TaylorSample, settings: SampleSettings, progress: Progress
 ) -> SamplingComparison:
     """Compare both designs, which have the same initial points in each run."""
-    taylor, uniform = [], []
+    taylor = []
+    uniform = []
     options: dict[str, Any] = {**_design(settings), "derivatives": sample.derivatives}
     for s in range(settings.compare):
         seed = settings.seed + s
-        redrawn = taylor_sample(f.function, sample.domain, seed=seed, **options) if s else sample
+        redrawn = sample
+        if s:
+            redrawn = taylor_sample(f.function, sample.domain, seed=seed, **options)
         progress("sample again with other seeds", s + 1, settings.compare)
         new_x = _uniform(sample.domain, settings.n_new, seed, 3)
         is_initial = ~redrawn.is_new

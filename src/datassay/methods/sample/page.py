@@ -90,7 +90,9 @@ def _error_row(verdict: dict[str, Any]) -> tuple[str, ...]:
 
 def files(findings: SamplingFindings, page: Page) -> dict[str, Part]:
     """Return the files; samples.parquet has a row per point, taylor_index null for new points."""
-    sample, density, comparison = findings.sample, findings.sample.density, findings.comparison
+    sample = findings.sample
+    density = findings.sample.density
+    comparison = findings.comparison
     samples: Any = sample.to_samples(findings.name)
     compared = None
     if comparison is not None:
@@ -130,12 +132,15 @@ def files(findings: SamplingFindings, page: Page) -> dict[str, Part]:
 def _function_figure(findings: SamplingFindings) -> Figure:
     """Plot f and Df, and the new points on the axis and on f (S0 Fig. 4)."""
     sample, curve = findings.sample, findings.curve
-    is_old, is_new = ~sample.is_new, sample.is_new
+    is_old = ~sample.is_new
+    is_new = sample.is_new
     if curve is not None:
         x, y, index = curve
     else:  # lines through the initial points
         order = np.argsort(sample.x[is_old, 0])
-        x, y, index = sample.x[is_old, 0][order], sample.y[is_old][order], sample.index[order]
+        x = sample.x[is_old, 0][order]
+        y = sample.y[is_old][order]
+        index = sample.index[order]
     figure = chart(plotly_text(findings.inputs[0]), plotly_text(", ".join(findings.outputs), 40))
     line(
         figure, x, index, "Df, right axis", BLUE, "x = %{x:.4g}: Df = %{y:.3g}<extra></extra>",
@@ -169,7 +174,8 @@ def _function_figure(findings: SamplingFindings) -> Figure:
 def _maps(findings: SamplingFindings) -> dict[str, Figure]:
     """Plot cells over two inputs: largest Df (S0 Fig. 5, 2a), and how many new points; or blank."""
     sample = findings.sample
-    x, box = sample.x[~sample.is_new, :2], sample.domain[:2]
+    x = sample.x[~sample.is_new, :2]
+    box = sample.domain[:2]
     side = int(np.clip(np.sqrt(len(x) / POINTS_A_CELL), 2, MOST_CELLS))
     edges = [np.linspace(low, high, side + 1) for low, high in box]
     shares = (x - box[:, 0]) / (box[:, 1] - box[:, 0])
@@ -178,12 +184,15 @@ def _maps(findings: SamplingFindings) -> dict[str, Figure]:
     positive = largest > 0
     logs = np.full(largest.shape, np.nan)
     logs[positive] = np.log10(largest[positive])
-    bar, title = log_ticks(largest[positive]), "log Df"
+    bar = log_ticks(largest[positive])
+    title = "log Df"
     if "tickvals" in bar:
-        bar["tickvals"], title = [float(np.log10(v)) for v in bar["tickvals"]], "Df"
+        bar["tickvals"] = [float(np.log10(v)) for v in bar["tickvals"]]
+        title = "Df"
     texts = np.where(positive, np.vectorize("{:.3g}".format)(largest), "")
     counts = np.histogram2d(*sample.x[sample.is_new, :2].T, bins=edges)[0]
-    blank, figures = np.where(counts > 0, counts, np.nan), {}
+    blank = np.where(counts > 0, counts, np.nan)
+    figures = {}
     for name, unit, values, text, hover, look in (
         ("index", title, logs, texts, "Df at most %{text}", bar),
         ("new", "points", blank, counts.astype(int).astype(str), "%{text} new", {"nticks": 5}),

@@ -36,7 +36,9 @@ def active_bias_weights(
     warm-up there is a number of epochs for all samples at once.
     """
     weight = batched_active_bias(history, smoothing, min_visits=min_visits).numpy()
-    return weight[0] if len(weight) == 1 else weight
+    if len(weight) == 1:
+        return weight[0]
+    return weight
 
 
 def batched_active_bias(
@@ -64,7 +66,10 @@ def batched_active_bias(
     variance = history.variance()
     deviation = (variance + variance.square() / (history.visits - 1).clamp_min(1)).sqrt()
     deviation = torch.where(is_warm, deviation, 0)
-    epsilon = deviation.sum(1, keepdim=True) / n_warm if smoothing is None else smoothing
+    if smoothing is None:
+        epsilon = deviation.sum(1, keepdim=True) / n_warm
+    else:
+        epsilon = smoothing
     weight = torch.where(is_warm, deviation + epsilon, 0)
     mean = weight.sum(1, keepdim=True) / n_warm
     weight = torch.where(is_warm, weight, mean)
@@ -102,7 +107,10 @@ def class_balanced_weights(
         )
     _, label, count = np.unique(y, return_inverse=True, return_counts=True)
     if beta in {0, 1}:
-        effective = count.astype(float) if beta else np.ones(len(count))
+        if beta:
+            effective = count.astype(float)
+        else:
+            effective = np.ones(len(count))
     else:  # expm1 keeps the digits of 1 − β^n where β is next to 1
         effective = np.expm1(count * np.log(beta)) / np.expm1(np.log(beta))
     weight = 1 / effective[label]

@@ -37,7 +37,8 @@ class NeighborTargets:
 
 def neighbor_targets(samples: SampleSet, index: Int[np.ndarray, "n k"]) -> NeighborTargets:
     """Compare targets with the neighbours'; `index` [n, k] has each sample itself first."""
-    n, neighbors = len(samples), index[:, 1:]
+    n = len(samples)
+    neighbors = index[:, 1:]
     no_values = np.zeros((n, 0))
     if not samples.is_classification:
         y = samples.y.reshape(n, -1)

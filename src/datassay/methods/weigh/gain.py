@@ -137,7 +137,9 @@ def retrain_head(problem: HeadProblem, weights: Float[np.ndarray, " n"], seed: i
     """Retrain the network's last layer under weights, as `head_gain` does from a seed."""
     recipe = head_recipe(len(problem.labels))
     trained = problem.train(weights[None], recipe, seeds=(seed,), stopped=False)
-    bias = None if trained.bias is None else trained.bias[0, 0]
+    bias = None
+    if trained.bias is not None:
+        bias = trained.bias[0, 0]
     return problem.head.with_layer(trained.weight[0, 0], bias)
 
 
@@ -187,7 +189,8 @@ def network_gain(
 
 def head_recipe(n_samples: int) -> HeadRecipe:
     """Return S0's 25 epochs of batches of 25; more epochs for small sets, else larger batches."""
-    epochs, size = 25, 25
+    epochs = 25
+    size = 25
     updates = epochs * -(-n_samples // size)
     if updates < FEWEST_UPDATES:
         epochs = -(-FEWEST_UPDATES * size // n_samples)

@@ -118,7 +118,9 @@ def run(
             max_ratio=settings.max_ratio, density=settings.density,
         )  # fmt: skip
 
-    ours, gain, fitted = compute_weights(settings.method), None, None
+    ours = compute_weights(settings.method)
+    gain = None
+    fitted = None
     if settings.seeds:
         weightings = {METHODS[settings.method]: ours.weight}
         if (baseline := baseline_of(settings.method, train)) is not None:
@@ -168,7 +170,9 @@ def _on_inputs(settings: WeighSettings, train: SampleSet) -> bool:
 
 
 def _space(train: SampleSet, val: SampleSet, settings: WeighSettings, progress: Progress) -> _Space:
-    on_inputs, watched = _on_inputs(settings, train), Watched()
+    """Return the features in which neighbours are looked for, and the network of them."""
+    on_inputs = _on_inputs(settings, train)
+    watched = Watched()
     if not on_inputs or settings.method in NEEDS_NETWORK:
         watched = _train_watched(train, settings, progress)
     if on_inputs:
@@ -176,7 +180,8 @@ def _space(train: SampleSet, val: SampleSet, settings: WeighSettings, progress: 
         width = count(features.shape[1], "column")
         return _Space(features, f"the standardised inputs, {width}", watched)
     assert watched.model is not None
-    problem, search = head_problem(watched.model, train, val, progress=progress), None
+    problem = head_problem(watched.model, train, val, progress=progress)
+    search = None
     if settings.tune:
         max_k = min(MOST_K, len(train) // 2)
         search = search_weights(
@@ -193,8 +198,12 @@ def _train_watched(train: SampleSet, settings: WeighSettings, progress: Progress
     model = _model(train, settings)
     if settings.weights is not None:
         return Watched(model)
-    history = PredictionHistory(len(train)) if settings.method == "active_bias" else None
-    observe = None if history is None else recorder(history, train)
+    history = None
+    if settings.method == "active_bias":
+        history = PredictionHistory(len(train))
+    observe = None
+    if history is not None:
+        observe = recorder(history, train)
     network = trained_network(model, train, seed=settings.seed, observe=observe, progress=progress)
     return Watched(network, history)
 
@@ -208,7 +217,9 @@ def _try_weights(
     progress: Progress,
 ) -> tuple[WeightGain, FittedNetwork]:
     """Score networks with and without weights, and a baseline's; return scores and our network."""
-    seeds, seed, ours = settings.seeds, settings.seed, METHODS[settings.method]
+    seeds = settings.seeds
+    seed = settings.seed
+    ours = METHODS[settings.method]
     if problem is not None:
         gain = head_gain(problem, val, weightings, n_seeds=seeds, seed=seed, progress=progress)
         network = retrain_head(problem, weightings[ours], seed)
@@ -223,8 +234,11 @@ def _try_weights(
 
 
 def _facts(findings: WeighFindings, settings: WeighSettings) -> dict[str, str]:
-    neighbors, details = findings.local.neighbors, findings.weights.details
-    recall = f", recall {neighbors.recall:.3f}" if neighbors.search == "approximate" else ""
+    neighbors = findings.local.neighbors
+    details = findings.weights.details
+    recall = ""
+    if neighbors.search == "approximate":
+        recall = f", recall {neighbors.recall:.3f}"
     facts = {
         **data_facts(findings.samples, findings.validation),
         "Weights": findings.method,

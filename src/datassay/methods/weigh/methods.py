@@ -83,7 +83,9 @@ def baseline_of(method: str, train: SampleSet) -> str | None:
     if not train.is_classification:
         return None
     weight = class_balanced_weights(train.y, BETA)
-    return "class_balanced" if weight.max() > EVEN * weight.min() else None
+    if weight.max() > EVEN * weight.min():
+        return "class_balanced"
+    return None
 
 
 def _losses(model: nn.Module, train: SampleSet) -> np.ndarray:

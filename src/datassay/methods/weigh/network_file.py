@@ -18,6 +18,7 @@ from datassay.errors import ModelError
 from datassay.models.build import build_model
 from datassay.models.reference import is_reference
 from datassay.models.weights import load_state
+from datassay.optional import coalesce
 from datassay.results import result
 from datassay.store.model_file import write_model
 
@@ -53,7 +54,7 @@ class FittedNetwork:
         with torch.no_grad():
             chunks = [network(network_inputs(p, network, torch.float64)) for p in inputs]
         outputs = torch.cat(chunks)
-        if not self.rows.like.is_classification:
+        if not self.rows.example.is_classification:
             return outputs.numpy()
         if outputs.shape[1] == 1:  # the logit of the second of two classes
             outputs = torch.cat([torch.zeros_like(outputs), outputs], 1)
@@ -78,7 +79,8 @@ def fitted_network_of(
     """Build a network from a file's parts; raise ValueError where they are inconsistent."""
     if file_format != FORMAT:
         raise ValueError("it holds something else.")
-    rows, name = RowFormat.from_json(facts["rows"]), str(facts["model"])
+    rows = RowFormat.from_json(facts["rows"])
+    name = str(facts["model"])
     if model is None and is_reference(name):  # a file must not say which code runs
         raise ModelError(
             f"model must be given, since the file is of a network of the user's own code, {name}; "
@@ -87,7 +89,7 @@ def fitted_network_of(
     if isinstance(model, nn.Module):
         network = copy.deepcopy(model)
     else:
-        network = build_model(name if model is None else model, rows.like)
+        network = build_model(coalesce(model, name), rows.example)
     tensors = {key: torch.from_numpy(values) for key, values in arrays.items()}
     load_state(network, tensors, "the file")
     return FittedNetwork(name, network, rows)

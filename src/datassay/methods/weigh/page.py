@@ -15,6 +15,7 @@ from datassay.data.samples import SampleSet, wrong_labels
 from datassay.methods.weigh.doubt import FAR, NeighborTargets
 from datassay.methods.weigh.gain import WeightGain
 from datassay.methods.weigh.job import WeighFindings
+from datassay.optional import map_optional, text_if
 from datassay.report.advice import N_CHECK_FIRST
 from datassay.report.page import Gallery, Page, Table, View
 from datassay.report.plots import chart, histogram, level, marks
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 TEMPLATE = Path(__file__).with_name("page.md.j2")
 NO_NETWORK = {"weights.parquet": "every sample's weight", "summary.json": "the figures above"}
 FILES = NO_NETWORK | {NAME: "the network trained with the weights: datassay predict"}
-N_HEAVIEST, N_LIGHTEST, N_DOUBTFUL = 144, 48, 96
+N_HEAVIEST = 144
+N_LIGHTEST = 48
+N_DOUBTFUL = 96
 CLASSES_SHOWN = 3
 N_BINS = 40
 # Doubtful labels are worth a look where they make up this much of the heaviest tenth, or of all
@@ -42,10 +45,16 @@ NOTABLE_HEAVY, NOTABLE = 0.05, 0.03
 
 def page(findings: WeighFindings) -> Page:
     """Return the page of `datassay weigh`."""
-    samples, gain, weight = findings.samples, findings.gain, findings.sample_weight
-    heavy, order, in_doubt = findings.heaviest, findings.order, findings.near.is_doubtful
-    is_wrong, spread = wrong_labels(samples), concentration(findings)
-    overall, among = float(in_doubt.mean()), float(in_doubt[heavy].mean())
+    samples = findings.samples
+    gain = findings.gain
+    weight = findings.sample_weight
+    heavy = findings.heaviest
+    order = findings.order
+    in_doubt = findings.near.is_doubtful
+    is_wrong = wrong_labels(samples)
+    spread = concentration(findings)
+    overall = float(in_doubt.mean())
+    among = float(in_doubt[heavy].mean())
     doubts = {
         "n": int(in_doubt.sum()),
         "overall": overall,
@@ -58,19 +67,21 @@ def page(findings: WeighFindings) -> Page:
     truth = None
     if is_wrong is not None:
         truth = {"n": int(is_wrong.sum()), "heavy": is_wrong[heavy].mean(), "all": is_wrong.mean()}
-        truth["weight"] = float(weight[is_wrong].mean()) if is_wrong.any() else 0.0
+        truth["weight"] = 0.0
+        if is_wrong.any():
+            truth["weight"] = float(weight[is_wrong].mean())
     numbers = {
         "uneven": spread,
         "all_equal": np.ptp(findings.weights.weight) == 0,
         "tenth": len(heavy),
         "k": findings.local.neighbors.index.shape[1],
-        "scores": [] if gain is None else [float(scores.mean()) for scores in gain.score.T],
-        "n_seeds": 0 if gain is None else gain.score.shape[0],
-        "n_val": 0 if gain is None else gain.each.shape[1],
+        "scores": [],
+        "n_seeds": 0,
+        "n_val": 0,
         "doubts": doubts,
         "known": truth,
         "far": FAR,
-        "named": {findings.method, *(() if gain is None else gain.names)},
+        "named": {findings.method},
     }
     blocks = {
         "weights": _weight_figure(findings),
@@ -78,10 +89,18 @@ def page(findings: WeighFindings) -> Page:
         "gallery": gallery(findings),
     }
     if gain is not None:
+        numbers |= {
+            "scores": [float(scores.mean()) for scores in gain.score.T],
+            "n_seeds": gain.score.shape[0],
+            "n_val": gain.each.shape[1],
+            "named": {findings.method, *gain.names},
+        }
         blocks |= {"table": _gain_table(gain), "gain": _gain_figure(gain)}
     doubtful_ids = tuple(str(i) for i in samples.ids[order[in_doubt[order]][:N_CHECK_FIRST]])
     ids = {"labels": doubtful_ids if doubts["is_notable"] else ()}
-    files = FILES if findings.fitted is not None else NO_NETWORK
+    files = NO_NETWORK
+    if findings.fitted is not None:
+        files = FILES
     page = compose_page(TEMPLATE, findings, blocks, numbers, files, ids=ids)
     answer = tuple(f"{a.headline}." for a in page.advice if a.kind != "contest")
     return replace(page, answer=answer)
@@ -107,7 +126,8 @@ def concentration(findings: WeighFindings) -> dict[str, float]:
 
 def _gain_table(gain: WeightGain) -> Table:
     """Return scores with and without weights, a row per weighting."""
-    unit, rows = ", points" if in_points(gain.metric) else "", []
+    unit = text_if(in_points(gain.metric), ", points")
+    rows = []
     for i, name in enumerate(gain.names):
         cells = (*change_cells(gain.interval(i), gain.metric), gain.verdict(i))
         rows.append((name, f"{gain.score[:, i].mean():.3f}", *(cells if i else "–––")))
@@ -117,8 +137,11 @@ def _gain_table(gain: WeightGain) -> Table:
 
 def _class_table(findings: WeighFindings) -> Table:
     """Return the share of samples and of weight of each class that occurs."""
-    samples, weight, in_doubt = findings.samples, findings.sample_weight, findings.near.is_doubtful
-    constant, rows = findings.local.variance == 0, []
+    samples = findings.samples
+    weight = findings.sample_weight
+    in_doubt = findings.near.is_doubtful
+    constant = findings.local.variance == 0
+    rows = []
     for c in np.unique(samples.y):
         in_class = samples.y == c
         rows.append((
@@ -139,8 +162,11 @@ def _class_table(findings: WeighFindings) -> Table:
 
 def gallery(findings: WeighFindings) -> Gallery:
     """Return 144 of the heaviest samples, 48 of the lightest, 96 doubtful ones; heaviest first."""
-    samples, order, targets = findings.samples, findings.order, findings.near
-    in_doubt, weight = targets.is_doubtful, findings.sample_weight
+    samples = findings.samples
+    order = findings.order
+    targets = findings.near
+    in_doubt = targets.is_doubtful
+    weight = findings.sample_weight
     views = {
         "heaviest": order[: min(N_HEAVIEST, (len(order) + 1) // 2)],
         "lightest": order[::-1][: min(N_LIGHTEST, len(order) // 2)],
@@ -153,13 +179,15 @@ def gallery(findings: WeighFindings) -> Gallery:
                 (f"w {number(float(weight[i]))}", "sample weight, mean 1"),
                 (f"neighbours {_neighbors(samples, targets, i)}", ""),
             ),
-            "verdict": "doubtful" if in_doubt[i] else "",
+            "verdict": text_if(in_doubt[i], "doubtful"),
             "views": tuple(name for name, positions in views.items() if i in positions),
             "keys": {"weight": float(weight[i]), "agreement": float(targets.agreement[i])},
         }
         for i in rows
     )
-    agree = (("agreement", "neighbours of its label"),) if samples.is_classification else ()
+    agree = ()
+    if samples.is_classification:
+        agree = (("agreement", "neighbours of its label"),)
     return sample_gallery(
         samples,
         rows,
@@ -187,16 +215,15 @@ def _neighbors(samples: SampleSet, targets: NeighborTargets, i: int) -> str:
     top = [c for c in np.argsort(-row, kind="stable")[:CLASSES_SHOWN] if row[c]]
     n_hidden = int((row > 0).sum()) - len(top)
     names = ", ".join(f"{samples.class_names[c]} (×{row[c]})" for c in top)
-    return f"{names}{f', {n_hidden} more' if n_hidden else ''}"
+    return f"{names}{text_if(n_hidden, f', {n_hidden} more')}"
 
 
 def _note(findings: WeighFindings) -> str:
     n, k = len(findings.samples), findings.local.neighbors.index.shape[1]
-    doubt = (
-        "the neighbours agree on another label than the sample's own"
-        if findings.samples.is_classification
-        else f"the target is more than {FAR:g} standard deviations from its neighbours' mean"
-    )
+    if findings.samples.is_classification:
+        doubt = "the neighbours agree on another label than the sample's own"
+    else:
+        doubt = f"the target is more than {FAR:g} standard deviations from its neighbours' mean"
     return (
         f"w is the weight (mean 1), with the labels of the {k - 1} nearest other samples. The "
         f"heaviest {share(len(findings.heaviest) / n)} are {len(findings.heaviest):,} samples"
@@ -205,8 +232,11 @@ def _note(findings: WeighFindings) -> str:
 
 def files(findings: WeighFindings, page: Page) -> dict[str, Part]:
     """Return the files written with the page, by name."""
-    network = {} if findings.fitted is None else {NAME: findings.fitted.save}
-    table, summary = weight_table(findings), _summary(findings, page)
+    network = {}
+    if findings.fitted is not None:
+        network = {NAME: findings.fitted.save}
+    table = weight_table(findings)
+    summary = _summary(findings, page)
     return {"weights.parquet": table, **network, "summary.json": summary}
 
 
@@ -226,8 +256,12 @@ def weight_table(findings: WeighFindings) -> pa.Table:
 
 
 def _summary(findings: WeighFindings, page: Page) -> str:
-    samples, mask, heavy = findings.samples, findings.near.is_doubtful, findings.heaviest
-    gain, search, is_wrong = findings.gain, findings.search, wrong_labels(findings.samples)
+    samples = findings.samples
+    mask = findings.near.is_doubtful
+    heavy = findings.heaviest
+    gain = findings.gain
+    search = findings.search
+    is_wrong = wrong_labels(findings.samples)
     neighbors = findings.local.neighbors
     tuned = None
     if search is not None:
@@ -241,7 +275,7 @@ def _summary(findings: WeighFindings, page: Page) -> str:
             "validation": len(findings.validation),
             "heaviest": len(heavy),
             "doubtful": int(mask.sum()),
-            "known_label_errors": None if is_wrong is None else int(is_wrong.sum()),
+            "known_label_errors": map_optional(np.count_nonzero, is_wrong),
         },
         "method": findings.weights.method,
         "sample_weight_mean": 1.0,
@@ -263,7 +297,8 @@ def _summary(findings: WeighFindings, page: Page) -> str:
 
 def _weight_figure(findings: WeighFindings) -> Figure:
     """Plot a histogram of the weights, doubtful samples apart; counts are on a log axis."""
-    weight, in_doubt = findings.sample_weight, findings.near.is_doubtful
+    weight = findings.sample_weight
+    in_doubt = findings.near.is_doubtful
     low, high = float(weight.min()), float(weight.max())
     if high - low <= 1e-9 * high:
         low, high = low - 0.5, high + 0.5
@@ -287,20 +322,23 @@ def _weight_figure(findings: WeighFindings) -> Figure:
 def _gain_figure(gain: WeightGain) -> Figure:
     """Plot the change of score per weighting: a dot per seed, the mean with its interval."""
     points = in_points(gain.metric)
-    unit, n = 100 if points else 1, len(gain.names) - 1
-    title = f"change of {gain.metric}{', points' if points else ''}"
+    unit = 100 if points else 1
+    n = len(gain.names) - 1
+    title = f"change of {gain.metric}{text_if(points, ', points')}"
     figure = chart(title, height=120 + 64 * n, showlegend=False)
     for i, name in enumerate(gain.names[1:], 1):
         mean, half = (unit * v for v in gain.difference(i))
         seeds = unit * (gain.score[:, i] - gain.score[:, 0])
         colour = BLUE if i == 1 else GREY
         values, counts = np.unique(seeds.round(9), return_counts=True)
-        height, hover = np.full(len(values), n + 1 - i) + 0.28, "%{x:+.3g} (seeds: %{customdata})"
+        height = np.full(len(values), n + 1 - i) + 0.28
+        hover = "%{x:+.3g} (seeds: %{customdata})"
         marks(
             figure, values, height, name, colour, hover, size=8 * np.sqrt(counts), opacity=0.45,
             customdata=counts, legendgroup=name,
         )  # fmt: skip
-        hover, bar = f"mean %{{x:+.3g}} ± {half:.3g}", half if math.isfinite(half) else 0
+        hover = f"mean %{{x:+.3g}} ± {half:.3g}"
+        bar = half if math.isfinite(half) else 0
         marks(
             figure, [mean], [n + 1 - i], name, colour, hover, size=12, symbol="diamond",
             error_x={"array": [bar], "thickness": 2.5}, legendgroup=name,

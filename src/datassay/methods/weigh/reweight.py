@@ -98,7 +98,9 @@ class HeadProblem:
             The layers.
         """
         layer = self.head.layer
-        bias = None if layer.bias is None else layer.bias.detach().cpu()
+        bias = None
+        if layer.bias is not None:
+            bias = layer.bias.detach().cpu()
         return train_heads(
             self.features, self.targets, weights, self.loss, recipe, seeds=seeds,
             start=(layer.weight.detach().cpu(), bias), bias=bias is not None,
@@ -133,7 +135,9 @@ class HeadProblem:
     @property
     def metric(self) -> str:
         """Name of what `scores` measures."""
-        return "accuracy" if self.loss == "cross_entropy" else "−½ squared error"
+        if self.loss == "cross_entropy":
+            return "accuracy"
+        return "−½ squared error"
 
 
 @checks_arguments
@@ -230,7 +234,8 @@ def reweight(
     neighbours come from a KD-tree, ours from `nearest_neighbors`.
     """
     if weights is not None:
-        weights, n = np.asarray(weights, np.float64), len(train)
+        weights = np.asarray(weights, np.float64)
+        n = len(train)
         if weights.shape != (n,):
             raise DataError(
                 f"weights must hold one number for each of the {n} samples; got shape "
@@ -247,7 +252,9 @@ def reweight(
     trained = problem.train(
         weights[None], recipe, seeds=(seed,), stopped=stopped, progress=progress
     )
-    bias = None if trained.bias is None else trained.bias[0, 0]
+    bias = None
+    if trained.bias is not None:
+        bias = trained.bias[0, 0]
     retrained = problem.head.with_layer(trained.weight[0, 0], bias)
     layer_now: Any = retrained.get_submodule(problem.head.name)
     head_now = replace(problem.head, model=retrained, layer=layer_now)

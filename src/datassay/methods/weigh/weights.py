@@ -15,6 +15,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.source import to_numpy
 from datassay.errors import DataError
 from datassay.methods.weigh.settings import Weighting
+from datassay.optional import coalesce
 from datassay.results import Tabular, result
 from datassay.score.neighbors.local_variance import LocalVariance, local_variance
 
@@ -120,7 +121,7 @@ def sample_weights(
     made its numbers scales [0, max v], as here, and does not divide by the sum, as we do.
     """
     check_ratios(max_ratio, density_clip)
-    ids = np.arange(len(y)) if ids is None else ids
+    ids = coalesce(ids, np.arange(len(y)))
     if ids.shape != y.shape[:1]:
         raise DataError(f"ids must name every sample, {len(y)}; got shape {list(ids.shape)}.")
     variance = local_variance(features, y, n_neighbors, search=search)
@@ -179,7 +180,8 @@ def _density(
         log = -n_columns * np.log(radius)
     middle = np.median(log)
     if np.isinf(middle):  # more than half are: those are the median
-        log, middle = np.where(np.isinf(log), 0.0, -np.inf), 0.0
+        log = np.where(np.isinf(log), 0.0, -np.inf)
+        middle = 0.0
     log = log - middle
     limit = np.log(clip)
     return np.exp(np.clip(log, -limit, limit)), int((np.abs(log) > limit).sum())

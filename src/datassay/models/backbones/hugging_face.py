@@ -91,7 +91,10 @@ def _image_encoder(name: str, network: Any) -> Encoder:
         pooled = getattr(result, "pooler_output", None)
         if pooled is None:
             states = result.last_hidden_state  # [b, tokens, width], or [b, width, h, w]
-            pooled = states.mean((2, 3)) if states.ndim == 4 else states.mean(1)
+            if states.ndim == 4:
+                pooled = states.mean((2, 3))
+            else:
+                pooled = states.mean(1)
         return image_embedded(pooled.flatten(1))
 
     with torch.no_grad():

@@ -45,8 +45,8 @@ class PixelPreparation:
         pixels = torch.as_tensor(image, dtype=torch.float32)[None]
         height, width = pixels.shape[2:]
         square = max(1, round(self.crop * min(height, width)))
-        top, left = (height - square) // 2, (width - square) // 2
-        middle = pixels[:, :, top : top + square, left : left + square]
+        first_row, first_column = (height - square) // 2, (width - square) // 2
+        middle = pixels[:, :, first_row : first_row + square, first_column : first_column + square]
         if square != self.side:
             middle = functional.interpolate(
                 middle, size=(self.side, self.side), mode=self.mode, antialias=True

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from datassay.act.review.decisions import label_word
 from datassay.data.samples import SampleSet
+from datassay.optional import text_if
 from datassay.report.wording import label_text, labels_given
 from datassay.results import result
 from datassay.score.neighbors.search import Alike, find_alike
@@ -43,7 +44,7 @@ class Reviewed:
         if self.samples.is_classification:
             return "class"
         is_log = bool(self.inputs.get("log_target"))  # nobody types logarithms
-        return "number" if self.samples.y.ndim == 1 and not is_log else ""
+        return text_if(self.samples.y.ndim == 1 and not is_log, "number")
 
     def most_alike(self, positions: Int[np.ndarray, " m"]) -> Alike | None:
         """Return the samples most like those at `positions`; None where that is not known."""
@@ -83,7 +84,8 @@ def near_duplicates_of(
 
 def listing(reviewed: Reviewed, rows: Int[np.ndarray, " m"]) -> dict[str, Any]:
     """Return what each sample of a review says before it is drawn, one entry per row."""
-    samples, chance = reviewed.samples, reviewed.probability[rows]
+    samples = reviewed.samples
+    chance = reviewed.probability[rows]
     rank = np.empty(len(samples), np.int64)
     rank[reviewed.order] = np.arange(len(samples))
     key = hashlib.sha256(reviewed.digest.encode())

@@ -80,7 +80,8 @@ class Showcase:
     ) -> list[tuple[str, list[int], list[float | None]]]:
         """Return (heading, positions, distances) of the groups like one sample."""
         reviewed = self._reviewed
-        names, groups = reviewed.samples.class_names, []
+        names = reviewed.samples.class_names
+        groups = []
         if near_duplicates := reviewed.near_duplicates.get(i):
             distances: list[float | None] = [None] * len(near_duplicates)
             groups.append(("Equal or nearly equal", list(near_duplicates), distances))
@@ -92,14 +93,21 @@ class Showcase:
             distances = neighbours.distance[row, side, : len(members)].tolist()
             heading = "Most alike"
             if len(neighbours.nearest[row]) == len(SIDES):
-                label = reviewed.samples.y[i] if side == 0 else reviewed.suggested[i]
+                if side == 0:
+                    label = reviewed.samples.y[i]
+                else:
+                    label = reviewed.suggested[i]
                 has_label = side == 0 or is_relabel
-                heading += f", labelled {names[int(label)]}" if has_label else ", others"
+                if has_label:
+                    heading += f", labelled {names[int(label)]}"
+                else:
+                    heading += ", others"
             groups.append((heading, members, distances))
         return groups
 
     def _card(self, j: int, distance: float | None, pictures: Mapping[int, Any]) -> dict[str, Any]:
-        reviewed, samples = self._reviewed, self._reviewed.samples
+        reviewed = self._reviewed
+        samples = self._reviewed.samples
         (label,) = label_values(reviewed, samples.y[[j]], 6)
         return {
             "id": str(samples.ids[j]),
@@ -112,10 +120,14 @@ class Showcase:
 
 def review_block(reviewed: Reviewed, positions: Int[np.ndarray, " m"]) -> Partial:
     """Return the review as a block of a page, which works without a server."""
-    rows, n = positions[:MOST_IN_PAGE], len(positions)
+    rows = positions[:MOST_IN_PAGE]
+    n = len(positions)
     command = ["datassay", "apply", str(reviewed.inputs.get("data", "DATA")), "decisions.json"]
     data = listing(reviewed, rows) | {"apply": shlex.join([*command, "--out", "corrected"])}
     data |= {"details": Showcase(reviewed).details(rows, LARGE, SMALL)}
-    scope = count(n, "sample") if n == len(rows) else f"the {len(rows)} most suspect of {n:,}"
+    if n == len(rows):
+        scope = count(n, "sample")
+    else:
+        scope = f"the {len(rows)} most suspect of {n:,}"
     context = {"data": markup(packed_json(data)), "which": scope, "n": n}
     return Partial("review.html", context, script=SCRIPTS)

@@ -58,7 +58,9 @@ def strange_cells(
     messages: dict[int, str] = {}
     for i in np.flatnonzero(look).tolist():
         strange = [c for c in usual if c and (c.values[i] < c.lower or c.values[i] > c.upper)]
-        candidates = [*strange, target] if target and suspects[i] else strange
+        candidates = strange
+        if target and suspects[i]:
+            candidates = [*strange, target]
         if strange:
             cells = [_describe_cell(column, candidates, i) for column in strange]
             messages[i] = "; ".join(dict.fromkeys(cells))

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Int, Shaped
 
+from datassay.optional import map_optional
 from datassay.results import result
 from datassay.score.checks.texts import normalize_texts, text_places
 
@@ -117,7 +118,7 @@ def to_comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return pa.chunked_array([pa.array(numbers, from_pandas=True)], pa.float64())
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind):
         return column.cast(pa.string())
-    texts = [None if value is None else str(value) for value in column.to_pylist()]
+    texts = [map_optional(str, value) for value in column.to_pylist()]
     return pa.chunked_array([pa.array(texts, pa.string())], pa.string())
 
 

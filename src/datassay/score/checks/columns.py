@@ -87,13 +87,13 @@ class Drift:
 
     Attributes:
         column: its position.
-        part: name of the part.
+        part_name: name of the part.
         size: Kolmogorov's D of numbers, Cramér's V of others, in [0, 1].
         p_value: after Bonferroni's correction.
     """
 
     column: int
-    part: str
+    part_name: str
     size: float
     p_value: float
 
@@ -171,10 +171,12 @@ def drift_issues(train: SampleSet, val: SampleSet | None, rows: RowCodes) -> lis
         tests.append(("drift from training to validation", rows, parts))
     issues = []
     for kind, compared, parts in tests:
-        outcome = drift(compared, parts) if len(rows.names) > 1 else ()
+        outcome = ()
+        if len(rows.names) > 1:
+            outcome = drift(compared, parts)
         if outcome:
             columns = list(dict.fromkeys(rows.names[o.column] for o in outcome))
-            sizes = [f"{rows.names[o.column]} of {o.part} ({o.size:.2f})" for o in outcome]
+            sizes = [f"{rows.names[o.column]} of {o.part_name} ({o.size:.2f})" for o in outcome]
             text = f"Most: {named_ids(sizes)}: the largest gap between distributions, from 0 to 1."
             issues.append(DataIssue(kind, "look", len(columns), "columns", text))
     return issues

@@ -34,6 +34,8 @@ def differ(groups: Int[np.ndarray, " n"], y: np.ndarray) -> Bool[np.ndarray, " n
     np.minimum.at(low, number, targets)
     np.maximum.at(high, number, targets)
     is_whole = y.dtype.kind in "iub"
-    rounding = 0.0 if is_whole else ROUNDING * targets.std(0)
+    rounding = 0.0
+    if not is_whole:
+        rounding = ROUNDING * targets.std(0)
     is_mixed = np.any((high - low > rounding) & np.isfinite(low), axis=1)
     return np.take(is_mixed, number)

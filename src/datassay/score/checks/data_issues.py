@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
+from datassay.optional import coalesce, drop_none, text_if
 from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.checks.codes import RowCodes, array_codes, row_codes
 from datassay.score.checks.columns import column_issues, drift_issues, empty_rows
@@ -119,7 +120,7 @@ def data_issues(
     val: SampleSet | None = None,
     *,
     held_out: Float[np.ndarray, "n k"] | None = None,
-    further: Sequence[DataIssue] = (),
+    other_issues: Sequence[DataIssue] = (),
 ) -> DataIssues:
     """Check data for what label scores do not see.
 
@@ -129,7 +130,7 @@ def data_issues(
         val: held-out samples, searched for copies of training samples; None: there are none.
         held_out: [n, k], what a model without each sample says of it, as `LabelIssues.held_out`;
             None: weak groups are not looked for.
-        further: issues found elsewhere, such as `order_issues`, to be listed with these.
+        other_issues: issues found elsewhere, such as `order_issues`, to be listed with these.
 
     Returns:
         Equal rows (also with different labels, and across the split), near duplicates, outliers,
@@ -169,10 +170,10 @@ def data_issues(
         *drift_issues(train, val, rows),
         *image_issues(train, properties),
         *weak_group_issues(train, held_out, telling),
-        *further,
+        *other_issues,
     )
-    m = len(outcome.near)  # more than there are groups
-    near_group = outcome.near[:n]
+    m = len(outcome.near_group)  # more than there are groups
+    near_group = outcome.near_group[:n]
     is_equal = (outcome.group[:n] >= 0) & (not outcome.natural)
     equal_group = np.where(is_equal, outcome.group[:n] + m, 2 * m + np.arange(n))
     copies = np.where(near_group >= 0, near_group, equal_group)
@@ -200,7 +201,7 @@ def _samples(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, Sample
 
 
 def _encode_rows(train: SampleSet, val: SampleSet | None) -> RowCodes:
-    sets = [train] if val is None else [train, val]
+    sets = drop_none(train, val)
     tables = [samples.rows for samples in sets if samples.rows is not None]
     if len(tables) == len(sets) and (user_rows := train.used_rows) is not None:
         names = [n for n in user_rows.column_names if all(n in t.column_names for t in tables)]
@@ -223,7 +224,7 @@ def _join_ids(train: SampleSet, val: SampleSet | None) -> np.ndarray:
 
 def _find_repeated(outcome: Duplicates, n: int) -> Bool[np.ndarray, " m"]:
     """Return which held-out samples repeat one of the n training samples, and not by chance."""
-    groups = (outcome.near,) if outcome.natural else (outcome.near, outcome.group)
+    groups = (outcome.near_group,) if outcome.natural else (outcome.near_group, outcome.group)
     return np.logical_or.reduce([np.isin(g[n:], g[:n]) & (g[n:] >= 0) for g in groups])
 
 
@@ -247,7 +248,8 @@ def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) 
     across = np.isin(group[n:], groups) & (group[n:] >= 0)
     if across.any():
         text = "Validation rows whose inputs are also in the training set: they test nothing new."
-        text += "" if outcome.natural else _note_exclusion(outcome, n)
+        if not outcome.natural:
+            text += _note_exclusion(outcome, n)
         severity = "look" if outcome.natural else "act"
         kind = "equal rows across the split"
         issues.append(DataIssue(kind, severity, int(across.sum()), "rows", text))
@@ -296,7 +298,7 @@ def _format_value(train: SampleSet, val: SampleSet | None, position: int, name: 
 def _report_near(n: int, outcome: Duplicates, pairs: tuple[NearPair, ...]) -> list[DataIssue]:
     """Report near duplicates of the n training samples, among themselves and the held-out ones."""
     issues = []
-    near_group = outcome.near
+    near_group = outcome.near_group
     across = np.isin(near_group[n:], near_group[:n]) & (near_group[n:] >= 0)
     if across.any():
         edits = _describe_edits([p for p in pairs if sum(p.in_validation) == 1])
@@ -326,13 +328,13 @@ def _report_near(n: int, outcome: Duplicates, pairs: tuple[NearPair, ...]) -> li
 
 def _note_exclusion(outcome: Duplicates, n: int) -> str:
     n_new = int((~_find_repeated(outcome, n)).sum())
-    return " Actions are judged without them." if n_new >= LEAST_NEW else ""
+    return text_if(n_new >= LEAST_NEW, " Actions are judged without them.")
 
 
 def _describe_edits(pairs: list[NearPair]) -> str:
     """Return in words how many pairs differ in one column only; empty: none."""
     n_edits = sum(len(p.columns) == 1 for p in pairs)
-    return f", {n_edits:,} in all but one column" if n_edits else ""
+    return text_if(n_edits, f", {n_edits:,} in all but one column")
 
 
 def _report_outliers(rows: RowCodes, score: Float[np.ndarray, " n"]) -> list[DataIssue]:
@@ -362,7 +364,7 @@ def _report_rare_classes(train: SampleSet) -> list[DataIssue]:
 
 def telling_columns(train: SampleSet, properties: pa.Table | None) -> pa.Table:
     """Return columns that may tell groups: the user's own, properties of images, length, source."""
-    columns = properties if train.used_rows is None else train.used_rows
+    columns = coalesce(train.used_rows, properties)
     table: dict[str, Any] = {} if columns is None else {c: columns[c] for c in columns.column_names}
     if train.texts is not None and columns is None:
         table["characters"] = pa.array([len(str(text)) for text in train.texts])
@@ -382,7 +384,7 @@ def _of_run(context: Context) -> DataIssues:
     order = order_issues(context.lin, train, labels)
     outcome = context.options.get("checked")
     if outcome is None:
-        outcome = data_issues(train, context.val, held_out=labels.held_out, further=order)
+        outcome = data_issues(train, context.val, held_out=labels.held_out, other_issues=order)
     else:
         weak = weak_group_issues(train, labels.held_out, outcome.telling)
         outcome = replace(outcome, issues=worst_first(*outcome.issues, *weak, *order))

@@ -22,7 +22,8 @@ K = 10  # neighbours whose mean distance says how alone a row is
 REACH = 20  # neighbours that are compared; groups of more are searched for otherwise
 FEWEST = 12  # different rows that distances can be judged by
 # Rows beyond which neighbours are approximate where faiss is installed, and else those of a sample.
-EXACT_UP_TO, WITHOUT_FAISS = 20_000, 100_000
+EXACT_UP_TO = 20_000
+WITHOUT_FAISS = 100_000
 FEW_PROBES = 4  # cells that find copies as eight do; the nearest of all may be in others
 # Shares of false groups that are accepted (Benjamini and Hochberg): rows that differ in one column,
 # and rows that lie close in all.
@@ -53,7 +54,7 @@ class Duplicates:
 
     Attributes:
         group: [n], rows equal in all columns share a number from 0; −1: no other row is equal.
-        near: [n], near duplicates share a number from 0, also with rows equal to them; −1: none.
+        near_group: [n], near duplicates and rows equal to them share a number from 0; −1: none.
         pairs: [m, 2], the first of each such group with every other; of equal rows the first stands
             for all.
         one_column: [m], whether the two differ in one column only; never of arrays.
@@ -66,7 +67,7 @@ class Duplicates:
     """
 
     group: Int[np.ndarray, " n"]
-    near: Int[np.ndarray, " n"]
+    near_group: Int[np.ndarray, " n"]
     pairs: Int[np.ndarray, "m 2"]
     one_column: Bool[np.ndarray, " m"]
     natural: bool
@@ -174,7 +175,9 @@ def with_near(outcome: Duplicates, links: Links) -> Duplicates:
     if not len(links):
         return outcome
     label, pairs = _connect_rows(np.concatenate([outcome.pairs, links]), len(row_idx))
-    return replace(outcome, near=label[heads], pairs=pairs, one_column=np.zeros(len(pairs), bool))
+    return replace(
+        outcome, near_group=label[heads], pairs=pairs, one_column=np.zeros(len(pairs), bool)
+    )
 
 
 def _choose_searched_rows(n: int) -> Int[np.ndarray, " s"]:
@@ -236,7 +239,9 @@ def _find_neighbors(
         zeros = np.zeros((n, 0))
         return _Neighbors(places, places, zeros.astype(int), zeros, zeros, partners, n_partners)
     approximate = n > EXACT_UP_TO and find_spec("faiss") is not None
-    search = "approximate" if approximate else "exact"
+    search = "exact"
+    if approximate:
+        search = "approximate"
     reach = min(REACH + 1, n - 1)
     numbers = places[:, ~words]
     settings = {"search": search}

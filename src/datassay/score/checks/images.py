@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 
 from datassay.data.pictures import BLANK, LOOK, Pictures, channels_first
 from datassay.data.samples import SampleSet
+from datassay.optional import coalesce
 from datassay.score.checks.issue import DataIssue, named_ids
 
 AT_ONCE = 1000  # images
@@ -55,7 +56,7 @@ def picture_pixels(samples: SampleSet) -> Iterator[Float[np.ndarray, "b c h w"]]
     if isinstance(samples.images, Pictures):
         yield from (thumbnail[None] for thumbnail in samples.images.thumbnails(LOOK))
         return
-    x = np.asarray(samples.x if samples.images is None else samples.images)
+    x = np.asarray(coalesce(samples.images, samples.x))
     if channels_first(x.shape[1:]) is None or not x.size:
         return
     low = min(0.0, float(x.min()))
@@ -68,6 +69,7 @@ def picture_pixels(samples: SampleSet) -> Iterator[Float[np.ndarray, "b c h w"]]
 
 
 def _measure_images(pixels: Float[np.ndarray, "b c h w"]) -> Float[np.ndarray, "b 6"]:
+    """Return six properties of each picture, by which it may be odd."""
     b, c, height, width = pixels.shape
     step = max(1, max(height, width) // LOOK)
     if step > 1 and min(height, width) >= step:  # means of squares

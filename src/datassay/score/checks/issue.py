@@ -8,13 +8,15 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from datassay.optional import text_if
+
 Severity = Literal["act", "look", "fine"]
 NAMED = 5  # columns or samples in a sentence
 
 
 def named_ids(ids: Sequence[str] | np.ndarray) -> str:
     """Return the first few ids in words, and how many there are beyond them."""
-    rest_text = f" and {len(ids) - NAMED:,} more" if len(ids) > NAMED else ""
+    rest_text = text_if(len(ids) > NAMED, f" and {len(ids) - NAMED:,} more")
     return ", ".join(map(str, ids[:NAMED])) + rest_text
 
 
@@ -42,7 +44,9 @@ class DataIssue:
     def counted(self) -> str:
         """The count with its unit, and the number of groups."""
         singular = {"classes": "class", "properties": "property"}.get(self.unit, self.unit[:-1])
-        unit = singular if self.count == 1 else self.unit
+        unit = singular
+        if self.count != 1:
+            unit = self.unit
         groups = ""
         if self.n_groups:
             groups = f" in {self.n_groups:,} group{'s' * (self.n_groups > 1)}"

@@ -92,7 +92,9 @@ def near_pictures(*sets: SampleSet | None) -> Links:
     """
     present = [samples for samples in sets if samples is not None]
     is_many = sum(map(len, present)) > EXACT_UP_TO
-    views = None if is_many else _read_views(present)
+    views = None
+    if not is_many:
+        views = _read_views(present)
     if views is None or len(views.grey) < FEWEST:
         return NO_LINKS
     pairs = _find_candidates(views)
@@ -134,7 +136,9 @@ def _find_candidates(views: _Views) -> Links:
     grey = _normalize(luma)
     bright = luma.flatten(1).norm(dim=1, keepdim=True).clamp_min(1e-3)
     colour = torch.cat([grey, 3 * views.colour / bright], 1)
-    vectors = [grey, colour] if not _are_grey(views.colour).all() else [grey]
+    vectors = [grey]
+    if not _are_grey(views.colour).all():
+        vectors = [grey, colour]
     neighbors = [nearest_neighbors(v.numpy(), k + 1, probes=PROBES).index[:, 1:] for v in vectors]
     rows = [np.arange(n).repeat(k)] * len(neighbors)
     for end in ENDS if n <= MOST_CROPPED else ():

@@ -109,7 +109,10 @@ def odd_inputs(
     x = x[:, x.std(0) > 0]  # columns that vary
     if not x.size:
         return OddInputs(missing_scores, missing_scores, missing_scores, train.ids)
-    y = train.y if train.is_classification else np.zeros(n, np.int64)
+    if train.is_classification:
+        y = train.y
+    else:
+        y = np.zeros(n, np.int64)
     deviation = _column_deviation(x, y)
     distance, ratio = _class_distances(x, y)
     noise = (_z_scores(deviation) + _z_scores(ratio)) / 2**0.5
@@ -143,7 +146,8 @@ def _class_distances(
 
     A sample alone in its class is as far as the farthest.
     """
-    distance, ratio = np.full(len(x), np.nan), np.zeros(len(x))
+    distance = np.full(len(x), np.nan)
+    ratio = np.zeros(len(x))
     for c in np.unique(y):
         members = np.flatnonzero(y == c)
         k = min(OF_CLASS, len(members) - 1)
@@ -152,7 +156,8 @@ def _class_distances(
         # Each itself is the nearest; k + 1 must stay below the number of rows.
         if k + 1 < len(members):
             neighbors = nearest_neighbors(x[members], k + 1, search="exact")
-            near_idx, mean_distance = neighbors.index[:, 1:], neighbors.distance[:, 1:].mean(1)
+            near_idx = neighbors.index[:, 1:]
+            mean_distance = neighbors.distance[:, 1:].mean(1)
         else:
             separation = np.linalg.norm(x[members][:, None] - x[members], axis=2)
             near_idx = np.argsort(separation, 1, kind="stable")[:, 1:]

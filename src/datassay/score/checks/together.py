@@ -15,6 +15,7 @@ from datassay.collect.linearization import Linearization
 from datassay.data.groups import TIME_BLOCKS, time_blocks
 from datassay.data.samples import SampleSet
 from datassay.models.tabular import TableClassifier, TableRegressor, column_parts, fit_seconds
+from datassay.optional import drop_none
 from datassay.progress import silent
 from datassay.results import result
 from datassay.score.checks.issue import DataIssue
@@ -83,7 +84,9 @@ class HeldTogether:
         if not self.role:
             text += " stretches of rows that were never seen: the order of rows carries something,"
             return f"{text} such as time. Name its column as time (--time) or groups (--groups)."
-        rows = "of such" if is_group else "later"
+        rows = "later"
+        if is_group:
+            rows = "of such"
         take = f"{self.role} (--{self.role} {shlex.quote(self.column)})"
         return f"{text} {unseen}. If new rows are {rows}, name it as {take}."
 
@@ -118,7 +121,7 @@ def held_together(
             has_alike_rows = not is_small and share >= ALIKE
             if has_alike_rows or _measure_shared(residual, groups) >= SHARED:
                 cost = _estimate_cost_by_trees(train, candidate)
-        columns += [] if cost is None else [cost]
+        columns += drop_none(cost)
     columns.sort(key=lambda column: column.by_column - column.by_rows)
     return tuple(columns[:MOST_NAMED])
 
@@ -214,7 +217,9 @@ def _estimate_cost_by_trees(train: SampleSet, candidate: Candidate) -> HeldToget
     seconds = 2 * FOLDS * fit_seconds(len(rows), len(parts), train.n_classes)
     if len(rows) < FEWEST_ROWS or seconds > TREE_SECONDS:
         return None
-    kind = TableClassifier if train.is_classification else TableRegressor
+    kind = TableRegressor
+    if train.is_classification:
+        kind = TableClassifier
     model = kind(parts=parts, quick=True)
     by_rows, by_column = (
         scores(samples, held_out_outputs(model, data, 0, silent))
@@ -266,7 +271,9 @@ def _find_candidates(
     sampled = np.unique(np.linspace(0, len(train) - 1, min(len(train), MOST_ROWS)).astype(np.int64))
     x = np.asarray(train.x[sampled], np.float64).reshape(len(sampled), -1)
     x = (x - x.mean(0)) / np.where(x.std(0) > 0, x.std(0), 1.0)
-    nearest = _find_nearest(x) if x.shape[1] else None
+    nearest = None
+    if x.shape[1]:
+        nearest = _find_nearest(x)
     for column in train.columns:
         name = column.name
         is_other = _find_other_columns(train, column.name)
@@ -275,7 +282,9 @@ def _find_candidates(
             yield name, "time", time_blocks(days), np.nan
             continue
         is_open = column.read_as in {"category", "left out", "number"}
-        codes = _encode_groups(train.rows, name) if is_open else None
+        codes = None
+        if is_open:
+            codes = _encode_groups(train.rows, name)
         if codes is None or nearest is None or not is_other.any():
             continue
         is_category = column.read_as == "category"

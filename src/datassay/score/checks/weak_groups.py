@@ -11,6 +11,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Shaped
 
 from datassay.data.samples import SampleSet
+from datassay.optional import coalesce, select_rows
 from datassay.results import result
 from datassay.score.checks.codes import to_comparable
 from datassay.score.checks.issue import DataIssue
@@ -84,7 +85,7 @@ def weak_groups(
         return abs(float(_z_score(inside.sum(), half_errors[inside].sum(), half_errors)))
 
     def mean(mask: Bool[np.ndarray, " n"]) -> Interval:
-        mask_groups = None if groups is None else groups[mask]
+        mask_groups = select_rows(groups, mask)
         return mean_interval(sum_by_group([errors[None, mask]], [mask_groups])[0][0], unit)
 
     conditions = nlargest(MOST_CONDITIONS, _conditions(columns, half), effect)
@@ -175,7 +176,7 @@ def told_groups(
     else:
         y = train.y.reshape(len(train), -1)
         errors = (np.abs(held_out - y) if is_number else (held_out > 0.5) != y).mean(1)
-    group = np.unique(train.ids if train.groups is None else train.groups, return_inverse=True)[1]
+    group = np.unique(coalesce(train.groups, train.ids), return_inverse=True)[1]
     half = np.random.default_rng(0).permutation(group.max() + 1)[group] <= group.max() / 2
     overall = float(errors[~half].mean())
     threshold = max(TIMES * overall, 0.0 if is_number else overall + LOWER)

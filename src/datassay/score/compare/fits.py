@@ -27,7 +27,8 @@ TWO = 2
 # First seed of the fits to subsets; networks on all samples have those before it.
 FIRST_SEED = 1000
 # Networks side by side: more would not be faster, and report less often. Estimators: subsets.
-MOST_TOGETHER, ESTIMATORS_TOGETHER = 20, 5
+MOST_TOGETHER = 20
+ESTIMATORS_TOGETHER = 5
 # Networks · samples that pass at once.
 PASSED = 2**16
 # Chances below this count as this: an estimator may say 0.

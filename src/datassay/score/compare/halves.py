@@ -15,6 +15,7 @@ from datassay.collect.collection import check_sets
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
+from datassay.optional import coalesce
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
 from datassay.rules import require
@@ -147,7 +148,7 @@ def _slices_in_time(
     """Yield slices of halves to train together until time is up, each with a guess of the total."""
     start_time = time.perf_counter()
     stop = 0
-    n_most = MOST if halves is None else halves
+    n_most = coalesce(halves, MOST)
 
     def expected_total() -> int:
         elapsed = time.perf_counter() - start_time

@@ -29,6 +29,7 @@ from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.machine import available_memory
+from datassay.optional import coalesce
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.score.influence.linear import linear_influence
@@ -139,11 +140,13 @@ def projection_quality(
     if draws < 1 or not all(p >= 1 for p in n_features):
         raise SettingError(f"draws and n_features must be at least 1; got {draws}, {n_features}.")
     planned = plan_collection(model, train, val, outputs=outputs, memory=memory)
-    rows = planned.n_outputs if reference == "joint" else 1
+    rows = 1
+    if reference == "joint":
+        rows = planned.n_outputs
     scored, queries = _draw_subsets(train, val, n_samples, rows, seed)
     exact = collect(model, scored, queries, outputs=reference, projection=None, allow_trained=True)
     truth = _scores(exact, training)
-    sizes = (len(train), 0 if val is None else len(val), planned.n_outputs)
+    sizes = (len(train), len(val or ()), planned.n_outputs)
     choose = {"outputs": planned.outputs, "projection_kind": projection_kind, "memory": memory}
     forms = _forms(sample_layers(model, scored), sizes, n_features, choose)
     scores = np.empty((len(forms), draws, len(SCORES), len(scored)))
@@ -164,7 +167,7 @@ def _draw_subsets(
 ) -> tuple[SampleSet, SampleSet | None]:
     """Draw the samples to score and as many queries."""
     limit = min(len(train), MOST_ROWS // rows)
-    n = min(N_SAMPLES, limit) if n_samples is None else n_samples
+    n = coalesce(n_samples, min(N_SAMPLES, limit))
     if not FEWEST_SAMPLES <= n <= limit:
         raise SettingError(
             f"n_samples must be {FEWEST_SAMPLES} to {limit:,}, for {rows} kernel rows per sample; "
@@ -205,9 +208,11 @@ def _project(
     (name,) = named_tensors(work.template()[1])
     rows: dict[str, Tensor] = {}
     for role in present:
-        chunks = [work.arrays(c) for c in work.chunks if c.part == role]
+        chunks = [work.arrays(c) for c in work.chunks if c.split == role]
         rows[role] = torch.cat([arrays[name] for arrays in chunks]).flatten(0, 1)
-    outputs = "averaged" if form.mixes_outputs else "joint"
+    outputs = "joint"
+    if form.mixes_outputs:
+        outputs = "averaged"
     features = replace(form, representation="features", outputs=outputs, n_rows=len(rows["train"]))
     lin = replace(
         exact,
@@ -263,7 +268,8 @@ def _compare(
         correlation[name] = rank_correlation(truth[s], scores[:, :, s])
         means = np.empty((RESAMPLES, q))
         for r in range(RESAMPLES):
-            rows, drawn = rng.integers(n, size=n), rng.integers(draws, size=draws)
+            rows = rng.integers(n, size=n)
+            drawn = rng.integers(draws, size=draws)
             means[r] = rank_correlation(truth[s, rows], scores[:, drawn, s][..., rows]).mean(1)
         low[name], high[name] = np.quantile(means, (0.025, 0.975), axis=0)
     return ProjectionQuality(
@@ -280,13 +286,13 @@ def _compare(
 
 
 def rank_correlation(
-    ours: Float[np.ndarray, "... n"], others: Float[np.ndarray, "... n"]
+    ours: Float[np.ndarray, "... n"], theirs: Float[np.ndarray, "... n"]
 ) -> Float[np.ndarray, "..."]:
     """Compute Spearman's rank correlation along the last axis, ties at their mean rank.
 
     Args:
         ours: values.
-        others: of the same samples; further axes broadcast.
+        theirs: of the same samples; further axes broadcast.
 
     Returns:
         In [-1, 1]; NaN where all values are equal.
@@ -294,14 +300,14 @@ def rank_correlation(
     Cost: a sort per row.
     Source: Spearman (1904). Exact.
     """
-    return correlation(rankdata(ours, axis=-1), rankdata(others, axis=-1))
+    return correlation(rankdata(ours, axis=-1), rankdata(theirs, axis=-1))
 
 
 def correlation(
-    ours: Float[np.ndarray, "... n"], others: Float[np.ndarray, "... n"]
+    ours: Float[np.ndarray, "... n"], theirs: Float[np.ndarray, "... n"]
 ) -> Float[np.ndarray, "..."]:
     """Compute Pearson's correlation along the last axis; NaN where all values are equal."""
-    centred = [v - v.mean(-1, keepdims=True) for v in (ours, others)]
+    centred = [v - v.mean(-1, keepdims=True) for v in (ours, theirs)]
     lengths = [np.sqrt((c * c).sum(-1)) for c in centred]
     product = (centred[0] * centred[1]).sum(-1)
     with np.errstate(invalid="ignore"):

@@ -132,7 +132,9 @@ def robustness(
             f"robustness needs at least 1 predictor and 1 draw; got {len(predictors)} and {draws}."
         )
     if levels is None:
-        levels = SIGMAS if corruption == "noise" else AREAS
+        levels = AREAS
+        if corruption == "noise":
+            levels = SIGMAS
     steps = np.unique([0.0, *levels])
     require(steps[0] == 0, "levels", "be at least 0", list(levels))
     hits = np.zeros((len(predictors), len(steps), len(y)))

@@ -213,7 +213,9 @@ def _trivial_rules(
         LOSS: np.repeat(_guess_effect(baseline.loss, outputs, train)[:, None], len(val), 1),
         SIMILAR: _label_cosine(*features, train, val),
     }
-    margin = {MARGIN: -baseline.margin} if train.is_classification else {}
+    margin = {}
+    if train.is_classification:
+        margin = {MARGIN: -baseline.margin}
     return effects, {FINAL: baseline.loss} | margin
 
 

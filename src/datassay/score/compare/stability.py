@@ -98,7 +98,7 @@ class RunSmoothness:
     @property
     def warning(self) -> str:
         """What the user should know, of root mean squares over queries; empty where runs agree."""
-        parting, single, half = self.means.values()
+        parting, single_rms, half = self.means.values()
         message = f"two runs that differ by rounding part by {parting:.2g} in the outcome, "
         if parting > half:
             return (
@@ -106,9 +106,9 @@ class RunSmoothness:
                 "predict single runs here. Average networks of several seeds, or train with a "
                 "smaller step."
             )
-        if parting > single:
+        if parting > single_rms:
             return (
-                f"{message}more than a sample does ({single:.2g}): training again without one "
+                f"{message}more than a sample does ({single_rms:.2g}): training again without one "
                 "sample shows nothing of its effect. Those of many together count (half of them "
                 f"move it by {half:.2g}), and averages over networks of several seeds."
             )

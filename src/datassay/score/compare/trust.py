@@ -18,7 +18,8 @@ from datassay.score.compare.projection_quality import correlation
 from datassay.score.compare.scores import Scores
 from datassay.score.compare.stability import RunSmoothness
 
-PREDICTIONS, SAMPLES = "a prediction", "a sample"
+PREDICTIONS = "a prediction"
+SAMPLES = "a sample"
 TRUST = "trust"
 CARE = "with care"
 DISTRUST = "do not trust"
@@ -237,7 +238,9 @@ def _split(h: int, rng: np.random.Generator, *, is_resampled: bool) -> Float[np.
     counts = np.zeros((2, h))
     order = rng.permutation(h)
     for group, rows in enumerate((order[: h // 2], order[h // 2 :])):
-        drawn = rng.choice(rows, len(rows)) if is_resampled else rows
+        drawn = rows
+        if is_resampled:
+            drawn = rng.choice(rows, len(rows))
         counts[group] = np.bincount(drawn, minlength=h)
     return counts
 

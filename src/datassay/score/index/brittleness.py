@@ -104,7 +104,9 @@ def brittleness(
         if retrain is not None:
             is_turned = partial(_is_turned, retrain, queries, n, query, int(label))
             needed = _count_needed(needed, order, is_turned)
-        size[query] = needed if needed <= limit else 0
+        size[query] = 0
+        if needed <= limit:
+            size[query] = needed
         removed.append(order[: size[query]])
         progress("brittleness", query + 1, m)
     margin = outputs[np.arange(m), predicted] - outputs[np.arange(m), becomes]

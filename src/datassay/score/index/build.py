@@ -179,7 +179,10 @@ def index(
     )  # fmt: skip
     check_positions(network.train, "train")
     with_temperature(network, temperature)
-    engine_used = engine_named(engine) if isinstance(engine, str) else engine
+    if isinstance(engine, str):
+        engine_used = engine_named(engine)
+    else:
+        engine_used = engine
     if location is None:
         path = tempfile.mkdtemp(prefix="datassay-index-")
     else:
@@ -212,7 +215,9 @@ def index(
             if_it_fails.callback(shutil.rmtree, path, ignore_errors=True)
         bases = load_bases(path, run, network, small, shift, seed, engine_used, progress)
         encoder = encoding(bases, share, width)
-        classes = data.class_names if isinstance(data, SampleSet) else ()
+        classes = ()
+        if isinstance(data, SampleSet):
+            classes = data.class_names
         _fill(
             path,
             run,
@@ -231,7 +236,7 @@ def index(
     examples = None
     if isinstance(data, SampleSet):
         examples = data.subset(np.arange(min(2, len(data))))
-    opened = replace(opened, model=model, device=device, like=examples)
+    opened = replace(opened, model=model, device=device, example=examples)
     if location is None:
         weakref.finalize(opened, shutil.rmtree, path, ignore_errors=True)
     return opened

@@ -196,9 +196,13 @@ def _store(location, run, blocks: list[Block], bases: dict[str, BlockBasis], add
     for index, block in enumerate(blocks):
         if block.name in bases:
             basis = bases[block.name]
-            for kind in (WHOLE, LEFT, RIGHT, EIGENVALUES):
-                if getattr(basis, kind) is not None:
-                    arrays[f"{index}.{kind}"] = getattr(basis, kind).cpu().numpy()[None]
+            stored = {
+                WHOLE: basis.dense_basis, LEFT: basis.row_basis, RIGHT: basis.column_basis,
+                EIGENVALUES: basis.eigenvalues,
+            }  # fmt: skip
+            for kind, array in stored.items():
+                if array is not None:
+                    arrays[f"{index}.{kind}"] = array.cpu().numpy()[None]
             arrays[f"{index}.{DAMPING}"] = np.array([basis.damping])
     layout = {name: [list(a.shape[1:]), a.dtype.str] for name, a in arrays.items()}
     _open_store(location, run, {"arrays": layout, ADDED: added}).put(0, arrays)

@@ -73,7 +73,10 @@ class GradientEncoding:
         lengths: Tensor | None = None
         for basis, white, rows in self._white(gradients):
             squares = white.square().sum(1).double()
-            lengths = squares if lengths is None else lengths + squares
+            if lengths is None:
+                lengths = squares
+            else:
+                lengths = lengths + squares
             idx = self.coordinates[basis.block.name].to(white.device)
             pieces[basis.block.name] = _pick(white, rows, idx, basis.block.shape[1])
         assert lengths is not None, "a batch reaches at least one block"
@@ -126,7 +129,10 @@ def encoding(bases: Mapping[str, BlockBasis], share: float, max_width: int) -> G
     energy = torch.cat([energies.flatten().cpu() for energies in by_block])
     order = energy.argsort(descending=True, stable=True)
     shares = energy[order].cumsum(0) / energy.sum()
-    width = int((shares < share).sum()) + 1 if share < 1 else len(energy)
+    if share < 1:
+        width = int((shares < share).sum()) + 1
+    else:
+        width = len(energy)
     width = min(max_width, width, int((energy > 0).sum()))
     largest = order[:width].sort().values
     idx_of = {}

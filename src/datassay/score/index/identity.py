@@ -22,13 +22,15 @@ from datassay.collect.gradients.batches import Batches, map_batch, tensor_conten
 from datassay.collect.gradients.criteria import function_of, of_criterion
 from datassay.collect.gradients.objective import Objective
 from datassay.errors import DataError, ModelError, SettingError
+from datassay.optional import map_optional, text_if
 from datassay.store.location import redact
 from datassay.store.manifest import CODE, FEW, differences, digest
 
 logger = logging.getLogger(__name__)
 
 FORMAT = 3
-LOSS, OWN_TEMPERATURE = "loss", "temperature of self-influence"
+LOSS = "loss"
+OWN_TEMPERATURE = "temperature of self-influence"
 FURTHER = ("averaged", "ignored", "output_weight", "delta", "classes_second")
 PLAIN = Objective("custom")
 
@@ -83,7 +85,10 @@ def objective_of(manifest: Mapping[str, Any], loss: Any, location: str) -> Objec
             f"loss must be given to ask {redact(location)}: it was made with a function of the "
             "user's. Pass it: open_index(..., loss=...)."
         )
-    name = of_criterion(loss).name if isinstance(loss, nn.Module) else loss
+    if isinstance(loss, nn.Module):
+        name = of_criterion(loss).name
+    else:
+        name = loss
     if not manifest["function"] and name not in ("auto", manifest["name"]):
         raise SettingError(
             f"loss must be the one that the index was made with, {manifest['name']!r}; "
@@ -97,7 +102,7 @@ def objective_of(manifest: Mapping[str, Any], loss: Any, location: str) -> Objec
         manifest["name"],
         function_of(loss) if manifest["function"] else None,
         manifest["smoothing"],
-        None if weight is None else torch.tensor(weight),
+        map_optional(torch.tensor, weight),
         manifest["scale"],
         manifest["temperature"],
         **settings,
@@ -122,7 +127,7 @@ def check_model(manifest: Mapping[str, Any], model: nn.Module, location: str) ->
         (versions if _is_version(entry) else code).append(text)
     reported = [line for line in differences(stored, current) if line.partition(" (")[0] != CODE]
     if code:
-        reported.append(f"code ({', '.join(code[:FEW])}{', ...' if len(code) > FEW else ''})")
+        reported.append(f"code ({', '.join(code[:FEW])}{text_if(len(code) > FEW, ', ...')})")
     if reported:
         raise ModelError(
             f"the model must be the one that {redact(location)} was made with; it differs in: "
@@ -162,7 +167,7 @@ def positions_of(
     for name, group_ids in groups.items():
         unknown = [i for i in group_ids if str(i) not in position_of]
         if unknown:
-            names = ", ".join(map(repr, unknown[:3])) + (", ..." if len(unknown) > 3 else "")
+            names = ", ".join(map(repr, unknown[:3])) + text_if(len(unknown) > 3, ", ...")
             raise DataError(f"groups must hold ids of the index; {name!r} has {names}.")
         if not len(group_ids):
             raise DataError(f"a group must hold at least 1 id; {name!r} is empty.")

@@ -62,26 +62,26 @@ class Index(Tabular):
         manifest: what it belongs to: network, code, loss, settings.
         segments: rows of the first samples, and of those that were appended.
         loss: of the training.
-        chosen: block → positions of the kept coordinates.
+        coordinates: block → positions of the kept coordinates.
         share: of the expected mean squared effect that a row holds, in [0, 1].
         rank_correlation: of its effects with those of all coordinates, on samples of its own:
             "mean" over queries, "low" and "high" of its 95 % interval; None of few samples.
         model: the network; None: not given.
         device: to compute on; None: where the model is.
-        like: a training sample or two, whose classes and columns queries follow; None: a loader's,
-            whose labels are the network's outputs.
+        example: a training sample or two, whose classes and columns queries follow; None: a
+            loader's, whose labels are the network's outputs.
     """
 
     location: str
     manifest: Mapping[str, Any]
     segments: list[Segment]
     loss: Objective
-    chosen: Mapping[str, list[int]]
+    coordinates: Mapping[str, list[int]]
     share: float
     rank_correlation: Mapping[str, float] | None
     model: nn.Module | None = None
     device: str | None = None
-    like: SampleSet | None = None
+    example: SampleSet | None = None
     _network: TrainedNetwork | None = field(default=None, repr=False)
     _encoding: GradientEncoding | None = field(default=None, repr=False)
 
@@ -100,7 +100,7 @@ class Index(Tabular):
     @property
     def width(self) -> int:
         """Numbers per sample."""
-        return sum(map(len, self.chosen.values()))
+        return sum(map(len, self.coordinates.values()))
 
     @property
     def bytes_per_sample(self) -> float:
@@ -169,11 +169,11 @@ class Index(Tabular):
             warnings, self_effect,
         )  # fmt: skip
 
-    def prepare_queries(self, new: Any, *, measure: Any = Queries.measure) -> Prepared:
+    def prepare_queries(self, queries: Any, *, measure: Any = Queries.measure) -> Prepared:
         """Return the network with what `query` computes with, to differentiate further samples.
 
         Args:
-            new: samples of the kind of the queries.
+            queries: samples of the kind of the queries.
             measure: of the queries.
 
         Returns:
@@ -184,7 +184,7 @@ class Index(Tabular):
             ModelError: as in `query`.
             DataError: as in `query`.
         """
-        network, _, measured = self._measured_queries(new, measure)
+        network, _, measured = self._measured_queries(queries, measure)
         return Prepared(network, self._encoding_of(network).restrict(), measured, 1 / len(self))
 
     def groups(
@@ -366,7 +366,7 @@ class Index(Tabular):
                 "open_index(location, model)."
             )
         coding = coding_of(self.model, self.loss)
-        samples = query_set(coding, samples, self.like, name, queries=queries)
+        samples = query_set(coding, samples, self.example, name, queries=queries)
         if self._network is None:
             self._network = trained_network(
                 self.model,
@@ -387,14 +387,14 @@ class Index(Tabular):
     def _encoding_of(self, network: TrainedNetwork) -> GradientEncoding:
         if self._encoding is None:
             bases = stored_bases(self.location, network)
-            if bases is None or set(bases) != set(self.chosen):
+            if bases is None or set(bases) != set(self.coordinates):
                 raise DataError(
                     f"an index must be whole; the curvature of {redact(self.location)} is not. Run "
                     "index(...) again: what is stored there is used."
                 )
             idx_of = {
                 name: torch.tensor(index, device=network.device, dtype=torch.long)
-                for name, index in self.chosen.items()
+                for name, index in self.coordinates.items()
             }
             self._encoding = GradientEncoding(bases, idx_of, self.share)
         return self._encoding

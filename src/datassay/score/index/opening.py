@@ -169,12 +169,12 @@ def open_index(
         manifest=manifest,
         segments=segments,
         loss=objective_of(manifest["loss"], loss, place),
-        chosen=rows_manifest["free"]["chosen"],
+        coordinates=rows_manifest["free"]["chosen"],
         share=rows_manifest["free"]["share"],
         rank_correlation=rows_manifest["free"]["rank correlation"],
         model=model,
         device=device,
-        like=example if names else None,
+        example=example if names else None,
     )
 
 
@@ -197,7 +197,9 @@ def _segments(place: str, index_manifest: Mapping[str, Any]) -> Iterator[Segment
                     "is another one of them. Put it back."
                 )
         store = stored_segment(place, number, manifest)
-        command = "the appending" if number else "index(...)"
+        command = "index(...)"
+        if number:
+            command = "the appending"
         if n := len(store.list_unfinished()):
             raise DataError(
                 f"an index must be finished; {redact(place)}/rows-{number} lacks {n:,} of "

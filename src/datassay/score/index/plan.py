@@ -292,6 +292,8 @@ def _row_bytes(network: TrainedNetwork, width: int, keep: str) -> float:
     n = network.n
     row = width * np.dtype(PRECISIONS[keep]).itemsize
     ids = network.train.ids
-    id_bytes = 8 if ids is None else encode_sample_ids(ids).nbytes / n
+    id_bytes = 8
+    if ids is not None:
+        id_bytes = encode_sample_ids(ids).nbytes / n
     chunk = samples_of_chunk(n, row)
     return float(ceil(n / chunk) * chunk * (row + 4 + 8 + id_bytes))

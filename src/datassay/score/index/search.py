@@ -55,16 +55,22 @@ def largest(
     m = len(q_rows)
     keep = min(top, n)
     is_fast = m >= FEW and has_bfloat16()
-    n_candidates = min(n, keep + keep // 4 + 1) if is_fast else keep
+    n_candidates = keep
+    if is_fast:
+        n_candidates = min(n, keep + keep // 4 + 1)
     sides = [_Best(m, n_candidates, largest=side) for side in (True, False)]
     total = np.empty(n)
     towards = q_rows.double().sum(0).float()
     scaled = q_rows * -scale
-    operand = scaled.bfloat16() if is_fast else scaled
+    operand = scaled
+    if is_fast:
+        operand = scaled.bfloat16()
     parts = blocks(segments, progress, "compare with the index")
     for start, rows in _merge_chunks(parts) if m >= FEW else parts:
         total[start : start + len(rows)] = -scale * (rows @ towards).double().numpy()
-        factor = rows.bfloat16() if is_fast else rows
+        factor = rows
+        if is_fast:
+            factor = rows.bfloat16()
         for begin in range(0, m, QUERY_GROUP):
             queries = slice(begin, begin + QUERY_GROUP)
             effect = (operand[queries] @ factor.T).float()
@@ -109,7 +115,10 @@ def _topk(
     if n_grouped // GROUPED < 2 * keep:
         return effect.topk(keep, 1, largest=largest)
     grouped = effect[:, :n_grouped].view(q, GROUPED, n_grouped // GROUPED)
-    extremes = grouped.amax(1) if largest else grouped.amin(1)
+    if largest:
+        extremes = grouped.amax(1)
+    else:
+        extremes = grouped.amin(1)
     groups = extremes.topk(keep, 1, largest=largest).indices
     members = groups[:, None] + torch.arange(GROUPED)[:, None] * (n_grouped // GROUPED)
     tail = torch.arange(n_grouped, b).expand(q, -1)
@@ -124,7 +133,9 @@ class _Best:
     def __init__(self, m: int, keep: int, *, largest: bool):
         self._largest = largest
         self._keep = keep
-        fill = -torch.inf if largest else torch.inf
+        fill = torch.inf
+        if largest:
+            fill = -torch.inf
         self._values = torch.full((m, keep), fill)
         self._positions = torch.zeros(m, keep, dtype=torch.int64)
 

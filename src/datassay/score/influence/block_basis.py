@@ -28,6 +28,7 @@ from datassay.collect.layers import (
     used_rows,
 )
 from datassay.errors import SettingError
+from datassay.optional import drop_none
 from datassay.score.influence.optimizer_state import Metric
 from datassay.score.influence.short_training import ShortTraining, quadrature
 
@@ -46,23 +47,23 @@ class BlockBasis:
 
     Attributes:
         block: the weights.
-        whole: of an exact block, [size, size]: L⁻ᵀ, with H + damping = L Lᵀ, where what is left has
-            eigenvalues 1; or U.
-        left: U_left, [rows, rows], of a factored one; None where rows stay as they are.
-        right: U_right, [columns, columns]; likewise.
+        dense_basis: of an exact block, [size, size]: L⁻ᵀ, with H + damping = L Lᵀ, in which the
+            Hessian has eigenvalues 1; or U.
+        row_basis: U_left, [rows, rows], of a factored one; None where rows stay as they are.
+        column_basis: U_right, [columns, columns]; likewise.
         eigenvalues: λ, [size] or [rows, columns], in float64, at least 0.
         damping: added to λ, absolute.
         response: what stands for 1 / (λ + damping), of λ's shape; None: that.
-        steps: D of a metric, of λ's shape: the basis is of √D H √D, and √D is in `whole`, `left`
-            and `right`.
+        steps: D of a metric, of λ's shape: the basis is of √D H √D, and √D is in `dense_basis`,
+            `row_basis` and `column_basis`.
         unturned: the part of D that belongs to sides without a basis, likewise: it is in λ and the
             response instead.
     """
 
     block: Block
-    whole: Float[Tensor, "size size"] | None
-    left: Float[Tensor, "rows rows"] | None
-    right: Float[Tensor, "columns columns"] | None
+    dense_basis: Float[Tensor, "size size"] | None
+    row_basis: Float[Tensor, "rows rows"] | None
+    column_basis: Float[Tensor, "columns columns"] | None
     eigenvalues: Tensor
     damping: float = 0.0
     response: Tensor | None = None
@@ -74,10 +75,10 @@ class BlockBasis:
     ) -> tuple[Float[Tensor, "b p"], Tensor | None]:
         """Return gradients in the basis, [b, p], and the weights' rows that p is of; None: all."""
         rows = self.block.shape[0]
-        if self.whole is not None:
-            return matrix(uses, rows).flatten(1) @ self.whole, None
-        turned = rotate(uses, self.left, self.right)
-        if row_idx is None and self.left is None:
+        if self.dense_basis is not None:
+            return matrix(uses, rows).flatten(1) @ self.dense_basis, None
+        turned = rotate(uses, self.row_basis, self.column_basis)
+        if row_idx is None and self.row_basis is None:
             row_idx = used_rows(turned)
         if row_idx is None:
             return matrix(turned, rows).flatten(1), None
@@ -93,22 +94,24 @@ class BlockBasis:
 
     def to_basis(self, gradients: Float[Tensor, "b size"]) -> Float[Tensor, "b size"]:
         """Transform from the weights' own axes to coordinates, flat."""
-        if self.whole is not None:
-            return gradients @ self.whole
+        if self.dense_basis is not None:
+            return gradients @ self.dense_basis
         result = gradients.view(-1, *self.block.shape)
-        if self.left is not None:
-            result = self.left.T @ result
-        return (result if self.right is None else result @ self.right).flatten(1)
+        if self.row_basis is not None:
+            result = self.row_basis.T @ result
+        return (result if self.column_basis is None else result @ self.column_basis).flatten(1)
 
     def to_weights(self, coordinates: Float[Tensor, "b size"]) -> Float[Tensor, "b size"]:
         """Transform from coordinates to the weights' own axes: the inverse of `to_basis`."""
-        if self.whole is not None:
-            result = coordinates @ self.whole.T
+        if self.dense_basis is not None:
+            result = coordinates @ self.dense_basis.T
         else:
             result = coordinates.view(-1, *self.block.shape)
-            if self.left is not None:
-                result = self.left @ result
-            result = (result if self.right is None else result @ self.right.T).flatten(1)
+            if self.row_basis is not None:
+                result = self.row_basis @ result
+            result = (
+                result if self.column_basis is None else result @ self.column_basis.T
+            ).flatten(1)
         if self.steps is None:
             return result
         steps = self.steps.flatten().to(result)
@@ -146,7 +149,8 @@ def block_bases(
     # blocks that are small enough are exact; scales of norms, biases and embeddings have theirs.
     sums = first_sums(blocks, roots(), {block.name for block in blocks if exact(block)})
     bases = kronecker_bases(blocks, sums, dtype, metrics)
-    sums |= square_sums(bases, roots()) if bases else {}
+    if bases:
+        sums |= square_sums(bases, roots())
     return fit_bases(
         blocks, bases, sums, n, shift, metrics, training, spectral=spectral, dtype=dtype
     )
@@ -198,7 +202,7 @@ def _along(
     """Yield each block's damped eigenvalues, and squares of a gradient along them."""
     for name, basis in bases.items():
         flat = gradients[name].flatten()[None]
-        sides = [side for side in (basis.left, basis.right) if side is not None]
+        sides = drop_none(basis.row_basis, basis.column_basis)
         along = basis.to_basis(flat.to(sides[0]) if sides else flat)[0].double().square().cpu()
         values = basis.eigenvalues.flatten().double().cpu()
         yield values + _damping(values, shift[name]), along
@@ -249,7 +253,10 @@ def kronecker_bases(
         if (block.name, SQUARES) in sums:
             sides = [sums.pop((block.name, side), None) for side in SIDES]
             metric = metrics.get(block.name)
-            factors = [torch.ones(1)] * 2 if metric is None else metric.factors()
+            if metric is None:
+                factors = [torch.ones(1)] * 2
+            else:
+                factors = metric.factors()
             pairs = zip(sides, factors, strict=True)
             u_left, u_right = (None if s is None else _vectors(s, f, dtype) for s, f in pairs)
             basis = BlockBasis(block, None, u_left, u_right, sums[block.name, SQUARES])
@@ -285,7 +292,10 @@ def _gram(batches: list[Tensor]) -> Tensor:
 
 
 def _add(sums: Sums, key: tuple[str, str], term: Tensor) -> None:
-    sums[key] = sums[key].add_(term) if key in sums else term
+    if key in sums:
+        sums[key] = sums[key].add_(term)
+    else:
+        sums[key] = term
 
 
 def _spectral(
@@ -296,8 +306,13 @@ def _spectral(
     metric: Metric | None,
 ) -> BlockBasis:
     """Return H's eigenbasis, or √D times that of √D H √D + Λ for a metric; overwrites `hessian`."""
-    steps = None if metric is None else metric.steps.flatten().to(hessian)
-    root_steps = torch.ones(1).to(hessian) if steps is None else steps.sqrt()
+    steps = None
+    if metric is not None:
+        steps = metric.steps.flatten().to(hessian)
+    if steps is None:
+        root_steps = torch.ones(1).to(hessian)
+    else:
+        root_steps = steps.sqrt()
     hessian.mul_(root_steps[:, None]).mul_(root_steps)
     damping = _damping(hessian.diagonal(), penalty)
     if metric is not None:

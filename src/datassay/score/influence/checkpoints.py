@@ -18,6 +18,7 @@ from datassay.collect.jacobian.suitable import unwrap
 from datassay.errors import ModelError, SettingError
 from datassay.models.checkpoints import state_dicts
 from datassay.models.weights import load_state, load_weights
+from datassay.optional import coalesce
 from datassay.rules import require
 from datassay.score.influence.optimizer_state import FILE as OPTIMIZER
 from datassay.score.influence.optimizer_state import UnknownOptimizerError, Update, update_of
@@ -85,7 +86,7 @@ def trainer_run(
             "lr=[...] and steps=[...], one a checkpoint; logging_steps= logs more."
         )
     norms = {e["step"]: float(e["grad_norm"]) for e in history if e.get("grad_norm")}
-    max_norm = 1.0 if clip is None else clip
+    max_norm = coalesce(clip, 1.0)
     factors = {step: min(1.0, max_norm / norm) if max_norm else 1.0 for step, norm in norms.items()}
     if clip is None and min(factors.values(), default=1.0) < 1:
         notes.append(
@@ -146,7 +147,9 @@ def learning_rates(checkpoints: Any) -> list[float]:
         logged = [e for e in state.get("log_history", []) if "learning_rate" in e]
         lrs = [e["learning_rate"] for e in logged if e.get("step", 0) <= last_step]
         if not lrs or not lrs[-1] > 0:
-            why = "is 0" if lrs else "was not logged"
+            why = "was not logged"
+            if lrs:
+                why = "is 0"
             raise SettingError(
                 f"lr='trainer' needs a positive learning rate; that of {_name(folder)} {why}. Give "
                 "lr=[...], one a checkpoint, or leave this one out; logging_steps= logs more."
@@ -219,6 +222,7 @@ def _tensors(files: Sequence[Path]) -> dict[str, Tensor]:
 
 
 def _load_adapter(network: nn.Module, file: Path) -> None:
+    """Load a file of adapter weights into a network of peft."""
     if not hasattr(network, "peft_config"):
         raise ModelError(
             f"{file} holds an adapter, which needs a model that has one; got a "

@@ -21,6 +21,7 @@ from datassay.collect.gradients.batches import IGNORED, outputs_of, to_model
 from datassay.collect.gradients.criteria import check_classes
 from datassay.collect.gradients.objective import OF_CLASSES, OF_VALUES, Objective, is_one_hot
 from datassay.errors import SettingError
+from datassay.optional import coalesce
 from datassay.score.effects import Attribution, Effects, outcome
 from datassay.score.influence.block_basis import BlockBasis, gradient_coordinates
 from datassay.score.influence.request import TRUSTED
@@ -79,10 +80,18 @@ class Measure:
                 "Use 'loss'."
             )
         classes = not soft or kind not in OF_VALUES or is_one_hot(y)
-        counts = torch.ones_like(f[..., 0]) if soft else (y != IGNORED).to(f)
+        if soft:
+            counts = torch.ones_like(f[..., 0])
+        else:
+            counts = (y != IGNORED).to(f)
         flat = f.flatten(0, 1)
-        coded = y.flatten(0, 1) if soft else _encode(y.flatten(), k)
-        loss_name = "mse" if kind in OF_VALUES else "cross_entropy"
+        if soft:
+            coded = y.flatten(0, 1)
+        else:
+            coded = _encode(y.flatten(), k)
+        loss_name = "cross_entropy"
+        if kind in OF_VALUES:
+            loss_name = "mse"
         deciding = self._deciding_outputs(batch, flat)
         values = outcome(self.name, loss_name, deciding, coded, is_classification=classes)(flat)
         return (values.view(counts.shape) * counts).sum(1)
@@ -114,7 +123,10 @@ class Measure:
         with torch.no_grad():
             outputs = outputs_of(model, batch)
             targets = self.objective.targets(batch)
-            y = self._stand_in(outputs) if targets is None else targets
+            if targets is None:
+                y = self._stand_in(outputs)
+            else:
+                y = targets
             return self.objective.align(outputs, y)[0].flatten(0, 1)
 
 
@@ -211,7 +223,9 @@ def _join(
     device = pieces[0][0].device
     padded = [p.new_zeros(len(p), len(all_rows), shape[1]) for p, _ in pieces]
     for out, (values, rows) in zip(padded, pieces, strict=True):
-        index = all_rows if rows is None else rows.cpu()
+        index = all_rows
+        if rows is not None:
+            index = rows.cpu()
         out[:, torch.searchsorted(all_rows, index)] = values.view(len(values), len(index), shape[1])
     return torch.cat(padded).flatten(1), all_rows.to(device)
 
@@ -226,7 +240,7 @@ def removal_effects(
     """Yield each sample's effects on each query, in chunks; scale: 1/n, or a step's size."""
     start = 0
     m = len(towards.values)
-    samples = network.train if network.removed is None else network.removed
+    samples = coalesce(network.removed, network.train)
     for size, gradients, own_grads in network.both_gradients():
         effect = torch.zeros(size, m, dtype=torch.float64, device=network.device)
         self_effect = effect.new_zeros(size)
@@ -243,7 +257,7 @@ def removal_effects(
             effect=effect.cpu() * drawn[:, None],
             prediction=None,
             weight=None,
-            own=self_effect.cpu() * drawn,
+            own_effect=self_effect.cpu() * drawn,
         )
         start += size
         network.progress(step, start, network.n)
@@ -256,7 +270,7 @@ def _length(basis: BlockBasis, coords: Tensor, rows: Tensor | None) -> Float[Ten
 
 def average_effects(streams: list[Iterator[Effects]], share: float) -> Iterator[Effects]:
     """Sum effects in several networks over the same chunks, each weighted by `share`."""
-    names = ("effect", "prediction", "weight", "own")
+    names = ("effect", "prediction", "weight", "own_effect")
     for parts in zip(*streams, strict=True):
         if len({(p.start, len(p.effect)) for p in parts}) > 1:
             raise SettingError("several models must have one architecture; their sizes differ.")
@@ -282,7 +296,7 @@ def _products(
     else:
         own_rows = rows
     every_row = torch.arange(matrix.shape[1] // columns, device=coords.device)
-    other_rows = every_row if q_rows is None else q_rows
+    other_rows = coalesce(q_rows, every_row)
     shared = torch.isin(own_rows, other_rows)
     indices = torch.searchsorted(other_rows, own_rows[shared])
     shared_coords = coords.view(len(coords), n_rows, columns)[:, shared].flatten(1)

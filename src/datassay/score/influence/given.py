@@ -100,7 +100,10 @@ def label_doubts(network: TrainedNetwork) -> list[str]:
             )
         if f.shape[1] > 1 or y.is_floating_point():
             return []
-        predicted = (f[..., 0] > 0).long() if k == 1 else f.argmax(-1)
+        if k == 1:
+            predicted = (f[..., 0] > 0).long()
+        else:
+            predicted = f.argmax(-1)
         n_right += int((predicted == y).sum())
         total += int((y != IGNORED).sum())
         if total >= ASKED:  # the first of a stream

@@ -16,6 +16,7 @@ from datassay.collect.gradients.reading import Unlabelled, batches
 from datassay.collect.jacobian.inputs import takes_integers
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
+from datassay.optional import coalesce
 from datassay.score.effects import Attribution, TopEffects, gather
 from datassay.score.influence.block_basis import BlockBasis, block_bases
 from datassay.score.influence.exact_blocks import check_curvature_memory, exact_rule, penalties
@@ -55,7 +56,10 @@ def by_gradients(request: Request, train: Any, val: Any) -> Attribution:
     """Compute effects from gradients alone, averaged over networks; add TracIn's checkpoints."""
     models, name = prepare(request, train, val)
     network = models[0].network
-    queries = network.train if val is None else queries_of(network, val)
+    if val is None:
+        queries = network.train
+    else:
+        queries = queries_of(network, val)
     network.warnings.extend(queries.warnings)
     indices = None
     if request.removed is not None:
@@ -67,14 +71,17 @@ def by_gradients(request: Request, train: Any, val: Any) -> Attribution:
         ids = samples.ids
     own_idx = None
     if val is None:
-        own_idx = np.arange(len(ids)) if indices is None else indices
+        own_idx = coalesce(indices, np.arange(len(ids)))
     adds = request.method in TAKES_CHECKPOINTS
     return attribute(models, queries, ids, method=name, top=request.top, own_idx=own_idx, adds=adds)
 
 
 def queries_of(network: TrainedNetwork, queries: Any, name: str = "val") -> Batches:
     """Split queries into batches as the network takes them."""
-    samples = queries.samples if isinstance(queries, Unlabelled) else queries
+    if isinstance(queries, Unlabelled):
+        samples = queries.samples
+    else:
+        samples = queries
     integers = isinstance(samples, SampleSet) and takes_integers(network.model, samples.x[:1])
     return batches(queries, network.pass_size, name, integers=integers)
 
@@ -220,8 +227,11 @@ def with_curvature(
     damping = request.damping
     if segment is not None:
         metrics = segment.metrics(blocks, float(decay))
-        damping = 0.0 if request.damping == "auto" else request.damping
-    training = left_to_learn(network, damping) if segment is None else None
+        if damping == "auto":
+            damping = 0.0
+    training = None
+    if segment is None:
+        training = left_to_learn(network, damping)
     bases = block_bases(
         blocks,
         lambda: network.roots(seed, "fit the curvature"),
@@ -245,7 +255,9 @@ def with_steps(network: TrainedNetwork, measure: Measure, segment: TrainingSegme
     bases = {}
     for b in network.per_sample.blocks:
         ones = torch.ones(b.shape, dtype=torch.float64, device=network.device)
-        steps = metrics[b.name].steps.to(network.device) if metrics else None
+        steps = None
+        if metrics:
+            steps = metrics[b.name].steps.to(network.device)
         bases[b.name] = BlockBasis(b, None, None, None, ones, response=steps)
     return Prepared(network, bases, measure, segment.time)
 

@@ -16,6 +16,7 @@ from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
+from datassay.optional import as_tuple, coalesce
 from datassay.progress import Progress, silent
 from datassay.rules import require
 from datassay.score.effects import (
@@ -174,7 +175,7 @@ def influence(
         train = trainer.train
         val = trainer.queries
         loss = trainer.loss
-    models: Any = list(model) if isinstance(model, list | tuple) else [model]
+    models: Any = [*as_tuple(model)]
     request = Request(
         models, method, curvature, response, loss, measure, damping, weight_decay, parameters,
         removed, top, precision, device, seed, progress, settings, temperature,
@@ -182,7 +183,9 @@ def influence(
     )  # fmt: skip
     request = prepare_request(request, checkpoints)
     result = _effects(request, train, val)
-    notes = () if trainer is None else trainer.notes
+    notes = ()
+    if trainer is not None:
+        notes = trainer.notes
     if trainer is not None and request.settings.get("optimizer") is None:
         notes = (*trainer.decay, *notes)
     return replace(result, warnings=(*notes, *result.warnings))
@@ -195,7 +198,9 @@ def prepare_request(request: Request, checkpoints: Any) -> Request:
         raise SettingError(f"method must be one of {names}; got {request.method!r}.")
     if request.method == "auto":
         request = replace(request, method="gauss_newton")
-    functions = TAKES_CHECKPOINTS if request.takes_gradients else ON_ARRAYS
+    functions = ON_ARRAYS
+    if request.takes_gradients:
+        functions = TAKES_CHECKPOINTS
     function = functions.get(request.method)
     if request.method == "replay":
         function = OwnRun
@@ -248,7 +253,10 @@ def _on_arrays(
         if request.device is not None:
             model = frozen_copy(model, getattr(torch, precision)).to(request.device)
         mean = loss_at(model, train, loss, precision)
-        x = mean.x if val is None else inputs(mean.template, val)
+        if val is None:
+            x = mean.x
+        else:
+            x = inputs(mean.template, val)
         penalties = (damping, float(request.weight_decay))
         seed = request.seed + index
         problems.append(
@@ -257,7 +265,7 @@ def _on_arrays(
     outputs = [outputs_at(p.mean_loss, p.queries).double().cpu() for p in problems]
     # One outcome for all models: the predicted class is that of their mean output.
     mean = torch.stack(outputs).mean(0)
-    queries = train if val is None else val
+    queries = coalesce(val, train)
     targets = network_targets(queries, mean.shape[1])
     is_class = queries.is_classification
     measured = outcome(request.measure, loss, mean, targets, is_classification=is_class)
@@ -268,8 +276,12 @@ def _on_arrays(
     ]
     with_all = torch.stack([measured(f) for f in outputs]).mean(0)
     name = f"{method}, damping {damping:g}"
-    ids = train.ids if idx is None else train.ids[list(idx)]
-    own_idx = np.arange(len(train)) if idx is None else np.array(idx)
+    if idx is None:
+        ids = train.ids
+        own_idx = np.arange(len(train))
+    else:
+        ids = train.ids[list(idx)]
+        own_idx = np.array(idx)
     measure, top = request.measure, request.top
     effects = average_effects(streams, 1 / len(streams))
     result = gather(effects, with_all, measure, ids, name, top, own_idx if val is None else None)

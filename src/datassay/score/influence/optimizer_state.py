@@ -119,7 +119,9 @@ def update_of(source: Any, model: nn.Module) -> Update:
                 decay[name] = torch.full_like(size, share * penalty)
             else:
                 decay[name] = penalty * size
-    name = "Adam" if "Adam" in kinds else "gradient descent"
+    name = "gradient descent"
+    if "Adam" in kinds:
+        name = "Adam"
     return Update(name, float(first_group["lr"]), sizes, decay)
 
 

@@ -18,6 +18,7 @@ from datassay.collect.layers import Factors, Use, tensors_of
 from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError
 from datassay.machine import available_memory
+from datassay.optional import as_tuple
 from datassay.plan import EIGEN_WORK, BlockPlan, add_work, seconds_of, time_call
 from datassay.progress import silent
 from datassay.results import column, result
@@ -96,7 +97,7 @@ def influence_plan(
             f"curvature must be 'auto', 'blocks' or 'ekfac' to be planned; got {curvature!r}."
         )
     check_top(top)
-    models: list[Any] = list(model) if isinstance(model, list | tuple) else [model]
+    models: list[Any] = [*as_tuple(model)]
     train, val = given_sets(models[0], train, val, loss)
     network = trained_network(
         models[0], train, loss=loss, parameters=parameters, precision=precision or "float32",
@@ -223,7 +224,7 @@ def _count_uses(
             by_matrix = 2.0 * rows * columns * (n_left + n_right)
             yield 0.0, by_matrix, by_matrix
             continue
-        positions = use.right.shape[1]
+        positions = use.rhs.shape[1]
         if use.is_sparse:
             n_left = 0
         form = positions * columns * (1.0 if use.is_sparse else 2.0 * rows)
@@ -247,7 +248,9 @@ def _peak(
     bases = sum(kept_bytes(b, exact(b), itemsize) for b in blocks)
     fitting_bytes = (models - 1) * bases + curvature_bytes(blocks, exact)
     query_bytes = 2.0 * itemsize * models * queries * sum(b.size for b in blocks)
-    effect_bytes = 8.0 * n * m if top is None and n * m <= LARGEST_MATRIX else 0.0
+    effect_bytes = 0.0
+    if top is None and n * m <= LARGEST_MATRIX:
+        effect_bytes = 8.0 * n * m
     scoring_bytes = models * bases + query_bytes + effect_bytes
     return models * weights + pilot.bytes + formed + max(fitting_bytes, scoring_bytes)
 

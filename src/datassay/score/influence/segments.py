@@ -95,7 +95,9 @@ def tracin_settings(
 
     Source: Pruthi et al. (2020), TracInCP. The optimiser's D is ours.
     """
-    models = [model] if checkpoints is None else list(checkpoints)
+    models = [model]
+    if checkpoints is not None:
+        models = list(checkpoints)
     if isinstance(lr, int | float):
         rates = [float(lr)] * len(models)
     else:

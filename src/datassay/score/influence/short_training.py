@@ -107,7 +107,9 @@ def quadrature(
     if not length > 0:
         return torch.zeros(1).double(), torch.zeros(1).double()
     ends = (lengths <= SMALLEST_STEP * diagonal[0]).nonzero()
-    size = int(ends[0]) + 1 if len(ends) else steps
+    size = steps
+    if len(ends):
+        size = int(ends[0]) + 1
     lower = torch.diag(lengths[: size - 1], -1)
     values, vectors = torch.linalg.eigh(lower + lower.T + torch.diag(diagonal[:size]))
     return values.clamp_min(0), float(length) ** 2 * vectors[0].square()

@@ -31,6 +31,7 @@ from datassay.collect.gradients.recording import Gradients
 from datassay.collect.jacobian.inputs import takes_integers
 from datassay.collect.jacobian.per_sample import typed_copy
 from datassay.data.samples import SampleSet
+from datassay.optional import coalesce
 from datassay.progress import Progress, silent
 
 # Values that the factors of one pass may hold, and samples at most.
@@ -88,7 +89,7 @@ class TrainedNetwork:
 
     def loss_gradients(self) -> Iterator[tuple[int, Gradients]]:
         """Yield each batch's number of samples to remove, and the gradients of their losses."""
-        for ids, batch in self.train if self.removed is None else self.removed:
+        for ids, batch in coalesce(self.removed, self.train):
             check_classes(self.loss, self.loss.targets(batch), self.n_outputs)
             result = self.per_sample.gradients(self.loss.losses, to_model(batch, self.model))
             yield len(ids), next(result)
@@ -104,7 +105,7 @@ class TrainedNetwork:
             f, y = self.loss.align(outputs_of(model, data), self.loss.targets(data))
             return torch.stack([a.of_outputs(f, y).sum(1) * weights_of(data, f) for a in losses], 1)
 
-        for ids, batch in self.train if self.removed is None else self.removed:
+        for ids, batch in coalesce(self.removed, self.train):
             check_classes(self.loss, self.loss.targets(batch), self.n_outputs)
             gradients, own_grads = self.per_sample.gradients(
                 values,
@@ -177,7 +178,8 @@ def trained_network(
     k = outputs_of_classes(bound, copied, example)
     check_classes(bound, bound.targets(example), k)
     messages = check_logits(loss, bound, copied, example)
-    messages += [] if bound.name == "custom" else several_outputs(copied, example)
+    if bound.name != "custom":
+        messages += several_outputs(copied, example)
     outputs = None if bound.name == "custom" else lambda model, batch: outputs_of(model, batch)
     if outputs and targets is None and bound.name != "next_token":
         values = _sums
@@ -186,7 +188,10 @@ def trained_network(
     per_sample = PerSample(copied, selected, example, values, outputs, direct)
     size = max(1, min(LARGEST_PASS, PASS_VALUES // per_sample.values_held))
     parts = batches(train, size, integers=integers)
-    n = parts.n if parts.n is not None else sum(len(ids) for ids, _ in parts)
+    if parts.n is not None:
+        n = parts.n
+    else:
+        n = sum(len(ids) for ids, _ in parts)
     if isinstance(train, SampleSet):
         notes = train.warnings
     else:
@@ -253,7 +258,9 @@ def outputs_of_classes(loss: Objective, model: nn.Module, batch: Any) -> int | N
         if is_label and outputs.ndim == 2 and outputs.shape[1] > 1:
             return outputs.shape[1]
         return None
-    positions = None if targets is None else targets.shape[1:]
+    positions = None
+    if targets is not None:
+        positions = targets.shape[1:]
     return loss.classes_last(outputs, positions).shape[-1]
 
 
@@ -269,7 +276,9 @@ def apply_temperature(loss: Objective, temperature: float | str) -> Objective:
     if not loss.has_temperature:
         return loss
     if isinstance(temperature, str):
-        temperature = PLAIN if loss.name == "next_token" else SOFTENED
+        temperature = SOFTENED
+        if loss.name == "next_token":
+            temperature = PLAIN
     return replace(loss, temperature=float(temperature))
 
 

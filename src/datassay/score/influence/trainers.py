@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 from datassay.collect.gradients.batches import ID_FIELDS, TARGETS
 from datassay.collect.gradients.objective import Objective
 from datassay.errors import SettingError
+from datassay.optional import coalesce
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def from_trainer(trainer: Any, queries: Any, val: Any, loss: Any) -> FromTrainer
         )
     collate = _Collate(trainer)
     size = int(getattr(trainer.args, "per_device_train_batch_size", 8))
-    loader = val if queries is None else queries
+    loader = coalesce(queries, val)
     if not (loader is None or isinstance(loader, DataLoader)):
         loader = DataLoader(loader, size, collate_fn=collate)
     smoothing = float(getattr(trainer.args, "label_smoothing_factor", 0.0) or 0.0)

@@ -109,7 +109,9 @@ def removal_work(n: int, b: int, p: int, sizes: Sequence[int], shifts: int) -> f
 def _refit_work(n_rows: int, removed: int, p: int) -> int:
     n_left = n_rows - removed
     n_side = min(n_left, p)
-    read = 0 if is_kept_whole(n_rows * p) else 2 * n_left * p**2
+    read = 0
+    if not is_kept_whole(n_rows * p):
+        read = 2 * n_left * p**2
     return EIGH_OPERATIONS * n_side**3 + 2 * n_left * n_side * p + read
 
 

@@ -157,7 +157,10 @@ def _check_group(name: object, group: np.ndarray, n: int) -> None:
             f"{group.shape} and type {group.dtype}."
         )
     if group.min() < 0 or group.max() >= n:
-        position = group.min() if group.min() < 0 else group.max()
+        if group.min() < 0:
+            position = group.min()
+        else:
+            position = group.max()
         raise SettingError(f"positions must be from 0 to {n - 1}; group {name} holds {position}.")
     if len(np.unique(group)) < len(group):
         raise SettingError(f"a group must name each sample once; group {name} repeats one.")

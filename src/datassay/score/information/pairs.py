@@ -13,6 +13,7 @@ from torch import Tensor
 
 from datassay.collect.linearization import Linearization
 from datassay.errors import SettingError
+from datassay.optional import coalesce
 from datassay.progress import Progress, silent
 from datassay.results import Tabular, result
 from datassay.rules import require
@@ -149,9 +150,15 @@ def pair_information(
     _check_choice(n, pairs, among, top)
     training = training_run(lin, **run)
     info = np.full(n, np.nan)
-    candidates = pairs if among is None else among
-    members = np.arange(n) if candidates is None else np.unique(candidates)
-    extreme = members[0] if members[0] < 0 else members[-1]
+    candidates = coalesce(among, pairs)
+    if candidates is None:
+        members = np.arange(n)
+    else:
+        members = np.unique(candidates)
+    if members[0] < 0:
+        extreme = members[0]
+    else:
+        extreme = members[-1]
     require(0 <= extreme < n, "positions", f"be from 0 to {n - 1}", extreme)
     if alone is None:
         singletons = list(torch.as_tensor(members)[:, None])
@@ -183,7 +190,9 @@ def _positions(name: str, values: ArrayLike | None, shape: tuple[int, ...]) -> n
     positions = np.asarray(values)
     fits = positions.ndim == len(shape) and positions.shape[1:] == shape[1:]
     if not fits or not np.issubdtype(positions.dtype, np.integer):
-        rule = "[q, 2]" if len(shape) == 2 else "[s]"
+        rule = "[s]"
+        if len(shape) == 2:
+            rule = "[q, 2]"
         raise SettingError(
             f"{name} must be {rule} whole positions; got shape {list(positions.shape)} and type "
             f"{positions.dtype}."

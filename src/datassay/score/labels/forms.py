@@ -11,7 +11,8 @@ from datassay.score.labels.likelihood import MOST_INTERCEPTS, Form, NoiseFit, cl
 # By how much noise that depends on the class must explain the labels better than one rate, beyond
 # half a nat a parameter: nats per sample, and nats in all, of two classes and of more. Hardness,
 # and noise of a region of the inputs, imitate less of it.
-LEAST_GAIN, LEAST_NATS = (0.005, 0.025), (20.0, 5.0)
+LEAST_GAIN = (0.005, 0.025)
+LEAST_NATS = (20.0, 5.0)
 LEAST_OF_PAIRS = 15.0  # nats by which a few pairs of classes must do so, each of which is named
 ENOUGH = 0.025  # nats per sample that are believed of few samples too
 # Of two classes noise of one class and that of a region imitate each other between these nats: the
@@ -54,10 +55,14 @@ def search_forms(
     """
     k = len(uniform_fit.transition)
     chosen_fit = rival_fit = uniform_fit
-    rival_weight, start = 0.0, None
+    rival_weight = 0.0
+    start = None
     gain = -inf
-    best_nats = -inf if noise == "class" else 0.0
-    noisy_fits = [] if noise == "class" else [uniform_fit]
+    best_nats = 0.0
+    noisy_fits = [uniform_fit]
+    if noise == "class":
+        best_nats = -inf
+        noisy_fits = []
     least_by_class = max(n * LEAST_GAIN[k > 2], min(LEAST_NATS[k > 2], n * ENOUGH))
     forms: list[tuple[Form, float]] = [("by class", least_by_class), ("pairs", LEAST_OF_PAIRS)]
     for form, least_nats in forms:

@@ -188,11 +188,14 @@ def _ignore_convergence() -> Iterator[None]:
 def _predict_held_out(
     train: SampleSet, seed: int, progress: Progress, most_splits: int
 ) -> dict[str, Float[np.ndarray, "n k"]]:
+    """Return each table model's held-out probabilities or targets, means over splits."""
     is_large = len(train) * (1 - 1 / FOLDS) > MOST_ROWS
     probabilities: dict[str, Any] = {}
     suffix = f" ({MOST_ROWS:,} rows a fit)" * is_large
     for name, model in _choose_models(train).items():
-        n_splits = min(most_splits, _count_splits(train)) if name == TREES else 1
+        n_splits = 1
+        if name == TREES:
+            n_splits = min(most_splits, _count_splits(train))
         seeds = range(seed, seed + n_splits)
         with few_threads(len(train)):
             p_sum = sum(held_out_outputs(model, train, s, progress, MOST_ROWS) for s in seeds)
@@ -219,7 +222,10 @@ def _choose_models(train: SampleSet) -> dict[str, Any]:
         return {}
     if not 0 < train.n_classes <= MOST_CLASSES:
         return {}
-    linear = LogisticRegression() if is_words else TableClassifier(LOGISTIC)
+    if is_words:
+        linear = LogisticRegression()
+    else:
+        linear = TableClassifier(LOGISTIC)
     is_slow = is_words or _tree_seconds(train) > MOST_SECONDS
     trees = {}
     if not is_slow:

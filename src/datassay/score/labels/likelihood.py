@@ -140,8 +140,8 @@ def _expectation_maximisation(
         log_t[trusted] = log_identity
         return log_t
 
+    log_p = torch.log_softmax(outputs @ weights + intercepts, 1)
     for _ in range(ROUNDS):
-        log_p = torch.log_softmax(outputs @ weights + intercepts, 1)
         joint = log_given().add_(log_p)  # in place: of many classes pages are the dearest
         log_evidence = torch.logsumexp(joint, 1)
         if float(log_evidence.mean()) - previous < least_gain:
@@ -150,8 +150,9 @@ def _expectation_maximisation(
         posterior = joint.sub_(log_evidence[:, None]).exp_()
         if form != "none":
             transition, cost = _fit_transition(posterior[~trusted], labels[~trusted], form)
-        weights, intercepts = step_calibration(outputs, posterior, log_p, weights, intercepts)
-    log_p = torch.log_softmax(outputs @ weights + intercepts, 1)
+        weights, intercepts, log_p = step_calibration(
+            outputs, posterior, log_p, weights, intercepts
+        )
     joint = log_p + log_given()
     log_evidence = torch.logsumexp(joint, 1)
     total = float(log_evidence.sum())
@@ -204,8 +205,8 @@ def step_calibration(
     log_p: Float[Tensor, "n k"],
     weights: Float[Tensor, " j"],
     intercepts: Float[Tensor, " k"],
-) -> tuple[Float[Tensor, " j"], Float[Tensor, " k"]]:
-    """Take one damped Newton step of a logistic regression on the posterior; return (w, b)."""
+) -> tuple[Float[Tensor, " j"], Float[Tensor, " k"], Float[Tensor, "n k"]]:
+    """Take a damped Newton step of a logistic regression on q; return w, b and log p after it."""
     n = len(outputs)
     j = outputs.shape[2]
     p = log_p.exp()
@@ -228,12 +229,12 @@ def step_calibration(
     def loss(b: Tensor, log_p: Tensor) -> float:
         return float(prior / 2 * b.square().sum() - posterior.flatten() @ log_p.flatten())
 
-    def loss_after(size: float) -> float:
-        b = intercepts - size * step[j:]
-        return loss(b, torch.log_softmax((outputs @ (weights - size * step[:j])).add_(b), 1))
-
     loss_before = loss(intercepts, log_p)
     size = 1.0
-    while not loss_after(size) <= loss_before and size > SMALLEST_STEP:
+    while True:
+        new_weights = weights - size * step[:j]
+        new_intercepts = intercepts - size * step[j:]
+        log_p = torch.log_softmax((outputs @ new_weights).add_(new_intercepts), 1)
+        if loss(new_intercepts, log_p) <= loss_before or size <= SMALLEST_STEP:
+            return new_weights, new_intercepts, log_p
         size /= 2
-    return weights - size * step[:j], intercepts - size * step[j:]

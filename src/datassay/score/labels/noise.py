@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from datassay.errors import SettingError
+from datassay.optional import coalesce
 from datassay.results import result
 from datassay.score.labels.forms import search_forms
 from datassay.score.labels.likelihood import NoiseFit, fit_noise
@@ -134,7 +135,7 @@ def explain(
     Cost: 5 fits (of two classes 4), and one `refit`; of two classes now and then two.
     """
     n = len(labels)
-    trusted = torch.zeros(n, dtype=torch.bool) if trusted is None else trusted
+    trusted = coalesce(trusted, torch.zeros(n, dtype=torch.bool))
     fit = partial(fit_noise, labels=labels, trusted=trusted)
     noiseless_fit = fit(outputs, form="none")
     uniform_fit = fit(outputs, form="one rate")
@@ -145,7 +146,10 @@ def explain(
         return fit(refit(draft.log_posterior.exp()), form=draft.form, start=draft.transition)
 
     def average_readings(first_fit: NoiseFit, second_fit: NoiseFit) -> Float[Tensor, "n k"]:
-        log_p = first_fit.log_posterior if first_fit.form == "one rate" else noiseless_fit.log_p
+        if first_fit.form == "one rate":
+            log_p = first_fit.log_posterior
+        else:
+            log_p = noiseless_fit.log_p
         return torch.log_softmax((log_p + second_fit.log_posterior) / 2, 1)
 
     is_clear = (
@@ -237,7 +241,9 @@ def flag_wrong(log_odds: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
     p = torch.sigmoid(top.double())
     n_listed = torch.arange(1, len(top) + 1)
     long_enough = ((p.cumsum(0) >= LISTED * n_listed) & (probability(top) > 0.5)).nonzero()
-    length = int(long_enough[-1]) + 1 if len(long_enough) else 0
+    length = 0
+    if len(long_enough):
+        length = int(long_enough[-1]) + 1
     return torch.zeros(len(top), dtype=torch.bool).index_fill_(0, order[:length], True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import log, log10, pi
+from math import lgamma, log, log10, pi
 
 import numpy as np
 import torch
@@ -369,21 +369,32 @@ def _mixture(
     scale = 1.0
     p_wrong = torch.zeros_like(z)
     likelihood = -torch.inf
-    t = StudentT(nu)
+    t_scale = scale
     log_density = p_wrong
     floor = torch.finfo(torch.float64).eps
+    z_squared = z.square()
+    log_constant = lgamma((nu + 1) / 2) - lgamma(nu / 2) - log(nu * pi) / 2
     for _ in range(EM_ROUNDS):
-        t = StudentT(nu, 0.0, scale, validate_args=False)
-        joint = torch.stack([t.log_prob(z) + log(1 - share), anywhere.clone()])
-        joint[1] += log(share) if share else -torch.inf
+        t_scale = scale
+        scaled_squares = z_squared / scale**2
+        # log_prob of StudentT, whose checks and broadcasts take longer than the densities.
+        log_t = torch.log1p(scaled_squares / nu) * (-(nu + 1) / 2) + (log_constant - log(scale))
+        joint = torch.stack([log_t + log(1 - share), anywhere.clone()])
+        if share:
+            joint[1] += log(share)
+        else:
+            joint[1] += -torch.inf
         log_density = torch.logsumexp(joint, 0)
         before = likelihood
         likelihood = float(torch.where(may_be, log_density, joint[0]).sum())
         p_wrong = (joint[1] - log_density).exp()
         p_right = 1 - p_wrong * may_be
-        weight = p_right * (nu + 1) / (nu + (z / scale) ** 2)
-        scale = max(floor, float((weight * z**2).sum() / p_right.sum().clamp_min(floor)) ** 0.5)
-        share = min(0.49, float(1 - p_right.mean())) if share else 0.0
+        weight = p_right * (nu + 1) / (nu + scaled_squares)
+        scale = max(
+            floor, float((weight * z_squared).sum() / p_right.sum().clamp_min(floor)) ** 0.5
+        )
+        if share:
+            share = min(0.49, float(1 - p_right.mean()))
         if likelihood - before < 1e-9 * abs(likelihood):
             break
-    return likelihood, p_wrong, log_density, t
+    return likelihood, p_wrong, log_density, StudentT(nu, 0.0, t_scale)

@@ -46,7 +46,10 @@ UNSURE = 0.02  # of the weight, below the lower bound of the share of wrong labe
 RATES = (0.01, 0.02, 0.05, 0.1, 0.14, 0.23, 0.34, 0.46)
 RATE_LIMIT, MOST_SAMPLES = 0.92, 20_000
 # Variances of the prior of a map between classes and of its intercepts; rounds; values of a round.
-MAP_VARIANCE, SHIFT_VARIANCE, MAP_ROUNDS, MAP_VALUES = 0.25, 9.0, 60, 1e8
+MAP_VARIANCE = 0.25
+SHIFT_VARIANCE = 9.0
+MAP_ROUNDS = 60
+MAP_VALUES = 1e8
 # Nats that a map gains by chance, times k² (k − 1): chosen on sets of 3 to 5 classes, and of 10.
 MAP_COST = 0.025
 
@@ -112,8 +115,11 @@ def weigh_readings(
     for number, fit in enumerate(fits):
         p = -torch.expm1(fit.log_posterior.gather(1, labels[:, None])[:, 0])
         gain = fit.log_likelihood - noiseless_fit.log_likelihood - fit.cost
-        gain -= log(len(uniform_fits)) if number < len(uniform_fits) else 0.0
-        limit = MUCH_IF_SEEN if is_seen(fit, noiseless_fit, uniform_fits) else MUCH
+        if number < len(uniform_fits):
+            gain -= log(len(uniform_fits))
+        limit = MUCH
+        if is_seen(fit, noiseless_fit, uniform_fits):
+            limit = MUCH_IF_SEEN
         add_explanation(gain, fit.log_p, p.clamp_min(0.0), limit)
     for output in outputs if 1 < len(outputs) and n <= MOST_SAMPLES else ():
         estimator_fit = fit_noise([output], labels, "one rate", trusted=trusted)
@@ -189,7 +195,8 @@ def _vary_rate(
     """
     rate = 1 - p_given.gather(1, truth.argmax(1)[:, None])[:, 0]
     rate = rate.clamp(NO_RATE, 0.5).masked_fill(trusted, 0.0)
-    rows, p_given = labels[:, None], p_given.clamp_max(1 - NO_RATE)
+    rows = labels[:, None]
+    p_given = p_given.clamp_max(1 - NO_RATE)
     ratio = truth / (1 - p_given)
     p, q, ratio_of_label = (values.gather(1, rows)[:, 0] for values in (truth, p_given, ratio))
     p_right = p * (1 - rate)
@@ -218,7 +225,8 @@ def _map_classes(
     logits = torch.stack(list(outputs), 2).double() @ noiseless_fit.weights
     logits -= logits.mean(1, keepdim=True)
     step = max(1, int(n * k**2 / MAP_VALUES))
-    rows, row_labels = logits[::step], labels[::step, None]
+    rows = logits[::step]
+    row_labels = labels[::step, None]
     matrix = torch.zeros(k, k, dtype=torch.float64, requires_grad=True)
     shift = torch.zeros(k, dtype=torch.float64, requires_grad=True)
     solver = _Solver([matrix, shift], max_iter=MAP_ROUNDS, line_search_fn="strong_wolfe")

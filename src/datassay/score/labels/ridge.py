@@ -12,6 +12,7 @@ from torch import Tensor
 
 from datassay.collect.form import LARGEST_EIGENPROBLEM, N_RIDGES, step_bytes
 from datassay.collect.linearization import Linearization
+from datassay.optional import coalesce
 from datassay.plan import EIGEN_WORK, PlanStep
 from datassay.progress import Progress, silent
 from datassay.results import result
@@ -96,7 +97,9 @@ def ridge_fit(
     # rare sets. groups: of each sample; those of a group are then left out together, and decades
     # alone are tried. penalties: those to try instead, in the kernel's unit. targets: other ones.
     # is_scored: whose groups are left out; the error is theirs, held-out outputs of others are NaN.
-    blocks = None if groups is None else _collect_blocks(groups, is_scored)
+    blocks = None
+    if groups is not None:
+        blocks = _collect_blocks(groups, is_scored)
     if len(lin) <= LARGEST_KERNEL:
         lin = lin.average_outputs()
     basis = eigenbasis(lin, progress)
@@ -104,11 +107,17 @@ def ridge_fit(
         targets = lin.targets
     check_not_null(basis)
     is_exact = lin.kernel is not None or lin.form.products.precision == "float64"
-    ridges = RIDGES if is_exact else RIDGES[RIDGES > LEAST_RIDGE]
+    if is_exact:
+        ridges = RIDGES
+    else:
+        ridges = RIDGES[RIDGES > LEAST_RIDGE]
     # All at once where rows are computed each time they are read, which is dearer than penalties.
     is_read = isinstance(basis.rows, FeatureRows) and not basis.rows.is_small and blocks is None
-    decades = ridges if is_read else ridges[::DECADE]
-    shifts = decades * basis.largest if penalties is None else penalties
+    if is_read:
+        decades = ridges
+    else:
+        decades = ridges[::DECADE]
+    shifts = coalesce(penalties, decades * basis.largest)
     offsets = (torch.zeros_like(lin.outputs), lin.outputs)
     n, b, c = lin.residual.shape
     # Both offsets as columns side by side: the leverages are the same.
@@ -173,7 +182,7 @@ def _collect_blocks(
     groups: Shaped[np.ndarray, " n"], is_scored: Bool[np.ndarray, " n"] | None
 ) -> tuple[Int[Tensor, "_ _"], ...]:
     """Return positions of the members of each group, groups of one size stacked, [g, size]."""
-    (idx,) = np.nonzero(np.ones(len(groups), bool) if is_scored is None else is_scored)
+    (idx,) = np.nonzero(coalesce(is_scored, np.ones(len(groups), bool)))
     _, group, counts = np.unique(groups[idx], return_inverse=True, return_counts=True)
     blocks = np.split(idx[np.argsort(group, kind="stable")], np.cumsum(counts)[:-1])
     return tuple(

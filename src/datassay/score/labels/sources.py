@@ -40,7 +40,9 @@ MOST_VALUES, FEWEST_LABELS = 50, 15
 FALSE_ALARM = 0.02
 # A source is named where it errs so much more often than the others, and so many times as often.
 MORE_OFTEN, TIMES = 0.1, 1.5
-MOST_WRONG, ROUNDS, TINY = 0.95, 40, 1e-12
+MOST_WRONG = 0.95
+ROUNDS = 40
+TINY = 1e-12
 LEAST_SKEWNESS = 1e-3  # below it the gamma distribution is as good as normal
 
 
@@ -126,9 +128,14 @@ def checked_sources(
     """Return the sources of labels by name, as words; raise if one is not of all n labels."""
     # Those of the samples themselves where none are given; a linearisation has none.
     if sources is None:
-        return source_columns(data) if isinstance(data, SampleSet) else {}
+        if isinstance(data, SampleSet):
+            return source_columns(data)
+        return {}
     n = len(data)
-    columns = sources if isinstance(sources, Mapping) else {"source": sources}
+    if isinstance(sources, Mapping):
+        columns = sources
+    else:
+        columns = {"source": sources}
     words = {str(name): np.asarray(values).astype(str) for name, values in columns.items()}
     for name, values in words.items():
         if values.shape != (n,):
@@ -162,7 +169,8 @@ def find_erring_sources(
     Source: ours; p by the gamma distribution of the same three moments (Pearson 1895, type III),
         since few labels surprise much: of skewness γ, shape a = 4/γ², P(Γ(a) > a + z √a).
     """
-    p, open_idx = log_p.exp(), np.flatnonzero(~trusted.numpy())
+    p = log_p.exp()
+    open_idx = np.flatnonzero(~trusted.numpy())
     deviation = -log_p + (p * log_p).sum(1, keepdim=True)
     surprise = deviation.gather(1, labels[:, None])[:, 0]
     moments = [surprise, *((p * deviation**power).sum(1) for power in (2, 3))]
@@ -174,7 +182,9 @@ def find_erring_sources(
         return None
     sources, p_value = min(tested, key=lambda pair: float(pair[1].min()))
     errs = n_tested * p_value <= FALSE_ALARM
-    return replace(sources, errs=errs) if errs.any() and not errs.all() else None
+    if errs.any() and not errs.all():
+        return replace(sources, errs=errs)
+    return None
 
 
 def _test_sources(
@@ -227,12 +237,15 @@ def fit_sources(
     if sources is None:
         return None, [], no_shift
     stacked = torch.stack(list(outputs), 2).double()[:, :, start.weights > 0]
-    weights, k = start.weights[start.weights > 0], start.log_p.shape[1]
-    logits, log_p = stacked @ weights, start.log_p
+    weights = start.weights[start.weights > 0]
+    k = start.log_p.shape[1]
+    logits = stacked @ weights
+    log_p = start.log_p
     # log_p is the logits and the intercepts, less a constant a row.
     intercepts = (log_p - logits - (log_p - logits)[:, :1]).mean(0)
     group_of = np.where(sources.errs, sources.errs.cumsum(), 0)  # 0: all others
-    group, is_open = torch.from_numpy(group_of[sources.code]), ~trusted
+    group = torch.from_numpy(group_of[sources.code])
+    is_open = ~trusted
     counts = torch.bincount(group[is_open]).double()
     common_rate = (
         torch.tensor(1 - float(start.transition[0, 0])).double().clamp(NO_RATE, MOST_WRONG)
@@ -249,9 +262,11 @@ def fit_sources(
         p_wrong = 1 - posterior.gather(1, labels[:, None])[is_open, 0]
         n_wrong = torch.zeros_like(counts).index_add_(0, group[is_open], p_wrong)
         rates = (n_wrong / (counts + RIGHT_COUNT)).clamp(NO_RATE, MOST_WRONG)
-        weights, intercepts = step_calibration(stacked, posterior, log_p, weights, intercepts)
-        log_p = torch.log_softmax(stacked @ weights + intercepts, 1)
-    share, threshold = rates.numpy()[group_of], max(rates[0] + MORE_OFTEN, TIMES * rates[0])
+        weights, intercepts, log_p = step_calibration(
+            stacked, posterior, log_p, weights, intercepts
+        )
+    share = rates.numpy()[group_of]
+    threshold = max(rates[0] + MORE_OFTEN, TIMES * rates[0])
     errs = sources.errs & (share >= float(threshold))
     if not errs.any():
         return None, [], no_shift

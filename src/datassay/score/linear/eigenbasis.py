@@ -72,7 +72,10 @@ class FeatureRows:
 
     def __getstate__(self) -> dict[str, Any]:
         # Rows that are kept whole are computed once here, not by every worker.
-        rows = self.read_all() if self.is_small else self._all_rows
+        if self.is_small:
+            rows = self.read_all()
+        else:
+            rows = self._all_rows
         state = self.__dict__ | {"_all_rows": rows}
         if rows is not None:
             unneeded = ("features", "_vectors", "_operand")
@@ -100,7 +103,10 @@ class FeatureRows:
         """Return all of ΦV, for scores that need it, and keep it. Raise if memory is too small."""
         if self._all_rows is None:
             n_bytes = 8.0 * self.shape.numel()
-            memory = available_memory() if self._memory is None else self._memory
+            if self._memory is None:
+                memory = available_memory()
+            else:
+                memory = self._memory
             if not self.is_small and 2 * n_bytes > memory:
                 n, b, size = self.shape
                 raise SettingError(
@@ -242,7 +248,9 @@ class Eigenbasis:
 
     def squared_weights(self, w: Float[Tensor, "p g c"]) -> Float[Tensor, " g"]:
         """Compute ‖Δw‖² of coordinates, summed over columns."""
-        scaled = self.metric.sqrt()[:, None, None] * w if self.complete else w
+        scaled = w
+        if self.complete:
+            scaled = self.metric.sqrt()[:, None, None] * w
         return torch.linalg.vector_norm(scaled, dim=(0, 2)).square()
 
     def squared_predictions(self) -> Callable[[Float[Tensor, "p g c"]], Float[Tensor, " g"]]:
@@ -306,7 +314,8 @@ def _decompose(lin: Linearization, progress: Progress) -> Eigenbasis:
             val = (val_kernel @ vectors).reshape(-1, b, len(vectors))
         return Eigenbasis(vectors.reshape(n, b, -1), eigenvalues, eigenvalues, val, True)
     assert lin.features is not None
-    products, memory = lin.form.products.precision, lin.form.products.memory
+    products = lin.form.products.precision
+    memory = lin.form.products.memory
     computing = {"progress": progress, "engine": lin.engine}
     total = gram(lin.features, products, device=device, **computing)
     eigenvalues, vectors = _eigh(total, device, progress)
@@ -326,7 +335,9 @@ def _eigh(
     """Compute eigenvalues and vectors on a device; return them in main memory."""
     progress("eigendecomposition", 0, 1)
     if device == "cpu":  # in three fifths of torch's time
-        driver = "evd" if len(symmetric) > 1 else "ev"  # of one row evd of SciPy 1.11 has no room
+        driver = "ev"
+        if len(symmetric) > 1:
+            driver = "evd"  # of one row evd of SciPy 1.11 has no room
         decomposition = eigh(symmetric.numpy(), driver=driver, check_finite=False)
         eigenvalues, vectors = map(torch.from_numpy, decomposition)
     else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -14,6 +16,7 @@ from datassay.collect.form import Form
 from datassay.collect.linearization import Linearization
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
+from datassay.optional import drop_none
 
 CENTRES = 512  # samples that the others' Gaussian kernels are with
 PAIRS = 2000  # of samples, whose median distance is the kernel's width
@@ -51,6 +54,13 @@ def of_inputs(train: SampleSet, val: SampleSet | None = None, seed: int = 0) -> 
         n_parameters=rows[0].shape[1], chunk=len(train), jacobian_bytes=size, result_bytes=size,
         flops=0.0, reason="inputs and Gaussian kernels of them",
     )  # fmt: skip
+    val_fields: dict[str, Any] = {"val_outputs": None, "val_features": None}
+    if val is not None:
+        val_fields = {
+            "val_outputs": torch.zeros_like(targets[1]),
+            "val_features": rows[1],
+            "val_targets": targets[1],
+        }
     return Linearization(
         outputs=torch.zeros_like(targets[0]),
         targets=targets[0],
@@ -59,12 +69,10 @@ def of_inputs(train: SampleSet, val: SampleSet | None = None, seed: int = 0) -> 
         class_names=train.class_names,
         kernel=None,
         features=rows[0],
-        val_outputs=None if val is None else torch.zeros_like(targets[1]),
         val_kernel=None,
-        val_features=None if val is None else rows[1],
         form=form,
-        val_targets=None if val is None else targets[1],
         label_type=train.label_type,
+        **val_fields,
     )
 
 
@@ -78,7 +86,7 @@ def flatten_inputs(
             f"inputs must be numbers; these are {train.x.dtype}. Collect a network's features of "
             "them: collect(model, train, val)."
         )
-    sets = [train] if val is None else [train, val]
+    sets = drop_none(train, val)
     return sets, [samples.x.reshape(len(samples), -1).astype(np.float64) for samples in sets]
 
 

@@ -70,9 +70,13 @@ def check_dynamics(
 ) -> Dynamics:
     """Check a training run against the kernel's largest eigenvalue and convert it to a sum loss."""
     check_training(lr, steps, weight_decay, reduction, kind)
-    per_sample = n_samples if reduction != "sum" else 1
+    per_sample = 1
+    if reduction != "sum":
+        per_sample = n_samples
     penalty = weight_decay * per_sample
-    scale = largest + penalty if largest + penalty > 0 else 1.0
+    scale = 1.0
+    if largest + penalty > 0:
+        scale = largest + penalty
     if lr == "auto":
         lr = AUTO_STEP_FRACTION * per_sample / scale
     step = float(lr) / per_sample

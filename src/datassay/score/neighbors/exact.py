@@ -68,7 +68,8 @@ def _inverted_file(rows: np.ndarray, probes: int):
     faiss = _faiss()
     cells = max(1, min(int(2 * math.sqrt(n)), n // 39))
     index = faiss.IndexIVFFlat(faiss.IndexFlatL2(d), d, cells)
-    index.cp.niter, index.cp.seed = 5, 0
+    index.cp.niter = 5
+    index.cp.seed = 0
     index.cp.max_points_per_centroid = 64
     index.train(rows)
     index.add(rows)
@@ -367,5 +368,6 @@ def _one_by_one(x: Tensor, queries: Tensor, k: int) -> Nearest:
     for position, query in enumerate(x[queries]):
         distance = torch.cat([(chunk - query).square().sum(1) for chunk in x.split(rows)])
         ordered = distance.sort(stable=True)
-        index[position], squared[position] = ordered.indices[:k], ordered.values[:k]
+        index[position] = ordered.indices[:k]
+        squared[position] = ordered.values[:k]
     return Nearest(index, squared, 0)

@@ -174,14 +174,16 @@ def _with_repeats(
 ) -> tuple[Int[Tensor, "n k"], Float[Tensor, "n k"]]:
     """Return neighbours among all samples, from those among distinct rows and their repeats."""
     # k different rows suffice: with ties by first position, k samples come before any left out.
-    n, n_rows = len(inverse), len(firsts)
+    n = len(inverse)
+    n_rows = len(firsts)
     counts = np.bincount(inverse, minlength=n_rows)
     by_row = inverse.argsort(kind="stable")
     starts = np.cumsum(counts) - counts
     columns = np.arange(min(k, counts.max()))
     exists = columns < counts[:, None]
     members = np.where(exists, by_row[np.minimum(starts[:, None] + columns, n - 1)], n)
-    members, row = torch.from_numpy(members), torch.from_numpy(inverse)
+    members = torch.from_numpy(members)
+    row = torch.from_numpy(inverse)
     index = torch.empty(n, k, dtype=torch.int64)
     squared = torch.empty(n, k, dtype=torch.float64)
     width = nearest.index.shape[1] * members.shape[1]
@@ -227,7 +229,10 @@ def find_alike(
     x = indices.astype(np.float32)
     n = len(indices)
     squares = np.einsum("nd,nd->n", x, x)
-    sides = 1 if classes is None or suggested is None else len(SIDES)
+    if classes is None or suggested is None:
+        sides = 1
+    else:
+        sides = len(SIDES)
     nearest = np.full((len(positions), sides, k), -1)
     distance = np.full(nearest.shape, np.nan)
     block = max(1, MOST_VALUES // n)

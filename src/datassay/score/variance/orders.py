@@ -42,7 +42,9 @@ def adjoint(geometry: OutputGeometry, ridge: float, damping: float) -> Float[Ten
     factor = hessian_factor(mean, ridge + damping)
     a = whiten(factor, gradients)
     _, variance = first_moments(len(geometry), a.sum(0), a.T @ a, a.square().sum(1))
-    training = factor if ridge == 0 else hessian_factor(mean, ridge)
+    training = factor
+    if ridge != 0:
+        training = hessian_factor(mean, ridge)
     slope_of_v = variance_gradient(geometry, factor)
     moves = torch.cholesky_solve(slope_of_v[:, None], training)[:, 0]
     implicit = removal_gradients(gradients, ridge) @ moves / len(geometry)
@@ -128,6 +130,7 @@ def _downdate(
     chunk: slice,
 ) -> Float[Tensor, " z"]:
     """Return V without each of a chunk's samples, where H₋z⁻¹ = I + u T uᵀ; `inner` is T."""
+    # a: whitened gradients, q their squared lengths, c = AᵀA, total their sum.
     n = len(a)
     a_z = a[chunk]
     q_z = q[chunk]
@@ -254,7 +257,8 @@ def _batches(geometry: OutputGeometry, n_removed: int) -> list[slice]:
     p = geometry.features.n_parameters
     n, k = geometry.outputs.shape
     model_values = 6 * p * p + n * k * (k + 4)
-    model_values += 0 if isinstance(geometry.features, SharedFeatures) else n * k * p
+    if not isinstance(geometry.features, SharedFeatures):
+        model_values += n * k * p
     size = max(1, BATCH_VALUES // model_values)
     starts = range(0, n_removed, size)
     return [slice(start, min(start + size, n_removed)) for start in starts]

@@ -66,10 +66,10 @@ class PairInfluence:
         return len(self.rows)
 
     def block(
-        self, first: Int[np.ndarray, " r"] | slice, second: Int[np.ndarray, " c"] | slice
+        self, rows: Int[np.ndarray, " r"] | slice, columns: Int[np.ndarray, " c"] | slice
     ) -> Float[np.ndarray, "r c"]:
         """Return X between two sets: loss change of the second per unit weight of the first."""
-        return -(self.rows[first] @ self.rows[second].T).numpy()
+        return -(self.rows[rows] @ self.rows[columns].T).numpy()
 
     def partners(self, position: int, top: int = 5) -> Partners:
         """Return the samples that the one at a position helps and harms most.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from datassay.errors import DataError, SettingError
+from datassay.optional import read_entry, text_if
 from datassay.results import result
 
 # The faults, and what is counted of each.
@@ -81,7 +82,7 @@ def read_baseline(path: Path) -> dict[str, Any]:
             f"baseline must name the summary.json of an earlier check; {path} cannot be read: "
             f"{why}. Check the spelling."
         ) from error
-    checks = summary.get("checks") if isinstance(summary, dict) else None
+    checks = read_entry(summary, "checks")
     if not isinstance(checks, dict):
         raise DataError(
             f"baseline must name the summary.json of datassay check, run or score; {path} has no "
@@ -121,12 +122,17 @@ def _judge_one(
         low, high, names, note = _new_ones(condition.name, summary, baseline)
     limit = condition.limit * (quantity["total"] if condition.is_share else 1)
     is_above = ge if condition.is_reached else gt
-    status = FAILED if is_above(low, limit) else INCONCLUSIVE
-    status = PASSED if high is not None and not is_above(high, limit) else status
+    status = INCONCLUSIVE
+    if is_above(low, limit):
+        status = FAILED
+    if high is not None and not is_above(high, limit):
+        status = PASSED
     examples = ", ".join([*map(str, names[:NAMED]), *["…"] * (len(names) > NAMED)])
-    sentence = f"{_count_words(low, high, quantity)}{note}{f' ({examples})' if examples else ''}"
-    why = "" if low == high else quantity["why"].rstrip(".")
-    return Outcome(condition.words, status, f"{sentence}{f': {why}' if why else ''}.")
+    sentence = f"{_count_words(low, high, quantity)}{note}{text_if(examples, f' ({examples})')}"
+    why = ""
+    if low != high:
+        why = quantity["why"].rstrip(".")
+    return Outcome(condition.words, status, f"{sentence}{text_if(why, f': {why}')}.")
 
 
 def _count_words(low: int, high: int | None, quantity: Mapping[str, Any]) -> str:
@@ -145,7 +151,8 @@ def _new_ones(
     name: str, summary: Mapping[str, Any], baseline: Mapping[str, Any]
 ) -> tuple[int, int | None, list[Any], str]:
     """Return what is new since the baseline: at least, at most, which, and a note."""
-    now, earlier = summary["checks"][name], baseline["checks"].get(name)
+    now = summary["checks"][name]
+    earlier = baseline["checks"].get(name)
     low, high, names = now["low"], now["high"], now["names"]
     if earlier is None or not earlier["is_searched"]:
         return low, high, names, "; the baseline did not look for it"
@@ -154,8 +161,12 @@ def _new_ones(
     if _is_named(now, summary) and _is_named(earlier, baseline):
         names = [name for name in names if name not in set(earlier["names"])]
         return len(names), len(names), names, " new since the baseline"
-    low = 0 if earlier["high"] is None else max(0, low - earlier["high"])
-    high = None if high is None else max(0, high - earlier["low"])
+    if earlier["high"] is None:
+        low = 0
+    else:
+        low = max(0, low - earlier["high"])
+    if high is not None:
+        high = max(0, high - earlier["low"])
     return low, high, [], " more than in the baseline"
 
 

@@ -56,5 +56,6 @@ def github_lines(outcomes: Iterable[Outcome], data: str) -> list[str]:
 def _escape(text: str, *, in_property: bool = False) -> str:
     """Escape what GitHub would read as the end of a line, or of a property."""
     codes = {"%": "%25", "\r": "%0D", "\n": "%0A"}
-    codes |= {":": "%3A", ",": "%2C"} if in_property else {}
+    if in_property:
+        codes |= {":": "%3A", ",": "%2C"}
     return "".join(codes.get(character, character) for character in text)

@@ -11,6 +11,7 @@ from datassay.commands.run.gate.conditions import judge, read_baseline, read_con
 from datassay.commands.run.gate.quantities import quantities
 from datassay.commands.run.gate.settings import CheckSettings
 from datassay.commands.run.job import plan_lines as plan_lines
+from datassay.optional import map_optional
 
 
 def run(*, settings: CheckSettings, **arguments: Any) -> Findings:
@@ -26,6 +27,6 @@ def run(*, settings: CheckSettings, **arguments: Any) -> Findings:
     findings = job.run(**arguments, settings=settings)
     origin = findings.origin and findings.origin.to_dict()
     summary = {"checks": quantities(findings), "origin": origin}
-    baseline = None if settings.baseline is None else read_baseline(settings.baseline)
+    baseline = map_optional(read_baseline, settings.baseline)
     outcomes = judge(map(read_condition, settings.fail_on), summary, baseline)
     return replace(findings, outcomes=outcomes)

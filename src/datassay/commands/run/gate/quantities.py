@@ -13,6 +13,7 @@ from datassay.commands.run.gate.conditions import MEANINGS
 from datassay.commands.run.verdict import label_verdict
 from datassay.data.samples import SampleSet
 from datassay.data.tables.leaks import FEW_ROWS
+from datassay.optional import text_if
 from datassay.results import result
 from datassay.score.checks.columns import FEWEST as FEWEST_COMPARED
 from datassay.score.checks.columns import leaking_columns
@@ -69,7 +70,8 @@ def quantities(findings: Findings) -> dict[str, dict[str, Any]]:
 
 def _wrong_labels(findings: Findings) -> Quantity:
     labels = label_verdict(findings)
-    unit, n = f"{labels.noun}s", labels.n
+    unit = f"{labels.noun}s"
+    n = labels.n
     if n < FEWEST:
         return Quantity(unit, n, why=labels.sentence, is_searched=False)
     is_bounded = labels.is_predicted and not labels.leaks
@@ -107,14 +109,15 @@ def _count_issues(issues: DataIssues, *kinds: str) -> list[tuple[int, bool]]:
 
 def _list_unsearched(findings: Findings, issues: DataIssues) -> str:
     """Return among which samples copies were not looked for; empty where all were compared."""
-    n = len(findings.samples) + (0 if findings.validation is None else len(findings.validation))
+    n = len(findings.samples) + len(findings.validation or ())
     if findings.samples.kind == "image" and n > EXACT_UP_TO:
         return f"changed copies are looked for among at most {EXACT_UP_TO:,} pictures"
     return issues.unsearched
 
 
 def _duplicates(findings: Findings, issues: DataIssues) -> Quantity:
-    train, unsearched = findings.samples, _list_unsearched(findings, issues)
+    train = findings.samples
+    unsearched = _list_unsearched(findings, issues)
     _, first_idx, inverse = np.unique(issues.copies, return_index=True, return_inverse=True)
     is_repeated = first_idx[inverse] != np.arange(len(train))
     low, high, names = _exact(train.ids[is_repeated].tolist())
@@ -126,10 +129,13 @@ def _duplicates(findings: Findings, issues: DataIssues) -> Quantity:
 
 
 def _across_split(findings: Findings, issues: DataIssues) -> Quantity:
-    val, unit = findings.validation, "held-out samples"
+    val = findings.validation
+    unit = "held-out samples"
     if val is None or len(val) != len(issues.repeated):
-        why = NO_PART if val is None else "held-out samples are of another shape"
-        return Quantity(unit, 0 if val is None else len(val), why=why, is_searched=False)
+        why = "held-out samples are of another shape"
+        if val is None:
+            why = NO_PART
+        return Quantity(unit, len(val or ()), why=why, is_searched=False)
     low, high, names = _exact(val.ids[issues.repeated].tolist())
     high = max([high, *(n for n, _ in _count_issues(issues, "equal rows across the split"))])
     return _with_chance(unit, len(val), low, high, names, _list_unsearched(findings, issues))
@@ -148,7 +154,7 @@ def _conflicts(train: SampleSet, issues: DataIssues) -> Quantity:
     counts = _count_issues(issues, "equal rows, different labels", "equal rows, different targets")
     high = sum(n for n, _ in counts)
     low = sum(n for n, by_chance in counts if not by_chance)
-    why = "" if low == high else "equal rows may differ in what was not recorded"
+    why = text_if(low != high, "equal rows may differ in what was not recorded")
     return Quantity("rows", len(train), low, high, why=why)
 
 
@@ -181,12 +187,19 @@ def _rare_classes(train: SampleSet, issues: DataIssues) -> Quantity:
 
 def _drift(findings: Findings, issues: DataIssues) -> Quantity:
     train, val = findings.samples, findings.validation
-    columns = None if train.used_rows is None else train.used_rows.num_columns
+    columns = None
+    if train.used_rows is not None:
+        columns = train.used_rows.num_columns
     if columns is None:
-        columns = train.x.shape[1] if train.kind == "row" and train.x.ndim == 2 else 0
-    sizes = [] if train.source is None else np.unique(train.source, return_counts=True)[1].tolist()
+        columns = 0
+        if train.kind == "row" and train.x.ndim == 2:
+            columns = train.x.shape[1]
+    sizes = []
+    if train.source is not None:
+        sizes = np.unique(train.source, return_counts=True)[1].tolist()
     pairs = [(n, len(train) - n) for n in sizes]
-    pairs += [] if val is None or val.split_off else [(len(train), len(val))]
+    if val is not None and not val.split_off:
+        pairs += [(len(train), len(val))]
     if columns < 2 or max(map(min, pairs), default=0) < FEWEST_COMPARED:
         why = f"no two parts of {FEWEST_COMPARED} rows and two columns can be compared; give "
         why += "--source, or data with a validation part"

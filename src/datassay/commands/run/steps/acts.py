@@ -24,6 +24,7 @@ from datassay.commands.run.steps.scores import issues_of
 from datassay.commands.run.steps.settings import starting_network
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
+from datassay.optional import take_first
 from datassay.progress import OutOfTime, silent
 from datassay.score.checks.data_issues import LEAST_NEW, DataIssues
 from datassay.score.checks.weak_groups import told_groups
@@ -54,10 +55,12 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     if plan is None:
         return None
     parts = _parts(context, settings, plan)
-    if not all(_is_judged(part) for part in parts):
+    if not all(_is_judged(fold) for fold in parts):
         return None
     # Whose time is known beforehand; else comparing begins by measuring it.
-    base = [] if plan.per_fit is None else base_predictions(parts)
+    base = []
+    if plan.per_fit is not None:
+        base = base_predictions(parts)
     choice = Chosen("", parts, base, plan.per_fit)
     if settings.is_open:
         choice = best_learner(choice, budget=budget)
@@ -67,18 +70,18 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
         progress=context.progress,
     )  # fmt: skip
     settings = replace(settings, table_model=choice.name)
-    part = parts[0]
-    learner = learner_of(part.train, settings, CURVE_MODELS, 0)
-    scores = base[0] if base else None
+    fold = parts[0]
+    learner = learner_of(fold.train, settings, CURVE_MODELS, 0)
+    scores = take_first(base)
     issues = context.results["data_issues"]
     rows = []
     estimates = [kind.estimate for kind in action_kinds().values() if kind.estimate is not None]
     with suppress(OutOfTime):
         for estimate in estimates:
-            row = estimate(learner, part.train, part.yardstick, whole=scores, seed=settings.seed)
+            row = estimate(learner, fold.train, fold.yardstick, whole=scores, seed=settings.seed)
             if row is not None:
-                rows.append(replace(row, note=_name_wanted(part, issues, settings)))
-    scale = len(train) / len(part.train)
+                rows.append(replace(row, note=_name_wanted(fold, issues, settings)))
+    scale = len(train) / len(fold.train)
     suspects = int(context.results["label_issues"].to_try.sum())
     counts = {RELABEL: suspects, REMOVE: suspects, COPIES: int(issues.is_copy.sum())}
     actions = tuple(_scale_to_all(row, scale, counts) for row in (*table.actions, *rows))
@@ -93,15 +96,17 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
 def _scale_to_all(row: ActionGain, scale: float, counts: dict[str, int]) -> ActionGain:
     """Return a row with numbers of samples of the whole set, not of the part it was measured on."""
     changed = counts.get(row.kind.split("+")[0], round(row.changed * scale))
-    cost = changed if row.cost == row.changed else round(row.cost * scale)
+    cost = changed
+    if row.cost != row.changed:
+        cost = round(row.cost * scale)
     if not changed and row.changed:
         row = replace(row, note="only parts of the samples have suspects", advice=LEAVE)
     return replace(row, changed=changed, cost=cost)
 
 
-def _is_judged(part: Part) -> bool:
+def _is_judged(fold: Part) -> bool:
     """Return whether held-out and training targets differ, so that gains can be measured."""
-    held_out, train = part.held_out, part.train
+    held_out, train = fold.held_out, fold.train
     varied = train.is_classification or bool((held_out.y != held_out.y[:1]).any())
     return len(held_out) > 1 and varied and len(np.unique(train.y, axis=0)) > 1
 
@@ -112,8 +117,13 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
     issues, information = (context.results[name] for name in ("label_issues", "information"))
     copies = context.results["data_issues"].copies
     # The kind of noise is that of all labels: four fifths tell it less well, and search for long.
-    noise_models = issues.noise if train.is_classification else None
-    kind = noise_models[0].kind if noise_models else settings.label_noise
+    noise_models = None
+    if train.is_classification:
+        noise_models = issues.noise
+    if noise_models:
+        kind = noise_models[0].kind
+    else:
+        kind = settings.label_noise
 
     def rescore(sub: Linearization, samples: SampleSet) -> tuple[LabelIssues, float]:
         result = issues_of(sub, samples, replace(settings, label_noise=kind), context.progress)
@@ -130,7 +140,9 @@ def _parts(context: Context, settings: RunSettings, plan: ActPlan) -> list[Part]
             val = val.subset(new_rows)
         fields = train, val, lin, issues, information.information, _penalty(lin, issues), None
         return [Part(*fields, learner(train, 0), copies=copies)]
-    noise = noise_models[0].transition if noise_models else None
+    noise = None
+    if noise_models:
+        noise = noise_models[0].transition
     return fifths(
         lin, train, information.information, plan.parts, noise=noise,
         share=issues.share_wrong, copies=copies, judge=rescore, learner=learner, seed=settings.seed,
@@ -156,16 +168,16 @@ def learner_of(train: SampleSet, settings: RunSettings, seeds: int, index: int) 
     return Networks(models, seed=seed)
 
 
-def _name_wanted(part: Part, issues: DataIssues, settings: RunSettings) -> str:
+def _name_wanted(fold: Part, issues: DataIssues, settings: RunSettings) -> str:
     """Return a note on the class, source or weak group of which more samples would help most."""
-    if part.lin is None:
+    if fold.lin is None:
         return ""
     try:
-        closed = screen(part.lin, part.train, part.penalty, part.yardstick, settings.seed)
+        closed = screen(fold.lin, fold.train, fold.penalty, fold.yardstick, settings.seed)
         order = np.argsort(issues.ids)
-        rows = order[np.searchsorted(issues.ids, part.train.ids, sorter=order)]
-        weak, _ = told_groups(part.train, part.issues.held_out, issues.telling.take(rows))
-        group = most_wanted(closed, part.train, settings.seed, weak)
+        rows = order[np.searchsorted(issues.ids, fold.train.ids, sorter=order)]
+        weak, _ = told_groups(fold.train, fold.issues.held_out, issues.telling.take(rows))
+        group = most_wanted(closed, fold.train, settings.seed, weak)
     except DataError:
         return ""
     if group is None:

@@ -23,6 +23,7 @@ from datassay.data.back.original import Changelog, read_changelog
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.models.tabular import TABLE_MODELS
+from datassay.optional import text_if
 from datassay.progress import Progress
 from datassay.results import result
 from datassay.score.label_issues import LabelIssues
@@ -113,8 +114,10 @@ def before_after(
             held_out = unchanged
         else:
             held_out = _relabel(old_val, log, labels, suspects)
-    parts = [before] if held_out is None else [before, held_out]
-    earlier_names = {name for part in parts for name in log.new_ids(part.samples.ids)}
+    parts = [before]
+    if held_out is not None:
+        parts = [before, held_out]
+    earlier_names = {name for side in parts for name in log.new_ids(side.samples.ids)}
     if ids := sorted(labels.keys() - earlier_names):
         raise DataError(
             f"data must hold no samples that {run.folder} lacks, to be compared with it; it holds "
@@ -132,25 +135,25 @@ def before_after(
         gain = review_gain(trials, progress)
         why = FEW
     pairs: Counter[tuple[str, str]] = Counter()
-    for part in parts:
-        names = part.samples.class_names
-        rows = np.flatnonzero(part.is_new & part.keep)
+    for side in parts:
+        names = side.samples.class_names
+        rows = np.flatnonzero(side.is_new & side.keep)
         for i in rows if names else ():
-            pairs[label_word(names, part.samples.y[i]), label_word(names, part.y[i])] += 1
+            pairs[label_word(names, side.samples.y[i]), label_word(names, side.y[i])] += 1
     n = len(before.keep)
     summary = run.summary
     looked_at = {row["new_id"] for row in log.rows if row["decision"] == KEEP}
     wrong_share = float(summary["labels"]["expected_wrong"]) / n
     return BeforeAfter(
         relabelled=tuple((a, b, count) for (a, b), count in pairs.most_common()),
-        n_relabelled=sum(int((part.is_new & part.keep).sum()) for part in parts),
-        n_removed=sum(int((~part.keep).sum()) for part in parts),
+        n_relabelled=sum(int((side.is_new & side.keep).sum()) for side in parts),
+        n_removed=sum(int((~side.keep).sum()) for side in parts),
         n=(n, len(train)),
         suspects=(int(summary["counts"]["suspected_label_errors"]), int(issues.is_issue.sum())),
         confirmed=sum(str(train.ids[i]) in looked_at for i in np.flatnonzero(issues.is_issue)),
         expected_wrong=(wrong_share, float(issues.probability.sum()) / len(train)),
         gain=gain,
-        why_none="" if gain is not None else why,
+        why_none=text_if(gain is None, why),
         other_model=_other_model(run, settings),
     )
 
@@ -158,7 +161,8 @@ def before_after(
 def _other_model(run: FinishedRun, settings: RunSettings) -> str:
     """Return the model of the earlier run where this run takes another; else ""."""
     facts = run.summary.get("facts", {})
-    fact, model = facts.get("Your model", ""), facts.get("Model", "")
+    fact = facts.get("Your model", "")
+    model = facts.get("Model", "")
     if settings.estimator is not None or fact:
         name = ""
         if settings.estimator is not None:
@@ -202,7 +206,10 @@ def _relabel(
                 f"labels must be classes of the run before; {name} has {label!r}, which is none. "
                 "Correct it by a decision, or run without --before."
             )
-        y[i] = index[label] if samples.is_classification else label
+        if samples.is_classification:
+            y[i] = index[label]
+        else:
+            y[i] = label
     return Corrected(samples, y, keep, suspected)
 
 
@@ -211,7 +218,9 @@ def _trials(before: Corrected, held_out: Corrected | None, settings: RunSettings
     samples = before.samples
     settings = with_width(settings)
     model = starting_network(samples, settings)
-    val = None if held_out is None else held_out.samples
+    val = None
+    if held_out is not None:
+        val = held_out.samples
     plan = act_plan(forward_work(model, samples), samples, val, settings, FEWEST)
     if plan is None:
         return []
@@ -219,7 +228,7 @@ def _trials(before: Corrected, held_out: Corrected | None, settings: RunSettings
         return [Trial(before, held_out, learner_of(samples, settings, plan.seeds, 0))]
     trials = []
     for fold, test_idx in enumerate(make_splits(samples, None, plan.parts, settings.seed).test_idx):
-        part = before.subset(np.setdiff1d(np.arange(len(samples)), test_idx))
-        learner = learner_of(part.samples, settings, plan.seeds, fold)
-        trials.append(Trial(part, before.subset(test_idx), learner))
+        side = before.subset(np.setdiff1d(np.arange(len(samples)), test_idx))
+        learner = learner_of(side.samples, settings, plan.seeds, fold)
+        trials.append(Trial(side, before.subset(test_idx), learner))
     return trials

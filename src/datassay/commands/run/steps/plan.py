@@ -46,6 +46,7 @@ from datassay.commands.run.steps.settings import (
 from datassay.data.samples import SampleSet
 from datassay.machine import available_memory, resident_bytes
 from datassay.models.build import build_model
+from datassay.optional import coalesce
 from datassay.plan import PlanStep, time_call
 from datassay.report.wording import count
 from datassay.score.influence.plan import influence_plan
@@ -100,11 +101,11 @@ def plan(train: SampleSet, val: SampleSet | None, settings: RunSettings) -> Plan
     if settings.store is not None:
         store = inside(settings.store, FEATURES)
     form = plan_collection(model, train, val, store=store, **settings.collection_settings)
-    n_queries = len(train if val is None else val)
+    n_queries = len(coalesce(val, train))
     attributed = attribution_of(settings, form, len(train), n_queries, train.is_classification)
     settings = replace(settings, attribution=attributed)
     n = len(train)
-    m = 0 if val is None else len(val)
+    m = len(val or ())
     options = {f.name: getattr(settings, f.name) for f in fields(settings)}
     sizes = Sizes(form=form, train=n, val=m, classes=train.n_classes, options=options)
     steps = [
@@ -269,7 +270,9 @@ def lines(plan: Plan) -> list[RenderableType]:
     for name in ("memory", "operations", "seconds"):
         table.add_column(name, justify="right")
     for step in plan.steps:
-        work = f"{step.flops:.1e}" if step.flops else ""
+        work = ""
+        if step.flops:
+            work = f"{step.flops:.1e}"
         table.add_row(
             step.name, step.detail, f"{step.bytes / 1e9:.2f} GB", work, f"{step.seconds:.1f}"
         )

@@ -76,7 +76,10 @@ def choose_projection(
         subject = "unprojected scores reach"
     else:
         smallest = quality.smallest(target)
-        index = len(quality.projection) - 1 if smallest is None else smallest
+        if smallest is None:
+            index = len(quality.projection) - 1
+        else:
+            index = smallest
         p = int(quality.n_features[index])
         limit = quality.projection[index]
         reached = quality.correlation["information"].mean(1)[index]
@@ -84,7 +87,10 @@ def choose_projection(
         subject = f"the most features tried, {p:,}, reach"
         settings = replace(settings, projection=limit, outputs=form.outputs)
     missed = f"a rank correlation of {target:g} with exact information was asked for; {subject} "
-    warnings = () if reached >= target else (f"{missed}{reached:.3f}.",)
+    if reached >= target:
+        warnings = ()
+    else:
+        warnings = (f"{missed}{reached:.3f}.",)
     facts = {CHOICE: choice, REACHED: _correlations(quality, index)}
     return ChosenProjection(settings, facts, warnings, quality)
 
@@ -111,13 +117,16 @@ def projection_step(
     pilot_val = None
     if val is not None:
         pilot_val = val.subset(np.arange(min(n, len(val))))
-    m = 0 if pilot_val is None else len(pilot_val)
+    m = len(pilot_val or ())
     exact = plan_collection(model, pilot, pilot_val, outputs="joint", projection=None)
     sizes = Sizes(form=exact, train=n, val=m, classes=train.n_classes)
     parts = [*removal_steps(sizes), *judge_steps(sizes), *influence_steps(sizes)]
     collected = collection_step(model, pilot, n + m, exact)
     is_exact = form.projection is None
-    draws = 0 if is_exact and not form.landmarks else DRAWS * len(N_FEATURES)
+    if is_exact and not form.landmarks:
+        draws = 0
+    else:
+        draws = DRAWS * len(N_FEATURES)
     # Rows per output are decomposed anew each time; one row per sample costs its collection.
     scored = add_work(*(step.work for step in parts), times=1 + draws * (form.outputs == "joint"))
     collections = add_work(collected.work, times=1 + draws)

@@ -18,6 +18,7 @@ from datassay.act.remove.removal_curve import (
     usable_fractions,
 )
 from datassay.act.remove.summarize import suspects_first
+from datassay.optional import text_if
 from datassay.results import result
 from datassay.score.compare.retraining_check import Baselines, baselines
 from datassay.score.registry import Context
@@ -98,5 +99,5 @@ def retrained_networks(
     updates = f"{name}, {recipe.optimizer}, {recipe.steps} updates of {recipe.batch_size}"
     if estimator is not None:
         updates = f"{type(estimator).__name__}, fitted anew"
-    facts = {"Retraining": updates + ("" if val is not None else f"; {FIFTHS}")}
+    facts = {"Retraining": updates + text_if(val is None, f"; {FIFTHS}")}
     return RetrainedNetworks(network_baselines, curve, trained, facts)

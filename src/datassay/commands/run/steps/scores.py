@@ -19,6 +19,7 @@ from datassay.collect.form import Form
 from datassay.collect.linearization import Linearization
 from datassay.commands.run.settings import RunSettings
 from datassay.data.samples import SampleSet
+from datassay.optional import coalesce
 from datassay.progress import Progress
 from datassay.score.compare.aggregate import Aggregate, aggregate
 from datassay.score.compare.retraining_check import RetrainingCheck, retraining_check
@@ -104,7 +105,7 @@ def trained_effects(
         mean outputs, or those of targets.
     """
     train, val, options = context.train, context.val, context.options
-    by_network = networks.outputs((train if val is None else val).x).double()
+    by_network = networks.outputs(coalesce(val, train).x).double()
     trained = [taken_network(model, networks, s) for s in range(len(by_network))]
     outputs = by_network.mean(0)
     loss = task_loss(train)
@@ -179,7 +180,9 @@ def joint_information(context: Context) -> dict[str, Any]:
         for kind, names in labels.items()
         if work[kind] <= MOST_GROUP_WORK
     }
-    m = n if lin.val_outputs is None else len(lin.val_outputs)
+    m = n
+    if lin.val_outputs is not None:
+        m = len(lin.val_outputs)
     if n >= FEWEST_FOR_PAIRS and pair_work(n, m, lin.form) <= MOST_GROUP_WORK:
         if len(pairs := nearest_pairs(lin)):
             results["pairs"] = pair_information(lin, pairs, alone=information, **settings)
@@ -205,7 +208,9 @@ def pair_work(n: int, m: int, form: Form) -> float:
 
 
 def _group_labels(train: SampleSet) -> dict[str, np.ndarray]:
-    labels = {} if train.source is None else {"source": train.source}
+    labels = {}
+    if train.source is not None:
+        labels = {"source": train.source}
     if train.is_classification:
         labels = {"class": np.array(train.class_names)[train.y], **labels}
     return {kind: names for kind, names in labels.items() if len(np.unique(names)) > 1}

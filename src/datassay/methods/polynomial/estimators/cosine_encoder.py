@@ -59,7 +59,7 @@ class CosineEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         x = as_floats(validate_xy(self, X))
         self.encoding_ = cosine_encoding(
             x,
-            _shape(x.shape[1], self.image_shape),
+            _picture_size(x.shape[1], self.image_shape),
             share=self.share,
             min_frequency=self.min_frequency,
             n_coordinates=self.n_coordinates,
@@ -95,7 +95,8 @@ class CosineEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return self.encoding_.decode(as_floats(check_array(X)))
 
 
-def _shape(d: int, image_shape: Any) -> tuple[int, int]:
+def _picture_size(d: int, image_shape: Any) -> tuple[int, int]:
+    """Return rows and columns of d inputs seen as a picture: as given, else square, else a row."""
     if image_shape is not None:
         rows, columns = image_shape
         return int(rows), int(columns)

@@ -11,6 +11,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted  #
 from datassay.estimators.validation import as_floats, validate_xy
 from datassay.methods.polynomial.monomials import chosen_monomials
 from datassay.methods.polynomial.settings import Regression
+from datassay.optional import text_if
 
 
 class MonomialFeatures(TransformerMixin, BaseEstimator):
@@ -92,7 +93,5 @@ class MonomialFeatures(TransformerMixin, BaseEstimator):
 
 def _name(term: np.ndarray, names: np.ndarray) -> str:
     inputs, powers = np.unique(term[term >= 0], return_counts=True)
-    factors = [
-        str(names[i]) + (f"^{k}" if k > 1 else "") for i, k in zip(inputs, powers, strict=True)
-    ]
+    factors = [str(names[i]) + text_if(k > 1, f"^{k}") for i, k in zip(inputs, powers, strict=True)]
     return " ".join(factors) or "1"

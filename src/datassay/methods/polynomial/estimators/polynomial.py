@@ -109,6 +109,7 @@ class _Polynomial(BaseEstimator):
         return ((X - center) / spread).astype(X.dtype)
 
     def _add(self, X: np.ndarray, targets: np.ndarray) -> NormalEquations:
+        """Return the sums over all samples so far, these included."""
         previous = getattr(self, "_sums", None)
         if previous is None:
             monomials = self._monomials(X)
@@ -236,7 +237,10 @@ class PolynomialClassifier(ClassifierMixin, _Polynomial):
         check_classification_targets(y)
         if is_first and classes is None:
             raise DataError("classes must name every label in the first call of partial_fit.")
-        all_classes = np.unique(classes) if is_first else self.classes_
+        if is_first:
+            all_classes = np.unique(classes)
+        else:
+            all_classes = self.classes_
         label = np.searchsorted(all_classes, y).clip(max=len(all_classes) - 1)
         if (all_classes[label] != y).any():
             raise DataError(

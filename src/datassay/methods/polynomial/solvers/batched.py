@@ -12,6 +12,7 @@ from datassay.methods.polynomial.model import are_classes
 from datassay.methods.polynomial.monomials import Monomials
 from datassay.methods.polynomial.solvers.normal_equations import chosen_dtype
 from datassay.methods.polynomial.solvers.ridge import minimum_norm
+from datassay.optional import coalesce
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.rules import at_least, require
@@ -30,7 +31,8 @@ class BatchCurve:
     samples.
 
     Attributes:
-        single: [b], each batch's own fit on the validation samples (Fig. 3.11); NaN without any.
+        single: [b], each batch's own fit on the validation samples (Fig. 3.11); NaN without
+            any.
         cumulative: [b], the average so far on the validation samples; NaN without any.
         in_sample: [b], the average so far on samples it was fitted to: those of the first batch,
             which stand for all batches so far (Fig. 3.12).
@@ -58,7 +60,9 @@ class BatchedFit:
     def notes(self) -> tuple[str, ...]:
         """Caveats, one sentence each."""
         score = self.curve.out_of_bag[-1]
-        kind = "accuracy" if self.curve.is_accuracy else "R²"
+        kind = "R²"
+        if self.curve.is_accuracy:
+            kind = "accuracy"
         return (
             f"Out-of-bag {kind} {score:.4f}: of training samples, each by the batches without it.",
             f"The batches' features minus their mean have ranks {self.ranks.min()} to "
@@ -101,7 +105,9 @@ def batched_fit(
     oob_rows = rng.permutation(len(x))[:CURVE_ROWS]
     features = partial(monomials.features, keep=live, dtype=dtype)
     first_rows = batches[0][:CURVE_ROWS]
-    rate: Rate = accuracy if are_classes(targets) else mean_r2
+    rate: Rate = mean_r2
+    if are_classes(targets):
+        rate = accuracy
     views = {
         "in_sample": _View(features(x[first_rows]), targets[first_rows], rate),
         "out_of_bag": _View(features(x[oob_rows]), targets[oob_rows], rate),
@@ -109,7 +115,9 @@ def batched_fit(
     if val is not None:
         val_rows = rng.permutation(len(val[0]))[:CURVE_ROWS]
         views["val"] = _View(features(val[0][val_rows]), val[1][val_rows], rate)
-    total, ranks, scores = np.zeros((len(live), targets.shape[1])), [], []
+    total = np.zeros((len(live), targets.shape[1]))
+    ranks = []
+    scores = []
     for b, batch in enumerate(batches):
         coef, rank = _fit_batch(features(x[batch]), targets[batch])
         total += coef
@@ -131,13 +139,15 @@ class _View:
     """Samples, and the sums of the fits' outputs on them."""
 
     def __init__(self, features: np.ndarray, targets: np.ndarray, rate: Rate):
-        self.features, self.targets, self.rate = features, targets, rate
+        self.features = features
+        self.targets = targets
+        self.rate = rate
         self.total = np.zeros(targets.shape)
         self.count = np.zeros(len(targets))
 
     def add(self, coef: np.ndarray, counted: np.ndarray | None = None) -> np.ndarray:
         outputs = (self.features @ coef.astype(self.features.dtype)).astype(np.float64)
-        is_counted = np.ones(len(outputs), bool) if counted is None else counted
+        is_counted = coalesce(counted, np.ones(len(outputs), bool))
         self.total[is_counted] += outputs[is_counted]
         self.count += is_counted
         return outputs
@@ -169,5 +179,8 @@ def accuracy(outputs: Float[np.ndarray, "n q"], targets: Float[np.ndarray, "n q"
 def mean_r2(outputs: Float[np.ndarray, "n q"], targets: Float[np.ndarray, "n q"]) -> float:
     """Return R², mean over the targets that vary; NaN if none does."""
     spread = ((targets - targets.mean(axis=0)) ** 2).sum(axis=0)
-    error, varies = ((targets - outputs) ** 2).sum(axis=0), spread > 0
-    return float((1 - error[varies] / spread[varies]).mean()) if varies.any() else np.nan
+    error = ((targets - outputs) ** 2).sum(axis=0)
+    varies = spread > 0
+    if varies.any():
+        return float((1 - error[varies] / spread[varies]).mean())
+    return np.nan

@@ -104,12 +104,18 @@ def exact_fit(
 
 
 def _choose_ridge(system: Centred, progress: Progress) -> ExactFit:
+    """Fit by the ridge of smallest leave-one-out error; note one at the end of its range."""
     path, spectrum = _ridge_path(system, progress)
     ridge = float(path.ridge[path.chosen])
-    coef = _solve(system, ridge) if spectrum is None else system.with_constant(spectrum.coef(ridge))
+    if spectrum is None:
+        coef = _solve(system, ridge)
+    else:
+        coef = system.with_constant(spectrum.coef(ridge))
     notes = []
     if path.chosen in {0, len(path.ridge) - 1}:
-        end = "smallest" if path.chosen == 0 else "largest"
+        end = "largest"
+        if path.chosen == 0:
+            end = "smallest"
         notes.append(f"The {end} ridge tried, {ridge:.3g}, has the smallest leave-one-out error.")
     n_lost = int(np.isnan(path.squared_error).sum())
     if n_lost:
@@ -122,11 +128,12 @@ def _choose_ridge(system: Centred, progress: Progress) -> ExactFit:
 
 def _solve(system: Centred, ridge: float) -> Float[np.ndarray, "k q"]:
     """Solve for the coefficients in float64, whatever the precision of the sums."""
-    rhs = np.asfortranarray(system.right)
+    rhs = np.asfortranarray(system.rhs)
     return system.with_constant(cholesky(system.gram(ridge), ridge)(rhs))
 
 
 def _minimum_norm(system: Centred) -> ExactFit:
+    """Fit without a ridge: of the coefficients of least error those of least norm."""
     normal = system.normal
     if normal.n_samples == len(normal.rows) <= system.n_features:
         features = normal.monomials.features(normal.rows, keep=normal.live[1:])
@@ -134,7 +141,8 @@ def _minimum_norm(system: Centred) -> ExactFit:
         cut = f"{rounding(features.dtype, normal.n_samples):.2g}"
     else:
         spectrum = Spectrum(system)
-        coef, rank = spectrum.coef(0.0), spectrum.rank
+        coef = spectrum.coef(0.0)
+        rank = spectrum.rank
         cut = f"{spectrum.cut / max(spectrum.largest, np.finfo(np.float64).tiny):.2g}"
     note = (
         f"The features minus their means have rank {rank} of {system.n_features}: eigenvalues of "
@@ -185,8 +193,11 @@ def _ridge_grid(low: float, high: float) -> Float[np.ndarray, " r"]:
 def _path_errors(
     system: Centred, solver: Spectrum | Poles, ridges: np.ndarray, poles: tuple[float, ...]
 ) -> RidgePath:
+    """Return the leave-one-out errors at each of the ridges."""
     targets = system.normal.row_targets
-    label = targets.argmax(axis=1) if are_classes(targets) else None
+    label = None
+    if are_classes(targets):
+        label = targets.argmax(axis=1)
     pairs = [_loo_errors(system, solver, float(r), label) for r in ridges]
     mse, class_error = np.array(pairs).T
     if np.isnan(mse).all():

@@ -108,8 +108,10 @@ def normal_equations(
     dtype = chosen_dtype(precision, monomials)
     live = live_features(x, monomials, dtype)
     _check_room(len(live), dtype)
-    sums, probes = _Sums(live, targets.shape[1], dtype), _Probes(monomials, live, seed)
-    checkpoint, n_done = None, 0
+    sums = _Sums(live, targets.shape[1], dtype)
+    probes = _Probes(monomials, live, seed)
+    checkpoint = None
+    n_done = 0
     if store is not None:
         from datassay.store.manifest import digest  # both import torch
         from datassay.store.results import ResultStore
@@ -122,9 +124,12 @@ def normal_equations(
         }
         checkpoint = ResultStore(store, manifest)
         n_done = _resume(checkpoint, sums, probes)
-    add = _add_bfloat16 if precision == "bfloat16" else _add
+    add = _add
+    if precision == "bfloat16":
+        add = _add_bfloat16
     for start in range(n_done, len(x), chunk):
-        inputs, y = x[start : start + chunk], targets[start : start + chunk]
+        inputs = x[start : start + chunk]
+        y = targets[start : start + chunk]
         sums.add(monomials.features(inputs, keep=live, dtype=dtype), y, add)
         probes.add(inputs)
         n_done = start + len(inputs)
@@ -148,45 +153,50 @@ def normal_equations(
     )
 
 
-def merge(first: NormalEquations, second: NormalEquations) -> NormalEquations:
-    """Add the sums over two sets of samples; the second is made with seen=first.n_samples."""
+def merge(earlier: NormalEquations, added: NormalEquations) -> NormalEquations:
+    """Add the sums over two sets of samples; the second is made with seen=earlier.n_samples."""
     # Exact: a feature not live in one set is zero there.
-    has_same_terms = np.array_equal(first.monomials.terms, second.monomials.terms)
-    if not has_same_terms or first.cross.shape[1] != second.cross.shape[1]:
+    has_same_terms = np.array_equal(earlier.monomials.terms, added.monomials.terms)
+    if not has_same_terms or earlier.cross.shape[1] != added.cross.shape[1]:
         raise DataError(
-            f"both sums must have the same monomials and targets; got {first.monomials.n_features} "
-            f"and {second.monomials.n_features} monomials, {first.cross.shape[1]} and "
-            f"{second.cross.shape[1]} targets. Make both from the same `Monomials`."
+            "both sums must have the same monomials and targets; got "
+            f"{earlier.monomials.n_features} and {added.monomials.n_features} monomials, "
+            f"{earlier.cross.shape[1]} and "
+            f"{added.cross.shape[1]} targets. Make both from the same `Monomials`."
         )
-    live = np.union1d(first.live, second.live)
-    sums = _Sums(live, first.cross.shape[1], first.gram.dtype.type)
-    order = np.concatenate([first.row_order, second.row_order])
-    n_rows = max(len(first.rows), len(second.rows), min(len(order), ROWS))
+    live = np.union1d(earlier.live, added.live)
+    sums = _Sums(live, earlier.cross.shape[1], earlier.gram.dtype.type)
+    order = np.concatenate([earlier.row_order, added.row_order])
+    n_rows = max(len(earlier.rows), len(added.rows), min(len(order), ROWS))
     top_rows = np.argsort(order)[-n_rows:]
-    for summand in (first, second):
+    for summand in (earlier, added):
         positions = np.searchsorted(live, summand.live)
         sums.gram[np.ix_(positions, positions)] += summand.gram
         sums.cross[positions] += summand.cross
         sums.feature_sum[positions] += summand.feature_sum
     return NormalEquations(
-        first.monomials,
+        earlier.monomials,
         live,
         **sums.arrays,
-        target_sum=first.target_sum + second.target_sum,
-        target_squares=first.target_squares + second.target_squares,
-        n_samples=first.n_samples + second.n_samples,
-        rows=np.concatenate([first.rows, second.rows])[top_rows],
-        row_targets=np.concatenate([first.row_targets, second.row_targets])[top_rows],
+        target_sum=earlier.target_sum + added.target_sum,
+        target_squares=earlier.target_squares + added.target_squares,
+        n_samples=earlier.n_samples + added.n_samples,
+        rows=np.concatenate([earlier.rows, added.rows])[top_rows],
+        row_targets=np.concatenate([earlier.row_targets, added.row_targets])[top_rows],
         row_order=order[top_rows],
-        gram_error=max(first.gram_error, second.gram_error),
+        gram_error=max(earlier.gram_error, added.gram_error),
     )
 
 
 def chosen_dtype(precision: str, monomials: Monomials) -> type[np.floating]:
     """Return the dtype that features are computed in, np.float32 or np.float64."""
     if precision == "auto":
-        precision = "float64" if monomials.n_features <= FEW else "float32"
-    return np.float64 if precision == "float64" else np.float32
+        precision = "float32"
+        if monomials.n_features <= FEW:
+            precision = "float64"
+    if precision == "float64":
+        return np.float64
+    return np.float32
 
 
 def live_features(
@@ -231,7 +241,8 @@ Add = Callable[[np.ndarray, np.ndarray], None]
 
 
 def _check_room(n_features: int, dtype: type[np.floating]) -> None:
-    needed, spare = n_features**2 * np.dtype(dtype).itemsize, available_memory()
+    needed = n_features**2 * np.dtype(dtype).itemsize
+    spare = available_memory()
     if needed > spare:
         raise SettingError(
             f"the exact fit's sums must fit into memory; those of {n_features:,} features take "
@@ -297,7 +308,8 @@ class _Probes:
     def __init__(self, monomials: Monomials, live: np.ndarray, seed: int):
         n = min(PROBES, len(live))
         self._positions = np.sort(np.random.default_rng(seed).choice(len(live), n, replace=False))
-        self.monomials, self.keep = monomials, live[self._positions]
+        self.monomials = monomials
+        self.keep = live[self._positions]
         self.sums = np.zeros((n, n))
 
     def add(self, x: np.ndarray) -> None:

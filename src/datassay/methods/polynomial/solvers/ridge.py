@@ -25,14 +25,14 @@ class Centred:
     Attributes:
         normal: the sums.
         mean: [p' - 1], m.
-        right: [p' - 1, q], b.
+        rhs: [p' - 1, q], b.
         rows: [s, p' - 1], features of the rows kept for leave-one-out errors, minus m.
         row_targets: [s, q], targets of these rows, minus the mean over all n.
     """
 
     normal: NormalEquations
     mean: Float[np.ndarray, " k"]
-    right: Float[np.ndarray, "k q"]
+    rhs: Float[np.ndarray, "k q"]
     rows: Float[np.ndarray, "s k"]
     row_targets: Float[np.ndarray, "s q"]
 
@@ -83,14 +83,18 @@ class Spectrum:
     def __init__(self, system: Centred):
         """Decompose G. Cost: about 9 p'³ operations, 2 p'² values."""
         self._system = system
-        driver = "evd" if system.n_features > 1 else "ev"  # SciPy 1.11: too small a workspace
+        driver = "ev"
+        if system.n_features > 1:
+            driver = "evd"  # SciPy 1.11: too small a workspace
         spectrum = eigh(
             system.gram(), lower=False, overwrite_a=True, check_finite=False, driver=driver
         )
         self._values, self._vectors = map(np.asarray, spectrum)
-        self._right = self._vectors.T @ system.right  # [p, q]
+        self._right = self._vectors.T @ system.rhs  # [p, q]
         self._rows = system.rows @ self._vectors  # [s, p]
-        largest = max(float(self._values[-1]), 0.0) if len(self._values) else 0.0
+        largest = 0.0
+        if len(self._values):
+            largest = max(float(self._values[-1]), 0.0)
         self.cut = largest * rounding(system.normal.gram.dtype, len(self._values))
 
     @property
@@ -151,7 +155,8 @@ class Poles:
         solve = cholesky(self._system.gram(ridge, dtype.type), ridge)
         rows = self._system.rows.T.astype(dtype, order="F")
         self._grow(solve(rows), rows)
-        powers, solution = [], self._system.right.astype(dtype, order="F")
+        powers = []
+        solution = self._system.rhs.astype(dtype, order="F")
         for _ in range(DEPTH):
             solution = solve(solution)
             solution = solution / np.maximum(np.linalg.norm(solution, axis=0), np.finfo(dtype).tiny)
@@ -194,7 +199,7 @@ class Poles:
         for j in range(q):
             columns = slice(j * m, (j + 1) * m)
             basis = all_bases[:, columns]
-            projected = basis.T @ self._system.right[:, j]
+            projected = basis.T @ self._system.rhs[:, j]
             self._fits.append((basis.T @ product[:, columns], projected, row_parts[:, columns]))
 
 
@@ -209,7 +214,7 @@ def cholesky(
             f"the normal equations must be positive definite in {gram.dtype}; with ridge {ridge:g} "
             "they are not. Raise the ridge, or ask for precision='float64'."
         )
-    return lambda right: solve(upper, right, lower=0)[0]
+    return lambda rhs: solve(upper, rhs, lower=0)[0]
 
 
 def minimum_norm(
@@ -241,19 +246,22 @@ def rounding(dtype: np.dtype, n: int) -> float:
     # the smallest eigenvalue is 5e-7 of the largest: the bound usual in float64, n times the
     # precision, would cut real directions off.
     precision = float(np.finfo(dtype).eps)
-    return precision if dtype == np.float32 else n * precision
+    if dtype == np.float32:
+        return precision
+    return n * precision
 
 
 def _solve_kernel(
     kernel: np.ndarray, targets: np.ndarray, n: int, dtype: np.dtype
 ) -> tuple[np.ndarray, int]:
+    """Solve a centred kernel's system; return the dual coefficients and the rank."""
     scale = max(float(np.trace(kernel)) / n, np.finfo(np.float64).tiny)
     cut = rounding(dtype, n) * max(float(np.linalg.norm(kernel)), scale)
     # Centring makes (1, …, 1) a null vector, and targets have no share in it: fill it.
     regular = np.asfortranarray(kernel + scale / n)
     factor, solve = get_lapack_funcs(("potrf", "potrs"), (regular,))
     upper, failed = factor(regular, lower=0, clean=0, overwrite_a=1)
-    if not failed and _smallest_eigenvalue(lambda right: solve(upper, right, lower=0)[0], n) > cut:
+    if not failed and _smallest_eigenvalue(lambda rhs: solve(upper, rhs, lower=0)[0], n) > cut:
         return solve(upper, targets, lower=0)[0], n - 1
     values, vectors = map(np.asarray, eigh(kernel, driver="evd", check_finite=False))
     is_above = values > cut

@@ -105,7 +105,9 @@ def _features(lin: Linearization) -> tuple[Float[Tensor, "n k p"], Float[Tensor,
         root = basis.eigenvalues.sqrt()
         features = basis.whole_rows().flatten(0, 1) * root
         inverse = torch.where(root > 0, 1 / torch.where(root > 0, root, 1.0), 0.0)
-        queries = features if basis.val is None else basis.query_rows() * inverse
+        queries = features
+        if basis.val is not None:
+            queries = basis.query_rows() * inverse
     size = features.shape[1]
     return features.reshape(-1, k, size), queries.reshape(-1, k, size)
 
@@ -142,7 +144,8 @@ def changes_on_arrays(
 
 def _watch(chunks: Iterator[OutputChanges], problem: Problem) -> Iterator[OutputChanges]:
     """Yield the same chunks, then warn where the linear model cannot be trusted so far."""
-    far, farthest = 0, 0.0
+    far = 0
+    farthest = 0.0
     for chunk in chunks:
         moved = chunk.outputs.abs().amax((1, 2))
         far += int((moved > TRUSTED).sum())

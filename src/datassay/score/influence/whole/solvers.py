@@ -77,7 +77,7 @@ def newton_changes(problem: Problem, solve: Solve) -> Iterator[OutputChanges]:
         moves = solve(gradients if shared is None else gradients - shared)
         moves = moves / -len(problem.mean_loss)
         self_effect = -(gradients * moves).sum(1).double().cpu()
-        yield replace(changes_of(problem, start, moves), own=self_effect)
+        yield replace(changes_of(problem, start, moves), own_effect=self_effect)
 
 
 def gradient_chunks(problem: Problem) -> Iterator[tuple[int, Float[Tensor, "chunk d"]]]:
