@@ -3,8 +3,8 @@
 Spearman's correlation, over random halves, of the margin that networks trained on the half reach
 with the sum of the half's effects; mean over queries. The truth is a mean over networks of several
 seeds; the bound is how well as many other networks of the same halves repeat it. Cases "its run"
-ask for this network alone: trained again from the same weights in the same batches without a half or
-a tenth of the samples; its bound is 1. Large networks, texts and language models:
+ask for this network alone: trained again from the same weights in the same batches without a half
+or a tenth of the samples; its bound is 1. Large networks, texts and language models:
 `attribution/halves.py`.
 """
 

@@ -144,13 +144,13 @@ def train_on_batches(
     frozen = {id(m): frozen_copy(m, dtype) for m in models}  # one network may start many
     copies = [frozen[id(m)] for m in models]
     template = copies[0]
-    start, fixed = _stack_weights(copies)
+    start, fixed = stack_weights(copies)
     x = network_inputs(train.x, template, dtype)
     with torch.no_grad():
         n_outputs = one_output(template, x[:1]).shape[1]
     check_n_outputs(train, n_outputs)
     versions = [replace(train, y=targets, true_y=None) for targets in labels]
-    y = torch.cat([_train_targets(version, recipe, n_outputs, dtype) for version in versions])
+    y = torch.cat([train_targets(version, recipe, n_outputs, dtype) for version in versions])
     y = y.to(x.device)
     stack = dense_stack(copies, x[:1], is_shared=prepared is None)
     link = ""
@@ -169,36 +169,6 @@ def train_on_batches(
     return TrainedNetworks(template, trained | fixed)
 
 
-def functional_losses(
-    model: nn.Module, train: SampleSet, recipe: Recipe
-) -> tuple[nn.Module, dict[str, Tensor], Callable[[dict[str, Tensor], Tensor], Tensor]]:
-    """Return a copy of the network, its weights that train, and what `train_networks` descends.
-
-    Args:
-        model: at the starting weights.
-        train: the samples.
-        recipe: loss and precision.
-
-    Returns:
-        The copy, the weights by name, and (weights, positions) → [b] losses of the samples there.
-    """
-    recipe = with_loss(recipe, train)
-    dtype = getattr(torch, recipe.precision)
-    template = frozen_copy(model, dtype)
-    stacked, _ = _stack_weights([template])
-    x = network_inputs(train.x, template, dtype)
-    with torch.no_grad():
-        n_outputs = one_output(template, x[:1]).shape[1]
-    check_n_outputs(train, n_outputs)
-    y = _train_targets(train, recipe, n_outputs, dtype).to(x.device)
-
-    def losses(weights: dict[str, Tensor], positions: Tensor) -> Tensor:
-        outputs = functional_call(template, weights, (x[positions],))
-        return _sample_loss(outputs[None], y[positions][None], recipe)[0]
-
-    return template, {name: w[0] for name, w in stacked.items()}, losses
-
-
 def sample_losses(
     outputs: Float[Tensor, "S n k"], samples: SampleSet, recipe: Recipe
 ) -> Float[Tensor, "S n"]:
@@ -213,8 +183,8 @@ def sample_losses(
         Nats (cross-entropy, bce) or half squared target units (mse).
     """
     recipe = with_loss(recipe, samples)
-    y = _train_targets(samples, recipe, outputs.shape[2], outputs.dtype)
-    return _sample_loss(outputs, y.expand(len(outputs), *y.shape), recipe)
+    y = train_targets(samples, recipe, outputs.shape[2], outputs.dtype)
+    return batch_losses(outputs, y.expand(len(outputs), *y.shape), recipe)
 
 
 def with_loss(recipe: Recipe, train: SampleSet) -> Recipe:
@@ -229,7 +199,7 @@ def with_loss(recipe: Recipe, train: SampleSet) -> Recipe:
     return recipe
 
 
-def _stack_weights(models: Sequence[nn.Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+def stack_weights(models: Sequence[nn.Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Return the stacked weights that train, and the stacked frozen weights and buffers."""
     weights, buffers = stack_module_state(list(models))
     trains = [name for name, p in models[0].named_parameters() if p.requires_grad]
@@ -307,7 +277,7 @@ def _autograd(
             trailing = batch.y.shape[1:]
         else:
             trailing = batch.y.shape[2:]
-        losses = _sample_loss(outputs, batch.y.expand(*outputs.shape[:2], *trailing), recipe)
+        losses = batch_losses(outputs, batch.y.expand(*outputs.shape[:2], *trailing), recipe)
         (losses * batch.weights).sum().backward()
     return outputs.detach()
 
@@ -353,9 +323,7 @@ def _optimizer_step(recipe: Recipe, weights: list[Tensor]) -> Callable[[], None]
     return update
 
 
-def _train_targets(
-    samples: SampleSet, recipe: Recipe, n_outputs: int, dtype: torch.dtype
-) -> Tensor:
+def train_targets(samples: SampleSet, recipe: Recipe, n_outputs: int, dtype: torch.dtype) -> Tensor:
     """Return targets as the loss takes them: class indices, or matrices of numbers or 0 and 1."""
     y = torch.as_tensor(samples.y)
     if not samples.is_classification:
@@ -392,7 +360,7 @@ def _forward(
     return call(state, batch.x)
 
 
-def _sample_loss(
+def batch_losses(
     outputs: Float[Tensor, "S n k"], y: Tensor, recipe: Recipe
 ) -> Float[Tensor, "S n"]:
     """Return each sample's loss under each network, summed over its outputs."""

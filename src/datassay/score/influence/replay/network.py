@@ -23,9 +23,9 @@ from datassay.score.influence.replay.run import Weights
 from datassay.score.influence.replay.training_loop import replay
 from datassay.score.influence.request import Request
 from datassay.train.batches import batches
+from datassay.train.functional import functional_losses
 from datassay.train.recipe import Recipe, network_recipe
 from datassay.train.retrain import check_removed
-from datassay.train.training import functional_losses
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ class Optimizer:
         decays: Sequence[float],
         anchor: Tensors | None,
     ) -> None:
-        """Do update number `step` in place; `anchor`: where decay leads, None: to 0."""
+        """Make update number `step` in place; `anchor`: where decay leads, None: to 0."""
         rate = self.rate(step)
         gradients, _ = self._clip(gradients)
         gradients = self._with_decay(state.weights, gradients, decays, anchor)
@@ -149,7 +149,7 @@ class Optimizer:
         anchor: Tensors | None,
         adjoint: State,
     ) -> tuple[State, Tensors, int]:
-        """Carry the derivative by the state after an update back over it.
+        """Propagate the derivative by the state after an update back over it.
 
         Args:
             state: before the update; its moments are used up.
@@ -189,7 +189,7 @@ class Optimizer:
 
     def _pull_back_clip(self, gradients: Tensors, norm: Tensor | None, slopes: Tensors) -> Tensors:
         # Of g c / (‖g‖ + e): (c / (‖g‖ + e)) (s − g (g·s) / (‖g‖ (‖g‖ + e))).
-        if norm is None or float(norm) + CLIP_EPS <= self.clip:
+        if norm is None or self.clip is None or float(norm) + CLIP_EPS <= self.clip:
             return slopes
         total = norm + CLIP_EPS
         pairs = zip(gradients, slopes, strict=True)

@@ -89,7 +89,7 @@ class TrainingRun:
         )
 
     def advance(self, state: State, step: int, weight: Float[Tensor, " n"] | None = None) -> None:
-        """Do update number `step` to a state, in place; weight: of all samples, None: 1."""
+        """Make update number `step` to a state, in place; weight: of all samples, None: 1."""
         if weight is None:
             a = torch.ones(len(self.batches[step]))
         else:
@@ -130,7 +130,7 @@ def make_draws(n_updates: int, seed: int, device: torch.device) -> list[Tensor]:
 
 def segments(n_updates: int) -> list[range]:
     """Split updates so that starts and one segment's states are never more than √(2 n) at once."""
-    # Lengths S, S − 1, ..., 1: while segment j is gone through, j + 1 starts are held.
+    # Lengths S, S − 1, ..., 1: while segment j is at hand, j + 1 starts are held.
     size = 1
     while size * (size + 1) // 2 < n_updates:
         size += 1
@@ -195,7 +195,7 @@ def differentiate_run(
 def _step_back(
     run: TrainingRun, state: State, step: int, adjoints: Sequence[State]
 ) -> tuple[list[State], Float[Tensor, "b m"], int]:
-    """Carry queries' derivatives back over an update; return them, and those by sample weights."""
+    """Propagate queries' derivatives back over an update; return them and the samples' shares."""
     weights = tuple(w.detach().requires_grad_() for w in state.weights)
     device = weights[0].device
     sample_weight = torch.ones(len(run.batches[step]), device=device, requires_grad=True)
