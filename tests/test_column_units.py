@@ -103,7 +103,13 @@ def answered(name, *arrays):
             return None, [str(error)]
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name == "PartitionedClassifier"))
+        for name in CASES
+    ],
+)
 def test_units_of_columns_change_nothing_or_it_is_said(name):
     x, target, label, new = problem()
     before = np.asarray(CASES[name](x, target, label, new), np.float64)

@@ -20,7 +20,7 @@ MOST = {
     ".": (0, 2, 0),
     "act": (0, 8, 4),
     "collect": (0, 0, 0),
-    "commands": (0, 2, 0),
+    "commands": (0, 3, 0),
     "complexity": (0, 0, 0),
     "data": (0, 0, 1),
     "estimators": (0, 0, 0),

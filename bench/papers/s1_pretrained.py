@@ -39,7 +39,6 @@ from datassay.train import Recipe, retrain
 
 Sets = tuple[SampleSet, SampleSet]
 WIDTH, LISSA = 128, {"depth": 1000, "scale": 1000.0, "batch_size": 128}
-PETS = (3, 5)  # cat and dog in CIFAR-10
 SOURCES = ("MNIST", "USPS", "EMNIST", "MNIST at 16 pixels", "MNIST on photographs")
 
 

@@ -9,8 +9,9 @@ from functools import partial
 
 import numpy as np
 from bench import data, detectors
-from bench.data import Given, sample_set
+from bench.data import Given, rows, sample_set, scaled
 from bench.frame import Case, Contender, Task
+from scipy.special import softmax
 from sklearn.datasets import make_moons
 
 import datassay as da
@@ -20,6 +21,7 @@ from datassay.act import (
     network_gain,
     self_paced_weights,
 )
+from datassay.data import SampleSet
 from datassay.models import build_model
 from datassay.train import Recipe
 
@@ -33,29 +35,23 @@ def moons(seed: int) -> Given:
     return Given(both.subset(np.arange(300)), test=both.subset(np.arange(300, len(both))))
 
 
-def small(name: str, n: int, seed: int) -> Given:
+def thin(train: SampleSet, few: tuple[int, ...], seed: int) -> SampleSet:
+    """All samples but for the classes in `few`: of these a tenth."""
+    drawn = np.random.default_rng((seed, 23)).random(len(train))
+    return train.subset(np.flatnonzero(~np.isin(train.y, few) | (drawn <= 0.1)))
+
+
+def small(name: str, n: int, seed: int, few: tuple[int, ...] = ()) -> Given:
     train, test = data.split(name, n, seed)
-    return Given(train, test=test)
+    return Given(thin(train, few, seed), test=test)
 
 
-def rare(seed: int) -> Given:
-    """Digits, two classes with a tenth of their samples; the test part has as many of each."""
-    train, test = data.split("digits", 1100, seed)
-    rng = np.random.default_rng((seed, 23))
-    few = np.isin(train.y, (3, 8)) & (rng.random(len(train)) > 0.1)
-    return Given(train.subset(np.flatnonzero(~few)), test=test)
-
-
-def unseen(name: str, rare: tuple[int, ...], seed: int) -> Given:
-    """Up to 60 % to learn from, in `rare` classes a tenth of their samples; up to 600 to test."""
+def unseen(name: str, few: tuple[int, ...], seed: int) -> Given:
+    """Up to 60 % to learn from, up to 600 to test."""
     both = data.unseen(name, 1800, seed)
     cut = len(both) * 6 // 10
-    rng = np.random.default_rng((seed, 23))
-    few = np.isin(both.y[:cut], rare) & (rng.random(cut) > 0.1)
-    return Given(
-        both.subset(np.flatnonzero(~few)),
-        test=both.subset(np.arange(cut, min(len(both), cut + data.TEST))),
-    )
+    test = both.subset(np.arange(cut, min(len(both), cut + data.TEST)))
+    return Given(thin(both.subset(np.arange(cut)), few, seed), test=test)
 
 
 def pictures(name: str, seed: int) -> Given:
@@ -69,10 +65,6 @@ def local_variance(task: Given, seed: int) -> np.ndarray:
 
 def balanced_variance(task: Given, seed: int) -> np.ndarray:
     return balanced_variance_weights(task.given.y, local_variance(task, seed))
-
-
-def uniform(task: Given, seed: int) -> np.ndarray:
-    return np.ones(len(task.given))
 
 
 def at_random(task: Given, seed: int) -> np.ndarray:
@@ -91,8 +83,26 @@ def self_paced(task: Given, seed: int) -> np.ndarray:
     return self_paced_weights(detectors.final_loss(task.given, seed), 0.9)
 
 
-def balanced(task: Given, seed: int) -> np.ndarray:
-    return class_balanced_weights(task.given.y)
+def hard_examples(task: Given, seed: int) -> np.ndarray:
+    """Shrivastava et al. (2016): the half of the largest loss, alone."""
+    loss = detectors.final_loss(task.given, seed)
+    return 1.0 * (loss >= np.median(loss))
+
+
+def learnt(task: Given, seed: int) -> np.ndarray:
+    """Ren et al. (2018), of a linear model: a step's weights lower the loss of a held-out tenth."""
+    x = scaled(rows(task.given))
+    y = np.eye(task.given.n_classes)[task.given.y]
+    held_out = np.random.default_rng((seed, 25)).random(len(x)) < 0.1
+    coef, total = np.zeros((x.shape[1], y.shape[1])), np.zeros(len(x))
+    for _ in range(200):
+        slope = softmax(x @ coef, axis=1) - y  # [n, k]
+        helps = ((x @ (x[held_out].T @ slope[held_out])) * slope).sum(1)
+        weight = np.where(held_out, 0, helps.clip(0))
+        weight /= max(weight.sum(), 1e-12)
+        coef -= x.T @ (slope * weight[:, None])
+        total += weight
+    return np.where(held_out, total[~held_out].mean(), total)
 
 
 def judge(task: Given, answer: np.ndarray, seed: int) -> dict[str, float]:
@@ -109,7 +119,7 @@ TASK = Task(
         "moons": Case(moons, quick=True),
         "digits": Case(partial(small, "digits", 300), quick=True),
         "synthetic": Case(partial(small, "synthetic", 300), quick=True),
-        "digits, two rare classes": Case(rare, quick=True),
+        "digits, two rare classes": Case(partial(small, "digits", 1100, few=(3, 8)), quick=True),
         "boston": Case(partial(unseen, "boston", ())),
         "diabetes": Case(partial(unseen, "diabetes", ())),
         "emnist, two rare classes": Case(partial(unseen, "emnist", (4, 7))),
@@ -120,11 +130,13 @@ TASK = Task(
     contenders={
         "local variance": Contender(local_variance, "ours"),
         "class-balanced local variance": Contender(balanced_variance, "ours"),
-        "no weights": Contender(uniform, "trivial"),
+        "no weights": Contender(lambda task, _: np.ones(len(task.given)), "trivial"),
         "local variance's, dealt out at random": Contender(at_random, "trivial"),
         "by loss": Contender(by_loss, "trivial"),
         "self-paced": Contender(self_paced),
-        "class-balanced": Contender(balanced),
+        "class-balanced": Contender(lambda task, _: class_balanced_weights(task.given.y)),
+        "hard examples": Contender(hard_examples),
+        "learning to reweight": Contender(learnt),
     },
     judge=judge,
 )

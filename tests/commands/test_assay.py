@@ -155,7 +155,9 @@ def test_a_network_is_taken_and_stays_as_it_is():
     np.testing.assert_allclose(assayed.findings.issues.score, alone)
 
 
-@pytest.mark.parametrize("model", [Wide, Wide()], ids=["function", "network"])
+@pytest.mark.parametrize(
+    "model", [pytest.param(Wide, marks=pytest.mark.slow), Wide()], ids=["function", "network"]
+)
 def test_actions_train_the_network_that_was_given(monkeypatch, model):
     monkeypatch.setattr(budget, "SECONDS", 0.2)
     monkeypatch.setattr("datassay.train.recipe.FEWEST_UPDATES", 20)

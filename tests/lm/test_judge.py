@@ -30,6 +30,7 @@ def found(tokenizer, train):
     return da.lm.influence(train(TEXTS, 0), tokenizer, TEXTS, **ASKED)
 
 
+@pytest.mark.slow
 def test_falls_are_those_of_training_again(found, train, tokenizer):
     wanted = []
     judged = da.lm.judge(

@@ -245,6 +245,7 @@ assert close(*found), found
 """
 
 
+@pytest.mark.slow
 def test_large_groups_after_the_number_of_threads_was_set():
     """torch's issue 142815: batched LU then fails or is wrong. In a process of its own, since the
     first solve of a process decides.

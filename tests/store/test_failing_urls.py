@@ -61,7 +61,7 @@ def test_a_store_goes_on_where_a_request_failed(requests):
     full("memory://counted")
     number_of_requests = requests(0)
     assert number_of_requests > 10  # of older versions of Zarr fewer
-    for failing in range(1, number_of_requests + 1, 4):
+    for failing in range(1, number_of_requests + 1, 8):
         place = f"memory://{failing}/store"
         requests(failing)
         said = attempt(lambda place=place: full(place))

@@ -84,12 +84,10 @@ def choose_form(
         free_bytes = available_memory()
     else:
         free_bytes = memory
-    if is_table:
-        landmarks = (TABLE_LANDMARKS[sizes[0] > LARGE_TABLE],)
-    else:
-        landmarks = LANDMARKS
+    landmarks = LANDMARKS
     time_limit = MOST_SECONDS  # of an exact form
     if is_table:
+        landmarks = (TABLE_LANDMARKS[sizes[0] > LARGE_TABLE],)
         time_limit = TABLE_SECONDS
     forms = [
         (

@@ -132,7 +132,7 @@ class _Walk:
         self.describe(cls)
         loose = module._non_persistent_buffers_set
         unsaved = {name: module._buffers[name] for name in sorted(loose) if name in module._buffers}
-        attributes = _attributes(module, BASE | self._changed(cls))
+        attributes = _read_attributes(module, BASE | self._changed(cls))
         hooks = {name: [*vars(module)[name].values()] for name in HOOKS if vars(module).get(name)}
         if unsaved or attributes or hooks:
             if path:
@@ -249,7 +249,7 @@ class _Walk:
         top = module.partition(".")[0]
         # torch's own version is an entry of every manifest that needs it.
         if top not in {"torch", "builtins"} and top not in sys.stdlib_module_names:
-            self.digests[f"package {top}"] = _version(top)
+            self.digests[f"package {top}"] = _find_version(top)
 
 
 def _parts_of_callable(value: Any) -> list[Any] | None:
@@ -278,25 +278,27 @@ def _parts_of_object(value: Any) -> list[Any] | None:
         skipped = (BASE | _changed_attributes(type(value))) - {"_modules", *HOOKS}
         return [
             {**dict(value.named_parameters()), **dict(value.named_buffers())},
-            _attributes(value, skipped),
+            _read_attributes(value, skipped),
         ]
     is_namespace = isinstance(value, SimpleNamespace | Namespace)
     if not is_namespace and _home(type(value).__module__) == "standard":
         return None
-    if hasattr(value, "__dict__") or _slots(value):
-        return [_attributes(value, set())]
+    if hasattr(value, "__dict__") or _list_slots(value):
+        return [_read_attributes(value, set())]
     return None
 
 
-def _attributes(value: Any, skipped: set[str]) -> dict[str, Any]:
+def _read_attributes(value: Any, skipped: set[str]) -> dict[str, Any]:
     attributes = {**getattr(value, "__dict__", {})}
-    attributes |= {name: getattr(value, name) for name in _slots(value) if hasattr(value, name)}
+    attributes |= {
+        name: getattr(value, name) for name in _list_slots(value) if hasattr(value, name)
+    }
     is_config = hasattr(value, "to_json_string") and hasattr(value, "model_type")
     left_out = skipped | NO_CODE | (NOTED if is_config else set())
     return {name: value_of for name, value_of in attributes.items() if name not in left_out}
 
 
-def _slots(value: object) -> list[str]:
+def _list_slots(value: object) -> list[str]:
     slots = [vars(cls).get("__slots__", ()) for cls in type(value).__mro__]
     names = [name for s in slots for name in ([s] if isinstance(s, str) else s)]
     return [name for name in names if not name.startswith("__")]
@@ -361,7 +363,7 @@ def _home(module: str | None) -> str:
 
 
 @functools.cache
-def _version(package: str) -> str:
+def _find_version(package: str) -> str:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

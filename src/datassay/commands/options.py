@@ -87,7 +87,7 @@ def add_command(app: typer.Typer, command: Command) -> None:
     """Add a command to the command line: a function with one parameter per option."""
     declared = declared_of(command)
     ordered = dict.fromkeys(name for cls in command.groups for name in settings_of(cls))
-    parameters = [_parameter(name, *declared[name]) for name in ordered]
+    parameters = [_make_parameter(name, *declared[name]) for name in ordered]
     for name in [*OUTPUTS][: command.has_out * (2 + command.has_page)]:
         kind = bool
         value = None
@@ -98,11 +98,11 @@ def add_command(app: typer.Typer, command: Command) -> None:
         default = False
         if name == "out":
             default = command.out
-        parameters.append(_keyword(name, Annotated[kind, option], default))
+        parameters.append(_make_keyword(name, Annotated[kind, option], default))
     if command.common:
         text = f"Show all {len(parameters) + 2} options, and all about each."
         option = typer.Option("--help-all", is_eager=True, callback=_show_all, help=text)
-        parameters.append(_keyword("help_all", Annotated[bool, option], False))
+        parameters.append(_make_keyword("help_all", Annotated[bool, option], False))
 
     def function(**options: Any) -> None:
         options.pop("help_all", None)
@@ -193,14 +193,14 @@ def _field_value(name: str, value: Any, cls: type, spec: Setting) -> dict[str, A
     return {name: value}
 
 
-def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+def _make_keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     if default is dataclasses.MISSING:
         default = inspect.Parameter.empty
     kind = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
 
-def _parameter(name: str, cls: type, spec: Setting) -> inspect.Parameter:
+def _make_parameter(name: str, cls: type, spec: Setting) -> inspect.Parameter:
     default = default_of(cls, name)
     hint = _hints(cls)[name]
     typed = _typer_type(hint, spec)
@@ -231,7 +231,9 @@ def _parameter(name: str, cls: type, spec: Setting) -> inspect.Parameter:
         )
     annotation = Annotated[typed, option]
     # Typer takes no such default: it is left to the field where the option is not given.
-    return _keyword(name, annotation, None if isinstance(default, tuple) or as_text else default)
+    return _make_keyword(
+        name, annotation, None if isinstance(default, tuple) or as_text else default
+    )
 
 
 @functools.cache

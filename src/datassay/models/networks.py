@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -54,18 +53,16 @@ class Spread:
 
 def spread(x: np.ndarray, name: str = "x") -> Spread:
     """Measure samples' mean and deviation, in all of an image set or per column of a table."""
-    # what: the samples' name in an error. A constant column gets a deviation of 1, so that it is
+    # name: of the samples, in an error. A constant column gets a deviation of 1, so that it is
     # only centred. The sums are float64, so that the order of the samples does not change what is
     # rounded to float32. Values that float32, in which networks compute, cannot tell apart raise.
-    axes = (0,)
-    if x.ndim != 2:
-        axes = tuple(range(x.ndim))
+    axes = tuple(range(x.ndim))
+    count = x.size
+    if x.ndim == 2:
+        axes = (0,)
+        count = len(x)
     n_rows = max(1, 2**22 // max(1, x[:1].size))
     slices = [slice(start, start + n_rows) for start in range(0, len(x), n_rows)]
-    if axes == (0,):
-        count = x.size / max(1, math.prod(x.shape[1:]))
-    else:
-        count = x.size
     with np.errstate(over="ignore", invalid="ignore"):  # reported below
         mean = sum(x[s].sum(axes, dtype=np.float64) for s in slices) / count
         square = sum(np.square(x[s] - mean, dtype=np.float64).sum(axes) for s in slices) / count

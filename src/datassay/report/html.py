@@ -47,10 +47,9 @@ def render(page: Page) -> str:
     page = replace(page, sections=(*page.sections, *columns))
     css = _read_template("page.css")
     packed = b""
+    plotly = ""
     if page.figures:
         packed = PLOTLY.read_bytes()
-    plotly = ""
-    if packed:
         plotly = gzip.decompress(packed).decode()
     gallery = next((b for b in page.blocks if isinstance(b, Gallery) and b.sorts), None)
     js = "".join(_read_template(name) for name in _scripts(page, gallery))

@@ -74,14 +74,12 @@ def acts_figure(table: ActionTable) -> Figure:
     """Draw each action's gain and interval below its name; the widest leave the axis."""
     actions = [action for action in table.actions if action.is_measured][::-1]
     scale = 1
+    unit = table.metric
     if in_points(table.metric):
         scale = 100
+        unit = f"points of {table.metric}"
     height = 174 + 44 * len(actions)
     lowest, highest = (scale * end for end in _span(actions))
-    if in_points(table.metric):
-        unit = f"points of {table.metric}"
-    else:
-        unit = table.metric
     if any(action.low * scale < lowest or action.high * scale > highest for action in actions):
         unit += "<br>the longest intervals go on"
     figure = chart(f"gain, {unit}", height=height, showlegend=True, margin={"b": 120, "l": 12},

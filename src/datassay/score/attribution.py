@@ -179,12 +179,11 @@ def removal_steps(sizes: Sizes) -> list[PlanStep]:
     fast = sizes.products
     columns = sizes.outputs // b
     step_size = step_bytes(sizes.form)
-    reading = 0.0
-    if not sizes.is_dual:
-        reading = 2.0 * n * b * p**2
     if sizes.is_dual:
+        reading = 0.0
         gram = 2.0 * m * b * p**2
     else:
+        reading = 2.0 * n * b * p**2
         gram = SYMMETRIC_WORK * (n + m) * b * p**2
     decompose = PlanStep(
         "eigendecomposition", f"{p} x {p} eigenproblem, {'dual' if sizes.is_dual else 'primal'}",

@@ -136,7 +136,7 @@ def sample_information(
         return SampleInformation(information, lin.ids, smoothing, float(sigma))
     features = None
     if not isinstance(smoothing, str):
-        features = _features(lin)
+        features = _require_features(lin)
     if loo is None:
         training = training_run(lin, **run)
     else:
@@ -185,7 +185,7 @@ def check_smoothing(smoothing: str | Covariance, sigma: float, batch_size: int |
     check_noise(smoothing, sigma, batch_size)
 
 
-def _features(lin: Linearization) -> Float[Tensor, "rows d"]:
+def _require_features(lin: Linearization) -> Float[Tensor, "rows d"]:
     if lin.features is None:
         raise SettingError(
             "smoothing by a Σ of your own needs a linearisation that holds features, the weights "

@@ -256,12 +256,12 @@ def _value_out_of_bag(
     sets, inputs = flatten_inputs(train, val)
     x = np.concatenate(inputs)
     y = np.concatenate([samples.y for samples in sets])
-    variance = 1.0
-    if not classes:
-        variance = float(train.y.var(0).sum())
-    make = ExtraTreesRegressor
     if classes:
+        variance = 1.0
         make = ExtraTreesClassifier
+    else:
+        variance = float(train.y.var(0).sum())
+        make = ExtraTreesRegressor
     tally = _Tally(n)
     done = 0
     while done < count or tally.sums[0].min() < 2:

@@ -66,16 +66,16 @@ def write_pages(
                 rescued = parent / f"results-{folder.name.rpartition('-')[2]}"
                 os.rename(folder / NEW, rescued)
                 if isinstance(error, OSError):
-                    why = _refusal(out, error)
+                    why = _describe_refusal(out, error)
                 else:
                     why = error
                 raise SettingError(f"{why} The finished results are in {rescued}.") from error
     except OSError as error:
-        raise SettingError(_refusal(out, error)) from error
+        raise SettingError(_describe_refusal(out, error)) from error
     return out / "index.html"
 
 
-def _refusal(out: Path, error: OSError) -> str:
+def _describe_refusal(out: Path, error: OSError) -> str:
     return (
         f"out must be a folder with room for the results; writing to {out} failed: "
         f"{error.strerror or error}. Free space or choose another folder."

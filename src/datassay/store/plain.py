@@ -42,12 +42,12 @@ def open_plain(path: Path, max_bytes: int | None = None) -> Iterator[BinaryIO]:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         if path.is_symlink():
-            raise DataError(_refusal(path)) from None
+            raise DataError(_describe_refusal(path)) from None
         raise error
     with os.fdopen(descriptor, "rb") as file:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
-            raise DataError(_refusal(path))
+            raise DataError(_describe_refusal(path))
         if max_bytes is not None and facts.st_size > max_bytes:
             raise DataError(
                 f"store must hold its own files; {path} has {facts.st_size:,} bytes, more than "
@@ -59,7 +59,7 @@ def open_plain(path: Path, max_bytes: int | None = None) -> Iterator[BinaryIO]:
 def check_plain(folder: Path) -> None:
     """Refuse a folder that holds anything but folders and plain files, at any depth."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise DataError(_refusal(folder))
+        raise DataError(_describe_refusal(folder))
     waiting = []
     if folder.exists():
         waiting = [folder]
@@ -69,10 +69,10 @@ def check_plain(folder: Path) -> None:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(Path(entry.path))
                 elif not entry.is_file(follow_symlinks=False):
-                    raise DataError(_refusal(Path(entry.path)))
+                    raise DataError(_describe_refusal(Path(entry.path)))
 
 
-def _refusal(path: Path) -> str:
+def _describe_refusal(path: Path) -> str:
     if path.is_symlink():
         kind = "a link"
     elif path.is_dir():

@@ -39,7 +39,7 @@ class Splits:
 
     train_idx: Int[np.ndarray, "S kept"]
     queries: tuple[SampleSet, ...]
-    test_idx: tuple[Int[np.ndarray, " held"], ...] = ()
+    test_idx: tuple[Int[np.ndarray, " _"], ...] = ()
 
     @property
     def is_possible(self) -> bool:
@@ -139,7 +139,9 @@ def held_out_outputs(
         width = flat.shape[1]
     outputs = np.zeros((len(x), width))
     n_done = 0
-    for train_idx, test_idx in _split(y, groups, seed, is_classification=samples.is_classification):
+    for train_idx, test_idx in _make_splits(
+        y, groups, seed, is_classification=samples.is_classification
+    ):
         if most_rows is not None and len(train_idx) > most_rows:
             train_idx = np.sort(draw.permutation(train_idx)[:most_rows])
         estimator = fit_clone(model, x[order[train_idx]], y[train_idx], seed)
@@ -189,7 +191,7 @@ def fold_numbers(
     return torch.from_numpy(numbers)
 
 
-def _split(
+def _make_splits(
     y: np.ndarray, groups: np.ndarray | None, seed: int, *, is_classification: bool
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     if groups is not None:

@@ -80,7 +80,7 @@ def predictions_of(fittings: Sequence[Fitting], *, may_end: bool = False) -> lis
         if not _is_stackable(fitting):
             outputs[i] = _in_time(_fit_alone, fitting)
             continue
-        recipe = _recipe(fitting)
+        recipe = _choose_recipe(fitting)
         key = recipe, min(recipe.batch_size or len(fitting.train_idx), len(fitting.train_idx))
         groups.setdefault(key, []).extend((i, seed) for seed in fitting.seeds)
     stacks = [
@@ -171,10 +171,13 @@ def _is_stackable(fitting: Fitting) -> bool:
     if not isinstance(learner, Networks) or learner.at_once == 1 or callable(learner.models):
         return False
     x = network_inputs(fitting.train.x[:1], learner.models[0], torch.float32)
-    return dense_stack(learner.models, x) is not None and _recipe(fitting).batch_size is not None
+    return (
+        dense_stack(learner.models, x) is not None
+        and _choose_recipe(fitting).batch_size is not None
+    )
 
 
-def _recipe(fitting: Fitting) -> Recipe:
+def _choose_recipe(fitting: Fitting) -> Recipe:
     assert isinstance(fitting.learner, Networks)
     recipe = fitting.learner.recipe
     if recipe is None:

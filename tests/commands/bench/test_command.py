@@ -33,6 +33,7 @@ def test_the_answer_stands_first_and_the_files_say_the_same(tmp_path):
         assert text in " ".join(summary_["facts"].values())
 
 
+@pytest.mark.slow
 def test_the_users_own_network_and_the_same_again_from_the_store(tmp_path):
     (tmp_path / "mine.py").write_text(NETWORK)
     args = ["wine", *SHORT, "--model", f"{tmp_path / 'mine.py'}:network", "--optimizer", "sgd",

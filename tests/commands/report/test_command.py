@@ -39,6 +39,7 @@ def change(folder, **columns_of):
     pq.write_table(pa.table(table), folder / "scores.parquet")
 
 
+@pytest.mark.slow
 def test_real_runs_are_compared_from_their_folders(tmp_path):
     for seed in (0, 1):
         plain = ("--model", "linear", "--attribution", "none", "--noise", 0.2, "--seed", seed)

@@ -259,12 +259,6 @@ def test_folds_are_even_in_every_class():
         assert sizes.max() - sizes.min() <= 1
 
 
-def test_nothing_to_start_from():
-    features, targets, _, _ = arrays()
-    with pytest.raises(SettingError, match="n_blocks must be at least 1, and restarts"):
-        fit_mixture(MixtureProblem(features, targets, "cross_entropy"), 2, restarts=0)
-
-
 def test_a_sample_stands_in_the_table_with_its_own_block():
     ids, block = np.array(["c", "a", "b"]), np.array([1, 0, 0])
     share = np.array([[0.2, 0.8], [0.9, 0.1], [0.6, 0.4]])

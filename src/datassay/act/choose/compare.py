@@ -19,6 +19,7 @@ from datassay.act.choose.looks import Comparison, Key, Predictions, analyses, ba
 from datassay.act.choose.parts import R2, Part
 from datassay.act.choose.screen import screen
 from datassay.errors import DataError
+from datassay.optional import drop_none
 from datassay.progress import Progress, silent
 from datassay.stats import (
     ADVICE,
@@ -371,9 +372,7 @@ def _rank_rows(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
         upper_end = relabel.high
     removing = {kind.name for kind in action_kinds().values() if kind.removes_suspects}
     rivals = [row for row in reported if row.kind in removing and row.gain <= upper_end]
-    leading = rivals
-    if relabel is not None:
-        leading = [*rivals, relabel]
+    leading = [*rivals, *drop_none(relabel)]
     lead = max((expected_gain(row.gain, row.low) for row in leading), default=0.0)
     # An action ended early leads nothing: the first analysis alone says less.
     reported.sort(

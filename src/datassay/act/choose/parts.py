@@ -109,9 +109,9 @@ def yardstick(
     k = held_out.n_classes
     shares = np.bincount(labels, minlength=k) / len(labels)
     is_balanced = bool((shares[shares > 0] < RARE / k).any())
-    given_worth = worth = _table(held_out.y, np.eye(k), is_balanced)
+    given_worth = worth = _tabulate_worth(held_out.y, np.eye(k), is_balanced)
     if transition is not None and _is_invertible(transition):
-        worth = _table(held_out.y, np.linalg.inv(transition), is_balanced)
+        worth = _tabulate_worth(held_out.y, np.linalg.inv(transition), is_balanced)
     metric = ACCURACY
     if is_balanced:
         metric = BALANCED
@@ -147,7 +147,7 @@ def with_share(
     return next(t for t in transitions if _is_invertible(t))
 
 
-def _table(
+def _tabulate_worth(
     labels: np.ndarray, inverse: Float[np.ndarray, "k k"], is_balanced: bool
 ) -> Float[np.ndarray, "m k"]:
     worth = inverse[labels]

@@ -75,7 +75,7 @@ class Screen:
 
     def inverse(self) -> Float[Tensor, "s s"]:
         """Return (K(S, S) + λ)⁻¹, [s, s]."""
-        return torch.cholesky_inverse(_factor(self.kernel.clone(), self.penalty))
+        return torch.cholesky_inverse(_factor_kernel(self.kernel.clone(), self.penalty))
 
     def _outputs(
         self, labels: np.ndarray, weights: np.ndarray, train: SampleSet
@@ -85,7 +85,7 @@ class Screen:
         w = torch.from_numpy(weights[kept_idx] / weights[kept_idx].mean())
         rows = torch.from_numpy(kept_idx)
         targets, center = _targets(labels[self.index][kept_idx], ..., train)
-        factor = _factor(self.kernel[rows][:, rows].clone(), self.penalty / w)
+        factor = _factor_kernel(self.kernel[rows][:, rows].clone(), self.penalty / w)
         solved = torch.cholesky_solve(targets - center, factor)
         return self.across[:, rows] @ solved + center
 
@@ -100,7 +100,7 @@ def _targets(labels: np.ndarray, mask: Any, train: SampleSet) -> tuple[Tensor, T
     return targets, targets[mask].mean(0)
 
 
-def _factor(gram: Tensor, penalty: Tensor | float) -> Tensor:
+def _factor_kernel(gram: Tensor, penalty: Tensor | float) -> Tensor:
     gram.diagonal().add_(penalty)
     factor, failed = torch.linalg.cholesky_ex(gram)
     if int(failed):

@@ -208,7 +208,7 @@ def summarize(
         else:
             weight = 1 - issues.probability
         candidates = Candidates(
-            unit_rows(lin, seed)[stay], _targets(lin)[stay], classes[stay], weight[stay],
+            unit_rows(lin, seed)[stay], _code_targets(lin)[stay], classes[stay], weight[stay],
             lin.labels is not None,
         )  # fmt: skip
         n_least = least_of_each(classes, target)
@@ -225,7 +225,7 @@ def summarize(
     return KeepSet(keep, removed, lin.ids[keep], iterative, rule, kept_idx, tuple(results), values)
 
 
-def _targets(lin: Linearization) -> Float[torch.Tensor, "n k"]:
+def _code_targets(lin: Linearization) -> Float[torch.Tensor, "n k"]:
     if lin.labels is not None:
         k = max(len(lin.class_names), int(lin.labels.max()) + 1)
         return torch.nn.functional.one_hot(torch.as_tensor(lin.labels), k).float() - 1 / k

@@ -134,14 +134,14 @@ def _finite(
             k = np.bincount(axes, minlength=d)
             reach = k * step / 2
             centre = np.clip(x, bounds[:, 0] + reach, bounds[:, 1] - reach)
-            value = _difference(f, centre, k, step)
+            value = _take_difference(f, centre, k, step)
             for position in set(permutations(axes)):
                 tensor[(slice(None), slice(None), *position)] = value
         tensors.append(tensor)
     return tuple(tensors)
 
 
-def _difference(
+def _take_difference(
     f: PointFunction, centre: np.ndarray, k: np.ndarray, step: np.ndarray
 ) -> Float[np.ndarray, "n q"]:
     nodes = np.array(list(product(*(range(j + 1) for j in k))))  # [points of the stencil, d]

@@ -40,7 +40,7 @@ class Parcel:
 
 def parcel(function: Callable, shared: Any) -> tuple[Parcel, list[np.ndarray]]:
     """Pack a function of (shared, piece) and its shared values; return arrays to send beside."""
-    head = Parcel(uuid.uuid4().hex, torch.get_num_threads(), _machine())
+    head = Parcel(uuid.uuid4().hex, torch.get_num_threads(), _describe_machine())
     try:
         return head, pack((function, shared))
     except Exception as error:  # whatever a user's object raises
@@ -51,7 +51,7 @@ def compute(head: Parcel, piece: Any, arrays: Sequence[np.ndarray]) -> list[np.n
     """Compute a piece in a worker and pack it; raise where this machine may round otherwise."""
     torch.set_num_threads(head.threads)
     if head.name not in _HELD:
-        if (facts := _machine()) != head.machine:
+        if (facts := _describe_machine()) != head.machine:
             raise SettingError(
                 f"workers must be machines of one kind, so that the bits are the same; got {facts} "
                 f"for {head.machine}. Use nodes alike, with the same environment."
@@ -123,7 +123,7 @@ class _Unpickler(pickle.Unpickler):
             return torch.from_numpy(array)
 
 
-def _machine() -> dict[str, str]:
+def _describe_machine() -> dict[str, str]:
     return {
         "processor": torch.backends.cpu.get_cpu_capability(),
         **{name: version(name) for name in ("datassay", "torch", "numpy")},

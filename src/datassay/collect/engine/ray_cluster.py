@@ -56,9 +56,9 @@ class RayCluster(Engine):
         for piece in pieces:
             running.append(begin(piece))
             if len(running) > self._ahead:  # results that nobody takes yet fill the store
-                yield _result(running.popleft())
+                yield _fetch_result(running.popleft())
         while running:
-            yield _result(running.popleft())
+            yield _fetch_result(running.popleft())
 
     def sum(
         self,
@@ -76,7 +76,7 @@ class RayCluster(Engine):
             # Dropped one by one: a leaf that is added up is no longer needed.
             ray.wait([leaves.popleft()], fetch_local=False)
             done(piece)
-        return _result(total)
+        return _fetch_result(total)
 
     def _sender(self, function: Callable, shared: Any) -> Callable[[Any], Any]:
         head, arrays = parcel(function, shared)
@@ -120,7 +120,7 @@ def _add(sums: list[np.ndarray], other_sums: list[np.ndarray]) -> list[np.ndarra
     return pack(unpack(sums) + unpack(other_sums))
 
 
-def _result(promise: Any) -> Any:
+def _fetch_result(promise: Any) -> Any:
     try:
         # Copies, for what lies in the object store is read-only and gone with its node.
         return unpack([array.copy(order="K") for array in ray.get(promise)])

@@ -258,10 +258,10 @@ def fix_draws(dataset: Any, indices: Sequence[Any], name: str) -> tuple[Any, tup
     """Return the Dataset if its samples never change, else one fixed draw of each and a warning."""
     positions = np.linspace(0, len(indices) - 1, min(LOOKED_AT, len(indices))).astype(int)
     probe = [indices[position] for position in positions.tolist()]
-    if not _differ(lambda i: dataset[i], probe, name):
+    if not _are_different(lambda i: dataset[i], probe, name):
         return dataset, ()
     drawn = Drawn(dataset)
-    if _differ(lambda i: drawn[i], probe, name):
+    if _are_different(lambda i: drawn[i], probe, name):
         raise DataError(
             f"{name} must give the same sample each time it is read; its Dataset draws at random "
             "from a generator of its own. Switch augmentation off, or read it once: "
@@ -278,10 +278,10 @@ def collates_alike(
 ) -> bool:
     """Return whether a collate function repeats a batch for the same samples: no random masks."""
     probe = list(indices[:2])
-    return not _differ(lambda idx: collate([dataset[i] for i in idx]), [probe], name)
+    return not _are_different(lambda idx: collate([dataset[i] for i in idx]), [probe], name)
 
 
-def _differ(read: Callable[[Any], Any], arguments: Sequence[Any], name: str) -> bool:
+def _are_different(read: Callable[[Any], Any], arguments: Sequence[Any], name: str) -> bool:
     def message_of(error: str) -> str:
         return (
             f"{name}: its Dataset or collate function raised {error} Fix it; nothing was computed."

@@ -41,9 +41,9 @@ def kernel(
     layer or a part of other Jacobians.
     Source: METHODS §2, last bullet. Exact.
     """
-    example = _gradients(next(iter(lhs.values())))
+    example = _gradients_of(next(iter(lhs.values())))
     n, k = example.shape[:2]
-    m = len(_gradients(next(iter(rhs.values()))))
+    m = len(_gradients_of(next(iter(rhs.values()))))
     width = k if outputs == "joint" else 1
     result = torch.zeros(n, width, m, width, dtype=torch.float64, device=example.device)
     panel = max(1, int(max_bytes // (8 * width * width * m)))
@@ -123,7 +123,7 @@ def _common_product(lhs: DenseFactors, rhs: DenseFactors, width: int, device: st
     return _rows(lhs.gradients[:1], width, device) @ _rows(rhs.gradients[:1], width, device).T
 
 
-def _gradients(block: Block) -> Float[Tensor, "n k size"]:
+def _gradients_of(block: Block) -> Float[Tensor, "n k size"]:
     if isinstance(block, DenseFactors):
         return block.gradients
     return block

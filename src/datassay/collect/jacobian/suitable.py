@@ -78,7 +78,7 @@ def copy_network(model: M) -> M:
 
 
 def _share_uncopyable(value: object, memo: dict[int, object]) -> None:
-    """Enter in a deepcopy's memo what of a value cannot be copied, so that the copy shares it."""
+    """Record in a deepcopy's memo what of a value cannot be copied, so that the copy shares it."""
     if isinstance(value, Tensor):
         memo[id(value)] = value.detach()
         return

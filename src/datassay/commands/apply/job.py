@@ -140,9 +140,11 @@ def add_suggestions(
     additions = []
     for name, p, y, suggestion, *is_copy in map(dict.values, scores.select(names).to_pylist()):
         if name not in decided_ids and any(is_copy):
-            additions.append(Decision(name, REMOVE, _word(y), "", now, p))
+            additions.append(Decision(name, REMOVE, _format_label(y), "", now, p))
         elif name not in decided_ids and limit is not None and p >= limit and y != suggestion:
-            additions.append(Decision(name, RELABEL, _word(y), _word(suggestion), now, p))
+            additions.append(
+                Decision(name, RELABEL, _format_label(y), _format_label(suggestion), now, p)
+            )
     return replace(decisions, decisions=(*decisions.decisions, *additions))
 
 
@@ -155,7 +157,7 @@ def _count_unsuggested(settings: ApplySettings) -> list[str]:
     return [f"{words}suspects.csv says which"] * bool(n)
 
 
-def _word(label: Any) -> str:
+def _format_label(label: Any) -> str:
     if isinstance(label, float):
         return label_word((), label)
     return str(label)

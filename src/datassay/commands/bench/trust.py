@@ -175,7 +175,7 @@ def page(findings: TrustFindings) -> Page:
         if group:
             answers[name] = answer(check, question)
         blocks[name] = _correlation_figure(group, question == PREDICTIONS)
-        blocks[f"table_{name}"] = table(title, COLUMNS, map(_row, group), in_terminal=True)
+        blocks[f"table_{name}"] = table(title, COLUMNS, map(_format_row, group), in_terminal=True)
     return compose_page("trust", findings, blocks, numbers, FILES)
 
 
@@ -184,10 +184,10 @@ def answer(check: TrustCheck, question: str) -> str:
     rows = [row for row in check.to_table().to_pylist() if row["question"] == question]
     ours = max((row for row in rows if not row["trivial"]), key=lambda row: row["correlation"])
     trivial = sorted((row for row in rows if row["trivial"]), key=lambda row: -row["correlation"])
-    baselines = ", ".join(f"{row['score']} {_interval(row)}" for row in trivial)
+    baselines = ", ".join(f"{row['score']} {_format_interval(row)}" for row in trivial)
     text = (
         f"{ASKED[question][1]}: {ours['verdict']}. {ours['score'].capitalize()} predicts "
-        f"retraining with correlation {_interval(ours)}; free scores: {baselines}"
+        f"retraining with correlation {_format_interval(ours)}; free scores: {baselines}"
     )
     if question == PREDICTIONS:
         ceiling = check.ceiling
@@ -200,7 +200,7 @@ def answer(check: TrustCheck, question: str) -> str:
     return f"{text}."
 
 
-def _row(row: dict[str, Any]) -> tuple[str, ...]:
+def _format_row(row: dict[str, Any]) -> tuple[str, ...]:
     share = np.nan
     if row["ceiling"]:
         share = row["correlation"] / row["ceiling"]
@@ -208,10 +208,10 @@ def _row(row: dict[str, Any]) -> tuple[str, ...]:
     advantage = lead
     if row["trivial"]:
         advantage = "free itself"
-    return row["score"], _interval(row), number(share), advantage, row["verdict"]
+    return row["score"], _format_interval(row), number(share), advantage, row["verdict"]
 
 
-def _interval(row: dict[str, Any]) -> str:
+def _format_interval(row: dict[str, Any]) -> str:
     value = row["correlation"]
     half = max(row["high"] - value, value - row["low"])  # one end may be cut at 1
     return f"{value:.2f} ± {half:.2f}".replace("-", "−")

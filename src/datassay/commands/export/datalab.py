@@ -57,11 +57,11 @@ def export(material: Material) -> Exported:
         "predicted_label": scores["suggested_label"],
     }
     if "outlier_score" in scores.column_names:
-        columns |= _outliers(scores) | _near_duplicates(scores)
+        columns |= _convert_outliers(scores) | _near_duplicates(scores)
     return Exported({FILE: with_meanings(pa.table(columns), MEANINGS)}, OPENING)
 
 
-def _outliers(scores: pa.Table) -> dict[str, pa.Array]:
+def _convert_outliers(scores: pa.Table) -> dict[str, pa.Array]:
     outlierness = scores["outlier_score"].to_numpy()  # nan where it was not looked for
     score = np.where(np.isnan(outlierness), 1.0, 1 / (1 + np.exp(np.minimum(outlierness, 700))))
     return {"is_outlier_issue": pa.array(outlierness > 0), "outlier_score": pa.array(score)}

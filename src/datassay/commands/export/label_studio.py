@@ -57,7 +57,6 @@ def export(material: Material) -> Exported:
         is_other = is_issue
         if words:
             is_other = label != typed[samples.y[row]]
-        if words:
             label = words[label]
         kind = "number"
         if samples.is_classification:
@@ -79,7 +78,7 @@ def export(material: Material) -> Exported:
         }
         tasks.append({"data": {key: sample, **fields}, "predictions": [prediction]})
     parts: Parts = {TASKS: standard_json(tasks), CONFIG: _config(key, samples.class_names)}
-    return Exported({**parts, **files}, _opening(root))
+    return Exported({**parts, **files}, _describe_opening(root))
 
 
 def _choose_rows(material: Material) -> list[int]:
@@ -153,7 +152,7 @@ def _config(key: str, names: Sequence[str]) -> str:
     )
 
 
-def _opening(root: Path | None) -> str:
+def _describe_opening(root: Path | None) -> str:
     steps = (
         f"Make a project, paste {CONFIG} under Settings > Labeling Interface > Code, import "
         f"{TASKS}. Export it as JSON when done and give that file to datassay apply."

@@ -57,7 +57,7 @@ def run(
     started = time.perf_counter()
     check_settings(settings)
     assert settings.weights is not None, "checked"
-    model = _network(settings, train)
+    model = _load_network(settings, train)
     choice = weights_choice(settings.weights, model)
     engine = engine_named(settings.engine, workers=settings.workers, address=settings.address)
     if settings.append is not None:
@@ -82,7 +82,7 @@ def _options(settings: IndexSettings, train: SampleSet) -> dict[str, Any]:
 
 def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType]:
     """Return what `run` would compute and keep: a table, the largest blocks, and sentences."""
-    plan = index_plan(_network(settings, train), train, **_options(settings, train))
+    plan = index_plan(_load_network(settings, train), train, **_options(settings, train))
     on_disk = [f"{size / 1e6:,.1f} MB" for size in plan.bytes]
     columns = {"curvature": plan.kind.tolist(), "on disk": on_disk}
     fits = "fits" if plan.fits else "does NOT fit"
@@ -106,7 +106,7 @@ def check_settings(settings: IndexSettings) -> None:
     check_device(settings.device)
 
 
-def _network(settings: IndexSettings, train: SampleSet) -> nn.Module:
+def _load_network(settings: IndexSettings, train: SampleSet) -> nn.Module:
     files = ()
     if settings.weights is not None:
         files = (settings.weights,)

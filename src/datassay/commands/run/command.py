@@ -103,7 +103,7 @@ class _Run(Command):
             self.write(findings, base / out, overwrite=overwrite)
             err_console.print(f"Scores: {out / PAGE}; comparing actions …", soft_wrap=True)
 
-        return {"report_early": write_scores}
+        return {"first": write_scores}
 
     def _load_after_review(
         self, user_input: Mapping[str, Any], typed: DataInputs

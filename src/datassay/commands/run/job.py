@@ -90,7 +90,7 @@ def run(
     adversarial: AdversarialSamples | None = None,
     earlier: Earlier | None = None,
     origin: Origin | None = None,
-    report_early: Callable[[Findings], object] | None = None,
+    first: Callable[[Findings], object] | None = None,
 ) -> Findings:
     """Compute everything that `datassay run` shows, without writing anything.
 
@@ -103,8 +103,7 @@ def run(
         adversarial: which inputs of train were replaced on purpose, from `with_adversarial`.
         earlier: the run before a review, from `earlier_run`; None: none.
         origin: how the samples were read; None: not known.
-        report_early: called with the scores' findings before anything is retrained; not where
-            nothing is.
+        first: called with the scores' findings before anything is retrained; not where nothing is.
 
     Returns:
         The findings, ready for `page` and `files`.
@@ -172,8 +171,8 @@ def run(
         scores={score.name: results[score.name] for score in scores_with_sections()},
         origin=origin,
     )
-    if report_early is not None and (settings.curve_seeds or settings.check or earlier):
-        report_early(replace(findings, pending=PENDING))
+    if first is not None and (settings.curve_seeds or settings.check or earlier):
+        first(replace(findings, pending=PENDING))
     if settings.is_joint:
         findings = replace(findings, **joint_information(context))
     net, config = retrained_network(model, train, settings)

@@ -44,6 +44,7 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
     text = b"".join(lines)
 
     def cell(row: int) -> tuple[int, int]:
+        """Return where a row's value of the changed column starts and ends, in bytes."""
         start, end = rows[row]
         line = text[start:end].decode()
         value_start, value_end = _span(line, change.column)

@@ -34,12 +34,10 @@ def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
         return f"Splitting: blocks are sought in samples of at most {MOST_CLASSES} classes."
     seed = scores.seed
     rows = np.asarray(train.x, np.float64).reshape(len(train), -1)
-    if train.is_classification:
-        targets = np.eye(train.n_classes)[train.y]
-    else:
-        targets = train.y[:, None]
+    targets = train.y[:, None]
     loss = "mse"
     if train.is_classification:
+        targets = np.eye(train.n_classes)[train.y]
         loss = "cross_entropy"
     fit_idx = np.sort(np.random.default_rng((seed, 1)).permutation(len(train))[:MOST_SAMPLES])
     try:

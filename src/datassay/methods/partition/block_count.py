@@ -145,7 +145,7 @@ def held_out_joint(
     start = responsibility.T.expand(n_folds, -1, -1).contiguous()
     if not iterations:  # then the fits themselves are asked for
         problem = replace(problem, is_exact=True)
-    runs = problem.advance(problem.fit_to(start, training), iterations, silent)
+    runs = problem.advance(problem.fit_to(start, training), iterations)
     joint = log_prior(runs.mixing, runs.gate, problem.gate_inputs) + log_densities(
         problem.features.outputs(runs.weights), problem.targets, problem.loss, runs.noise
     )

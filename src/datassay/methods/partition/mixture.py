@@ -19,9 +19,7 @@ from torch import Tensor
 
 from datassay.collect.curvature.output_geometry import OutputFeatures, SharedFeatures
 from datassay.collect.curvature.output_loss import output_losses
-from datassay.errors import SettingError
 from datassay.optional import coalesce
-from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.train.convex import fit_convex, step_by_class
 
@@ -89,7 +87,6 @@ def fit_mixture(
     restarts: int = 8,
     seed: int = 0,
     starts: Sequence[Float[Tensor, "n K"]] = (),
-    progress: Progress = silent,
 ) -> Mixture:
     """Fit n_blocks models; return the run of highest penalised likelihood, blocks by falling π."""
     # Restarts are from responsibilities drawn uniformly from the simplex, each sample's for itself.
@@ -97,11 +94,6 @@ def fit_mixture(
     # iterations for all, 40 for the best six, and some 20 to 100 for two.
     # Source: METHODS §4; Dempster, Laird and Rubin (1977), Jordan and Jacobs (1994) §5.2 for Newton
     # steps as M step. Deviates by the prior weight of one sample in each block.
-    if n_blocks < 1 or restarts + len(starts) < 1:
-        raise SettingError(
-            f"n_blocks must be at least 1, and restarts too where no starts are given; got "
-            f"{n_blocks} and {restarts}."
-        )
     if n_blocks == 1:
         return _single_model(problem)
     n = len(problem.features)
@@ -113,16 +105,14 @@ def fit_mixture(
         runs = runs.concatenate(problem.fit_to(start_responsibilities, everyone[restarts:]))
     # All runs for SURVEY iterations, the best quarter for twice as many more, two to the end.
     stages = (SURVEY, len(runs.value)), (2 * SURVEY, FINALISTS), (MAX_ITERATIONS - 3 * SURVEY, 2)
-    done = 0
     for iterations, n_runs in stages:
         leaders = runs.value.argsort(descending=True)[:n_runs]
-        advanced = problem.advance(runs.subset(leaders), iterations, progress, done)
+        advanced = problem.advance(runs.subset(leaders), iterations)
         runs = runs.replace_at(leaders, advanced)
-        done = done + iterations
     best_run = int(runs.value.argmax())
     final = runs.subset(torch.tensor([best_run]))
     final = replace(final, converged=torch.zeros(1, dtype=torch.bool))
-    final = replace(problem, is_exact=True).advance(final, POLISHING, progress, done)
+    final = replace(problem, is_exact=True).advance(final, POLISHING)
     runs = runs.replace_at(torch.tensor([best_run]), final)
     order = runs.mixing[best_run].argsort(descending=True)
     return Mixture(
@@ -329,12 +319,11 @@ class MixtureProblem:
         )
         return fit.weights
 
-    def advance(self, runs: Runs, iterations: int, progress: Progress, done: int = 0) -> Runs:
+    def advance(self, runs: Runs, iterations: int) -> Runs:
         """Iterate every run that has not converged, at most so many times."""
-        for i in range(iterations):
+        for _ in range(iterations):
             open_runs = (~runs.converged).nonzero()[:, 0]
             if not len(open_runs):
                 break
             runs = runs.replace_at(open_runs, self.iterate(runs.subset(open_runs)))
-            progress("fit the mixture", done + i + 1, MAX_ITERATIONS)
         return runs

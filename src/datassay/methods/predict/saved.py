@@ -136,6 +136,7 @@ class SavedModel:
         return pa.table(columns)
 
     def _answers(self, outputs: np.ndarray) -> pa.Array:
+        """Return predictions as the user has targets: labels as they were given, or numbers."""
         training = self.rows.example
         if training.class_names:
             return as_given(outputs.argmax(1), training.class_names, training.label_type)

@@ -103,15 +103,15 @@ def aggregate(
         count=np.array([len(group) for group in groups]),
         total=total,
         mean=np.array([group.mean() for group in groups]),
-        mean_interval=np.stack([_interval(group, resamples, rng) for group in groups]),
+        mean_interval=np.stack([_bootstrap_interval(group, resamples, rng) for group in groups]),
         median=np.array([np.median(group) for group in groups]),
         share=total / grand_total if grand_total != 0 else np.zeros(len(names)),
         p_value=_p_value(groups),
-        superiority=np.array([_superiority(ranks, labels == name) for name in names]),
+        superiority=np.array([_compute_superiority(ranks, labels == name) for name in names]),
     )
 
 
-def _interval(values: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
+def _bootstrap_interval(values: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
     if len(values) > NORMAL_FROM:
         return values.mean() + values.std() / len(values) ** 0.5 * stats.norm.ppf([0.025, 0.975])
     chunk = max(1, CHUNK_VALUES // len(values))
@@ -131,7 +131,7 @@ def _p_value(groups: list[np.ndarray]) -> float:
     return float(stats.kruskal(*groups).pvalue)
 
 
-def _superiority(ranks: np.ndarray, has_label: np.ndarray) -> float:
+def _compute_superiority(ranks: np.ndarray, has_label: np.ndarray) -> float:
     n_inside = int(has_label.sum())
     n_others = int((~has_label).sum())
     if n_others == 0:

@@ -117,7 +117,7 @@ def consensus(runs: Mapping[str, RunScores]) -> Consensus:
     information = np.stack([run.information[rows] for run, rows in scores])
     issue_score = np.stack([run.issue_score[rows] for run, rows in scores])
     rank = (rankdata(information, axis=1) - 0.5) / information.shape[1]
-    agreement = _agreement(tuple(runs), information)
+    agreement = _measure_agreement(tuple(runs), information)
     return Consensus(
         names=tuple(runs),
         ids=first_run.ids[positions[0]],
@@ -127,7 +127,7 @@ def consensus(runs: Mapping[str, RunScores]) -> Consensus:
         is_issue=np.stack([run.is_issue[rows] for run, rows in scores]),
         rank=rank,
         information_agreement=agreement,
-        issue_agreement=_agreement(tuple(runs), issue_score),
+        issue_agreement=_measure_agreement(tuple(runs), issue_score),
         reliability=np.nan if agreement is None else reliability(agreement.spearman),
     )
 
@@ -163,7 +163,9 @@ def _match_ids(ids: Mapping[str, list]) -> Int[np.ndarray, "r c"]:
     return np.array([[index_of[i] for i in common] for index_of in positions.values()])
 
 
-def _agreement(names: tuple[str, ...], scores: Float[np.ndarray, "r c"]) -> Stability | None:
+def _measure_agreement(
+    names: tuple[str, ...], scores: Float[np.ndarray, "r c"]
+) -> Stability | None:
     if not np.isfinite(scores).all() or (scores == scores[:, :1]).all(1).any():
         return None
     return stability(dict(zip(names, scores, strict=True)))

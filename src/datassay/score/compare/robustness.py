@@ -139,7 +139,7 @@ def robustness(
     require(steps[0] == 0, "levels", "be at least 0", list(levels))
     hits = np.zeros((len(predictors), len(steps), len(y)))
     for name, row in zip(predictors, hits[:, 0], strict=True):
-        row += _hits(name, predictors[name], x, y)
+        row += _mark_hits(name, predictors[name], x, y)
         if not row.any():
             raise ModelError(
                 f"{name} must get some of the clean samples right so that a relative drop exists; "
@@ -149,12 +149,12 @@ def robustness(
     for done, (level, draw_seed) in enumerate(product(range(1, len(steps)), seeds), start=1):
         corrupted = corrupt(x, float(steps[level]), seed=int(draw_seed))
         for row, (name, predictor) in enumerate(predictors.items()):
-            hits[row, level] += _hits(name, predictor, corrupted, y) / draws
+            hits[row, level] += _mark_hits(name, predictor, corrupted, y) / draws
         progress(STEP, done, (len(steps) - 1) * draws)
     return Robustness(corruption, tuple(predictors), steps, hits)
 
 
-def _hits(name: str, predictor: Predictor, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _mark_hits(name: str, predictor: Predictor, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     labels = np.asarray(predictor(x))
     if labels.shape != y.shape:
         raise ModelError(

@@ -126,8 +126,8 @@ def standard_scores(
     results = [influence(m, train, val, **settings) for m in [*models, duplicate]]
     progress(STEP, NETWORKS + 1, steps)
     # At trained weights: of the first network, and the mean of all.
-    effect = np.stack([_complete(r.effect) for r in results[:NETWORKS]])
-    self_effect = np.stack([_complete(r.self_influence) for r in results[:NETWORKS]])
+    effect = np.stack([_require_values(r.effect) for r in results[:NETWORKS]])
+    self_effect = np.stack([_require_values(r.self_influence) for r in results[:NETWORKS]])
     suffix = f", {NETWORKS} networks"
     effects = {"influence": effect[0], f"influence{suffix}": effect.mean(0)}
     samples = {"self-influence": self_effect[0], f"self-influence{suffix}": self_effect.mean(0)}
@@ -169,7 +169,7 @@ def _train_network(model: nn.Module, train: SampleSet, recipe: Recipe, seed: int
     return train_networks([model], train, torch.arange(len(train))[None], recipe, seed=seed)
 
 
-def _complete(values: np.ndarray | None) -> np.ndarray:
+def _require_values(values: np.ndarray | None) -> np.ndarray:
     if values is None:
         raise SettingError(
             "train and val must be small enough to hold every effect, n m values up to 2^25. Ask "
@@ -194,7 +194,7 @@ def _of_linearised(
     }
     if train.y[:1].size == 1:
         samples["label issue score"] = label_issues(lin).score
-    return {"attribution at the start": _complete(removed.attribution.effect)}, samples
+    return {"attribution at the start": _require_values(removed.attribution.effect)}, samples
 
 
 def _trivial_rules(

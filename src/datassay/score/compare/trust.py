@@ -168,8 +168,10 @@ def trust_check(halves: RetrainedHalves, scores: Scores, *, seed: int = 0) -> Tr
         question=tuple(question),
         score=tuple(score),
         **{name: np.array(values) for name, values in zip(names, columns, strict=True)},
-        ceiling=Estimate(*np.sqrt(np.maximum(0.0, astuple(_estimate(agreement)))).tolist()),
-        reliability=_estimate(reliability, bottom=0.0),
+        ceiling=Estimate(
+            *np.sqrt(np.maximum(0.0, astuple(_estimate_interval(agreement)))).tolist()
+        ),
+        reliability=_estimate_interval(reliability, bottom=0.0),
         n_halves=len(halves.halves),
         n_queries=halves.outcome.shape[2],
         smoothness=scores.smoothness and replace(scores.smoothness, half=of_half, single=of_sample),
@@ -280,7 +282,7 @@ def _standardise(ranks: Float[np.ndarray, "h ..."]) -> Float[np.ndarray, "h ..."
     return ranks / np.where(spread > 0, spread, 1.0)
 
 
-def _estimate(draws: Draws, *, bottom: float = -1.0) -> Estimate:
+def _estimate_interval(draws: Draws, *, bottom: float = -1.0) -> Estimate:
     half = Z_95 * draws[1:].std(ddof=1)
     value = float(draws[0])
     return Estimate(value, float(max(bottom, value - half)), float(min(1.0, value + half)))
@@ -294,7 +296,7 @@ def _rows(
     best_trivial = max(trivial_names, key=lambda name: draws[name][0], default=None)
     rows: list[tuple[object, ...]] = []
     for name, values in draws.items():
-        estimate = _estimate(values)
+        estimate = _estimate_interval(values)
         gain = (np.nan, np.nan, np.nan)
         if best_trivial is not None and name not in trivial:
             difference = values - draws[best_trivial]

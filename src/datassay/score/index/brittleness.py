@@ -80,7 +80,7 @@ def brittleness(
     # effect: of each sample on each output of each query, [n, m k]: with the sample minus without.
     # Of each query it is the other output that needs the fewest samples.
     effects = effect.reshape(len(effect), *outputs.shape)
-    predicted = _classes(outputs)
+    predicted = _predict_classes(outputs)
     if outputs.shape[1] == 1:
         effects, outputs = (np.concatenate([0 * a, a], -1) for a in (effects, outputs))
     n, m = len(effects), len(outputs)
@@ -141,7 +141,7 @@ def _is_turned(
 ) -> bool:
     """Return whether a network trained without some samples predicts another class for a query."""
     model = retrain(np.delete(np.arange(n), removed))
-    return bool(_classes(all_outputs(model, queries))[query] != predicted)
+    return bool(_predict_classes(all_outputs(model, queries))[query] != predicted)
 
 
 def all_outputs(model: Any, queries: Batches) -> Float[np.ndarray, "m ..."]:
@@ -154,7 +154,7 @@ def all_outputs(model: Any, queries: Batches) -> Float[np.ndarray, "m ..."]:
     return torch.cat(parts).numpy()
 
 
-def _classes(outputs: Float[np.ndarray, "m k"]) -> Int[np.ndarray, " m"]:
+def _predict_classes(outputs: Float[np.ndarray, "m k"]) -> Int[np.ndarray, " m"]:
     if outputs.shape[1] == 1:
         return (outputs[:, 0] > 0).astype(int)
     return outputs.argmax(1)

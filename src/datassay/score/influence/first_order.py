@@ -82,13 +82,11 @@ class Measure:
         classes = not soft or kind not in OF_VALUES or is_one_hot(y)
         if soft:
             counts = torch.ones_like(f[..., 0])
-        else:
-            counts = (y != IGNORED).to(f)
-        flat = f.flatten(0, 1)
-        if soft:
             coded = y.flatten(0, 1)
         else:
+            counts = (y != IGNORED).to(f)
             coded = _encode(y.flatten(), k)
+        flat = f.flatten(0, 1)
         loss_name = "cross_entropy"
         if kind in OF_VALUES:
             loss_name = "mse"

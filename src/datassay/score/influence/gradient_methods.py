@@ -114,7 +114,7 @@ def prepare(request: Request, train: Any, queries: Any = None) -> tuple[list[Pre
     networks: list[TrainedNetwork] = []
     for i, model in enumerate(models):
         direct = networks[0].per_sample.direct if networks else None  # one's blocks are all's
-        networks.append(_network(request, model, train, i, len(models), direct))
+        networks.append(_prepare_network(request, model, train, i, len(models), direct))
     networks[0].warnings.extend((*request.notes, *label_doubts(networks[0])))
     if len({tuple(b.shape for b in n.per_sample.blocks) for n in networks}) > 1:
         raise SettingError("several models must have one architecture; their sizes differ.")
@@ -153,11 +153,11 @@ def _deciders(
     if request.method == "segments":
         return (networks[-1].model,)
     if request.method == "tracin":  # the trained network, not its checkpoints
-        return (_network(request, request.models[0], train, 0, 1).model,)
+        return (_prepare_network(request, request.models[0], train, 0, 1).model,)
     return tuple(n.model for n in networks)
 
 
-def _network(
+def _prepare_network(
     request: Request,
     model: nn.Module,
     train: Any,

@@ -134,7 +134,7 @@ def _state(source: Any) -> Mapping[str, Any]:
         path = Path(source)
         location = str(path / FILE if path.is_dir() else path)
         source = plain_values(Path(location))
-    for candidate in _dictionaries(source):
+    for candidate in _list_dictionaries(source):
         if {"state", "param_groups"} <= candidate.keys() and candidate["param_groups"]:
             if names := stand_in_names(candidate):
                 raise ModelError(
@@ -148,7 +148,7 @@ def _state(source: Any) -> Mapping[str, Any]:
     )
 
 
-def _dictionaries(value: Any) -> Iterable[Mapping[str, Any]]:
+def _list_dictionaries(value: Any) -> Iterable[Mapping[str, Any]]:
     if isinstance(value, Mapping):
         yield value
         yield from (inner for inner in value.values() if isinstance(inner, Mapping))

@@ -109,7 +109,7 @@ def tracin_settings(
         )
     if not all(rate > 0 for rate in rates):
         raise SettingError(f"lr must be positive; got {min(rates)}.")
-    updates = _updates(optimizer, models)
+    updates = _read_updates(optimizer, models)
     return [TrainingSegment(*values) for values in zip(models, rates, updates, strict=True)]
 
 
@@ -140,11 +140,11 @@ def segment_settings(
         )
     counts = [int(b) - int(a) for a, b in zip([0, *steps], steps, strict=False)]
     require(not min(counts) <= 0, "steps", "grow from checkpoint to checkpoint", list(steps))
-    parts = zip(networks, counts, rates, _updates(optimizer, networks), strict=True)
+    parts = zip(networks, counts, rates, _read_updates(optimizer, networks), strict=True)
     return [TrainingSegment(network, k * rate, update) for network, k, rate, update in parts]
 
 
-def _updates(
+def _read_updates(
     optimizer: Sequence[Any] | None, networks: Sequence[nn.Module]
 ) -> Sequence[Update | None]:
     if optimizer is None:

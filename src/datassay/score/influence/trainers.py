@@ -74,7 +74,7 @@ def from_trainer(trainer: Any, queries: Any, val: Any, loss: Any) -> FromTrainer
         "loss: weight_decay= counts it as a penalty.",
     ) * bool(weight_decay)
     model = _remove_mixed_precision(trainer.model)
-    return FromTrainer(model, train, loader, loss, _notes(trainer), decay, clip)
+    return FromTrainer(model, train, loader, loss, _list_notes(trainer), decay, clip)
 
 
 class _Collate:
@@ -115,7 +115,7 @@ def _remove_mixed_precision(model: nn.Module) -> nn.Module:
     return network
 
 
-def _notes(trainer: Any) -> tuple[str, ...]:
+def _list_notes(trainer: Any) -> tuple[str, ...]:
     method = getattr(type(trainer), "compute_loss", None)
     module = getattr(method, "__module__", "")
     is_own = method is not None and not module.startswith("transformers.")

@@ -49,7 +49,7 @@ def gaussian_kl(
     """
     values, _ = torch.linalg.eigh(covariance)
     other_values, axes = torch.linalg.eigh(other_covariance)
-    if min(_rcond(values), _rcond(other_values)) <= NULL_FRACTION:
+    if min(_reciprocal_condition(values), _reciprocal_condition(other_values)) <= NULL_FRACTION:
         return float("inf"), float("inf")
     shift = (axes.T @ (mean - other_mean)).square() / other_values
     spread = ((axes.T @ covariance) * axes.T).sum(1) / other_values
@@ -57,7 +57,7 @@ def gaussian_kl(
     return float(shift.sum()) / 2, max(0.0, float(shape) / 2)
 
 
-def _rcond(eigenvalues: Float[Tensor, " p"]) -> float:
+def _reciprocal_condition(eigenvalues: Float[Tensor, " p"]) -> float:
     if eigenvalues[-1] > 0:
         return float(eigenvalues[0] / eigenvalues[-1])
     return 0.0
@@ -134,7 +134,9 @@ def divergences(
     moves = training.basis.eigenvalues > 0
     rows = training.basis.whole_rows()[:, :, moves] * training.basis.metric[moves].sqrt()
     full = _steady_state(rows, training.residual, training.run, batch_size)
-    if full is None or any(_rcond(torch.linalg.eigvalsh(s)) <= NULL_FRACTION for s in full[1]):
+    if full is None or any(
+        _reciprocal_condition(torch.linalg.eigvalsh(s)) <= NULL_FRACTION for s in full[1]
+    ):
         raise SettingError(
             f"SGD's noise must reach every direction of the weights, or the divergence is "
             f"infinite; {len(ids)} samples do not reach {rows.shape[2]} directions. Use "

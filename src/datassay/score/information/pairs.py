@@ -47,7 +47,7 @@ def nearest_pairs(lin: Linearization) -> Int[np.ndarray, "q 2"]:
 
 def cosines(lin: Linearization) -> Float[Tensor, "n n"]:
     """Return cos(i, j), [n, n]; −∞ with itself and with samples without gradient."""
-    traces = _traces(lin)
+    traces = _compute_traces(lin)
     length = traces.diagonal().clamp_min(0).sqrt()
     has_length = length > 0
     scale = torch.where(has_length, 1 / torch.where(has_length, length, 1.0), 0.0)
@@ -58,7 +58,7 @@ def cosines(lin: Linearization) -> Float[Tensor, "n n"]:
     return cosine
 
 
-def _traces(lin: Linearization) -> Float[Tensor, "n n"]:
+def _compute_traces(lin: Linearization) -> Float[Tensor, "n n"]:
     n = len(lin)
     b = lin.rows_per_sample
     if lin.kernel is not None:

@@ -54,7 +54,7 @@ def nearest_approximate(
         if recall < LEAST_RECALL and not has_graph:
             return None
         if recall < LEAST_RECALL:
-            index = _graph(rows)
+            index = _build_graph(rows)
             for width in WIDTHS:
                 index.hnsw.efSearch = max(width, k + 2)
                 recall = _recall(_search(index, rows, x, queries, k), exact)
@@ -65,7 +65,7 @@ def nearest_approximate(
 
 def _inverted_file(rows: np.ndarray, probes: int):
     n, d = rows.shape
-    faiss = _faiss()
+    faiss = _import_faiss()
     cells = max(1, min(int(2 * math.sqrt(n)), n // 39))
     index = faiss.IndexIVFFlat(faiss.IndexFlatL2(d), d, cells)
     index.cp.niter = 5
@@ -77,8 +77,8 @@ def _inverted_file(rows: np.ndarray, probes: int):
     return index
 
 
-def _graph(rows: np.ndarray):
-    faiss = _faiss()
+def _build_graph(rows: np.ndarray):
+    faiss = _import_faiss()
     index = faiss.IndexHNSWFlat(rows.shape[1], LINKS)
     index.hnsw.efConstruction = BUILD_WIDTH
     threads = faiss.omp_get_max_threads()
@@ -114,7 +114,7 @@ def _complete(nearest: Tensor, queries: Int[Tensor, " q"], n: int) -> Tensor:
     return nearest
 
 
-def _faiss():
+def _import_faiss():
     try:
         import faiss
     except ImportError:

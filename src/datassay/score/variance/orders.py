@@ -187,7 +187,7 @@ def step(
     gradients = removal_gradients(geometry.features.gradients(slope), ridge)[removed]
     moves = torch.cholesky_solve(gradients.T, factor).T / len(geometry)
     variances = []
-    for batch in _batches(geometry, len(removed)):
+    for batch in _list_batches(geometry, len(removed)):
         outputs = geometry.outputs + geometry.features.outputs(moves[batch])
         variances.append(variances_without(geometry, outputs, removed[batch], ridge + damping))
         progress("remove samples", batch.stop, len(removed))
@@ -208,7 +208,7 @@ def refit(
             "Freeze them (requires_grad_(False)), or take order='adjoint'."
         )
     variances = []
-    for batch in _batches(geometry, len(removed)):
+    for batch in _list_batches(geometry, len(removed)):
         keep = geometry.outputs.new_ones(len(removed[batch]), len(geometry))
         keep[torch.arange(len(keep)), removed[batch]] = 0
         fit = fit_convex(
@@ -253,7 +253,7 @@ def variances_without(
     return (traces - q.square().sum(1)) / pairs - mean.square()
 
 
-def _batches(geometry: OutputGeometry, n_removed: int) -> list[slice]:
+def _list_batches(geometry: OutputGeometry, n_removed: int) -> list[slice]:
     p = geometry.features.n_parameters
     n, k = geometry.outputs.shape
     model_values = 6 * p * p + n * k * (k + 4)

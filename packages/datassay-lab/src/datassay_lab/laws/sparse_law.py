@@ -13,7 +13,6 @@ from datassay.report import INK, VERMILION, style
 from datassay_lab.curves import COLOURS, axes, finish, theory
 from datassay_lab.laws.pde_simulation import Solution
 
-USE = "sparse regression"
 # Thresholds of the coefficients, each column and the target scaled to length 1.
 THRESHOLDS = np.logspace(-3, 0, 25)
 # Avoids singular systems; the final coefficients are plain least squares.

@@ -52,18 +52,18 @@ class Quantity:
 def quantities(findings: Findings) -> dict[str, dict[str, Any]]:
     """Return name → quantity as plain values, for summary.json; all names, in one order."""
     train, issues = findings.samples, findings.data_issues
-    measured = {"wrong": _wrong_labels(findings), "leak": _leaks(findings)}
+    measured = {"wrong": _wrong_labels(findings), "leak": _count_leaks(findings)}
     unknown = Quantity("samples", len(train), why="nothing was looked for", is_searched=False)
     results = dict.fromkeys(MEANINGS, unknown)
     if issues is not None:
         results |= {
-            "duplicates": _duplicates(findings, issues),
+            "duplicates": _count_duplicates(findings, issues),
             "duplicates-across-split": _across_split(findings, issues),
-            "conflicts": _conflicts(train, issues),
-            "outliers": _outliers(train, issues),
+            "conflicts": _count_conflicts(train, issues),
+            "outliers": _count_outliers(train, issues),
             "empty-rows": _empty_rows(train, issues),
             "rare-classes": _rare_classes(train, issues),
-            "drift": _drift(findings, issues),
+            "drift": _count_drifted(findings, issues),
         }
     return {name: asdict(quantity) for name, quantity in (results | measured).items()}
 
@@ -79,7 +79,7 @@ def _wrong_labels(findings: Findings) -> Quantity:
     return Quantity(unit, n, labels.low, labels.high if is_bounded else None, why=why)
 
 
-def _leaks(findings: Findings) -> Quantity:
+def _count_leaks(findings: Findings) -> Quantity:
     train, val = findings.samples, findings.validation
     leaking = leaking_columns(train)
     features = [c for c in train.columns if c.read_as not in {"target", "ids", "left out"}]
@@ -115,7 +115,7 @@ def _list_unsearched(findings: Findings, issues: DataIssues) -> str:
     return issues.unsearched
 
 
-def _duplicates(findings: Findings, issues: DataIssues) -> Quantity:
+def _count_duplicates(findings: Findings, issues: DataIssues) -> Quantity:
     train = findings.samples
     unsearched = _list_unsearched(findings, issues)
     _, first_idx, inverse = np.unique(issues.copies, return_index=True, return_inverse=True)
@@ -150,7 +150,7 @@ def _with_chance(
     return Quantity(unit, total, low, None if unsearched else high, names, why="; ".join(why))
 
 
-def _conflicts(train: SampleSet, issues: DataIssues) -> Quantity:
+def _count_conflicts(train: SampleSet, issues: DataIssues) -> Quantity:
     counts = _count_issues(issues, "equal rows, different labels", "equal rows, different targets")
     high = sum(n for n, _ in counts)
     low = sum(n for n, by_chance in counts if not by_chance)
@@ -158,7 +158,8 @@ def _conflicts(train: SampleSet, issues: DataIssues) -> Quantity:
     return Quantity("rows", len(train), low, high, why=why)
 
 
-def _outliers(train: SampleSet, issues: DataIssues) -> Quantity:
+def _count_outliers(train: SampleSet, issues: DataIssues) -> Quantity:
+    """Count samples unlike all others; without an upper bound where some were not searched."""
     is_unknown = np.isnan(issues.outlier_score)
     low, high, names = _exact(train.ids[np.flatnonzero(issues.is_outlier)].tolist())
     if is_unknown.all():
@@ -185,7 +186,7 @@ def _rare_classes(train: SampleSet, issues: DataIssues) -> Quantity:
     return Quantity("classes", train.n_classes, n, n)
 
 
-def _drift(findings: Findings, issues: DataIssues) -> Quantity:
+def _count_drifted(findings: Findings, issues: DataIssues) -> Quantity:
     train, val = findings.samples, findings.validation
     columns = None
     if train.used_rows is not None:
