@@ -16,7 +16,8 @@ from datassay.polynomial import all_monomials, fit_polynomial
 UNITS = (
     (np.array([1e-6, 1.0, 1e4, 1e8]), 0.0),
     (np.array([1e8, 1e-6, 1.0, 1e4]), 1e3),  # the offset is a billion widths of a column
-    (1e8, 1e3),
+    (np.array([1.0, 1.0, 1.0, 300.0]), 0.0),
+    (1.0, 1e3),
 )
 SAID = "scale|units|float32|vary by"
 

@@ -2,8 +2,10 @@
 
 Spearman's correlation, over random halves, of the margin that networks trained on the half reach
 with the sum of the half's effects; mean over queries. The truth is a mean over networks of several
-seeds; the bound is how well as many other networks of the same halves repeat it. Large networks,
-texts and language models: `attribution/halves.py`.
+seeds; the bound is how well as many other networks of the same halves repeat it. Cases "its run"
+ask for this network alone: trained again from the same weights in the same batches without a half
+or a tenth of the samples; its bound is 1. Large networks, texts and language models:
+`attribution/halves.py`.
 """
 
 from dataclasses import dataclass
@@ -24,6 +26,10 @@ from datassay.train import Recipe, train_networks
 
 HALVES, NETWORKS = 60, 3
 # name → samples, network, recipe
+OWN_RUNS = {
+    "MLP(32, 32), SGD": ("mlp:width=32,depth=2", Recipe("sgd", 0.1, 400, 32)),
+    "MLP(64), Adam": ("mlp:width=64", Recipe("adam", 1e-3, 300, 32)),
+}
 CASES = {
     "digits, MLP(32, 32), SGD": (
         "digits", 400, "mlp:width=32,depth=2", Recipe("sgd", 0.1, 400, 32)
@@ -45,10 +51,14 @@ class Halves:
     halves: np.ndarray
     truth: np.ndarray
     again: np.ndarray
+    run: dict  # how the network was trained, as method "replay" takes it
 
 
-def made(name: str, n: int, network: str, recipe: Recipe, seed: int) -> Halves:
-    """One network of all samples, and 2 x NETWORKS of each half."""
+def made(name: str, n: int, network: str, recipe: Recipe, seed: int, left: float = 0) -> Halves:
+    """One network of all samples, and 2 x NETWORKS of each half.
+
+    left: the share that its own run leaves out, which is the truth then; 0: halves, other seeds.
+    """
     train, queries = data.split(name, n, seed)
     queries = queries.subset(np.arange(min(100, len(queries))))
 
@@ -56,19 +66,33 @@ def made(name: str, n: int, network: str, recipe: Recipe, seed: int) -> Halves:
         return build_model(network, train, seed=which).requires_grad_(True)
 
     problem = of_sets(train, queries, build, two_logits)
-    model = trained(build(1000 * seed), train, recipe, seed)
+    run = {"start": build(1000 * seed), "recipe": recipe, "seed": seed}
+    model = trained(run["start"], train, recipe, seed)
     rng = np.random.default_rng((seed, 13))
-    halves = np.stack([np.sort(rng.permutation(n)[: n // 2]) for _ in range(HALVES)])
+    size = round(n * (1 - (left or 0.5)))
+    halves = np.stack([np.sort(rng.permutation(n)[:size]) for _ in range(HALVES)])
+    if left:
+        truth = np.concatenate([_without(run, train, queries, half) for half in halves])
+        return Halves(problem, model, halves, truth, truth, run)
     results = [
         _margins([build(1000 * seed + s)] * HALVES, train, queries, halves, recipe, seed + s)
         for s in range(1, 2 * NETWORKS + 1)
     ]
     truth, again = np.mean(results[:NETWORKS], 0), np.mean(results[NETWORKS:], 0)
-    return Halves(problem, model, halves, truth, again)
+    return Halves(problem, model, halves, truth, again, run)
 
 
-def _margins(models, train, queries, halves, recipe, seed) -> np.ndarray:
-    networks = train_networks(models, train, torch.as_tensor(halves), recipe, seed=seed)
+def _without(run, train, queries, half) -> np.ndarray:
+    """The margins [1, m] of a run in which samples outside the half weigh nothing."""
+    weight = torch.zeros(len(train)).index_fill(0, torch.as_tensor(half), 1.0)
+    everyone = np.arange(len(train))[None]
+    return _margins(
+        [run["start"]], train, queries, everyone, run["recipe"], run["seed"], sample_weight=weight
+    )
+
+
+def _margins(models, train, queries, halves, recipe, seed, **weighted) -> np.ndarray:
+    networks = train_networks(models, train, torch.as_tensor(halves), recipe, seed=seed, **weighted)
     labels = torch.as_tensor(queries.y)
     outputs = networks.outputs(torch.as_tensor(queries.x).float())
     if outputs.shape[2] == 1:
@@ -78,6 +102,13 @@ def _margins(models, train, queries, halves, recipe, seed) -> np.ndarray:
 
 def effects(of, cell: Halves, seed: int) -> np.ndarray:
     return of(cell.problem, cell.model)
+
+
+def replay(cell: Halves, seed: int) -> np.ndarray:
+    """Effects through the network's own run; not of other seeds' networks, which it is not for."""
+    if cell.truth is not cell.again:
+        raise ValueError("asks only for its own run")
+    return problems.ours(cell.problem, cell.model, method="replay", check=False, **cell.run)
 
 
 def loss_alone(problem: Problem, model: nn.Module) -> np.ndarray:
@@ -122,9 +153,17 @@ TASK = Task(
             )
             for name in ("mnist", "fashion_mnist")
         },
+        **{
+            f"digits, {name}, its run, {left:g} left out": Case(
+                partial(made, "digits", 400, *how, left=left)
+            )
+            for name, how in OWN_RUNS.items()
+            for left in (0.1, 0.5)
+        },
     },
     contenders={
         "influence": Contender(partial(effects, problems.ours), "ours"),
+        "influence, replay": Contender(replay, "ours"),
         "loss alone": Contender(partial(effects, loss_alone), "trivial"),
         "label alone": Contender(partial(effects, label_alone), "trivial"),
         "inputs alike": Contender(partial(effects, inputs_alike), "trivial"),

@@ -78,8 +78,8 @@ GROUPS = {
                  " act/review/test_decisions.py"},
 }  # fmt: skip
 AREAS = {area: tests for group in GROUPS.values() for area, tests in group.items()}
-# Changes that change nothing: the file and what a line of it becomes (where that is "pass", the
-# line before it), with the reason.
+# Changes that change nothing: the file and what a line of it becomes (what it was, where that is
+# "pass" or "if False:"), with the reason.
 _CLOSE, _AT_ONCE = "more features are looked at closely", "how many are computed at once"
 _WHOLE = "else the whole journal is read, with the same end"
 EQUIVALENT = {
@@ -107,6 +107,11 @@ EQUIVALENT = {
     ("store/journal.py", "file.seek(max(0, end - 1))"): _WHOLE,
     ("store/journal.py", "file.seek(max(1, end - 1))"): _WHOLE,
     ("store/journal.py", "file.seek(max(0, end + 1))"): _WHOLE,
+    ("score/influence/first_order.py", "if q_rows is None and rows is None:"):
+     "general products, of all rows, are the same",
+    ("act/review/remaining.py", "if len(order) < BATCH:"): "a draw of as many is all in order",
+    ("score/index/brittleness.py", "smallest: tuple[int, np.ndarray] = (limit - 1, np.zeros(0, "
+     "int))"): "the first that is asked replaces it",
     ("score/index/brittleness.py", "smallest: tuple[int, np.ndarray] = (limit + 2, np.zeros(0, "
      "int))"): "the first that is asked replaces it",
     ("score/influence/linear.py", "self.values_each = (lin.rows_per_sample - 2) * rows.shape[2] + "
@@ -274,7 +279,7 @@ def shown(mutant: tuple) -> tuple[str, str, str]:
 def is_equivalent(mutant: tuple) -> bool:
     """Whether a change is known to change nothing."""
     _, line, new = shown(mutant)
-    return (mutant[1], line if new == "pass" else new) in EQUIVALENT
+    return (mutant[1], line if new in {"pass", "if False:"} else new) in EQUIVALENT
 
 
 def statement_lines(text: bytes, first: int) -> range:

@@ -103,7 +103,7 @@ BUGS = [
      '"block": self.block, "responsibility"', '"block": self.block[::-1], "responsibility"',
      "methods/partition/test_partition.py own_block"),
     ("cards of what is harmless", "commands/run/verdict.py", 'if issue.severity == "act"):',
-     'if issue.severity != "act"):', "commands/run/test_verdict.py card_is_shown"),
+     'if issue.severity != "act"):', "commands/run/test_verdict.py read_by_a_person"),
     ("freedom of the test of parts", "stats.py", "chdtrc(n - 1, (n - 1)", "chdtrc(n, (n - 1)",
      "test_stats.py parts"),
     ("no floor of an error", "stats.py", "max(by_seed, by_sample, by_seed +", "max(0.0, by_seed +",

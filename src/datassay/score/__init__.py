@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from datassay.score.influence.methods import influence as influence
     from datassay.score.influence.plan import InfluencePlan as InfluencePlan
     from datassay.score.influence.plan import influence_plan as influence_plan
+    from datassay.score.influence.replay.optimizer import Optimizer as Optimizer
+    from datassay.score.influence.replay.training_loop import Replay as Replay
+    from datassay.score.influence.replay.training_loop import replay as replay
     from datassay.score.influence.whole.gauss_newton import gauss_newton as gauss_newton
     from datassay.score.influence.whole.solvers import Problem as Problem
     from datassay.score.influence.whole.solvers import conjugate_gradients as conjugate_gradients

@@ -144,13 +144,13 @@ def train_on_batches(
     frozen = {id(m): frozen_copy(m, dtype) for m in models}  # one network may start many
     copies = [frozen[id(m)] for m in models]
     template = copies[0]
-    start, fixed = _stack_weights(copies)
+    start, fixed = stack_weights(copies)
     x = network_inputs(train.x, template, dtype)
     with torch.no_grad():
         n_outputs = one_output(template, x[:1]).shape[1]
     check_n_outputs(train, n_outputs)
     versions = [replace(train, y=targets, true_y=None) for targets in labels]
-    y = torch.cat([_train_targets(version, recipe, n_outputs, dtype) for version in versions])
+    y = torch.cat([train_targets(version, recipe, n_outputs, dtype) for version in versions])
     y = y.to(x.device)
     stack = dense_stack(copies, x[:1], is_shared=prepared is None)
     link = ""
@@ -183,8 +183,8 @@ def sample_losses(
         Nats (cross-entropy, bce) or half squared target units (mse).
     """
     recipe = with_loss(recipe, samples)
-    y = _train_targets(samples, recipe, outputs.shape[2], outputs.dtype)
-    return _sample_loss(outputs, y.expand(len(outputs), *y.shape), recipe)
+    y = train_targets(samples, recipe, outputs.shape[2], outputs.dtype)
+    return batch_losses(outputs, y.expand(len(outputs), *y.shape), recipe)
 
 
 def with_loss(recipe: Recipe, train: SampleSet) -> Recipe:
@@ -199,7 +199,7 @@ def with_loss(recipe: Recipe, train: SampleSet) -> Recipe:
     return recipe
 
 
-def _stack_weights(models: Sequence[nn.Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+def stack_weights(models: Sequence[nn.Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Return the stacked weights that train, and the stacked frozen weights and buffers."""
     weights, buffers = stack_module_state(list(models))
     trains = [name for name, p in models[0].named_parameters() if p.requires_grad]
@@ -277,7 +277,7 @@ def _autograd(
             trailing = batch.y.shape[1:]
         else:
             trailing = batch.y.shape[2:]
-        losses = _sample_loss(outputs, batch.y.expand(*outputs.shape[:2], *trailing), recipe)
+        losses = batch_losses(outputs, batch.y.expand(*outputs.shape[:2], *trailing), recipe)
         (losses * batch.weights).sum().backward()
     return outputs.detach()
 
@@ -323,9 +323,7 @@ def _optimizer_step(recipe: Recipe, weights: list[Tensor]) -> Callable[[], None]
     return update
 
 
-def _train_targets(
-    samples: SampleSet, recipe: Recipe, n_outputs: int, dtype: torch.dtype
-) -> Tensor:
+def train_targets(samples: SampleSet, recipe: Recipe, n_outputs: int, dtype: torch.dtype) -> Tensor:
     """Return targets as the loss takes them: class indices, or matrices of numbers or 0 and 1."""
     y = torch.as_tensor(samples.y)
     if not samples.is_classification:
@@ -362,7 +360,7 @@ def _forward(
     return call(state, batch.x)
 
 
-def _sample_loss(
+def batch_losses(
     outputs: Float[Tensor, "S n k"], y: Tensor, recipe: Recipe
 ) -> Float[Tensor, "S n"]:
     """Return each sample's loss under each network, summed over its outputs."""

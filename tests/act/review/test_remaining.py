@@ -190,6 +190,9 @@ def test_the_share_that_the_run_holds_possible_bounds_what_is_left():
     free = bounds(0.0, 1.0)
     assert bounds(0.0, 0.9) == free == bounds(1 / 250, 1.0)  # 0 to 240 of 250 are possible
     assert bounds(0.0, 0.02)[1] < 0.8 * free[1] and bounds(0.4, 1.0)[1] > 1.3 * free[1]
+    half = Outcomes(np.zeros(400), *(np.array([value]) for value in (1.0, 200.0, 40.0)))
+    low, high = _interval_of_errors(half, 400, 5, 50, (0.0, 1.0), 0.9)
+    assert abs(low + high - 400) <= 2 and 100 < high - low < 180  # as far below as above
 
 
 @pytest.mark.parametrize("n_reviewed", [8, 98])

@@ -183,6 +183,14 @@ def test_a_rank_that_reads_as_row_numbers_is_named_though_it_is_left_out(
     assert all(f"{name!r}" in text and "It is left out: it" in text for text in named)
 
 
+@pytest.mark.parametrize("step", [1, -1])
+def test_row_numbers_of_sorted_rows_are_no_leak(step):
+    y = ["high"] * 150 + ["low"] * 150
+    columns = {"a": np.random.default_rng(0).normal(size=300), "number": np.arange(300)[::step]}
+    samples = da.load(pa.table(columns | {"y": y}), target="y", val_fraction=0)[0]
+    assert not [text for text in samples.warnings if "the target almost alone" in text]
+
+
 @pytest.mark.parametrize("is_named", [True, False])
 def test_ids_in_words_are_named_where_they_hold_the_class_alone(is_named):
     rng = np.random.default_rng(0)

@@ -15,6 +15,7 @@ from datassay.score.labels.outliers import (
     LIMIT_SHARE,
     _flag_limit,
     _mixture,
+    _scales,
     least_share,
     outliers,
 )
@@ -211,3 +212,9 @@ def test_the_least_share_is_what_is_surely_wrong_less_two_standard_errors():
         sure = np.minimum(p, 0.9)[p > 0.9]
         expected = max(0.0, sure.sum() - 2 * (sure * (1 - sure)).sum() ** 0.5) / len(p)
         assert least_share(torch.from_numpy(p)) == pytest.approx(expected, abs=1e-12)
+
+
+def test_where_most_residuals_are_zero_no_scale_is_fitted():
+    output, few = torch.arange(200.0).double(), torch.zeros(200).double()
+    few[::3] = 5.0
+    assert (_scales(few, output) == 1).all() and (_scales(output[:5], output[:5]) == 1).all()

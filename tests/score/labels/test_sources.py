@@ -11,7 +11,13 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.score.labels.likelihood import fit_noise
 from datassay.score.labels.noise import explain
-from datassay.score.labels.sources import find_erring_sources, fit_sources, source_columns
+from datassay.score.labels.sources import (
+    FEWEST_LABELS,
+    _test_sources,
+    find_erring_sources,
+    fit_sources,
+    source_columns,
+)
 
 
 def drawn_labels(seed, n=600, k=3, n_sources=5, errs=True):
@@ -114,3 +120,12 @@ def test_columns_of_few_values_tell_sources():
     assert list(columns) == ["page", "day", "flag", "who"]
     assert sorted(set(columns["day"])) == ["2020-01-01", "2020-01-02"]
     assert sorted(set(columns["who"])) == ["ann", "missing"]
+
+
+@pytest.mark.parametrize("n_few", [FEWEST_LABELS - 1, FEWEST_LABELS])
+def test_a_source_is_tested_where_it_and_all_others_have_labels_enough(n_few):
+    words = np.repeat(["few", "many"], [n_few, 100])
+    values = np.stack([np.ones(n_few + 100) * value for value in (9.0, 1.0, 1.0, 1.0, 0.5)])
+    sources, p_value = _test_sources("who", words, np.arange(len(words)), values)
+    is_enough = n_few == FEWEST_LABELS
+    assert sources.errs.tolist() == [is_enough] * 2 and ((p_value < 1) == is_enough).all()

@@ -315,7 +315,7 @@ def _propose_actions(
     """Propose the actions of a part, by key; return them, and why others are not tried."""
     actions, left_out = proposals(
         fold.train, fold.issues, fold.information, takes_weights=fold.learner.takes_weights,
-        seed=seed, skipped=skipped, copies=fold.copies,
+        seed=seed, without=skipped, copies=fold.copies,
     )  # fmt: skip
     return {action.key: action for action in actions}, left_out
 

@@ -115,7 +115,7 @@ def proposals(
     *,
     takes_weights: bool = True,
     seed: int = 0,
-    skipped: Collection[str] = (),
+    without: Collection[str] = (),
     copies: Int[np.ndarray, " n"] | None = None,
 ) -> tuple[tuple[Action, ...], tuple[str, ...]]:
     """Propose all actions worth trying, and say why others are not.
@@ -127,7 +127,7 @@ def proposals(
             then the least informative.
         takes_weights: whether the model can weigh samples.
         seed: of controls, blocks and fits.
-        skipped: kinds that are not to be proposed, such as what was of no use on another part.
+        without: kinds that are not to be proposed, such as what was of no use on another part.
         copies: a number per sample, shared by those that are next to the same; None: all differ.
 
     Returns:
@@ -140,7 +140,7 @@ def proposals(
     actions: list[Action] = []
     left_out: list[str] = []
     for kind in action_kinds().values():
-        if kind.propose is None or kind.name in skipped:
+        if kind.propose is None or kind.name in without:
             continue
         proposed = kind.propose(train, scores)
         for proposal in proposed if isinstance(proposed, Iterator) else (proposed,):

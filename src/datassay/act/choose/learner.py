@@ -48,11 +48,11 @@ class Chosen:
         return sum_by_group(scores, [fold.yardstick.groups for fold in self.parts])
 
 
-def best_learner(choice: Chosen, *, budget: float = np.inf) -> Chosen:
+def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:
     """Choose between what the parts learn by and the usual models of tables.
 
     Args:
-        choice: the parts with their own learners.
+        own: the parts with their own learners.
         budget: seconds; models by which the likely actions take more than SHARE are not tried.
 
     Returns:
@@ -64,21 +64,21 @@ def best_learner(choice: Chosen, *, budget: float = np.inf) -> Chosen:
 
     Cost: for each part R fits of each model to the samples as they are.
     """
-    train = choice.parts[0].train
-    repeats = choice.parts[0].learner.repeats
-    if not (seconds := trial_seconds(train, len(choice.parts) * repeats)):
-        return choice
+    train = own.parts[0].train
+    repeats = own.parts[0].learner.repeats
+    if not (seconds := trial_seconds(train, len(own.parts) * repeats)):
+        return own
     if (needed := likely_fits() * seconds) > SHARE * budget:
         note = f"Boosted trees: actions would take about {needed:,.0f} s on two cores, "
         note += f"more than {SHARE * budget:g} s; --budget {1.01 * needed / SHARE:.0f} tries them."
-        return replace(choice, note=note)
-    candidates = [choice if choice.base else replace(choice, base=base_predictions(choice.parts))]
+        return replace(own, note=note)
+    candidates = [own if own.base else replace(own, base=base_predictions(own.parts))]
     for name in (LOGISTIC if train.is_classification else RIDGE, TREES):
         learners = [
             table_learner(name, fold.train, repeats=repeats, seed=fold.learner.seed)
-            for fold in choice.parts
+            for fold in own.parts
         ]
-        parts = [replace(p, learner=fit) for p, fit in zip(choice.parts, learners, strict=True)]
+        parts = [replace(p, learner=fit) for p, fit in zip(own.parts, learners, strict=True)]
         per_fit = seconds
         if name != TREES:
             per_fit = seconds / repeats

@@ -265,15 +265,13 @@ SUMMARIZE = _Summarize(
 COMMANDS = (RUN, SCORE, SUMMARIZE, CHECK)
 
 
-def write_results(
-    findings: Findings, out: Path, extra_files: Mapping[str, Part] | None = None
-) -> Path:
+def write_results(findings: Findings, out: Path, further: Mapping[str, Part] | None = None) -> Path:
     """Write a run's index.html, tables and summary.json, each whole or not at all.
 
     Args:
         findings: one run's results.
         out: the folder; made where it does not exist. Other files in it stay.
-        extra_files: further files, as for `write_pages`; None: none.
+        further: further files, as for `write_pages`; None: none.
 
     Returns:
         The path of the page.
@@ -287,5 +285,5 @@ def write_results(
     from datassay.store.outputs import write_pages
 
     built = page(findings, str(out))
-    parts = {**files(findings, built), **(extra_files or {}), PAGE: render(built)}
+    parts = {**files(findings, built), **(further or {}), PAGE: render(built)}
     return write_pages(parts, out, job=FILES)

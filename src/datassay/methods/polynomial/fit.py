@@ -29,6 +29,7 @@ from datassay.rules import one_of
 # eigenvalue, so beyond this ratio it removes 1e-4 or more of what the small features explain.
 UNLIKE = 1e8
 MOST_UNLIKE = 0.1  # share of columns so small without a note; images have such pixels at the edge
+REMEDY = "Bring the inputs to one scale, such as mean 0 and standard deviation 1."
 
 
 @result
@@ -159,27 +160,30 @@ def fit_normal_equations(
 def unlike_sizes(normal: NormalEquations) -> tuple[str, ...]:
     """Return a note if columns, or products of one degree, are so large that others are lost."""
     squares = np.diag(normal.gram).astype(np.float64)
+    around_mean = squares - normal.feature_sum**2 / normal.n_samples
     degree = normal.monomials.degree[normal.live]
     degrees = [k for k in np.unique(degree) if k > 0]
-    typical = [float(np.median(squares[degree == k])) for k in degrees]
-    if typical and min(typical) * UNLIKE >= max(typical):
-        columns = squares[degree == 1]
-        lost = int((columns * UNLIKE < columns.max()).sum())
-        note = (
-            f"{lost} of {len(columns)} columns are over 1e4 times smaller than the largest, so "
-            "the ridge leaves little of them. Bring the inputs to one scale."
-        )
-        return (note,) * (lost > MOST_UNLIKE * len(columns))
+    typical = [float(np.median(around_mean[degree == k])) for k in degrees]
     if not typical:
         return ()
-    large = degrees[int(np.argmax(typical))]
-    small = degrees[int(np.argmin(typical))]
-    ratio = (max(typical) / min(typical)) ** 0.5
-    return (
-        f"Products of degree {large} are about {ratio:.0e} times as large as those of degree "
-        f"{small}, which the ridge and rounding leave little of. Bring the inputs to one scale, "
-        "such as mean 0 and standard deviation 1.",
+    if min(typical) * UNLIKE < max(typical):
+        large = degrees[int(np.argmax(typical))]
+        small = degrees[int(np.argmin(typical))]
+        ratio = (max(typical) / max(min(typical), np.finfo(float).tiny)) ** 0.5
+        return (
+            f"Products of degree {large} are about {ratio:.0e} times as large as those of degree "
+            f"{small}, which the ridge and rounding leave little of. {REMEDY}",
+        )
+    columns, sizes = around_mean[degree == 1], squares[degree == 1]
+    is_lost = columns * UNLIKE < around_mean.max()
+    if degrees[-1] > 1:  # products of a column that hardly varies are copies of the other column
+        is_lost |= columns * UNLIKE**0.5 < sizes
+    is_lost &= columns > 4 * normal.gram_error * sizes  # constant columns lose nothing
+    note = (
+        f"{int(is_lost.sum())} of {len(columns)} columns vary by so little, compared with their "
+        f"mean or with the largest product, that the ridge leaves little of them. {REMEDY}"
     )
+    return (note,) * bool(is_lost.mean() > MOST_UNLIKE)
 
 
 def check_spread(targets: Float[np.ndarray, "n q"]) -> None:

@@ -120,7 +120,7 @@ def data_issues(
     val: SampleSet | None = None,
     *,
     held_out: Float[np.ndarray, "n k"] | None = None,
-    other_issues: Sequence[DataIssue] = (),
+    further: Sequence[DataIssue] = (),
 ) -> DataIssues:
     """Check data for what label scores do not see.
 
@@ -130,7 +130,7 @@ def data_issues(
         val: held-out samples, searched for copies of training samples; None: there are none.
         held_out: [n, k], what a model without each sample says of it, as `LabelIssues.held_out`;
             None: weak groups are not looked for.
-        other_issues: issues found elsewhere, such as `order_issues`, to be listed with these.
+        further: issues found elsewhere, such as `order_issues`, to be listed with these.
 
     Returns:
         Equal rows (also with different labels, and across the split), near duplicates, outliers,
@@ -170,10 +170,10 @@ def data_issues(
         *drift_issues(train, val, rows),
         *image_issues(train, properties),
         *weak_group_issues(train, held_out, telling),
-        *other_issues,
+        *further,
     )
-    m = len(outcome.near_group)  # more than there are groups
-    near_group = outcome.near_group[:n]
+    m = len(outcome.near)  # more than there are groups
+    near_group = outcome.near[:n]
     is_equal = (outcome.group[:n] >= 0) & (not outcome.natural)
     equal_group = np.where(is_equal, outcome.group[:n] + m, 2 * m + np.arange(n))
     copies = np.where(near_group >= 0, near_group, equal_group)
@@ -224,7 +224,7 @@ def _join_ids(train: SampleSet, val: SampleSet | None) -> np.ndarray:
 
 def _find_repeated(outcome: Duplicates, n: int) -> Bool[np.ndarray, " m"]:
     """Return which held-out samples repeat one of the n training samples, and not by chance."""
-    groups = (outcome.near_group,) if outcome.natural else (outcome.near_group, outcome.group)
+    groups = (outcome.near,) if outcome.natural else (outcome.near, outcome.group)
     return np.logical_or.reduce([np.isin(g[n:], g[:n]) & (g[n:] >= 0) for g in groups])
 
 
@@ -298,7 +298,7 @@ def _format_value(train: SampleSet, val: SampleSet | None, position: int, name: 
 def _report_near(n: int, outcome: Duplicates, pairs: tuple[NearPair, ...]) -> list[DataIssue]:
     """Report near duplicates of the n training samples, among themselves and the held-out ones."""
     issues = []
-    near_group = outcome.near_group
+    near_group = outcome.near
     across = np.isin(near_group[n:], near_group[:n]) & (near_group[n:] >= 0)
     if across.any():
         edits = _describe_edits([p for p in pairs if sum(p.in_validation) == 1])
@@ -384,7 +384,7 @@ def _of_run(context: Context) -> DataIssues:
     order = order_issues(context.lin, train, labels)
     outcome = context.options.get("checked")
     if outcome is None:
-        outcome = data_issues(train, context.val, held_out=labels.held_out, other_issues=order)
+        outcome = data_issues(train, context.val, held_out=labels.held_out, further=order)
     else:
         weak = weak_group_issues(train, labels.held_out, outcome.telling)
         outcome = replace(outcome, issues=worst_first(*outcome.issues, *weak, *order))

@@ -54,7 +54,7 @@ class Duplicates:
 
     Attributes:
         group: [n], rows equal in all columns share a number from 0; −1: no other row is equal.
-        near_group: [n], near duplicates and rows equal to them share a number from 0; −1: none.
+        near: [n], near duplicates and rows equal to them share a number from 0; −1: none.
         pairs: [m, 2], the first of each such group with every other; of equal rows the first stands
             for all.
         one_column: [m], whether the two differ in one column only; never of arrays.
@@ -67,7 +67,7 @@ class Duplicates:
     """
 
     group: Int[np.ndarray, " n"]
-    near_group: Int[np.ndarray, " n"]
+    near: Int[np.ndarray, " n"]
     pairs: Int[np.ndarray, "m 2"]
     one_column: Bool[np.ndarray, " m"]
     natural: bool
@@ -175,9 +175,7 @@ def with_near(outcome: Duplicates, links: Links) -> Duplicates:
     if not len(links):
         return outcome
     label, pairs = _connect_rows(np.concatenate([outcome.pairs, links]), len(row_idx))
-    return replace(
-        outcome, near_group=label[heads], pairs=pairs, one_column=np.zeros(len(pairs), bool)
-    )
+    return replace(outcome, near=label[heads], pairs=pairs, one_column=np.zeros(len(pairs), bool))
 
 
 def _choose_searched_rows(n: int) -> Int[np.ndarray, " s"]:

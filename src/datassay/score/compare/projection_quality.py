@@ -286,13 +286,13 @@ def _compare(
 
 
 def rank_correlation(
-    ours: Float[np.ndarray, "... n"], theirs: Float[np.ndarray, "... n"]
+    ours: Float[np.ndarray, "... n"], others: Float[np.ndarray, "... n"]
 ) -> Float[np.ndarray, "..."]:
     """Compute Spearman's rank correlation along the last axis, ties at their mean rank.
 
     Args:
         ours: values.
-        theirs: of the same samples; further axes broadcast.
+        others: of the same samples; further axes broadcast.
 
     Returns:
         In [-1, 1]; NaN where all values are equal.
@@ -300,7 +300,7 @@ def rank_correlation(
     Cost: a sort per row.
     Source: Spearman (1904). Exact.
     """
-    return correlation(rankdata(ours, axis=-1), rankdata(theirs, axis=-1))
+    return correlation(rankdata(ours, axis=-1), rankdata(others, axis=-1))
 
 
 def correlation(

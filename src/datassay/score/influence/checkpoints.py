@@ -42,7 +42,7 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
             "Weights alone do not say which: [model, 'seed-1.safetensors', ...]."
         )
     notes: list[str] = []
-    models = [_network(base, weights, notes) for weights in _list_checkpoints(request.models)]
+    models = [load_network(base, weights, notes) for weights in _list_checkpoints(request.models)]
     lr = request.settings.get("lr")
     if isinstance(lr, str) and lr != "trainer":
         raise SettingError(f"lr must be a number, one per checkpoint, or 'trainer'; got {lr!r}.")
@@ -54,7 +54,7 @@ def with_checkpoints(request: Request, checkpoints: Any) -> Request:
         raise SettingError(f"{rule} to one training run; got {len(models)} models. Call for each.")
     if checkpoints is None:
         return replace(request, models=models, notes=tuple(notes))
-    networks = [_network(base, weights, notes) for weights in _list_checkpoints(checkpoints)]
+    networks = [load_network(base, weights, notes) for weights in _list_checkpoints(checkpoints)]
     require(networks, "checkpoints", "hold at least 1 network", "none", remedy="Pass None for one.")
     if not along_a_run:
         return replace(request, models=networks, notes=tuple(notes))
@@ -179,7 +179,7 @@ def _list_checkpoints(source: Any) -> list[Any]:
     )
 
 
-def _network(base: nn.Module, source: Any, notes: list[str]) -> nn.Module:
+def load_network(base: nn.Module, source: Any, notes: list[str]) -> nn.Module:
     """Load weights into a copy of the base, noting which of a file's; return a network as it is."""
     if isinstance(source, nn.Module):
         return source

@@ -18,6 +18,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
 from datassay.optional import as_tuple, coalesce
 from datassay.progress import Progress, silent
+from datassay.rules import require
 from datassay.score.effects import (
     Attribution,
     OutputChanges,
@@ -29,6 +30,7 @@ from datassay.score.influence.checkpoints import with_checkpoints
 from datassay.score.influence.first_order import average_effects
 from datassay.score.influence.given import given_sets
 from datassay.score.influence.gradient_methods import TAKES_CHECKPOINTS, by_gradients
+from datassay.score.influence.replay.network import OwnRun, by_replay
 from datassay.score.influence.request import METHODS, Request, check_request
 from datassay.score.influence.trainers import from_trainer, is_trainer
 from datassay.score.influence.whole.gauss_newton import changes_on_arrays
@@ -94,7 +96,10 @@ def influence(
             (`depth`, `scale`, `batch_size`, `repeats`), all on arrays; "tracin" (no Hessian: `lr`);
             "segments" (of a training run, with its `checkpoints`: `lr`, `steps`, the updates done
             at each, and `optimizer`, its state at each, of Adam or SGD; without it lr over 1 −
-            momentum). lr="trainer" takes all of these from a Trainer's folders.
+            momentum). lr="trainer" takes all of these from a Trainer's folders. "replay" (the
+            derivative of the whole run: `start`, the network at its first weights, `recipe`,
+            `per_query`, `check`; see `OwnRun`), on arrays; of loops of your own
+            `datassay.score.replay`.
         curvature: of "gauss_newton": "blocks" (each layer's, exact), "ekfac" (each layer's in a
             Kronecker eigenbasis), "auto" (exact where a layer is small) or "whole" (all layers
             together, on arrays: small models or few samples, more with a `projection`).
@@ -135,8 +140,8 @@ def influence(
         precision: of the network and its gradients, "float32" or "float64"; None is float32 by
             blocks and "tracin", else float64. Linear algebra of size p × p is always in float64.
         device: of the network and its gradients; None: the model's own.
-        seed: of draws of outputs, of the batches of "lissa" and of a projection; each further model
-            takes the next.
+        seed: of draws of outputs, of the batches of "lissa" and of the run that "replay" repeats,
+            and of a projection; each further model takes the next.
         progress: called with (step, units done, units in all).
         settings: the method's own.
 
@@ -197,6 +202,11 @@ def prepare_request(request: Request, checkpoints: Any) -> Request:
     if request.takes_gradients:
         functions = TAKES_CHECKPOINTS
     function = functions.get(request.method)
+    if request.method == "replay":
+        function = OwnRun
+        is_alone = checkpoints is None and len(request.models) == 1
+        rule = "hold the trained network alone where method is 'replay', without checkpoints"
+        require(is_alone, "model", rule, "more", remedy="start= takes the weights at first.")
     check_request(request, function)
     return with_checkpoints(request, checkpoints)
 
@@ -213,6 +223,8 @@ def _effects(request: Request, train: Any, val: Any) -> Attribution:
             "curvature at 'auto', which take batches of anything."
         )
     check_sets(train, val)
+    if request.method == "replay":
+        return by_replay(request, train, val)
     damping = request.damping
     if isinstance(damping, str):
         absolute = Influence.damping

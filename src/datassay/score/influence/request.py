@@ -14,7 +14,7 @@ from datassay.progress import Progress
 from datassay.rules import at_least, require
 from datassay.score.settings import TrainedWeights
 
-METHODS = ("auto", "gauss_newton", "exact", "cg", "lissa", "tracin", "segments")
+METHODS = ("auto", "gauss_newton", "exact", "cg", "lissa", "tracin", "segments", "replay")
 CURVATURES = ("auto", "blocks", "ekfac", "whole")
 # Change of an output, in logits, up to which one removal is believed to be linear.
 TRUSTED = 2.0

@@ -15,7 +15,7 @@ from datassay.score.neighbors.search import Neighbors, nearest_neighbors
 BLOCK_VALUES = 2**22
 # Columns this many times narrower than the widest decide no neighbour. A picture has a few such
 # pixels at its edge, a table whose columns differ in unit has a tenth of its columns or more.
-NARROW, MOST_NARROW = 1e3, 0.1
+NARROW = {1e3: 0.1, 1e2: 0.2}  # times narrower → share of the columns that may be
 SMALLEST = 1e-150  # difference of targets whose square is a number
 
 
@@ -75,15 +75,17 @@ def local_variance(
 def _warn_of_units(features: Shaped[np.ndarray, "n ..."]) -> None:
     spread = features.reshape(len(features), -1).std(axis=0, dtype=np.float64)
     spread = spread[spread > 0]
-    narrow = int((spread < spread.max(initial=0.0) / NARROW).sum())
-    if narrow > MOST_NARROW * len(spread):
-        warnings.warn(
-            f"{narrow} of {len(spread)} columns vary {NARROW:g} times less than the widest and "
-            "decide no neighbour: the answer depends on the columns' units. Bring them to one "
-            "scale first, as by sklearn's StandardScaler.",
-            UserWarning,
-            stacklevel=3,
-        )
+    for times, share in NARROW.items():
+        narrow = int((spread < spread.max(initial=0.0) / times).sum())
+        if narrow > share * len(spread):
+            warnings.warn(
+                f"{narrow} of {len(spread)} columns vary {times:g} times less than the widest and "
+                "decide no neighbour: the answer depends on the columns' units. Bring them to one "
+                "scale first, as by sklearn's StandardScaler.",
+                UserWarning,
+                stacklevel=3,
+            )
+            break
 
 
 def neighbor_variance(

@@ -1,0 +1,1 @@
+"""Influence by reverse mode through a whole training run."""

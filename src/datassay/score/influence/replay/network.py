@@ -1,0 +1,150 @@
+"""Influence through the training of a network by our own recipe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from datassay.collect.collection import network_targets
+from datassay.collect.curvature.output_loss import task_loss
+from datassay.collect.jacobian.inputs import network_inputs
+from datassay.collect.jacobian.per_sample import frozen_copy
+from datassay.data.samples import SampleSet
+from datassay.errors import SettingError
+from datassay.score.effects import Attribution, Effects, gather, outcome
+from datassay.score.influence.checkpoints import load_network
+from datassay.score.influence.replay.optimizer import Optimizer
+from datassay.score.influence.replay.run import Weights
+from datassay.score.influence.replay.training_loop import replay
+from datassay.score.influence.request import Request
+from datassay.train.batches import batches
+from datassay.train.functional import functional_losses
+from datassay.train.recipe import Recipe, network_recipe
+from datassay.train.retrain import check_removed
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRun:
+    """The settings of method "replay".
+
+    Attributes:
+        model: the trained network.
+        start: the network before training, its state dict, or a file of it.
+        recipe: of the training; None: as `trained_network` trains, `network_recipe` of n samples.
+        per_query: whether each query has effects of its own; False: their mean alone, by one pass
+            back.
+        check: as in `replay`.
+    """
+
+    model: nn.Module
+    start: Any = None
+    recipe: Recipe | None = None
+    per_query: bool = True
+    check: bool = True
+
+
+def by_replay(request: Request, train: SampleSet, val: SampleSet | None) -> Attribution:
+    """Compute effects through the run of `train_networks` that led to the trained network."""
+    settings = OwnRun(request.models[0], **request.settings)
+    _check(request, settings.start)
+    recipe = settings.recipe or network_recipe(len(train))
+    recipe = replace(recipe, loss=task_loss(train, _loss_of(request, recipe)))
+    if request.precision is not None:
+        recipe = replace(recipe, precision=request.precision)
+    notes = list(request.notes)
+    network = load_network(settings.model, settings.start, notes)
+    if request.device is not None:
+        network = frozen_copy(network, getattr(torch, recipe.precision)).to(request.device)
+    template, weights, losses = functional_losses(network, train, recipe)
+    queries = train if val is None else val
+    x = network_inputs(queries.x, template, getattr(torch, recipe.precision))
+    trained = dict(settings.model.named_parameters())
+    with torch.no_grad():
+        trained = {name: trained[name].to(w) for name, w in weights.items()}
+        outputs = functional_call(template, trained, (x,)).double().cpu()
+    targets = network_targets(queries, outputs.shape[1])
+    is_class = queries.is_classification
+    measured = outcome(request.measure, recipe.loss, outputs, targets, is_classification=is_class)
+
+    def measure(state: Weights) -> Tensor:
+        values = measured(functional_call(template, state, (x,)).double().cpu())
+        return values if settings.per_query else values.mean()[None]
+
+    result = replay(
+        losses,
+        weights,
+        _positions(len(train), recipe, request.seed),
+        Optimizer(
+            recipe.optimizer, recipe.lr, weight_decay=recipe.weight_decay, decay_towards="start"
+        ),
+        measure,
+        trained=trained,
+        n_samples=len(train),
+        check=settings.check,
+        seed=request.seed,
+        progress=request.progress,
+    )
+    effect = result.effect
+    ids = train.ids
+    own_query = np.arange(len(train)) if val is None and settings.per_query else None
+    if request.removed is not None:
+        idx = check_removed(request.removed, len(train))
+        effect, ids = effect[idx], ids[idx]
+        own_query = None if own_query is None else own_query[idx]
+    name = f"replay of {recipe.steps} updates by {recipe.optimizer}"
+    if result.smoothness is not None:
+        name += f", smooth to {result.smoothness.agreement:.2f}"
+    parts = [Effects(0, effect, None, None)]
+    gathered = gather(parts, result.outcome, measured.measure, ids, name, request.top, own_query)
+    return replace(gathered, warnings=(*notes, *result.warnings))
+
+
+def _check(request: Request, start: Any) -> None:
+    if start is None:
+        raise SettingError(
+            "method 'replay' needs start=, the network (or its state dict) at the weights that "
+            "training began from; the model is the trained one. A loop of your own: "
+            "datassay.score.replay."
+        )
+    inapplicable = {
+        "parameters": request.parameters is not None,
+        "weight_decay": bool(request.weight_decay),
+        "damping": request.damping != "auto",
+        "curvature": request.curvature != "auto",
+        "temperature": request.temperature != "auto",
+    }
+    names = [name for name, is_set in inapplicable.items() if is_set]
+    if names:
+        raise SettingError(
+            f"method 'replay' follows the training itself and takes no {names[0]}. Leave it out; "
+            "recipe= has the settings of the training."
+        )
+    if callable(request.measure):
+        raise SettingError(
+            "measure must be 'output', 'margin' or 'loss' of method 'replay'. With your own, call "
+            "datassay.score.replay, whose measure is a function of the weights."
+        )
+
+
+def _loss_of(request: Request, recipe: Recipe) -> str:
+    """Return the name of the training's loss."""
+    if not isinstance(request.loss, str):
+        raise SettingError(
+            "loss must be 'auto', 'cross_entropy' or 'mse' of method 'replay'. With your own, call "
+            "datassay.score.replay."
+        )
+    return recipe.loss if request.loss == "auto" else request.loss
+
+
+def _positions(n: int, recipe: Recipe, seed: int) -> list[Tensor]:
+    """Return the positions of each update's samples, as the one network of a training sees them."""
+    everyone = torch.arange(n)
+    drawn = batches(
+        everyone, everyone, everyone[None], recipe.steps, recipe.batch_size, seed, torch.float32
+    )
+    return [batch.positions[0] for batch in drawn]

@@ -1,0 +1,277 @@
+"""Updates of weights as functions of a state and a gradient, as torch's optimisers make them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from datassay.rules import at_least, one_of, positive, require
+
+# Second moments v below TINY are raised by EPS_ROOT where updates are differentiated, never where
+# they are made. A gradient below Adam's eps moves its weight by lr/eps times itself, up to a point
+# that a real change of the samples passes: the derivative there says nothing of it. Raising all
+# moments, or those up to EPS_ROOT, loses what the two terms of a step's derivative must cancel to.
+TINY, EPS_ROOT = 1e-14, 1e-10
+# What torch adds to a norm that clips.
+CLIP_EPS = 1e-6
+
+Tensors = tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Weights and what the optimiser remembers.
+
+    Attributes:
+        weights: each tensor that trains.
+        moments: of Adam the first and second moments, of momentum its buffers; else empty.
+    """
+
+    weights: Tensors
+    moments: tuple[Tensors, ...]
+
+    def map(self, change) -> State:
+        """Apply a change to each tensor."""
+        moments = tuple(tuple(map(change, tensors)) for tensors in self.moments)
+        return State(tuple(map(change, self.weights)), moments)
+
+    def parts(self) -> tuple[Tensors, ...]:
+        """Return the weights and each kind of moments."""
+        return self.weights, *self.moments
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """The settings of torch.optim.SGD, Adam or AdamW, with a schedule and clipping.
+
+    Attributes:
+        name: "sgd", "adam" or "adamw".
+        lr: of every update, or one an update: a schedule.
+        momentum: of "sgd".
+        dampening: of momentum.
+        nesterov: whether momentum is Nesterov's.
+        betas: of Adam's moments.
+        eps: added to √v.
+        weight_decay: of all weights, or by name (others: 0). "sgd" and "adam" add it to the
+            gradient, times the weight; "adamw" shrinks the weight.
+        decay_towards: "zero", or the weights at the "start".
+        clip: most that the norm of all gradients together may be; None: any.
+        eps_root: what second moments below 1e-14 are raised by in the derivative.
+    """
+
+    name: str = "adam"
+    lr: float | Sequence[float] = 1e-3
+    momentum: float = 0.0
+    dampening: float = 0.0
+    nesterov: bool = False
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float | Mapping[str, float] = 0.0
+    decay_towards: str = "zero"
+    clip: float | None = None
+    eps_root: float = EPS_ROOT
+
+    def check(self, names: Sequence[str], n_updates: int) -> None:
+        """Raise where a setting is out of range, or does not suit the weights or the updates."""
+        one_of("optimizer", self.name, ("sgd", "adam", "adamw"))
+        one_of("decay_towards", self.decay_towards, ("zero", "start"))
+        rates = [self.lr] if isinstance(self.lr, int | float) else list(self.lr)
+        is_long = isinstance(self.lr, int | float) or len(rates) == n_updates
+        rule = f"be one number, or one for each of the {n_updates} updates"
+        require(is_long, "lr", rule, f"{len(rates)} numbers")
+        at_least("lr", min(rates), 0, finite=True)
+        positive("eps_root", self.eps_root, finite=True)
+        if isinstance(self.weight_decay, Mapping):
+            unknown = [name for name in self.weight_decay if name not in names]
+            rule = f"name weights that train, such as {names[0]!r}"
+            require(not unknown, "weight_decay", rule, unknown[:1])
+
+    @property
+    def is_adam(self) -> bool:
+        """Whether it is of Adam's kind."""
+        return self.name != "sgd"
+
+    def start(self, weights: Tensors) -> State:
+        """Return the state before the first update."""
+        n_moments = 2 if self.is_adam else int(self.momentum != 0)
+        return State(
+            weights, tuple(tuple(map(torch.zeros_like, weights)) for _ in range(n_moments))
+        )
+
+    def rate(self, step: int) -> float:
+        """Return the step size of update number `step`, from 0."""
+        if isinstance(self.lr, int | float):
+            return float(self.lr)
+        return float(self.lr[step])
+
+    def decays(self, names: Sequence[str]) -> list[float]:
+        """Return each weight's decay."""
+        if isinstance(self.weight_decay, Mapping):
+            return [float(self.weight_decay.get(name, 0.0)) for name in names]
+        return [float(self.weight_decay)] * len(names)
+
+    def update(
+        self,
+        state: State,
+        gradients: Tensors,
+        step: int,
+        decays: Sequence[float],
+        anchor: Tensors | None,
+    ) -> None:
+        """Make update number `step` in place; `anchor`: where decay leads, None: to 0."""
+        rate = self.rate(step)
+        gradients, _ = self._clip(gradients)
+        gradients = self._with_decay(state.weights, gradients, decays, anchor)
+        if self.name == "adamw" and any(decays):
+            drifts = self._drifts(state.weights, anchor)
+            for w, drift, decay in zip(state.weights, drifts, decays, strict=True):
+                w.sub_(drift, alpha=rate * decay)
+        if self.is_adam:
+            rate, bias = self._corrections(step)
+            self._accumulate(state.moments, gradients)
+            for w, m, v in zip(state.weights, *state.moments, strict=True):
+                w.addcdiv_(m, (v / bias).sqrt_().add_(self.eps), value=-rate)
+            return
+        for w, move in zip(
+            state.weights, self._descend(state.moments, gradients, step), strict=True
+        ):
+            w.sub_(move, alpha=rate)
+
+    def pull_back(
+        self,
+        state: State,
+        gradients: Tensors,
+        step: int,
+        decays: Sequence[float],
+        anchor: Tensors | None,
+        adjoint: State,
+    ) -> tuple[State, Tensors, int]:
+        """Propagate the derivative by the state after an update back over it.
+
+        Args:
+            state: before the update; its moments are used up.
+            gradients: of its batch.
+            step: its number.
+            decays: of each weight.
+            anchor: where decay leads; None: to 0.
+            adjoint: derivative by the state after the update; its moments are used up.
+
+        Returns:
+            The derivatives by the state before and by the gradient, the latter's bend of the
+            former left out; how many second moments were softened.
+        """
+        clipped, norm = self._clip(gradients)
+        n_tiny = 0
+        if self.is_adam:
+            full = self._with_decay(state.weights, clipped, decays, anchor)
+            moments, slopes, n_tiny = self._pull_back_adam(state.moments, full, step, adjoint)
+        else:
+            moments, slopes = self._pull_back_descent(step, adjoint)
+        weights = adjoint.weights
+        if self.name == "adamw":
+            pairs = zip(weights, decays, strict=True)
+            weights = tuple(a * (1 - self.rate(step) * decay) for a, decay in pairs)
+        else:
+            triples = zip(weights, slopes, decays, strict=True)
+            weights = tuple(torch.add(a, s, alpha=c) if c else a for a, s, c in triples)
+        return State(weights, moments), self._pull_back_clip(gradients, norm, slopes), n_tiny
+
+    def _clip(self, gradients: Tensors) -> tuple[Tensors, Tensor | None]:
+        """Return gradients of a norm that is not above `clip`, and the norm that they had."""
+        if self.clip is None:
+            return gradients, None
+        norm = torch.stack([g.square().sum() for g in gradients]).sum().sqrt()
+        share = (self.clip / (norm + CLIP_EPS)).clamp(max=1.0)
+        return tuple(g * share for g in gradients), norm
+
+    def _pull_back_clip(self, gradients: Tensors, norm: Tensor | None, slopes: Tensors) -> Tensors:
+        # Of g c / (‖g‖ + e): (c / (‖g‖ + e)) (s − g (g·s) / (‖g‖ (‖g‖ + e))).
+        if norm is None or self.clip is None or float(norm) + CLIP_EPS <= self.clip:
+            return slopes
+        total = norm + CLIP_EPS
+        pairs = zip(gradients, slopes, strict=True)
+        along = torch.stack([(g * s).sum() for g, s in pairs]).sum() / (norm * total)
+        pairs = zip(gradients, slopes, strict=True)
+        return tuple((s - along * g) * (self.clip / total) for g, s in pairs)
+
+    def _drifts(self, weights: Tensors, anchor: Tensors | None) -> Tensors:
+        if anchor is None:
+            return weights
+        return tuple(w - a for w, a in zip(weights, anchor, strict=True))
+
+    def _with_decay(self, weights, gradients, decays, anchor) -> Tensors:
+        """Return gradients with a penalty's, where decay is not decoupled."""
+        if self.name == "adamw" or not any(decays):
+            return gradients
+        triples = zip(gradients, self._drifts(weights, anchor), decays, strict=True)
+        return tuple(torch.add(g, drift, alpha=decay) for g, drift, decay in triples)
+
+    def _descend(self, moments, gradients, step: int) -> Tensors:
+        """Return the moves of gradient descent; change the buffers of momentum."""
+        if not self.momentum:
+            return gradients
+        for buffer, g in zip(moments[0], gradients, strict=True):
+            buffer.mul_(self.momentum).add_(g, alpha=self._buffer_share(step))
+        if not self.nesterov:
+            return moments[0]
+        pairs = zip(gradients, moments[0], strict=True)
+        return tuple(torch.add(g, b, alpha=self.momentum) for g, b in pairs)
+
+    def _pull_back_descent(self, step: int, adjoint: State) -> tuple[tuple[Tensors, ...], Tensors]:
+        moves = tuple(-self.rate(step) * a for a in adjoint.weights)
+        if not self.momentum:
+            return (), moves
+        reach = self.momentum if self.nesterov else 1.0
+        pairs = zip(adjoint.moments[0], moves, strict=True)
+        buffers = tuple(torch.add(b, move, alpha=reach) for b, move in pairs)
+        slopes = tuple(self._buffer_share(step) * b for b in buffers)
+        if self.nesterov:
+            slopes = tuple(s + move for s, move in zip(slopes, moves, strict=True))
+        return (tuple(self.momentum * b for b in buffers),), slopes
+
+    def _buffer_share(self, step: int) -> float:
+        """Return what of a gradient goes into momentum's buffer: of the first all."""
+        return 1.0 if step == 0 else 1 - self.dampening
+
+    def _accumulate(self, moments, gradients) -> None:
+        """Take a gradient into Adam's moments."""
+        beta, beta_of_squares = self.betas
+        for m, v, g in zip(*moments, gradients, strict=True):
+            m.lerp_(g, 1 - beta)
+            v.mul_(beta_of_squares).addcmul_(g, g, value=1 - beta_of_squares)
+
+    def _corrections(self, step: int) -> tuple[float, float]:
+        """Return Adam's step size without the bias of the first moments, and that of the second."""
+        return self.rate(step) / (1 - self.betas[0] ** (step + 1)), 1 - self.betas[1] ** (step + 1)
+
+    def _pull_back_adam(
+        self, moments, gradients, step: int, adjoint: State
+    ) -> tuple[tuple[Tensors, ...], Tensors, int]:
+        rate, bias = self._corrections(step)
+        beta, beta_of_squares = self.betas
+        self._accumulate(moments, gradients)
+        slopes = []
+        n_tiny = 0
+        for mean, root, gradient, by_weight, by_mean, by_square in zip(
+            *moments, gradients, *adjoint.parts(), strict=True
+        ):
+            is_tiny = root.div_(bias) < TINY
+            if bool(is_tiny.any()):
+                n_tiny += int((root[is_tiny] > 0).sum())  # 0: the weight never had a gradient
+                root[is_tiny] += self.eps_root
+            root.sqrt_()
+            denominator = root + self.eps
+            by_step = by_weight / denominator  # of −rate m / (√v̂ + eps)
+            by_mean.sub_(by_step, alpha=rate)
+            by_step.mul_(mean).div_(denominator.mul_(root))
+            by_square.add_(by_step, alpha=rate / (2 * bias))
+            slope = (by_mean * (1 - beta)).addcmul_(
+                gradient, by_square, value=2 * (1 - beta_of_squares)
+            )
+            by_mean.mul_(beta)
+            by_square.mul_(beta_of_squares)
+            slopes.append(slope)
+        return adjoint.moments, tuple(slopes), n_tiny
