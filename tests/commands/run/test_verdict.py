@@ -290,7 +290,7 @@ def test_the_verdict_counts_states_the_gain_and_hedges(row, gain):
         (4, (REVIEW, UNSURE), "reviewing 50 labels may help: −0.5 to 7.5 points of accuracy"),
         (4, (BALANCE, REVIEW), "the same total weight gains 2.1 points of accuracy"),
         (4, (REVIEW, ("relabel", 0.02, -0.004, 0.04, "no difference")), "correcting them may"),
-        (0, (("review", 0.004, -0.001, 0.02, ""), UNSURE), "of 1 action tried none is shown"),
+        (0, (("review", 0.004, -0.001, 0.02, ""), UNSURE), "the one action tried is not shown"),
     ],
 )
 def test_a_review_leads_what_is_not_shown_to_help(n_flagged, rows, ending):

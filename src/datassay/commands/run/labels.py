@@ -8,6 +8,7 @@ import numpy as np
 
 from datassay.commands.run.findings import Findings
 from datassay.optional import map_optional
+from datassay.report.advice import Advice
 from datassay.results import result
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.issues import FEWEST
@@ -94,3 +95,14 @@ def _source_facts(sources: LabelSources) -> dict[str, object]:
     """Return the column of which sources of labels err, and each of its values."""
     names = ("values", "n_labels", "contradicted", "expected", "share_wrong", "errs")
     return {"column": sources.column} | {name: getattr(sources, name) for name in names}
+
+
+def quiet_card(findings: Findings, command: str) -> Advice:
+    """Return the card of a run that found nothing to act on; `command` opens the review."""
+    issues = ()
+    if findings.data_issues is not None:
+        issues = findings.data_issues.issues
+    minor = "; ".join(f"{issue.kind}: {issue.counted}" for issue in issues)
+    text = f"Minor: {minor}. " * bool(minor)
+    text += "Any sample can be looked at, the most suspect first."
+    return Advice("nothing", "fine", "Nothing to mend was found", text, command=command)

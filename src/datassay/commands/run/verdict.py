@@ -13,7 +13,7 @@ from datassay.act.choose.action import COPIES, DROP, RELABEL, REMOVE, REVIEW
 from datassay.act.choose.gains import EXPECTED, RETRAINED, ActionGain
 from datassay.act.choose.kinds import action_kinds
 from datassay.commands.run.findings import Findings
-from datassay.commands.run.labels import suspected_classes, to_check
+from datassay.commands.run.labels import quiet_card, suspected_classes, to_check
 from datassay.commands.run.steps.budget import FEWEST as FEWEST_COMPARED
 from datassay.commands.run.typed import Typed
 from datassay.models.tabular import TABLE_MODELS
@@ -305,16 +305,7 @@ def _cards(
             text = f"{_capital(kind.doing)} is expected to gain {gain_text(action, metric)}"
             text += ", by the learning curve."
             cards += [Advice("more data", "look", "Collect more samples", text, command=command)]
-    return tuple(cards[:MOST_CARDS]) or (_quiet_card(findings, typed),)
-
-
-def _quiet_card(findings: Findings, typed: Typed) -> Advice:
-    """Return the card of a run that found nothing to act on."""
-    issues = () if findings.data_issues is None else findings.data_issues.issues
-    minor = "; ".join(f"{issue.kind}: {issue.counted}" for issue in issues)
-    text = f"Minor: {minor}. " * bool(minor)
-    text += "Any sample can be looked at, the most suspect first."
-    return Advice("nothing", "fine", "Nothing to mend was found", text, command=typed.line("view"))
+    return tuple(cards[:MOST_CARDS]) or (quiet_card(findings, typed.line("view")),)
 
 
 def _action_card(action: ActionGain, metric: str, them: str, typed: Typed) -> Advice:
