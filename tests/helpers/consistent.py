@@ -18,6 +18,7 @@ ABOUT = {
     r"splitting": "split",
     r"removing foreign": "purify",
     r"doubling": "more",
+    r"reviewing [\d,]+ label": "review",
 }
 COUNTS = {
     rf"({NUMBER}) of ({NUMBER}) (?:label|target)s? (?:is|are) probably wrong": ("suspects", "n"),

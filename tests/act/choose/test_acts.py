@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import datassay as da
+from datassay.act.actions.review import expected_review_gain
 from datassay.act.choose import compare
 from datassay.act.choose import kinds as registry
 from datassay.act.choose.action import (
@@ -53,6 +54,7 @@ from datassay.train.folds import make_splits
 from datassay.train.learner import Estimators, Networks, table_learner
 from datassay.train.recipe import Recipe
 from datassay.train.training import train_on_batches
+from helpers.findings import issues_of, row_samples
 
 
 def one_way(n, seed, wrong=0.0):
@@ -96,6 +98,8 @@ def test_the_kind_of_noise_that_was_found_as_strong_as_it_may_be():
     stronger = with_share(pairs, labels, 0.12)  # of 30 labels given as the second class 40 %
     np.testing.assert_allclose(stronger, [[1, 0, 0], [0, 0.6, 0.4], [0, 0, 1]], atol=1e-12)
     unknown = with_share(np.eye(3), labels, 0.3)
+    rounded = with_share(np.eye(3) + 1e-17 * (1 - np.eye(3)), labels, 0.3)  # its rows add up to 1
+    assert np.array_equal(rounded, unknown)
     np.testing.assert_allclose(unknown, 0.7 * np.eye(3) + 0.15 * (1 - np.eye(3)), atol=1e-12)
     assert np.linalg.cond(with_share(np.eye(3), labels, 0.66)) < 20
 
@@ -628,3 +632,23 @@ def test_the_region_of_which_more_is_wanted_is_the_one_with_few_samples():
     name, cost, ids = most_wanted(closed, train, 0, [region])
     assert name == "samples where x7 is not 0" and (ids == train.ids[inside]).all()
     assert cost > 0.02
+
+
+@pytest.mark.parametrize(
+    ("score", "gain", "low", "high", "advice"),
+    [(0.7, 0.04, -0.01, 0.15, "try it"), (0.96, 0.016, -0.004, 0.04, "try it"),
+     (0.99, 0.004, -0.001, 0.01, "leave it"), (1.02, 0.0, 0.0, 0.0, "leave it")],
+)  # fmt: skip
+def test_a_review_is_expected_to_gain_a_part_of_what_it_corrects(score, gain, low, high, advice):
+    """Of 60 labels 12 are worth a look, half of them wrong: a tenth of all, or the error left."""
+    samples = row_samples().subset(np.arange(60))
+    doubtful = np.arange(60) < 12
+    issues = issues_of(samples, np.where(doubtful, 0.0, -9.0), probability=doubtful / 2)
+    row = expected_review_gain(issues, score)
+    assert (row.kind, row.how, row.changed, row.advice) == ("review", "expected", 12, advice)
+    assert np.allclose([row.gain, row.low, row.high], [gain, low, high])
+    for nothing in (
+        replace(issues, worth_a_look=doubtful & False),
+        replace(issues, class_names=()),
+    ):
+        assert expected_review_gain(nothing, score) is None

@@ -18,7 +18,7 @@ from datassay.commands import app
 from datassay.commands.run.files import files
 from datassay.commands.run.findings import PENDING
 from datassay.commands.run.page import page
-from datassay.commands.run.steps.acts import _scale_to_all
+from datassay.commands.run.steps.acts import _add_review, _scale_to_all
 from datassay.commands.run.suspects import suspects_table
 from datassay.commands.run.tables import before_table
 from datassay.commands.run.typed import Typed
@@ -39,8 +39,10 @@ WORDS = {
     "copies": "Remove near-duplicates", "mine": "Mend by hand",
     "relabel": "Relabel suspected labels", "remove": "Remove suspects", "drop": "Drop half",
     "balance": "Balance the classes by weights", "more": "Double the data",
+    "review": "Review the labels worth a look",
     "relabel+balance": "Relabel suspected labels, then balance the classes by weights",
 }  # fmt: skip
+EXPECTED = ("more", "review")
 COST = {"drop": 250, "remove": 50, "more": -500}
 
 
@@ -52,11 +54,11 @@ def advised(kind, gain, low, high):
 
 
 def acts(*gains, metric="accuracy"):
-    """Actions from (kind, gain, low, high, verdict); of more samples the gain is expected."""
+    """Actions from (kind, gain, low, high, verdict); gains of EXPECTED kinds are expected."""
     rows = tuple(
-        ActionGain(kind, WORDS[kind], "expected" if kind == "more" else "retrained", gain, low,
-                   high, 0.5, "" if kind == "more" else told, changed=50, cost=COST.get(kind, 0),
-                   advice=advised(kind, gain, low, high))
+        ActionGain(kind, WORDS[kind], "expected" if kind in EXPECTED else "retrained", gain, low,
+                   high, 0.5, "" if kind in EXPECTED else told, changed=50,
+                   cost=COST.get(kind, 0), advice=advised(kind, gain, low, high))
         for kind, gain, low, high, told in gains
     )  # fmt: skip
     return ActionTable(
@@ -72,9 +74,17 @@ def test_what_changes_none_of_all_samples_is_never_advised():
     assert _scale_to_all(row, 1.25, {"remove": 0}).advice == "leave it"
 
 
+def test_a_review_stands_behind_what_helps():
+    rows = [*acts(BALANCE, UNSURE).actions]
+    review, poor = acts(REVIEW, ("review", 0.004, -0.001, 0.02, "")).actions
+    assert [row.kind for row in _add_review(rows, review)] == ["balance", "review", "relabel"]
+    assert _add_review(rows, poor) == _add_review(rows, None) == rows
+
+
 RELABEL = ("relabel", 0.016, 0.007, 0.024, "better")
 DROP = ("drop", -0.001, -0.006, 0.004, "no difference")
 MORE = ("more", 0.0133, 0.0018, 0.0219, "")
+REVIEW = ("review", 0.02, -0.005, 0.075, "")
 UNSURE = ("relabel", 0.004, -0.002, 0.010, "no difference")
 BALANCE = ("balance", 0.021, 0.004, 0.038, "better")
 BOTH = ("relabel+balance", 0.03, -0.002, 0.05, "no difference")
@@ -119,6 +129,7 @@ PAGES = {
     ),
     "regression": lambda: replace(regression(), acts=acts(PERHAPS, metric="R²")),
     "none stands out": lambda: replace(two_classes(level=-3.0), acts=acts(DROP)),
+    "a review": lambda: replace(two_classes(level=-2.0), acts=acts(REVIEW, UNSURE)),
     "two actions": lambda: replace(
         two_classes(n_flagged=4), acts=acts(BOTH, RELABEL, BALANCE, metric="balanced accuracy")
     ),
@@ -270,6 +281,25 @@ def test_the_verdict_counts_states_the_gain_and_hedges(row, gain):
     )
     quiet = verdict(replace(clean(), acts=acts(HARMLESS, DROP))).sentence
     assert quiet == "No label stands out as wrong; of 2 actions tried none is shown to help."
+
+
+@pytest.mark.parametrize(
+    ("n_flagged", "rows", "ending"),
+    [
+        (0, (REVIEW, UNSURE), "reviewing 50 labels may help: −0.5 to 7.5 points of accuracy"),
+        (4, (REVIEW, UNSURE), "reviewing 50 labels may help: −0.5 to 7.5 points of accuracy"),
+        (4, (BALANCE, REVIEW), "the same total weight gains 2.1 points of accuracy"),
+        (4, (REVIEW, ("relabel", 0.02, -0.004, 0.04, "no difference")), "correcting them may"),
+        (0, (("review", 0.004, -0.001, 0.02, ""), UNSURE), "of 1 action tried none is shown"),
+    ],
+)
+def test_a_review_leads_what_is_not_shown_to_help(n_flagged, rows, ending):
+    told = verdict(replace(two_classes(n_flagged=n_flagged, level=-2.0), acts=acts(*rows)))
+    assert ending in told.sentence
+    card = told.cards[0]
+    assert card.kind == "label errors" and not any("Collect" in c.headline for c in told.cards)
+    is_told = "points of accuracy (estimate 2.0), expected of right decisions, not measured."
+    assert (is_told in card.sentence) is (REVIEW in rows)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from datassay.score.labels import noise
 from datassay.score.labels.likelihood import fit_noise
 from datassay.score.labels.noise import _log_odds_in_order, explain, flag_wrong
-from datassay.score.labels.readings import _vary_rate, weigh_readings
+from datassay.score.labels.readings import Belief, _vary_rate, weigh_readings
 
 
 def explained(outputs, labels):
@@ -134,3 +135,17 @@ def test_hard_samples_of_two_classes_are_no_one_way_noise(seed):
     y = (draw.random(600) < 1 / (1 + np.exp(-f))).astype(int)
     outcome = explained(np.column_stack([-f, f]) / 2, y)
     assert outcome.reading is None and not flag_wrong(outcome.log_odds).any()
+
+
+@pytest.mark.parametrize(("least_share", "n_flagged"), [(0.05, 40), (0.0, 0)])
+def test_labels_are_likelier_wrong_only_where_some_surely_are(least_share, n_flagged, monkeypatch):
+    """A share of 2 % for explanations without wrong labels counts against all of them at once."""
+    y = torch.arange(200) % 2
+    p = (torch.arange(200) < 40).double() * 0.95 + 0.01
+    belief = Belief(True, p, 0.03, least_share)
+    monkeypatch.setattr(noise, "weigh_readings", lambda *_: belief)
+    draw = np.random.default_rng(0)
+    x = np.where(np.arange(200) < 40, -1, 1) * (2 * y.numpy() - 1) + 0.1 * draw.normal(size=200)
+    log_odds = explained(np.column_stack([-x, x]), y).log_odds
+    assert int(flag_wrong(log_odds).sum()) == int((log_odds > 0).sum()) == n_flagged
+    assert set(log_odds.argsort(descending=True)[:40].tolist()) == set(range(40))

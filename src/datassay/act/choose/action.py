@@ -15,7 +15,8 @@ from datassay.train.learner import Learner
 from datassay.train.together import Fitting, predictions_of
 
 # The built-in kinds, each the name of its module, in the order in which they are proposed.
-RELABEL, SOURCE, REMOVE, COPIES, DROP = BUILT_IN = ("relabel", "source", "remove", "copies", "drop")
+BUILT_IN = ("relabel", "source", "remove", "copies", "drop", "review")
+RELABEL, SOURCE, REMOVE, COPIES, DROP, REVIEW = BUILT_IN
 SPLIT = "split"  # the kind of what `splitting` makes
 SAVES = (COPIES, DROP)  # fewer samples that do as well are worth having without any gain
 AGAIN = "trained again, nothing changed"

@@ -43,6 +43,7 @@ R2 = "R²"
 RARE = 0.2
 # Below this smallest singular value of T its inverse says more about T's error than about labels.
 LEAST_SINGULAR = 0.15
+NO_NOISE = 1e-9  # smaller rates of T are rounding: they say nothing of which labels are wrong
 
 
 @result
@@ -138,7 +139,7 @@ def with_share(
     """
     k = len(transition)
     off = transition - np.eye(k)
-    if not off.any():
+    if off.diagonal().min() > -NO_NOISE:
         off = (np.ones((k, k)) / k - np.eye(k)) * k / (k - 1)
     counts = np.bincount(labels, minlength=k) / len(labels)
     strength = share / max(float(-off.diagonal() @ counts), 1e-12)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from datassay.act.choose.action import COPIES, DROP, RELABEL, REMOVE
+from datassay.act.choose.action import COPIES, DROP, RELABEL, REMOVE, REVIEW
 from datassay.act.choose.gains import EXPECTED, RETRAINED, ActionGain
 from datassay.act.choose.kinds import action_kinds
 from datassay.commands.run.findings import Findings
@@ -177,6 +177,8 @@ def clause(action: ActionGain, metric: str, them: str = "") -> str:
         phrase = f"“{action.words}”"
     if action.kind == DROP:
         phrase = f"leaving out {count(action.cost, 'sample')}"
+    if action.kind == REVIEW:
+        phrase = f"reviewing {count(action.changed, 'label')}"
     return _state_change(phrase, action, metric, NOW)
 
 
@@ -204,9 +206,12 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
         if (gain := before.gain) is None:
             return f"{subject}: what that gained was not measured, {before.why_none}."
         return f"{_state_change(subject, gain.rows[0], gain.metric, THEN)}."
-    # What helps, else the correction, else what may help.
+    # What helps, else the correction if it may help, a review, the correction, what may help.
     leading = [action for action in measured if action.advice == DO]
-    leading += [action for action in measured if action.kind == RELABEL and labels.n_flagged]
+    corrections = [a for a in measured if a.kind == RELABEL and labels.n_flagged]
+    leading += [action for action in corrections if action.advice == TRY]
+    leading += _find_review(findings)
+    leading += corrections
     leading += [action for action in measured if action.advice == TRY]
     ending = ""
     if leading and findings.acts is not None:
@@ -250,6 +255,12 @@ def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
     return f"{'; '.join(steps)}."
 
 
+def _find_review(findings: Findings) -> list[ActionGain]:
+    """Return the review of labels, where it may help by what is expected of it."""
+    rows = () if findings.acts is None else findings.acts.actions
+    return [row for row in rows if row.kind == REVIEW and row.advice == TRY]
+
+
 def _find_drop(measured: tuple[ActionGain, ...]) -> ActionGain | None:
     """Return the largest drop that costs nothing measurable, or gains; None without one."""
     return next((a for a in measured if a.kind == DROP and a.advice in {DO, TRY, FREE}), None)
@@ -284,7 +295,7 @@ def _cards(
         cards += [Advice("drop", "look", headline, text, command=command)]
     for action in actions:
         kind = action_kinds().get(action.kind)
-        if kind is None or action.how != EXPECTED:
+        if kind is None or action.how != EXPECTED or action.kind == REVIEW:
             continue
         command = typed.line(kind.command, out="curve")
         helps = advice(action.gain, action.low, action.high) == DO
@@ -338,6 +349,8 @@ def _label_card(
         label_actions = [*(action for action in measured if action.kind == RELABEL), *removing]
         is_sure = not any(action.advice == LEAVE for action in label_actions[:1])
     text = [reason, *(f"{_capital(clause(a, metric, labels.tried))}." for a in label_actions)]
+    for review in _find_review(findings):
+        text += [f"{_capital(clause(review, metric))}, expected of right decisions, not measured."]
     classes = []
     if samples.is_classification:
         classes = suspected_classes(samples.y, issues)

@@ -35,6 +35,9 @@ FEW = 5
 CERTAIN = 1e-12  # a probability counts as no nearer to 0 or 1
 # Nats by which noise must explain the labels better than hardness for a 1/e of doubt to be left.
 BELIEVED, DOUBT_IF_CLEAR = 5.0, 0.25
+# Where 2 % of the weight is of explanations by which no label is wrong, none is likelier wrong than
+# right: of 115 such labels in ten drawn tables, said to be wrong with 0.75, 0.29 were.
+MOST_IF_DOUBTED = 0.5
 TIE, SPREAD = 1e-3, 10.0  # of log odds by which equal probabilities are ordered
 # How likely all that held-out predictions contradict is wrong, where nothing is for noise or
 # against. Of 0.2, 0.25, 0.3 and 0.4 that of the least log loss on the sets that chose.
@@ -167,8 +170,10 @@ def explain(
     noisy_fits = [*search.noisy_fits, *source_fits]
     belief = weigh_readings(outputs, labels, trusted, noiseless_fit, noisy_fits)
     odds = _log_odds(posterior, labels)[~trusted]
-    by_noise = _log_odds_in_order(belief.p_wrong[~trusted], odds)
-    if is_clear:
+    is_certain = belief.least_share > 0
+    largest_p = 1.0 if is_certain else MOST_IF_DOUBTED
+    by_noise = _log_odds_in_order(belief.p_wrong[~trusted].clamp_max(largest_p), odds)
+    if is_clear and is_certain:
         by_noise = torch.logit((1 - belief.p_noiseless) * torch.sigmoid(odds), eps=CERTAIN)
     contradicted = -torch.expm1(noiseless_fit.log_p.gather(1, labels[:, None])[~trusted, 0])
     nats = uniform_fit.log_likelihood - noiseless_fit.log_likelihood

@@ -9,6 +9,7 @@ from math import isnan
 import numpy as np
 from torch import nn
 
+from datassay.act.actions.review import expected_review_gain
 from datassay.act.choose.action import COPIES, RELABEL, REMOVE
 from datassay.act.choose.compare import compare_actions
 from datassay.act.choose.gains import ActionGain, ActionTable
@@ -31,7 +32,7 @@ from datassay.score.checks.weak_groups import told_groups
 from datassay.score.label_issues import LabelIssues
 from datassay.score.labels.ridge import ridge_fit
 from datassay.score.registry import Context
-from datassay.stats import LEAVE
+from datassay.stats import DO, LEAVE, TRY
 from datassay.train.learner import Estimators, Learner, Networks, table_learner
 
 # Models of each size on the learning curve that tells what more samples would gain.
@@ -84,13 +85,24 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
     scale = len(train) / len(fold.train)
     suspects = int(context.results["label_issues"].to_try.sum())
     counts = {RELABEL: suspects, REMOVE: suspects, COPIES: int(issues.is_copy.sum())}
-    actions = tuple(_scale_to_all(row, scale, counts) for row in (*table.actions, *rows))
+    actions = [_scale_to_all(row, scale, counts) for row in (*table.actions, *rows)]
+    review = expected_review_gain(context.results["label_issues"], table.score)
+    actions = _add_review(actions, review)
     if settings.estimator is None:
         model_name = settings.model
     else:
         model_name = type(settings.estimator).__name__
     left_out = (*table.left_out, *[choice.note] * bool(choice.note))
-    return replace(table, actions=actions, left_out=left_out, model=choice.name or model_name)
+    model_name = choice.name or model_name
+    return replace(table, actions=tuple(actions), left_out=left_out, model=model_name)
+
+
+def _add_review(actions: list[ActionGain], review: ActionGain | None) -> list[ActionGain]:
+    """Return the actions with a review behind what is measured to help, where it may help."""
+    if review is None or review.advice != TRY:
+        return actions
+    n_before = sum(row.advice == DO for row in actions)
+    return [*actions[:n_before], review, *actions[n_before:]]
 
 
 def _scale_to_all(row: ActionGain, scale: float, counts: dict[str, int]) -> ActionGain:
