@@ -11,6 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -18,7 +19,9 @@ from bench import extrapolate, table
 from docs import equations
 
 from datassay.commands import app
+from helpers.browser import in_browser, resize, violations
 from helpers.command_line import make_commands
+from helpers.installed import build, install
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -89,6 +92,24 @@ def test_an_equation_is_set_with_the_characters_of_its_source(monkeypatch):
         equations.equation("y = x")
 
 
+# Pages of each kind: text and code, tables, options.
+SHOWN = ("index", "install", "howto/gate", "commands/datassay-run")
+
+
+@in_browser
+def test_axe_finds_nothing_in_the_documentation(browser, tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", tmp_path]
+    env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    subprocess.run(command, cwd=ROOT, env=env, check=True)
+    resize(browser, 1280)
+    for page in SHOWN:
+        for scheme in ("default", "slate"):
+            browser.get((tmp_path / f"{page}.html").as_uri())
+            dress = "document.body.setAttribute('data-md-color-scheme', arguments[0])"
+            browser.execute_script(dress, scheme)
+            assert violations(browser) == {}, (page, scheme)
+
+
 # What is typed, from the top of a page to its end, in an empty folder. ----------------------
 
 TYPED = ("README", "docs/tutorial", "docs/howto/", "docs/methods")
@@ -113,18 +134,46 @@ def test_few_commands_are_not_typed():
     assert sorted(apart) == sorted(NOT_TYPED)
 
 
+# Ends a review, which is served until Ctrl-C, so once it has said where.
+PROGRAM = """
+import os, signal, subprocess, sys, time
+command = [*{command}, *sys.argv[1:]]
+if sys.argv[1:2] != ["view"]:
+    os.execvp(command[0], command)
+process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+for line in process.stdout:
+    print(line, end="")
+    if line.startswith("http"):
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+sys.exit(process.wait())
+"""
+
+
 @pytest.fixture
-def terminal(tmp_path, monkeypatch):
-    """An empty folder, with our commands on PATH; a review, served until Ctrl-C, is ended so."""
+def terminal(tmp_path, monkeypatch, request):
+    """A folder with the user's own file, and our commands on PATH.
+
+    Those of the README are of a wheel in an environment of its own.
+    """
     programs = tmp_path / "programs"
     programs.mkdir()
-    start = f'"{sys.executable}" -m datassay "$@"'
-    stop = '[ "$1" = view ] && exec timeout --preserve-status -s INT 15'
-    (programs / "datassay").write_text(f"#!/bin/sh\n{stop} {start}\nexec {start}\n")
+    command = [sys.executable, "-m", "datassay"]
+    if request.node.callspec.params.get("page") == "README.md":
+        installed = install(build(tmp_path)[1], tmp_path / "environment")
+        command = ["env", "-u", "PYTHONPATH", str(installed)]
+    program = f"#!{sys.executable}\n{PROGRAM.format(command=command)}"
+    (programs / "datassay").write_text(program)
     (programs / "datassay").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     here = tmp_path / "here"
     here.mkdir()
+    rng = np.random.default_rng(0)  # the user's own file, which nobody prepared
+    x = rng.normal(size=(240, 2)).round(2)
+    notes, labels = np.where(rng.random(240) < 0.1, "", "a"), np.where(x.sum(1) > 0, "yes", "no")
+    rows = zip(range(240), *x.T, notes, labels, strict=True)
+    lines = ["K{},{},{},{},{}".format(*row) for row in rows]
+    (here / "yours.csv").write_text("\n".join(["key,Weight (kg),dose,note,y", *lines]) + "\n")
     monkeypatch.chdir(here)
     monkeypatch.setattr(sys, "path", ["", *sys.path])
 
@@ -149,10 +198,9 @@ def test_a_page_can_be_typed_as_printed(page, capsys):
             missing |= {needs}
         elif language == "sh":
             command = ["bash", "-ec", text]
-            ended = subprocess.run(
-                command, capture_output=True, text=True, check=False, timeout=900
-            )
-            assert ended.returncode == 0, f"{text}\n{ended.stderr}"
+            streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+            ended = subprocess.run(command, **streams, text=True, check=False, timeout=900)
+            assert ended.returncode == 0, f"{text}\n{ended.stdout}"
             printed = ended.stdout
         elif language == "python":
             with warnings.catch_warnings():

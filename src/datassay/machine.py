@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import torch
 
 
+UNKNOWN_MEMORY = 4e9  # bytes that are taken to be free
 # Values of an array from which on two threads are worth their start.
 SMALL = 2**22
 # Of each version of cgroups: files with the limit and the use, and what statistics begin with that
@@ -34,14 +35,16 @@ TOO_LARGE = (
 
 
 def resident_bytes() -> float:
-    """Return this process's resident memory in bytes, or its peak where only that is known."""
+    """Return this process's resident memory in bytes, its peak where only that is known, or 0."""
     status = Path("/proc/self/status")
     if status.exists():
         for line in status.read_text().splitlines():
             if line.startswith("VmRSS:"):
                 return float(line.split()[1]) * 1024
-    import resource  # not on every system
-
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0.0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return float(peak) * (1 if sys.platform == "darwin" else 1024)
 
@@ -59,13 +62,17 @@ def release_memory() -> None:
 def available_memory(system: Path = Path("/")) -> float:
     """Return the bytes of free memory, also in a container; half of the physical memory if unknown.
 
+    On Windows, where neither is known without further packages, UNKNOWN_MEMORY.
+
     Args:
         system: where /proc and /sys are.
 
     Returns:
         The least of what the machine has free and what the process's cgroups leave of their limits.
     """
-    n_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
+    n_bytes = UNKNOWN_MEMORY
+    if hasattr(os, "sysconf"):
+        n_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
     for line in _lines(system / "proc/meminfo"):
         if line.startswith("MemAvailable:"):
             n_bytes = float(line.split()[1]) * 1024

@@ -1,6 +1,7 @@
 """Options from a file: what it types, who wins, and what is refused."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -65,7 +66,23 @@ def test_what_is_no_option_is_refused(here, text, message):
 test_a_file_that_is_not_there = refusals({
     "score iris --config none.toml": "--config must name a file of options in TOML; none.toml: No",
     "score iris --config": "--config must name a file; none is given",
+    "score iris --log-file": "--log-file must name a file; none is given",
+    "score iris --log-file none/log": "--log-file must name a file that can be written; got none",
 })  # fmt: skip
+
+
+def test_a_log_has_each_line_that_is_printed_with_its_time(here):
+    shown = succeed("--log-file", "run.log", "score", "iris", "--model", "linear", "--out", "out")
+    error = invoke("score", "absent.csv", "--log-file=run.log").stderr
+    succeed("example", "texts")  # to no file
+    lines = Path("run.log").read_text("utf-8").splitlines()
+    assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4} ", line) for line in lines)
+    texts = [line.partition(" ")[2] for line in lines]
+    assert texts[0].endswith("score iris --model linear --out out")
+    assert "Scoring samples" in texts and "Page: out/index.html" in texts
+    assert texts[-1] == error.strip() and texts[-2].startswith("datassay ")
+    said = "".join("".join(texts).split())
+    assert all("".join(line.split()) in said for line in shown.output.splitlines())
 
 
 def test_a_shell_completes_options():

@@ -70,10 +70,12 @@ ROOTS = {
     "score 'my data.csv' --target 'the answer' --ids key": (
         lambda: write("my data.csv", frame(code=leaky))
     ),
-    "run data.csv --ids key --val-fraction 0.25 --out 'a b/report'": (
+    "run data.csv --target 'the answer' --val-fraction 0.25 --out 'a b/report'": (
         lambda: write("data.csv", frame())
     ),
-    "check data.csv --fail-on wrong --drop x3 --model linear": lambda: write("data.csv", frame()),
+    "check data.csv --target 'the answer' --fail-on wrong --drop x3 --model linear": (
+        lambda: write("data.csv", frame())
+    ),
     "run cost.csv --target cost": (
         lambda: write("cost.csv", frame(cost=lambda y, x: np.round(50 * x[:, 0]) * (1 + 9 * y)))
     ),
@@ -134,7 +136,7 @@ def test_commands_in_errors_can_be_typed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(ReviewServer, "serve_forever", decide)
     write("a b.csv", frame())
-    invoke("score", "a b.csv", "--ids", "key", "--model", "linear", "--out", "my run")
+    invoke("score", "a b.csv", "--target", "the answer", "--model", "linear", "--out", "my run")
     apply = ["apply", "a b.csv", "my run", "--out", "clean"]
     error = invoke(*apply).stderr
     (view, _), (_, option) = IN_ERROR.findall(error)

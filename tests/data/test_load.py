@@ -322,7 +322,7 @@ def test_one_validation_sample_is_enough(tmp_path):
     whole, one = tmp_path / "train.csv", tmp_path / "one.csv"
     whole.write_text(TABLE + "\n".join(ROWS))
     one.write_text(TABLE + ROWS[3])
-    train, val = da.load(whole, ids="key", val=one)
+    train, val = da.load(whole, target="answer", val=one)
     assert np.array_equal(val.x, train.x[3:4])
     np.savez(tmp_path / "one.npz", x=X[:1], y=Y[:1])
     np.savez(tmp_path / "all.npz", x=X, y=Y)

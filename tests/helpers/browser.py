@@ -2,6 +2,7 @@
 
 import shutil
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -70,6 +71,20 @@ def opened(browser, path, width=1280, anchor="", *, unfold=True):
 
 def severe(browser):
     return [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+def violations(browser):
+    """What axe finds on the page as it shows: rule → its first element and why."""
+    import axe_core_python
+
+    browser.set_script_timeout(120)
+    source = Path(axe_core_python.__file__).with_name("axe.min.js")
+    browser.execute_script(source.read_text("utf-8"))
+    return browser.execute_async_script(
+        """const done = arguments[0];
+        axe.run().then((r) => done(Object.fromEntries(r.violations.map((v) =>
+          [v.id, v.nodes[0].html.slice(0, 200) + " " + v.nodes[0].failureSummary]))));"""
+    )
 
 
 def resize(browser, width, height=900):

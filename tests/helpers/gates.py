@@ -44,7 +44,7 @@ def write_table(path, seed, faults):
     columns = {f"x{j}": column for j, column in enumerate(x.T)}
     if faults["leak"]:
         columns["code"] = np.array(["A7", "B2"])[y]
-    csv.write_csv(pa.table({**columns, "answer": labels}), path)
+    csv.write_csv(pa.table({**columns, "y": labels}), path)
 
 
 def write_arrays(path, seed, faults):

@@ -61,14 +61,14 @@ def blobs(folder, n=90, kind="npz", seed=0):
         path = folder / "points.csv"
         lines = [",".join([*(f"{v:.3f}" for v in row), f"{4 * row.sum() + (40 if w else 0):.3f}"])
                  for row, w in zip(x, np.isin(np.arange(n), wrong), strict=True)]  # fmt: skip
-        path.write_text("\n".join(["a,b,c,d,answer", *lines]))
+        path.write_text("\n".join(["a,b,c,d,y", *lines]))
     else:
         path = folder / "points.csv"
         lines = [
             f"key{i},{a:.3f},{b:.3f},{'<b>' if c > 1 else 'no'},shop{i % 2},{NAMES[k]}"
             for i, (a, b, c, _), k in zip(range(n), x, y, strict=True)
         ]
-        path.write_text("\n".join(["key,a,b,word,shop,answer", *lines]))
+        path.write_text("\n".join(["key,a,b,word,shop,y", *lines]))
     return path
 
 

@@ -23,7 +23,7 @@ from datassay.report.html import render
 from datassay.report.predictions import chosen_queries
 from datassay.train.recipe import Recipe
 from helpers.blocks import divided, evil_images, purified
-from helpers.browser import NEEDED, opened, resize, settle, severe
+from helpers.browser import NEEDED, opened, resize, settle, severe, violations
 from helpers.explanations import explained as explained_findings
 from helpers.findings import (
     EVIL,
@@ -226,6 +226,7 @@ def silent_and_narrow(browser, folder, page):
         if width == 390:
             grey = screenshot(browser, path.with_suffix(".png"), 390)
             assert all(part.std() > 1 for part in np.array_split(grey, len(grey) // 600))
+    assert violations(browser) == {}
 
 
 @pytest.mark.parametrize("make", [digit_samples, text_samples, row_samples])

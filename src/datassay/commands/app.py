@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 import datassay
 from datassay.commands.command import Command
 from datassay.commands.config import FILE as CONFIG
-from datassay.commands.config import config_words, read_config, split_config
+from datassay.commands.config import config_words, read_config, split_shared
 from datassay.commands.help import GROUPS, help_text
 from datassay.commands.options import add_command
 from datassay.commands.shell import (
@@ -32,12 +32,14 @@ from datassay.commands.shell import (
     err_console,
     handle_stops,
     ignore_stops,
+    log_line,
+    log_to,
     open_standard_streams,
     out_console,
     out_stream,
     say,
 )
-from datassay.errors import UNWEIGHTED, SettingError
+from datassay.errors import UNWEIGHTED, SettingError, hide_credentials
 from datassay.plugins import checked_plugins, folder_modules
 
 # Retraining is many small parallel regions. Where another process wants the cores, threads spinning
@@ -67,7 +69,9 @@ class CommandGroup(TyperGroup):
             summary = re.split(r"(?<=\.)\s", command.help.strip())[0]
             panels[command.rich_help_panel].append((name, summary))
         config = f"A file of options (default: {CONFIG}, or [tool.datassay] of pyproject.toml)."
-        panels["Options"] = [("--config", config), ("--version", "Show the version.")]
+        log = "Append what is printed to a file, with the time."
+        panels["Options"] = [("--config", config), ("--log-file", log)]
+        panels["Options"] += [("--version", "Show the version.")]
         panels["Options"] += [("--help", "Show this.")]
         epilog = f"{ctx.command_path} COMMAND --help says what a command takes."
         usage = f"{ctx.command_path} COMMAND [DATA] [OPTIONS]"
@@ -75,9 +79,12 @@ class CommandGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of the command line, behind those that a file of options adds."""
-        with clear_exit(lambda text: f"--{text}" if text.startswith("config ") else text):
-            typed, path = split_config(args)
-            words = self._with_config(typed, path)
+        with clear_exit(lambda text: re.sub("^(?=config |log-file )", "--", text)):
+            typed, files = split_shared(args)
+            log_to(files.get("log-file"))
+            log_line(hide_credentials(shlex.join(["datassay", *args])))
+            path = files.get("config")
+            words = self._with_config(typed, None if path is None else Path(path))
         if sys.argv[1:] == list(args):  # as it is repeated, on pages and in summaries
             sys.argv = [sys.argv[0], *words]
         return super().parse_args(ctx, words)

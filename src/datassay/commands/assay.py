@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from datassay.commands.finished import Given, with_unscored
+from datassay.commands.finished import Given, with_roles, with_unscored
 from datassay.commands.inputs import MODEL, asked_backbone
 from datassay.commands.run.settings import RunSettings
 from datassay.commands.terminal import notebook_progress
@@ -327,7 +327,8 @@ def assay(
     Args:
         data: what `load` takes: a built-in name, a path, a data frame of any library, (x, y)
             arrays, a torch Dataset. Or (train, val) as `load` gives them; val may be None.
-        target: the column of a table to predict; None: the last. A list of several: numbers.
+        target: the column of a table to predict; None: the one called target, label, y or class.
+            A list of several: numbers.
         ids: the column of a table that names its rows; for arrays and Datasets [n] of them.
         model: a name as for `build_model`; a network, or a function without arguments that makes
             one; or a scikit-learn estimator: it scores the labels and is retrained, while scores
@@ -362,6 +363,7 @@ def assay(
         if reading.get("val_fraction") is None:
             train = with_unscored(train, held_out)
         findings = run(train, held_out, settings, report)
+    samples = replace(samples, reading=with_roles(reading, train))
     if samples.is_named:
         findings = replace(findings, origin=samples.origin())
     return Assay(findings, samples)

@@ -29,7 +29,7 @@ from datassay.commands.inputs import (
     load_sets,
     with_noise,
 )
-from datassay.commands.shell import err_console, out_console
+from datassay.commands.shell import err_console, out_console, say
 from datassay.data.settings import HELD_OUT
 from datassay.errors import SettingError, hide_credentials
 from datassay.rules import require
@@ -96,7 +96,7 @@ class Command:
         """
         settings = read(self.settings, user_input)
         plans = user_input.get("plan")
-        from datassay.store.outputs import check_outputs, check_writable
+        from datassay.store.outputs import check_outputs, check_same_data, check_writable
 
         values = [value for name in READ if (value := user_input.get(name))]
         path_tuples = [value if isinstance(value, tuple) else (value,) for value in values]
@@ -104,7 +104,7 @@ class Command:
         if not plans:  # the names of its files are slow to import, as is what follows
             check_outputs(out, (PAGE,), user_input.values(), reads)
             check_writable(out, (PAGE,), overwrite=user_input["overwrite"])
-        self.check_first(user_input)
+        is_described = self.check_first(user_input)
         from datassay.commands.terminal import ProgressDisplay
 
         job = self.module("job")
@@ -114,8 +114,12 @@ class Command:
             names = (*self.module("files").FILES, PAGE)
             check_outputs(out, names, user_input.values(), reads)
             check_writable(out, names, overwrite=user_input["overwrite"])
+            if DataInputs in self.inputs and not user_input["overwrite"]:
+                check_same_data(out, read(DataInputs, user_input).named)
         start_folder = Path.cwd()
         arguments = self.arguments(user_input)
+        if arguments and not is_described:
+            _describe(user_input, arguments["train"], arguments["val"])
         if plans:
             train, val = arguments["train"], arguments["val"]
             return out_console.print(*job.plan_lines(train, val, settings), sep="\n")
@@ -128,16 +132,29 @@ class Command:
             page, path = self.write(results, out, overwrite=user_input["overwrite"])
         self.show(results, settings, page, path, verbose=bool(user_input.get("verbose")))
 
-    def check_first(self, user_input: Mapping[str, Any]) -> None:
-        """Check what can be checked before anything heavy is imported."""
+    def check_first(self, user_input: Mapping[str, Any]) -> bool:
+        """Check what can be checked before anything heavy is imported.
+
+        Returns:
+            Whether a line said what the data hold, as it does of a small table.
+        """
         for group in self.groups:
             for name, spec in settings_of(group).items():
                 if spec.rule is not None and user_input.get(name) is not None:
                     spec.rule(name, user_input[name])
             if hasattr(group, "refuse"):
                 read(group, user_input).refuse(only_plan=bool(user_input.get("plan")))
-        if DataInputs in self.inputs:
-            check_inputs(user_input, read(DataInputs, user_input), read(NoiseInputs, user_input))
+        if DataInputs not in self.inputs:
+            return False
+        inputs = read(DataInputs, user_input)
+        glance = check_inputs(user_input, inputs, read(NoiseInputs, user_input))
+        if glance is None:
+            return False
+        from datassay.report.columns import first_line
+
+        content = glance.n_rows, glance.columns, glance.y, glance.class_names
+        say(first_line(Path(inputs.named).name, *content))
+        return True
 
     def arguments(self, user_input: Mapping[str, Any]) -> dict[str, Any]:
         """Return training and validation samples as the job's arguments; {} if it reads none."""
@@ -219,6 +236,15 @@ class Command:
 
         out_console.print(*page_lines(page, verbose=verbose), sep="\n")
         out_console.print(*next_lines(page, path), sep="\n", soft_wrap=True)
+
+
+def _describe(user_input: Mapping[str, Any], train: Any, val: Any) -> None:
+    """Say what was read of data at which no glance is cast before they are loaded."""
+    from datassay.report.columns import first_line
+
+    name = Path(read(DataInputs, user_input).named).name
+    n_samples = len(train) + (0 if val is None else len(val))
+    say(first_line(name, n_samples, train.columns, train.y, train.class_names))
 
 
 def read(cls: type, options: Mapping[str, Any]) -> Any:

@@ -18,29 +18,28 @@ from datassay.optional import read_entry
 
 FILE = "datassay.toml"
 PROJECT = "pyproject.toml"
-OPTION = "--config"
+OPTIONS = ("--config", "--log-file")  # of all commands, before or behind their names
 Flags = Mapping[str, tuple[str, ...]]  # option without dashes → flag, and the flag that negates it
 
 
-def split_config(words: Sequence[str]) -> tuple[list[str], Path | None]:
-    """Return the words of a command line without `--config FILE`, and that file."""
+def split_shared(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return a command line without `--config FILE` and `--log-file FILE`, and those files."""
     words_left = []
-    path = None
+    files = dict[str, str]()
     remaining = iter(words)
     for word in remaining:
         if word == "--":
-            return [*words_left, word, *remaining], path
-        if word == OPTION or word.startswith(f"{OPTION}="):
-            if "=" in word:
-                value = word.partition("=")[2]
-            else:
+            return [*words_left, word, *remaining], files
+        option, _, value = word.partition("=")
+        if option in OPTIONS:
+            if "=" not in word:
                 value = next(remaining, "")
             if not value or value.startswith("-"):
-                raise SettingError("config must name a file; none is given.")
-            path = Path(value)
+                raise SettingError(f"{option[2:]} must name a file; none is given.")
+            files[option[2:]] = value
         else:
             words_left.append(word)
-    return words_left, path
+    return words_left, files
 
 
 def read_config(path: Path | None) -> tuple[Path, dict[str, Any]] | None:

@@ -38,8 +38,8 @@ def correct_data(source: Given, samples: SampleSet, decisions: Decisions) -> Any
     if frame_table(data) is not None:
         asides: dict[str, Any] = {name: reading.get(name) for name in OF_SAMPLES}
         choices = Choices(
-            join_targets(reading.get("target")) or _target_name(samples), reading.get("ids"),
-            reading.get("source"), task=reading.get("task"), **asides,
+            join_targets(reading.get("target")), reading.get("ids"), reading.get("source"),
+            task=reading.get("task"), **asides,
         )  # fmt: skip
         original, noted = original_frame(data, choices)
         changes = corrections(decisions.decisions, original.ids, original.y, original.class_names)
@@ -57,7 +57,3 @@ def correct_data(source: Given, samples: SampleSet, decisions: Decisions) -> Any
     inputs = keep_inputs(data[0], changes.keep)
     labels = correct_labels(data[1], samples.y, changes.y, changes.keep, samples.class_names)
     return inputs, labels
-
-
-def _target_name(samples: SampleSet) -> str | None:
-    return next((column.name for column in samples.columns if column.read_as == "target"), None)

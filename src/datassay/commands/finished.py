@@ -46,6 +46,12 @@ class FinishedRun:
     digest: str  # of the data as they were read
 
 
+def with_roles(options: dict[str, Any], samples: SampleSet) -> dict[str, Any]:
+    """Return options of `load` with the target and the ids that were found in a table."""
+    columns = {c.read_as: c.name for c in samples.columns if c.read_as in {"target", "ids"}}
+    return options | {role: name for role, name in columns.items() if options.get(role) is None}
+
+
 def origin_of(inputs: DataInputs, noise: NoiseInputs) -> Origin:
     """Return where a run's samples come from, to be written with its results."""
     data = str(coalesce(inputs.data_option, inputs.data))
@@ -154,7 +160,7 @@ def with_unscored(train: SampleSet, val: SampleSet | None) -> SampleSet:
         return train
     warning = (
         f"{len(val):,} of {len(train) + len(val):,} samples are held out to judge by and get no "
-        "scores; val_fraction 0 scores all."
+        "scores; --val-fraction 0 (val_fraction=0) scores all."
     )
     return replace(train, warnings=(*train.warnings, warning))
 

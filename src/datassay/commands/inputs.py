@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from datassay.collect.backbone import Backbone
     from datassay.data.samples import SampleSet
+    from datassay.data.tables.sources import Glance
 
 MODEL = "auto"
 MODEL_HELP = (
@@ -59,7 +60,9 @@ class DataInputs:
     )
     data_option: str | None = setting(None, "DATA, given as an option.", name="data")
     target: str | None = setting(Loading.target, of=f"{LOAD}target")
-    ids: str | None = setting(Loading.ids, "Without it rows are numbered.", of=f"{LOAD}ids")
+    ids: str | None = setting(
+        Loading.ids, "Without it one whose values name the rows, if any does.", of=f"{LOAD}ids"
+    )
     source: str | None = setting(Loading.source, of=f"{LOAD}source")
     trusted: str | None = setting(
         Loading.trusted, "Or a file with their ids, one a line.", of=f"{LOAD}trusted"
@@ -230,8 +233,10 @@ def _read_trusted(path: Path, ids: np.ndarray) -> np.ndarray:
     return is_named
 
 
-def check_inputs(options: Mapping[str, Any], inputs: DataInputs, noise: NoiseInputs) -> None:
-    """Check paths, names and settings, before anything heavy is imported."""
+def check_inputs(
+    options: Mapping[str, Any], inputs: DataInputs, noise: NoiseInputs
+) -> Glance | None:
+    """Check paths, names and settings before anything heavy is imported; return a small table's."""
     from datassay.data.load import BUILTINS, check_named, existing_format
     from datassay.models.known import check_known
 
@@ -239,10 +244,12 @@ def check_inputs(options: Mapping[str, Any], inputs: DataInputs, noise: NoiseInp
     in_interval("noise", noise.noise, 0, 1)
     if isinstance(model := options.get("model"), str):
         check_known(model)
+    glance = None
     if not options.get("before"):
-        check_named(inputs.named, **inputs.options)
+        glance = check_named(inputs.named, **inputs.options)
     if (queries := options.get("queries")) and queries not in BUILTINS:
         existing_format(queries)
+    return glance
 
 
 def with_noise(train: SampleSet, inputs: NoiseInputs, seed: int) -> SampleSet:

@@ -39,7 +39,8 @@ Declared = Mapping[str, tuple[type, Setting]]
 # Options of every command that writes results; --verbose of those that print a page.
 OUTPUTS = {
     "out": "Folder for the results; made if it does not exist.",
-    "overwrite": "Replace files there that datassay did not write, or that were changed.",
+    "overwrite": "Replace files that datassay did not write, or changed ones, or a page of other "
+    "data.",
     "verbose": "Print tables and all warnings, not only the verdict.",
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import math
 import os
 import signal
@@ -18,16 +20,19 @@ from typing import Any, ClassVar
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.control import Control
 from rich.segment import Segment
 from rich.text import Text
 
-from datassay.errors import DatassayError, hide_credentials, printable
+from datassay.errors import DatassayError, SettingError, hide_credentials, printable
 from datassay.machine import out_of_memory
 from datassay.optional import text_if
 
 LONGEST = 2000  # characters of an error line
 BAD_INPUT, BUG = 2, 70
 _STOPS = [s for s in signal.Signals if s.name in {"SIGINT", "SIGTERM", "SIGHUP"}]
+LOG_WIDTH = 200  # characters of a line in a log file
+_log = logging.getLogger("datassay.printed")
 SAME_STOP = 0.5  # seconds within which two signals are one wish
 
 
@@ -64,7 +69,19 @@ class _Stream:
 
 
 class _PlainConsole(Console):
-    """A console that replaces unprintable characters, so that no text can control the terminal."""
+    """A console that replaces unprintable characters, so that no text can control the terminal.
+
+    What it prints a log file gets, too; of progress it gets the stages (`log_line`).
+    """
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print, and note it in the log file where there is one."""
+        super().print(*objects, **options)
+        if _log.handlers and not any(isinstance(item, Control) for item in objects):
+            text = io.StringIO()
+            plain = Console(file=text, width=LOG_WIDTH, markup=False, emoji=False)
+            plain.print(*objects, **options)
+            log_line(text.getvalue())
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -80,6 +97,37 @@ out_console, err_console = (
     _PlainConsole(file=stream, markup=False, emoji=False, highlight=False)  # pyrefly: ignore[bad-argument-type] (passes everything on)
     for stream in (out_stream, err_stream)
 )
+
+
+def log_to(path: str | None) -> None:
+    """Append all that is printed from now on to a file, each line with its time; None: to none.
+
+    Raises:
+        SettingError: the file cannot be written.
+    """
+    for earlier in _log.handlers[:]:
+        _log.removeHandler(earlier)
+        earlier.close()
+    if path is None:
+        return
+    try:
+        handler = logging.FileHandler(path, encoding="utf-8", errors="backslashreplace")
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise SettingError(
+            f"log-file must name a file that can be written; got {path}: {why}. Name another."
+        ) from error
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%S%z"))
+    _log.addHandler(handler)
+    _log.setLevel(logging.INFO)
+    _log.propagate = False
+
+
+def log_line(text: str) -> None:
+    """Note the lines of a text in the log file; do nothing where there is none."""
+    for line in text.splitlines():
+        if _log.handlers and line.strip():
+            _log.info("%s", printable(line.rstrip()))
 
 
 def say(text: str, style: str = "") -> None:
@@ -103,6 +151,8 @@ def clear_exit(use_flags: Callable[[str], str] = str) -> Iterator[None]:
             raise
         ignore_stops()
         error = Stopped.latest or error
+        if not isinstance(error, DatassayError | KeyboardInterrupt):
+            log_line("".join(traceback.format_exception(error)))
         status, line = describe_error(error, use_flags)
         say(line, text_if(not isinstance(error, KeyboardInterrupt), "red"))
         raise typer.Exit(status) from None

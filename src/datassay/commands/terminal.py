@@ -16,10 +16,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from datassay.commands.shell import log_line
 from datassay.errors import printable
 from datassay.progress import Progress, silent
 from datassay.report import page as page_parts
-from datassay.report.columns import columns_line
 from datassay.report.page import Page, Row
 from datassay.report.wording import count
 
@@ -75,6 +75,7 @@ class ProgressDisplay:
         stage = self._stage
         if self._console.is_interactive:
             if is_new:  # at once: it may be over before the next drawing
+                log_line(stage)
                 self._live.start()
                 self._live.refresh()
             return
@@ -176,8 +177,7 @@ def page_lines(page: Page, *, verbose: bool = False) -> list[RenderableType]:
     if verbose:
         tables = (b for b in page.blocks if isinstance(b, page_parts.Table) and b.in_terminal)
         lines += [rows_table(table.columns, table.rows) for table in tables]
-    columns = [f"Data: {line}." for line in (columns_line(page.columns),) if line]
-    lines += map(plain_text, (*columns, *answer))
+    lines += map(plain_text, answer)
     lines += warning_lines(page.warnings if verbose else page.warnings[:MOST_WARNINGS])
     extra = 0
     if not verbose:

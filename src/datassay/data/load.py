@@ -20,11 +20,13 @@ from datassay.data.settings import HELD_OUT, Loading, check_seed, is_fraction
 from datassay.data.source import Source, parts_among
 from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.tables.doubts import skew_warning, with_log_target
+from datassay.data.tables.images import image_column
 from datassay.data.tables.read import OF_SAMPLES, ROLES, Choices, join_targets, names_of
-from datassay.data.tables.sources import check_names, resolve_roles, table_source
+from datassay.data.tables.roles import check_names
+from datassay.data.tables.sources import Glance, glance_at, table_source
 from datassay.errors import DataError
 
-SMALL = 10_000_000  # bytes of a table that is read before all else, only for its columns' names
+SMALL = 10_000_000  # bytes of a table whose columns are read before all else
 NAMING = "target, ids, source, trusted, groups, time, drop, keep, categorical and text"
 
 
@@ -69,12 +71,12 @@ def load(
             Dataset or DatasetDict of Hugging Face's datasets, of images, too; (x, y) or
             (x, y, x_val, y_val) arrays, where x of a pair may be a frame; a torch Dataset of
             (x, y), or (train, val) Datasets.
-        target: the column of a table to predict; None: the last. Of several, all of numbers, or of
-            0 and 1 for several labels, a list, or their names with commas between; of arrays y
-            is [n, k] then.
+        target: the column of a table to predict; None: the one called target, label, y or class.
+            Of several, all of numbers, or of 0 and 1 for several labels, a list, or their names
+            with commas between; of arrays y is [n, k] then.
         ids: the column of a table that names its rows. For arrays and Datasets [n] strings or
-            integers. None: the index of a pandas frame that does more than count the rows, row
-            numbers, or the paths of image files.
+            integers. None: the index of a pandas frame that does more than count the rows, else a
+            column whose values name the rows, row numbers, or the paths of image files.
         source: the column of a table that says where each row came from (no feature then). For
             arrays and Datasets [n] strings or integers. None: unknown.
         trusted: the column of a table that says whose labels somebody knows to be right, of 0 and
@@ -163,41 +165,54 @@ def _make_choices(
             "groups and time are two ways to hold samples out together; got both. Leave one out."
         )
     options["task"] = task
-    return Choices(join_targets(target), ids, source, **roles, **options)
+    return Choices(join_targets(target), ids, source, finds_ids=True, **roles, **options)
 
 
-def check_named(data: str, *, log_target: bool, held_out: Any, **options: Any) -> None:
-    """Refuse, as `load` does, a path, a setting or, where the file is small, a column's name."""
+def check_named(data: str, *, log_target: bool, held_out: Any, **options: Any) -> Glance | None:
+    """Refuse, as `load` does, a path or a setting; return what a small table holds, else None."""
+    if log_target:
+        options["task"] = "regression"
     roles = {name: options.pop(name, None) for name in OF_SAMPLES}
     choices = _make_choices(roles=roles, **options)
     path, file_format = _named_format(data, choices)
-    if isinstance(file_format, TableFormat) and path.is_file() and path.stat().st_size <= SMALL:
-        names = []
-        if file_format.names is not None:
-            names = file_format.names(path)
-        if choices.targets(names):
-            return  # loading is as quick
-        if names:
-            check_names(names, str(path), choices)
-        resolve_roles(file_format.table(path, choices), str(path), choices)
+    is_small = path.is_file() and path.stat().st_size <= SMALL
+    if not (isinstance(file_format, TableFormat) and is_small):
+        return None
+    names = []
+    if file_format.names is not None:
+        names = file_format.names(path)
+    if choices.targets(names):
+        return None  # loading is as quick
+    if names:
+        check_names(names, str(path), choices)
+    table = file_format.table(path, choices)
+    if image_column(table):
+        return None
+    return glance_at(table, str(path), choices)
 
 
 def _add_val(read: Source, val: Any, choices: Choices) -> Source:
     """Return a source with the samples of another one as its validation part."""
     if read.is_table:
         return _add_val_table(read, val, choices)
+    rule = "val must be one set of samples, of the kind of data; it is a"
+    if _is_table(val):
+        raise DataError(f"{rule} table.")
     val_source = _read(val, Choices())
-    if val_source.val is not None or val_source.is_table:
-        content = "a training and a validation part"
-        if val_source.is_table:
-            content = "a table"
-        raise DataError(f"val must be one set of samples, of the kind of data; it is {content}.")
+    if val_source.val is not None:
+        raise DataError(f"{rule} training and a validation part.")
     if val_source.class_names != read.class_names and val_source.class_names:
         raise DataError(
             f"val must have the class names of data, in their order; it has "
             f"{', '.join(val_source.class_names[:10])}."
         )
     return replace(read, val=val_source.train)
+
+
+def _is_table(data: Any) -> bool:
+    if isinstance(data, str | Path):
+        return data not in BUILTINS and existing_format(data)[1].is_table
+    return frame_table(data) is not None
 
 
 def _add_val_table(read: Source, val: Any, choices: Choices) -> Source:
@@ -218,12 +233,14 @@ def _add_val_table(read: Source, val: Any, choices: Choices) -> Source:
     if read.preparation is not None:
         fitted = [c.name for c in read.preparation.columns]
     target = next(c.name for c in read.columns if c.read_as == "target")
+    ids = next((name for name, kind in kinds.items() if kind == "ids"), None)
     texts = tuple(name for name, kind in kinds.items() if kind == "text")
     keep = tuple(name for name in fitted if name in kinds)
     forms = {c.name: c.form for c in read.columns}
     left_out = tuple(name for name, kind in kinds.items() if kind == "left out")
     choices = replace(choices, target=target, keep=keep, text=texts, categorical=(), drop=left_out)
-    val_source = table_source(table, str(path), replace(choices, forms=forms))
+    choices = replace(choices, ids=choices.ids or ids, finds_ids=False, forms=forms)
+    val_source = table_source(table, str(path), choices)
     val_part = val_source.train
     warnings = tuple(f"val: {text}" for text in val_source.warnings)
     if read.preparation is not None and val_part.rows is not None:

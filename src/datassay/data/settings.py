@@ -17,8 +17,9 @@ class Loading:
     """How a source becomes two sample sets.
 
     Attributes:
-        target: the column of a table to predict, or several of numbers as a,b; None: the last.
-        ids: the column of a table that names its rows; None: row numbers.
+        target: the column of a table to predict, or several of numbers as a,b; None: the one called
+            target, label, y or class.
+        ids: the column of a table that names its rows; None: one whose values do, else row numbers.
         source: the column of a table that says where each row came from; None: unknown.
         trusted: the column of a table that says whose labels are known to be right; None: unknown.
         groups: the column of a table whose equal values stay together: no sample is judged by a

@@ -1,9 +1,10 @@
-"""How the columns of the data were read: a line for the terminal, a table for the page."""
+"""How the columns of the data were read: the terminal's first line, a table for the page."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
+
+import numpy as np
 
 from datassay.data.samples import Column
 from datassay.data.tables.read import ROLES
@@ -12,28 +13,43 @@ from datassay.report.wording import count
 
 SHOWN = 3  # columns that the line names
 MOST_ROWS = 200  # of the table; summary.json holds all
-_PLURAL = {"category": "categories"}
 
 
-def columns_line(columns: Sequence[Column]) -> str:
-    """Return the columns' counts by kind, and notes on the first unusual ones, in one line."""
-    roles = (*ROLES, "left out")
-    kinds = Counter(c.read_as for c in columns if c.read_as not in roles)
-    parts = [count(n, kind, _PLURAL.get(kind)) for kind, n in kinds.items()]
-    formats = {"target": "target {0.name} ({1})"}
-    parts += [
-        formats.get(c.read_as, "{0.read_as} {0.name}").format(c, _classes(c))
-        for c in columns
-        if c.read_as in roles[:3]
-    ]
-    missing = [c for c in columns if c.missing]
-    if missing:
-        parts += [f"{count(len(missing), 'column')} with missing values"]
-    notes = [f"{c.name}: {c.read_as}, {c.note}" for c in columns if c.note]
-    unlisted = []
-    if len(notes) > SHOWN:
-        unlisted = [f"{len(notes) - SHOWN:,} more with a note"]
-    return ". ".join(text for text in [", ".join(parts), *notes[:SHOWN], *unlisted] if text)
+def first_line(
+    name: str, n_samples: int, columns: Sequence[Column], y: np.ndarray, class_names: Sequence[str]
+) -> str:
+    """Return what was read, in a line: rows, target, ids, columns left out.
+
+    Args:
+        name: of the data.
+        n_samples: how many were read.
+        columns: of a table; () of other data.
+        y: targets; class indices where there are class names.
+        class_names: () where the target is a quantity.
+    """
+    names = {c.read_as: c.name for c in columns if c.read_as in ROLES}
+    outcome = _describe_targets(y, class_names)
+    if not columns:
+        return f"{name}: {count(n_samples, 'sample')}, {outcome}"
+    targets = [c.name for c in columns if c.read_as == "target"]
+    parts = [count(n_samples, "row"), f"target {', '.join(targets)} ({outcome})"]
+    parts += [f"{role} {names[role]}" for role in ROLES[1:] if role in names]
+    if unused := [c.name for c in columns if c.read_as == "left out"]:
+        ellipsis = [f"{len(unused) - SHOWN:,} more"] * (len(unused) > SHOWN)
+        line = ", ".join([*unused[:SHOWN], *ellipsis])
+        parts.append(f"{count(len(unused), 'column')} left out ({line})")
+    return f"{name}: {', '.join(parts)}"
+
+
+def _describe_targets(y: np.ndarray, class_names: Sequence[str]) -> str:
+    if not class_names:
+        if y.ndim > 1:
+            return f"{y.shape[1]} a row"
+        return f"{y.min():.4g} to {y.max():.4g}"
+    if len(class_names) != 2:
+        return count(len(class_names), "class", "classes")
+    rare = int(y.mean() < 0.5)
+    return f"2 classes, {100 * (y == rare).mean():.0f} % {class_names[rare]}"
 
 
 def columns_section(columns: Sequence[Column]) -> tuple[Section, ...]:

@@ -26,6 +26,8 @@ try:
 except ImportError:  # not on every system; then nothing is locked, and no leftovers are removed
     fcntl = None
 
+# Flags of opening that Windows has not; links are rare there.
+NOFOLLOW, NONBLOCK = (getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK"))
 # `.name.32 digits.part`, as `write_whole` names what is unfinished.
 UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}\.part")
 PREFIX = ".datassay-"
@@ -39,7 +41,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object], *, replace: boo
     """Write a file under another name, then move it into place; it is on disk on return."""
     # replace: False keeps what is there already; a link is replaced. On failure nothing is left.
     partial_path = path.with_name(f".{path.name}.{secrets.token_hex(16)}.part")
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | NOFOLLOW
     try:
         with os.fdopen(os.open(partial_path, flags, 0o666), "w+b") as file:
             write(file)
@@ -164,7 +166,7 @@ def lock_if_free(folder: Path) -> int:
     if fcntl is None:
         return -1
     try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | NOFOLLOW)
     except OSError:
         return -1
     try:

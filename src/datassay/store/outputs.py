@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -10,10 +11,11 @@ import pyarrow as pa
 
 from datassay.errors import SettingError
 from datassay.store.atomic import NEW, staging
-from datassay.store.folders import heal, place, refuse_foreign
+from datassay.store.folders import heal, place, read_digests, refuse_foreign
 
 Part = pa.Table | str | Callable[[Path], object]  # a table, a text, or what writes a file
 
+SUMMARY = "summary.json"
 ROOM = 8_000_000  # bytes: a page, which holds plotly, and small tables
 
 
@@ -128,6 +130,25 @@ def check_writable(out: Path, names: Iterable[str], *, overwrite: bool = False) 
             f"{out}, and {nearest} refuses: {error.strerror or error}. Free space, choose another "
             "folder or change its permissions."
         ) from error
+
+
+def check_same_data(out: Path, data: str) -> None:
+    """Refuse to replace the page of other data, by what its summary says of them."""
+    if SUMMARY not in read_digests(out):
+        return
+    try:
+        summary = json.loads((out / SUMMARY).read_text(encoding="utf-8"))
+        earlier = summary["facts"]["Data"].partition(":")[0]
+        if summary.get("origin"):
+            earlier = summary["origin"]["inputs"]["data"]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return  # it was changed since, which is refused elsewhere
+    path = Path(os.path.abspath(os.path.expanduser(data)))
+    if earlier not in {data, path.name, path.stem, str(path), os.path.realpath(path)}:
+        raise SettingError(
+            f"out must not replace the page of other data; {out} is about {earlier}. Choose "
+            "another folder, or give --overwrite."
+        )
 
 
 def check_name(out: Path) -> None:

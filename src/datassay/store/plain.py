@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from datassay.errors import DataError
-from datassay.store.atomic import fcntl, lock_if_free
+from datassay.store.atomic import NOFOLLOW, NONBLOCK, fcntl, lock_if_free
 
 # Seconds until a process that removes what another left is named.
 PATIENCE = 30.0
@@ -39,7 +39,7 @@ def open_plain(path: Path, max_bytes: int | None = None) -> Iterator[BinaryIO]:
     """
     try:
         # Opening a pipe would wait for its other end.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | NOFOLLOW | NONBLOCK)
     except OSError as error:
         if path.is_symlink():
             raise DataError(_describe_refusal(path)) from None

@@ -60,7 +60,8 @@ def test_text_changes_in_one_cell_only(tmp_path, encoding, zipped):
     path = tmp_path / ("messy.csv.gz" if zipped else "messy.csv")
     content = MESSY.encode(encoding)
     path.write_bytes(gzip.compress(content) if zipped else content)
-    file, ids = given_back(path, tmp_path / "out", relabel={1: "good"}, remove=[2])
+    chosen = Choices("quality")
+    file, ids = given_back(path, tmp_path / "out", relabel={1: "good"}, remove=[2], chosen=chosen)
     after = file.read_bytes()
     after = gzip.decompress(after) if zipped else after
     expected = MESSY.replace('lines";bad', 'lines";"good"').replace('009; 5" by 4";3,5;bad\r\n', "")
@@ -103,7 +104,8 @@ def test_targets_keep_the_form_of_their_cell(tmp_path):
     path = tmp_path / "a.csv"
     rows = "".join(f'{i};"{i}a";{i},5;"{i},25"\n' for i in range(30))
     path.write_text("a;b;c;d\n" + rows)
-    file, _ = given_back(path, tmp_path / "out", relabel={3: -12.5}, remove=[0])
+    changes = {"relabel": {3: -12.5}, "remove": [0]}
+    file, _ = given_back(path, tmp_path / "out", **changes, chosen=Choices("d"))
     assert file.read_text() == "a;b;c;d\n" + rows.replace('"3,25"', '"-12,5"').replace(
         '0;"0a";0,5;"0,25"\n', "", 1
     )

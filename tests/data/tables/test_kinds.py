@@ -44,7 +44,8 @@ def kind(values, **options):
         ([5] * N, "left out", "all values are 5"),
         ([5] * (N - 1) + [None], "number", ""),
         ([None] * N, "left out", "all values are missing"),
-        ([f"k{i}" for i in range(N)], "left out", "nearly every value differs (60 of 60)"),
+        ([f"k{i}" for i in range(N)], "ids", ""),
+        ([f"k{i // 2 * 2}" if i < 4 else f"k{i}" for i in range(N)], "left out", "(58 of 60)"),
         ([None] * 9 + [f"k{i}" for i in range(51)], "left out", "every value differs (51 of 51)"),
         ([f"k{i % 30}" for i in range(N)], "category", ""),
         ([f"it was late {i}" for i in range(N)], "text", ""),
@@ -68,7 +69,7 @@ def test_in_few_rows_all_may_differ_by_chance(name, fewest, value):
         values = [value + (7 * i if value != "k" else str(i)) for i in range(n)]
         table = pa.table({"u": U[:n], name: values, "y": Y[:n]})
         read_as = {c.name: c.read_as for c in da.load(table, target="y")[0].columns}[name]
-        assert (read_as == "left out") == (n == fewest)
+        assert (read_as == "ids") == (n == fewest)
 
 
 @pytest.mark.parametrize("name", ["id", "customer_id", "customerId", "row key", "ID"])
@@ -393,14 +394,38 @@ def test_periods_and_intervals_are_read_as_their_words():
     assert train.class_names == tuple(map(str, cut.cat.categories))  # in their order
 
 
-def test_the_last_column_is_named_where_no_target_is():
-    table = pa.table({"u": U, "y": Y})
+def test_a_target_that_is_not_named_is_the_one_column_called_so():
+    table = pa.table({"Label ": Y, "u": U, "v": U})
     assert da.load(table)[0].warnings == (
-        "No target was named: the last column, 'y', is predicted.",
+        "No target was named: the column called 'Label ' is predicted.",
     )
-    for target in (None, "y"):
-        with pytest.raises(DataError, match="'y' cannot be target and drop at once"):
-            da.load(table, target=target, drop=["y"])
+    for target in (None, "Label "):
+        with pytest.raises(DataError, match="'Label ' cannot be target and drop at once"):
+            da.load(table, target=target, drop=["Label "])
+    for name, called in (("paid", "none is"), ("Class", "several are")):
+        renamed = table.rename_columns(["age" if name == "paid" else "y", "u", name])
+        rule = f"to predict; none is named, and {called} called target, label, y or class. Its"
+        with pytest.raises(DataError, match=rf"{rule}.*Name it, as in target='{name}'"):
+            da.load(renamed)
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "found"),
+    [
+        ({"email": "a{}@b.org", "customer_id": "c{}"}, {}, "customer_id"),
+        ({"email": "a{}@b.org", "customer_id": "c{}"}, {"drop": "customer_id"}, "email"),
+        ({"email": "a{}@b.org"}, {"categorical": "email"}, None),
+        ({"email": "a{}@b.org"}, {"keep": "email"}, None),
+        ({"weighed": "{}.5 kg"}, {}, None),
+        ({"said": "it is {} o'clock now"}, {}, None),
+        ({"day": "2020-01-{:02}"}, {}, None),
+    ],
+)
+def test_a_column_that_names_the_rows_is_taken_as_ids(columns, options, found):
+    table = {name: [form.format(i) for i in range(1, 31)] for name, form in columns.items()}
+    samples, _ = da.load(pa.table({**table, "u": U[:30], "y": Y[:30]}), **options)
+    assert [c.name for c in samples.columns if c.read_as == "ids"] == [found] * bool(found)
+    assert samples.ids.tolist() == (table[found] if found else [*range(30)])
 
 
 def test_a_column_of_which_some_are_dates_says_how_many():

@@ -234,7 +234,7 @@ def test_later_rows_are_read_as_the_first_were(tmp_path):
     table = pa.table({"p": prices, "d": ["03/04/2020", "25/12/2020"] * (N // 2), "t": target})
     later = pa.table({"p": ["1.234", "2.500"], "d": ["03/04/2020"] * 2, "t": ["1.234", "7.000"]})
     csv.write_csv(later, tmp_path / "later.csv")
-    train, val = da.load(table, val=tmp_path / "later.csv", task="regression")
+    train, val = da.load(table, val=tmp_path / "later.csv", target="t", task="regression")
     assert val.x[:, 0].tolist() == [1234, 2500] and val.y.tolist() == [1234, 7000]
     assert train.y[:2].tolist() == [0, 0.7]
     x = train.preparation.transform(pa.table({"p": ["1.234"], "d": ["03/04/2020"]}))
@@ -243,9 +243,9 @@ def test_later_rows_are_read_as_the_first_were(tmp_path):
         train.preparation.transform(pa.table({"p": ["12.5"], "d": ["03/04/2020"]}))
     strays = later.set_column(0, "p", pa.array(["1,5", "x"]))
     with pytest.raises(DataError, match=r"no missing values.*: 'x' \(row 1\).* Rows count from 0"):
-        da.load(table, val=strays, task="regression")
+        da.load(table, val=strays, target="t", task="regression")
     gaps = table.set_column(0, "p", pa.array(["n.v.", *prices[1:]]))
-    train, val = da.load(gaps, val=strays, task="regression")
+    train, val = da.load(gaps, val=strays, target="t", task="regression")
     assert val.x[:, train.feature_names.index("p missing")].tolist() == [0, 1]
     assert any(w.startswith("val: ") and "'x' (row 1)" in w for w in train.warnings)
 

@@ -74,11 +74,13 @@ def _judged(
     sets = pickle.loads(stored.read_bytes())  # our own, of a moment ago
     header, *rows = _lines(path)
     read = sets[0]["read"]
+    roles = {kind: name for name, (kind, _) in read.items()}
+    target, key = target or roles["target"], key or roles.get("ids")
     ids = np.concatenate([s["ids"] for s in sets])
     without = sum(missing for kind, missing in read.values() if kind == "target")
     if len(ids) + without != len(rows):  # rows without a target are left out, and that is told
         return f"silent: {len(ids)} of {len(rows)} rows"
-    of = header.index(target) if target else len(header) - 1
+    of = header.index(target)
     where = {str(i): i for i in range(len(rows))}
     if key:  # of two with one id, the one that has a target: the other is left out
         order = sorted(enumerate(rows), key=lambda pair: bool(pair[1][of].strip()))

@@ -26,7 +26,7 @@ def data(tmp_path_factory):
     x, y, _ = two_rules()
     town = np.where(np.arange(len(x)) % 3 == 0, "Graz", "Linz")
     rows = [f"r{i},{x[i, 0]},{x[i, 1]},{town[i]},{('no', 'yes')[y[i]]}" for i in range(len(x))]
-    (folder / "mixed.csv").write_text("\n".join(["key,a,b,town,answer", *rows]))
+    (folder / "mixed.csv").write_text("\n".join(["key,a,b,town,y", *rows]))
     new = [f"n{i},{a},{b},{'Rom' if i == 2 else 'Linz'}"
            for i, (a, b) in enumerate(two_rules(40, seed=1)[0])]  # fmt: skip
     (folder / "new.csv").write_text("\n".join(["key,a,b,town", *new]))

@@ -31,8 +31,8 @@ class ExplainSettings(TrainedInputs):
     )
     index: str | None = setting(
         None,
-        "Folder or URL that datassay index made of DATA and this network: it answers, and nothing "
-        "of the training side is computed anew.",
+        "Folder or URL that datassay index made of DATA and this network, whose gradients are "
+        "read.",
     )
     measure: str = setting(
         "auto",

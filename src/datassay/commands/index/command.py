@@ -70,6 +70,7 @@ class IndexSettings(TrainedInputs):
         "Folder or URL of the index, s3://bucket/index too; an interrupted one is continued.",
         name="out",
     )
+    command: str = ""  # as it was typed
 
     def refuse(self, *, only_plan: bool) -> None:
         """Check the values by themselves, before anything heavy is imported."""
@@ -96,7 +97,7 @@ class _Index(Command):
             return
         with ProgressDisplay(err_console) as progress:
             built = job.run(train, val, settings, progress)
-        out_console.print(*job.answer_lines(built), sep="\n", soft_wrap=True)
+        out_console.print(*job.answer_lines(built, settings), sep="\n", soft_wrap=True)
 
 
 COMMAND = _Index(

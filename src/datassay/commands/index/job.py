@@ -12,6 +12,7 @@ from torch import nn
 
 from datassay.collect.engine.processes import engine_named
 from datassay.collect.jacobian.inputs import check_device
+from datassay.commands.frame import type_command
 from datassay.commands.index.command import IndexSettings
 from datassay.commands.terminal import block_table, plain_text, warning_lines
 from datassay.commands.trained import INITIAL, correlation, loss_of, networks
@@ -114,20 +115,18 @@ def _load_network(settings: IndexSettings, train: SampleSet) -> nn.Module:
     return network
 
 
-def answer_lines(built: Built) -> list[RenderableType]:
-    """Return the index as a table of two columns, and sentences, for the terminal."""
+def answer_lines(built: Built, settings: IndexSettings) -> list[RenderableType]:
+    """Return a verdict on the index, a table of two columns, warnings, and what to type next."""
     result = built.index
     interval = built.index.rank_correlation
-    rows = {"samples": f"{len(result):,}"}
-    if built.added:
-        rows["appended now"] = f"{built.added:,}"
+    rows = {}
     if result.appended:
         rows["came after the curvature was fitted"] = percent(round(result.appended, 3))
     rows |= {
         "numbers per sample": f"{result.width:,} in {result.manifest['keep']}",
         "bytes per sample": f"{result.bytes_per_sample:,.0f}",
         "share of the effects": f"{result.share:.1%}",
-        "rank correlation with all coordinates": correlation(result),
+        "rank correlation with full gradients": correlation(result),
         "seconds": f"{built.seconds:.1f}",
     }
     table = Table("what", Column("how much", justify="right"), show_header=False)
@@ -144,4 +143,23 @@ def answer_lines(built: Built) -> list[RenderableType]:
             "--width or --share holds more, in more bytes."
         )
     message = [plain_text(message)] * bool(built.left_out)
-    return [table, *message, *warning_lines([*warnings, *result.warnings]), redact(result.location)]
+    options = ("--model", settings.model, "--weights", str(settings.weights))
+    options += ("--index", redact(result.location))
+    explain = type_command({"Command": settings.command}, "explain", *options)
+    return [
+        _verdict(built), table, *message, *warning_lines([*warnings, *result.warnings]),
+        f"Index: {redact(result.location)}", *[f"Next: {explain}"] * bool(explain),
+    ]  # fmt: skip
+
+
+def _verdict(built: Built) -> str:
+    """Return how many samples the index answers for, and how well."""
+    result, interval = built.index, built.index.rank_correlation
+    holds = f"The index holds {count(len(result), 'sample')}"
+    if built.added:
+        holds += f", {built.added:,} of them new"
+    if interval is None:
+        return f"{holds}; too few to tell whether its effects rank as those of full gradients do."
+    roughly = "roughly " * (interval["high"] < GOOD)
+    correlation = f"rank correlation {interval['mean']:.2f}"
+    return f"{holds} and ranks effects {roughly}as full gradients do ({correlation})."

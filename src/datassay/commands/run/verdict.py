@@ -218,7 +218,9 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
         ending = f"; {clause(leading[0], findings.acts.metric, labels.tried)}"
         ending += f" for {findings.acts.model}" * (findings.acts.model in TABLE_MODELS)
     elif measured:
-        ending = f"; of {count(len(measured), 'action')} tried none is shown to help"
+        ending = "; the one action tried is not shown to help"
+        if measured[1:]:
+            ending = f"; of {len(measured)} actions tried none is shown to help"
     elif labels.n_flagged:
         reason = "was not measured"
         if findings.pending:
@@ -303,7 +305,16 @@ def _cards(
             text = f"{_capital(kind.doing)} is expected to gain {gain_text(action, metric)}"
             text += ", by the learning curve."
             cards += [Advice("more data", "look", "Collect more samples", text, command=command)]
-    return tuple(cards[:MOST_CARDS])
+    return tuple(cards[:MOST_CARDS]) or (_quiet_card(findings, typed),)
+
+
+def _quiet_card(findings: Findings, typed: Typed) -> Advice:
+    """Return the card of a run that found nothing to act on."""
+    issues = () if findings.data_issues is None else findings.data_issues.issues
+    minor = "; ".join(f"{issue.kind}: {issue.counted}" for issue in issues)
+    text = f"Minor: {minor}. " * bool(minor)
+    text += "Any sample can be looked at, the most suspect first."
+    return Advice("nothing", "fine", "Nothing to mend was found", text, command=typed.line("view"))
 
 
 def _action_card(action: ActionGain, metric: str, them: str, typed: Typed) -> Advice:

@@ -93,12 +93,8 @@ def _write_table(table: pa.Table, path: Path, choices: Choices) -> tuple[Path, d
     unused = [n for n in row_labels(table) if n not in {choices.target, *roles}]
     # What pandas said of its index says nothing any more.
     pq.write_table(table.drop_columns(unused).replace_schema_metadata(None), path)
-    inputs = [n for n in table.column_names if n not in {*unused, *roles}]
-    if choices.target is None and inputs:
-        target = inputs[-1]
-    else:
-        target = choices.target
-    return path, {"target": target, "ids": ids, **{choices.roles[c]: c for c in choices.asides}}
+    sides = {choices.roles[c]: c for c in choices.asides}
+    return path, {"target": choices.target, "ids": ids, **sides}
 
 
 def _write_arrays(read: Source, path: Path) -> tuple[Path, dict[str, Any]]:

@@ -23,7 +23,8 @@ from datassay.data.tables.columns import read_column
 from datassay.data.tables.numerals import number_word
 from datassay.data.tables.preparation import refuse
 from datassay.data.tables.read import Choices, ReadColumn
-from datassay.data.tables.sources import plain_values, read_targets, resolve_roles
+from datassay.data.tables.roles import resolve_roles
+from datassay.data.tables.sources import plain_values, read_targets
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
 from datassay.results import result

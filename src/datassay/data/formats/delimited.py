@@ -23,7 +23,7 @@ from datassay.data.format import TableFormat
 from datassay.data.source import check_fits, parse_in_blocks
 from datassay.data.tables.numerals import CODE, GROUPED, MARK, NUMBER, numeral
 from datassay.data.tables.read import QUOTE, abridge, rows_of
-from datassay.data.tables.sources import DECIMAL, NOTE
+from datassay.data.tables.roles import DECIMAL, NOTE
 from datassay.errors import DataError
 from datassay.optional import text_if
 

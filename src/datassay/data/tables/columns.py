@@ -225,7 +225,9 @@ def read_words(words: pa.LargeStringArray, column: Column, choices: Choices) -> 
     column = replace(column, note=note, missing=words.null_count)
     if not is_target:
         result = _category_or_text(words, column)
-        return replace(result, warning=text_if(note and not read.is_code, warning))
+        if note and not read.is_code:  # measured, though in several ways of writing
+            return replace(result, warning=warning, names_rows=False)
+        return replace(result, warning="")
     if words.null_count:
         return report_missing(column, words.is_null().to_numpy(zero_copy_only=False))
     if read.is_mostly and not read.is_code and not read.is_number.all():  # maybe mistakes
@@ -296,9 +298,8 @@ def _category_or_text(
         return as_text(words, column)
     read = as_category(words, column)
     if n >= FEW_ROWS and k >= NEARLY_ALL * n:
-        return replace(
-            read, reason=f"nearly every value differs ({k:,} of {n:,}), so it names rows"
-        )
+        reason = f"nearly every value differs ({k:,} of {n:,}), so it names rows"
+        return replace(read, reason=reason, names_rows=True)
     if read.column.n_values == 1 and not words.null_count:
         return replace(read, reason=f"all values are {words[0].as_py()!r}")
     return read

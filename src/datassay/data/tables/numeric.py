@@ -74,6 +74,7 @@ def check_numbers(numbers: np.ndarray, column: Column) -> ReadColumn:
         )
         return ReadColumn(column, problem=problem, remedy="Replace them or drop those rows")
     reason = ""
+    is_id = False
     if column.read_as in {"number", "boolean"}:
         low = numbers.min().item()
         high = numbers.max().item()
@@ -81,7 +82,8 @@ def check_numbers(numbers: np.ndarray, column: Column) -> ReadColumn:
             reason = f"all values are {low}"
         elif _are_row_numbers(numbers, low, high):
             reason = "it numbers the rows"
-        elif _NAMES_ROWS.search(name) and _are_ids(numbers):
+            is_id = is_id_name(name)
+        elif is_id := is_id_name(name) and _are_ids(numbers):
             reason = "its name and its values, whole numbers that mostly differ, are those of ids"
     if column.read_as == "number" and not reason and len(lost_features(numbers[:, None])):
         problem = (
@@ -90,7 +92,12 @@ def check_numbers(numbers: np.ndarray, column: Column) -> ReadColumn:
         )
         remedy = "Subtract an offset (of a time, the first), or choose a unit near 1"
         return ReadColumn(column, problem=problem, remedy=remedy)
-    return ReadColumn(column, numbers, reason=reason)
+    return ReadColumn(column, numbers, reason=reason, names_rows=is_id)
+
+
+def is_id_name(name: str) -> bool:
+    """Return whether a column is called as ids are: person_id, customerID, uuid, key."""
+    return _NAMES_ROWS.search(name) is not None
 
 
 def _are_row_numbers(numbers: np.ndarray, low: float, high: float) -> bool:

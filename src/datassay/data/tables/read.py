@@ -33,6 +33,7 @@ class ReadColumn:
     problem: str = ""  # so that the table cannot be used
     remedy: str = ""
     reason: str = ""  # why our rules leave it out
+    names_rows: bool = False  # whether that is so because its values name the rows
     warning: str = ""  # of strings that are dates or numbers, what the reader must know
     decimal: str = ""  # of such numbers, their decimal mark where they tell it
     is_ambiguous: bool = False  # whether their decimals may as well be thousands
@@ -69,7 +70,7 @@ def rows_of(mask: np.ndarray) -> str:
 class Choices:
     """What a table's columns are for, and how the user wants them read."""
 
-    target: str | None = None  # or several, joined; None: the last neither `ids` nor `source`
+    target: str | None = None  # or several, joined; None: the one that is called so
     ids: Any = None  # None: row labels of pandas, else numbers; of arrays [n] names
     source: Any = None  # where each row came from, which is no feature; of arrays [n] names
     trusted: Any = None  # whose labels are known to be right; of arrays [n] bool
@@ -82,6 +83,7 @@ class Choices:
     text: tuple[str, ...] = ()
     forms: Mapping[str, str] = field(default_factory=dict)  # columns as they were written before
     decimal: str = ""  # mark of the file, for columns that leave it open
+    finds_ids: bool = False  # whether a column that names the rows is taken for ids
 
     @property
     def roles(self) -> dict[str, Role]:

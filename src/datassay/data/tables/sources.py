@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from jaxtyping import Shaped
 
-from datassay.data.memory.frames import row_ids, row_labels
+from datassay.data.memory.frames import row_labels
 from datassay.data.samples import Column, are_several_labels
 from datassay.data.source import Source, SourcePart
 from datassay.data.strings import Texts, compact
@@ -19,21 +19,13 @@ from datassay.data.tables.columns import read_column
 from datassay.data.tables.images import image_column, source_of_images
 from datassay.data.tables.leaks import find_leaks, find_unused_leaks
 from datassay.data.tables.preparation import fit_columns, refuse
-from datassay.data.tables.read import (
-    NAMED,
-    QUOTE,
-    ROLES,
-    Choices,
-    ReadColumn,
-    abridge,
-    check_choices,
-    rows_of,
-)
+from datassay.data.tables.read import NAMED, QUOTE, ROLES, Choices, ReadColumn, abridge, rows_of
+from datassay.data.tables.roles import NOTE, check_names, column_names, resolve_roles
+from datassay.data.targets import encode_targets
 from datassay.errors import UNWEIGHTED, DataError
+from datassay.results import result
 
 WEIGHTS = {"sample_weight", "sample_weights", "weights", "case_weight", "survey_weight"}
-NOTE = b"note"
-DECIMAL = b"decimal"  # of a table's metadata: what its reader has to say
 WORDS = "its words: an embedding, or tf-idf weights"
 
 
@@ -58,7 +50,7 @@ def table_source(
     assert target is not None
     columns = [n for n in names if n not in labels]
     read = _read_columns(table.select(columns), name, choices)
-    message = f"No target was named: the last column, {target!r}, is predicted."
+    message = f"No target was named: the column called {target!r} is predicted."
     positions = None
     n_missing = 0
     warnings = (message,) * is_unnamed
@@ -112,6 +104,38 @@ def table_source(
     )
 
 
+@result
+class Glance:
+    """What a table holds, read before all else.
+
+    Attributes:
+        n_rows: those whose target is missing, too.
+        columns: in the table's order.
+        y: targets that are there: class indices, or numbers.
+        class_names: of the target; () where it is a quantity.
+    """
+
+    n_rows: int
+    columns: tuple[Column, ...]
+    y: Shaped[np.ndarray, " n"]
+    class_names: tuple[str, ...]
+
+
+def glance_at(table: pa.Table, name: str, choices: Choices) -> Glance:
+    """Return what a table holds; raise, as `table_source` does, where it cannot be used."""
+    table, choices = resolve_roles(table, name, choices)
+    labels = row_labels(table) - set(choices.roles)
+    read = _read_columns(table.drop_columns([*labels]), name, choices)
+    assert choices.target is not None
+    target = read[choices.target]
+    if target.is_missing is not None:
+        values = table[choices.target].filter(pa.array(~target.is_missing))
+        target = read_column(values, choices.target, choices)
+        refuse([target], name)
+    y, _, class_names = encode_targets(plain_values(target), None, (), choices.task)
+    return Glance(table.num_rows, tuple(c.column for c in read.values()), y, class_names)
+
+
 def _ranks(target: pa.ChunkedArray) -> tuple[str, ...]:
     """Return the classes that an ordered column of strings holds, in its order; none of numbers."""
     values = {*target.unique().to_pylist()}
@@ -141,7 +165,7 @@ def read_targets(
 ) -> tuple[pa.Table, list[ReadColumn]]:
     """Return a table, its first target missing where another is, and all targets elsewhere."""
     # Refused are targets that are no columns or no numbers.
-    names = _names(table, name)
+    names = column_names(table, name)
     choices_by_target = {n: replace(choices, target=n, task="regression") for n in targets}
     for single_choices in choices_by_target.values():
         check_names(names, name, single_choices)
@@ -166,33 +190,6 @@ def read_targets(
             f"several targets must be numbers; column {words[0]!r} holds words. Name one target."
         )
     return table, columns
-
-
-def resolve_roles(table: pa.Table, name: str, choices: Choices) -> tuple[pa.Table, Choices]:
-    """Return a table with pandas' row labels as a column, and choices with target and ids."""
-    # ids are None where rows are numbered. Refused: a column not there or named twice, no feature,
-    # no row.
-    decimal = (table.schema.metadata or {}).get(DECIMAL, b"").decode()
-    table, label_column = row_ids(table)
-    asides = choices.asides
-    if choices.ids is None and label_column not in {choices.target, *asides}:
-        choices = replace(choices, ids=label_column)
-    names = _names(table, name)
-    if not table.num_rows:
-        raise DataError(
-            f"{name} must hold one sample per row; it holds column names alone. Add its rows."
-        )
-    check_names(names, name, choices)
-    labels = row_labels(table) - set(choices.roles)
-    inputs = [n for n in names if n not in {choices.ids, *asides} and n not in labels]
-    if choices.target is None and inputs:
-        target = inputs[-1]
-    else:
-        target = choices.target
-    _check_inputs([n for n in inputs if n != target], names, name, target, choices)
-    choices = replace(choices, target=target, decimal=decimal)
-    check_choices(choices, names, name)  # the last column may be one to drop
-    return table, choices
 
 
 def _read_columns(table: pa.Table, name: str, choices: Choices) -> dict[str, ReadColumn]:
@@ -249,6 +246,9 @@ def _source(
     leaks = find_leaks(features, y, choices.task)
     leaking = {name for leak in leaks for name in leak.names}
     unused = [c for n, c in read.items() if n not in roles and c.column.read_as == "left out"]
+    if choices.finds_ids and choices.ids:
+        column = replace(read[choices.ids].column, note="its values name the rows")
+        unused += [replace(read[choices.ids], column=column)]
     leaks += find_unused_leaks(unused, y, choices.task)
     read.clear()
     texts = [c for c in features if c.column.read_as == "text"]
@@ -295,48 +295,3 @@ def plain_values(column: ReadColumn) -> np.ndarray:
         return column.values
     assert column.words is not None
     return compact(column.words)
-
-
-def _names(table: pa.Table, name: str) -> list[str]:
-    try:
-        names = table.column_names
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{name} must name its columns in UTF-8; one name is none. Rename it."
-        ) from error
-    if repeated := sorted(n for n, count in Counter(names).items() if count > 1):
-        raise DataError(
-            f"column names must differ; in {name} these occur more than once: {abridge(repeated)}. "
-            "Rename them."
-        )
-    return names
-
-
-def check_names(names: list[str], name: str, choices: Choices) -> None:
-    """Refuse choices that name columns which a table with these names does not have."""
-    for role in ROLES:
-        column = getattr(choices, role)
-        is_name = isinstance(column, str)
-        if column is not None and (not is_name or column not in names):
-            raise DataError(
-                f"{role} must name a column of {name}; got "
-                f"{repr(column) if is_name else type(column).__name__}. Its columns are "
-                f"{abridge(names)}."
-            )
-    check_choices(choices, names, name)
-
-
-def _check_inputs(
-    inputs: list[str], names: list[str], name: str, target: str | None, choices: Choices
-) -> None:
-    if "" in inputs:
-        raise DataError(
-            f"every feature column must have a name; one of {name} has none. If it numbers the "
-            "rows, name it and pass that as ids, or write the table without it (index=False)."
-        )
-    if target is None or not inputs or target in {choices.ids, *choices.asides}:
-        raise DataError(
-            f"{name} must hold a target column and at least one feature besides ids, source, "
-            f"trusted, groups and time; got {abridge(names) or 'no columns'}. Check the separator "
-            "(a comma in .csv, a tab in .tsv) and the names given for target, ids and source."
-        )
