@@ -79,8 +79,8 @@ class _PlainConsole(Console):
         super().print(*objects, **options)
         if _log.handlers and not any(isinstance(item, Control) for item in objects):
             text = io.StringIO()
-            copy = Console(file=text, width=LOG_WIDTH, markup=False, emoji=False)
-            copy.print(*objects, **options)
+            log_console = Console(file=text, width=LOG_WIDTH, markup=False, emoji=False)
+            log_console.print(*objects, **options)
             log_line(text.getvalue())
 
     def render(

@@ -171,10 +171,9 @@ def clause(action: ActionGain, metric: str, them: str = "") -> str:
     """Return what an action gains as a clause, worded no more surely than it is known."""
     kinds = action_kinds()
     phrases = [kinds[name].doing if name in kinds else "" for name in action.kind.split("+")]
+    phrase = f"“{action.words}”"
     if all(phrases):
         phrase = " and then ".join(phrases).format(them=them)
-    else:
-        phrase = f"“{action.words}”"
     if action.kind == DROP:
         phrase = f"leaving out {count(action.cost, 'sample')}"
     if action.kind == REVIEW:
@@ -191,10 +190,9 @@ def _state_change(subject: str, row: Any, metric: str, verbs: Any) -> str:
     if (advised := advice(row.gain, row.low, row.high)) == DO:
         return f"{subject} {helps} {gain_text(row, metric)}"
     verb = may_help if advised == TRY else unshown
-    figures = ""
-    if not is_vague(row.low, row.high):
-        figures = f": {gain_text(row, metric)}"
-    return f"{subject} {verb}{figures}"
+    if is_vague(row.low, row.high):
+        return f"{subject} {verb}"
+    return f"{subject} {verb}: {gain_text(row, metric)}"
 
 
 def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ...]) -> str:
@@ -210,17 +208,16 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
     leading = [action for action in measured if action.advice == DO]
     corrections = [a for a in measured if a.kind == RELABEL and labels.n_flagged]
     leading += [action for action in corrections if action.advice == TRY]
-    leading += _find_review(findings)
-    leading += corrections
+    leading += _find_review(findings) + corrections
     leading += [action for action in measured if action.advice == TRY]
     ending = ""
     if leading and findings.acts is not None:
         ending = f"; {clause(leading[0], findings.acts.metric, labels.tried)}"
         ending += f" for {findings.acts.model}" * (findings.acts.model in TABLE_MODELS)
-    elif measured:
+    elif len(measured) == 1:
         ending = "; the one action tried is not shown to help"
-        if measured[1:]:
-            ending = f"; of {len(measured)} actions tried none is shown to help"
+    elif measured:
+        ending = f"; of {len(measured)} actions tried none is shown to help"
     elif labels.n_flagged:
         reason = "was not measured"
         if findings.pending:
@@ -233,24 +230,22 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
 def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
     """Return what reviews and actions after them gain, in a sentence; "" if not measured."""
     measured = run_verdict.measured
-    issues = findings.issues
     actions = findings.acts
     labels = run_verdict.labels
     n_flagged = labels.n_flagged
-    them = labels.tried
     relabel = next((a for a in measured if a.kind == RELABEL and a.advice in {DO, TRY}), None)
     if relabel is None or actions is None or not n_flagged:
         return ""
     n = min(REVIEWS, n_flagged)
-    n_corrected = n * issues.expected_precision(n)
-    n_wrong = n_flagged * issues.expected_precision()
+    n_corrected = n * findings.issues.expected_precision(n)
+    n_wrong = n_flagged * findings.issues.expected_precision()
     steps = [
         f"A plan: review {count(n, labels.noun)}, which corrects about {n_corrected:.0f} of the "
         f"{n_wrong:.0f} wrong ones that are suspected, and take the suggestions for the others",
-        clause(relabel, actions.metric, them),
+        clause(relabel, actions.metric, labels.tried),
     ]
     sequence = next((a for a in measured if a.kind.startswith(f"{RELABEL}+")), relabel)
-    steps += [clause(sequence, actions.metric, them)] * (sequence.gain > relabel.gain)
+    steps += [clause(sequence, actions.metric, labels.tried)] * (sequence.gain > relabel.gain)
     if (drop := _find_drop(measured)) is not None:
         subject = f"leaving out {count(drop.cost, 'sample')} shows no loss"
         steps += [f"by itself, {subject}: {gain_text(drop, actions.metric)}"]
@@ -272,11 +267,11 @@ def _cards(
     findings: Findings, labels: Labels, typed: Typed, measured: tuple[ActionGain, ...]
 ) -> tuple[Advice, ...]:
     """Return cards that say what to do, best first, at most MOST_CARDS."""
-    if findings.acts is None:
-        actions = ()
-        metric = ""
-    else:
-        actions, metric = (findings.acts.actions, findings.acts.metric)
+    actions: tuple[ActionGain, ...] = ()
+    metric = ""
+    if findings.acts is not None:
+        actions = findings.acts.actions
+        metric = findings.acts.metric
     extra = [action for action in measured if action.kind not in {RELABEL, REMOVE, DROP}]
     data_cards = _data_cards(findings, typed, measured)
     cards = data_cards[: len(labels.leaks) > 0]  # leaks, before labels can be judged
@@ -287,10 +282,9 @@ def _cards(
     cards += data_cards[len(labels.leaks) > 0 :]
     cards += [_action_card(action, *arguments) for action in extra if action.advice == TRY]
     if (drop := _find_drop(measured)) is not None:
+        text = _capital(clause(drop, metric))
         if drop.advice == FREE:
             text = f"No loss is shown when they are left out: {gain_text(drop, metric)}"
-        else:
-            text = _capital(clause(drop, metric))
         text = f"{text}. Suspects are dropped first, then the least informative samples."
         command = typed.line("summarize", fraction=f"{1 - drop.cost / labels.n:.2g}", out="kept")
         headline = f"{drop.cost:,} of {labels.n:,} samples may be left out"
