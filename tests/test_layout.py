@@ -30,25 +30,25 @@ FILES = sorted(ROOT.rglob("*.py"))
 # The budget, in lines. This table is the only place to raise one: a raise needs its reason here.
 BUDGET = {
     # Python files below src/datassay: the most now, and in a comment the goal.
-    "data": 8_978,  # 5 900; dialects; groups, time; leaks by trees; odd types; names of parts
-    "models": 2_078,  # 1 900; the usual models of tables; trees of weighted samples
-    "store": 1_671,  # 1 600; a kill between renames; a journal; files of models
-    "collect": 7_901,  # 6 800; every batch against autograd; what torch.func cannot; devices
-    "train": 3_104,  # 2 600; a clock; folds, of groups; stacks; decay of a mean loss; on a device
-    "stats.py": 332,  # 300; gains shrunk by their uncertainty
-    "score": 21_038,  # 15 800; checks, cells; belief; devices; sources that err; odd inputs
-    "act": 4_401,  # 2 600; targets not suspected; a clock; looks; slips; several reviewers
+    "data": 9_261,  # 5 900; dialects; groups, time; leaks by trees; odd types; roles of columns
+    "models": 2_115,  # 1 900; the usual models of tables; one statement a choice
+    "store": 1_721,  # 1 600; a kill between renames; a journal; files of models; other data
+    "collect": 8_069,  # 6 800; every batch against autograd; devices; one statement a choice
+    "train": 3_224,  # 2 600; a clock; folds; stacks; losses of weights for replay
+    "stats.py": 339,  # 300; gains shrunk by their uncertainty
+    "score": 22_356,  # 15 800; checks, cells; belief; devices; sources that err; replay
+    "act": 4_539,  # 2 600; targets not suspected; a clock; looks; slips; a review as action
     # Of methods and report everything, templates of any kind counted.
-    "methods": 14_927,  # 14 000; page texts; weights of partitioned estimators
-    "lm estimators polynomial complexity": 2_086,  # 2 000
-    "commands": 11_419,  # 7 500; warnings; a gate; a review's end; notebooks; options in files
-    "report": 5_311,  # 5 200; the end of a review, several reviewers
+    "methods": 15_391,  # 14 000; page texts; weights of partitioned estimators; clear choices
+    "lm estimators polynomial complexity": 2_109,  # 2 000
+    "commands": 11_902,  # 7 500; a gate; a review's end; notebooks; options in files; a log
+    "report": 5_398,  # 5 200; the end of a review, several reviewers; columns that lead
     # All Python of src/datassay, and what lies beside it.
-    "src/datassay": 80_550,  # 60 000; a gate, reviews that end, sources; one name a line
+    "src/datassay": 83_820,  # 60 000; replay; one statement a choice (1 900); first lines, logs
     "packages/datassay-exports/src": 866,  # tools that few people need; adapters of four peers
-    "packages/datassay-lab/src": 9_239,  # 9 000; learned features, activations, ℓ1, batches, groups
-    "bench": 12_580,  # 9 500; S1 by pretrained networks; noisy sets; tables; three peers' exams
-    "tests packages/*/tests": 54_941,  # 40 000; mutants, draws, kills; devices; gates, reviews
+    "packages/datassay-lab/src": 9_238,  # 9 000; learned features, activations, ℓ1, batches, groups
+    "bench": 12_618,  # 9 500; S1 by pretrained networks; noisy sets; tables; peers; replay
+    "tests packages/*/tests": 56_386,  # 40 000; mutants, draws, kills; devices; replay; axe
 }
 # Commands, those of methods too, report with its templates, and setting.py, as a share of what they
 # serve.
