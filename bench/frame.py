@@ -43,6 +43,7 @@ class Contender:
     ask: Callable[[Any, int], Any]  # (problem, seed) → answer, as the task's `judge` takes it
     kind: str = "baseline"  # "ours", "trivial", "baseline" or "bound": what nobody can pass
     needs: str = ""  # a package without which it is left out
+    cases: str = "*"  # a pattern of the cases in which it is asked
 
 
 class Row(NamedTuple):

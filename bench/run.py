@@ -47,17 +47,19 @@ def jobs(
 ) -> list[Job]:
     """What is to be asked, those of one truth side by side; patterns, and seeds a cell."""
     results = []
-    for name in truths:
-        task = task_named(name)
-        who = tuple(
-            c
-            for c, contender in task.contenders.items()
-            if fnmatch(c, contenders) and fnmatch(contender.kind, kind)
-        )
+    for truth in truths:
+        task = task_named(truth)
         for case in chosen(task, cases):
             if task.cases[case].quick == (size == "quick"):
+                who = tuple(
+                    name
+                    for name, contender in task.contenders.items()
+                    if fnmatch(name, contenders)
+                    and fnmatch(contender.kind, kind)
+                    and fnmatch(case, contender.cases)
+                )
                 seeds = range(base, base + (repeats or task.repeats))
-                results += [Job(name, case, seed, who) for seed in seeds]
+                results += [Job(truth, case, seed, who) for seed in seeds]
     return results
 
 
