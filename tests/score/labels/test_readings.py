@@ -5,8 +5,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.special import log_softmax
 
-from datassay.score.labels import noise
+from datassay.score.labels import noise, readings
 from datassay.score.labels.likelihood import fit_noise
 from datassay.score.labels.noise import _log_odds_in_order, explain, flag_wrong
 from datassay.score.labels.readings import Belief, _vary_rate, weigh_readings
@@ -149,3 +151,28 @@ def test_labels_are_likelier_wrong_only_where_some_surely_are(least_share, n_fla
     log_odds = explained(np.column_stack([-x, x]), y).log_odds
     assert int(flag_wrong(log_odds).sum()) == int((log_odds > 0).sum()) == n_flagged
     assert set(log_odds.argsort(descending=True)[:40].tolist()) == set(range(40))
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_map_of_classes_is_the_best_penalised_one(step, monkeypatch):
+    monkeypatch.setattr(readings, "MAP_VALUES", 60 * 9 / step)  # every step-th row counts
+    rng = np.random.default_rng(4)
+    outputs = torch.as_tensor(rng.normal(size=(60, 3)))
+    labels = (outputs + torch.as_tensor(rng.normal(size=(60, 3)))).argmax(1)
+    labels = torch.where(labels == 2, outputs[:, :2].argmin(1), labels)  # which maps tell apart
+    plain = fit_noise([outputs], labels, "none")
+    gain, log_p = readings._map_classes([outputs], labels, plain)
+    logits = outputs @ torch.diag(plain.weights.expand(3))
+    logits = (logits - logits.mean(1, keepdim=True)).numpy()
+
+    def log_p_of(v):
+        return log_softmax(logits @ (np.eye(3) + v[:9].reshape(3, 3)).T + v[9:], 1)
+
+    def loss(v):
+        prior = v[:9] @ v[:9] / readings.MAP_VARIANCE + v[9:] @ v[9:] / readings.SHIFT_VARIANCE
+        return prior / 2 - step * log_p_of(v)[np.arange(0, 60, step), labels[::step]].sum()
+
+    best = minimize(loss, np.zeros(12), options={"gtol": 1e-7})
+    before = step * float(plain.log_p[::step].gather(1, labels[::step, None]).sum())
+    assert gain == pytest.approx(-best.fun - before, abs=1e-3)
+    np.testing.assert_allclose(log_p, log_p_of(best.x), atol=1e-2)
