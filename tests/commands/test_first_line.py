@@ -1,5 +1,6 @@
 """The first line of a command: what was read, before anything heavy is imported; other data."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -100,6 +101,9 @@ def test_a_page_of_other_data_is_replaced_only_where_asked(here):
         assert_one_error_line(invoke("score", data, *options), rule)
     assert Path("r/index.html").read_bytes() == before
     succeed("score", str(Path("churn.csv").resolve()), *line)  # the same, named otherwise
+    Path("copy").mkdir()
+    shutil.copy("churn.csv", "copy")
+    succeed("score", "copy/churn.csv", *line)  # as in a folder that was moved
     succeed("score", "other/churn.csv", *line, "--overwrite")
     succeed("weigh", "iris", "--seeds", "0", "--out", "w")
     assert_one_error_line(invoke("weigh", "wine", "--seeds", "0", "--out", "w"), "w is about iris")

@@ -187,7 +187,7 @@ def test_other_frames_and_arrays_are_given_back_as_they_came():
     new, right = found.apply(accept_suggested=LIMIT), corrected(found).tolist()
     assert new["kind"].to_list() == right and new.schema == frame.schema
     assert new.drop("kind").equals(frame.drop("kind"))
-    table = assay(pa.table(columns)).apply(accept_suggested=LIMIT)
+    table = assay(pa.table(columns), target="kind").apply(accept_suggested=LIMIT)
     assert table["kind"].to_pylist() == right and table.schema == pa.table(columns).schema
     found = assay((X, GIVEN))
     x, y = found.apply(accept_suggested=LIMIT)

@@ -15,6 +15,7 @@ import datassay as da
 from datassay.data.memory.convert import as_samples
 from datassay.errors import DataError
 from datassay.score import SampleInformation
+from helpers.arrow import needs_views
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -23,16 +24,6 @@ COLUMNS = {
     "kind": RNG.choice(["u", "v"], N),
     "y": RNG.choice(["no", "yes"], N),
 }
-
-
-def reads_views():
-    try:
-        return bool(pa.array(["a"], pa.string_view()).cast(pa.large_string()))
-    except (AttributeError, pa.ArrowNotImplementedError):
-        return False
-
-
-needs_views = pytest.mark.skipif(not reads_views(), reason="this pyarrow reads no views of polars")
 
 
 @pytest.fixture

@@ -35,7 +35,8 @@ def samples(family: str, n: int = 300) -> Sets:
         return images(min(n, 60))
     if family == "mixed columns":
         with tempfile.TemporaryDirectory() as folder:
-            return load(mixed_columns(Path(folder), min(n, 120)), val_fraction=0.2)
+            file = mixed_columns(Path(folder), min(n, 120))
+            return load(file, target="bought", val_fraction=0.2)
     train, val = (
         s.subset(np.arange(min(most, len(s))))
         for s, most in zip(load(family, seed=1), (n, n // 5), strict=True)

@@ -42,7 +42,7 @@ BUGS = [
     ("IDX labels in another order", "data/formats/idx.py", "copy=False), read_idx(labels)",
      "copy=False), read_idx(labels)[::-1]", "files: 0-29"),
     ("rows of a table sorted", "data/assemble.py", "np.arange(len(x)) if raw.ids is None",
-     "np.arange(len(x))[::-1] if raw.ids is None", "tables: 0-9"),
+     "np.arange(len(x))[::-1] if raw.ids is None", "tables: 0-29"),
     ("targets with twelve digits", "data/tables/numerals.py", "return repr(float(value))",
      'return f"{value:.12g}"', "data/tables/test_numerals.py same_number"),
     ("underscores in numbers", "data/tables/numerals.py",

@@ -114,7 +114,8 @@ class Command:
             names = (*self.module("files").FILES, PAGE)
             check_outputs(out, names, user_input.values(), reads)
             check_writable(out, names, overwrite=user_input["overwrite"])
-            if DataInputs in self.inputs and not user_input["overwrite"]:
+            may_differ = user_input["overwrite"] or user_input.get("before")  # corrected data
+            if DataInputs in self.inputs and not may_differ:
                 check_same_data(out, read(DataInputs, user_input).named)
         start_folder = Path.cwd()
         arguments = self.arguments(user_input)
@@ -160,7 +161,7 @@ class Command:
         """Return training and validation samples as the job's arguments; {} if it reads none."""
         if DataInputs not in self.inputs:
             return {}
-        train, val = self.load(user_input)
+        train, val = self.loaded(user_input)
         if NoiseInputs in self.inputs:
             train = with_noise(train, read(NoiseInputs, user_input), user_input["seed"])
         return {"train": train, "val": val}
@@ -169,7 +170,7 @@ class Command:
         """Return further arguments of the job; `out` may be relative to the folder `base`."""
         return {}
 
-    def load(self, user_input: Mapping[str, Any], store: str | None = None) -> tuple[Any, Any]:
+    def loaded(self, user_input: Mapping[str, Any], store: str | None = None) -> tuple[Any, Any]:
         """Load the samples that the inputs name.
 
         Args:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -144,11 +145,21 @@ def check_same_data(out: Path, data: str) -> None:
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return  # it was changed since, which is refused elsewhere
     path = Path(os.path.abspath(os.path.expanduser(data)))
-    if earlier not in {data, path.name, path.stem, str(path), os.path.realpath(path)}:
+    names = {data, path.name, path.stem, str(path), os.path.realpath(path)}
+    if earlier not in names and not _is_moved(Path(earlier), path):
         raise SettingError(
             f"out must not replace the page of other data; {out} is about {earlier}. Choose "
             "another folder, or give --overwrite."
         )
+
+
+def _is_moved(earlier: Path, path: Path) -> bool:
+    """Return whether a file or folder of the same name took the other's place, or is its copy."""
+    if earlier.name != path.name:
+        return False
+    if earlier.is_file() and path.is_file():
+        return filecmp.cmp(earlier, path, shallow=False)
+    return not earlier.exists()
 
 
 def check_name(out: Path) -> None:

@@ -18,6 +18,7 @@ from datassay.data.back.in_memory import (
 from datassay.data.back.original import Change
 from datassay.data.tables.read import Choices
 from datassay.errors import DataError
+from helpers.arrow import needs_views
 
 KEEP = np.array([True, True, False, True, True])
 FRAMES = {
@@ -81,7 +82,7 @@ def test_inputs_that_stay_are_of_the_kind_they_were(kind, dtype):
         assert rest.dtype == inputs.dtype
 
 
-@pytest.mark.parametrize("kind", ["pandas", "polars"])
+@pytest.mark.parametrize("kind", ["pandas", pytest.param("polars", marks=needs_views)])
 def test_a_frame_is_corrected_by_its_own_ids_or_those_of_its_rows(kind):
     names = [*"vwxyz"]
     columns = {"x": np.arange(5.0), "who": [*"abcde"], "y": ["no", "yes", "no", None, "yes"]}

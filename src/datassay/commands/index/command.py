@@ -91,7 +91,7 @@ class _Index(Command):
         settings = read(self.settings, user_input)
         job = self.module("job")
         job.check_settings(settings)
-        train, val = self.load({**user_input, "queries": settings.append})
+        train, val = self.loaded({**user_input, "queries": settings.append})
         if user_input["plan"]:
             out_console.print(*job.plan_lines(train, settings), sep="\n")
             return

@@ -71,7 +71,7 @@ class _Run(Command):
         if user_input.get("before"):
             arguments, inputs = self._load_after_review(user_input, inputs)
         else:
-            train, val = self.load(user_input, user_input.get("store"))
+            train, val = self.loaded(user_input, user_input.get("store"))
             if user_input["val_fraction"] is None:
                 train = with_unscored(train, val)
             arguments = {"train": with_noise(train, noise, user_input["seed"]), "val": val}
