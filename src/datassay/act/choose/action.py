@@ -177,13 +177,14 @@ def splitting(train: SampleSet, blocks: Blocks, seed: int) -> Action:
     order = np.random.default_rng((seed, len(blocks.members))).permutation(len(train))
     ends = np.cumsum([len(members) for members in blocks.members])[:-1]
     parts = tuple(np.sort(members) for members in np.split(order, ends))
-    chance = Blocks(parts, np.array([len(members) for members in parts]) / len(train))
+    shares = np.array([len(members) for members in parts]) / len(train)
+    random_blocks = Blocks(parts, shares)
     action = replace(as_it_is(train), kind=SPLIT, changed=len(train))
-    criterion = "shares"
+    criterion = "shares"  # a new sample's prediction is the blocks' mean, weighted by their shares
     if blocks.router is not None:
         criterion = "router"
     words = f"Split into {len(parts)} blocks, by {criterion}"
-    control = replace(action, blocks=chance)
+    control = replace(action, blocks=random_blocks)
     return replace(
         action, words=words, blocks=blocks, control=control, control_words="blocks at random"
     )

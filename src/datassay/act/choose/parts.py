@@ -163,11 +163,14 @@ def mark_trusted(
     labels: np.ndarray,
     transition: Float[np.ndarray, "k k"],
 ) -> Bool[np.ndarray, " m"]:
-    """Return which held-out labels are likelier right than wrong, by models that never saw them."""
-    likelihood = probabilities.mean(0)
-    if _is_invertible(transition):
-        likelihood = np.clip(likelihood @ np.linalg.inv(transition), 1e-9, None)
-    joint = likelihood * transition[:, labels].T  # [m, k]: true class, given label
+    """Return which held-out labels are likelier right than wrong, by R models that never saw them.
+
+    transition: P(given label | true class); a row a true class.
+    """
+    true_class_p = probabilities.mean(0)
+    if _is_invertible(transition):  # models of noisy labels predict noisy labels
+        true_class_p = np.clip(true_class_p @ np.linalg.inv(transition), 1e-9, None)
+    joint = true_class_p * transition[:, labels].T  # [m, k]: P(true class, given label)
     return joint[np.arange(len(labels)), labels] >= joint.sum(1) / 2
 
 

@@ -163,8 +163,8 @@ class PartitionedClassifier(ClassifierMixin, _Partitioned):
         Args:
             X: inputs, [n, d].
             y: labels, [n].
-            sample_weight: [n], not negative; None: all alike. Of the blocks, their models and the
-                router; V of influence counts every sample.
+            sample_weight: [n], not negative; None: all alike. The blocks, their models and the
+                router take it; the variance of influence counts each sample once.
 
         Returns:
             This estimator.

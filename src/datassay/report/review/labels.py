@@ -63,11 +63,11 @@ class Reviewed:
 def near_duplicates_of(
     ids: np.ndarray, group: Int[np.ndarray, " n"], pairs: Iterable[tuple[str, str]]
 ) -> dict[int, tuple[int, ...]]:
-    """Map each sample's position to the positions of its equal or near-equal samples."""
+    """Map each sample's position to those of its equal (group ≥ 0) or near-equal (pairs) samples."""
     position = {str(sample_id): i for i, sample_id in enumerate(ids.tolist())}
     neighbours_of: dict[int, list[int]] = {}
     order = np.argsort(group, kind="stable")
-    grouped = order[np.searchsorted(group[order], 0) :]
+    grouped = order[group[order] >= 0]
     for members in np.split(grouped, np.flatnonzero(np.diff(group[grouped])) + 1):
         for i in members.tolist():
             neighbours_of[i] = [int(j) for j in members[: MOST_NEAR_DUPLICATES + 1] if j != i]

@@ -34,7 +34,7 @@ def image_properties(samples: SampleSet) -> pa.Table | None:
     Returns:
         A row per image, of pixels from 0 to 1 reduced to 64 a side: mean, standard deviation, log
         of the energy of second differences by that of first ones, mean difference between channels,
-        both hundredths of the pixels' order; None: the samples are no images.
+        the 1st and 99th percentiles of the pixels; None: the samples are no images.
 
     Cost: files are opened once, JPEGs at a fraction of their size; a sort of the pixels.
     """

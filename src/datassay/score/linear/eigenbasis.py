@@ -217,7 +217,10 @@ class Eigenbasis:
         return self.rows
 
     def rows_of(self, samples: Int[Tensor, " s"]) -> Float[Tensor, "s b p"]:
-        """Return the rows of some samples, in any order; all are computed only for a store."""
+        """Return the rows of some samples, in any order.
+
+        Features in memory give these rows alone; features in a store are read as a whole first.
+        """
         rows = self.rows
         if isinstance(rows, FeatureRows) and isinstance(rows.features, Tensor):
             return rows.select(samples)
