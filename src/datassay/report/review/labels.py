@@ -63,7 +63,7 @@ class Reviewed:
 def near_duplicates_of(
     ids: np.ndarray, group: Int[np.ndarray, " n"], pairs: Iterable[tuple[str, str]]
 ) -> dict[int, tuple[int, ...]]:
-    """Map each sample's position to those of its equal (group ≥ 0) or near-equal (pairs) samples."""
+    """Map each sample's position to those equal (one group, ≥ 0) or near-equal to it (pairs)."""
     position = {str(sample_id): i for i, sample_id in enumerate(ids.tolist())}
     neighbours_of: dict[int, list[int]] = {}
     order = np.argsort(group, kind="stable")
