@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from datassay.errors import DataError
-from datassay.optional import coalesce
 
 # Up to this many characters, strings of one fixed width are the smallest that NumPy knows.
 SHORT = 16
@@ -21,7 +20,7 @@ class Indexed:
     __slots__ = ("_rows",)
 
     def __init__(self, n: int, rows: np.ndarray | None):
-        self._rows = coalesce(rows, np.arange(n))
+        self._rows = np.arange(n) if rows is None else rows
 
     def __len__(self) -> int:
         return len(self._rows)

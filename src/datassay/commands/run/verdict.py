@@ -115,13 +115,9 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
     """Return what to say first of a run; `out` is its files' folder, else as the command has it."""
     labels = label_verdict(findings)
     typed = Typed(findings, out)
-    actions = findings.acts
-    compared = ()
-    if actions is not None:
-        compared = actions.actions
-    measured = tuple(action for action in compared if action.how == RETRAINED)
+    measured = tuple(action for action in _list_actions(findings) if action.how == RETRAINED)
     cards = _cards(findings, labels, typed, measured)
-    is_unmeasured = actions is None and findings.before is None
+    is_unmeasured = findings.acts is None and findings.before is None
     # That nothing is lost is no reason to do what is not shown to help.
     is_free = (drop := _find_drop(measured)) is not None and drop.advice == FREE
     commands = [card.command for card in cards if card.kind != "drop" or not is_free]
@@ -252,10 +248,16 @@ def plan_sentence(findings: Findings, run_verdict: Verdict) -> str:
     return f"{'; '.join(steps)}."
 
 
+def _list_actions(findings: Findings) -> tuple[ActionGain, ...]:
+    """Return the actions that were compared, measured or not; () where none was."""
+    if findings.acts is None:
+        return ()
+    return findings.acts.actions
+
+
 def _find_review(findings: Findings) -> list[ActionGain]:
     """Return the review of labels, where it may help by what is expected of it."""
-    rows = () if findings.acts is None else findings.acts.actions
-    return [row for row in rows if row.kind == REVIEW and row.advice == TRY]
+    return [a for a in _list_actions(findings) if a.kind == REVIEW and a.advice == TRY]
 
 
 def _find_drop(measured: tuple[ActionGain, ...]) -> ActionGain | None:
@@ -267,10 +269,8 @@ def _cards(
     findings: Findings, labels: Labels, typed: Typed, measured: tuple[ActionGain, ...]
 ) -> tuple[Advice, ...]:
     """Return cards that say what to do, best first, at most MOST_CARDS."""
-    actions: tuple[ActionGain, ...] = ()
     metric = ""
     if findings.acts is not None:
-        actions = findings.acts.actions
         metric = findings.acts.metric
     extra = [action for action in measured if action.kind not in {RELABEL, REMOVE, DROP}]
     data_cards = _data_cards(findings, typed, measured)
@@ -289,7 +289,7 @@ def _cards(
         command = typed.line("summarize", fraction=f"{1 - drop.cost / labels.n:.2g}", out="kept")
         headline = f"{drop.cost:,} of {labels.n:,} samples may be left out"
         cards += [Advice("drop", "look", headline, text, command=command)]
-    for action in actions:
+    for action in _list_actions(findings):
         kind = action_kinds().get(action.kind)
         if kind is None or action.how != EXPECTED or action.kind == REVIEW:
             continue
