@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from datassay.rules import at_least, one_of, positive, require
+from datassay.rules import at_least, in_interval, one_of, positive, require
 
 # Second moments v below TINY are raised by EPS_ROOT where updates are differentiated, never where
 # they are made. A gradient below Adam's eps moves its weight by lr/eps times itself, up to a point
@@ -41,6 +41,25 @@ class State:
     def parts(self) -> tuple[Tensors, ...]:
         """Return the weights and each kind of moments."""
         return self.weights, *self.moments
+
+
+@dataclass(frozen=True, slots=True)
+class Decay:
+    """How much each weight decays, and where to.
+
+    Attributes:
+        rates: of each weight; 0: it stays.
+        anchor: where they decay to; None: to 0.
+    """
+
+    rates: list[float]
+    anchor: Tensors | None
+
+    def drifts(self, weights: Tensors) -> Tensors:
+        """Return how far weights are from where they decay to."""
+        if self.anchor is None:
+            return weights
+        return tuple(w - a for w, a in zip(weights, self.anchor, strict=True))
 
 
 @dataclass(frozen=True)
@@ -84,6 +103,16 @@ class Optimizer:
         require(is_long, "lr", rule, f"{len(rates)} numbers")
         at_least("lr", min(rates), 0, finite=True)
         positive("eps_root", self.eps_root, finite=True)
+        for name in ("eps", "momentum", "dampening"):
+            at_least(name, getattr(self, name), 0, finite=True)
+        for beta in self.betas:
+            in_interval("betas", beta, 0, 1, "[)")
+        if self.clip is not None:
+            positive("clip", self.clip)
+        has_momentum = bool(self.momentum) and not self.is_adam
+        rule = "go with momentum of 'sgd' alone, without dampening"
+        require(not self.nesterov or (has_momentum and not self.dampening), "nesterov", rule, True)
+        require(has_momentum or not self.momentum, "momentum", "go with 'sgd' alone", self.name)
         if isinstance(self.weight_decay, Mapping):
             unknown = [name for name in self.weight_decay if name not in names]
             rule = f"name weights that train, such as {names[0]!r}"
@@ -107,28 +136,25 @@ class Optimizer:
             return float(self.lr)
         return float(self.lr[step])
 
-    def decays(self, names: Sequence[str]) -> list[float]:
-        """Return each weight's decay."""
+    def decay_of(self, start: Mapping[str, Tensor]) -> Decay:
+        """Return the decay of weights that start so."""
         if isinstance(self.weight_decay, Mapping):
-            return [float(self.weight_decay.get(name, 0.0)) for name in names]
-        return [float(self.weight_decay)] * len(names)
+            rates = [float(self.weight_decay.get(name, 0.0)) for name in start]
+        else:
+            rates = [float(self.weight_decay)] * len(start)
+        if self.decay_towards == "zero":
+            return Decay(rates, None)
+        return Decay(rates, tuple(start.values()))
 
-    def update(
-        self,
-        state: State,
-        gradients: Tensors,
-        step: int,
-        decays: Sequence[float],
-        anchor: Tensors | None,
-    ) -> None:
-        """Make update number `step` in place; `anchor`: where decay leads, None: to 0."""
+    def update(self, state: State, gradients: Tensors, step: int, decay: Decay) -> None:
+        """Make update number `step` in place."""
         rate = self.rate(step)
         gradients, _ = self._clip(gradients)
-        gradients = self._with_decay(state.weights, gradients, decays, anchor)
-        if self.name == "adamw" and any(decays):
-            drifts = self._drifts(state.weights, anchor)
-            for w, drift, decay in zip(state.weights, drifts, decays, strict=True):
-                w.sub_(drift, alpha=rate * decay)
+        gradients = self._with_decay(state.weights, gradients, decay)
+        if self.name == "adamw" and any(decay.rates):
+            drifts = decay.drifts(state.weights)
+            for w, drift, decay_rate in zip(state.weights, drifts, decay.rates, strict=True):
+                w.sub_(drift, alpha=rate * decay_rate)
         if self.is_adam:
             rate, bias = self._corrections(step)
             self._accumulate(state.moments, gradients)
@@ -141,13 +167,7 @@ class Optimizer:
             w.sub_(move, alpha=rate)
 
     def pull_back(
-        self,
-        state: State,
-        gradients: Tensors,
-        step: int,
-        decays: Sequence[float],
-        anchor: Tensors | None,
-        adjoint: State,
+        self, state: State, gradients: Tensors, step: int, decay: Decay, adjoint: State
     ) -> tuple[State, Tensors, int]:
         """Propagate the derivative by the state after an update back over it.
 
@@ -155,8 +175,7 @@ class Optimizer:
             state: before the update; its moments are used up.
             gradients: of its batch.
             step: its number.
-            decays: of each weight.
-            anchor: where decay leads; None: to 0.
+            decay: of the weights.
             adjoint: derivative by the state after the update; its moments are used up.
 
         Returns:
@@ -166,16 +185,16 @@ class Optimizer:
         clipped, norm = self._clip(gradients)
         n_tiny = 0
         if self.is_adam:
-            full = self._with_decay(state.weights, clipped, decays, anchor)
+            full = self._with_decay(state.weights, clipped, decay)
             moments, slopes, n_tiny = self._pull_back_adam(state.moments, full, step, adjoint)
         else:
             moments, slopes = self._pull_back_descent(step, adjoint)
         weights = adjoint.weights
         if self.name == "adamw":
-            pairs = zip(weights, decays, strict=True)
-            weights = tuple(a * (1 - self.rate(step) * decay) for a, decay in pairs)
+            pairs = zip(weights, decay.rates, strict=True)
+            weights = tuple(a * (1 - self.rate(step) * decay_rate) for a, decay_rate in pairs)
         else:
-            triples = zip(weights, slopes, decays, strict=True)
+            triples = zip(weights, slopes, decay.rates, strict=True)
             weights = tuple(torch.add(a, s, alpha=c) if c else a for a, s, c in triples)
         return State(weights, moments), self._pull_back_clip(gradients, norm, slopes), n_tiny
 
@@ -197,17 +216,12 @@ class Optimizer:
         pairs = zip(gradients, slopes, strict=True)
         return tuple((s - along * g) * (self.clip / total) for g, s in pairs)
 
-    def _drifts(self, weights: Tensors, anchor: Tensors | None) -> Tensors:
-        if anchor is None:
-            return weights
-        return tuple(w - a for w, a in zip(weights, anchor, strict=True))
-
-    def _with_decay(self, weights, gradients, decays, anchor) -> Tensors:
+    def _with_decay(self, weights: Tensors, gradients: Tensors, decay: Decay) -> Tensors:
         """Return gradients with a penalty's, where decay is not decoupled."""
-        if self.name == "adamw" or not any(decays):
+        if self.name == "adamw" or not any(decay.rates):
             return gradients
-        triples = zip(gradients, self._drifts(weights, anchor), decays, strict=True)
-        return tuple(torch.add(g, drift, alpha=decay) for g, drift, decay in triples)
+        triples = zip(gradients, decay.drifts(weights), decay.rates, strict=True)
+        return tuple(torch.add(g, drift, alpha=rate) for g, drift, rate in triples)
 
     def _descend(self, moments, gradients, step: int) -> Tensors:
         """Return the moves of gradient descent; change the buffers of momentum."""

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from datassay.errors import ModelError, SettingError
 from datassay.progress import Progress, silent
-from datassay.score.influence.replay.optimizer import Optimizer, State, Tensors
+from datassay.score.influence.replay.optimizer import Decay, Optimizer, State, Tensors
 
 Weights = dict[str, Tensor]
 Losses = Callable[[Weights, Tensor], Tensor]  # (weights, positions [b]) → [b]
@@ -54,11 +54,9 @@ class TrainingRun:
         return list(self.start)
 
     @property
-    def anchor(self) -> Tensors | None:
-        """Where decay leads; None: to 0."""
-        if self.optimizer.decay_towards == "zero":
-            return None
-        return tuple(self.start.values())
+    def decay(self) -> Decay:
+        """How the weights decay, and where to."""
+        return self.optimizer.decay_of(self.start)
 
     def first_state(self) -> State:
         """Return the state before the first update."""
@@ -96,9 +94,8 @@ class TrainingRun:
             a = weight[self.batches[step].cpu()]
         weights = tuple(w.detach().requires_grad_() for w in state.weights)
         gradients = self.gradient(weights, step, a)
-        decays = self.optimizer.decays(self.names)
         with torch.no_grad():
-            self.optimizer.update(state, gradients, step, decays, self.anchor)
+            self.optimizer.update(state, gradients, step, self.decay)
 
     def train(self, weight: Float[Tensor, " n"] | None = None) -> Weights:
         """Train with these weights of the samples; return the trained tensors."""
@@ -202,7 +199,6 @@ def _step_back(
     with torch.enable_grad():
         gradients = run.gradient(weights, step, sample_weight, create_graph=True)
     detached = tuple(g.detach() for g in gradients)
-    decays = run.optimizer.decays(run.names)
     results = []
     shares = []
     n_tiny = 0
@@ -211,7 +207,7 @@ def _step_back(
         moments = state.moments if is_last else state.map(torch.clone).moments
         with torch.no_grad():
             direct, slopes, n_tiny = run.optimizer.pull_back(
-                State(state.weights, moments), detached, step, decays, run.anchor, adjoint
+                State(state.weights, moments), detached, step, run.decay, adjoint
             )
         *bends, share = torch.autograd.grad(
             gradients,
