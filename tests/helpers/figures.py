@@ -20,12 +20,12 @@ LONGEST = 100  # characters of a text; of a longer one its checksum
 
 def figures(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
     """Yield words as they are; of numbers how many are finite, their norm and two sums."""
-    if is_dataclass(value):  # without what is as it is mostly
+    if is_dataclass(value):
         value = {f.name: getattr(value, f.name) for f in fields(value)}
-        value = {name: v for name, v in value.items() if v is not None and v is not False}
     if isinstance(value, Mapping):
         for key, part in value.items():
-            yield from figures(part, f"{place}.{key}")
+            if part is not None and part is not False:  # as most are
+                yield from figures(part, f"{place}.{key}")
     elif isinstance(value, tuple | list):
         for number, part in enumerate(value):
             yield from figures(part, f"{place}.{number}")
