@@ -10,6 +10,8 @@ import pandas as pd
 import torch
 
 import datassay as da
+from datassay.data.assemble import one_set
+from datassay.data.source import Source, SourcePart
 from datassay.errors import DataError
 from datassay.progress import silent
 from datassay.train.folds import fold_numbers, held_out_outputs, make_splits
@@ -107,8 +109,17 @@ def of_folds(seed, y, **settings):
     return numbers, parts, order, outputs
 
 
+def of_texts():
+    """Why texts are no samples where nothing is split off."""
+    try:
+        return one_set(Source("data", SourcePart(np.array(["a b", "c d"]), np.array([0, 1]))))
+    except DataError as error:
+        return str(error)
+
+
 CASES = {
     "arguments": of_arguments,
+    "texts": of_texts,
     "folds of classes": partial(of_folds, 0, WORDS),
     "folds of rare classes": partial(of_folds, 1, np.where(np.arange(N) > 56, "rare", WORDS)),
     "folds of groups": partial(of_folds, 2, WORDS, groups=GROUPS),

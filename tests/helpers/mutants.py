@@ -124,6 +124,10 @@ EQUIVALENT = {
     ("store/journal.py", 'if end and file.read(2) != b"\\n":'): "one byte is left",
     ("score/leave_one_out.py", "one_run = training.leave_out(2) == training.run # mean loss: η and "
      "λ differ without a sample"): "any number of samples tells",
+    ("data/assemble.py", "return replace(replace(samples, x=x[:, :1]).subset(train_idx), "
+     "x=x[: len(train_idx)]), val"): "another x takes its place",
+    ("data/assemble.py", "n_strata = 1 if strata is None else len(np.unique(strata))"):
+     "each part has one sample anyway",
     ("score/labels/outliers.py", "is_natural = is_bent and bool(p_wrong[stray].sum() <= FAR_PART * "
      "p_wrong.sum())"): "of sums of 0 the result is 0 either way",
     ("act/review/corrections.py", "return Corrections(keep, new_y, (new_y != y)"

@@ -7,7 +7,7 @@ from scipy.stats import kurtosis, skew
 
 from datassay.collect.form import MOST_PARTNERS
 from datassay.errors import DataError, SettingError
-from datassay.score.influence.linear import influence_steps, linear_influence
+from datassay.score.influence.linear import SCORE, influence_steps, linear_influence
 from datassay.score.registry import Sizes
 from helpers.counted import counted
 from helpers.linearizations import form, linearization, random_jacobians
@@ -118,6 +118,7 @@ def test_a_plan_counts_products_with_partners_and_rows_read_twice(n):
         flops = 2.0 * n * p * s + (4.0 * n * 2 * p**2 if kind == "features" else 0)
         assert step.work == {"float64": flops, "values": 32.0 * n * s}
         assert step.detail == f"{s} partners per sample"
+        assert SCORE.is_in_text and SCORE.cost is influence_steps
         left_out = influence_steps(Sizes(form=one, train=n, val=5, options={"attribution": "none"}))
         assert bool(left_out) == (n <= 8000)
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import datassay as da
 from datassay.data.tables.columns import read_column
 from datassay.data.tables.leaks import find_leaks
+from datassay.data.tables.preparation import _most_columns
 from datassay.data.tables.read import Choices
 from helpers.figures import freeze, frozen_test
 
@@ -155,6 +156,7 @@ CASES = {
     "types as targets": lambda: reads(of_types(), target="c"),
     "types as categories": lambda: reads(of_types()[:18], categorical=("c",)),
     "types kept": lambda: reads(of_types(), keep=("c",)),
+    "widths": lambda: [_most_columns(read) for read in reads(of_types()) if not read.problem],
     "words": lambda: reads(of_words()),
     "words as texts": lambda: reads(of_words()[-2:], text=("c",)),
     "ids": of_ids,
