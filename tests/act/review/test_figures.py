@@ -17,7 +17,7 @@ from datassay.errors import DataError
 from helpers.figures import freeze, frozen_test
 
 
-def of_review(seed, n_known, *, n=150, k=3, rate=0.15, share=(0.0, 1.0), drawn=False, passed=3):
+def of_review(seed, n_known, *, n=150, k=3, rate=0.15, share=None, drawn=False, passed=3):
     """What is left after so many decisions, of the most suspect or of those that are drawn."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(max(k, 2), size=n)
@@ -27,7 +27,9 @@ def of_review(seed, n_known, *, n=150, k=3, rate=0.15, share=(0.0, 1.0), drawn=F
     logits = rng.normal(size=(n, k))
     log_posterior = logits - np.log(np.exp(logits).sum(1, keepdims=True) + 1e-30)
     parts = (log_posterior, odds, rng.normal(size=(n, 3)) / 2)
-    judged = Judged(labels if k else np.full(n, -1), *(p.astype(np.float32) for p in parts), share)
+    shares = () if share is None else (share,)
+    parts = labels if k else np.full(n, -1), *(part.astype(np.float32) for part in parts)
+    judged = Judged(*parts, *shares)
     order = probe(judged) if drawn else np.argsort(-judged.log_odds, kind="stable")
     known = {int(i): int(truth[i] if k else wrong[i]) for i in order[:n_known]}
     left = remaining(judged, known, order[n_known : n_known + passed].tolist())
@@ -57,6 +59,7 @@ CASES = {
     "drawn of two": partial(of_review, 7, 22, k=2, drawn=True, passed=2, rate=0.3),
     "drawn of few": partial(of_review, 8, 20, n=24, drawn=True, passed=4),
     "numbers": partial(of_review, 9, 30, k=0),
+    "numbers, none is left": partial(of_review, 10, 150, k=0, passed=0),
     "classes": lambda: [
         of_decisions(CLASSES, NAMES, *rows)
         for rows in (

@@ -154,7 +154,7 @@ def test_ids_of_groups_that_are_unknown_are_named_up_to_three():
     for n in (1, 3, 4):
         names = ", ".join(map(repr, range(9, 9 + min(n, 3)))) + ", ..." * (n > 3)
         with pytest.raises(DataError, match=f"'a' has {names}\\."):
-            positions_of({"b": [1], "a": [0, *range(9, 9 + n)]}, np.arange(3))
+            positions_of({"b": [1], "a": np.array([0, *range(9, 9 + n)])}, np.arange(3))
     assert positions_of({"a": ["2", 0]}, np.arange(3))[0].tolist() == [2, 0]
 
 
