@@ -15,7 +15,7 @@ import pytest
 
 FOLDER = Path(__file__).parents[1] / "frozen"
 TOLERANCE = 1e-5  # of an array's norm: fits end where little is to be gained
-LONGEST = 100  # characters of a text; of a longer one its checksum
+LONGEST = 250  # characters of a text; of a longer one its checksum
 
 
 def figures(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
