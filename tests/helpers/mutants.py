@@ -52,8 +52,8 @@ GROUPS = {
         "data/assemble.py": "data/test_figures.py data/test_groups.py data/test_split.py"
         " data/test_load.py data/test_arguments.py data/test_tables.py data/test_samples.py"
         " data/test_source.py",
-        "train/folds.py": "train/test_folds.py data/test_figures.py train/test_learner.py"
-        " data/test_groups.py methods/purify/test_cross_fit.py",
+        "train/folds.py": "train/test_folds.py train/test_learner.py data/test_groups.py"
+        " methods/purify/test_cross_fit.py",
     },
     "tables": {
         "data/tables/columns.py": "data/tables/test_figures.py data/test_columns.py"
