@@ -81,6 +81,8 @@ def test_the_whole_matrix_stands_beside_the_top_where_it_fits(made, monkeypatch)
         np.testing.assert_array_equal(named, getattr(plain.top, side)[:, :3])
         values = np.take_along_axis(effects.effect.T, named, 1)
         np.testing.assert_array_equal(getattr(effects.top, f"{side}_effect"), values)
+    monkeypatch.setattr(opened, "LARGEST_MATRIX", len(train) * len(new))
+    assert ix.query(new, top=3).effect is not None
     monkeypatch.setattr(opened, "LARGEST_MATRIX", len(train) * len(new) - 1)
     few = ix.query(new, top=3)
     assert few.effect is None and ix.query(new, top=None).effect is None
@@ -247,6 +249,32 @@ def test_groups_are_the_sums_of_their_samples(made):
         ix.groups({"none": []}, new)
     with pytest.raises(DataError, match="must be new; the index has 3"):
         ix.append(train.subset(np.array([3, 4])))
+
+
+class Iterated(torch.utils.data.IterableDataset):
+    """Samples that can only be iterated."""
+
+    def __init__(self, samples):
+        self.pairs = list(zip(*map(torch.from_numpy, (samples.x, samples.y)), strict=True))
+
+    def __iter__(self):
+        return iter(self.pairs)
+
+
+def test_samples_that_can_only_be_iterated_are_indexed_as_others(tmp_path, made):
+    model, train, new, ix = made
+    iterated = da.index(model, Iterated(train), tmp_path / "ix").append(Iterated(new))
+    assert iterated.ids.tolist() == list(range(90))
+    np.testing.assert_allclose(iterated.self_influence()[:60] * 90, ix.self_influence() * 60)
+
+
+def test_queries_need_no_labels_where_outputs_are_asked_for(made):
+    *_, new, ix = made
+    bare = torch.from_numpy(new.x)
+    np.testing.assert_allclose(ix.query(bare, measure="output").effect,
+                               ix.query(new, measure="output").effect)  # fmt: skip
+    named, unnamed = (ix.brittleness(some) for some in (new, bare))
+    np.testing.assert_array_equal(named.size, unnamed.size)
 
 
 @pytest.mark.parametrize(("temperature", "own"), [("auto", 1.0), (2.0, 2.0), (1.0, 1.0)])
