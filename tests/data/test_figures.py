@@ -26,7 +26,7 @@ def loaded(x=X, y=WORDS, **settings):
     try:
         parts = da.load((x, y), **settings)
     except DataError as error:
-        return str(error).partition(";")[0]
+        return str(error).partition(". ")[0]
     names = (*NAMES, "split_off", "warnings", "label_type")
     return [part and {name: getattr(part, name) for name in names} for part in parts]
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import datassay as da
 from datassay.collect.gradients.objective import Objective
@@ -249,6 +250,13 @@ def test_groups_are_the_sums_of_their_samples(made):
         ix.groups({"none": []}, new)
     with pytest.raises(DataError, match="must be new; the index has 3"):
         ix.append(train.subset(np.array([3, 4])))
+
+
+def test_queries_of_a_class_that_the_network_does_not_have_are_refused(made):
+    *_, new, ix = made
+    queries = TensorDataset(torch.from_numpy(new.x), torch.from_numpy(new.y) + 1)
+    with pytest.raises(DataError, match="lasses"):
+        ix.query(DataLoader(queries, 9), measure="loss")
 
 
 class Iterated(torch.utils.data.IterableDataset):
