@@ -119,7 +119,7 @@ def checked_groups(groups: Any, n: int) -> Shaped[np.ndarray, " n"] | None:
         if words.shape != (n,):
             got = f"shape {words.shape}"
         else:
-            got = f"{words[0]!r} of all"
+            got = f"{str(words[0])!r} of all"
         raise SettingError(f"groups must be [{n}] names or numbers, two or more; got {got}.")
     return words
 
