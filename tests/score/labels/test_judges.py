@@ -23,7 +23,7 @@ def test_no_probability_is_nothing():
 
 
 @pytest.mark.parametrize(("n", "k", "kind", "seconds", "names"), [
-    (79, 2, "row", 0.1, []), (80, 2, "row", 0.1, [TREES, LOGISTIC]), (80, 2, "image", 0.1, []),
+    (39, 2, "row", 0.1, []), (40, 2, "row", 0.1, [TREES, LOGISTIC]), (80, 2, "image", 0.1, []),
     (80, 20, "row", 0.1, [TREES, LOGISTIC]), (80, 21, "row", 0.1, []), (80, 0, "row", 0.1, []),
     (80, 2, "row", 7 / 3, [TREES, LOGISTIC]), (80, 2, "row", 2.34, [LOGISTIC]),
     (80, 1, "row", 0.1, [TREES, LOGISTIC]), (80, 2, "text", 0.1, [LOGISTIC]),
