@@ -124,6 +124,7 @@ NUMBER = re.compile(r"[-+−]?\d[\d,]*(?:\.\d+)?")
 # What a page says it needs → the module that is there where that is; None: no test has it.
 NEEDS = {"": "datassay", "a network": None, "a cluster": None, "a GPU": None,
          "datassay[hf]": "accelerate", "datassay[skorch]": "skorch",
+         "datassay[features]": "all_minilm_l6_v2",
          "datassay-lab": "datassay_lab", "datassay-exports": "datassay_exports"}  # fmt: skip
 # One block of commands each that no test types.
 NOT_TYPED = {
