@@ -102,7 +102,6 @@ ROOTS = {
         lambda: save_model(build_model("mlp:width=8", load("iris")[0]), "my.safetensors")
     ),
     "weigh data.csv --target 'the answer' --seeds 2": lambda: write("data.csv", frame()),
-    "sample runge --n-initial 8 --n-new 4 --compare 0": lambda: None,
     "example people": lambda: None,
     "example digits": lambda: None,
 }

@@ -222,7 +222,7 @@ def test_a_long_run_says_so_first(here, monkeypatch, caplog):
 
 
 test_bad_input_costs_one_line_and_no_file = refusals({
-    'explain TABLE': "datassay run DATA --attribution-at trained",
+    'explain TABLE': "datassay run train networks itself, by --attribution-at trained",
     'explain TABLE --weights whole.pt': r"safetensors.torch.save_model\(model, ",
     'explain TABLE --weights own0.pt::ema': "must hold the state dict 'ema'; it holds one",
     'explain TABLE --weights gone.pt': "--weights must name an existing file; got gone.pt",
