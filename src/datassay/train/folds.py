@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float, Int, Shaped
-from sklearn.model_selection import KFold, StratifiedKFold
 from torch import Tensor
 
 from datassay.collect.curvature.output_loss import output_score
@@ -198,6 +197,8 @@ def _make_splits(
         fold = group_folds(groups, y if is_classification else None, FOLDS, seed)
         numbers = range(fold.max() + 1)
         return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in numbers]
+    from sklearn.model_selection import KFold, StratifiedKFold  # slow to import
+
     kind = KFold
     if is_classification:
         kind = StratifiedKFold

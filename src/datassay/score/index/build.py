@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.stats import spearmanr
 from torch import nn
 
+from datassay import ranks
 from datassay.collect.engine.base import Engine
 from datassay.collect.engine.processes import engine_named
 from datassay.collect.fingerprint import machine_fingerprint
@@ -87,7 +87,7 @@ def rank_correlation(
     rows = torch.cat([encoding.rows(g)[0] for _, g in sampled.loss_gradients()])
     codes, scale = quantise(rows, precision)
     ours = -(torch.from_numpy(codes).float() * torch.from_numpy(scale)[:, None] @ q_rows.T).numpy()
-    correlations = np.array([spearmanr(a, b)[0] for a, b in zip(exact.T, ours.T, strict=True)])
+    correlations = ranks.rank_correlation(exact.T, ours.T)
     half = 1.96 * float(correlations.std(ddof=1)) / len(correlations) ** 0.5
     mean = float(correlations.mean())
     return {
