@@ -10,7 +10,7 @@ from helpers.transformers_models import imported
 
 ASKED = {"prompt": "the cat ", "answer": "sat under the red tree"}
 TEXTS = [*tiny.sentences(7), " ".join(tiny.sentences(4, seed=1))]
-EXACT = {"precision": "float64", "share": 1.0, "width": 10**6, "keep": "float32"}
+EXACT = {"precision": "float64", "bytes_per_sample": 2**20}
 
 
 @pytest.fixture(scope="module")
