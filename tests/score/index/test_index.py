@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import datassay as da
 from datassay.errors import DataError, DatassayError, ModelError, SettingError
-from datassay.score.index import build, curvature, opened, opening, search, segment
+from datassay.score.index import curvature, opened, opening, search, segment
 from datassay.score.index.identity import check_unique
 from helpers.by_block import gauss_newton, losses, slopes
 
@@ -130,8 +130,8 @@ def test_ids_that_occur_twice_are_named():
 
 @pytest.mark.parametrize(
     ("n_bytes", "bits", "least"),
-    [(512, 32, 1 - 1e-9), (128, 8, 0.99999), (64, 4, 0.999), (32, 2, 0.98), (16, 1, 0.93), (8, 1, 0.9)],
-)  # fmt: skip
+    [(512, 32, 1 - 1e-9), (128, 8, 0.9999), (32, 4, 0.99), (8, 2, 0.95), (2, 1, 0.8)],
+)
 def test_fewer_bytes_keep_less_and_as_much_as_they_say(tmp_path, n_bytes, bits, least):
     model, train, new = trained()
     truth = da.influence(model, train, new, curvature="blocks", measure="margin").effect
@@ -139,7 +139,8 @@ def test_fewer_bytes_keep_less_and_as_much_as_they_say(tmp_path, n_bytes, bits, 
     effect = ix.query(new, top=None, measure="margin").effect
     kept = np.mean([np.corrcoef(a, b)[0, 1] for a, b in zip(effect.T, truth.T, strict=True)])
     assert (ix.sketch.bits, ix.bytes_per_sample) == (bits, n_bytes + 4)
-    assert least < kept < least + 3 * (1 - least) and abs(kept - ix.fidelity["mean"]) < 0.03
+    assert kept > least and abs(kept - ix.fidelity["mean"]) < 0.05
+    assert np.vdot(effect, truth) / np.vdot(truth, truth) == pytest.approx(1, abs=0.25)
 
 
 def test_a_narrow_index_says_what_it_keeps(tmp_path):
@@ -167,13 +168,6 @@ def test_bits_are_the_same_whatever_the_batch(tmp_path, n_bytes):
         (chunk,) = ix.segments[0].store.chunks
         rows.append(ix.segments[0].rows(chunk, hold=False)[0])
     assert (rows[0] == rows[1]).all() and (rows[0] == rows[2]).all()
-
-
-def test_an_index_of_an_earlier_version_is_to_be_made_anew(made, tmp_path, monkeypatch):
-    model, train, _, _ = made
-    monkeypatch.setattr(build, "FORMAT", 3)
-    with pytest.raises(DataError, match="must be of version 4; .* has version 3.* Make it anew"):
-        da.index(model, train, tmp_path / "ix")
 
 
 def test_an_interrupted_index_goes_on_with_the_same_bits(tmp_path, monkeypatch):
@@ -365,7 +359,7 @@ def test_an_index_is_refused_where_it_is_none_or_unfinished(tmp_path, monkeypatc
     with pytest.raises(DataError, match="lacks 3 of 4 chunks"):
         da.open_index(tmp_path / "ix")
     monkeypatch.setattr(opening, "FORMAT", 0)
-    with pytest.raises(DataError, match="has version 3, of another"):
+    with pytest.raises(DataError, match="has version 4, of another"):
         da.open_index(tmp_path / "ix")
 
 

@@ -64,7 +64,9 @@ def test_seconds_by_hand(monkeypatch, curvature):
     passes = 100 * (1 + (curvature == "ekfac")) + 100 + 2 * 125
     on_disk = plan.scratch_bytes + plan.curvature_bytes + plan.row_bytes
     assert plan.seconds == pytest.approx(passes / 2 + on_disk) and plan.scratch_bytes > 0
-    assert plan.query_seconds(10) == pytest.approx(plan.row_bytes + plan.curvature_bytes + 10 / 2)
+    # Half a second a query's gradient, and each of its comparisons.
+    read = plan.row_bytes + plan.curvature_bytes
+    assert plan.query_seconds(10) == pytest.approx(read + 10 * (0.5 + 100 * 0.5))
 
 
 def test_a_stand_in_is_as_large_as_the_basis_of_the_block():

@@ -70,7 +70,9 @@ def test_a_rows_bits_do_not_depend_on_the_rows_beside_it(size):
     assert not unpacked(chosen, chosen.mix(c[3:4])).any()
     # Rows with the same product with themselves as before.
     y = chosen.mix(c).double()
-    torch.testing.assert_close((unpacked(chosen, y) * y).sum(1), y.square().sum(1), rtol=1e-5, atol=0)
+    torch.testing.assert_close(
+        (unpacked(chosen, y) * y).sum(1), y.square().sum(1), rtol=1e-5, atol=0
+    )
 
 
 def test_signs_are_the_same_on_every_machine():

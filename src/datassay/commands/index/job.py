@@ -99,8 +99,11 @@ def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType
         f"{plan.query_seconds(QUERIES):.2g} s for {QUERIES:,} queries; "
         f"{plan.peak_bytes / 1e9:.2f} GB besides the program, which {fits} in the "
         f"{plan.free_bytes / 1e9:.1f} GB free. Nothing was written.",
-        *[f"Correlation with exact effects, the share of their use that is kept: "
-          f"{', '.join(kept)} (--bytes-per-sample)."] * bool(kept),
+        *[
+            f"Correlation with exact effects, the share of their use that is kept: "
+            f"{', '.join(kept)} (--bytes-per-sample)."
+        ]
+        * bool(kept),
         *([initial] if settings.weights is None else []),
     ]
 

@@ -10,7 +10,8 @@ Gradients have a mean square of about s = λ / (λ + damping) at a coordinate. R
 a = max(0, 1 − τ / s),    τ = ν Σ a s,
 
 ν the sketch's noise: of all weights a those with the least squared error of the effects,
-Σ (1 − a)² s² + ν (Σ a s)². Rows are sketches of the coordinates with the largest s.
+Σ (1 − a)² s² + ν (Σ a s)². Then all are divided by Σ a s² / Σ s², so that effects do not shrink.
+Rows are sketches of the coordinates with the largest s.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ from datassay.score.influence.block_basis import BlockBasis, gradient_coordinate
 from datassay.score.influence.first_order import Measure, each_token
 from datassay.score.influence.trained_network import TrainedNetwork
 
-
 LEAST = 1e-300  # that a mean square is divided by
 
 
@@ -44,7 +44,7 @@ class GradientEncoding:
         bases: of the blocks; of exact ones the eigenvectors, not a Cholesky factor.
         inverses: block → 1 / (λ + damping), of λ's shape.
         coordinates: block → positions of the coordinates that rows are of, rising.
-        factors: block → ±(a / (λ + damping))^(1/2) of these.
+        factors: block → ±√(a / (λ + damping)) of these, a as divided.
         sketch: from the coordinates of all blocks to a row.
     """
 
@@ -86,7 +86,7 @@ class GradientEncoding:
     def lengths(self, gradients: Gradients) -> Float[Tensor, " b"]:
         """Return the squared lengths ‖c‖² of a batch's gradients."""
         parts = gradient_coordinates(dict(self.bases), gradients)
-        squares = [self._length(basis.block.name, *part) for basis, *part in parts]
+        squares = [self._length(basis.block.name, coords, used) for basis, coords, used in parts]
         return torch.stack(squares).sum(0)
 
     def _length(
@@ -155,8 +155,10 @@ def encode_by(
     energy = _energy(bases, inverse)
     order = energy.argsort(descending=True, stable=True)[: sketch.n_coordinates]
     largest = order.sort().values
+    squares = energy.square()
     weights = _weights(energy[largest], sketch.noise)
-    roots = (weights * inverse[largest]).sqrt() * sketch.signs()
+    kept = (weights @ squares[largest]) / squares.sum()
+    roots = (weights / kept * inverse[largest]).sqrt() * sketch.signs()
     inverses = {}
     coordinates = {}
     factors = {}

@@ -82,9 +82,7 @@ def _effects(
     return -products.T.double().numpy()
 
 
-def _summary(
-    exact: Float[np.ndarray, "n m"], ours: Float[np.ndarray, "n m"]
-) -> dict[str, float]:
+def _summary(exact: Float[np.ndarray, "n m"], ours: Float[np.ndarray, "n m"]) -> dict[str, float]:
     """Return the mean correlation of the queries' effects, and its interval."""
     correlations = np.array([_correlate(*pair) for pair in zip(exact.T, ours.T, strict=True)])
     half = 1.96 * float(correlations.std(ddof=1)) / len(correlations) ** 0.5

@@ -144,8 +144,8 @@ class Index(Tabular):
         n, m = len(self), len(q_rows)
         warnings = tuple(dict.fromkeys((*network.warnings, *parts.warnings, *self.warnings)))
         method = (
-            f"index, {self.manifest['curvature']} curvature, {self.bytes_per_sample:,} bytes a sample"
-            f"{added_damping([short_damping(self.location)])}{temperatures(network)}"
+            f"index, {self.manifest['curvature']} curvature, {self.bytes_per_sample:,} bytes a "
+            f"sample{added_damping([short_damping(self.location)])}{temperatures(network)}"
         )
         self_effect = self.self_influence()
         if n * m <= LARGEST_MATRIX:
@@ -381,7 +381,9 @@ class Index(Tabular):
         self, network: TrainedNetwork, measure: Measure, queries: Batches, progress: Progress
     ) -> tuple[QueryRows, Float[torch.Tensor, " m"]]:
         """Return the queries' rows, ready to be compared, and the measure of each."""
-        parts = query_rows(network, self._encoding_of(network).query_rows, measure, queries, progress)
+        parts = query_rows(
+            network, self._encoding_of(network).query_rows, measure, queries, progress
+        )
         return prepare_rows(self.sketch, parts)
 
     def _encoding_of(self, network: TrainedNetwork) -> GradientEncoding:

@@ -224,9 +224,7 @@ class _Pilot:
         levels = self.sketch.levels(packed)
         queries, _ = prepare_rows(self.sketch, [(rows.float(), torch.zeros(N_COMPARED))])
         every = slice(0, N_COMPARED)
-        compare = partial(
-            queries.products, levels, torch.from_numpy(scale), every, coarse=True
-        )
+        compare = partial(queries.products, levels, torch.from_numpy(scale), every, coarse=True)
         compare()  # so that nothing is timed that happens once
         return time_call(compare, N_COMPARED**2)[0]
 

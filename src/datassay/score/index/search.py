@@ -55,7 +55,7 @@ class QueryRows:
         total: Tensor | None = None
         n_planes = 1 if coarse else len(self.planes)
         for plane, half in zip(self.planes[:n_planes], self.half, strict=False):
-            term = _multiply(plane[queries], levels) + half[queries, None]
+            term = torch.add(_multiply(plane[queries], levels), half[queries, None])
             total = term if total is None else total.mul_(STEP).add_(term)
         assert total is not None, "there is a plane"
         unit = self.unit[queries]
@@ -64,9 +64,9 @@ class QueryRows:
         return total.mul_(unit[:, None]).mul_(scale)
 
 
-def _multiply(plane: Tensor, levels: Tensor) -> Float[Tensor, "q b"]:
+def _multiply(plane: Tensor, levels: Tensor) -> Tensor:
     if plane.dtype == torch.int8:
-        return torch._int_mm(plane, levels.T).float()
+        return torch._int_mm(plane, levels.T)
     parts = levels.split(FLOATS_AT_ONCE)
     return torch.cat([plane @ part.float().T for part in parts], 1)
 

@@ -138,9 +138,7 @@ class Segment:
         (n_bytes,), _ = self.store.layout.arrays[ROWS]
         return n_bytes + SCALE_BYTES
 
-    def rows(
-        self, chunk: Chunk, *, hold: bool
-    ) -> tuple[np.ndarray, Float[np.ndarray, " b"]]:
+    def rows(self, chunk: Chunk, *, hold: bool) -> tuple[np.ndarray, Float[np.ndarray, " b"]]:
         """Return a chunk's packed rows and their scales, to be read only; `hold` keeps them."""
         rows = self._held.get(chunk.number)
         if rows is None:
