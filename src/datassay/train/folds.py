@@ -12,6 +12,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from torch import Tensor
 
 from datassay.collect.curvature.output_loss import output_score
+from datassay.collect.loss import loss_named
 from datassay.data.groups import group_folds
 from datassay.data.samples import SampleSet
 from datassay.data.settings import HELD_OUT
@@ -176,14 +177,15 @@ def fold_numbers(
     groups: Shaped[np.ndarray, " n"] | None = None,
 ) -> Int[Tensor, " n"]:
     """Assign samples to folds at random and evenly, stratified by class; groups stay whole."""
+    has_classes = loss_named(loss).has_one_class
     if groups is not None:
         strata = None
-        if loss == "cross_entropy":
+        if has_classes:
             strata = targets.argmax(1).numpy()
         return torch.from_numpy(group_folds(groups, strata, n_folds, seed))
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(targets))
-    if loss == "cross_entropy":
+    if has_classes:
         label = (targets * torch.arange(1, targets.shape[1] + 1)).sum(1).numpy()
         order = order[np.argsort(label[order], kind="stable")]
     numbers = np.empty(len(targets), dtype=np.int64)

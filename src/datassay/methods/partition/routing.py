@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import has_fit_parameter
 
 from datassay.collect.curvature.output_geometry import OutputGeometry, SharedFeatures
+from datassay.collect.loss import loss_named
 from datassay.data.arguments import checks_arguments
 from datassay.errors import SettingError
 from datassay.machine import threads_for
@@ -104,7 +105,7 @@ def linear_partition(
         rows = rows / rows.std()  # all components by the same factor, so that small ones stay small
     inputs = torch.from_numpy(rows)
     y = torch.from_numpy(targets)
-    if loss == "mse":
+    if not loss_named(loss).has_one_class:
         y = (y - y.mean(0)) / y.std()
     features = SharedFeatures(torch.cat([inputs, inputs.new_ones(len(x), 1)], 1), y.shape[1])
     weights = y.new_zeros(features.n_parameters)

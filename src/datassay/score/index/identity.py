@@ -101,10 +101,10 @@ def objective_of(manifest: Mapping[str, Any], loss: Any, location: str) -> Objec
     result = Objective(
         manifest["name"],
         function_of(loss) if manifest["function"] else None,
-        manifest["smoothing"],
-        map_optional(torch.tensor, weight),
         manifest["scale"],
         manifest["temperature"],
+        smoothing=manifest["smoothing"],
+        class_weight=map_optional(torch.tensor, weight),
         **settings,
     )
     if describe_loss(result) != manifest:
