@@ -346,7 +346,7 @@ def test_the_template_has_the_shared_numbers_from_the_verdict_alone():
         (Labels(900, 0, 10, 0, 0, 80),
          "No label is surely wrong, but up to 80 of 900 (about 9 %) may be", "10 likeliest labels"),
         (Labels(900, 0, 0, 0, 0, 450, is_predicted=False),
-         "The inputs do not predict the labels, so none can be called wrong", "0 likeliest labels"),
+         "The inputs hardly predict the labels, so none can be called wrong", "0 likeliest labels"),
         (Labels(900, 0, 0, 0, 0, 0, leaks=("code", "paid")),
          "Wrong labels may be hidden: code, paid tell the label almost alone; run again with "
          "--drop code,paid", "0 likeliest labels"),

@@ -82,7 +82,7 @@ class Labels:
             remedy = f"run again with --drop {','.join(self.leaks)}"
             return f"Wrong {self.noun}s may be hidden: {cause} almost alone; {remedy}"
         if not self.is_predicted:
-            return f"The inputs do not predict the {self.noun}s, so none can be called wrong"
+            return f"The inputs hardly predict the {self.noun}s, so none can be called wrong"
         share = rough_percent(self.high / self.n)
         if self.n_flagged:
             verb = inflect(self.n_flagged, "is", "are")
