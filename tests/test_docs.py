@@ -125,21 +125,6 @@ NUMBER = re.compile(r"[-+−]?\d[\d,]*(?:\.\d+)?")
 NEEDS = {"": "datassay", "a network": None, "a cluster": None, "a GPU": None,
          "datassay[hf]": "accelerate", "datassay[skorch]": "skorch",
          "datassay-lab": "datassay_lab", "datassay-exports": "datassay_exports"}  # fmt: skip
-# One block of commands each that no test types.
-NOT_TYPED = {
-    "README.md": "pip fetches PyTorch",
-    "docs/howto/clusters.md": "Ray on several machines",
-    "docs/howto/long-runs.md": "--device cuda",
-    "docs/howto/photographs-and-texts.md": "pip fetches the encoders",
-}
-
-
-def test_few_commands_are_not_typed():
-    apart = [page for page, text in PAGES.items() if page.startswith(TYPED)
-             for needs, _, _ in BLOCK.findall(text) if NEEDS[needs] is None]  # fmt: skip
-    assert sorted(apart) == sorted(NOT_TYPED)
-
-
 # Ends a review, which is served until Ctrl-C, so once it has said where.
 PROGRAM = """
 import os, signal, subprocess, sys, time
