@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional
 
 from datassay.plugins import modules_in
 from datassay.rules import one_of
@@ -85,9 +84,11 @@ class Loss:
         """Return the Hessian S of the loss without settings in the outputs."""
         return torch.diag_embed(self.second(f))
 
-    def root(self, f: Float[Tensor, "n k"]) -> Float[Tensor, "n k r"]:
+    def root(
+        self, f: Float[Tensor, "n k"], y: Tensor | None = None, settings: LossSettings = PLAIN
+    ) -> Float[Tensor, "n k r"]:
         """Return a root T of the Hessian, S = T Tᵀ, of full column rank r."""
-        return torch.diag_embed(self.second(f).sqrt())
+        return torch.diag_embed(self.second(f, y, settings).sqrt())
 
     def weights(self, f: Tensor, y: Tensor, settings: LossSettings) -> Float[Tensor, "..."]:
         """Return the factor that settings give the Hessian at each place, [..., 1 or k]."""
@@ -102,15 +103,22 @@ class Loss:
         settings: LossSettings,
     ) -> Iterator[Float[Tensor, "b places k"]]:
         """Yield vectors v with Σ v vᵀ the weighted Hessian, or its mean where they are drawn."""
-        k = f.shape[-1]
-        spread = self.second(f, y, settings).sqrt()
-        if is_summed(f):
-            for c in range(k):
-                yield weight.sqrt() * spread * functional.one_hot(torch.tensor(c), k).to(f)
+        n_places, k = f.shape[1:]
+        if k <= MOST_SUMMED and n_places == 1:
+            for vector in self.root(f[:, 0], y[:, 0], settings).unbind(-1):
+                yield weight.sqrt() * vector[:, None]
             return
-        for _ in range(draws := n_draws(f)):
-            signs = torch.randint(0, 2, f.shape, generator=generator).to(f) * 2 - 1
-            yield (weight / draws).sqrt() * spread * signs
+        draws = 1 if n_places > 1 else DRAWS
+        for vector in self.draw(f, y, draws, generator, settings):
+            yield (weight / draws).sqrt() * vector
+
+    def draw(
+        self, f: Tensor, y: Tensor, draws: int, generator: torch.Generator, settings: LossSettings
+    ) -> Iterator[Float[Tensor, "b places k"]]:
+        """Yield vectors v for which the mean of v vᵀ is the Hessian at each place."""
+        spread = self.second(f, y, settings).sqrt()
+        for _ in range(draws):
+            yield spread * (torch.randint(0, 2, f.shape, generator=generator).to(f) * 2 - 1)
 
     def margin(self, f: Float[Tensor, "*batch k"], y: Tensor) -> Float[Tensor, "*batch"]:
         """Return by how much the label's output leads; of one output, the side of the middle."""
@@ -121,18 +129,6 @@ class Loss:
     def rivals(self, f: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch"]:
         """Return what a label's output is compared with: the largest of the others."""
         return f.amax(-1)
-
-
-def is_summed(f: Float[Tensor, "b places k"]) -> bool:
-    """Return whether the curvature in the outputs is summed over all of them."""
-    return f.shape[-1] <= MOST_SUMMED and f.shape[1] == 1
-
-
-def n_draws(f: Float[Tensor, "b places k"]) -> int:
-    """Return how many vectors stand for the curvature of each place."""
-    if f.shape[1] == 1:
-        return DRAWS
-    return 1
 
 
 @cache

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from datassay.collect.gradients.batches import IGNORED
-from datassay.collect.loss import PLAIN, LossSettings, is_summed, n_draws
+from datassay.collect.loss import PLAIN, LossSettings
 from datassay.collect.losses.bce import BinaryCrossEntropy
 
 
@@ -64,7 +64,9 @@ class CrossEntropy(BinaryCrossEntropy):
         p = f.softmax(-1)
         return torch.diag_embed(p) - p[..., :, None] * p[..., None, :]
 
-    def root(self, f: Float[Tensor, "n k"]) -> Float[Tensor, "n k r"]:
+    def root(
+        self, f: Float[Tensor, "n k"], y: Tensor | None = None, settings: LossSettings = PLAIN
+    ) -> Float[Tensor, "n k r"]:
         """Return a root of rank k − 1, since a shift of all outputs changes nothing.
 
         With s = √p, a unit vector, diag(p) − ppᵀ = diag(s) (I − ssᵀ) diag(s), and the Householder
@@ -97,32 +99,19 @@ class CrossEntropy(BinaryCrossEntropy):
         smoothing = settings.smoothing
         return ones * ((1 - smoothing) * label_weight + smoothing * weight.mean())
 
-    def roots(
-        self,
-        f: Float[Tensor, "b places k"],
-        y: Tensor,
-        weight: Tensor,
-        generator: torch.Generator,
-        settings: LossSettings,
+    def draw(
+        self, f: Tensor, y: Tensor, draws: int, generator: torch.Generator, settings: LossSettings
     ) -> Iterator[Float[Tensor, "b places k"]]:
-        """Yield √p_c (e_c − p) of each class, or e_c − p of classes drawn from p."""
-        k = f.shape[-1]
-        if k == 1:
-            yield from super().roots(f, y, weight, generator, settings)
+        """Yield e_c − p of classes c drawn from p."""
+        if f.shape[-1] == 1:
+            yield from super().draw(f, y, draws, generator, settings)
             return
         p = f.softmax(-1)
-        if is_summed(f):
-            for c in range(k):
-                unit = functional.one_hot(torch.tensor(c), k).to(p)
-                yield weight.sqrt() * p[..., c : c + 1].sqrt() * (unit - p)
-            return
-        draws = n_draws(f)
-        all_draws = torch.multinomial(
+        classes = torch.multinomial(
             p.flatten(0, 1).cpu(), draws, replacement=True, generator=generator
         )
-        for drawn in all_draws.to(f.device).unbind(1):
-            unit = functional.one_hot(drawn.view(f.shape[:2]), k)
-            yield (weight / draws).sqrt() * (unit - p)
+        for drawn in classes.to(f.device).unbind(1):
+            yield functional.one_hot(drawn.view(f.shape[:2]), f.shape[-1]) - p
 
     def rivals(self, f: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch"]:
         """Return the logarithm of the summed odds of the others."""
