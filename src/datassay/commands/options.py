@@ -28,6 +28,7 @@ from datassay.commands.help import (
 )
 from datassay.commands.shell import clear_exit
 from datassay.errors import SettingError
+from datassay.optional import text_if
 from datassay.rules import require
 from datassay.setting import Setting, default_of, sentence_of, settings_of
 
@@ -169,7 +170,8 @@ def check_needs(options: Mapping[str, Any], declared: Declared) -> None:
                 holds = str(theirs) in allowed.split("|")
             else:
                 holds = bool(theirs)
-            rule = f"{'not ' * is_out}come with {flag} {' or '.join(allowed.split('|'))}".rstrip()
+            values_named = " or ".join(allowed.split("|"))
+            rule = f"{text_if(is_out, 'not ')}come with {flag} {values_named}".rstrip()
             is_unsaid = theirs == default_of(declared[peer][0], peer) and not allowed
             got = f"{values[name]} {'without it' if is_unsaid else f'with {theirs}'}"
             own_flag = spec.flag(name)

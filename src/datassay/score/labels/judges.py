@@ -28,6 +28,7 @@ from datassay.models.tabular import (
     few_threads,
     fit_seconds,
 )
+from datassay.optional import text_if
 from datassay.progress import Progress, silent
 from datassay.train.folds import FOLDS, check_classes, held_out_outputs
 
@@ -85,7 +86,7 @@ def checked_probabilities(
     if not k:
         raise DataError("pred_probs are of classes; these targets are none. Leave them out.")
     if p.shape != (n, k):
-        names = ", ".join(class_names[:10]) + ", ..." * (k > 10)
+        names = ", ".join(class_names[:10]) + text_if(k > 10, ", ...")
         raise DataError(
             f"pred_probs must be [{n}, {k}]; got shape {p.shape}. Give a row per sample and a "
             f"column per class, in the order {names}."
@@ -100,8 +101,11 @@ def checked_trusted(trusted: Any, n: int) -> Bool[Tensor, " n"]:
         return torch.zeros(n, dtype=torch.bool)
     flags = np.asarray(trusted)
     if flags.shape != (n,) or flags.dtype != bool or flags.all():
-        got = f"shape {flags.shape} of {flags.dtype}" + " with no False" * (flags.dtype == bool)
-        raise SettingError(f"trusted must be [{n}] bool with a False to judge; got {got}.")
+        lack = text_if(flags.dtype == bool, " with no False")
+        raise SettingError(
+            f"trusted must be [{n}] bool with a False to judge; got shape {flags.shape} of "
+            f"{flags.dtype}{lack}."
+        )
     return torch.from_numpy(flags.copy())
 
 
@@ -191,7 +195,7 @@ def _predict_held_out(
     """Return each table model's held-out probabilities or targets, means over splits."""
     is_large = len(train) * (1 - 1 / FOLDS) > MOST_ROWS
     probabilities: dict[str, Any] = {}
-    suffix = f" ({MOST_ROWS:,} rows a fit)" * is_large
+    suffix = text_if(is_large, f" ({MOST_ROWS:,} rows a fit)")
     for name, model in _choose_models(train).items():
         n_splits = 1
         if name == TREES:
