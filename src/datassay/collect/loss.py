@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from datassay.errors import SettingError
 from datassay.plugins import modules_in
-from datassay.rules import one_of
 
 # Up to this many outputs per sample, the curvature sums over all of them; beyond, so many vectors
 # are drawn, or one where a sample has several places.
@@ -140,5 +140,7 @@ def losses() -> dict[str, Loss]:
 
 def loss_named(name: str) -> Loss:
     """Return the loss of a name."""
-    one_of("loss", name, tuple(losses()))
-    return losses()[name]
+    loss = losses().get(name)
+    if loss is None:
+        raise SettingError(f"loss must be one of {', '.join(losses())}; got {name!r}.")
+    return loss

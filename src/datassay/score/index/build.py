@@ -54,8 +54,8 @@ from datassay.score.influence.trained_network import (
     with_temperature,
 )
 from datassay.score.settings import Indexing, Influence, Queries, TrainedWeights, Training
+from datassay.store.digests import digest_of_values
 from datassay.store.location import normal
-from datassay.store.manifest import digest_of_values
 
 # Samples that are compared, the first of them as queries; values that the queries may take.
 N_SAMPLES = 256
