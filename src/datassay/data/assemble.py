@@ -227,9 +227,8 @@ def _build(source: Source, raw: SourcePart, y: np.ndarray, names: tuple[str, ...
     x, texts = raw.x, raw.texts
     if x.dtype.kind in "UO" and x.ndim == 1:
         x, texts = np.zeros((len(x), 0), dtype=np.float32), Texts(as_arrow(x, "x"))
-    is_table = bool(source.columns)
     feature_names = source.feature_names
-    x = _check_inputs(x, () if is_table else feature_names, is_read=is_table)
+    x = _check_inputs(x, feature_names, is_read=bool(source.columns))
     if not names:
         check_differences(y, [f"output {k}" for k in range(y[:1].size)], "target")
     origins = None

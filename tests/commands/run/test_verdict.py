@@ -205,9 +205,21 @@ def told_of(findings):
             "labels": str(said.labels)}  # fmt: skip
 
 
+def all_told():
+    """What verdicts say, and how wrong labels are told by their numbers, near each bound."""
+    said = {name: told_of(replace(make(), origin=ORIGIN)) for name, make in STATES.items()}
+    rows = [(5, 1, 1, 1, 0, 1), (6, 1, 1, 1, 1, 1), (100, 1, 4, 1, 1, 3), (100, 4, 7, 5, 2, 21),
+            (100, 4, 4, 6, 4, 4), (100, 0, 0, 0, 0, 2), (100, 0, 3, 1, 0, 2), (100, 0, 0, 0, 0, 3),
+            (1000, 0, 1, 0, 0, 20)]  # fmt: skip
+    labels = [Labels(*row, noun) for row in rows for noun in ("label", "target")]
+    labels += [replace(labels[4], leaks=("a",)), replace(labels[4], leaks=("a", "b"))]
+    said["labels"] = [[x.sentence, x.tried, x.expected, x.named] for x in labels]
+    return said
+
+
 def test_all_that_a_verdict_says_was_read_by_a_person():
     """After a change of words: PYTHONPATH=tests python THIS_FILE, and read the difference."""
-    said = {name: told_of(replace(make(), origin=ORIGIN)) for name, make in STATES.items()}
+    said = all_told()
     assert said == json.loads(TOLD.read_text(encoding="utf-8"))
 
 
@@ -491,5 +503,4 @@ def test_a_gain_that_rounds_to_nothing_has_no_sign():
 
 
 if __name__ == "__main__":
-    said = {name: told_of(replace(make(), origin=ORIGIN)) for name, make in STATES.items()}
-    TOLD.write_text(json.dumps(said, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    TOLD.write_text(json.dumps(all_told(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
