@@ -14,7 +14,7 @@ from datassay.plugins import modules_in
 TOY = """
 import torch
 from torch import nn
-from datassay.collect.loss import PLAIN, Loss
+from datassay.collect.loss import Loss
 
 class LogCoshLoss(nn.Module):
     reduction = "mean"
@@ -24,10 +24,10 @@ class LogCosh(Loss):
     criteria = (LogCoshLoss,)
     compares = "values"
 
-    def value(self, f, y, settings=PLAIN):
+    def value(self, f, y):
         return (f - y).cosh().log().sum(-1)
 
-    def second(self, f, y=None, settings=PLAIN):
+    def second(self, f, y=None):
         return (f - y).cosh() ** -2
 
 LOSS = LogCosh()

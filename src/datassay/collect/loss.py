@@ -32,10 +32,7 @@ class LossSettings:
     delta: float = 1.0  # of huber, where the loss turns from a square to a line
 
 
-PLAIN = LossSettings()
-
-
-class Loss:
+class Loss(LossSettings):
     """The loss of one place, summed over its k outputs f; this class stands for the user's own.
 
     Targets y have the shape of f, [..., k], or are classes, [...], where labels choose one output.
@@ -66,9 +63,7 @@ class Loss:
         """Return what the loss compares with its targets: probabilities or values."""
         raise NotImplementedError
 
-    def value(
-        self, f: Float[Tensor, "*batch k"], y: Tensor, settings: LossSettings = PLAIN
-    ) -> Float[Tensor, "*batch"]:
+    def value(self, f: Float[Tensor, "*batch k"], y: Tensor) -> Float[Tensor, "*batch"]:
         """Return the loss, in nats or half squared output unit."""
         raise NotImplementedError
 
@@ -76,7 +71,7 @@ class Loss:
         """Return the derivative of the loss without settings by the outputs."""
         return self.predict(f) - y
 
-    def second(self, f: Tensor, y: Tensor | None = None, settings: LossSettings = PLAIN) -> Tensor:
+    def second(self, f: Tensor, y: Tensor | None = None) -> Tensor:
         """Return the second derivative by each output, of a loss separable in them."""
         raise NotImplementedError
 
@@ -84,39 +79,32 @@ class Loss:
         """Return the Hessian S of the loss without settings in the outputs."""
         return torch.diag_embed(self.second(f))
 
-    def root(
-        self, f: Float[Tensor, "n k"], y: Tensor | None = None, settings: LossSettings = PLAIN
-    ) -> Float[Tensor, "n k r"]:
+    def root(self, f: Float[Tensor, "n k"], y: Tensor | None = None) -> Float[Tensor, "n k r"]:
         """Return a root T of the Hessian, S = T Tᵀ, of full column rank r."""
-        return torch.diag_embed(self.second(f, y, settings).sqrt())
+        return torch.diag_embed(self.second(f, y).sqrt())
 
-    def weights(self, f: Tensor, y: Tensor, settings: LossSettings) -> Float[Tensor, "..."]:
+    def weights(self, f: Tensor, y: Tensor) -> Float[Tensor, "..."]:
         """Return the factor that settings give the Hessian at each place, [..., 1 or k]."""
         return torch.ones(*f.shape[:-1], 1).to(f)
 
     def roots(
-        self,
-        f: Float[Tensor, "b places k"],
-        y: Tensor,
-        weight: Tensor,
-        generator: torch.Generator,
-        settings: LossSettings,
+        self, f: Float[Tensor, "b places k"], y: Tensor, weight: Tensor, generator: torch.Generator
     ) -> Iterator[Float[Tensor, "b places k"]]:
         """Yield vectors v with Σ v vᵀ the weighted Hessian, or its mean where they are drawn."""
         n_places, k = f.shape[1:]
         if k <= MOST_SUMMED and n_places == 1:
-            for vector in self.root(f[:, 0], y[:, 0], settings).unbind(-1):
+            for vector in self.root(f[:, 0], y[:, 0]).unbind(-1):
                 yield weight.sqrt() * vector[:, None]
             return
         draws = 1 if n_places > 1 else DRAWS
-        for vector in self.draw(f, y, draws, generator, settings):
+        for vector in self.draw(f, y, draws, generator):
             yield (weight / draws).sqrt() * vector
 
     def draw(
-        self, f: Tensor, y: Tensor, draws: int, generator: torch.Generator, settings: LossSettings
+        self, f: Tensor, y: Tensor, draws: int, generator: torch.Generator
     ) -> Iterator[Float[Tensor, "b places k"]]:
         """Yield vectors v for which the mean of v vᵀ is the Hessian at each place."""
-        spread = self.second(f, y, settings).sqrt()
+        spread = self.second(f, y).sqrt()
         for _ in range(draws):
             yield spread * (torch.randint(0, 2, f.shape, generator=generator).to(f) * 2 - 1)
 

@@ -7,7 +7,7 @@ of these over the samples.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -43,8 +43,9 @@ class Objective(LossSettings):
 
     @property
     def kind(self) -> Loss:
-        """What is computed of the outputs and targets."""
-        return loss_named(self.name)
+        """What is computed of the outputs and targets, with these settings."""
+        settings = {field.name: getattr(self, field.name) for field in fields(LossSettings)}
+        return replace(loss_named(self.name), **settings)
 
     @property
     def has_temperature(self) -> bool:
@@ -144,7 +145,7 @@ class Objective(LossSettings):
         if self.is_softened:
             t = self.temperature
             f = f / t
-        return t * self._factor(f.shape[-1]) * self.kind.value(f, y, self)
+        return t * self._factor(f.shape[-1]) * self.kind.value(f, y)
 
     def roots(
         self, f: Float[Tensor, "b places k"], y: Tensor, generator: torch.Generator
@@ -152,11 +153,11 @@ class Objective(LossSettings):
         """Return vectors v of the outputs with Σ v vᵀ the loss's Hessian in them, S."""
         # All of them for up to MOST_SUMMED outputs and one place per sample; else drawn ones, for
         # which the mean of Σ v vᵀ is S.
-        weight = self._factor(f.shape[-1]) * self.kind.weights(f, y, self)  # [b, places, 1 or k]
+        weight = self._factor(f.shape[-1]) * self.kind.weights(f, y)  # [b, places, 1 or k]
         if self.is_softened:  # the Hessian of T ℓ(f / T)
             f = f / self.temperature
             weight = weight / self.temperature
-        return self.kind.roots(f, y, weight, generator, self)
+        return self.kind.roots(f, y, weight, generator)
 
     def _factor(self, k: int) -> float:
         """Return the constant factor of each output's loss."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from datassay.collect.loss import PLAIN, Loss, LossSettings
+from datassay.collect.loss import Loss
 from datassay.errors import SettingError
 from datassay.optional import map_optional
 
@@ -33,28 +33,27 @@ class BinaryCrossEntropy(Loss):
         """Return the labels' probabilities."""
         return f.sigmoid()
 
-    def value(self, f: Tensor, y: Tensor, settings: LossSettings = PLAIN) -> Tensor:
+    def value(self, f: Tensor, y: Tensor) -> Tensor:
         """Return the sum over outputs, in nats."""
         by_output, positive = (
-            map_optional(lambda w: w.to(f), w)
-            for w in (settings.output_weight, settings.class_weight)
+            map_optional(lambda w: w.to(f), w) for w in (self.output_weight, self.class_weight)
         )
         return functional.binary_cross_entropy_with_logits(
             f, y, by_output, pos_weight=positive, reduction="none"
         ).sum(-1)
 
-    def second(self, f: Tensor, y: Tensor | None = None, settings: LossSettings = PLAIN) -> Tensor:
+    def second(self, f: Tensor, y: Tensor | None = None) -> Tensor:
         """Return p (1 − p)."""
         p = f.sigmoid()
         return p * (1 - p)
 
-    def weights(self, f: Tensor, y: Tensor, settings: LossSettings) -> Tensor:
+    def weights(self, f: Tensor, y: Tensor) -> Tensor:
         """Return each output's weight, times that of its target where it is 1."""
         factor = torch.ones(*f.shape[:-1], 1).to(f)
-        if settings.class_weight is not None:
-            factor = factor * (1 + y * (settings.class_weight.to(f) - 1))
-        if settings.output_weight is not None:
-            factor = factor * settings.output_weight.to(f)
+        if self.class_weight is not None:
+            factor = factor * (1 + y * (self.class_weight.to(f) - 1))
+        if self.output_weight is not None:
+            factor = factor * self.output_weight.to(f)
         return factor
 
 

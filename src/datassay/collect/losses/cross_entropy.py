@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from datassay.collect.gradients.batches import IGNORED
-from datassay.collect.loss import PLAIN, LossSettings
+from datassay.collect.losses.bce import LOSS as BINARY
 from datassay.collect.losses.bce import BinaryCrossEntropy
 
 
@@ -38,23 +38,23 @@ class CrossEntropy(BinaryCrossEntropy):
             return super().predict(f)
         return f.softmax(dim)
 
-    def value(self, f: Tensor, y: Tensor, settings: LossSettings = PLAIN) -> Tensor:
+    def value(self, f: Tensor, y: Tensor) -> Tensor:
         """Return the loss; 0 where the label is one that does not count."""
         k = f.shape[-1]
         is_soft = y.is_floating_point()
         if k == 1 and is_soft:
-            return super().value(f, y.expand_as(f))
+            return BINARY.value(f, y.expand_as(f))
         if k == 1:
-            return super().value(f, (y == 1).to(f)[..., None]) * (y != IGNORED)
-        if is_soft and settings.class_weight is None and not settings.smoothing:
+            return BINARY.value(f, (y == 1).to(f)[..., None]) * (y != IGNORED)
+        if is_soft and self.class_weight is None and not self.smoothing:
             return y.sum(-1) * f.logsumexp(-1) - (y * f).sum(-1)
-        weight = settings.class_weight
+        weight = self.class_weight
         return functional.cross_entropy(
             f.reshape(-1, k),
             y.reshape(-1, k) if is_soft else y.flatten(),
             None if weight is None else weight.to(f),
             reduction="none",
-            label_smoothing=settings.smoothing,
+            label_smoothing=self.smoothing,
         ).view(f.shape[:-1])
 
     def hessian(self, f: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch k k"]:
@@ -64,9 +64,7 @@ class CrossEntropy(BinaryCrossEntropy):
         p = f.softmax(-1)
         return torch.diag_embed(p) - p[..., :, None] * p[..., None, :]
 
-    def root(
-        self, f: Float[Tensor, "n k"], y: Tensor | None = None, settings: LossSettings = PLAIN
-    ) -> Float[Tensor, "n k r"]:
+    def root(self, f: Float[Tensor, "n k"], y: Tensor | None = None) -> Float[Tensor, "n k r"]:
         """Return a root of rank k − 1, since a shift of all outputs changes nothing.
 
         With s = √p, a unit vector, diag(p) − ppᵀ = diag(s) (I − ssᵀ) diag(s), and the Householder
@@ -81,30 +79,30 @@ class CrossEntropy(BinaryCrossEntropy):
         reflection = identity - v[:, :, None] * v[:, None] / (1 + s[:, :1, None])  # vᵀv = 2 + 2 s₁
         return s[:, :, None] * reflection[:, :, 1:]
 
-    def weights(self, f: Tensor, y: Tensor, settings: LossSettings) -> Tensor:
+    def weights(self, f: Tensor, y: Tensor) -> Tensor:
         """Return the label's weight, smoothed; 0 where it does not count."""
         ones = torch.ones(*f.shape[:-1], 1).to(f)
         if y.is_floating_point() and f.shape[-1] == 1:
             return ones
         weight = torch.ones(f.shape[-1]).to(f)
-        if settings.class_weight is not None:
-            weight = settings.class_weight.to(f)
+        if self.class_weight is not None:
+            weight = self.class_weight.to(f)
         if y.is_floating_point():  # probabilities of classes
             label_weight = (y * weight).sum(-1, keepdim=True)
         else:
             ones = ones * (y != IGNORED)[..., None]
-            if settings.class_weight is None or f.shape[-1] == 1:
+            if self.class_weight is None or f.shape[-1] == 1:
                 return ones
             label_weight = weight[y.clamp_min(0)][..., None]
-        smoothing = settings.smoothing
+        smoothing = self.smoothing
         return ones * ((1 - smoothing) * label_weight + smoothing * weight.mean())
 
     def draw(
-        self, f: Tensor, y: Tensor, draws: int, generator: torch.Generator, settings: LossSettings
+        self, f: Tensor, y: Tensor, draws: int, generator: torch.Generator
     ) -> Iterator[Float[Tensor, "b places k"]]:
         """Yield e_c − p of classes c drawn from p."""
         if f.shape[-1] == 1:
-            yield from super().draw(f, y, draws, generator, settings)
+            yield from super().draw(f, y, draws, generator)
             return
         p = f.softmax(-1)
         classes = torch.multinomial(

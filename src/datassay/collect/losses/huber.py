@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional
 
-from datassay.collect.loss import PLAIN, Loss, LossSettings
+from datassay.collect.loss import Loss
 
 
 class Huber(Loss):
@@ -23,14 +23,14 @@ class Huber(Loss):
             return {"scale": 1 / criterion.beta, "delta": float(criterion.beta)}
         return {"delta": float(criterion.delta)}
 
-    def value(self, f: Tensor, y: Tensor, settings: LossSettings = PLAIN) -> Tensor:
+    def value(self, f: Tensor, y: Tensor) -> Tensor:
         """Return the sum over outputs."""
-        return functional.huber_loss(f, y, reduction="none", delta=settings.delta).sum(-1)
+        return functional.huber_loss(f, y, reduction="none", delta=self.delta).sum(-1)
 
-    def second(self, f: Tensor, y: Tensor | None = None, settings: LossSettings = PLAIN) -> Tensor:
+    def second(self, f: Tensor, y: Tensor | None = None) -> Tensor:
         """Return 1 where the loss is a square, else 0."""
         assert y is not None
-        return ((f - y).abs() < settings.delta).to(f)
+        return ((f - y).abs() < self.delta).to(f)
 
 
 LOSS = Huber()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from datassay.collect.loss import PLAIN, Loss, LossSettings
+from datassay.collect.loss import Loss
 
 
 class SquaredError(Loss):
@@ -21,11 +21,11 @@ class SquaredError(Loss):
         """Return the outputs."""
         return f
 
-    def value(self, f: Tensor, y: Tensor, settings: LossSettings = PLAIN) -> Tensor:
+    def value(self, f: Tensor, y: Tensor) -> Tensor:
         """Return ½ Σ (f − y)²."""
         return 0.5 * (f - y).square().sum(-1)
 
-    def second(self, f: Tensor, y: Tensor | None = None, settings: LossSettings = PLAIN) -> Tensor:
+    def second(self, f: Tensor, y: Tensor | None = None) -> Tensor:
         """Return 1."""
         return torch.ones_like(f)
 
