@@ -28,7 +28,8 @@ from datassay.models.user_code import user_code
 from datassay.optional import map_optional
 from datassay.progress import Progress, silent
 from datassay.rules import at_least
-from datassay.store.manifest import CODE, digest
+from datassay.store.digests import digest
+from datassay.store.manifest import CODE
 from datassay.train.recipe import Recipe, network_recipe
 from datassay.train.retrain import CONVOLUTIONS, fingerprint
 from datassay.train.training import TrainedNetworks, train_networks

@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 
 from datassay.collect.linearization import Linearization
-from datassay.data.groups import TIME_BLOCKS, time_blocks
 from datassay.data.samples import SampleSet
+from datassay.data.splits import TIME_BLOCKS, time_blocks
 from datassay.models.tabular import column_parts, fit_seconds
 from datassay.optional import drop_none
 from datassay.progress import silent

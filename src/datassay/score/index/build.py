@@ -55,8 +55,8 @@ from datassay.score.influence.trained_network import (
     with_temperature,
 )
 from datassay.score.settings import Indexing, Influence, Queries, TrainedWeights, Training
+from datassay.store.digests import digest_of_values
 from datassay.store.location import normal
-from datassay.store.manifest import digest_of_values
 
 BY_BLOCKS = ("auto", "blocks", "ekfac")
 # That exact blocks may take together: minutes, since an index is made once.

@@ -21,16 +21,10 @@ from datassay.progress import Progress, silent
 from datassay.score.index.encoding import GradientEncoding
 from datassay.score.influence.trained_network import TrainedNetwork, weights_at
 from datassay.store.chunks import Chunk, decode_ids, encode_ids
+from datassay.store.digests import digest_of_values
 from datassay.store.features import FeatureStore, Layout, features_manifest
 from datassay.store.location import file_system
-from datassay.store.manifest import (
-    digest_of_values,
-    read_manifest,
-    seal,
-    unseal,
-    write_new,
-    writing,
-)
+from datassay.store.manifest import read_manifest, seal, unseal, write_new, writing
 
 logger = logging.getLogger(__name__)
 
