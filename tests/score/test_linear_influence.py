@@ -109,6 +109,15 @@ def test_moments_without_unit_are_the_same_of_targets_of_any_size(scale):
     np.testing.assert_allclose(moments.mean / scale / scale, plain.mean, rtol=1e-9)
 
 
+def test_a_sample_that_moves_nothing_has_moments_of_zero():
+    phi, residual, _ = random_jacobians(N, 1, 3, P, 1, seed=1)
+    phi[4] = 0.0
+    moments = linear_influence(linearization(phi, residual, dual=False), ridge=RIDGE)
+    for name in ("mean", "variance", "skewness", "kurtosis"):
+        values = getattr(moments, name)
+        assert values[4] == 0 and np.isfinite(values).all() and values[3] != 0
+
+
 @pytest.mark.parametrize("n", [10, MOST_PARTNERS, MOST_PARTNERS + 1, 8001])
 def test_a_plan_counts_products_with_partners_and_rows_read_twice(n):
     for kind, p in (("kernel", 2 * n), ("features", 7)):

@@ -8,6 +8,7 @@ from torch import nn
 import datassay as da
 from datassay.collect.gradients.blocks import Block
 from datassay.errors import SettingError
+from datassay.plan import EIGEN_WORK
 from datassay.score import index_plan
 from datassay.score.index import curvature as fitting
 from datassay.score.index import plan as planning
@@ -68,6 +69,20 @@ def test_seconds_by_hand(monkeypatch, curvature):
     # Half a second a query's gradient, and each of its comparisons.
     read = plan.row_bytes + plan.curvature_bytes
     assert plan.query_seconds(10) == pytest.approx(read + 10 * (0.5 + 100 * 0.5))
+
+
+@pytest.mark.parametrize("curvature", ["blocks", "ekfac"])
+def test_eigenbases_are_counted_by_their_sides(curvature, monkeypatch):
+    monkeypatch.setattr(planning, "time_call", lambda work, *_: (1e-12, work()))
+    monkeypatch.setattr(planning, "seconds_of", lambda counts: counts.get("eigen", 0.0))
+    monkeypatch.setattr(planning, "LONGEST_BASES", 1e9)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 1))
+    x = torch.randn(70, 6).numpy()
+    train = da.SampleSet(x, (x[:, 0] > 0).astype(np.int64), np.arange(70), ("a", "b"))
+    plan = index_plan(model, train, curvature=curvature)
+    sides = (28, 5) if curvature == "blocks" else (4, 7, 5)  # of one row nothing is turned
+    assert plan.seconds == pytest.approx(EIGEN_WORK * sum(side**3 for side in sides), rel=1e-6)
 
 
 def test_the_curvature_is_fitted_to_so_many_at_most_in_parts_that_are_kept(monkeypatch):
