@@ -125,21 +125,6 @@ NEEDS = {"": "datassay", "a network": None, "a cluster": None, "a GPU": None,
          "datassay[hf]": "accelerate", "datassay[skorch]": "skorch",
          "datassay[features]": "all_minilm_l6_v2",
          "datassay-lab": "datassay_lab", "datassay-exports": "datassay_exports"}  # fmt: skip
-# One block of commands each that no test types.
-NOT_TYPED = {
-    "README.md": "pip fetches PyTorch",
-    "docs/howto/clusters.md": "Ray on several machines",
-    "docs/howto/long-runs.md": "--device cuda",
-    "docs/howto/photographs-and-texts.md": "pip fetches the encoders",
-}
-
-
-def test_few_commands_are_not_typed():
-    apart = [page for page, text in PAGES.items() if page.startswith(TYPED)
-             for needs, _, _ in BLOCK.findall(text) if NEEDS[needs] is None]  # fmt: skip
-    assert sorted(apart) == sorted(NOT_TYPED)
-
-
 # Ends a review, which is served until Ctrl-C, so once it has said where.
 PROGRAM = """
 import os, signal, subprocess, sys, time
@@ -234,29 +219,3 @@ def is_like(one, other):
     pairs = zip(NUMBER.findall(one), NUMBER.findall(other), strict=True)
     values = [[float(n.replace(",", "").replace("−", "-")) for n in pair] for pair in pairs]
     return all(abs(a - b) <= max(0.05 * abs(b), 0.02 if b % 1 else 2) for a, b in values)
-
-
-# Each writer → its column in the second table of howto/faults.md.
-COLUMNS = dict.fromkeys(("run", "score", "partition", "weigh", "lab"), "pages") | {
-    "apply": "`apply`", "view": "`view`", "index": "`index`", "append": "`index`",
-    "--store": "`--store`",
-}  # fmt: skip
-
-
-def test_each_writer_is_tried_by_each_fault():
-    """A cell of the table is a file of tests and words of a name in it."""
-    promises, tests = (
-        [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
-        for table in re.findall(r"(?:^\|.*\n)+", PAGES["docs/howto/faults.md"], re.MULTILINE)
-    )
-    columns, cells = tests[0], {row[0]: row for row in tests[2:]}
-    without = []
-    for fault, *_ in promises[2:]:
-        for writer, column in COLUMNS.items():
-            cell = cells[fault][columns.index(column)] if fault in cells else ""
-            file, _, word = cell.strip("`").partition(" ")
-            path = ROOT / "tests" / file
-            text = path.read_text(encoding="utf-8") if word and path.is_file() else ""
-            if not re.search(rf"^def test_\w*{word}", text, re.MULTILINE):
-                without.append(f"{writer}, {fault}: {cell or 'no test'}")
-    assert len(promises) == 10 and not without, "\n".join(without)

@@ -181,6 +181,8 @@ STATES = PAGES | {
     "a costly drop": lambda: make_findings(acts=acts(("drop", *HURTS))),
     "a drop that helps": lambda: replace(
         two_classes(), acts=acts(HARMLESS, ("drop", *HELPS))),
+    **{f"{n} of more": lambda n=n: replace(
+        two_classes(n_flagged=n, level=-2.0), acts=acts(RELABEL)) for n in (1, 2, 50, 51)},
     "few": lambda: two_classes(n=60, n_flagged=2), "fewer": lambda: two_classes(n=4),
     "pending, clean": lambda: replace(clean(), pending=PENDING),
     "reviewed in vain": lambda: replace(clean(), before=replace(
