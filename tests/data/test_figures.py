@@ -3,18 +3,13 @@
 PYTHONPATH=src:tests python tests/data/test_figures.py    # writes it anew
 """
 
-from functools import partial
-
 import numpy as np
 import pandas as pd
-import torch
 
 import datassay as da
 from datassay.data.assemble import one_set
 from datassay.data.source import Source, SourcePart
 from datassay.errors import DataError
-from datassay.progress import silent
-from datassay.train.folds import fold_numbers, held_out_outputs, make_splits
 from helpers.figures import freeze, frozen_test
 
 X, N = np.random.default_rng(0).normal(size=(60, 3)), 60
@@ -31,7 +26,7 @@ def loaded(x=X, y=WORDS, **settings):
     try:
         parts = da.load((x, y), **settings)
     except DataError as error:
-        return str(error).partition(";")[0]
+        return str(error).partition(". ")[0]
     names = (*NAMES, "split_off", "warnings", "label_type")
     return [part and {name: getattr(part, name) for name in names} for part in parts]
 
@@ -71,44 +66,6 @@ def of_arguments():
     return [loaded(**settings) for settings in each]
 
 
-class Mean:
-    """An estimator that gives the mean target of what it learned from, and how many these were."""
-
-    def __init__(self, shift=0.0):
-        self.shift = shift
-
-    def get_params(self, deep=True):
-        return {"shift": self.shift}
-
-    def set_params(self, **params):
-        return self
-
-    def fit(self, x, y):
-        self.value = y.mean() + x.sum() / 100
-        return self
-
-    def predict(self, x):
-        return np.full(len(x), self.value) + x[:, 0] / 10
-
-
-def of_folds(seed, y, **settings):
-    """Folds of samples, of every kind."""
-    samples = da.load((X, y), val_fraction=0, **settings)[0]
-    numbers = [
-        fold_numbers(torch.as_tensor(targets, dtype=torch.float64), loss, n_folds, seed, groups)
-        for loss, targets in (("cross_entropy", np.eye(3)[CODES]), ("mse", X[:, :1]))
-        for groups in (None, GROUPS) for n_folds in (2, 5, 15)
-    ]  # fmt: skip
-    splits = make_splits(samples, None, 7, seed)
-    again = [make_splits(samples, None, 2, seed), make_splits(samples, samples, 2, seed)]
-    parts = [(s.train_idx, list(s.test_idx), s.is_possible) for s in (splits, *again)]
-    order = splits.order(np.argsort(-X[:, 0]), 1)
-    if samples.is_classification:
-        return numbers, parts, order
-    outputs = [held_out_outputs(Mean(), samples, seed, silent, most) for most in (None, 48, 20)]
-    return numbers, parts, order, outputs
-
-
 def of_texts():
     """Why texts are no samples where nothing is split off."""
     try:
@@ -120,12 +77,6 @@ def of_texts():
 CASES = {
     "arguments": of_arguments,
     "texts": of_texts,
-    "folds of classes": partial(of_folds, 0, WORDS),
-    "folds of rare classes": partial(of_folds, 1, np.where(np.arange(N) > 56, "rare", WORDS)),
-    "folds of groups": partial(of_folds, 2, WORDS, groups=GROUPS),
-    "folds of quantities": partial(of_folds, 3, X[:, 1]),
-    "folds of quantities in groups": partial(of_folds, 4, X[:, 1], groups=GROUPS // 4),
-    "folds of targets": partial(of_folds, 5, X[:, 1:2]),
 }
 test_how_samples_are_split_stays = frozen_test("splits.json", CASES)
 

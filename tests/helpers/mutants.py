@@ -52,8 +52,8 @@ GROUPS = {
         "data/assemble.py": "data/test_figures.py data/test_groups.py data/test_split.py"
         " data/test_load.py data/test_arguments.py data/test_tables.py data/test_samples.py"
         " data/test_source.py",
-        "train/folds.py": "train/test_folds.py data/test_figures.py train/test_learner.py"
-        " data/test_groups.py methods/purify/test_cross_fit.py",
+        "train/folds.py": "train/test_folds.py train/test_learner.py data/test_groups.py"
+        " methods/purify/test_cross_fit.py",
     },
     "tables": {
         "data/tables/columns.py": "data/tables/test_figures.py data/test_columns.py"
@@ -120,10 +120,16 @@ EQUIVALENT = {
      "int))"): "the first that is asked replaces it",
     ("score/influence/linear.py", "self.values_each = (lin.rows_per_sample - 2) * rows.shape[2] + "
      "4 * len(partners)"): _AT_ONCE,
+    ("score/influence/linear.py", "self.values_each = (lin.rows_per_sample + 2) * rows.shape[2] + "
+     "5 * len(partners)"): _AT_ONCE,
     ("store/journal.py", 'if end or file.read(1) != b"\\n":'): _WHOLE,
     ("store/journal.py", 'if end and file.read(2) != b"\\n":'): "one byte is left",
     ("score/leave_one_out.py", "one_run = training.leave_out(2) == training.run # mean loss: η and "
      "λ differ without a sample"): "any number of samples tells",
+    ("store/journal.py", "end = file.seek(1, os.SEEK_END)"): _WHOLE,
+    ("act/review/judged.py", "share = np.empty(1)"): "two are wanted",
+    ("stats.py", "results = [PERHAPS if d.p <= 1 - LEVEL and d.gain >= 0 else SAME for d in "
+     "differences]"): "of no gain p is large",
     ("data/assemble.py", "return replace(replace(samples, x=x[:, :1]).subset(train_idx), "
      "x=x[: len(train_idx)]), val"): "another x takes its place",
     ("data/assemble.py", "n_strata = 1 if strata is None else len(np.unique(strata))"):

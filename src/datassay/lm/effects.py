@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import nn
 from torch.utils.data import Subset
 
@@ -34,9 +34,6 @@ from datassay.score.influence.request import Request
 
 # Log-probability, in nats, that one text is believed to change as a linear model says.
 BELIEVED = 2.0
-# An index rounds what it keeps. Its effects and those of the texts' tokens may differ by this share
-# of the largest.
-ROUNDED = 0.1
 # Samples that are compared with those that an index was made of, and how far self-influence may
 # differ: by a share of its own, and of the largest.
 N_COMPARED = 64
@@ -131,10 +128,20 @@ class Indexed(FittedModels):
                 "Make it of them: da.index(model, da.lm.token_samples(model, tokenizer, texts), "
                 "...), with the same ids and settings."
             )
-        # Of a few drawn texts the gradients, since their tokens are not stored.
-        idx = np.sort(np.random.default_rng(0).permutation(len(ids))[:N_COMPARED])
-        stored = index.self_influence()
-        fresh = index.self_influence(Subset(samples, idx.tolist()))
+        self._check_same(np.sort(np.random.default_rng(0).permutation(len(ids))[:N_COMPARED]))
+
+    def by_token(
+        self, queries: Queries, texts: Sequence[int]
+    ) -> list[Float[np.ndarray, "tokens m"]]:
+        """Return as in `FittedModels`: exact, where those of texts are by the index's rows."""
+        if texts:
+            self._check_same(self.samples.positions_of(texts))
+        return super().by_token(queries, texts)
+
+    def _check_same(self, idx: Int[np.ndarray, " s"]) -> None:
+        """Raise if the gradients of some samples are not those that the index was made of."""
+        stored = self._index.self_influence()
+        fresh = self._index.self_influence(Subset(self.samples, idx.tolist()))
         if (np.abs(fresh - stored[idx]) > SAME * stored[idx] + LEAST * stored.max()).any():
             raise DataError(OTHER_TEXTS)
 
@@ -143,16 +150,6 @@ class Indexed(FittedModels):
 
     def _networks(self, queries: Queries) -> list[Prepared]:
         return [self._index.prepare_queries(queries, measure=log_probability)]
-
-
-def check_same(
-    effect: Float[np.ndarray, "n m"], texts: Sequence[int], by_token: Sequence[np.ndarray]
-) -> None:
-    """Raise if the index is of other texts: token effects must add up to its effects."""
-    pairs = zip(by_token, effect[list(texts)], strict=True)
-    differences = [np.abs(of_tokens.sum(0) - of_text).max() for of_tokens, of_text in pairs]
-    if differences and max(differences) > ROUNDED * np.abs(effect).max():
-        raise DataError(OTHER_TEXTS)
 
 
 def answer_samples(question: Question, *, per_token: bool) -> Queries:

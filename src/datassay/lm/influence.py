@@ -18,7 +18,7 @@ from datassay.lm.causal import (
     log_probability,
     longest_context,
 )
-from datassay.lm.effects import FittedModels, Indexed, answer_samples, check_same, leading_texts
+from datassay.lm.effects import FittedModels, Indexed, answer_samples, leading_texts
 from datassay.lm.results import TextInfluence, TextParts
 from datassay.lm.samples import texts_of, token_samples
 from datassay.lm.settings import Asked, TextReading
@@ -138,8 +138,6 @@ def influence(
     assert attribution.effect is not None
     leading = leading_texts(attribution.effect, top)
     token_effects = source.by_token(queries, leading)
-    if index is not None:
-        check_same(attribution.effect, leading, token_effects)
     pairs = zip(leading, token_effects, strict=True)
     parts = [TextParts(i, words[i], tokens_of(tokenizer, words[i]), e) for i, e in pairs]
     by_words = by_states = None

@@ -92,8 +92,8 @@ def outcome(
 
 # Up to this many values (256 MiB) the whole matrix is kept; above, the largest effects per query.
 LARGEST_MATRIX = 2**25
-# Values that the changed outputs of one chunk of samples may hold, 128 MiB.
-CHUNK_VALUES = 2**24
+# Values that the changed outputs of one chunk of samples may hold, 64 MiB.
+CHUNK_VALUES = 2**23
 EFFECTS = {
     "query": Meaning("position of the query among the validation samples"),
     "query_id": Meaning("id of the query; of a training sample where none is held out"),

@@ -10,7 +10,6 @@ from typing import TypeVar
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.optimize import minimize_scalar
 from torch import Tensor, nn
 
 from datassay.collect.curvature.output_geometry import (
@@ -229,6 +228,8 @@ def best_temperature(outputs: Float[Tensor, "m k"], targets: Float[Tensor, "m k"
     def mean_loss(log_t: float) -> float:
         scaled = outputs * float(np.exp(-log_t))
         return float(loss_named("cross_entropy").value(scaled, targets).mean())
+
+    from scipy.optimize import minimize_scalar  # slow to import
 
     limit = float(np.log(8.0))
     optimum = minimize_scalar(mean_loss, bounds=(-limit, limit), method="bounded")

@@ -44,7 +44,7 @@ def of_decisions(y, class_names, *rows):
     try:
         return corrections(decided, ids, np.asarray(y), class_names)
     except DataError as error:
-        return str(error).partition(";")[0]
+        return str(error).partition(". ")[0]
 
 
 CLASSES, NAMES, WHOLE = [0, 1, 2, 0, 1, 2], ("no", "yes", "or"), [5, 6, 7, 8, 9, 2**60]

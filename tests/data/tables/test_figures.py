@@ -26,7 +26,9 @@ FORMS = [
     "Mai 1{}, 1999",
     "2024-0{}", "0{}/2024", "2024-01-1{}T10:30:05Z", "2024-01-1{} 09:30 PM",
     "2024-01-1{} 12:00 AM+02:00", "June 200{}",
-    "two words {}", "a sentence of words {}", "日本語{}", "x",
+    *(f"{{}}.5 {power}" for power in ["Tsd", "thousand", "mn", "Mio", "mill", "million", "bn"]),
+    "{}.5M", "{}.5B", "{}.5 Mrd.", "{}.5 billion", "two words {}",
+    "a sentence of words {}", "日本語{}", "x",
 ]  # fmt: skip
 STRAYS = ["?", "n.a.", "2023-05-06"]
 

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import datassay as da
 from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
-from datassay.models import tabular
+from datassay.models import table_estimators, tabular
 from datassay.models.tabular import LOGISTIC, TREES
 from datassay.score.labels import judges as module
 from datassay.score.labels.judges import LEAST_PROBABILITY, log_probabilities
@@ -23,7 +23,7 @@ def test_no_probability_is_nothing():
 
 
 @pytest.mark.parametrize(("n", "k", "kind", "seconds", "names"), [
-    (79, 2, "row", 0.1, []), (80, 2, "row", 0.1, [TREES, LOGISTIC]), (80, 2, "image", 0.1, []),
+    (39, 2, "row", 0.1, []), (40, 2, "row", 0.1, [TREES, LOGISTIC]), (80, 2, "image", 0.1, []),
     (80, 20, "row", 0.1, [TREES, LOGISTIC]), (80, 21, "row", 0.1, []), (80, 0, "row", 0.1, []),
     (80, 2, "row", 7 / 3, [TREES, LOGISTIC]), (80, 2, "row", 2.34, [LOGISTIC]),
     (80, 1, "row", 0.1, [TREES, LOGISTIC]), (80, 2, "text", 0.1, [LOGISTIC]),
@@ -85,7 +85,7 @@ def test_trees_of_few_rows_grow_on_one_thread(monkeypatch):
             })
             return super().fit(*args, **kwargs)
 
-    monkeypatch.setattr(tabular, "HistGradientBoostingClassifier", Noted)
+    monkeypatch.setattr(table_estimators, "HistGradientBoostingClassifier", Noted)
     samples = da.load((np.eye(20), np.arange(20) % 2), val_fraction=0.0)[0]
     with threadpool_limits(2, "openmp"):
         for most in (16, 15):  # four fifths of them
@@ -103,7 +103,7 @@ def test_linear_judges_of_few_rows_take_one_thread(monkeypatch):
             seen.append(max(one["num_threads"] for one in pools))  # some have one from the start
             return super().fit(*args, **kwargs)
 
-    monkeypatch.setattr(tabular, "LogisticRegression", Noted)
+    monkeypatch.setattr(table_estimators, "LogisticRegression", Noted)
     x = np.random.default_rng(0).normal(size=(1000, 3))
     samples = da.load((x, x[:, 0] > 0), val_fraction=0.0)[0]
     with threadpool_limits(2, "blas"):
@@ -117,7 +117,7 @@ def test_judges_that_nobody_asked_for_warn_nobody(monkeypatch):
     def unfinished(**settings):
         return LogisticRegression(**settings | {"max_iter": 1})
 
-    monkeypatch.setattr(tabular, "LogisticRegression", unfinished)
+    monkeypatch.setattr(table_estimators, "LogisticRegression", unfinished)
     monkeypatch.setattr(module, "MOST_SPLITS", 1)
     rng = np.random.default_rng(0)
     samples = da.load((rng.normal(size=(1000, 4)), rng.integers(3, size=1000)), val_fraction=0.0)[0]
@@ -133,7 +133,7 @@ def test_judges_that_nobody_asked_for_warn_nobody(monkeypatch):
 def test_trees_that_take_little_are_averaged_over_splits(monkeypatch):
     rng = np.random.default_rng(0)  # of labels by lot trees learn nothing, and soon end
     samples = da.load((rng.normal(size=(1000, 2)), rng.integers(2, size=1000)), val_fraction=0.0)[0]
-    model = tabular.TableClassifier(parts=[[0], [1]], quick=True)
+    model = table_estimators.TableClassifier(parts=[[0], [1]], quick=True)
     each = [module.held_out_probabilities(samples, model, seed=seed) for seed in range(3, 8)]
     assert not np.allclose(each[0], each[1])
     trees = module.further_judges(samples, 3)["boosted trees"]

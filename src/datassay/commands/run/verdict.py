@@ -34,6 +34,7 @@ UNPREDICTED = "Actions are not compared: what seems to gain would do so by chanc
 NOT_COMPARED = "What actions gain was not measured here; datassay run measures it."
 # Of what helps, what may help, what is not shown to help, and what costs.
 NOW = ("gains", "may help", "is not shown to help", "costs")
+ELSEWHERE = ("gains", "may help, as on other tables", *NOW[2:])  # what nothing here measured
 THEN = ("gained", "may have helped", "is not shown to have helped", "cost")
 
 
@@ -130,6 +131,8 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
     note = text_if(is_unmeasured, why)
     if note == NOT_COMPARED:
         commands += [typed.line("run", out="report")]
+    if labels.leaks:  # until they are dropped, all else says little
+        commands = [card.command for card in cards[:1]]
     was_drop_tried = any(action.kind == DROP for action in measured)
     n_droppable = 0 if was_drop_tried else None
     if drop:
@@ -174,9 +177,11 @@ def clause(action: ActionGain, metric: str, them: str = "") -> str:
         phrase = " and then ".join(phrases).format(them=them)
     if action.kind == DROP:
         phrase = f"leaving out {count(action.cost, 'sample')}"
+    verbs = NOW
     if action.kind == REVIEW:
         phrase = f"reviewing {count(action.changed, 'label')}"
-    return _state_change(phrase, action, metric, NOW)
+        verbs = ELSEWHERE
+    return _state_change(phrase, action, metric, verbs)
 
 
 def _state_change(subject: str, row: Any, metric: str, verbs: Any) -> str:
@@ -213,7 +218,8 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
     ending = ""
     if leading and findings.acts is not None:
         ending = f"; {clause(leading[0], findings.acts.metric, labels.tried)}"
-        ending += text_if(findings.acts.model in TABLE_MODELS, f" for {findings.acts.model}")
+        is_of_model = findings.acts.model in TABLE_MODELS and leading[0].kind != REVIEW
+        ending += text_if(is_of_model, f" for {findings.acts.model}")
     elif len(measured) == 1:
         ending = "; the one action tried is not shown to help"
     elif measured:
@@ -349,8 +355,10 @@ def _label_card(
         label_actions = [*(action for action in measured if action.kind == RELABEL), *removing]
         is_sure = not any(action.advice == LEAVE for action in label_actions[:1])
     text = [reason, *(f"{_capital(clause(a, metric, labels.tried))}." for a in label_actions)]
-    for review in _find_review(findings):
-        text += [f"{_capital(clause(review, metric))}, expected of right decisions, not measured."]
+    # What reviews gained elsewhere says nothing more where a correction was measured and may help.
+    if not any(a.kind == RELABEL and a.advice in {DO, TRY} for a in label_actions):
+        reviews = _find_review(findings)
+        text += [f"{_capital(clause(a, metric))}, if each is decided rightly." for a in reviews]
     classes = []
     if samples.is_classification:
         classes = suspected_classes(samples.y, issues)

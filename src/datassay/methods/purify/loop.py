@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 from jaxtyping import Float, Int
-from scipy.stats import chi2
+from scipy.special import gammaincinv
 from torch import Tensor, nn
 
 from datassay import rules
@@ -375,7 +375,7 @@ def _surprise(fitted: Fitted, keep: Tensor, batch: Tensor, train: SampleSet) -> 
     # Normal residuals: ½ z² + ½ log 2π, averaged over targets; the scale from the median of the
     # kept ones, which foreign samples among them do not stretch.
     k = geometry.outputs.shape[1]
-    variance = losses[keep].median() / chi2.median(k) * 2
+    variance = losses[keep].median() / gammaincinv(k / 2, 0.5)  # of χ², half
     variance = variance.clamp_min(torch.finfo(losses.dtype).tiny)
     return float(losses[batch].mean() / (k * variance) + 0.5 * np.log(2 * np.pi))
 

@@ -29,7 +29,7 @@ from datassay.store.manifest import CODE, FEW, differences
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 3
+FORMAT = 4
 LOSS = "loss"
 OWN_TEMPERATURE = "temperature of self-influence"
 FURTHER = ("averaged", "ignored", "output_weight", "delta", "classes_second")

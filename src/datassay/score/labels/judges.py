@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from datassay import rules
@@ -23,7 +21,6 @@ from datassay.models.estimators import checked_estimator
 from datassay.models.tabular import (
     LOGISTIC,
     TREES,
-    TableClassifier,
     column_parts,
     few_threads,
     fit_seconds,
@@ -171,19 +168,26 @@ def further_judges(
     Cost: five fits of each to four fifths of the samples; of trees that take little five times as
         many, over other splits.
     """
-    with _ignore_convergence():
-        return _predict_held_out(train, seed, progress, most_splits)
+    models = _choose_models(train)
+    with _ignore_convergence(models):
+        return _predict_held_out(models, train, seed, progress, most_splits)
 
 
 @contextmanager
 def judge_in_background(train: SampleSet, seed: int) -> Iterator[Future[dict[str, np.ndarray]]]:
     """Yield a future of `further_judges`, computed on a thread while the network is collected."""
-    with _ignore_convergence(), ThreadPoolExecutor(1) as pool:
-        yield pool.submit(_predict_held_out, train, seed, silent, MOST_SPLITS)
+    models = _choose_models(train)
+    with _ignore_convergence(models), ThreadPoolExecutor(1) as pool:
+        yield pool.submit(_predict_held_out, models, train, seed, silent, MOST_SPLITS)
 
 
 @contextmanager
-def _ignore_convergence() -> Iterator[None]:
+def _ignore_convergence(models: dict[str, Any]) -> Iterator[None]:
+    if not models:
+        yield
+        return
+    from sklearn.exceptions import ConvergenceWarning  # slow to import
+
     with warnings.catch_warnings():
         # Nobody asked for these models, and a fit that ends early judges as well.
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -191,13 +195,13 @@ def _ignore_convergence() -> Iterator[None]:
 
 
 def _predict_held_out(
-    train: SampleSet, seed: int, progress: Progress, most_splits: int
+    models: dict[str, Any], train: SampleSet, seed: int, progress: Progress, most_splits: int
 ) -> dict[str, Float[np.ndarray, "n k"]]:
     """Return each table model's held-out probabilities or targets, means over splits."""
     is_large = len(train) * (1 - 1 / FOLDS) > MOST_ROWS
     probabilities: dict[str, Any] = {}
     suffix = text_if(is_large, f" ({MOST_ROWS:,} rows a fit)")
-    for name, model in _choose_models(train).items():
+    for name, model in models.items():
         n_splits = 1
         if name == TREES:
             n_splits = min(most_splits, _count_splits(train))
@@ -227,6 +231,10 @@ def _choose_models(train: SampleSet) -> dict[str, Any]:
         return {}
     if not 0 < train.n_classes <= MOST_CLASSES:
         return {}
+    from sklearn.linear_model import LogisticRegression  # slow to import
+
+    from datassay.models.table_estimators import TableClassifier
+
     if is_words:
         linear = LogisticRegression()
     else:
@@ -263,6 +271,8 @@ def held_out_probabilities(
     Cost: five fits to four fifths of the samples.
     """
     if model is None:
+        from datassay.models.table_estimators import TableClassifier
+
         model = TableClassifier(parts=column_parts(samples))
     check_classes(samples)
     model = checked_estimator(model, is_classification=True)
