@@ -16,7 +16,7 @@ from datassay.collect.gradients.batches import IGNORED
 from datassay.collect.gradients.reading import batches
 from datassay.data.arguments import check_kind
 from datassay.errors import DataError, SettingError
-from datassay.lm.causal import NEXT_TOKEN, log_probability
+from datassay.lm.causal import log_probability
 from datassay.lm.positions import position_effects
 from datassay.lm.samples import TokenSamples
 from datassay.lm.tokens import Question
@@ -121,7 +121,7 @@ class Indexed(FittedModels):
         self._index = index
         self._adds = False
         ids = [str(x) for x in samples.sample_ids()]
-        if index.loss.name != NEXT_TOKEN.name or ids != [str(x) for x in index.ids.tolist()]:
+        if not index.loss.kind.is_of_tokens or ids != [str(x) for x in index.ids.tolist()]:
             raise DataError(
                 "index must be of these texts' samples, in their order; it has "
                 f"{len(index):,} samples of {index.loss.name!r}, and the texts have {len(ids):,}. "

@@ -164,5 +164,5 @@ def _verdict(built: Built) -> str:
         holds += f", {built.added:,} of them new"
     if interval is None:
         return f"{holds}; too few to tell whether its effects follow exact ones."
-    roughly = "roughly " * (interval["high"] < GOOD)
+    roughly = text_if(interval["high"] < GOOD, "roughly ")
     return f"{holds}; its effects {roughly}follow exact ones (correlation {interval['mean']:.2f})."

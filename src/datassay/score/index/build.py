@@ -35,7 +35,6 @@ from datassay.score.index.opened import Index
 from datassay.score.index.opening import keep_network, open_index
 from datassay.score.index.segment import (
     RowWork,
-    check_positions,
     encode_sample_ids,
     fill,
     note_parts,
@@ -56,8 +55,8 @@ from datassay.score.influence.trained_network import (
     with_temperature,
 )
 from datassay.score.settings import Indexing, Influence, Queries, TrainedWeights, Training
+from datassay.store.digests import digest_of_values
 from datassay.store.location import normal
-from datassay.store.manifest import digest_of_values
 
 BY_BLOCKS = ("auto", "blocks", "ekfac")
 # That exact blocks may take together: minutes, since an index is made once.
@@ -90,7 +89,7 @@ def index(
 
     Args:
         model: at its trained weights; run in evaluation mode.
-        train: n samples, as `influence` takes them; they must have positions (no iterable Dataset).
+        train: n samples, as `influence` takes them; of an iterable Dataset they are held in memory.
         location: folder or fsspec URL. What an interrupted call left there is continued. None: a
             temporary folder that goes with the index, to ask one network many things.
         loss: as in `influence`, like those up to `parameters`.
@@ -116,8 +115,7 @@ def index(
     Raises:
         SettingError: a setting is unknown or out of range, or the folder holds the index of another
             network, loss or setting, each named.
-        DataError: the samples have no positions or ids are double, or the folder is damaged or
-            cannot be written.
+        DataError: ids are double, or the folder is damaged or cannot be written.
         ModelError: the model cannot be run or differentiated.
 
     Cost: two passes over up to 16 384 samples, drawn, for the curvature, and one over all for the
@@ -134,7 +132,6 @@ def index(
         model, data, loss=loss, parameters=parameters, precision=precision, device=device,
         progress=progress,
     )  # fmt: skip
-    check_positions(network.train, "train")
     with_temperature(network, temperature)
     if isinstance(engine, str):
         engine_used = engine_named(engine)

@@ -25,9 +25,9 @@ from datassay.score.index.segment import (
 )
 from datassay.score.index.sketch import Sketch
 from datassay.score.settings import Influence
+from datassay.store.digests import digest_of_values
 from datassay.store.features import FeatureStore, Layout, features_manifest
 from datassay.store.location import normal, redact
-from datassay.store.manifest import digest_of_values
 
 FOLDER = "network"
 # Entries of a configuration that name code to be fetched and run, or other packages.

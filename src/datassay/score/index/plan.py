@@ -24,7 +24,6 @@ from datassay.score.index.fidelity import N_QUERIES, N_SAMPLES, fidelity
 from datassay.score.index.search import prepare_rows
 from datassay.score.index.segment import (
     SCALE_BYTES,
-    check_positions,
     encode_sample_ids,
     samples_of_chunk,
 )
@@ -155,7 +154,6 @@ def index_plan(
         progress=silent,
     )  # fmt: skip
     with_temperature(network, temperature)
-    check_positions(network.train, "train")
     n_fitted = min(network.n, MOST_FITTED)
     blocks = network.per_sample.blocks
     exact = exact_rule(curvature, n_fitted, blocks, MOST_OPERATIONS)

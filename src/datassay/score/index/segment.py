@@ -16,22 +16,15 @@ from jaxtyping import Float
 
 from datassay.collect.engine.base import Engine
 from datassay.collect.gradients.batches import Batches
-from datassay.errors import DataError
 from datassay.machine import thread_count
 from datassay.progress import Progress, silent
 from datassay.score.index.encoding import GradientEncoding
 from datassay.score.influence.trained_network import TrainedNetwork, weights_at
 from datassay.store.chunks import Chunk, decode_ids, encode_ids
+from datassay.store.digests import digest_of_values
 from datassay.store.features import FeatureStore, Layout, features_manifest
 from datassay.store.location import file_system
-from datassay.store.manifest import (
-    digest_of_values,
-    read_manifest,
-    seal,
-    unseal,
-    write_new,
-    writing,
-)
+from datassay.store.manifest import read_manifest, seal, unseal, write_new, writing
 
 logger = logging.getLogger(__name__)
 
@@ -201,15 +194,6 @@ def noted_parts(location: str) -> list[str] | None:
     if noted is None:
         return None
     return noted[PARTS]
-
-
-def check_positions(samples: Batches, name: str) -> None:
-    """Raise if samples can only be iterated."""
-    if samples.subset is None:
-        raise DataError(
-            f"{name} must be samples that have positions; these are iterated. Give a list, a "
-            "Dataset or arrays."
-        )
 
 
 def segment_manifest(location: str, number: int) -> dict | None:
