@@ -135,7 +135,7 @@ class Backbone:
             sets = (train, val)
         embed = replace(self, name=name)
         if is_there and not have_one_size(*sets):
-            return _annotate(*embed(train, val), f"{SIZES}, so {name} reads them")
+            return _annotate(*embed(train, val), f"{SIZES}, so the pretrained {name} reads them")
         pixels = encode_plainly(train, val)
         share = predicted_share(subset := _sample_images(pixels[0]))
         if share >= ENOUGH:
@@ -147,7 +147,8 @@ class Backbone:
         encoder_share = predicted_share(quiet(subset)[0])
         if encoder_share < share + BETTER:
             return _annotate(*pixels, f"{note}, {encoder_share:.0%} by {name})")
-        return _annotate(*embed(train, val), f"{note}), so {name} reads them ({encoder_share:.0%})")
+        note = f"{note}), so the pretrained {name} reads them ({encoder_share:.0%})"
+        return _annotate(*embed(train, val), note)
 
 
 def _sample_images(train: SampleSet) -> SampleSet:

@@ -26,6 +26,7 @@ from datassay.data.targets import (
 )
 from datassay.data.text import with_tfidf
 from datassay.errors import DataError
+from datassay.optional import text_if
 
 # Beyond this, float32 no longer holds every integer.
 _FLOAT32_INTEGERS = 2**24
@@ -74,7 +75,7 @@ def sample_sets(
     except DataError as error:
         n_missing = sum(c.missing for c in source.columns if c.read_as == "target")
         raise DataError(
-            f"{error}{f' Missing: {n_missing:,}. {QUOTE}.' * bool(n_missing)}"
+            f"{error}{text_if(n_missing, f' Missing: {n_missing:,}. {QUOTE}.')}"
         ) from None
     is_guessed = not (task or source.class_names)
     warnings = target_warnings(np.asarray(source.train.y), names, is_guessed=is_guessed)
@@ -226,9 +227,8 @@ def _build(source: Source, raw: SourcePart, y: np.ndarray, names: tuple[str, ...
     x, texts = raw.x, raw.texts
     if x.dtype.kind in "UO" and x.ndim == 1:
         x, texts = np.zeros((len(x), 0), dtype=np.float32), Texts(as_arrow(x, "x"))
-    is_table = bool(source.columns)
     feature_names = source.feature_names
-    x = _check_inputs(x, () if is_table else feature_names, is_read=is_table)
+    x = _check_inputs(x, feature_names, is_read=bool(source.columns))
     if not names:
         check_differences(y, [f"output {k}" for k in range(y[:1].size)], "target")
     origins = None

@@ -166,7 +166,10 @@ def _check_alone(request: Request, checkpoints: Any) -> None:
         "settings": {},
     }
     names = [name for name, value in defaults.items() if getattr(request, name) != value]
-    names += ["checkpoints"] * (checkpoints is not None) + ["model"] * (len(request.models) > 1)
+    if checkpoints is not None:
+        names.append("checkpoints")
+    if len(request.models) > 1:
+        names.append("model")
     if names:
         raise SettingError(
             f"an index has its own {', '.join(names)}; give index alone, or leave it out."

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +11,15 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import datassay as da
+from datassay.collect.gradients.objective import Objective
 from datassay.errors import DataError, DatassayError, ModelError, SettingError
 from datassay.score.index import curvature, opened, opening, search, segment
-from datassay.score.index.identity import check_unique
+from datassay.score.index.identity import check_unique, describe_loss, objective_of, positions_of
 from helpers.by_block import gauss_newton, losses, slopes
+from helpers.counted import counted
 
 WHOLE = {"share": 1.0, "width": 10**6, "keep": "float32"}
 
@@ -78,6 +82,8 @@ def test_the_whole_matrix_stands_beside_the_top_where_it_fits(made, monkeypatch)
         np.testing.assert_array_equal(named, getattr(plain.top, side)[:, :3])
         values = np.take_along_axis(effects.effect.T, named, 1)
         np.testing.assert_array_equal(getattr(effects.top, f"{side}_effect"), values)
+    monkeypatch.setattr(opened, "LARGEST_MATRIX", len(train) * len(new))
+    assert ix.query(new, top=3).effect is not None
     monkeypatch.setattr(opened, "LARGEST_MATRIX", len(train) * len(new) - 1)
     few = ix.query(new, top=3)
     assert few.effect is None and ix.query(new, top=None).effect is None
@@ -112,6 +118,47 @@ def test_the_best_of_groups_are_the_best_of_all(b):
             values, index = search._topk(effect, keep, largest=largest)
             assert values.equal(effect.topk(keep, 1, largest=largest).values)
             assert effect.gather(1, index).equal(values)
+
+
+@pytest.mark.parametrize("settings", [
+    {}, {"smoothing": 0.1}, {"class_weight": torch.tensor([1.0, 2.0])}, {"scale": 0.5},
+    {"temperature": 2.0}, {"averaged": False}, {"ignored": -1}, {"delta": 2.0},
+    {"output_weight": torch.tensor([0.5, 3.0])}, {"classes_second": True},
+    {"classes_second": False},
+])  # fmt: skip
+def test_a_loss_is_rebuilt_from_what_is_stored_of_it(settings):
+    loss = Objective("bce", **settings)
+    stored = json.loads(json.dumps(describe_loss(loss)))
+    assert repr(objective_of(stored, "auto", "ix")) == repr(loss)
+    others = [Objective("bce"), Objective("mse"), *(Objective("bce", **s) for s in OTHER_LOSSES)]
+    assert all((describe_loss(other) == stored) == (repr(other) == repr(loss)) for other in others)
+
+
+OTHER_LOSSES = {"averaged": False, "ignored": -1}, {"delta": 2.0}, {"temperature": 3.0}
+
+
+def test_what_a_call_reports_goes_to_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(segment, "MOST_SAMPLES", 16)
+    model, train, new = trained()
+    ix, steps = counted(da.index, model, train, tmp_path / "ix", curvature="ekfac")
+    fitting = {f"fit the curvature: {name}": (1, 1) for name in ("sums", "squares")}
+    assert steps == fitting | {"keep gradients": (4, 60)}
+    queries = {"differentiate the queries": (1, 30)}
+    for call, arguments, further in (
+        (ix.query, (new,), {"compare with the index": (4, 60)}),
+        (ix.groups, ({"a": [3]}, new), {"add up groups": (4, 60)}),
+        (ix.brittleness, (new,), {"compare with the index": (4, 60), "brittleness": (30, 30)}),
+    ):
+        assert counted(call, *arguments)[1] == queries | further
+    assert counted(ix.append, new)[1] == {f"append to {ix.segments[0].store.location}": (2, 30)}
+
+
+def test_ids_of_groups_that_are_unknown_are_named_up_to_three():
+    for n in (1, 3, 4):
+        names = ", ".join(map(repr, range(9, 9 + min(n, 3)))) + ", ..." * (n > 3)
+        with pytest.raises(DataError, match=f"'a' has {names}\\."):
+            positions_of({"b": [1], "a": np.array([0, *range(9, 9 + n)])}, np.arange(3))
+    assert positions_of({"a": ["2", 0]}, np.arange(3))[0].tolist() == [2, 0]
 
 
 def test_ids_that_occur_twice_are_named():
@@ -203,6 +250,39 @@ def test_groups_are_the_sums_of_their_samples(made):
         ix.groups({"none": []}, new)
     with pytest.raises(DataError, match="must be new; the index has 3"):
         ix.append(train.subset(np.array([3, 4])))
+
+
+def test_queries_of_a_class_that_the_network_does_not_have_are_refused(made):
+    *_, new, ix = made
+    queries = TensorDataset(torch.from_numpy(new.x), torch.from_numpy(new.y) + 1)
+    with pytest.raises(DataError, match="lasses"):
+        ix.query(DataLoader(queries, 9), measure="loss")
+
+
+class Iterated(torch.utils.data.IterableDataset):
+    """Samples that can only be iterated."""
+
+    def __init__(self, samples):
+        self.pairs = list(zip(*map(torch.from_numpy, (samples.x, samples.y)), strict=True))
+
+    def __iter__(self):
+        return iter(self.pairs)
+
+
+def test_samples_that_can_only_be_iterated_are_indexed_as_others(tmp_path, made):
+    model, train, new, ix = made
+    iterated = da.index(model, Iterated(train), tmp_path / "ix").append(Iterated(new))
+    assert iterated.ids.tolist() == list(range(90))
+    np.testing.assert_allclose(iterated.self_influence()[:60] * 90, ix.self_influence() * 60)
+
+
+def test_queries_need_no_labels_where_outputs_are_asked_for(made):
+    *_, new, ix = made
+    bare = torch.from_numpy(new.x)
+    np.testing.assert_allclose(ix.query(bare, measure="output").effect,
+                               ix.query(new, measure="output").effect)  # fmt: skip
+    named, unnamed = (ix.brittleness(some) for some in (new, bare))
+    np.testing.assert_array_equal(named.size, unnamed.size)
 
 
 @pytest.mark.parametrize(("temperature", "own"), [("auto", 1.0), (2.0, 2.0), (1.0, 1.0)])
@@ -351,13 +431,13 @@ def test_ids_that_are_texts(tmp_path):
     assert texts.to_table().column_names == ["id", "self_influence", "segment"]
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
-def test_a_network_of_transformers_is_built_again_without_fetched_code(tmp_path, attention):
+@pytest.mark.parametrize(("attention", "dtype"), [("sdpa", "float32"), ("eager", "bfloat16")])
+def test_a_network_of_transformers_is_built_again_without_fetched_code(tmp_path, attention, dtype):
     transformers = pytest.importorskip("transformers")
     sizes = {"n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 12, "vocab_size": 20}
     torch.manual_seed(0)
     config = transformers.GPT2Config(**sizes, attn_implementation=attention)
-    model = transformers.GPT2LMHeadModel(config).eval()
+    model = transformers.GPT2LMHeadModel(config).to(getattr(torch, dtype)).eval()
     samples = [{"input_ids": torch.randint(0, 20, (9,))} for _ in range(24)]
     ix, wanted = (
         da.index(model, samples, tmp_path / "ix", **WHOLE),

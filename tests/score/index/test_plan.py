@@ -9,6 +9,7 @@ import datassay as da
 from datassay.collect.gradients.blocks import Block
 from datassay.errors import SettingError
 from datassay.score import index_plan
+from datassay.score.index import curvature as fitting
 from datassay.score.index import plan as planning
 from datassay.score.index.plan import _stand_in
 from datassay.score.influence.block_basis import LARGEST_SIDE
@@ -64,6 +65,22 @@ def test_seconds_by_hand(monkeypatch, curvature):
     on_disk = plan.scratch_bytes + plan.curvature_bytes + plan.row_bytes
     assert plan.seconds == pytest.approx(passes / 2 + on_disk) and plan.scratch_bytes > 0
     assert plan.query_seconds(10) == pytest.approx(plan.row_bytes + plan.curvature_bytes + 10 / 2)
+
+
+def test_the_curvature_is_fitted_to_so_many_at_most_in_parts_that_are_kept(monkeypatch):
+    model, train = network_and_samples(100)
+    whole = index_plan(model, train, curvature="ekfac")
+    monkeypatch.setattr(planning, "MOST_FITTED", 60)
+    monkeypatch.setattr(fitting, "SMALLEST_PART", 20)
+    plan = index_plan(model, train, curvature="ekfac")
+    assert whole.scratch_bytes > 0 and plan.scratch_bytes == 3 * whole.scratch_bytes
+    assert whole.passes - plan.passes == 40 * 2 * 4
+    asked = []
+    monkeypatch.setattr(
+        planning, "exact_rule", lambda by, n, *_: asked.append(n) or (lambda _: False)
+    )
+    index_plan(model, train)
+    assert asked == [60]
 
 
 def test_a_stand_in_is_as_large_as_the_basis_of_the_block():

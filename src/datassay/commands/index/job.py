@@ -87,7 +87,7 @@ def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType
     on_disk = [f"{size / 1e6:,.1f} MB" for size in plan.bytes]
     columns = {"curvature": plan.kind.tolist(), "on disk": on_disk}
     fits = "fits" if plan.fits else "does NOT fit"
-    width = f"{'up to ' * plan.is_most}{count(plan.width, 'number')} in {plan.keep}"
+    width = f"{text_if(plan.is_most, 'up to ')}{count(plan.width, 'number')} in {plan.keep}"
     initial = INITIAL.format(text_if(not plan.is_most, "; the width may"))
     return [
         *block_table(plan.block, plan.size, columns),
@@ -160,6 +160,6 @@ def _verdict(built: Built) -> str:
         holds += f", {built.added:,} of them new"
     if interval is None:
         return f"{holds}; too few to tell whether its effects rank as those of full gradients do."
-    roughly = "roughly " * (interval["high"] < GOOD)
+    roughly = text_if(interval["high"] < GOOD, "roughly ")
     correlation = f"rank correlation {interval['mean']:.2f}"
     return f"{holds} and ranks effects {roughly}as full gradients do ({correlation})."

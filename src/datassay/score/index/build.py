@@ -31,7 +31,6 @@ from datassay.score.index.opened import Index
 from datassay.score.index.opening import keep_network, open_index
 from datassay.score.index.segment import (
     RowWork,
-    check_positions,
     check_precision,
     encode_sample_ids,
     fill,
@@ -133,7 +132,7 @@ def index(
 
     Args:
         model: at its trained weights; run in evaluation mode.
-        train: n samples, as `influence` takes them; they must have positions (no iterable Dataset).
+        train: n samples, as `influence` takes them; of an iterable Dataset they are held in memory.
         location: folder or fsspec URL. What an interrupted call left there is continued. None: a
             temporary folder that goes with the index, to ask one network many things.
         loss: as in `influence`, like those up to `parameters`.
@@ -160,8 +159,7 @@ def index(
     Raises:
         SettingError: a setting is unknown or out of range, or the folder holds the index of another
             network, loss or setting, each named.
-        DataError: the samples have no positions or ids are double, or the folder is damaged or
-            cannot be written.
+        DataError: ids are double, or the folder is damaged or cannot be written.
         ModelError: the model cannot be run or differentiated.
 
     Cost: two passes over up to 16 384 samples, drawn, for the curvature, and one over all for the
@@ -177,7 +175,6 @@ def index(
         model, data, loss=loss, parameters=parameters, precision=precision, device=device,
         progress=progress,
     )  # fmt: skip
-    check_positions(network.train, "train")
     with_temperature(network, temperature)
     if isinstance(engine, str):
         engine_used = engine_named(engine)

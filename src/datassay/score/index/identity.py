@@ -167,7 +167,8 @@ def positions_of(
     for name, group_ids in groups.items():
         unknown = [i for i in group_ids if str(i) not in position_of]
         if unknown:
-            names = ", ".join(map(repr, unknown[:3])) + text_if(len(unknown) > 3, ", ...")
+            examples = np.asarray(unknown[:3]).tolist()  # whose words name no type of NumPy
+            names = ", ".join(map(repr, examples)) + text_if(len(unknown) > 3, ", ...")
             raise DataError(f"groups must hold ids of the index; {name!r} has {names}.")
         if not len(group_ids):
             raise DataError(f"a group must hold at least 1 id; {name!r} is empty.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,6 @@ from datassay.score.index.search import blocks, largest
 from datassay.score.index.segment import (
     RowWork,
     Segment,
-    check_positions,
     encode_sample_ids,
     fill,
     note_parts,
@@ -82,8 +81,8 @@ class Index(Tabular):
     model: nn.Module | None = None
     device: str | None = None
     example: SampleSet | None = None
-    _network: TrainedNetwork | None = field(default=None, repr=False)
-    _encoding: GradientEncoding | None = field(default=None, repr=False)
+    _network: TrainedNetwork | None = None
+    _encoding: GradientEncoding | None = None
 
     def __len__(self) -> int:
         return sum(segment.n for segment in self.segments)
@@ -315,7 +314,6 @@ class Index(Tabular):
         Cost: a gradient per sample.
         """
         network, batches = self._network_of(more, "more")
-        check_positions(batches, "more")
         digest, ids = samples_digest(batches)
         stored_ids = encode_sample_ids(new_ids(ids, self.ids))
         encoding, number = self._encoding_of(network), len(self.segments)

@@ -23,7 +23,6 @@ from datassay.score.index.encoding import GradientEncoding, check_gradients, enc
 from datassay.score.index.search import has_bfloat16
 from datassay.score.index.segment import (
     PRECISIONS,
-    check_positions,
     encode_sample_ids,
     samples_of_chunk,
 )
@@ -151,7 +150,6 @@ def index_plan(
         progress=silent,
     )  # fmt: skip
     with_temperature(network, temperature)
-    check_positions(network.train, "train")
     n_fitted = min(network.n, MOST_FITTED)
     blocks = network.per_sample.blocks
     exact = exact_rule(curvature, n_fitted, blocks, MOST_OPERATIONS)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from datassay.collect.engine.base import Engine
 from datassay.collect.gradients.batches import Batches
-from datassay.errors import DataError, SettingError
+from datassay.errors import SettingError
 from datassay.machine import thread_count
 from datassay.progress import Progress, silent
 from datassay.score.index.encoding import GradientEncoding
@@ -233,15 +233,6 @@ def noted_parts(location: str) -> list[str] | None:
     if noted is None:
         return None
     return noted[PARTS]
-
-
-def check_positions(samples: Batches, name: str) -> None:
-    """Raise if samples can only be iterated."""
-    if samples.subset is None:
-        raise DataError(
-            f"{name} must be samples that have positions; these are iterated. Give a list, a "
-            "Dataset or arrays."
-        )
 
 
 def check_precision(precision: str) -> None:

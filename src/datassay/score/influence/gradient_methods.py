@@ -178,8 +178,7 @@ def _prepare_network(
     if request.method != "tracin":
         with_temperature(network, request.temperature)
     if request.removed is not None:
-        if network.train.subset is None:
-            raise SettingError("removed needs samples that have positions; these are iterated.")
+        assert network.train.subset is not None
         idx = check_removed(request.removed, network.n)
         network.removed = network.train.subset(idx)
     return network
