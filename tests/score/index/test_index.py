@@ -151,7 +151,7 @@ def test_what_a_call_reports_goes_to_its_end(tmp_path, monkeypatch):
     queries = {"differentiate the queries": (1, 30)}
     for call, arguments, further in (
         (ix.query, (new,), {"compare with the index": (4, 60)}),
-        (ix.groups, ({"a": [3]}, new), {"add up groups": (4, 60)}),
+        (ix.groups, ({"a": [3]}, new), {"compare with the index": (4, 60)}),
         (ix.brittleness, (new,), {"compare with the index": (4, 60), "brittleness": (30, 30)}),
     ):
         assert counted(call, *arguments)[1] == queries | further

@@ -48,10 +48,10 @@ def test_passes_by_hand():
     rounds = {"blocks": 1, "ekfac": 2}
     for curvature, many in rounds.items():
         plan = index_plan(model, train, curvature=curvature)
-        # One forward and three back for three outputs; a loss gradient of each sample, and of 100
-        # samples and 25 queries twice, to judge the rows; one more back for self-influence, and
-        # one for what training left to learn.
-        assert plan.passes == 100 * many * 4 + 2 * (100 + 2 * 125) + 2 * 100
+        # One forward and two back for three outputs, whose probabilities sum to 1; a loss gradient
+        # of each sample, and of 100 samples and 25 queries twice, to judge the rows; one more back
+        # for self-influence, and one for what training left to learn.
+        assert plan.passes == 100 * many * 3 + 2 * (100 + 2 * 125) + 2 * 100
         plain = index_plan(model, train, curvature=curvature, temperature=1.0)
         assert plan.passes == plain.passes + 100
 
@@ -92,7 +92,7 @@ def test_the_curvature_is_fitted_to_so_many_at_most_in_parts_that_are_kept(monke
     monkeypatch.setattr(fitting, "SMALLEST_PART", 20)
     plan = index_plan(model, train, curvature="ekfac")
     assert whole.scratch_bytes > 0 and plan.scratch_bytes == 3 * whole.scratch_bytes
-    assert whole.passes - plan.passes == 40 * 2 * 4
+    assert whole.passes - plan.passes == 40 * 2 * 3
     asked = []
     monkeypatch.setattr(
         planning, "exact_rule", lambda by, n, *_: asked.append(n) or (lambda _: False)
