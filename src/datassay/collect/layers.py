@@ -229,13 +229,6 @@ def is_transposed(layer: nn.Module) -> bool:
     return type(layer).__name__ == "Conv1D" and hasattr(layer, "nf")
 
 
-def matrix_shape(layer: nn.Module, weight: Tensor) -> tuple[int, int]:
-    """Return the rows and columns of a layer's weight as a matrix, without its bias."""
-    if weight.ndim == 1 or isinstance(layer, nn.LayerNorm):
-        return weight.numel(), 1
-    return len(weight), weight[0].numel()
-
-
 def kind_of(layer: nn.Module) -> Kind | None:
     """Return the function that gives gradients by a layer's weights; None where none is known."""
     if is_transposed(layer):

@@ -48,9 +48,9 @@ def test_passes_by_hand():
     rounds = {"blocks": 1, "ekfac": 2}
     for curvature, many in rounds.items():
         plan = index_plan(model, train, curvature=curvature)
-        # One forward and two back for three outputs, whose probabilities sum to 1; a loss gradient
-        # of each sample, and of 100 samples and 25 queries twice, to judge the rows; one more back
-        # for self-influence, and one for what training left to learn.
+        # One forward and two back for three outputs of a softmax; a loss gradient of each sample,
+        # and of 100 samples and 25 queries twice, to judge the rows; one more back for
+        # self-influence, and one for what training left to learn.
         assert plan.passes == 100 * many * 3 + 2 * (100 + 2 * 125) + 2 * 100
         plain = index_plan(model, train, curvature=curvature, temperature=1.0)
         assert plan.passes == plain.passes + 100

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from datassay.score.index import search
 from datassay.score.index.sketch import Sketch, hadamard, sketches
 
 # Coordinates, numbers of a row, bits.
@@ -73,6 +74,22 @@ def test_a_rows_bits_do_not_depend_on_the_rows_beside_it(size):
     torch.testing.assert_close(
         (unpacked(chosen, y) * y).sum(1), y.square().sum(1), rtol=1e-5, atol=0
     )
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("fast", [True, False])
+def test_what_is_no_number_is_none_in_products(monkeypatch, size, fast):
+    monkeypatch.setattr(search, "has_int8", lambda: fast)
+    chosen = Sketch(*size, 0)
+    y = torch.randn(4, chosen.width, generator=torch.Generator().manual_seed(2))
+    y[1, 3], y[2, 5] = torch.nan, torch.inf
+    packed, scale = chosen.pack(y)
+    queries, _ = search.prepare_rows(chosen, [(y, torch.zeros(4))])
+    products = queries.products(
+        chosen.levels(packed), torch.from_numpy(scale), slice(0, 4), coarse=False
+    )
+    is_number = torch.tensor([True, False, False, True])
+    assert products.isfinite().equal(is_number[:, None] & is_number)
 
 
 def test_signs_are_the_same_on_every_machine():

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from datassay.collect.gradients.batches import IGNORED, outputs_of, targets_of
 from datassay.collect.gradients.objective import Objective
-from datassay.collect.loss import Loss, loss_named, losses
+from datassay.collect.loss import Loss, losses
 from datassay.collect.settings import LOSSES
 from datassay.errors import DataError, SettingError
 from datassay.models.user_code import user_code
@@ -70,26 +70,24 @@ def objective(
     return _with_axis(Objective(loss), model, batch)
 
 
-def ignored_label(loss: Any) -> int:
-    """Return the label of samples that do not count; torch's own where the loss names none."""
+def label_rules(loss: Any) -> tuple[str, int]:
+    """Return what a loss compares, as `Loss.compares`, and the label that does not count."""
     loss = _criterion(loss)
     if isinstance(loss, Objective):
-        return loss.ignored
-    return int(getattr(loss, "ignore_index", IGNORED))
-
-
-def kind_of_loss(loss: Any) -> str:
-    """Return what a loss compares: "values", "classes" (also "auto"), or "own" for a function."""
-    loss = _criterion(loss)
+        return _compares(loss.name), loss.ignored
     if isinstance(loss, nn.Module):
         kind = _loss_of_criterion(loss)
-        return "values" if kind is None else kind.compares
-    name = getattr(loss, "name", loss)
-    if name == "auto":
+        ignored = int(getattr(loss, "ignore_index", IGNORED))  # pyrefly: ignore[bad-argument-type] (a number)
+        return ("values" if kind is None else kind.compares), ignored
+    return ("own" if callable(loss) else _compares(loss)), IGNORED
+
+
+def _compares(name: str) -> str:
+    """Return what the loss of a name compares; classes where it is "auto"."""
+    loss = losses().get(name)
+    if loss is None:
         return "classes"
-    if not isinstance(name, str):
-        return "own"
-    return loss_named(name).compares
+    return loss.compares
 
 
 def function_of(loss: Any) -> Callable[[nn.Module, Any], Tensor]:

@@ -145,7 +145,7 @@ def run_smoothness(first: Attribution, second: Attribution) -> RunSmoothness:
             f"{second.measure!r}."
         )
     effect = first.effect
-    ranks = [mean_ranks(run.effect, axis=0) for run in (first, second)]
+    ranks = [mean_ranks(np.asarray(run.effect), axis=0) for run in (first, second)]
     standardized = np.stack([(r - r.mean(0)) / np.maximum(r.std(0), 1e-30) for r in ranks])
     return RunSmoothness(
         parting=np.abs(first.outcome - second.outcome),

@@ -79,7 +79,8 @@ def prepare_rows(
     Where the processor multiplies 8-bit numbers they are rounded to 16 bits, by a unit of their
     own: to 1e-4 of what rounding the stored ones to one bit changes.
     """
-    is_fast = sketch.bits != FLOAT and has_int8()
+    is_small = 2**sketch.bits * STEP * sketch.width < 2**32  # what products add up to, in int32
+    is_fast = sketch.bits != FLOAT and is_small and has_int8()
     planes: list[tuple[Tensor, ...]] = []
     units = []
     values = []
@@ -87,7 +88,7 @@ def prepare_rows(
         unit = torch.ones(len(rows))
         if is_fast:
             unit = rows.abs().amax(1) / (LARGEST * STEP)
-            unit = torch.where(unit > 0, unit, 1.0)
+            unit = torch.where(unit == 0, 1.0, unit)  # what is not finite stays so
             codes = (rows / unit[:, None]).round_().to(torch.int16)
             upper = (codes + STEP // 2) >> 8
             planes.append((upper.to(torch.int8), (codes - upper * STEP).to(torch.int8)))

@@ -102,7 +102,8 @@ class Sketch:
             along = ((levels + 0.5) * y).sum(1, dtype=torch.float64)
             packed = self._pack(levels)
         squares = (y * y).sum(1, dtype=torch.float64)
-        scale = torch.where(along > 0, squares / torch.where(along > 0, along, 1.0), 0.0)
+        # 0 of a row of zeros; of one that is not finite neither is its scale.
+        scale = torch.where(along == 0, 0.0, squares / torch.where(along == 0, 1.0, along))
         return packed, scale.float().cpu().numpy()
 
     def _round(self, y: Float[Tensor, "b width"]) -> Float[Tensor, "b width"]:
@@ -112,7 +113,7 @@ class Sketch:
             step = y.square().mean(1, dtype=torch.float64).sqrt() * STEPS[self.bits]
         else:
             step = y.abs().amax(1).double() / (half - 0.5)
-        step = torch.where(step > 0, step, 1.0).to(y)  # of a row of zeros
+        step = torch.where(step == 0, 1.0, step).to(y)  # of a row of zeros
         return (y / step[:, None]).floor_().clamp_(-half, half - 1)
 
     def _pack(self, levels: Float[Tensor, "b width"]) -> np.ndarray:

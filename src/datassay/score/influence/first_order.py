@@ -69,7 +69,7 @@ class Measure:
         kind = self.objective.kind
         is_of_values = kind.compares == "values"
         k = f.shape[-1]
-        if not (is_of_values or kind.has_one_class) and k > 1:
+        if kind.compares == "classes" and not kind.has_one_class and k > 1:
             raise SettingError(
                 f"measure={self.name!r} needs one class per sample; these have several labels. Use "
                 "'loss'."
