@@ -38,8 +38,9 @@ SHARE = 0.8
 MOST_SECONDS, TABLE_SECONDS = 20.0, 2.0
 _ANY = float("inf")
 # Landmarks that are tried, fewer of a table, and what their Jacobians may take. Of five drawn
-# tables of 2100 to 5000 rows 512 rank leave-one-out and information as the exact kernel with .9986 or
-# more (1024: .9998), find wrong labels with an AUROC .0002 below 1024's, and cost half as much.
+# tables of 2100 to 5000 rows 512 rank leave-one-out and information as the exact kernel does, with
+# .9986 or more (1024: .9998), find wrong labels with an AUROC .0002 below that of 1024, and cost
+# half as much.
 LANDMARKS = (2048, 1024)
 TABLE_LANDMARKS = (512,)
 LANDMARK_BYTES = 2e9
