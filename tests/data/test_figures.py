@@ -3,13 +3,16 @@
 PYTHONPATH=src:tests python tests/data/test_figures.py    # writes it anew
 """
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 
 import datassay as da
 from datassay.data.assemble import one_set
 from datassay.data.source import Source, SourcePart
-from datassay.errors import DataError
+from datassay.data.targets import Coding
+from datassay.errors import DataError, DatassayError
 from helpers.figures import freeze, frozen_test
 
 X, N = np.random.default_rng(0).normal(size=(60, 3)), 60
@@ -60,7 +63,8 @@ def of_arguments():
         {"x": np.repeat(X, 4, 1).reshape(N, 2, 2, 3)}, {"x": np.repeat(X, 8, 1)[:, None, None]},
         {"x": np.repeat(X, 8, 1).reshape(N, 2, 4, 3)},
         {"x": np.repeat(X, 8, 1).reshape(N, 2, 6, 2)},
-        {"x": X[:1], "y": WORDS[:1]}, {"x": X[:2], "y": WORDS[:2]}, {"x": X[:3], "y": X[:3, 0]},
+        {"x": X[:1], "y": WORDS[:1]}, {"x": X[:2], "y": WORDS[:2]},
+        {"x": X[[0, 0]], "y": WORDS[:2], "val_fraction": 0}, {"x": X[:3], "y": X[:3, 0]},
         {"x": X[:3], "y": X[:3, 0], "val_fraction": 0.34}, {"x": X[:6], "y": WORDS[:6]},
     ]  # fmt: skip
     return [loaded(**settings) for settings in each]
@@ -74,7 +78,22 @@ def of_texts():
         return str(error)
 
 
+def of_outputs():
+    """Samples whose labels are coded by how many outputs a network has."""
+    sets = []
+    for n_outputs in (1, 2, 3, 5):
+        for x, y in product((X, X.reshape(N, 3, 1)), (CODES, LONG == 1, X[:, 0], WORDS)):
+            coding = Coding(lambda _, k=n_outputs: (k, k), is_own=True, is_training=True)
+            try:
+                one = one_set(Source("data", SourcePart(x, y)), None, coding)
+                sets.append((one.y, one.class_names, one.warnings))
+            except DatassayError as error:
+                sets.append(str(error).partition(". ")[0])
+    return sets
+
+
 CASES = {
+    "outputs": of_outputs,
     "arguments": of_arguments,
     "texts": of_texts,
 }

@@ -126,6 +126,7 @@ EQUIVALENT = {
     ("store/journal.py", 'if end and file.read(2) != b"\\n":'): "one byte is left",
     ("score/leave_one_out.py", "one_run = training.leave_out(2) == training.run # mean loss: η and "
      "λ differ without a sample"): "any number of samples tells",
+    ("score/index/search.py", "if n_grouped // GROUPED <= 2 * keep:"): "the best are the same",
     ("store/journal.py", "end = file.seek(1, os.SEEK_END)"): _WHOLE,
     ("act/review/judged.py", "share = np.empty(1)"): "two are wanted",
     ("stats.py", "results = [PERHAPS if d.p <= 1 - LEVEL and d.gain >= 0 else SAME for d in "

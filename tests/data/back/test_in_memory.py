@@ -14,6 +14,7 @@ from datassay.data.back.in_memory import (
     correct_labels,
     keep_inputs,
     original_frame,
+    restore_kind,
 )
 from datassay.data.back.original import Change
 from datassay.data.tables.read import Choices
@@ -108,3 +109,13 @@ def test_labels_of_classes_are_given_back_as_they_are_written(kind):
     result = correct_labels(given, y, new_y, KEEP, ("a", "b", "c"))
     expected = written[[1, 1, 4, 0]].tolist()
     assert type(result) is type(given) and [*result] == expected
+
+
+def test_a_tensor_keeps_its_type_but_where_whole_numbers_become_fractions():
+    for example, values, kind in (
+        (torch.zeros(2), [1.5, 2.0], torch.float32), (torch.zeros(2).int(), [3, 4], torch.int32),
+        (torch.zeros(2).int(), [1.5, 2.0], torch.float64), (torch.zeros(2), [3, 4], torch.float32),
+    ):  # fmt: skip
+        tensor = restore_kind(np.array(values), example)
+        assert tensor.dtype == kind and tensor.tolist() == values
+    assert restore_kind(np.array([1, 2]), (3, 4)) == (1, 2)

@@ -116,8 +116,10 @@ def of_leaks(seed, target):
     rng, n = np.random.default_rng(seed), 240
     codes = rng.choice(3, n, p=[0.2, 0.3, 0.5])
     y, tell = np.array(["low", "mid", "high"])[codes], codes
-    if target == "quantity":
+    if target != "class":
         y = tell = np.exp(codes + rng.normal(size=n))
+    if target == "quantity from 0":
+        y -= y.min()
     rank, parts = tell.argsort(kind="stable").argsort(), rng.uniform(0.2, 0.8, n)
     words = np.array([*"abcdefgh"])
     columns = {
@@ -166,6 +168,7 @@ CASES = {
     "a table of many categories": partial(of_table, 9),
     "leaks of classes": partial(of_leaks, 0, "class"),
     "leaks of a quantity": partial(of_leaks, 1, "quantity"),
+    "leaks of a quantity from 0": partial(of_leaks, 2, "quantity from 0"),
 }  # fmt: skip
 test_what_columns_are_read_as_stays = frozen_test("tables.json", CASES)
 

@@ -1,13 +1,16 @@
-"""Parts of an index: how many samples a chunk holds, and how a folder is removed."""
+"""Parts of an index: how many rows at once, which are held, what is removed, and what is told."""
 
 import errno
 from math import ceil
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from datassay.errors import DataError
-from datassay.score.index import segment
+from datassay.score.index import search, segment
+from datassay.score.index.opened import Index
+from helpers.counted import counted
 
 
 @pytest.mark.parametrize("n", [1, 7, 1023, 1024, 1025, 2049, 100_000])
@@ -36,3 +39,42 @@ def test_a_folder_that_others_write_to_is_removed_until_it_is_gone(code, monkeyp
     else:
         segment.remove_folder("ix/sums")
         assert asked == [True] * 3
+
+
+def stored(n, row_bytes, seed, size=5):
+    """A segment of so many rows in chunks, and what was asked to be held."""
+    rows = np.random.default_rng(seed).integers(0, 256, (n, row_bytes - 4), np.uint8)
+    chunks = [range(i, min(i + size, n)) for i in range(0, n, size)]
+    held, part = [], object.__new__(segment.Segment)
+    layout = SimpleNamespace(arrays={segment.ROWS: ((row_bytes - 4,), np.dtype(np.uint8))})
+    part.n, part.store = n, SimpleNamespace(chunks=chunks, layout=layout)
+    scale = np.arange(n, dtype=np.float32)
+    part.rows = lambda chunk, hold: (
+        held.append(hold),
+        (rows[chunk.start : chunk.stop], scale[chunk.start : chunk.stop]),
+    )[1]
+    return rows, held, part
+
+
+def test_rows_are_held_where_a_quarter_of_the_memory_takes_them(monkeypatch):
+    (first, held, one), (second, others, other) = stored(12, 7, 0), stored(7, 7, 1)
+    for spare, holds in ((0, False), (1, True)):
+        monkeypatch.setattr(search, "available_memory", lambda s=spare: 4 * 19 * 7 + s)
+        parts, steps = counted(lambda progress: list(search.blocks([one, other], progress, "a")))
+        assert [start for start, *_ in parts] == [0, 5, 10, 12, 17] and steps == {"a": (5, 19)}
+        np.testing.assert_array_equal(np.concatenate([p[1] for p in parts]), [*first, *second])
+        assert np.concatenate([p[2] for p in parts]).tolist() == [*range(12), *range(7)]
+        assert {*held, *others} == {holds}
+        held.clear(), others.clear()
+
+
+@pytest.mark.parametrize(("high", "appended", "n_told"), [
+    (None, 0.1, 0), (None, 0.11, 1), (0.9, 0.0, 0), (0.89, 0.0, 1), (0.89, 0.5, 2),
+])  # fmt: skip
+def test_narrow_rows_and_an_old_curvature_are_told_beyond_their_bounds(high, appended, n_told):
+    agreement = None if high is None else {"mean": 0.5, "high": high}
+    index = SimpleNamespace(
+        fidelity=agreement, appended=appended, sketch=SimpleNamespace(n_bytes=9)
+    )
+    told = Index.warnings.fget(index)
+    assert len(told) == n_told and (high != 0.89 or "correlation of 0.50" in told[0])

@@ -108,6 +108,7 @@ CASES = {
     "sources": partial(of_labels, 12, 3, n=300, has_sources=True, trusted=0.1),
     "targets": partial(of_targets, 0, factor=4.0),
     "targets of a unit": partial(of_targets, 1, factor=10.0, is_bent=True, share=0.1),
+    "targets of a clear unit": partial(of_targets, 8, factor=10.0, share=0.1, spread=0.1),
     "targets of a sign": partial(of_targets, 2, factor=-1.0, is_bent=True),
     "targets of many": partial(of_targets, 3, factor=-3.0, n=60, k=2),
     "targets that nothing tells": partial(of_targets, 4, factor=5.0, spread=3.0),

@@ -1,5 +1,7 @@
 """Sources of labels of which one errs: which are named, at what rate, and what stays as it was."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -90,6 +92,16 @@ def test_rates_are_those_of_the_expected_counts_and_trusted_labels_keep_theirs()
         counted = members & is_open
         assert rate == pytest.approx(p_wrong[counted].sum() / (counted.sum() + 5), abs=2e-3)
     assert torch.unique(shift).numel() == 2 and (shift[torch.as_tensor(source == "2")] > 0).all()
+
+
+def test_a_source_that_errs_hardly_more_often_than_the_others_is_not_named():
+    log_p, labels, source, _ = drawn_labels(4)
+    none = torch.zeros(600, dtype=torch.bool)
+    start = fit_noise([log_p], labels, "one rate")
+    sources = find_erring_sources(log_p, labels, none, {"annotator": source})
+    other = replace(sources, errs=np.arange(5) == 1)
+    found, fits, shift = fit_sources([log_p], labels, none, other, start)
+    assert found is None and not fits and not shift.any()
 
 
 def test_samples_name_their_sources_by_themselves_and_users_can():
