@@ -129,7 +129,7 @@ def index_table(lines: dict[str, dict]) -> str:
         core_hours, size = gradient * N / 3600, width * N / 1e12
         hours, wanted = core_hours / CORES, compare * N * BATCH / 3600 / CORES
         rows.append((
-            f"{what}, {row['parameters']:,} weights, {row['width']:,} numbers",
+            f"{what}, {row['parameters']:,} weights, {row['bytes_a_sample']:,} bytes",
             f"{1e3 * gradient:.2f} ms", f"{core_hours:,.0f}",
             f"{60 * hours:.0f} min, {hours * HOUR:.0f} $",
             f"{60 * wanted:.0f} min, {wanted * HOUR:.0f} $",

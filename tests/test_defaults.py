@@ -2,7 +2,6 @@
 
 import ast
 import inspect
-import re
 import textwrap
 from dataclasses import MISSING, fields, is_dataclass
 from importlib import import_module
@@ -12,10 +11,7 @@ import pytest
 import datassay
 from datassay.commands import app
 from datassay.commands.app import COMMANDS
-from datassay.score.influence.exact_blocks import auto_damping
-from datassay.score.influence.trained_network import PLAIN, SOFTENED
-from datassay.score.settings import DEFAULT_TOP, Influence
-from datassay.setting import sentence_of
+from datassay.score.settings import DEFAULT_TOP
 from datassay.setting import settings_of as options_of
 from helpers.command_line import make_commands, succeed
 
@@ -215,35 +211,3 @@ def test_options_at_trained_weights_have_the_defaults_of_their_function(name):
             assert OWN_DEFAULT[name, option][1] in options[option].help
         else:
             assert own == other, option
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_what_auto_stands_for_is_said_as_it_is(name):
-    options = options_of(next(c for c in COMMANDS if c.name == name).settings)
-    number = r"([\d.]+)"
-    pattern = rf"\({number} where it is exact, {number}/n with fewer than {number} samples, "
-    text = f"{sentence_of(options['damping'].of)} {options['damping'].help}"
-    most, per, enough, factored = re.search(
-        rf"{pattern}{number} where it is factored", text
-    ).groups()
-    for n in (10, 500, 1000, 5000):
-        exact = max(float(most), float(per) / n if n < float(enough) else 0)
-        assert auto_damping(n, is_exact=True) == exact
-        assert auto_damping(n, is_exact=False) == float(factored.rstrip("."))
-    if name == "explain":
-        assert f"absolute, auto {Influence.damping:g}" in text
-        assert "(default: float32; with --curvature whole float64)" in options["precision"].help
-    else:
-        assert f"auto: {SOFTENED:g} of classes, {PLAIN:g} of next" in options["temperature"].help
-
-
-def test_options_say_what_the_docstrings_of_functions_say():
-    shown = {
-        name: sentence_of(spec.of)
-        for group in GROUPS.values()
-        for name, spec in options_of(group).items()
-        if spec.of
-    }
-    assert len(shown) > 15 and all(text.endswith(".") for text in shown.values())
-    text = " ".join(succeed("explain", "--help-all").output.split())
-    assert shown["damping"] in text and "of:datassay" not in text

@@ -13,7 +13,7 @@ ROOT = Path(datassay.__file__).parent
 REPOSITORY = Path(__file__).parents[1]
 STEPS = [
     *("errors", "optional", "plugins", "rules", "progress", "machine", "public_module", "setting"),
-    *("store", "saving", "results", "plan", "stats"),
+    *("store", "saving", "results", "plan", "ranks", "stats"),
     *("data", "models", "collect", "train", "score", "act", "report", "lm"),
 ]
 SHELLS = {"commands", "estimators", "methods", "__main__", "__init__"}

@@ -8,13 +8,12 @@ from functools import reduce
 from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
-from statistics import mean
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench.frame import every_task, task_named
-from bench.record import RESULTS, latest, read
+from bench.record import latest
 
 import datassay
 from datassay.commands import app
@@ -31,8 +30,6 @@ ROWS = [
 NUMBER = re.compile(r"[-−+]?\d+(?:\.\d+)?(?:e[-−]?\d+)?")
 LINES = latest()
 OTHERS = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")} - {ROOT / "docs/seeds.md"})
-# Tasks of the papers whose lines have other names too.
-ALSO = {"s3_grid": ("s3_complexity",), "s4_purify": ("s4_mix",)}
 COURSE = ROOT / "packages/datassay-lab/src/datassay_lab/course.toml"
 MACHINE = {"bench", "commit", "date", "machine", "python", "threads", "versions"}
 STATES = re.compile(r"works|differs: \S.*|not here: \S.*")
@@ -81,18 +78,6 @@ def numbers(value):
     if isinstance(value, str):
         return [float(n.replace("−", "-")) for n in NUMBER.findall(value)]
     return [float(value)] if isinstance(value, int | float) else []
-
-
-def means(value):
-    """The means of all lists of numbers of a record."""
-    if isinstance(value, dict):
-        return [n for key, one in value.items() if key not in MACHINE for n in means(one)]
-    if not isinstance(value, list):
-        return []
-    rows = [one for one in value if isinstance(one, list)]
-    parts = (value, *zip(*rows, strict=False))
-    parts = [[n for n in part if isinstance(n, int | float)] for part in parts]
-    return [mean(part) for part in parts if part] + [n for one in value for n in means(one)]
 
 
 def decimals(text):
@@ -148,14 +133,6 @@ def test_most_rows_work_and_the_others_say_so():
     assert 1 - states.count("not here") / len(states) >= SHARE
 
 
-def test_commands_of_the_papers_page_exist():
-    page = (ROOT / "bench/papers/README.md").read_text(encoding="utf-8")
-    names = [name for name in code(page) if name.split()[0] in every_task()]
-    assert len(names) > 20
-    for name in names:
-        assert_exists(name)
-
-
 def test_a_sentence_or_a_table_that_names_a_line_has_its_figures():
     named, record = 0, []
     for page in OTHERS:
@@ -167,23 +144,3 @@ def test_a_sentence_or_a_table_that_names_a_line_has_its_figures():
             assert not lost, (page.name, part, lost)
             named += bool(record)
     assert named > 20
-
-
-def test_figures_of_the_papers_page_are_those_of_its_commands():
-    """What stands under "ours" is in a line of the commands named last, or the mean of a list."""
-    lines = [(n := x["bench"], numbers(n) + numbers(x) + means(x)) for x in read(RESULTS)]
-    stems = {word for name, _ in lines for word in re.findall(r"[a-z]\w+", name)}
-    tasks, ours, seen = [], 3, 0
-    for line in (ROOT / "bench/papers/README.md").read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in CELL.split(line)[1:-1]]
-        ours = next((i for i, cell in enumerate(cells) if cell.startswith("ours")), ours)
-        first = re.findall(r"`(?:\w+/)?([a-z]\w+)[^`]*`", " ".join(cells[:2]) or line)
-        if named := [task for task in first if task in stems]:
-            tasks = [other for task in named for other in (task, *ALSO.get(task, ()))]
-        cell = " ".join(cells[1:] if len(cells) <= ours else cells[ours : ours + 1])
-        if tasks and cells and "tests/" not in line:
-            record = [n for name, of in lines if any(t in name for t in tasks) for n in of]
-            shown = decimals(cell)
-            assert not (lost := [n for n in shown if not is_recorded(n, record)]), (line, lost)
-            seen += len(shown)
-    assert seen > 1000

@@ -26,6 +26,13 @@ def folder_modules(package: str, module: str) -> list[ModuleType]:
     return [import_module(name) for name in names if find_spec(name) is not None]
 
 
+@cache
+def modules_in(package: str) -> list[ModuleType]:
+    """Import the modules of a package, in their order by name."""
+    path = import_module(package).__path__
+    return [import_module(entry.name) for entry in pkgutil.iter_modules(path, f"{package}.")]
+
+
 def plugin_names(group: str) -> list[str]:
     """Return the names that installed distributions add to a group, without loading them."""
     return sorted(point.name for point in entry_points(group=f"datassay.{group}"))

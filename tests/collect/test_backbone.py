@@ -233,7 +233,7 @@ def test_small_images_that_pixels_predict_poorly_are_read_by_the_encoder(monkeyp
     assert train.encoding.name == val.encoding.name == "tiny" and train.x.shape == (48, 3)
     note = train.encoding.note
     assert note.startswith("pixels alone predict the classes poorly (")
-    assert note.endswith("so tiny reads them (100%)")
+    assert note.endswith("so the pretrained tiny reads them (100%)")
     # Not where pixels do well, where the encoder does no better, or of what it cannot read.
     for inputs in (x * np.where(y, 1, 0.2)[:, None, None], 2 * x - 1):
         assert da.load((inputs, y), encode=Backbone())[0].encoding is None
@@ -254,7 +254,7 @@ def test_small_images_of_several_sizes_are_read_by_the_encoder(tmp_path):
     folder = photographs(tmp_path, sizes=((20, 18), (24, 30)))
     train, val = da.load(folder, encode=Backbone())
     assert train.x.shape == (10, WIDTH) and val.encoding.note == (
-        "images differ in size, so tiny reads them"
+        "images differ in size, so the pretrained tiny reads them"
     )
 
 

@@ -14,7 +14,7 @@ from datassay.collect.curvature.output_geometry import (
     output_geometry,
     with_weights,
 )
-from datassay.collect.curvature.output_loss import curvature_root, loss_derivatives, output_losses
+from datassay.collect.loss import loss_named
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.models.networks import mlp
@@ -132,18 +132,17 @@ def test_derivatives_are_those_of_the_loss_and_the_root_squares_to_the_hessian(l
     f = 3 * torch.randn(5, k, generator=g, dtype=torch.float64)
     y = torch.eye(k).double()[torch.arange(5) % k] if k > 1 else torch.arange(5)[:, None] % 2.0
     y = y.double()
-
-    def one(f, y):
-        return output_losses(f[None], y[None], loss)[0]
-
-    slope, curvature = loss_derivatives(f, y, loss)
-    torch.testing.assert_close(slope, vmap(torch.func.grad(one))(f, y))
-    torch.testing.assert_close(curvature, vmap(jacrev(torch.func.grad(one)))(f, y))
-    root = curvature_root(f, loss)
+    kind = loss_named(loss)
+    slope = torch.func.grad(kind.value)
+    torch.testing.assert_close(kind.gradient(f, y), vmap(slope)(f, y))
+    curvature = kind.hessian(f)
+    torch.testing.assert_close(curvature, vmap(jacrev(slope))(f, y))
+    root = kind.root(f)
     assert root.shape[2] == (k - 1 if k > 1 and loss == "cross_entropy" else k)
     torch.testing.assert_close(root @ root.mT, curvature)
 
 
 def test_roots_of_probabilities_at_their_limits():
-    root = curvature_root(torch.tensor([[800.0, 0, 0], [0, 800.0, 0]]).double(), "cross_entropy")
+    f = torch.tensor([[800.0, 0, 0], [0, 800.0, 0]]).double()
+    root = loss_named("cross_entropy").root(f)
     assert torch.isfinite(root).all() and root.abs().max() < 1e-100

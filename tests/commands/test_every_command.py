@@ -9,7 +9,7 @@ from datassay.commands.app import commands
 from datassay.commands.options import check_needs, declared_of
 from datassay.errors import SettingError
 from datassay.setting import default_of, settings_of
-from helpers.command_line import contents, invoke, refusals, succeed
+from helpers.command_line import contents, invoke, refusals
 
 COMMANDS = {command.name: command for command in commands()}
 
@@ -72,10 +72,3 @@ def test_an_unwritable_out_is_refused_before_any_work(here, name):
     assert result.exit_code == 2
     assert re.match(r"Error: .*taken/deeper", result.stderr), result.stderr
     assert contents(here) == {"taken": b"a file, not a folder"}
-
-
-def test_score_has_no_option_that_needs_trained_networks():
-    text = succeed("score", "--help-all").output
-    others = ("--check", "--curve-seeds", "--attribution-at", "--budget")
-    assert not [option for option in others if option in text]
-    assert "--attribution" in text and "--adversarial" in text

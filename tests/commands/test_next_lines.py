@@ -11,15 +11,19 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 from pyarrow import csv
+from safetensors.torch import save_model
 
 from datassay.commands.run.steps import budget
 from datassay.commands.view.server import ReviewServer
+from datassay.data.load import load
+from datassay.models.build import build_model
 from helpers.command_line import invoke
 
 # Whole lines, those behind "Next:" and the like, and those that a page shows as code.
 LINE = re.compile(r"^(?:[\w ]+: +| *)(datassay [a-z].*)$", re.MULTILINE)
 CODE = re.compile(r"<code[^>]*>(datassay [a-z]+ [^<]*)</code>")
 IN_ERROR = re.compile(r"Run (datassay view (?:'[^']*'|[^\s,]+))|add (--accept-suggested 0\.9)\.")
+TO_ADD = re.compile(r"(?:as in|give|Give) (--[a-z].*?)(?:[.;,]? (?:Its|The|or|it is)\b|[.;,]$)")
 DEEPEST = 4  # commands that lead to each other
 
 
@@ -63,6 +67,14 @@ def write(name, table):
     csv.write_csv(table, name)
 
 
+def write_baseline(name, table):
+    """The same table in an earlier state, checked, and as it is now."""
+    write(name, table.slice(0, 120))
+    invoke("check", name, "--target", "the answer", "--fail-on", "leak", "--out", "old")
+    Path("old/summary.json").rename("summary.json")
+    write(name, table)
+
+
 PLACEHOLDER = re.compile(r"\b[A-Z]{2,}\b")  # such as NEW, which a reader fills in
 
 # Root → how its data are made. What it prints is typed, and what that prints, and so on.
@@ -83,6 +95,13 @@ ROOTS = {
     "score 'two parts' --model linear": lambda: write_images(Path("two parts")),
     "run iris --budget 0": lambda: None,
     "score iris --noise 0.1": lambda: None,
+    "check data.csv --target 'the answer' --fail-on leak --baseline summary.json --out new": (
+        lambda: write_baseline("data.csv", frame())
+    ),
+    "index iris --model mlp:width=8 --weights my.safetensors --out 'an index'": (
+        lambda: save_model(build_model("mlp:width=8", load("iris")[0]), "my.safetensors")
+    ),
+    "weigh data.csv --target 'the answer' --seeds 2": lambda: write("data.csv", frame()),
     "example people": lambda: None,
     "example digits": lambda: None,
 }
@@ -130,6 +149,25 @@ def test_what_is_printed_can_be_typed(root, tmp_path, monkeypatch):
             waiting += [(following, depth + 1) for following in printed_commands(result)]
     assert not failed
     assert len(tried) > 1
+
+
+@pytest.mark.parametrize(
+    "command", ["score --model linear", "weigh --seeds 2", "check --model linear"]
+)
+def test_what_an_error_tells_to_add_can_be_added(command, tmp_path, monkeypatch):
+    """Without a target, without a condition, to the folder of other data: until it runs."""
+    monkeypatch.chdir(tmp_path)
+    name, *options = command.split()
+    for data in ("a b.csv", "other.csv"):
+        write(data, frame(seed=len(data)))
+        words, added = [name, data, *options, "--out", "my run"], []
+        while (result := invoke(*words)).exit_code not in {0, 3, 4}:
+            assert len(added) < 3, result.stderr
+            error = " ".join(result.stderr.split())
+            (addition,) = filter(None, map(str.strip, TO_ADD.findall(error)))
+            added += [addition]
+            words += shlex.split(addition)
+    assert "--overwrite" in added and len(added) > 1
 
 
 def test_commands_in_errors_can_be_typed(tmp_path, monkeypatch):

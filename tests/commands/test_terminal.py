@@ -6,17 +6,13 @@ import pty
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-import datassay
 from datassay.commands import terminal
-from datassay.commands.app import commands
 from datassay.report.page import Row
-from datassay.setting import settings_of
-from helpers.command_line import assert_one_error_line, invoke, succeed
+from helpers.command_line import assert_one_error_line, invoke
 
 # The steps of a run of digits, as it reported them: each from 1 to its total, folds judged anew.
 FOLD = ["eigendecomposition 1", "estimate label noise 1151", "estimate label noise again 1151"]
@@ -61,33 +57,6 @@ def test_a_log_has_a_line_a_stage_and_fewer_the_longer_it_takes(monkeypatch):
     assert len(lines) <= 13 and "min" in lines[-1]
 
 
-def test_the_steps_of_a_stage_are_those_that_the_work_reports():
-    source = "".join(p.read_text("utf-8") for p in Path(datassay.__file__).parent.rglob("*.py")
-                     if p.name != "terminal.py")  # fmt: skip
-    steps = [step for some in terminal.STAGES.values() for step in some]
-    assert not [step for step in steps if f'"{step}"' not in source]
-
-
-@pytest.mark.parametrize("command", commands(), ids=lambda command: command.name)
-def test_help_shows_few_options_and_all_on_demand_in_whole_words(command):
-    shown = succeed(command.name, "--help").stdout
-    every = succeed(command.name, "--help-all").stdout if command.common else shown
-    options = [one for group in command.groups for one in settings_of(group).values()]
-    flags, rest = (re.findall(r"^  (--[\w-]+)", text, re.M) for text in (shown, every))
-    assert len(flags) <= 14 + (command.name == "apply") and set(flags) <= set(rest)
-    assert len(set(rest)) >= sum(
-        not s.argument for g in command.groups for s in settings_of(g).values()
-    )
-    lines = [*shown.splitlines(), *every.splitlines()]
-    assert max(map(len, lines)) <= 80 and len(shown.splitlines()) <= 48 + 4 * (
-        command.name != "run"
-    )
-    assert f"  {command.name} " in succeed("--help").stdout
-    assert f"\n  datassay {command.name}" in shown.partition("Examples:")[2]
-    words = " ".join(every.split())
-    assert all(one.help.split("FORMATS")[0] in words for one in options)
-
-
 def test_a_table_breaks_no_word():
     names = ("action", *(f"unsuspected{k}" for k in range(7)))
     row = Row("Reweight by local variance", tuple(f"{k}.25 to {k}.75" for k in range(7)))
@@ -101,19 +70,8 @@ def test_a_table_breaks_no_word():
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("run iris --noise 2", r"Error: --noise must .*got 2\.0"),
-        ("run iris --adversarial 2", r"Error: --adversarial must .*got 2\.0"),
-        ("run iris --val-fraction 3", r"Error: --val-fraction must .*got 3\.0"),
-        ("run iris --weight-decay nan", "Error: --weight-decay must .*got nan"),
-        (
-            "score iris --batch-size 8",
-            "Error: --batch-size belongs to --smoothing sgd, sgd_outputs",
-        ),
-        ("score diabetes --attribution margin", "Error: --attribution margin needs classes"),
-        ("run iris --noise 0.1 --noise-kind odd", "Error: --noise-kind must be"),
         ("rnu iris", "No such command 'rnu'. Did you mean run[?] See datassay --help"),
         ("run iris --tagret y", "--tagret.*--target.* See datassay run --help"),
-        ("run", "DATA must be given once.* datassay run digits"),
     ],
 )
 def test_errors_name_what_was_typed(line, said):

@@ -10,8 +10,8 @@ import datassay as da
 from datassay.act.choose.parts import FIFTHS, fifths
 from datassay.collect.collection import collect
 from datassay.data.assemble import _nearest_share
-from datassay.data.groups import group_folds, time_blocks
 from datassay.data.samples import SampleSet
+from datassay.data.splits import group_folds, time_blocks
 from datassay.errors import DataError, SettingError
 from datassay.models.build import build_model
 from datassay.progress import silent

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import datassay as da
-from datassay.data.assemble import split_indices
+from datassay.data.splits import split_indices
 from datassay.errors import DataError
 
 

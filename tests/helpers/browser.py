@@ -87,6 +87,16 @@ def violations(browser):
     )
 
 
+def violations_of_schemes(browser):
+    """What axe finds in dark and in light: scheme and rule → its first element and why."""
+    found = {}
+    for scheme in ("dark", "light"):  # as it was
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+        found |= {f"{scheme}, {rule}": why for rule, why in violations(browser).items()}
+    return found
+
+
 def resize(browser, width, height=900):
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)

@@ -44,24 +44,28 @@ GROUPS = {
         "act/review/corrections.py": "act/review commands/view/test_session.py",
         "act/review/decisions.py": "act/review commands/view/test_session.py",
         "act/review/judged.py": "act/review/test_judged.py act/review/test_gain.py",
-        "act/review/remaining.py": "act/review/test_remaining.py act/review/test_judged.py",
+        "act/review/remaining.py": "act/review/test_figures.py act/review/test_remaining.py"
+        " act/review/test_judged.py",
     },
     "giving back": {"data/back": "data/back commands/apply"},
     "splits": {
-        "data/assemble.py": "data/test_groups.py data/test_split.py data/test_load.py"
-        " data/test_arguments.py data/test_tables.py data/test_samples.py data/test_source.py",
+        "data/assemble.py": "data/test_figures.py data/test_groups.py data/test_split.py"
+        " data/test_load.py data/test_arguments.py data/test_tables.py data/test_samples.py"
+        " data/test_source.py",
         "train/folds.py": "train/test_folds.py train/test_learner.py data/test_groups.py"
         " methods/purify/test_cross_fit.py",
     },
     "tables": {
-        "data/tables/columns.py": "data/test_columns.py data/tables/test_kinds.py"
+        "data/tables/columns.py": "data/tables/test_figures.py data/test_columns.py"
+        " data/tables/test_kinds.py data/test_tables.py",
+        "data/tables/numerals.py": "data/tables/test_figures.py data/tables/test_numerals.py",
+        "data/tables/numeric.py": "data/tables/test_figures.py data/test_float32.py"
+        " data/test_columns.py data/tables/test_kinds.py",
+        "data/tables/preparation.py": "data/tables/test_figures.py data/tables/test_kinds.py"
         " data/test_tables.py",
-        "data/tables/numerals.py": "data/tables/test_numerals.py",
-        "data/tables/numeric.py": "data/test_float32.py data/test_columns.py"
-        " data/tables/test_kinds.py",
-        "data/tables/preparation.py": "data/tables/test_kinds.py data/test_tables.py",
-        "data/tables/leaks.py": "data/tables/test_leaks.py",
-        "data/tables/dates.py": "data/tables/test_kinds.py data/test_columns.py",
+        "data/tables/leaks.py": "data/tables/test_figures.py data/tables/test_leaks.py",
+        "data/tables/dates.py": "data/tables/test_figures.py data/tables/test_kinds.py"
+        " data/test_columns.py",
     },
     "labels": {"score/labels": "score/labels score/test_label_issues.py data/test_groups.py"
                " commands/run/test_labels.py"},
@@ -116,10 +120,22 @@ EQUIVALENT = {
      "int))"): "the first that is asked replaces it",
     ("score/influence/linear.py", "self.values_each = (lin.rows_per_sample - 2) * rows.shape[2] + "
      "4 * len(partners)"): _AT_ONCE,
+    ("score/influence/linear.py", "self.values_each = (lin.rows_per_sample + 2) * rows.shape[2] + "
+     "5 * len(partners)"): _AT_ONCE,
     ("store/journal.py", 'if end or file.read(1) != b"\\n":'): _WHOLE,
     ("store/journal.py", 'if end and file.read(2) != b"\\n":'): "one byte is left",
     ("score/leave_one_out.py", "one_run = training.leave_out(2) == training.run # mean loss: η and "
      "λ differ without a sample"): "any number of samples tells",
+    ("store/journal.py", "end = file.seek(1, os.SEEK_END)"): _WHOLE,
+    ("act/review/judged.py", "share = np.empty(1)"): "two are wanted",
+    ("stats.py", "results = [PERHAPS if d.p <= 1 - LEVEL and d.gain >= 0 else SAME for d in "
+     "differences]"): "of no gain p is large",
+    ("data/assemble.py", "return replace(replace(samples, x=x[:, :1]).subset(train_idx), "
+     "x=x[: len(train_idx)]), val"): "another x takes its place",
+    ("data/assemble.py", "n_strata = 1 if strata is None else len(np.unique(strata))"):
+     "each part has one sample anyway",
+    ("score/labels/outliers.py", "is_natural = is_bent and bool(p_wrong[stray].sum() <= FAR_PART * "
+     "p_wrong.sum())"): "of sums of 0 the result is 0 either way",
     ("act/review/corrections.py", "return Corrections(keep, new_y, (new_y != y)"
      ".reshape(len(y), -1).all(axis=1), positions)"): "several labels a sample never change",
 }  # fmt: skip

@@ -61,7 +61,7 @@ BUGS = [
      "or state(self.path) == self._state", "or True", "servers: 0-30"),
     ("a half line stays", "store/journal.py", 'if end and file.read(1) != b"\\n":', "if False:",
      "store/test_journal.py"),
-    ("a journal counts for any file", "store/journal.py", "or base == _digest(path)", "or True",
+    ("a journal counts for any file", "store/journal.py", "or base == file_digest(path)", "or True",
      "store/test_journal.py"),
     ("a failed line stays", "store/journal.py", "            file.truncate(end)\n            raise",
      "            raise", "store/test_journal.py"),

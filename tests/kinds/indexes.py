@@ -71,7 +71,7 @@ def made(cell: Cell, folder: Path) -> Any:
     return da.index(
         truth.network(judge.n_outputs(cell), fit.end), judge.train_of(cell), folder,
         loss=fit.given(), curvature="blocks", damping=judge.DAMPING, temperature=cell.temperature,
-        share=1.0, width=10_000, keep="float32", precision="float64",
+        bytes_per_sample=2**20, precision="float64",
     )  # fmt: skip
 
 

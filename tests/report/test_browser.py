@@ -23,7 +23,8 @@ from datassay.report.html import render
 from datassay.report.predictions import chosen_queries
 from datassay.train.recipe import Recipe
 from helpers.blocks import divided, evil_images, purified
-from helpers.browser import NEEDED, opened, resize, settle, severe, violations
+from helpers.browser import NEEDED, opened, resize, settle, severe, violations_of_schemes
+from helpers.command_line import invoke
 from helpers.explanations import explained as explained_findings
 from helpers.findings import (
     EVIL,
@@ -226,7 +227,7 @@ def silent_and_narrow(browser, folder, page):
         if width == 390:
             grey = screenshot(browser, path.with_suffix(".png"), 390)
             assert all(part.std() > 1 for part in np.array_split(grey, len(grey) // 600))
-    assert violations(browser) == {}
+    assert violations_of_schemes(browser) == {}
 
 
 @pytest.mark.parametrize("make", [digit_samples, text_samples, row_samples])
@@ -338,3 +339,19 @@ def test_a_table_of_suspects_sorts_and_filters(browser, tmp_path):
     shown = seen.find_element("css selector", "#suspects output")
     assert shown.text == f"showing {len(kept)} of {len(suspects)}"
     assert not browser.get_log("browser")
+
+
+# Commands whose pages no test above opens.
+FURTHER = (
+    "check iris --fail-on leak --model linear",
+    "bench wine --model mlp:width=8 --steps 60 --lr 0.01 --halves 20",
+    "complexity iris --repeats 2 --sizes 10,20,40,80",
+    "run iris --budget 0",
+)
+
+
+@pytest.mark.parametrize("command", FURTHER)
+def test_axe_finds_nothing_on_further_pages(browser, tmp_path, command):
+    invoke(*command.split(), "--out", tmp_path)  # a gate ends with its own status
+    opened(browser, tmp_path / "index.html")
+    assert violations_of_schemes(browser) == {}

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from torch import nn
 
 from datassay.collect.curvature.output_geometry import output_geometry
-from datassay.collect.curvature.output_loss import output_losses
 from datassay.data.samples import SampleSet
 from datassay.data.synthetic.mixtures import sd_mixture
 from datassay.errors import DataError, SettingError
@@ -169,7 +168,7 @@ def test_adding_weight_to_a_sample_moves_its_partner_s_loss_by_x():
         # The fit divides by the sum of the weights, so its ridge is divided by it too.
         given = (point.features, point.targets, point.loss, 0.1 / float(w.mean()))
         outputs = point.features.outputs(fit_convex(*given, sample_weight=w[None]).weights[0])
-        losses.append(output_losses(outputs, point.targets, point.loss))
+        losses.append(point.kind.value(outputs, point.targets))
     np.testing.assert_allclose((losses[0] - losses[1]) / (2 * e), x[4], rtol=1e-4, atol=1e-5)
 
 

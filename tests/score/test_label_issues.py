@@ -68,7 +68,7 @@ def test_held_out_outputs_are_those_of_the_fit_without_the_sample(monkeypatch, d
     assert tenfold.ridge == pytest.approx(49 * issues.ridge)
 
 
-def test_the_ridge_has_the_least_leave_one_out_error():
+def test_the_ridge_has_the_least_leave_one_out_error(monkeypatch):
     phi, given, _, targets = class_problem()
     lin = linearization(phi, targets, dual=True, labels=given)
     issues = label_issues(lin)
@@ -79,6 +79,21 @@ def test_the_ridge_has_the_least_leave_one_out_error():
         return float((torch.stack(held) - targets[:, 0]).square().mean())
 
     errors = [error(float(r) * largest) for r in RIDGES]
+    tried = []
+    module = import_module("datassay.score.labels.ridge")
+    leave_out = module._leave_out
+    monkeypatch.setattr(
+        module,
+        "_leave_out",
+        lambda basis, target, shifts, *rest: (
+            tried.append(shifts / basis.largest) or leave_out(basis, target, shifts, *rest)
+        ),
+    )
+    ridge_fit(lin, silent)  # one a decade, then all between its neighbours
+    best = 4 * min(range(9), key=lambda q: errors[4 * q])
+    around = [i for i in range(max(0, best - 3), min(33, best + 4)) if i != best]
+    for shifts, idx in zip(tried, (range(0, 33, 4), around), strict=True):
+        torch.testing.assert_close(shifts, RIDGES[list(idx)])
     assert issues.ridge == pytest.approx(float(RIDGES[int(np.argmin(errors))]) * largest)
 
 

@@ -5,9 +5,12 @@ import pytest
 import torch
 from scipy.stats import kurtosis, skew
 
+from datassay.collect.form import MOST_PARTNERS
 from datassay.errors import DataError, SettingError
-from datassay.score.influence.linear import linear_influence
-from helpers.linearizations import linearization, random_jacobians
+from datassay.score.influence.linear import SCORE, influence_steps, linear_influence
+from datassay.score.registry import Sizes
+from helpers.counted import counted
+from helpers.linearizations import form, linearization, random_jacobians
 
 N, P, RIDGE = 30, 8, 0.7
 
@@ -90,6 +93,43 @@ def test_units():
     np.testing.assert_allclose(a.variance, b.variance, rtol=1e-9)
     assert a.to_table().num_rows == N
     assert a.to_table().column_names[:2] == ["id", "influence_mean"]
+
+
+@pytest.mark.parametrize("scale", [1e-70, 1e-50, 1e50, 1e70])
+def test_moments_without_unit_are_the_same_of_targets_of_any_size(scale):
+    lin, phi, residual = problem()
+    (plain, steps), far = (
+        counted(linear_influence, lin, ridge=RIDGE),
+        linearization(phi, scale * residual, dual=False),
+    )
+    assert steps["influence on others"] == (1, N)
+    moments = linear_influence(far, ridge=RIDGE)
+    for name in ("skewness", "kurtosis"):
+        np.testing.assert_allclose(getattr(moments, name), getattr(plain, name), rtol=1e-7)
+    np.testing.assert_allclose(moments.mean / scale / scale, plain.mean, rtol=1e-9)
+
+
+def test_a_sample_that_moves_nothing_has_moments_of_zero():
+    phi, residual, _ = random_jacobians(N, 1, 3, P, 1, seed=1)
+    phi[4] = 0.0
+    moments = linear_influence(linearization(phi, residual, dual=False), ridge=RIDGE)
+    for name in ("mean", "variance", "skewness", "kurtosis"):
+        values = getattr(moments, name)
+        assert values[4] == 0 and np.isfinite(values).all() and values[3] != 0
+
+
+@pytest.mark.parametrize("n", [10, MOST_PARTNERS, MOST_PARTNERS + 1, 8001])
+def test_a_plan_counts_products_with_partners_and_rows_read_twice(n):
+    for kind, p in (("kernel", 2 * n), ("features", 7)):
+        one = form(kind, "joint", 2 * n, 7, 2)
+        (step,) = influence_steps(Sizes(form=one, train=n, val=5))
+        s = min(n, MOST_PARTNERS)
+        flops = 2.0 * n * p * s + (4.0 * n * 2 * p**2 if kind == "features" else 0)
+        assert step.work == {"float64": flops, "values": 32.0 * n * s}
+        assert step.detail == f"{s} partners per sample"
+        assert SCORE.is_in_text and SCORE.cost is influence_steps
+        left_out = influence_steps(Sizes(form=one, train=n, val=5, options={"attribution": "none"}))
+        assert bool(left_out) == (n <= 8000)
 
 
 def test_what_is_refused():

@@ -11,7 +11,8 @@ from sklearn.ensemble import ExtraTreesClassifier
 
 import datassay as da
 from datassay.errors import DataError, SettingError
-from datassay.score.values import FEWEST, _Fits
+from datassay.score.linear.subsets import SubsetFits
+from datassay.score.values import FEWEST
 from helpers.linearizations import random_linearization
 
 RANDOM = torch.Generator().manual_seed(0)
@@ -22,10 +23,11 @@ def draw(*shape):
 
 
 def fits(n, r, k=3, m=9):
-    a = draw(n, r)
-    predicted, truth = torch.cat([a, draw(m, r)]), draw(n + m, k)
-    products = predicted.T @ predicted, predicted.T @ truth
-    return _Fits(a, draw(n, k), 0.3, predicted, truth, *products)
+    a = torch.linalg.svd(draw(n, r), full_matrices=False)[0] * torch.rand(min(n, r)).double()
+    other, truth, targets = draw(m, a.shape[1]), draw(n + m, k), draw(n, k)
+    predicted = torch.cat([a, other])
+    products = a.T @ a, a.T @ targets
+    return SubsetFits(a, targets, 0.3, predicted, truth, products, other, predicted.T @ truth)
 
 
 def error(of, subset, others):
@@ -52,13 +54,13 @@ def test_a_removal_from_a_subset_is_the_fit_without_it_on_all_other_inputs(n, r)
 def test_the_mean_over_subsets_is_the_semivalue(semivalue, monkeypatch):
     n = FEWEST + 3
     lin = random_linearization(n, 1, 2, 6, 4, seed=1)
-    caught, gains = [], _Fits.gains
+    caught, gains = [], SubsetFits.gains
 
     def spied(self, subset):
         caught.append(self)
         return gains(self, subset)
 
-    monkeypatch.setattr(_Fits, "gains", spied)
+    monkeypatch.setattr(SubsetFits, "gains", spied)
     found = da.values(lin, semivalue=semivalue, n_subsets=1500)
     sizes = range(FEWEST, n + 1)
     mean = np.zeros((len(sizes), n))

@@ -85,7 +85,7 @@ def test_an_index_goes_on_where_a_request_failed(requests):
     old, new, queries = (train.subset(np.arange(*rows)) for rows in ((0, 12), (12, 20), (0, 3)))
 
     def made(place):
-        index = da.index(model, old, place, width=4)
+        index = da.index(model, old, place, bytes_per_sample=4)
         if len(index) == len(old):
             index.append(new)
         return da.open_index(place, model).query(queries, top=None).effect

@@ -15,6 +15,7 @@ from datassay.data.arguments import check_kind, checks_arguments
 from datassay.data.assemble import encode_plainly
 from datassay.data.pictures import BRIGHTEST, channels_first, have_one_size
 from datassay.data.samples import Encoding, SampleSet
+from datassay.data.splits import fold_pairs
 from datassay.errors import ModelError, install
 from datassay.models.backbones.choice import (
     OWN,
@@ -135,7 +136,7 @@ class Backbone:
             sets = (train, val)
         embed = replace(self, name=name)
         if is_there and not have_one_size(*sets):
-            return _annotate(*embed(train, val), f"{SIZES}, so {name} reads them")
+            return _annotate(*embed(train, val), f"{SIZES}, so the pretrained {name} reads them")
         pixels = encode_plainly(train, val)
         share = predicted_share(subset := _sample_images(pixels[0]))
         if share >= ENOUGH:
@@ -147,7 +148,8 @@ class Backbone:
         encoder_share = predicted_share(quiet(subset)[0])
         if encoder_share < share + BETTER:
             return _annotate(*pixels, f"{note}, {encoder_share:.0%} by {name})")
-        return _annotate(*embed(train, val), f"{note}), so {name} reads them ({encoder_share:.0%})")
+        note = f"{note}), so the pretrained {name} reads them ({encoder_share:.0%})"
+        return _annotate(*embed(train, val), note)
 
 
 def _sample_images(train: SampleSet) -> SampleSet:
@@ -162,12 +164,6 @@ def predicted_share(samples: SampleSet) -> float:
     Of fewer than 40, of no classes, of images of fewer than 16 pixels a side, or whose values are
     none of pixels, it is 1: nothing better than pixels is looked for.
     """
-    from sklearn.metrics import balanced_accuracy_score  # these cost a second to import
-    from sklearn.model_selection import StratifiedKFold, cross_val_predict
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-    from sklearn.svm import SVC
-
     shape = channels_first(samples.input_shape) or (1, 0, 0)
     low, high = float(samples.x.min()), float(samples.x.max())
     is_readable = min(shape[1:]) >= LEAST_SIDE and 0 <= low <= high <= BRIGHTEST
@@ -177,9 +173,15 @@ def predicted_share(samples: SampleSet) -> float:
     rows = np.flatnonzero(counts[samples.y] >= FOLDS)
     if len(rows) < FEWEST or len(np.unique(samples.y[rows])) < 2:
         return 1.0
+    from sklearn.metrics import balanced_accuracy_score  # these cost a second to import
+    from sklearn.model_selection import cross_val_predict
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import SVC
+
     x = samples.x[rows].reshape(len(rows), -1)
     y = samples.y[rows]
-    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+    folds = fold_pairs(y, FOLDS, 0)
     predicted = cross_val_predict(make_pipeline(StandardScaler(), SVC()), x, y, cv=folds)
     return float(balanced_accuracy_score(y, predicted))
 

@@ -24,9 +24,9 @@ from datassay.models.backbones.encoder import Encoder
 from datassay.optional import coalesce
 from datassay.progress import Progress
 from datassay.store.chunks import PARTS, Chunk, chunks_of
+from datassay.store.digests import digest
 from datassay.store.features import FeatureStore, Layout
 from datassay.store.location import EMBEDDINGS, inside
-from datassay.store.manifest import digest
 
 logger = logging.getLogger(__name__)
 

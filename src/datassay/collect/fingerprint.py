@@ -27,8 +27,9 @@ from torch import Tensor, nn
 from datassay.collect.bytecode import attributes_read, describe_code, names_used, names_written
 from datassay.collect.jacobian.suitable import unwrap
 from datassay.data.samples import SampleSet
+from datassay.store.digests import digest
 from datassay.store.location import FAILURES
-from datassay.store.manifest import CODE, digest
+from datassay.store.manifest import CODE
 
 # Of these the version stands for the code.
 FRAMEWORKS = {"torch", "torchvision", "transformers", "numpy", "datassay", "builtins"}

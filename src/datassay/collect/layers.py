@@ -209,17 +209,11 @@ def second_moments(uses: list[Use], largest: int) -> tuple[Tensor | None, Tensor
     # are no factors. None where a side is larger than `largest`, or left factors are single rows.
     sides: list[Tensor | None] = [None, None]
     sparse = any(isinstance(use, Factors) and use.is_sparse for use in uses)
-    for use in uses:
-        if isinstance(use, Factors):
-            rows = (use.lhs.flatten(0, 1), use.rhs.flatten(0, 1))
-        else:
-            rows = (use.mT.flatten(0, 1), use.flatten(0, 1))
-        for side, factor in enumerate(rows):
-            if (side == 0 and sparse) or factor.shape[-1] > largest:
-                continue
-            gram = (factor.T @ factor).double()
-            before = sides[side]
-            sides[side] = gram if before is None else before + gram
+    pairs = [(u.lhs, u.rhs) if isinstance(u, Factors) else (u.mT, u) for u in uses]
+    for side, parts in enumerate(zip(*pairs, strict=True)):
+        if not (side == 0 and sparse) and parts[0].shape[-1] <= largest:
+            factor = torch.cat([part.flatten(0, 1) for part in parts])
+            sides[side] = (factor.T @ factor).double()
     return sides[0], sides[1]
 
 
@@ -233,13 +227,6 @@ Kind = Callable[[nn.Module, Tensor, int, bool], Given]
 def is_transposed(layer: nn.Module) -> bool:
     """Return whether the weight is [n_in, n_out], as in transformers' Conv1D of GPT-2."""
     return type(layer).__name__ == "Conv1D" and hasattr(layer, "nf")
-
-
-def matrix_shape(layer: nn.Module, weight: Tensor) -> tuple[int, int]:
-    """Return the rows and columns of a layer's weight as a matrix, without its bias."""
-    if weight.ndim == 1 or isinstance(layer, nn.LayerNorm):
-        return weight.numel(), 1
-    return len(weight), weight[0].numel()
 
 
 def kind_of(layer: nn.Module) -> Kind | None:

@@ -54,7 +54,7 @@ def _advice(run_verdict: Verdict) -> list[str]:
     note = UNMEASURED
     if run_verdict.note != NOT_COMPARED:
         note = run_verdict.note
-    return [*lines, *[note] * bool(note)]
+    return [*lines, *filter(None, [note])]
 
 
 def _actions(findings: Findings) -> Table | None:

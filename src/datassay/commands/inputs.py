@@ -157,8 +157,8 @@ def check_weights(weights: tuple[Path, ...]) -> None:
     if not weights:
         raise SettingError(
             "weights must name the file of the trained network (.safetensors or a state dict); "
-            "none is given. Give --weights my.safetensors, or let datassay train networks itself: "
-            "datassay run DATA --attribution-at trained."
+            "none is given. Give --weights my.safetensors, or let datassay run train networks "
+            "itself, by --attribution-at trained."
         )
 
 

@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import inspect
 import re
+import shlex
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -28,9 +29,11 @@ from datassay.commands.help import (
 )
 from datassay.commands.shell import clear_exit
 from datassay.errors import SettingError
+from datassay.optional import text_if
 from datassay.rules import require
 from datassay.setting import Setting, default_of, sentence_of, settings_of
 
+QUOTES = "\"'"
 LARGEST = 2**53  # of a whole number
 # Options by their names in Python, each with the class that has it.
 Declared = Mapping[str, tuple[type, Setting]]
@@ -144,8 +147,12 @@ def use_flags(declared: Declared, text: str) -> str:
     flag_of = {**dashed, **flags}
     names = "|".join(sorted(map(re.escape, flag_of), key=len, reverse=True))
     long = "|".join(name for name in flag_of if "_" in name or "-" in name) or "(?!)"
-    assignment = rf"(?<![\w:,.-])({names})='?([\w.-]+)'?"
-    text = re.sub(assignment, lambda m: f"{flag_of[m[1]]} {m[2]}", text)
+    assignment = rf"(?<![\w:,.-])({names})=('[^']*'|\"[^\"]*\"|[\w.-]+)"
+
+    def type_option(match: re.Match[str]) -> str:
+        return f"{flag_of[match[1]]} {shlex.quote(match[2].strip(QUOTES))}"
+
+    text = re.sub(assignment, type_option, text)
     subject = rf"^({names})(?= (?:must|belongs|needs|takes|does|has|of)\b)"
     return re.sub(
         rf"{subject}|(?<![\w./-])({long})(?![\w/-]|\.\w)", lambda m: flag_of[m[1] or m[2]], text
@@ -169,7 +176,8 @@ def check_needs(options: Mapping[str, Any], declared: Declared) -> None:
                 holds = str(theirs) in allowed.split("|")
             else:
                 holds = bool(theirs)
-            rule = f"{'not ' * is_out}come with {flag} {' or '.join(allowed.split('|'))}".rstrip()
+            values_named = " or ".join(allowed.split("|"))
+            rule = f"{text_if(is_out, 'not ')}come with {flag} {values_named}".rstrip()
             is_unsaid = theirs == default_of(declared[peer][0], peer) and not allowed
             got = f"{values[name]} {'without it' if is_unsaid else f'with {theirs}'}"
             own_flag = spec.flag(name)

@@ -37,8 +37,8 @@ def loss_of(loss: str, train: SampleSet) -> str:
 
 
 def correlation(index: Index) -> str:
-    """Return as text how well the index's effects rank as those of all coordinates do."""
-    interval = index.rank_correlation
+    """Return as text how well the index's effects follow exact ones."""
+    interval = index.fidelity
     if interval is None:
         return "too few samples to tell"
     return f"{interval['mean']:.3f} ({interval['low']:.3f} to {interval['high']:.3f})"

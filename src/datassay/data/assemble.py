@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from datassay.data.groups import group_folds, time_blocks
 from datassay.data.pictures import with_pixels
 from datassay.data.samples import SampleSet
 from datassay.data.source import Source, SourcePart, Task, to_numpy
+from datassay.data.splits import group_folds, split_indices, time_blocks
 from datassay.data.strings import Texts, as_arrow, compact
 from datassay.data.tables.numeric import check_differences
 from datassay.data.tables.read import QUOTE
@@ -26,6 +26,7 @@ from datassay.data.targets import (
 )
 from datassay.data.text import with_tfidf
 from datassay.errors import DataError
+from datassay.optional import text_if
 
 # Beyond this, float32 no longer holds every integer.
 _FLOAT32_INTEGERS = 2**24
@@ -74,7 +75,7 @@ def sample_sets(
     except DataError as error:
         n_missing = sum(c.missing for c in source.columns if c.read_as == "target")
         raise DataError(
-            f"{error}{f' Missing: {n_missing:,}. {QUOTE}.' * bool(n_missing)}"
+            f"{error}{text_if(n_missing, f' Missing: {n_missing:,}. {QUOTE}.')}"
         ) from None
     is_guessed = not (task or source.class_names)
     warnings = target_warnings(np.asarray(source.train.y), names, is_guessed=is_guessed)
@@ -226,9 +227,8 @@ def _build(source: Source, raw: SourcePart, y: np.ndarray, names: tuple[str, ...
     x, texts = raw.x, raw.texts
     if x.dtype.kind in "UO" and x.ndim == 1:
         x, texts = np.zeros((len(x), 0), dtype=np.float32), Texts(as_arrow(x, "x"))
-    is_table = bool(source.columns)
     feature_names = source.feature_names
-    x = _check_inputs(x, () if is_table else feature_names, is_read=is_table)
+    x = _check_inputs(x, feature_names, is_read=bool(source.columns))
     if not names:
         check_differences(y, [f"output {k}" for k in range(y[:1].size)], "target")
     origins = None
@@ -352,49 +352,3 @@ def _check_pair(train: SampleSet, val: SampleSet) -> None:
             f"not there: {', '.join(train.class_names[c] for c in absent)}. Lower val_fraction, or "
             "move samples of it into training."
         )
-
-
-def split_indices(
-    y: np.ndarray,
-    *,
-    is_classification: bool,
-    val_fraction: float,
-    seed: int,
-    order: Int[np.ndarray, " n"] | None = None,
-) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " val"]]:
-    """Return the positions of the training and of the validation samples, each ascending."""
-    # round(val_fraction · n) samples, at least one, are held out; for classification each class in
-    # proportion, and a class with a single sample stays. `order`, [n]: in which samples are drawn
-    # from; by ascending id, the same ones are held out however the rows are ordered.
-    n = len(y)
-    n_val = max(1, round(val_fraction * n))
-    if n - n_val < 2:
-        raise DataError(
-            f"at least 2 training samples must remain; val_fraction {val_fraction} of {n} samples "
-            f"leaves {n - n_val}. Add samples or lower val_fraction."
-        )
-    if order is None:
-        order = np.arange(n)
-    if is_classification:
-        candidates = order[(np.bincount(y)[y] > 1)[order]]
-    else:
-        candidates = order
-    strata = y[candidates] if is_classification else None
-    n_strata = 0 if strata is None else len(np.unique(strata))
-    if strata is not None and n_strata == 0:
-        raise DataError(
-            "a validation part needs a class with 2 samples or more; every class has 1. Give "
-            "x_val and y_val, add samples, or set task='regression' if y is a quantity."
-        )
-    if n_val < n_strata or len(candidates) - n_val < n_strata:
-        raise DataError(
-            f"training and validation part must each hold at least one sample for each of the "
-            f"{n_strata} classes with 2 samples or more; val_fraction {val_fraction} gives "
-            f"{len(candidates) - n_val} and {n_val}. Change val_fraction, add samples, or give "
-            "x_val and y_val."
-        )
-    from sklearn.model_selection import train_test_split  # slow to import
-
-    held_out = train_test_split(candidates, test_size=n_val, random_state=seed, stratify=strata)[1]
-    val = np.sort(held_out)
-    return np.setdiff1d(np.arange(n), val), val

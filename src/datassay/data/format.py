@@ -6,25 +6,21 @@ a `Format` or a `TableFormat`; nothing else knows which formats there are.
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from datassay.data import formats as built_in
 from datassay.data.back.original import Change, Original, given_back_file, original_table
 from datassay.data.memory.frames import without_views
 from datassay.data.source import Source, Task, reading
 from datassay.data.tables.read import Choices
 from datassay.data.tables.sources import table_source
 from datassay.errors import DataError
-from datassay.plugins import plugins
+from datassay.plugins import modules_in, plugins
 
 LONGEST_CELL = 10_000_000  # bytes
 
@@ -144,13 +140,8 @@ def formats() -> list[Format | TableFormat]:
                 f"a plugin of the group datassay.formats must name a Format or a TableFormat; "
                 f"{name!r} names a {type(plugin).__name__}. Update or uninstall what adds it."
             )
-    return sorted([*_built_in(), *added.values()], key=lambda f: f.asked_last)
-
-
-@cache
-def _built_in() -> list[Format | TableFormat]:
-    modules = pkgutil.iter_modules(built_in.__path__, f"{built_in.__name__}.")
-    return [import_module(module.name).FORMAT for module in modules]
+    built_in = [module.FORMAT for module in modules_in("datassay.data.formats")]
+    return sorted([*built_in, *added.values()], key=lambda f: f.asked_last)
 
 
 def suffixes(*, of_tables: bool = False) -> tuple[str, ...]:

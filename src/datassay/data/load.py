@@ -71,9 +71,9 @@ def load(
             Dataset or DatasetDict of Hugging Face's datasets, of images, too; (x, y) or
             (x, y, x_val, y_val) arrays, where x of a pair may be a frame; a torch Dataset of
             (x, y), or (train, val) Datasets.
-        target: the column of a table to predict; None: the one called target, label, y or class.
-            Of several, all of numbers, or of 0 and 1 for several labels, a list, or their names
-            with commas between; of arrays y is [n, k] then.
+        target: the column of a table to predict, several as a,b; None: the one called target,
+            label, y or class. Of several, all of numbers, or of 0 and 1 for several labels, a list,
+            or their names with commas between; of arrays y is [n, k] then.
         ids: the column of a table that names its rows. For arrays and Datasets [n] strings or
             integers. None: the index of a pandas frame that does more than count the rows, else a
             column whose values name the rows, row numbers, or the paths of image files.

@@ -17,7 +17,7 @@ class Loading:
     """How a source becomes two sample sets.
 
     Attributes:
-        target: the column of a table to predict, or several of numbers as a,b; None: the one called
+        target: the column of a table to predict, several as a,b; None: the one called
             target, label, y or class.
         ids: the column of a table that names its rows; None: one whose values do, else row numbers.
         source: the column of a table that says where each row came from; None: unknown.

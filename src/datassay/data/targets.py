@@ -15,6 +15,7 @@ from datassay.data.strings import as_arrow, compact
 from datassay.data.tables.numerals import number_words
 from datassay.data.tables.numeric import stray_words
 from datassay.errors import DataError
+from datassay.optional import text_if
 from datassay.results import result
 
 MAX_GUESSED_CLASSES = 20
@@ -116,7 +117,7 @@ def target_warnings(y: np.ndarray, names: tuple[str, ...], *, is_guessed: bool) 
 
 def shorten(names: Sequence[str]) -> str:
     """Return the first of some class names, as text for an error or a warning."""
-    return ", ".join(names[:FEW]) + ", ..." * (len(names) > FEW)
+    return ", ".join(names[:FEW]) + text_if(len(names) > FEW, ", ...")
 
 
 def label_type(y: np.ndarray) -> LabelType:

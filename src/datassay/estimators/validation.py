@@ -36,7 +36,9 @@ def validate_classes(
     check_classification_targets(y)
     classes, label = np.unique(y, return_inverse=True)
     if len(classes) < 2:
-        raise DataError(f"y must hold at least 2 classes; got 1 class, {classes[0]!r}. Add others.")
+        raise DataError(
+            f"y must hold at least 2 classes; got 1 class, {classes.tolist()[0]!r}. Add others."
+        )
     return X, classes, label
 
 

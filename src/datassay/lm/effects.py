@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import nn
 from torch.utils.data import Subset
 
@@ -16,7 +16,7 @@ from datassay.collect.gradients.batches import IGNORED
 from datassay.collect.gradients.reading import batches
 from datassay.data.arguments import check_kind
 from datassay.errors import DataError, SettingError
-from datassay.lm.causal import NEXT_TOKEN, log_probability
+from datassay.lm.causal import log_probability
 from datassay.lm.positions import position_effects
 from datassay.lm.samples import TokenSamples
 from datassay.lm.tokens import Question
@@ -34,9 +34,6 @@ from datassay.score.influence.request import Request
 
 # Log-probability, in nats, that one text is believed to change as a linear model says.
 BELIEVED = 2.0
-# An index rounds what it keeps. Its effects and those of the texts' tokens may differ by this share
-# of the largest.
-ROUNDED = 0.1
 # Samples that are compared with those that an index was made of, and how far self-influence may
 # differ: by a share of its own, and of the largest.
 N_COMPARED = 64
@@ -124,17 +121,27 @@ class Indexed(FittedModels):
         self._index = index
         self._adds = False
         ids = [str(x) for x in samples.sample_ids()]
-        if index.loss.name != NEXT_TOKEN.name or ids != [str(x) for x in index.ids.tolist()]:
+        if not index.loss.kind.is_of_tokens or ids != [str(x) for x in index.ids.tolist()]:
             raise DataError(
                 "index must be of these texts' samples, in their order; it has "
                 f"{len(index):,} samples of {index.loss.name!r}, and the texts have {len(ids):,}. "
                 "Make it of them: da.index(model, da.lm.token_samples(model, tokenizer, texts), "
                 "...), with the same ids and settings."
             )
-        # Of a few drawn texts the gradients, since their tokens are not stored.
-        idx = np.sort(np.random.default_rng(0).permutation(len(ids))[:N_COMPARED])
-        stored = index.self_influence()
-        fresh = index.self_influence(Subset(samples, idx.tolist()))
+        self._check_same(np.sort(np.random.default_rng(0).permutation(len(ids))[:N_COMPARED]))
+
+    def by_token(
+        self, queries: Queries, texts: Sequence[int]
+    ) -> list[Float[np.ndarray, "tokens m"]]:
+        """Return as in `FittedModels`: exact, where those of texts are by the index's rows."""
+        if texts:
+            self._check_same(self.samples.positions_of(texts))
+        return super().by_token(queries, texts)
+
+    def _check_same(self, idx: Int[np.ndarray, " s"]) -> None:
+        """Raise if the gradients of some samples are not those that the index was made of."""
+        stored = self._index.self_influence()
+        fresh = self._index.self_influence(Subset(self.samples, idx.tolist()))
         if (np.abs(fresh - stored[idx]) > SAME * stored[idx] + LEAST * stored.max()).any():
             raise DataError(OTHER_TEXTS)
 
@@ -143,16 +150,6 @@ class Indexed(FittedModels):
 
     def _networks(self, queries: Queries) -> list[Prepared]:
         return [self._index.prepare_queries(queries, measure=log_probability)]
-
-
-def check_same(
-    effect: Float[np.ndarray, "n m"], texts: Sequence[int], by_token: Sequence[np.ndarray]
-) -> None:
-    """Raise if the index is of other texts: token effects must add up to its effects."""
-    pairs = zip(by_token, effect[list(texts)], strict=True)
-    differences = [np.abs(of_tokens.sum(0) - of_text).max() for of_tokens, of_text in pairs]
-    if differences and max(differences) > ROUNDED * np.abs(effect).max():
-        raise DataError(OTHER_TEXTS)
 
 
 def answer_samples(question: Question, *, per_token: bool) -> Queries:

@@ -18,7 +18,7 @@ from datassay.lm.causal import (
     log_probability,
     longest_context,
 )
-from datassay.lm.effects import FittedModels, Indexed, answer_samples, check_same, leading_texts
+from datassay.lm.effects import FittedModels, Indexed, answer_samples, leading_texts
 from datassay.lm.results import TextInfluence, TextParts
 from datassay.lm.samples import texts_of, token_samples
 from datassay.lm.settings import Asked, TextReading
@@ -138,8 +138,6 @@ def influence(
     assert attribution.effect is not None
     leading = leading_texts(attribution.effect, top)
     token_effects = source.by_token(queries, leading)
-    if index is not None:
-        check_same(attribution.effect, leading, token_effects)
     pairs = zip(leading, token_effects, strict=True)
     parts = [TextParts(i, words[i], tokens_of(tokenizer, words[i]), e) for i, e in pairs]
     by_words = by_states = None
@@ -166,7 +164,10 @@ def _check_alone(request: Request, checkpoints: Any) -> None:
         "settings": {},
     }
     names = [name for name, value in defaults.items() if getattr(request, name) != value]
-    names += ["checkpoints"] * (checkpoints is not None) + ["model"] * (len(request.models) > 1)
+    if checkpoints is not None:
+        names.append("checkpoints")
+    if len(request.models) > 1:
+        names.append("model")
     if names:
         raise SettingError(
             f"an index has its own {', '.join(names)}; give index alone, or leave it out."

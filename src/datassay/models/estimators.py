@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from torch import nn
 
 from datassay import rules
@@ -82,6 +81,8 @@ def fit_clone(
             f"{type(model).__name__} raised {error}"
         )
     ):
+        from sklearn.base import clone  # slow to import
+
         estimator: Any = clone(model)
         if "random_state" in estimator.get_params():
             estimator.set_params(random_state=seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from datassay.errors import ModelError, printable
 from datassay.models.checkpoints import NAMED, StateDict, best_match, file_and_place, state_dicts
 from datassay.models.networks import Affine
 from datassay.optional import text_if
+from datassay.store.digests import file_digest
 
 logger = logging.getLogger(__name__)
 
@@ -102,8 +102,7 @@ def load_state(model: nn.Module, tensors: Mapping[str, Tensor], path: str) -> No
 
 def weights_source(path: Path, model: nn.Module) -> str:
     """Describe a file of weights: path, digest, state dict, and precision where not float32."""
-    with file_and_place(path)[0].open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    digest = file_digest(file_and_place(path)[0])
     state = _matching_state(model, path)
     dtypes = {t.dtype for t in state.tensors.values() if t.is_floating_point()}
     names = sorted(str(k).removeprefix("torch.") for k in dtypes - {torch.float32})

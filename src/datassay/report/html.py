@@ -147,8 +147,9 @@ def _scripts(page: Page, gallery: Gallery | None) -> list[str]:
     partial_scripts = [name for b in page.blocks if isinstance(b, Partial) for name in b.script]
     has_sortable = any(isinstance(b, Table) and b.sortable for b in page.blocks)
     # Figures last: to draw the first one takes longer than all the rest.
-    names = partial_scripts + ["gallery.js"] * bool(gallery) + ["table.js"] * has_sortable
-    return list(dict.fromkeys(["unpack.js", *names, "figures.js"]))
+    gallery_script = text_if(gallery, "gallery.js")
+    names = ("unpack.js", *partial_scripts, gallery_script, text_if(has_sortable, "table.js"))
+    return list(dict.fromkeys([*filter(None, names), "figures.js"]))
 
 
 def _footer(page: Page) -> dict[str, object]:

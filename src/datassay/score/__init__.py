@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from datassay.public_module import make_public
 
 if TYPE_CHECKING:
+    from datassay.ranks import rank_correlation as rank_correlation
     from datassay.score.attribution import RemovalScores as RemovalScores
     from datassay.score.attribution import attribution as attribution
     from datassay.score.attribution import removal_scores as removal_scores
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from datassay.score.compare.projection_quality import N_FEATURES as N_FEATURES
     from datassay.score.compare.projection_quality import SCORES as SCORES
     from datassay.score.compare.projection_quality import projection_quality as projection_quality
-    from datassay.score.compare.projection_quality import rank_correlation as rank_correlation
     from datassay.score.compare.retraining_check import RetrainingCheck as RetrainingCheck
     from datassay.score.compare.retraining_check import retraining_check as retraining_check
     from datassay.score.compare.robustness import Robustness as Robustness

@@ -10,8 +10,8 @@ import pyarrow as pa
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional
 
+from datassay.collect.loss import loss_named
 from datassay.errors import SettingError
 from datassay.results import Meaning, Tabular, result, with_meanings
 from datassay.rules import require
@@ -45,23 +45,10 @@ class Outcome:
                 return outputs[..., 0]
             index = self.predicted.expand(outputs.shape[:-1])[..., None]
             return outputs.gather(-1, index)[..., 0]
+        loss = loss_named(self.loss)
         if self.measure == "margin":
-            return self._margin(outputs)
-        if self.loss == "mse":
-            return 0.5 * (outputs - self.targets).square().sum(-1)
-        if outputs.shape[-1] == 1:  # log(1 + e^f) − y f
-            return functional.softplus(outputs[..., 0]) - self.targets[:, 0] * outputs[..., 0]
-        return outputs.logsumexp(-1) - (self.targets * outputs).sum(-1)
-
-    def _margin(self, outputs: Float[Tensor, "... m k"]) -> Float[Tensor, "... m"]:
-        if outputs.shape[-1] == 1:  # the label's side of ½ (squared error) or of 0 (logit)
-            middle = 0.0
-            if self.loss == "mse":
-                middle = 0.5
-            return (outputs[..., 0] - middle) * (2 * self.targets[:, 0] - 1)
-        label_output = (self.targets * outputs).sum(-1)
-        masked = outputs.masked_fill(self.targets.bool(), -torch.inf)
-        return label_output - (masked.amax(-1) if self.loss == "mse" else masked.logsumexp(-1))
+            return loss.margin(outputs, self.targets)
+        return loss.value(outputs, self.targets)
 
 
 def outcome(
@@ -105,8 +92,8 @@ def outcome(
 
 # Up to this many values (256 MiB) the whole matrix is kept; above, the largest effects per query.
 LARGEST_MATRIX = 2**25
-# Values that the changed outputs of one chunk of samples may hold, 128 MiB.
-CHUNK_VALUES = 2**24
+# Values that the changed outputs of one chunk of samples may hold, 64 MiB.
+CHUNK_VALUES = 2**23
 EFFECTS = {
     "query": Meaning("position of the query among the validation samples"),
     "query_id": Meaning("id of the query; of a training sample where none is held out"),

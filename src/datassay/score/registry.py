@@ -17,6 +17,7 @@ import numpy as np
 
 from datassay.errors import SettingError
 from datassay.machine import release_memory, thread_count
+from datassay.optional import text_if
 from datassay.plan import PlanStep
 from datassay.plugins import checked_plugins
 from datassay.progress import Progress, silent
@@ -150,7 +151,7 @@ class Score:
         """Sentence on the score's columns in scores.parquet and their units; empty if none."""
         columns = columns_of(self.result, joint=True)
         columns.pop("id", None)
-        units = {name: f", {column.unit}" * bool(column.unit) for name, column in columns.items()}
+        units = {name: text_if(column.unit, f", {column.unit}") for name, column in columns.items()}
         parts = [f"{name} ({column.meaning}{units[name]})" for name, column in columns.items()]
         if not parts:
             return ""

@@ -184,16 +184,11 @@ class Indexing:
     """What an index keeps of each training sample.
 
     Attributes:
-        share: of the expected mean squared effect that a row's numbers hold, where the width
-            allows it.
-        width: numbers per row, at most.
-        keep: type of these numbers, "float32", "float16" or "int8".
+        bytes_per_sample: of a row, at most, and 4 of its scale.
         gradient_precision: of the gradients, "float32" or "float64".
         top: samples a query and direction that an index answers with.
     """
 
-    share: float = 0.99
-    width: int = 2048
-    keep: str = "float16"
+    bytes_per_sample: int = 4096
     gradient_precision: str = "float32"
     top: int | None = DEFAULT_TOP

@@ -8,6 +8,7 @@ Out-of-bag values ask instead how well trees that did not see the sample predict
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import log
 from typing import Any
 
@@ -28,17 +29,22 @@ from datassay.rules import at_least, require
 from datassay.score.labels.likelihood import by_class, fit_noise
 from datassay.score.labels.outliers import outliers
 from datassay.score.labels.ridge import RidgeFit, ridge_fit
-from datassay.score.linear.eigenbasis import FeatureRows
 from datassay.score.linear.inputs import flatten_inputs, of_inputs
+from datassay.score.linear.subsets import (
+    HELD,
+    MODES,
+    Modes,
+    invert_ridge,
+    read_modes,
+    share_products,
+)
 from datassay.stats import LEVEL
 
 OUT_OF_BAG = "out_of_bag"
 SEMIVALUES = ("beta", "shapley", "banzhaf", OUT_OF_BAG)
 TREES = 5  # a bag
-SUBSETS = 100
+SUBSETS = 64
 FEWEST = 10  # samples, and of the smallest subset
-MODES = 512  # of the kernel, at most: a subset's system is no larger
-WHOLE = 0.99  # share of the fit's degrees of freedom that these hold without a warning
 FOLLOWS = 0.5  # correlation of accuracy with squared error below which values stay squared errors
 
 
@@ -76,59 +82,6 @@ class DataValues(Tabular):
     follows: float
     ids: np.ndarray = sample_ids()
     warnings: tuple[str, ...] = ()
-
-
-@result
-class _Fits:
-    """Samples, targets and products that the fits to all subsets share.
-
-    Attributes:
-        a: the n samples in the kernel's leading modes, [n, r].
-        targets: given, less the offset, [n, k].
-        penalty: λ, kernel unit.
-        inputs: P, that are predicted, the n samples first, [t, r].
-        truth: their targets T, less the offset, [t, k].
-        gram: PᵀP, [r, r].
-        cross: PᵀT, [r, k].
-    """
-
-    a: Float[Tensor, "n r"]
-    targets: Float[Tensor, "n k"]
-    penalty: float
-    inputs: Float[Tensor, "t r"]
-    truth: Float[Tensor, "t k"]
-    gram: Float[Tensor, "r r"]
-    cross: Float[Tensor, "r k"]
-
-    def gains(self, subset: Int[Tensor, " s"]) -> tuple[Float[Tensor, " s"], Float[Tensor, "r k"]]:
-        """Return the mean squared error on other inputs that each removal of a subset adds, and w.
-
-        w₋ᵢ = w − q_i ρ_i,  q = A (AᵀA + λ)⁻¹,  ρ_i = (y_i − A_i w) / (1 − q_i · A_i),
-        ‖P w₋ᵢ − T‖² − ‖P w − T‖² = −2 ρ_i · q_i (gram w − sent) + ‖ρ_i‖² q_i gram q_iᵀ,
-        less what its own input has part in it, where A_i w₋ᵢ = y_i − ρ_i.
-
-        Returns:
-            What each removal adds, and w.
-        """
-        a = self.a[subset]
-        y = self.targets[subset]
-        truth = self.truth[subset]
-        s, r = a.shape
-        if s <= r:  # the dual form: 1 − q · A would cancel where the fit meets the targets
-            inverse = _invert_ridge(a @ a.T, self.penalty)  # [s, s]
-            solved = inverse @ y
-            q = inverse @ a
-            residual = solved / inverse.diagonal()[:, None]
-            weights = a.T @ solved
-        else:
-            q = a @ _invert_ridge(a.T @ a, self.penalty)  # [s, r]
-            weights = q.T @ y
-            residual = (y - a @ weights) / (1 - (q * a).sum(1))[:, None]
-        slope = q @ (self.gram @ weights - self.cross)  # [s, k]
-        curvature = ((q @ self.gram) * q).sum(1)  # [s]
-        gain = -2 * (residual * slope).sum(1) + residual.square().sum(1) * curvature
-        gain -= (y - residual - truth).square().sum(1) - (a @ weights - truth).square().sum(1)
-        return gain / (len(self.truth) - 1), weights
 
 
 @checks_arguments
@@ -173,7 +126,8 @@ def values(
         ModelError: the kernel is 0.
 
     Cost: that of the ridge fit of `label_issues`, and 4 s r² + r³ operations a subset of s samples,
-        r ≤ 512 modes of the kernel: seconds for thousands of samples. r² + n r values.
+        r modes of the kernel, which hold 95 % of the fit's degrees of freedom, 512 at most: a
+        second for 2000 samples. r² + n r values.
     Source: Shapley (Ghorbani and Zou 2019), Beta Shapley (Kwon and Zou 2022), Banzhaf (Wang and Jia
         2023), of a ridge regression, whose removals are closed; Data-OOB (Kwon and Zou 2023) of
         trees, in whose bags validation samples are too. Deviates: subsets have 10 samples
@@ -202,31 +156,28 @@ def values(
             f"outputs must be averaged for values of {n:,} samples; these are joint. Collect with "
             "outputs='averaged'."
         )
-    a, val_a, share = _read_modes(fit)
-    truth, offset = _estimate_truth(fit, a, val_a)
-    inputs = a
-    if val_a is not None:
-        inputs = torch.cat([a, val_a])
-    targets = (fit.lin.targets - fit.offset).double()
-    products = inputs.T @ inputs, inputs.T @ (truth - offset)
-    fits = _Fits(a, targets, fit.penalty, inputs, truth - offset, *products)
+    modes = read_modes(fit)
+    truth, offset = _estimate_truth(fit, modes)
+    fits = share_products(fit, modes, truth - offset)
     tally = _Tally(n)
     scores = []
     subsets = _subsets(semivalue, n_subsets, lin, seed)
     for done, subset in enumerate(subsets, 1):
         gain, weights = fits.gains(subset)
-        tally.add(subset, gain)
+        counts = 1
+        if semivalue == "beta":
+            counts = len(subset)
+        tally.add(subset, gain, counts)
         if lin.labels is not None:
-            scores.append(_accuracy_and_error(inputs @ weights + offset, truth))
+            outputs = fits.inputs @ weights + offset
+            scores.append((*_accuracy_and_error(outputs, truth), counts))
         progress("data values", done, len(subsets))
-    value, half = tally.means()
+    value, half = tally.means(by_steps=True)
     scale, unit, follows = _accuracy_scale(scores, truth)
-    if share >= WHOLE:
-        warnings = ()
-    else:
-        warnings = (
-        f"the fit's leading {MODES} modes stand for all: {share:.0%} of its degrees of freedom.",
-    )  # fmt: skip
+    warnings = ()
+    if modes.share < HELD:
+        held = f"{modes.share:.0%} of its degrees of freedom"
+        warnings = (f"the fit's leading {MODES} modes stand for all: {held}.",)
     return DataValues(
         value=(scale * value).numpy(),
         low=(scale * (value - half)).numpy(),
@@ -277,72 +228,80 @@ def _value_out_of_bag(
         tally.add(torch.from_numpy(oob), torch.from_numpy(fits))
         done += 1
         progress("data values", min(done, count), count)
-    value, half = (mean.numpy() for mean in tally.means())
+    value, half = (mean.numpy() for mean in tally.means(by_steps=False))
     unit = "accuracy" if classes else "share of variance"
     return DataValues(value, value - half, value + half, unit, OUT_OF_BAG, done, np.nan, train.ids)
 
 
 class _Tally:
-    """Sums over subsets of each sample's gains and their squares."""
+    """Sums over subsets of each sample's weighted gains, and of what tells their error."""
 
     def __init__(self, n: int):
-        self.sums = torch.zeros(3, n, dtype=torch.float64)  # of 1, the gain, its square
+        self.sums = torch.zeros(5, n, dtype=torch.float64)
+        self.last = torch.full((n,), torch.nan, dtype=torch.float64)
 
-    def add(self, subset: Int[Tensor, " s"], gain: Float[Tensor, " s"]) -> None:
-        """Add the gains of one subset."""
-        self.sums[:, subset] += torch.stack([torch.ones_like(gain), gain, gain.square()])
+    def add(self, subset: Int[Tensor, " s"], gain: Float[Tensor, " s"], weight: float = 1) -> None:
+        """Add the gains of one subset, which counts so many times."""
+        step = (gain - self.last[subset]).nan_to_num()
+        self.last[subset] = gain
+        one = torch.ones_like(gain)
+        values = one, weight * one, weight * gain, gain.square(), (weight * step).square()
+        self.sums[:, subset] += torch.stack(values)
 
-    def means(self) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
-        """Return each sample's mean and half its 95 % interval; nan for samples drawn once."""
-        count, gain, square = self.sums
-        mean = gain / count
-        spread = (square - count * mean.square()).clamp_min(0) / (count - 1)
+    def means(self, *, by_steps: bool) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+        """Return each sample's mean and half its 95 % interval; nan for samples drawn once.
+
+        by_steps: subsets came by size, and what the size alone changes is no error of the mean.
+        """
+        count, weight, total, squares, steps = self.sums
+        mean = total / weight
+        if by_steps:
+            variance = steps / 2 * count / weight.square()
+        else:
+            variance = (squares / count - mean.square()).clamp_min(0)
         t = torch.from_numpy(stdtrit((count - 1).clamp_min(1).numpy(), (1 + LEVEL) / 2))
-        half = t * (spread / count).sqrt()
+        half = t * (variance / (count - 1)).sqrt()
         return mean, torch.where(count > 1, half, torch.nan)
 
 
 def _subsets(semivalue: str, count: int, lin: Linearization, seed: int) -> list[Int[Tensor, " s"]]:
-    """Draw subsets whose mean gives the semivalue; each sample is in two at least."""
+    """Draw subsets, by size; each sample is in two at least."""
     # A size s holds a sample with probability s/n. Sizes drawn by 1/s thus meet each sample at all
-    # sizes alike (Shapley), sizes drawn alike meet it in proportion to the size (Beta(1, 2)).
+    # sizes alike (Shapley). Beta(1, 2) takes them times their size: drawn alike instead, most were
+    # large, which cost the most and vary the least.
     n = len(lin)
     draw = np.random.default_rng(seed)
     min_size = min(n - 1, max(FEWEST, 2 * len(lin.class_names)))
     quantiles = (np.arange(count) + draw.random()) / count  # systematic: no size is missed
     if semivalue == "banzhaf":
         sizes = draw.binomial(n, 0.5, count).clip(min_size)
-    elif semivalue == "shapley":
-        sizes = np.exp(log(min_size) + quantiles * (log(n) - log(min_size))).round()
     else:
-        sizes = (min_size + quantiles * (n - min_size)).round()
-    subsets = [draw.permutation(n)[: int(s)] for s in sizes]
-    n_draws = np.bincount(np.concatenate(subsets), minlength=n)
-    while (rare := np.flatnonzero(n_draws < 2)).size:
-        size = int(draw.choice(sizes))
-        common = np.setdiff1d(np.arange(n), rare)
-        members = np.concatenate([draw.permutation(rare), draw.permutation(common)])[:size]
-        subsets.append(members)
-        n_draws += np.bincount(members, minlength=n)
-    return [torch.from_numpy(np.sort(subset)) for subset in subsets]
+        sizes = np.exp(log(min_size) + quantiles * (log(n) - log(min_size))).round()
+    while sizes.sum() < 2 * n:
+        sizes = np.sort(np.append(sizes, draw.choice(sizes)))
+    return [torch.from_numpy(np.sort(subset)) for subset in _deal(sizes.astype(int), n, draw)]
 
 
-def _read_modes(fit: RidgeFit) -> tuple[Float[Tensor, "n r"], Float[Tensor, "m r"] | None, float]:
-    """Return training and validation samples in the leading modes, and their share of the fit."""
-    basis = fit.basis
-    idx = basis.eigenvalues.argsort(descending=True)[: min(MODES, basis.rank)]
-    freedom = basis.eigenvalues / (basis.eigenvalues + fit.penalty)
-    share = float(freedom[idx].sum() / freedom.sum())
-    a = basis.leading(len(idx))[:, 0]
-    if basis.val is None or fit.lin.val_targets is None:
-        return a, None, share
-    if isinstance(basis.val, FeatureRows):
-        return a, basis.val.modes(idx)[:, 0], share
-    return a, basis.val[:, 0, idx] / basis.metric[idx].sqrt(), share
+def _deal(
+    sizes: Int[np.ndarray, " count"], n: int, draw: np.random.Generator
+) -> Iterator[Int[np.ndarray, " s"]]:
+    """Deal samples as from shuffled decks: subsets of about one size hold all equally often."""
+    deck = draw.permutation(n)
+    for size in sizes:
+        subset = deck[:size]
+        deck = deck[size:]
+        n_missing = size - len(subset)
+        if n_missing:
+            deck = draw.permutation(n)
+            is_new = ~np.isin(deck, subset)
+            is_dealt = is_new & (is_new.cumsum() <= n_missing)
+            subset = np.concatenate([subset, deck[is_dealt]])
+            deck = deck[~is_dealt]
+        yield subset
 
 
 def _estimate_truth(
-    fit: RidgeFit, a: Float[Tensor, "n r"], val_a: Float[Tensor, "m r"] | None
+    fit: RidgeFit, modes: Modes
 ) -> tuple[Float[Tensor, "t k"], Float[Tensor, "t k"]]:
     """Estimate the true targets of training and validation inputs; return the offsets too."""
     # Classes: the chance of each by a held-out fit and the label. Else a mean of target and fit.
@@ -350,11 +309,12 @@ def _estimate_truth(
     offset = fit.offset.double()
     held_out = fit.held_out
     targets = fit.lin.targets
-    if val_a is not None:
+    a = modes.a
+    if modes.val is not None:
         assert lin.val_targets is not None and lin.val_outputs is not None
         shift = lin.val_outputs.double() * bool(offset.any())
-        weights = _invert_ridge(a.T @ a, fit.penalty) @ (a.T @ (targets - offset))
-        held_out = torch.cat([held_out, val_a @ weights + shift])
+        weights = invert_ridge(a.T @ a, modes.penalty) @ (a.T @ (targets - offset))
+        held_out = torch.cat([held_out, modes.val @ weights + shift])
         targets = torch.cat([targets, lin.val_targets])
         offset = torch.cat([offset, shift])
     targets = targets.double()
@@ -378,22 +338,17 @@ def _accuracy_and_error(
 
 
 def _accuracy_scale(
-    scores: list[tuple[float, float]], truth: Float[Tensor, "t k"]
+    scores: list[tuple[float, float, int]], truth: Float[Tensor, "t k"]
 ) -> tuple[float, str, float]:
     """Return the factor that converts squared errors, its unit, and accuracy's correlation."""
     if not scores:
         return 1 / float(truth.var(0, correction=0).sum()), "share of variance", np.nan
-    accuracy, error = np.array(scores).T
-    spread = error.std() * accuracy.std()
+    accuracy, error, counts = np.array(scores).T
+    (variance, shared), (_, error_variance) = np.cov(accuracy, error, ddof=0, aweights=counts)
+    spread = (variance * error_variance) ** 0.5
     follows = 0.0
     if spread > 0:
-        follows = float(-np.cov(accuracy, error, bias=True)[0, 1] / spread)
+        follows = float(-shared / spread)
     if follows < FOLLOWS:
         return 1.0, "squared error", follows
-    return follows * float(accuracy.std() / error.std()), "accuracy", follows
-
-
-def _invert_ridge(gram: Float[Tensor, "r r"], penalty: float) -> Float[Tensor, "r r"]:
-    """Compute (gram + λ)⁻¹."""
-    shifted = gram + penalty * torch.eye(len(gram), dtype=gram.dtype)
-    return torch.cholesky_inverse(torch.linalg.cholesky(shifted))
+    return follows * float((variance / error_variance) ** 0.5), "accuracy", follows

@@ -28,6 +28,7 @@ from datassay.errors import DataError
 from datassay.optional import text_if
 from datassay.store.atomic import UNFINISHED
 from datassay.store.chunks import Chunk, chunks_of
+from datassay.store.digests import digest_of_values
 from datassay.store.location import (
     FAILURES,
     failures,
@@ -37,16 +38,7 @@ from datassay.store.location import (
     redact,
     shown_error,
 )
-from datassay.store.manifest import (
-    claim,
-    digest_of_values,
-    read_manifest,
-    reading,
-    seal,
-    unseal,
-    write_new,
-    writing,
-)
+from datassay.store.manifest import claim, read_manifest, reading, seal, unseal, write_new, writing
 from datassay.store.plain import check_plain, hold
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,6 @@ staging folder, this process after a failure or the next run after a kill, puts 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -28,6 +27,7 @@ from datassay.store.atomic import (
     lock_if_free,
     remove,
 )
+from datassay.store.digests import file_digest
 
 
 def read_digests(folder: Path, key: str = "files") -> dict[str, str]:
@@ -57,8 +57,7 @@ def sha256(path: Path) -> str:
     """Return the SHA-256 of a file's bytes; "" where it is a link or no regular file."""
     if path.is_symlink() or not path.is_file():
         return ""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return file_digest(path)
 
 
 def list_foreign(folder: Path, names: Iterable[str]) -> list[str]:

@@ -7,11 +7,12 @@ line that a killed process left incomplete is ignored, and truncated by the next
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 from pathlib import Path
 from typing import Any
+
+from datassay.store.digests import file_digest
 
 
 def journal_of(path: Path) -> Path:
@@ -29,7 +30,7 @@ def add(path: Path, value: object) -> None:
     """Add a line to the journal of a file; on disk on return, or on failure not at all."""
     with journal_of(path).open("ab+", buffering=0) as file:
         end = _truncate_incomplete(file)
-        digest = _digest(path)
+        digest = file_digest(path)
         if end and not _is_begun_with(file, digest):  # it was killed before it could go
             file.truncate(end := 0)
         lines = [digest, value]
@@ -53,7 +54,7 @@ def read_journal(path: Path) -> tuple[list[Any], bool]:
     except FileNotFoundError:
         return [], True
     base, *values = map(json.loads, lines or [b"null"])
-    return values, not values or base == _digest(path)
+    return values, not values or base == file_digest(path)
 
 
 def _truncate_incomplete(file: Any) -> int:
@@ -72,8 +73,3 @@ def _is_begun_with(file: Any, digest: str) -> bool:
     line = json.dumps(digest).encode() + b"\n"
     file.seek(0)
     return file.read(len(line)) == line
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

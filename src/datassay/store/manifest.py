@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
-import numpy as np
 
 from datassay.errors import DataError, DatassayError, ModelError, SettingError
 from datassay.optional import text_if
 from datassay.store.atomic import UNFINISHED, write_whole
+from datassay.store.digests import digest_of_values
 from datassay.store.location import (
     FAILURES,
     failures,
@@ -37,20 +36,6 @@ LARGEST_MANIFEST = 2**26
 NOT_THERE = (FileNotFoundError, NotADirectoryError)
 # What JSON text gives that is no manifest: of another type, too deep, digits without end.
 NO_MANIFEST = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
-
-
-def digest(arrays: Mapping[str, np.ndarray]) -> str:
-    """Return the SHA-256, 64 hex digits, of named arrays: names, types, shapes, all bytes."""
-    sha = hashlib.sha256()
-    for name, array in arrays.items():
-        sha.update(f"{name} {array.dtype} {array.shape} ".encode())
-        sha.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return sha.hexdigest()
-
-
-def digest_of_values(values: Mapping[str, object]) -> str:
-    """Return the SHA-256, 64 hex digits, of plain JSON values, whatever their order."""
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def seal(values: Mapping[str, object]) -> dict[str, object]:

@@ -17,8 +17,9 @@ import numpy as np
 
 from datassay.errors import SettingError
 from datassay.store.atomic import UNFINISHED, write_whole
+from datassay.store.digests import digest_of_values
 from datassay.store.location import is_local, normal, redact
-from datassay.store.manifest import claim, digest_of_values, seal, unseal, writing
+from datassay.store.manifest import claim, seal, unseal, writing
 from datassay.store.plain import hold, open_plain
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.collect.curvature.output_geometry import OutputFeatures, SharedFeatures
-from datassay.collect.curvature.output_loss import loss_derivatives, output_losses
+from datassay.collect.loss import Loss, loss_named
 from datassay.errors import SettingError
 from datassay.results import result
 from datassay.rules import positive
@@ -51,7 +51,7 @@ def fit_convex(
 
     Args:
         features: J; the model's outputs are J θ.
-        targets: as `output_losses` takes them, for all models or for each.
+        targets: as `Loss.value` takes them, for all models or for each.
         loss: "cross_entropy" or "mse".
         ridge: penalty of the mean loss, (ridge/2)‖θ‖², of every weight (a bias too).
         sample_weight: v, not negative, some of each row positive; 0 leaves a sample out. None is
@@ -82,7 +82,7 @@ def fit_convex(
         theta = targets.new_zeros(len(weight), p)
     else:
         theta = start.clone()
-    problem = _Problem(features, targets, loss, ridge, weight)
+    problem = _Problem(features, targets, loss_named(loss), ridge, weight)
     fit = _lbfgs
     if p <= LARGEST_NEWTON:
         fit = _newton
@@ -118,7 +118,7 @@ def step_by_class(
     """
     k = features.n_outputs
     weight = sample_weight / sample_weight.sum(1, keepdim=True)
-    problem = _Problem(features, targets, "cross_entropy", ridge, weight)
+    problem = _Problem(features, targets, loss_named("cross_entropy"), ridge, weight)
     outputs = features.outputs(start)
     prob = outputs.softmax(-1)
     gradient = features.pullback(weight[..., None] * (prob - targets)) + ridge * start
@@ -134,20 +134,20 @@ def step_by_class(
 class _Problem:
     features: OutputFeatures
     targets: Float[Tensor, "n k"] | Float[Tensor, "B n k"]
-    loss: str
+    loss: Loss
     ridge: float
     weight: Float[Tensor, "B n"]  # rows sum to 1
 
     def value(
         self, theta: Float[Tensor, "B p"], outputs: Float[Tensor, "B n k"]
     ) -> Float[Tensor, " B"]:
-        losses = output_losses(outputs, self.targets, self.loss)
+        losses = self.loss.value(outputs, self.targets)
         return (self.weight * losses).sum(1) + 0.5 * self.ridge * theta.square().sum(1)
 
     def gradient(
         self, theta: Float[Tensor, "B p"], outputs: Float[Tensor, "B n k"]
     ) -> Float[Tensor, "B p"]:
-        slope, _ = loss_derivatives(outputs, self.targets, self.loss)
+        slope = self.loss.gradient(outputs, self.targets)
         return self.features.pullback(self.weight[..., None] * slope) + self.ridge * theta
 
     def select(self, keep: Tensor) -> _Problem:
@@ -191,8 +191,8 @@ def _newton_step(
     gradient: Float[Tensor, "B p"],
 ) -> tuple[Float[Tensor, "B p"], Tensor]:
     """Return weights after one step, and which models no step improves: those at rounding."""
-    _, curvature = loss_derivatives(outputs, problem.targets, problem.loss)
-    hessian = problem.features.curvature(problem.weight[..., None, None] * curvature)
+    inner = problem.weight[..., None, None] * problem.loss.hessian(outputs)
+    hessian = problem.features.curvature(inner)
     hessian.diagonal(dim1=-2, dim2=-1).add_(problem.ridge)
     factor, failed = torch.linalg.cholesky_ex(hessian)
     if failed.any():

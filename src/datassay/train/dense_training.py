@@ -7,7 +7,7 @@ the first layers of networks that share their inputs are one product of two matr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -19,8 +19,8 @@ from datassay.results import result
 from datassay.train.batches import Batch
 
 ACTIVATIONS: dict[type[nn.Module], str] = {nn.ReLU: "relu", nn.Tanh: "tanh"}
+Predict = Callable[[Tensor, int], Tensor]
 IDLE = (nn.Identity, nn.Dropout)  # in evaluation mode
-LINKS = {"softmax": lambda z: z.softmax(1), "sigmoid": torch.sigmoid, "identity": lambda z: z}
 
 
 @result
@@ -73,17 +73,16 @@ class DenseGradients:
 
     Args:
         stack: the architecture.
-        link: what the loss compares with the targets [..., k]: "softmax", "sigmoid" or "identity"
-            of the outputs.
+        predict: what the loss compares with the targets, of outputs and their axis.
         offset: Z(0) of `FunctionSpace`, where the first layer's weights are its coordinates.
 
     Cost: 6 parameters · batch · S operations, 4 for the first layer; two buffers of S · batch
     activations, of the first batch's shape, are held.
     """
 
-    def __init__(self, stack: DenseStack, link: str, offset: Tensor | None = None):
+    def __init__(self, stack: DenseStack, predict: Predict, offset: Tensor | None = None):
         self.stack = stack
-        self.link = LINKS[link]
+        self.predict = predict
         self.offset = offset
         self.h: list[Tensor] = []
 
@@ -95,7 +94,7 @@ class DenseGradients:
         self._forward(batch)
         end = len(self.w) - 1
         y = batch.y.mT.contiguous()  # read once per network: strided, it costs three times as much
-        torch.sub(self.link(self.h[end]), y, out=self.d[end])
+        torch.sub(self.predict(self.h[end], 1), y, out=self.d[end])
         self.d[end].mul_(batch.weights[:, None])
         for i in range(end, -1, -1):
             if i < end:

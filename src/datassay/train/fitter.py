@@ -10,7 +10,6 @@ from typing import TypeVar
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.optimize import minimize_scalar
 from torch import Tensor, nn
 
 from datassay.collect.curvature.output_geometry import (
@@ -19,8 +18,9 @@ from datassay.collect.curvature.output_geometry import (
     output_geometry,
     with_weights,
 )
-from datassay.collect.curvature.output_loss import output_losses, task_loss
+from datassay.collect.curvature.output_loss import task_loss
 from datassay.collect.jacobian.suitable import unwrap
+from datassay.collect.loss import loss_named
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
 from datassay.progress import Progress, part_of, silent
@@ -127,7 +127,7 @@ class NetworkFitter:
         del earlier  # warm starts would remember what was removed
         order = np.random.default_rng((self.seed, len(keep))).permutation(len(keep))
         n_test = 0
-        if self.recipe.loss == "cross_entropy":
+        if loss_named(self.recipe.loss).has_one_class:
             n_test = round(CALIBRATION * len(keep))
         test_idx = keep[order[:n_test]]
         train_idx = keep[np.sort(order[n_test:])]
@@ -227,7 +227,9 @@ def best_temperature(outputs: Float[Tensor, "m k"], targets: Float[Tensor, "m k"
 
     def mean_loss(log_t: float) -> float:
         scaled = outputs * float(np.exp(-log_t))
-        return float(output_losses(scaled, targets, "cross_entropy").mean())
+        return float(loss_named("cross_entropy").value(scaled, targets).mean())
+
+    from scipy.optimize import minimize_scalar  # slow to import
 
     limit = float(np.log(8.0))
     optimum = minimize_scalar(mean_loss, bounds=(-limit, limit), method="bounded")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int, Shaped
-from sklearn.model_selection import KFold, StratifiedKFold
 from torch import Tensor
 
 from datassay.collect.curvature.output_loss import output_score
-from datassay.data.groups import group_folds
+from datassay.collect.loss import loss_named
 from datassay.data.samples import SampleSet
 from datassay.data.settings import HELD_OUT
+from datassay.data.splits import fold_pairs, group_folds, order_by_class
 from datassay.errors import DataError, ModelError
 from datassay.models.estimators import fit_clone
 from datassay.models.user_code import user_code
@@ -95,9 +94,8 @@ def make_splits(train: SampleSet, val: SampleSet | None, n_networks: int, seed: 
     test_idx = []
     for network in range(n_networks) if train.groups is None else ():
         rng = np.random.default_rng((seed, network // n_folds))
-        order = by_id[rng.permutation(len(by_id))]
-        if train.y.ndim == 1:
-            order = order[np.argsort(train.y[order], kind="stable")]
+        strata = train.y[by_id] if train.y.ndim == 1 else None
+        order = by_id[order_by_class(strata, rng, len(by_id))]
         test_idx.append(np.sort(order[network % n_folds :: n_folds][:size]))
     if train.groups is not None:
         strata = None
@@ -139,8 +137,8 @@ def held_out_outputs(
         width = flat.shape[1]
     outputs = np.zeros((len(x), width))
     n_done = 0
-    for train_idx, test_idx in _make_splits(
-        y, groups, seed, is_classification=samples.is_classification
+    for train_idx, test_idx in fold_pairs(
+        y, FOLDS, seed, is_classification=samples.is_classification, groups=groups
     ):
         if most_rows is not None and len(train_idx) > most_rows:
             train_idx = np.sort(draw.permutation(train_idx)[:most_rows])
@@ -176,32 +174,14 @@ def fold_numbers(
     groups: Shaped[np.ndarray, " n"] | None = None,
 ) -> Int[Tensor, " n"]:
     """Assign samples to folds at random and evenly, stratified by class; groups stay whole."""
+    strata = None
+    if loss_named(loss).has_one_class:
+        strata = targets.argmax(1).numpy()
     if groups is not None:
-        strata = None
-        if loss == "cross_entropy":
-            strata = targets.argmax(1).numpy()
         return torch.from_numpy(group_folds(groups, strata, n_folds, seed))
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(len(targets))
-    if loss == "cross_entropy":
-        label = (targets * torch.arange(1, targets.shape[1] + 1)).sum(1).numpy()
-        order = order[np.argsort(label[order], kind="stable")]
+    if strata is not None and targets.shape[1] == 1:
+        strata = targets[:, 0].numpy()
+    order = order_by_class(strata, np.random.default_rng(seed), len(targets))
     numbers = np.empty(len(targets), dtype=np.int64)
     numbers[order] = np.arange(len(targets)) % n_folds
     return torch.from_numpy(numbers)
-
-
-def _make_splits(
-    y: np.ndarray, groups: np.ndarray | None, seed: int, *, is_classification: bool
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    if groups is not None:
-        fold = group_folds(groups, y if is_classification else None, FOLDS, seed)
-        numbers = range(fold.max() + 1)
-        return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in numbers]
-    kind = KFold
-    if is_classification:
-        kind = StratifiedKFold
-    with warnings.catch_warnings():
-        # A class with fewer samples than folds is spread as it can be.
-        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
-        return list(kind(FOLDS, shuffle=True, random_state=seed).split(y, y))

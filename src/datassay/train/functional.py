@@ -12,9 +12,10 @@ from datassay.collect.curvature.output_loss import check_n_outputs
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.collect.jacobian.suitable import one_output
+from datassay.collect.loss import loss_named
 from datassay.data.samples import SampleSet
 from datassay.train.recipe import Recipe
-from datassay.train.training import batch_losses, stack_weights, train_targets, with_loss
+from datassay.train.training import stack_weights, train_targets, with_loss
 
 
 def functional_losses(
@@ -42,6 +43,6 @@ def functional_losses(
 
     def losses(weights: dict[str, Tensor], positions: Tensor) -> Tensor:
         outputs = functional_call(template, weights, (x[positions],))
-        return batch_losses(outputs[None], y[positions][None], recipe)[0]
+        return loss_named(recipe.loss).value(outputs, y[positions])
 
     return template, {name: w[0] for name, w in stacked.items()}, losses

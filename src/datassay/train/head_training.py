@@ -16,7 +16,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from datassay.collect.curvature.output_geometry import CHUNK_VALUES, SharedFeatures
-from datassay.collect.curvature.output_loss import LOSSES, output_losses
+from datassay.collect.curvature.output_loss import LOSSES
+from datassay.collect.loss import loss_named
 from datassay.errors import DataError, SettingError
 from datassay.progress import Progress, silent
 from datassay.results import result
@@ -220,12 +221,8 @@ class _Heads:
         """Return the gradient of (1/b) Σ_i w_i ℓ_i; x is [S, b, inputs], or [1, b, inputs]."""
         k = y.shape[-1]
         outputs = (x @ theta).unflatten(-1, (-1, k))  # [S, b, M, k]
-        if self.loss == "cross_entropy":
-            if k == 1:
-                outputs = outputs.sigmoid()
-            else:
-                outputs = outputs.softmax(-1)
-        slope = (outputs - y[..., None, :]) * (w[..., None] / x.shape[-2])
+        gradient = loss_named(self.loss).gradient(outputs, y[..., None, :])
+        slope = gradient * (w[..., None] / x.shape[-2])
         return x.mT @ slope.flatten(-2)
 
     def _val_score(self, theta: Tensor, m: int) -> tuple[Tensor, Tensor]:
@@ -234,8 +231,9 @@ class _Heads:
         x = self.val[0].to(theta.dtype)
         y = self.val[1].to(theta.dtype)
         outputs = (x @ theta).unflatten(-1, (m, -1)).transpose(1, 2)  # [S, M, m_val, k]
-        loss = output_losses(outputs, y, self.loss).mean(-1)
-        if self.loss == "mse":
+        kind = loss_named(self.loss)
+        loss = kind.value(outputs, y).mean(-1)
+        if not kind.has_one_class:
             return -loss, loss
         if y.shape[1] == 1:
             is_correct = (outputs[..., 0] > 0) == (y[:, 0] > 0.5)

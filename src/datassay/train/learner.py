@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from scipy.special import expit, softmax
-from sklearn.utils.validation import has_fit_parameter
 from torch import Tensor, nn
 
 from datassay.collect.fingerprint import code_fingerprint
@@ -24,12 +23,13 @@ from datassay.errors import ModelError, SettingError
 from datassay.models.build import build_model
 from datassay.models.estimators import by_class, class_probabilities, fit_clone, named_estimator
 from datassay.models.reference import is_reference
-from datassay.models.tabular import TREES, TableClassifier, TableRegressor, column_parts, draws
+from datassay.models.tabular import TREES, column_parts, draws
 from datassay.models.user_code import user_code
 from datassay.optional import map_optional
 from datassay.progress import Progress, silent
 from datassay.rules import at_least
-from datassay.store.manifest import CODE, digest
+from datassay.store.digests import digest
+from datassay.store.manifest import CODE
 from datassay.train.recipe import Recipe, network_recipe
 from datassay.train.retrain import CONVOLUTIONS, fingerprint
 from datassay.train.training import TrainedNetworks, train_networks
@@ -248,6 +248,8 @@ class Estimators(_Learner):
     @property
     def takes_weights(self) -> bool:  # pyrefly: ignore[bad-override] (read only)
         """Whether the estimator's fit has an argument sample_weight."""
+        from sklearn.utils.validation import has_fit_parameter  # slow to import
+
         return has_fit_parameter(self.estimator, "sample_weight")
 
     def identity(self, train: SampleSet, val: SampleSet) -> dict[str, object]:
@@ -315,6 +317,8 @@ def table_learner(name: str, train: SampleSet, *, repeats: int, seed: int = 0) -
     Returns:
         The learner.
     """
+    from datassay.models.table_estimators import TableClassifier, TableRegressor
+
     kind = TableRegressor
     if train.is_classification:
         kind = TableClassifier

@@ -24,7 +24,7 @@ from datassay.optional import coalesce
 from datassay.progress import Progress, part_of, silent
 from datassay.results import Tabular, result
 from datassay.rules import one_of
-from datassay.store.manifest import digest
+from datassay.store.digests import digest
 from datassay.store.results import ResultStore
 from datassay.train.recipe import REDUCTIONS, Descent, Recipe
 from datassay.train.training import TrainedNetworks, train_networks, with_loss

@@ -20,6 +20,7 @@ from datassay.collect.curvature.output_loss import check_n_outputs, task_loss
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import frozen_copy
 from datassay.collect.jacobian.suitable import one_output, run_vectorized
+from datassay.collect.loss import loss_named
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
@@ -153,16 +154,15 @@ def train_on_batches(
     y = torch.cat([train_targets(version, recipe, n_outputs, dtype) for version in versions])
     y = y.to(x.device)
     stack = dense_stack(copies, x[:1], is_shared=prepared is None)
-    link = ""
     if stack is not None:
-        link, y = _link_and_y(y, n_outputs, recipe)
+        y = _like_outputs(y, n_outputs, dtype)
         if prepared is None:
             x = stack.before(x)
         else:
             x = prepared
     draw = draw_from(x, y)
     if stack is not None:
-        trained = _descend_dense(start, draw, stack, link, recipe, observe, progress)
+        trained = _descend_dense(start, draw, stack, recipe, observe, progress)
     else:
         gradients = partial(_autograd, template, fixed, recipe)
         trained = _descend(start, draw, gradients, recipe, observe, progress)
@@ -184,7 +184,7 @@ def sample_losses(
     """
     recipe = with_loss(recipe, samples)
     y = train_targets(samples, recipe, outputs.shape[2], outputs.dtype)
-    return batch_losses(outputs, y.expand(len(outputs), *y.shape), recipe)
+    return loss_named(recipe.loss).value(outputs, y.expand(len(outputs), *y.shape))
 
 
 def with_loss(recipe: Recipe, train: SampleSet) -> Recipe:
@@ -239,21 +239,21 @@ def _descend_dense(
     start: dict[str, Tensor],
     draw: Iterator[Batch],
     stack: DenseStack,
-    link: str,
     recipe: Recipe,
     observe: Callable[[Tensor, Tensor], None] | None,
     progress: Progress,
 ) -> dict[str, Tensor]:
     """Train a stack of dense networks on the batches drawn; return their weights."""
+    predict = loss_named(recipe.loss).predict
     first_batch = next(draw)
     draw = chain([first_batch], draw)
     n, n_inputs = first_batch.x.shape[-2:]
     # Not for Adam: its step depends on the axes that it is taken along, descent's does not.
     descent = recipe.optimizer == "sgd" and recipe.batch_size is None
     if not (descent and first_batch.shared and n < 2 * n_inputs):
-        return _descend(start, draw, DenseGradients(stack, link), recipe, observe, progress)
+        return _descend(start, draw, DenseGradients(stack, predict), recipe, observe, progress)
     space = FunctionSpace(stack.layers[0], start, first_batch.x)
-    gradients = DenseGradients(stack, link, space.offset())
+    gradients = DenseGradients(stack, predict, space.offset())
     kernel = space.kernel(first_batch)
     draw = (replace(kernel, weights=batch.weights) for batch in draw)
     coordinates = space.coordinates()
@@ -277,7 +277,8 @@ def _autograd(
             trailing = batch.y.shape[1:]
         else:
             trailing = batch.y.shape[2:]
-        losses = batch_losses(outputs, batch.y.expand(*outputs.shape[:2], *trailing), recipe)
+        y = batch.y.expand(*outputs.shape[:2], *trailing)
+        losses = loss_named(recipe.loss).value(outputs, y)
         (losses * batch.weights).sum().backward()
     return outputs.detach()
 
@@ -328,22 +329,18 @@ def train_targets(samples: SampleSet, recipe: Recipe, n_outputs: int, dtype: tor
     y = torch.as_tensor(samples.y)
     if not samples.is_classification:
         return y.to(dtype).reshape(len(y), -1)
-    if recipe.loss == "mse":
-        one_hot = torch.nn.functional.one_hot(y.long(), samples.n_classes).to(dtype)
-        if n_outputs == 1:
-            return one_hot[:, 1:]
-        return one_hot
-    return y.long()
+    if loss_named(recipe.loss).has_one_class:
+        return y.long()
+    return _like_outputs(y.long(), n_outputs, dtype)
 
 
-def _link_and_y(y: Tensor, n_outputs: int, recipe: Recipe) -> tuple[str, Float[Tensor, "n k"]]:
-    """Return the link and the targets [n, k] for which ∂ℓ/∂outputs = link(outputs) − targets."""
-    if recipe.loss in {"mse", "bce"}:
-        return ("identity" if recipe.loss == "mse" else "sigmoid"), y
-    dtype = getattr(torch, recipe.precision)
+def _like_outputs(y: Tensor, n_outputs: int, dtype: torch.dtype) -> Float[Tensor, "n k"]:
+    """Return targets [n, k]: classes as one-hot, or as 0 and 1 of one output."""
+    if y.ndim > 1:
+        return y
     if n_outputs == 1:
-        return "sigmoid", y[:, None].to(dtype)
-    return "softmax", torch.nn.functional.one_hot(y, n_outputs).to(dtype)
+        return y[:, None].to(dtype)
+    return torch.nn.functional.one_hot(y, n_outputs).to(dtype)
 
 
 def _forward(
@@ -358,20 +355,3 @@ def _forward(
     inputs = None if batch.shared else 0
     call = vmap(lambda state, x: functional_call(template, state, (x,)), in_dims=(0, inputs))
     return call(state, batch.x)
-
-
-def batch_losses(
-    outputs: Float[Tensor, "S n k"], y: Tensor, recipe: Recipe
-) -> Float[Tensor, "S n"]:
-    """Return each sample's loss under each network, summed over its outputs."""
-    if recipe.loss == "mse":
-        return 0.5 * (outputs - y).square().sum(2)
-    if recipe.loss == "bce":
-        return torch.nn.functional.binary_cross_entropy_with_logits(
-            outputs, y, reduction="none"
-        ).sum(2)
-    if outputs.shape[2] == 1:
-        return torch.nn.functional.binary_cross_entropy_with_logits(
-            outputs[..., 0], y.to(outputs.dtype), reduction="none"
-        )
-    return torch.nn.functional.cross_entropy(outputs.mT, y, reduction="none")

@@ -44,7 +44,8 @@ from datassay.data.corrupt.label_noise import add_label_noise
 from datassay.methods.complexity.action import gain_of_more
 from datassay.methods.partition import action as split
 from datassay.methods.weigh.action import BALANCE, REWEIGHT
-from datassay.models.tabular import LOGISTIC, RIDGE, TREES, TableClassifier
+from datassay.models.table_estimators import TableClassifier
+from datassay.models.tabular import LOGISTIC, RIDGE, TREES
 from datassay.progress import OutOfTime, silent
 from datassay.score.checks.data_issues import data_issues
 from datassay.score.checks.weak_groups import WeakGroup

@@ -89,8 +89,9 @@ def test_what_is_no_such_file_is_refused_by_name(tmp_path, digits):
     changes = [{"labels": np.array([{"a": 1}], dtype=object)}, {"labels": np.array(3)}]
     for name in FIELDS:  # a row fewer, another axis
         changes += [{name: arrays[name][1:]}, {name: arrays[name][..., None]}]
+    with pytest.raises(DataError, match="there is none"):
+        read_judged(tmp_path / "other.npz")
     for write in (
-        path.unlink,
         *(
             lambda n=n: np.savez(path, **{k: v for k, v in arrays.items() if k != n})
             for n in arrays

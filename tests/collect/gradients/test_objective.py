@@ -16,7 +16,8 @@ from datassay.collect.gradients.criteria import (
     objective,
     several_outputs,
 )
-from datassay.collect.gradients.objective import DRAWS, MOST_SUMMED, Objective
+from datassay.collect.gradients.objective import Objective
+from datassay.collect.loss import DRAWS, MOST_SUMMED
 from datassay.errors import DataError, ModelError, SettingError
 from helpers.made_of import MadeOf
 

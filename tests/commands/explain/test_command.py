@@ -104,7 +104,7 @@ def test_it_writes_its_files_and_finds_the_wrong_labels(here):
     assert samples["id"] == [f"r{i}" for i in range(80)]
     first = np.array(samples["id"])[np.argsort(samples["self_influence"])[::-1]]
     assert {"r5", "r40", "r71"} <= set(first[:10])
-    assert "look at the labels of " in result.stdout and "r40" in result.stdout
+    assert "look at the training labels of " in result.stdout and "r40" in result.stdout
     summary_ = summary("deep/out")
     assert (summary_["queries"], summary_["measure"]) == ("training", "margin")
     assert summary_["counts"] | {"predicted_wrongly": 0} == {
@@ -222,7 +222,7 @@ def test_a_long_run_says_so_first(here, monkeypatch, caplog):
 
 
 test_bad_input_costs_one_line_and_no_file = refusals({
-    'explain TABLE': "datassay run DATA --attribution-at trained",
+    'explain TABLE': "datassay run train networks itself, by --attribution-at trained",
     'explain TABLE --weights whole.pt': r"safetensors.torch.save_model\(model, ",
     'explain TABLE --weights own0.pt::ema': "must hold the state dict 'ema'; it holds one",
     'explain TABLE --weights gone.pt': "--weights must name an existing file; got gone.pt",

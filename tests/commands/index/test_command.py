@@ -60,9 +60,9 @@ def data(tmp_path_factory):
 
 
 def told_of(index):
-    """Its rank correlation."""
-    assert index.rank_correlation is not None
-    return index.rank_correlation
+    """Its correlation with exact effects."""
+    assert index.fidelity is not None
+    return index.fidelity
 
 
 def ranked_alike(first, second):
@@ -74,12 +74,12 @@ def ranked_alike(first, second):
 def test_it_prints_what_it_keeps_and_how_good_that_is(here):
     result = succeed("index", *NET, "--out", "deep/ix")
     assert "Index: deep/ix" in result.stdout.splitlines()
-    assert result.stdout.startswith("The index holds 90 samples and ranks effects ")
+    assert result.stdout.startswith("The index holds 90 samples; its effects follow exact ones ")
     assert "Keep gradients" in result.stderr
     index = da.open_index("deep/ix")
     reported = told_of(index)
     for text in (
-        "│ 90 │", f"│ {index.width} in float16 │", f"│ {index.bytes_per_sample:.0f} │",
+        "│ 90 │", f"│ {index.bytes_per_sample} │",
         f"{reported['mean']:.3f} ({reported['low']:.3f} to {reported['high']:.3f})",
     ):  # fmt: skip
         assert text.replace("│", "").strip() in words(result), text
@@ -97,14 +97,15 @@ def test_which_weights_were_taken_is_told(here):
 
 
 def test_a_plan_needs_no_weights_and_writes_nothing(here):
-    plan = ["--plan", "--keep-as", "int8", "--out", "mine"]
+    plan = ["--plan", "--bytes-per-sample", 16, "--out", "mine"]
     without, trained = (succeed("index", *args, *plan).stdout for args in (TABLE, NET))
     message = " ".join(without.split())
     assert (
-        "the weights as initialised, since sizes do not depend on them; the width may." in message
+        "the weights as initialised, since sizes do not depend on them; what rows keep may."
+        in message
     )
     assert "initialised" not in trained
-    for text in ("90 samples of", "numbers in int8", "1,000 queries", "Nothing was written."):
+    for text in ("90 samples of 20 bytes", "1,000 queries", "Nothing was written.", "16 bytes 0."):
         assert text in message and text in " ".join(trained.split())
     assert without.splitlines()[:7] == trained.splitlines()[:7]  # the table of blocks
     assert not Path("mine").exists()
@@ -112,17 +113,17 @@ def test_a_plan_needs_no_weights_and_writes_nothing(here):
 
 def test_settings_reach_the_index(here):
     reported = succeed(
-        "index", *NET, "--out", "mine", "--curvature", "ekfac", "--damping", "0.3", "--width", 9,
-        "--keep-as", "int8", "--temperature", 1, "--weight-decay", "0.01", "--seed", 0,
+        "index", *NET, "--out", "mine", "--curvature", "ekfac", "--damping", "0.3",
+        "--bytes-per-sample", 2, "--temperature", 1, "--weight-decay", "0.01", "--seed", 0,
     )  # fmt: skip
     index = da.open_index("mine")
-    assert (index.width, index.manifest["keep"], index.manifest["damping"]) == (9, "int8", 0.3)
+    assert (index.sketch.n_bytes, index.manifest["damping"]) == (2, 0.3)
     assert (index.manifest["curvature"], index.manifest["weight decay"]) == ("ekfac", 0.01)
     assert index.loss.temperature == 1
-    assert "a larger --width or --share holds more" in words(reported)
+    assert "a larger --bytes-per-sample keeps more" in words(reported)
 
 
-def test_answers_are_those_of_explain_within_the_rank_correlation(here, monkeypatch):
+def test_answers_are_those_of_explain_within_the_correlation(here, monkeypatch):
     reported = told_of(da.open_index("ix"))
     succeed("explain", *NET, "--queries", "new.csv", "--out", "whole")
     files = listed("whole")
@@ -142,7 +143,7 @@ def test_answers_are_those_of_explain_within_the_rank_correlation(here, monkeypa
     assert len(both) > 0.8 * len(rows[0])
     assert ranked_alike(*([outcome[key] for key in both] for outcome in rows)) > 0.95
     facts = summary("kept")["facts"]
-    assert f"rank correlation {reported['mean']:.3f}" in facts["Index"]
+    assert f"correlation {reported['mean']:.3f}" in facts["Index"]
 
 
 def test_samples_do_not_explain_themselves(here):
@@ -199,9 +200,7 @@ def test_what_does_not_fit_between_index_and_data_is_told(here, file, options, r
 test_bad_input_costs_one_line_and_no_file = refusals({
     'index TABLE': "weights must name the file of the trained network",
     'index TABLE --weights gone.pt': "--weights must name an existing file; got gone.pt",
-    '--share 0': "share must be above 0 and at most 1",
-    '--width 0': "width must be at least 1",
-    '--keep-as int4': "keep must be one of 'float32', 'float16'",
+    '--bytes-per-sample 0': "--bytes-per-sample must be at least 1",
     '--curvature whole': "curvature must be one of 'auto'",
     '--damping -1': "damping must be at least 0 and finite",
     '--temperature 0': "temperature must be positive",

@@ -9,7 +9,8 @@ import pytest
 from datassay.commands.finished import finished_run, sets_of
 from datassay.commands.run import job
 from datassay.data import load
-from datassay.models.tabular import LOGISTIC, TableClassifier
+from datassay.models.table_estimators import TableClassifier
+from datassay.models.tabular import LOGISTIC
 from datassay.score.labels import judges
 from helpers.command_line import assert_one_error_line, columns, invoke, succeed, summary
 from helpers.decided import decided

@@ -86,7 +86,7 @@ def test_where_none_is_sure_those_that_may_be_wrong_are_told_and_those_worth_a_l
 def test_labels_that_nothing_predicts_are_said_to_be_so():
     result = of_classes(2, np.full(200, -6.0))
     unknown = replace(result, issues=replace(result.issues, is_predicted=False))
-    assert run_page(unknown).verdict.startswith("The inputs do not predict the labels, so none")
+    assert run_page(unknown).verdict.startswith("The inputs hardly predict the labels, so none")
     assert run_page(result).verdict.startswith("No label stands out as wrong")
 
 

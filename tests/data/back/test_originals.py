@@ -211,6 +211,17 @@ def test_a_target_that_its_type_cannot_hold_is_refused(tmp_path):
         )  # fmt: skip
 
 
+@pytest.mark.parametrize(("name", "words"), [
+    ("who", ["a", None, "b"]), ("y", [1.0, float("inf"), 2.0]),
+])  # fmt: skip
+def test_a_column_that_cannot_be_read_is_named_with_its_file(tmp_path, name, words):
+    table = pa.table({"x": [1.5, 2.5, 0.5], "who": ["a", "c", "b"], "y": [1.0, 3.0, 2.0]})
+    table = table.set_column(table.column_names.index(name), name, pa.array(words))
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(DataError, match=f"column '{name}' must"):
+        original(tmp_path / "a.parquet", Choices("y", ids="who"))
+
+
 @pytest.mark.parametrize("start", [0, 100])
 def test_pandas_finds_its_row_labels_again(tmp_path, start):
     pandas = pytest.importorskip("pandas")

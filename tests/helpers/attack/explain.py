@@ -12,7 +12,7 @@ import torch
 from helpers.attack.attempt import Attempt, command
 from helpers.attack.case import Case, write_csv
 
-INDEX = ["index", "made.csv", "--share", "1", "--width", "999", "--keep-as", "float32",
+INDEX = ["index", "made.csv", "--bytes-per-sample", "9999",
          "--out", "ix"]  # fmt: skip
 # What is odd, and whether that must be refused.
 ODD = {

@@ -44,7 +44,7 @@ def test_retraining_without_the_samples_turns_the_prediction_and_without_fewer_d
     y = (x[:, 0] > 0).astype(int) + (x[:, 1] > 0.5) * (outputs > 1)
     new = (draw.normal(size=(6, 4)).astype(np.float32) * 0.7, y[:6])
     model = fitted(x, y, outputs)
-    ix = da.index(model, (x, y), weight_decay=PENALTY, share=1.0, keep="float32")
+    ix = da.index(model, (x, y), weight_decay=PENALTY, bytes_per_sample=2**20)
 
     def classes(kept):
         with torch.no_grad():

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -10,14 +11,17 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import datassay as da
+from datassay.collect.gradients.objective import Objective
 from datassay.errors import DataError, DatassayError, ModelError, SettingError
 from datassay.score.index import curvature, opened, opening, search, segment
-from datassay.score.index.identity import check_unique
+from datassay.score.index.identity import check_unique, describe_loss, objective_of, positions_of
 from helpers.by_block import gauss_newton, losses, slopes
+from helpers.counted import counted
 
-WHOLE = {"share": 1.0, "width": 10**6, "keep": "float32"}
+WHOLE = {"bytes_per_sample": 2**20}  # rows of floats
 
 
 def trained(seed=0):
@@ -67,7 +71,7 @@ def test_all_coordinates_give_the_effects_of_influence(tmp_path, by):
 def test_the_whole_matrix_stands_beside_the_top_where_it_fits(made, monkeypatch):
     _, train, new, ix = made
     plain, effects = ix.query(new), ix.query(new, top=3)
-    what = f"{len(train)} samples of {ix.width} numbers, {type(ix.model).__name__}"
+    what = f"{len(train)} samples of {ix.bytes_per_sample} bytes, {type(ix.model).__name__}"
     assert repr(ix) == f"Index({ix.location!r}, {what})"
     assert plain.effect.shape == (len(train), len(new)) and plain.top.raising.shape[1] == 20
     np.testing.assert_array_equal(effects.effect, plain.effect)
@@ -78,6 +82,8 @@ def test_the_whole_matrix_stands_beside_the_top_where_it_fits(made, monkeypatch)
         np.testing.assert_array_equal(named, getattr(plain.top, side)[:, :3])
         values = np.take_along_axis(effects.effect.T, named, 1)
         np.testing.assert_array_equal(getattr(effects.top, f"{side}_effect"), values)
+    monkeypatch.setattr(opened, "LARGEST_MATRIX", len(train) * len(new))
+    assert ix.query(new, top=3).effect is not None
     monkeypatch.setattr(opened, "LARGEST_MATRIX", len(train) * len(new) - 1)
     few = ix.query(new, top=3)
     assert few.effect is None and ix.query(new, top=None).effect is None
@@ -85,23 +91,28 @@ def test_the_whole_matrix_stands_beside_the_top_where_it_fits(made, monkeypatch)
 
 
 @pytest.mark.parametrize("fast", [True, False])
-def test_the_largest_effects_are_found_in_either_precision(tmp_path, monkeypatch, fast):
-    sizes = {"QUERY_GROUP": 7, "FEW": 1, "GROUPED": 2, "ROWS_AT_ONCE": 40}
-    for name, value in {"has_bfloat16": lambda: fast, **sizes}.items():
+@pytest.mark.parametrize("n_bytes", [16, 32, 128, 2**20])
+def test_the_largest_effects_are_found_in_either_precision(tmp_path, monkeypatch, fast, n_bytes):
+    sizes = {"QUERY_GROUP": 7, "GROUPED": 2, "ROWS_AT_ONCE": 40, "FLOATS_AT_ONCE": 9}
+    for name, value in {"has_int8": lambda: fast, **sizes}.items():
         monkeypatch.setattr(search, name, value)
     monkeypatch.setattr(opened, "LARGEST_MATRIX", 0)
     monkeypatch.setattr(segment, "MOST_SAMPLES", 16)
     model, train, new = trained()
-    ix = da.index(model, train, tmp_path / "ix")
+    ix = da.index(model, train, tmp_path / "ix", bytes_per_sample=n_bytes)
     effects = ix.query(new, top=6)
     monkeypatch.undo()
+    monkeypatch.setattr(search, "has_int8", lambda: False)
     effect = ix.query(new, top=None).effect
+    apart = 1e-2 if fast else 1e-5  # queries in 8 bits; the largest of all effects are 1
     for side, sign in (("raising", -1), ("lowering", 1)):
         best = np.argsort(sign * effect, 0)[:6].T
         found = zip(best, getattr(effects.top, side), strict=True)
-        assert np.mean([len(set(a) & set(b)) for a, b in found]) > 5.9
+        assert np.mean([len(set(a) & set(b)) for a, b in found]) > 5.8
         values = np.take_along_axis(effect.T, getattr(effects.top, side), 1)
-        np.testing.assert_allclose(getattr(effects.top, f"{side}_effect"), values, rtol=1e-4)
+        differences = getattr(effects.top, f"{side}_effect") - values
+        assert np.abs(differences).max() < apart * np.abs(effect).max()
+    np.testing.assert_allclose(effects.total, effect.sum(1), atol=apart * np.abs(effect).max())
 
 
 @pytest.mark.parametrize("b", [1, 31, 64, 65, 479, 4001])
@@ -114,6 +125,47 @@ def test_the_best_of_groups_are_the_best_of_all(b):
             assert effect.gather(1, index).equal(values)
 
 
+@pytest.mark.parametrize("settings", [
+    {}, {"smoothing": 0.1}, {"class_weight": torch.tensor([1.0, 2.0])}, {"scale": 0.5},
+    {"temperature": 2.0}, {"averaged": False}, {"ignored": -1}, {"delta": 2.0},
+    {"output_weight": torch.tensor([0.5, 3.0])}, {"classes_second": True},
+    {"classes_second": False},
+])  # fmt: skip
+def test_a_loss_is_rebuilt_from_what_is_stored_of_it(settings):
+    loss = Objective("bce", **settings)
+    stored = json.loads(json.dumps(describe_loss(loss)))
+    assert repr(objective_of(stored, "auto", "ix")) == repr(loss)
+    others = [Objective("bce"), Objective("mse"), *(Objective("bce", **s) for s in OTHER_LOSSES)]
+    assert all((describe_loss(other) == stored) == (repr(other) == repr(loss)) for other in others)
+
+
+OTHER_LOSSES = {"averaged": False, "ignored": -1}, {"delta": 2.0}, {"temperature": 3.0}
+
+
+def test_what_a_call_reports_goes_to_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(segment, "MOST_SAMPLES", 16)
+    model, train, new = trained()
+    ix, steps = counted(da.index, model, train, tmp_path / "ix", curvature="ekfac")
+    fitting = {f"fit the curvature: {name}": (1, 1) for name in ("sums", "squares")}
+    assert steps == fitting | {"keep gradients": (4, 60)}
+    queries = {"differentiate the queries": (1, 30)}
+    for call, arguments, further in (
+        (ix.query, (new,), {"compare with the index": (4, 60)}),
+        (ix.groups, ({"a": [3]}, new), {"compare with the index": (4, 60)}),
+        (ix.brittleness, (new,), {"compare with the index": (4, 60), "brittleness": (30, 30)}),
+    ):
+        assert counted(call, *arguments)[1] == queries | further
+    assert counted(ix.append, new)[1] == {f"append to {ix.segments[0].store.location}": (2, 30)}
+
+
+def test_ids_of_groups_that_are_unknown_are_named_up_to_three():
+    for n in (1, 3, 4):
+        names = ", ".join(map(repr, range(9, 9 + min(n, 3)))) + ", ..." * (n > 3)
+        with pytest.raises(DataError, match=f"'a' has {names}\\."):
+            positions_of({"b": [1], "a": np.array([0, *range(9, 9 + n)])}, np.arange(3))
+    assert positions_of({"a": ["2", 0]}, np.arange(3))[0].tolist() == [2, 0]
+
+
 def test_ids_that_occur_twice_are_named():
     check_unique(np.array(["a", "b"]))
     with pytest.raises(DataError, match="more than once: 'b', 'c'\\."):
@@ -122,31 +174,46 @@ def test_ids_that_occur_twice_are_named():
         check_unique(np.repeat(np.arange(9), 2))
 
 
-@pytest.mark.parametrize(("keep", "apart"), [("float16", 1e-3), ("int8", 2e-2)])
-def test_fewer_bytes_move_effects_little(tmp_path, keep, apart):
+@pytest.mark.parametrize(
+    ("n_bytes", "bits", "least"),
+    [(512, 32, 1 - 1e-9), (128, 8, 0.9999), (32, 4, 0.99), (8, 2, 0.95), (2, 1, 0.8)],
+)
+def test_fewer_bytes_keep_less_and_as_much_as_they_say(tmp_path, n_bytes, bits, least):
     model, train, new = trained()
-    whole = da.index(model, train, tmp_path / "whole", **WHOLE).query(new, top=None).effect
-    ix = da.index(model, train, tmp_path / keep, **{**WHOLE, "keep": keep})
-    result = ix.query(new, top=None).effect
-    assert 0 < np.abs(result - whole).max() < apart * np.abs(whole).max()
-    assert ix.rank_correlation["mean"] > 0.99
-    size = {"float16": 2, "int8": 1}[keep]
-    assert ix.bytes_per_sample == size * ix.width + 4
+    truth = da.influence(model, train, new, curvature="blocks", measure="margin").effect
+    ix = da.index(model, train, tmp_path / "ix", curvature="blocks", bytes_per_sample=n_bytes)
+    effect = ix.query(new, top=None, measure="margin").effect
+    kept = np.mean([np.corrcoef(a, b)[0, 1] for a, b in zip(effect.T, truth.T, strict=True)])
+    assert (ix.sketch.bits, ix.bytes_per_sample) == (bits, n_bytes + 4)
+    assert kept > least and abs(kept - ix.fidelity["mean"]) < 0.05
+    assert np.vdot(effect, truth) / np.vdot(truth, truth) == pytest.approx(1, abs=0.25)
 
 
-def test_a_narrow_index_says_what_it_holds(tmp_path):
+def test_a_narrow_index_says_what_it_keeps(tmp_path):
     model, train, _ = trained()
-    ix = da.index(model, train, tmp_path / "ix", width=6)
-    assert ix.width == 6 and ix.share < 0.99 and ix.rank_correlation["mean"] < 0.999
-    agreement = ix.rank_correlation
+    ix = da.index(model, train, tmp_path / "ix", bytes_per_sample=4)
+    agreement = ix.fidelity
     assert agreement["low"] < agreement["mean"] < agreement["high"] <= 1
     assert (agreement["queries"], agreement["samples"]) == (15, 45)
     few = da.index(model, train.subset(np.arange(39)), tmp_path / "few")
-    assert few.rank_correlation is None and not few.warnings and few.appended == 0
-    thin = da.index(model, train, tmp_path / "thin", width=1)
-    assert "rows of 1 numbers follow" in thin.warnings[0]
-    wide = da.index(model, train, tmp_path / "wide", share=0.9)
-    assert wide.share >= 0.9 and wide.width < sum(p.numel() for p in model.parameters())
+    assert few.fidelity is None and not few.warnings and few.appended == 0
+    thin = da.index(model, train, tmp_path / "thin", bytes_per_sample=1)
+    assert "rows of 1 bytes follow" in thin.warnings[0]
+
+
+@pytest.mark.parametrize("n_bytes", [16, 64])
+def test_bits_are_the_same_whatever_the_batch(tmp_path, n_bytes):
+    model, train, _ = trained()
+    data = TensorDataset(torch.from_numpy(train.x).double(), torch.from_numpy(train.y))
+    rows = []
+    for size in (1, 7, 60):
+        ix = da.index(
+            model.double(), DataLoader(data, batch_size=size), tmp_path / str(size),
+            bytes_per_sample=n_bytes, precision="float64",
+        )  # fmt: skip
+        (chunk,) = ix.segments[0].store.chunks
+        rows.append(ix.segments[0].rows(chunk, hold=False)[0])
+    assert (rows[0] == rows[1]).all() and (rows[0] == rows[2]).all()
 
 
 def test_an_interrupted_index_goes_on_with_the_same_bits(tmp_path, monkeypatch):
@@ -205,6 +272,39 @@ def test_groups_are_the_sums_of_their_samples(made):
         ix.append(train.subset(np.array([3, 4])))
 
 
+def test_queries_of_a_class_that_the_network_does_not_have_are_refused(made):
+    *_, new, ix = made
+    queries = TensorDataset(torch.from_numpy(new.x), torch.from_numpy(new.y) + 1)
+    with pytest.raises(DataError, match="lasses"):
+        ix.query(DataLoader(queries, 9), measure="loss")
+
+
+class Iterated(torch.utils.data.IterableDataset):
+    """Samples that can only be iterated."""
+
+    def __init__(self, samples):
+        self.pairs = list(zip(*map(torch.from_numpy, (samples.x, samples.y)), strict=True))
+
+    def __iter__(self):
+        return iter(self.pairs)
+
+
+def test_samples_that_can_only_be_iterated_are_indexed_as_others(tmp_path, made):
+    model, train, new, ix = made
+    iterated = da.index(model, Iterated(train), tmp_path / "ix").append(Iterated(new))
+    assert iterated.ids.tolist() == list(range(90))
+    np.testing.assert_allclose(iterated.self_influence()[:60] * 90, ix.self_influence() * 60)
+
+
+def test_queries_need_no_labels_where_outputs_are_asked_for(made):
+    *_, new, ix = made
+    bare = torch.from_numpy(new.x)
+    np.testing.assert_allclose(ix.query(bare, measure="output").effect,
+                               ix.query(new, measure="output").effect)  # fmt: skip
+    named, unnamed = (ix.brittleness(some) for some in (new, bare))
+    np.testing.assert_array_equal(named.size, unnamed.size)
+
+
 @pytest.mark.parametrize(("temperature", "own"), [("auto", 1.0), (2.0, 2.0), (1.0, 1.0)])
 def test_self_influence_is_the_definition_at_its_temperature(tmp_path, temperature, own):
     model, train, new = trained()
@@ -224,7 +324,7 @@ def test_self_influence_is_the_definition_at_its_temperature(tmp_path, temperatu
     np.testing.assert_allclose(ix.self_influence()[60:] * 90, theirs * 60, rtol=1e-9)
     words = {"auto": ", temperature 2 (1 of self-influence)", 2.0: ", temperature 2", 1.0: ""}
     assert ix.query(new, top=2).method == (
-        f"index, blocks curvature, {ix.share:.3g} of the effects{words[temperature]}"
+        f"index, blocks curvature, {ix.bytes_per_sample:,} bytes a sample{words[temperature]}"
     )
 
 
@@ -321,8 +421,7 @@ def test_a_part_that_is_gone_is_missed_and_one_in_anothers_place_refused(tmp_pat
 def test_an_index_is_refused_where_it_is_none_or_unfinished(tmp_path, monkeypatch):
     model, train, _ = trained()
     for settings in (
-        {"share": 0}, {"width": 0}, {"keep": "float8"}, {"curvature": "whole"},
-        {"precision": "half"},
+        {"bytes_per_sample": 0}, {"curvature": "whole"}, {"precision": "half"},
     ):  # fmt: skip
         with pytest.raises(DatassayError, match=next(iter(settings))):
             da.index(model, train, tmp_path / "ix", **settings)
@@ -339,7 +438,7 @@ def test_an_index_is_refused_where_it_is_none_or_unfinished(tmp_path, monkeypatc
     with pytest.raises(DataError, match="lacks 3 of 4 chunks"):
         da.open_index(tmp_path / "ix")
     monkeypatch.setattr(opening, "FORMAT", 0)
-    with pytest.raises(DataError, match="has version 3, of another"):
+    with pytest.raises(DataError, match="has version 4, of another"):
         da.open_index(tmp_path / "ix")
 
 
@@ -351,13 +450,13 @@ def test_ids_that_are_texts(tmp_path):
     assert texts.to_table().column_names == ["id", "self_influence", "segment"]
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
-def test_a_network_of_transformers_is_built_again_without_fetched_code(tmp_path, attention):
+@pytest.mark.parametrize(("attention", "dtype"), [("sdpa", "float32"), ("eager", "bfloat16")])
+def test_a_network_of_transformers_is_built_again_without_fetched_code(tmp_path, attention, dtype):
     transformers = pytest.importorskip("transformers")
     sizes = {"n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 12, "vocab_size": 20}
     torch.manual_seed(0)
     config = transformers.GPT2Config(**sizes, attn_implementation=attention)
-    model = transformers.GPT2LMHeadModel(config).eval()
+    model = transformers.GPT2LMHeadModel(config).to(getattr(torch, dtype)).eval()
     samples = [{"input_ids": torch.randint(0, 20, (9,))} for _ in range(24)]
     ix, wanted = (
         da.index(model, samples, tmp_path / "ix", **WHOLE),

@@ -67,12 +67,12 @@ def test_whatever_a_kill_left_the_same_call_finishes(asked, tmp_path, monkeypatc
     monkeypatch.setattr(segment, "MOST_SAMPLES", 8)
     whole = tmp_path / "whole"
     if what == "append":
-        da.index(model, train, tmp_path / "before", width=4)
+        da.index(model, train, tmp_path / "before", bytes_per_sample=4)
         shutil.copytree(tmp_path / "before", whole)
 
     def work(folder):
         if what == "index":
-            return da.index(model, train, folder, width=4)
+            return da.index(model, train, folder, bytes_per_sample=4)
         return da.open_index(folder, model).append(new)
 
     status, n = ended(lambda: work(whole), whole, 0)
@@ -94,7 +94,7 @@ def test_whatever_a_kill_left_the_same_call_finishes(asked, tmp_path, monkeypatc
 def test_a_disk_that_was_full_once_is_gone_on_from(asked, tmp_path, monkeypatch):
     model, train, new = asked
     monkeypatch.setattr(segment, "MOST_SAMPLES", 8)
-    da.index(model, train, tmp_path / "whole", width=4).append(new)
+    da.index(model, train, tmp_path / "whole", bytes_per_sample=4).append(new)
     plain = _local._put
 
     for last in (3, 9):
@@ -109,8 +109,8 @@ def test_a_disk_that_was_full_once_is_gone_on_from(asked, tmp_path, monkeypatch)
 
         monkeypatch.setattr(_local, "_put", full)
         with pytest.raises(DatassayError, match="No space left"):
-            da.index(model, train, folder, width=4)
-        index, number = da.index(model, train, folder, width=4), 0
+            da.index(model, train, folder, bytes_per_sample=4)
+        index, number = da.index(model, train, folder, bytes_per_sample=4), 0
         with pytest.raises(DatassayError, match="No space left"):
             index.append(new)
         index.append(new)
@@ -119,25 +119,25 @@ def test_a_disk_that_was_full_once_is_gone_on_from(asked, tmp_path, monkeypatch)
 
 def test_a_clock_that_went_back_changes_no_index(asked, tmp_path, monkeypatch):
     model, train, new = asked
-    da.index(model, train, tmp_path / "whole", width=4).append(new)
-    da.index(model, train, tmp_path / "index", width=4)
+    da.index(model, train, tmp_path / "whole", bytes_per_sample=4).append(new)
+    da.index(model, train, tmp_path / "index", bytes_per_sample=4)
     for path in (tmp_path / "index").rglob("*"):
         os.utime(path, (4e9, 4e9))
     monkeypatch.setattr(time, "time", lambda: 0.0)
-    da.index(model, train, tmp_path / "index", width=4).append(new)
+    da.index(model, train, tmp_path / "index", bytes_per_sample=4).append(new)
     assert contents(tmp_path / "index") == contents(tmp_path / "whole")
 
 
 def test_two_at_once_give_the_bits_of_one(asked, tmp_path):
     model, train, _ = asked
-    da.index(model, train, tmp_path / "one", width=4)
+    da.index(model, train, tmp_path / "one", bytes_per_sample=4)
     children = []
     for _ in range(2):
         if not (child := os.fork()):
             signal.alarm(120)
-            da.index(model, train, tmp_path / "both", width=4)
+            da.index(model, train, tmp_path / "both", bytes_per_sample=4)
             os._exit(0)
         children.append(child)
     assert not any(os.waitpid(child, 0)[1] for child in children)
-    da.index(model, train, tmp_path / "both", width=4)
+    da.index(model, train, tmp_path / "both", bytes_per_sample=4)
     assert contents(tmp_path / "both") == contents(tmp_path / "one")

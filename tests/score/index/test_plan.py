@@ -8,7 +8,9 @@ from torch import nn
 import datassay as da
 from datassay.collect.gradients.blocks import Block
 from datassay.errors import SettingError
+from datassay.plan import EIGEN_WORK
 from datassay.score import index_plan
+from datassay.score.index import curvature as fitting
 from datassay.score.index import plan as planning
 from datassay.score.index.plan import _stand_in
 from datassay.score.influence.block_basis import LARGEST_SIDE
@@ -27,13 +29,14 @@ def on_disk(folder):
 
 
 @pytest.mark.parametrize("curvature", ["blocks", "ekfac"])
-@pytest.mark.parametrize("keep", ["float16", "int8"])
-def test_bytes_are_those_of_the_index(tmp_path, curvature, keep):
+@pytest.mark.parametrize("n_bytes", [64, 100_000])
+def test_bytes_are_those_of_the_index(tmp_path, curvature, n_bytes):
     model, train = network_and_samples()
-    plan = index_plan(model, train, curvature=curvature, keep=keep)
-    made = da.index(model, train, tmp_path / "ix", curvature=curvature, keep=keep)
-    assert plan.n_samples == 700 and not plan.is_most
-    assert plan.width == pytest.approx(made.width, rel=0.1)
+    settings = {"curvature": curvature, "bytes_per_sample": n_bytes}
+    plan = index_plan(model, train, **settings)
+    made = da.index(model, train, tmp_path / "ix", **settings)
+    assert plan.n_samples == 700
+    assert (plan.bytes_per_sample, plan.bits) == (made.bytes_per_sample, made.sketch.bits)
     rows, bases = on_disk(tmp_path / "ix" / "rows-0"), on_disk(tmp_path / "ix" / "curvature")
     assert plan.row_bytes == pytest.approx(rows, rel=0.2)
     assert plan.curvature_bytes == pytest.approx(bases, rel=0.2)
@@ -45,10 +48,10 @@ def test_passes_by_hand():
     rounds = {"blocks": 1, "ekfac": 2}
     for curvature, many in rounds.items():
         plan = index_plan(model, train, curvature=curvature)
-        # One forward and three back for three outputs; a loss gradient of each sample, and of 100
-        # samples and 25 queries twice, to judge the rows; one more back for self-influence, and
-        # one for what training left to learn.
-        assert plan.passes == 100 * many * 4 + 2 * (100 + 2 * 125) + 2 * 100
+        # One forward and two back for three outputs of a softmax; a loss gradient of each sample,
+        # and of 100 samples and 25 queries twice, to judge the rows; one more back for
+        # self-influence, and one for what training left to learn.
+        assert plan.passes == 100 * many * 3 + 2 * (100 + 2 * 125) + 2 * 100
         plain = index_plan(model, train, curvature=curvature, temperature=1.0)
         assert plan.passes == plain.passes + 100
 
@@ -63,7 +66,39 @@ def test_seconds_by_hand(monkeypatch, curvature):
     passes = 100 * (1 + (curvature == "ekfac")) + 100 + 2 * 125
     on_disk = plan.scratch_bytes + plan.curvature_bytes + plan.row_bytes
     assert plan.seconds == pytest.approx(passes / 2 + on_disk) and plan.scratch_bytes > 0
-    assert plan.query_seconds(10) == pytest.approx(plan.row_bytes + plan.curvature_bytes + 10 / 2)
+    # Half a second a query's gradient, and each of its comparisons.
+    read = plan.row_bytes + plan.curvature_bytes
+    assert plan.query_seconds(10) == pytest.approx(read + 10 * (0.5 + 100 * 0.5))
+
+
+@pytest.mark.parametrize("curvature", ["blocks", "ekfac"])
+def test_eigenbases_are_counted_by_their_sides(curvature, monkeypatch):
+    monkeypatch.setattr(planning, "time_call", lambda work, *_: (1e-12, work()))
+    monkeypatch.setattr(planning, "seconds_of", lambda counts: counts.get("eigen", 0.0))
+    monkeypatch.setattr(planning, "LONGEST_BASES", 1e9)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 1))
+    x = torch.randn(70, 6).numpy()
+    train = da.SampleSet(x, (x[:, 0] > 0).astype(np.int64), np.arange(70), ("a", "b"))
+    plan = index_plan(model, train, curvature=curvature)
+    sides = (28, 5) if curvature == "blocks" else (4, 7, 5)  # of one row nothing is turned
+    assert plan.seconds == pytest.approx(EIGEN_WORK * sum(side**3 for side in sides), rel=1e-6)
+
+
+def test_the_curvature_is_fitted_to_so_many_at_most_in_parts_that_are_kept(monkeypatch):
+    model, train = network_and_samples(100)
+    whole = index_plan(model, train, curvature="ekfac")
+    monkeypatch.setattr(planning, "MOST_FITTED", 60)
+    monkeypatch.setattr(fitting, "SMALLEST_PART", 20)
+    plan = index_plan(model, train, curvature="ekfac")
+    assert whole.scratch_bytes > 0 and plan.scratch_bytes == 3 * whole.scratch_bytes
+    assert whole.passes - plan.passes == 40 * 2 * 3
+    asked = []
+    monkeypatch.setattr(
+        planning, "exact_rule", lambda by, n, *_: asked.append(n) or (lambda _: False)
+    )
+    index_plan(model, train)
+    assert asked == [60]
 
 
 def test_a_stand_in_is_as_large_as_the_basis_of_the_block():
@@ -83,19 +118,28 @@ def test_a_stand_in_is_as_large_as_the_basis_of_the_block():
             assert (basis.eigenvalues == 1).all() and basis.eigenvalues.numel() == block.size
 
 
-def test_where_bases_take_long_the_width_is_the_most_allowed(monkeypatch):
+def test_what_rows_keep_is_said_before_they_are_made(tmp_path):
     model, train = network_and_samples()
-    near = index_plan(model, train, curvature="ekfac", width=20)
+    plan = index_plan(model, train, bytes_per_sample=64)
+    assert [*plan.fidelity] == [64, 512] and plan.fidelity[512] > 1 - 1e-9
+    for size, share in plan.fidelity.items():
+        made = da.index(model, train, tmp_path / str(size), bytes_per_sample=size)
+        assert abs(made.fidelity["mean"] - share) < 0.02
+
+
+def test_where_bases_take_long_nothing_is_said_of_what_rows_keep(monkeypatch):
+    model, train = network_and_samples()
+    near = index_plan(model, train, curvature="ekfac", bytes_per_sample=20)
     monkeypatch.setattr(planning, "LONGEST_BASES", 0.0)
-    far = index_plan(model, train, curvature="ekfac", width=20)
-    assert far.is_most and far.width == near.width == 20
+    far = index_plan(model, train, curvature="ekfac", bytes_per_sample=20)
+    assert near.fidelity and not far.fidelity and far.bytes_per_sample == near.bytes_per_sample
     assert far.curvature_bytes == near.curvature_bytes and far.row_bytes == near.row_bytes
     assert far.seconds > 0 and far.query_seconds(10) < far.query_seconds(1000)
 
 
 def test_settings_are_checked_as_when_it_is_made():
     model, train = network_and_samples(50)
-    with pytest.raises(SettingError, match="share must be above 0"):
-        index_plan(model, train, share=2.0)
+    with pytest.raises(SettingError, match="bytes_per_sample must be at least 1"):
+        index_plan(model, train, bytes_per_sample=0)
     with pytest.raises(SettingError, match="temperature must be positive"):
         index_plan(model, train, temperature=0.0)

@@ -197,6 +197,38 @@ def test_clipping_shortens_segments_and_is_told(tmp_path):
     assert not notes
 
 
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("clip", [None, 0.0, 0.5, 2.0])
+def test_the_rate_of_a_segment_is_the_mean_of_its_updates_clipped_as_they_were(
+    tmp_path, seed, clip
+):
+    rng = np.random.default_rng(seed)
+    steps = np.cumsum(rng.integers(1, 6, 3)).tolist()
+    logged = np.sort(rng.permutation(np.arange(1, steps[-1] + 4))[:5]).tolist()
+    history = [
+        {"step": s, "learning_rate": rng.random(), "grad_norm": 2 * rng.random()} for s in logged
+    ]
+    del history[2]["learning_rate"], history[3]["grad_norm"]
+    for step in steps:
+        path = keep(tmp_path, step, network(), [])
+        state = {"global_step": step, "log_history": [{"step": 1, "learning_rate": 0.5}, *history]}
+        (path / "trainer_state.json").write_text(json.dumps(state))
+    seen = [e for e in [{"step": 1, "learning_rate": 0.5}, *history] if e["step"] <= steps[-1]]
+    rates = {e["step"]: e["learning_rate"] for e in seen if "learning_rate" in e}
+    norms = {e["step"]: e["grad_norm"] for e in seen if "grad_norm" in e}
+    most = 1.0 if clip is None else clip
+    parts = {s: min(1.0, most / norm) if most else 1.0 for s, norm in norms.items()} or {0: 1.0}
+    at = np.arange(1, steps[-1] + 1)
+    each = np.interp(at, *zip(*rates.items(), strict=True)) * np.interp(
+        at, *zip(*parts.items(), strict=True)
+    )
+    read, notes = trainer_run(tmp_path, [network()] * 3, clip)
+    expected = [each[a:b].mean() for a, b in zip([0, *steps], steps, strict=False)]
+    np.testing.assert_allclose(read["lr"], expected)
+    assert read["steps"] == steps and read["optimizer"] is None and "plain gradient" in notes[0]
+    assert len(notes) == 1 + (clip is None and min(parts.values()) < 1)
+
+
 @pytest.mark.parametrize("lost", ["the state", "its kind"])
 def test_without_a_known_optimiser_it_is_descent_and_told(tmp_path, lost):
     made = torch.optim.AdamW if lost == "the state" else torch.optim.Adagrad

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import datassay as da
 from datassay.errors import SettingError
 from datassay.score.influence.first_order import TRUSTED, _join, _products, too_far
 from datassay.score.influence.segments import tracin_settings
@@ -58,6 +59,31 @@ def test_an_effect_on_either_side_can_reach_too_far(side):
         large = replace(attribution, top=replace(top, **{side: effects}))
         assert len(too_far(large)) == n_warnings
         assert not too_far(replace(large, measure="custom"))
+
+
+class Branches(torch.nn.Module):
+    """One layer for batches that begin above 0, another for the others, and one for all or none."""
+
+    def __init__(self, has_head):
+        super().__init__()
+        torch.manual_seed(0)
+        self.above, self.below = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)
+        self.head = torch.nn.Linear(2, 2) if has_head else torch.nn.Identity()
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.above(x) if float(x[0, 0]) > 0 else self.below(x)))
+
+
+def test_queries_of_a_layer_that_no_training_sample_uses_feel_no_removal():
+    x = np.abs(np.random.default_rng(0).normal(size=(12, 3))).astype(np.float32)
+    train, queries = (x, np.arange(12) % 2), (-x[:4], np.arange(4) % 2)
+    apart = da.influence(Branches(False), train, queries, measure="margin")
+    assert not apart.effect.any() and apart.self_influence.min() > 0
+    both = da.influence(Branches(True), train, queries, measure="margin")
+    head = ["head.weight", "head.bias"]
+    alone = da.influence(Branches(True), train, queries, measure="margin", parameters=head)
+    np.testing.assert_allclose(both.effect, alone.effect, rtol=1e-4, atol=1e-7)
+    assert alone.effect.all() and (both.self_influence > alone.self_influence).all()
 
 
 def test_no_checkpoints_are_refused():

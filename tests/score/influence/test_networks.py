@@ -122,9 +122,7 @@ def test_an_index_has_layers_that_its_first_sample_does_not_use():
     some = [(*pair, i % 3) for i, pair in enumerate(zip(x, z, strict=True))]
     settings = {"curvature": "blocks", "damping": 0.5, "temperature": 1.0}
     right = da.influence(model, some, some, measure="loss", precision="float64", **settings)
-    index = da.index(
-        model, some, share=1.0, width=10_000, keep="float32", precision="float64", **settings
-    )
+    index = da.index(model, some, bytes_per_sample=2**20, precision="float64", **settings)
     assert not unequal(index.query(some, top=None, measure="loss").effect, right.effect, 1e-5)
 
 

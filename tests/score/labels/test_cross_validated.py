@@ -29,6 +29,8 @@ def test_row_order_does_not_matter_and_what_cannot_be_folded_is_told():
     np.testing.assert_array_equal(result, held_out_probabilities(given.subset(order)))
     with pytest.raises(DataError, match=r"one of them with 5 samples"):
         held_out_probabilities(given.subset(np.arange(6)))
+    with pytest.raises(DataError, match="held-out class probabilities need classes"):
+        held_out_probabilities(SampleSet(given.x, given.x[:, 0], np.arange(120), ()))
 
 
 class Own(ClassifierMixin, BaseEstimator):

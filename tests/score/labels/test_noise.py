@@ -14,6 +14,7 @@ from datassay.score.labels.noise import (
     TRUSTED,
     WEAK,
     _log_odds_in_order,
+    _narrow_by_trusted,
     _scale_log_odds,
     confident_count,
     explain,
@@ -248,6 +249,29 @@ def test_labels_known_to_be_right_tell_hard_samples_from_wrong_labels():
     # Its transition is that of the others: those known to be right do not dilute it.
     rate = 1 - told.noise.transition[0, 0]
     assert rate == pytest.approx(wrong[~trusted.numpy()].mean(), abs=0.03)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 10])
+def test_trusted_labels_narrow_the_share_by_rogan_and_gladen(k):
+    """Of the rate of contradiction e = s (1 - c / (k - 1)) + (1 - s) c, at both ends of e and c."""
+    rng = np.random.default_rng(k)
+    for _ in range(300):
+        low, high = np.sort(rng.random(2))
+        error, contradicted = rng.random(2) * rng.choice([0.2, 1.0], 2)
+        n, n_trusted = rng.integers(20, 400, 2).tolist()
+        off = 1.96 * np.sqrt(error * (1 - error) / n)
+        off_trusted = 1.96 * np.sqrt(contradicted * (1 - contradicted) / n_trusted)
+        ends = []
+        for e, c in ((error - off, contradicted + off_trusted),
+                     (error + off, max(0.0, contradicted - off_trusted))):  # fmt: skip
+            slope = 1 - c - (c / (k - 1) if k > 1 else c)
+            ends.append((e - c) / slope if slope > 0 else (0.0 if not ends else 1.0))
+        if ends[1] <= 0:
+            expected = low, min(1.0, max(high, contradicted + off_trusted))
+        else:
+            expected = sorted((max(low, ends[0]), min(high, ends[1])))
+        narrowed = _narrow_by_trusted((low, high), error, contradicted, n, n_trusted, k)
+        assert narrowed == pytest.approx(tuple(expected))
 
 
 def test_predictions_that_learned_the_wrong_rule_leave_the_upper_end_high():

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.stats import pearson3
 from sklearn.linear_model import LogisticRegression
 
 import datassay as da
@@ -129,3 +130,17 @@ def test_a_source_is_tested_where_it_and_all_others_have_labels_enough(n_few):
     sources, p_value = _test_sources("who", words, np.arange(len(words)), values)
     is_enough = n_few == FEWEST_LABELS
     assert sources.errs.tolist() == [is_enough] * 2 and ((p_value < 1) == is_enough).all()
+
+
+@pytest.mark.parametrize("scale", [0.2, 1.0, 3.0])
+def test_p_is_that_of_a_pearson_distribution_of_the_same_three_moments(scale):
+    rng, code = np.random.default_rng(0), np.repeat(np.arange(4), 40)
+    surprise, cube = scale * rng.normal(size=160) + 0.2 * (code - 1), rng.gamma(1, scale, 160)
+    variance = rng.gamma(1, 1, 160)
+    values = np.stack([surprise, variance, cube, code == 1, np.full(160, 0.2)]).astype(float)
+    sources, p_value = _test_sources("who", code.astype(str), np.arange(160), values)
+    totals = (np.bincount(code, x) for x in (surprise, variance, cube))
+    for ours, s, v, third in zip(p_value, *totals, strict=True):
+        assert ours == pytest.approx(pearson3.sf(s / v**0.5, third / v**1.5), abs=1e-12)
+    assert sources.contradicted.tolist() == [0, 1, 0, 0] and p_value.max() > 0.9
+    np.testing.assert_allclose(sources.expected, 0.2)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.stats import rankdata
+
+from datassay.ranks import mean_ranks
 
 
 def auroc(wrong: Bool[np.ndarray, " n"], score: Float[np.ndarray, " n"]) -> float:
@@ -19,5 +20,5 @@ def auroc(wrong: Bool[np.ndarray, " n"], score: Float[np.ndarray, " n"]) -> floa
     """
     n_wrong = int(wrong.sum())
     n_right = len(wrong) - n_wrong
-    rank_sum = rankdata(score)[wrong].sum()
+    rank_sum = mean_ranks(score)[wrong].sum()
     return float((rank_sum - n_wrong * (n_wrong + 1) / 2) / (n_wrong * n_right))

@@ -20,7 +20,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import SettingError
 from datassay.progress import Progress, part_of, silent
 from datassay.results import Tabular, result
-from datassay.store.manifest import digest, digest_of_values
+from datassay.store.digests import digest, digest_of_values
 from datassay.store.results import ResultStore
 from datassay.train.folds import Splits, make_splits
 from datassay.train.learner import Estimators

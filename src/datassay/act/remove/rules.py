@@ -10,8 +10,6 @@ from functools import partial
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression, Ridge
 from torch import Tensor
 
 from datassay.act.remove.growth import BOUNDARY, FIT, Aim, grow
@@ -160,6 +158,9 @@ def compare_rules(
 
 def _held_out_score(train: Candidates, test: Candidates) -> float:
     """Fit linear models to the kept samples; return the best one's held-out score."""
+    from sklearn.exceptions import ConvergenceWarning  # slow to import
+    from sklearn.linear_model import LogisticRegression, Ridge
+
     rows = train.rows.numpy()
     test_rows = test.rows.numpy()
     if not train.is_classification:

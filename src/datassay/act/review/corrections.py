@@ -13,6 +13,7 @@ from datassay.act.review.decisions import RELABEL, REMOVE, Decision, Decisions, 
 from datassay.data.samples import SampleSet
 from datassay.data.tables.numerals import number_of
 from datassay.errors import DataError
+from datassay.optional import text_if
 from datassay.results import result
 
 SHOWN = 5
@@ -101,7 +102,7 @@ def corrected(samples: SampleSet, decisions: Decisions) -> SampleSet:
 
 def _join(names: Sequence[str]) -> str:
     text = ", ".join(name if len(name) <= 80 else f"{name[:79]}…" for name in names[:SHOWN])
-    return text + f" and {len(names) - SHOWN:,} more" * (len(names) > SHOWN)
+    return text + text_if(len(names) > SHOWN, f" and {len(names) - SHOWN:,} more")
 
 
 def _check_given(decision: Decision, label: float, class_names: tuple[str, ...]) -> None:

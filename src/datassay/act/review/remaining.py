@@ -11,6 +11,7 @@ from scipy.special import expit, logit
 from datassay import rules
 from datassay.act.review.judged import Judged
 from datassay.act.review.outcomes import Outcomes, fit_outcomes
+from datassay.optional import text_if
 from datassay.results import result
 
 BATCH = 24  # decisions until the order is renewed; also the size of `probe`
@@ -62,7 +63,7 @@ class Remaining:
     @property
     def outcome(self) -> str:
         """What the review found, and how much is left, in words."""
-        text = f"You found {self.errors_found:,} wrong label{'s' * (self.errors_found != 1)}."
+        text = f"You found {self.errors_found:,} wrong label{text_if(self.errors_found != 1, 's')}."
         n_open = len(self.order)
         if not n_open:
             return f"{text} No label is left to look at."

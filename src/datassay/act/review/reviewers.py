@@ -24,6 +24,7 @@ from datassay.act.review.decisions import (
     read_decisions,
 )
 from datassay.errors import DataError, SettingError
+from datassay.optional import text_if
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 NOBODY = "without a name"
@@ -90,7 +91,7 @@ def combine(reviews: Sequence[Decisions], *, majority: bool = False) -> Decision
     disputed = disagreements(reviews)
     if disputed and not majority:
         texts = "; ".join(_describe(name, group) for name, group in list(disputed.items())[:SHOWN])
-        ending = f" and {len(disputed) - SHOWN:,} more" * (len(disputed) > SHOWN)
+        ending = text_if(len(disputed) > SHOWN, f" and {len(disputed) - SHOWN:,} more")
         raise DataError(
             f"reviewers must agree about every sample; they disagree about {len(disputed):,}: "
             f"{texts}{ending}. Settle them in datassay view, or give --majority."

@@ -19,10 +19,11 @@ from torch.func import functional_call, grad, jvp, vmap
 
 from datassay.collect.choose_form import LARGEST_EIGENPROBLEM
 from datassay.collect.collection import network_targets
-from datassay.collect.curvature.output_loss import output_losses, task_loss
+from datassay.collect.curvature.output_loss import task_loss
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import inspect_layers, typed_copy
 from datassay.collect.jacobian.suitable import run_vectorized
+from datassay.collect.loss import loss_named
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError, SettingError
 from datassay.results import result
@@ -256,7 +257,7 @@ def _call(objective: LossAt, weights: dict[str, Tensor], x: Tensor) -> Float[Ten
 def _mean_loss(
     objective: LossAt, weights: dict[str, Tensor], x: Tensor, y: Tensor
 ) -> Float[Tensor, ""]:
-    return output_losses(_call(objective, weights, x), y, objective.loss).mean()
+    return loss_named(objective.loss).value(_call(objective, weights, x), y).mean()
 
 
 def _flatten(by_name: dict[str, Tensor]) -> Float[Tensor, "s d"]:

@@ -15,7 +15,7 @@ from datassay.collect.choose_form import (
     coordinates_for,
 )
 from datassay.collect.collection import network_targets
-from datassay.collect.curvature.output_loss import loss_derivatives, task_loss
+from datassay.collect.curvature.output_loss import task_loss
 from datassay.collect.jacobian.blocks import DenseFactors
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import (
@@ -26,6 +26,7 @@ from datassay.collect.jacobian.per_sample import (
 )
 from datassay.collect.jacobian.projection import ProjectionKind, project, projector
 from datassay.collect.layers import Layers
+from datassay.collect.loss import Loss, loss_named
 from datassay.collect.settings import Collection
 from datassay.data.samples import SampleSet
 from datassay.errors import ModelError
@@ -60,13 +61,22 @@ class OutputGeometry:
         return len(self.outputs)
 
     @property
+    def kind(self) -> Loss:
+        """The loss's formulas."""
+        return loss_named(self.loss)
+
+    @property
     def is_linear(self) -> bool:
         """Whether the outputs are linear in the weights, so that nothing here is approximate."""
         return self.weights is not None
 
     def derivatives(self) -> tuple[Float[Tensor, "n k"], Float[Tensor, "n k k"]]:
         """Return gradient and Hessian of each sample's loss in its outputs."""
-        return loss_derivatives(self.outputs, self.targets, self.loss)
+        return self.kind.gradient(self.outputs, self.targets), self.kind.hessian(self.outputs)
+
+    def losses(self, temperature: float = 1.0) -> Float[Tensor, " n"]:
+        """Return each sample's loss, of its outputs divided by a temperature."""
+        return self.kind.value(self.outputs / temperature, self.targets)
 
     def subset(self, keep: Tensor) -> OutputGeometry:
         """Return the geometry of the samples at `keep`, at the same weights."""

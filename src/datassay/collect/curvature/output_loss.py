@@ -1,4 +1,4 @@
-"""A sample's loss as a function of the outputs alone: its value, gradient and Hessian."""
+"""Which loss a task has, and how right outputs are."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
 
 from datassay.data.samples import SampleSet
 from datassay.data.targets import recode_for_outputs
 from datassay.errors import ModelError, SettingError
 from datassay.optional import text_if
-from datassay.rules import one_of, require
+from datassay.rules import require
 
 LOSSES = ("cross_entropy", "mse")
 
@@ -61,60 +60,6 @@ def check_n_outputs(samples: SampleSet, n_outputs: int) -> None:
         rule = f"{n_targets} output{plural}, one a target"
     if n_outputs not in allowed:
         raise ModelError(f"the model must have {rule}; got {n_outputs}. Change its last layer.")
-
-
-def output_losses(
-    outputs: Float[Tensor, "*batch n k"], targets: Float[Tensor, "*every n k"], loss: str
-) -> Float[Tensor, "*batch n"]:
-    """Compute ℓ_i: "cross_entropy" (nats, of logits) or "mse" (½ squared error over outputs)."""
-    # Targets are one-hot (or probabilities), or {0, 1} for two classes with one output.
-    if loss == "mse":
-        return 0.5 * (outputs - targets).square().sum(-1)
-    if outputs.shape[-1] == 1:  # log(1 + e^f) − y f
-        return (functional.softplus(outputs, threshold=50) - targets * outputs)[..., 0]
-    return outputs.logsumexp(-1) - (targets * outputs).sum(-1)
-
-
-def loss_derivatives(
-    outputs: Float[Tensor, "*batch n k"], targets: Float[Tensor, "*every n k"], loss: str
-) -> tuple[Float[Tensor, "*batch n k"], Float[Tensor, "*batch n k k"]]:
-    """Return gradient R and Hessian S of each sample's loss with respect to its outputs.
-
-    Returns:
-        R_i and S_i: p − y and diag(p) − ppᵀ (p (1 − p) for one output), or f − y and I.
-    """
-    k = outputs.shape[-1]
-    if loss == "mse":
-        identity = torch.eye(k, dtype=outputs.dtype, device=outputs.device)
-        return outputs - targets, identity.expand(*outputs.shape, k)
-    one_of("loss", loss, LOSSES)
-    if k == 1:
-        p = torch.sigmoid(outputs)
-        return p - targets, (p * (1 - p))[..., None]
-    p = outputs.softmax(-1)
-    return p - targets, torch.diag_embed(p) - p[..., :, None] * p[..., None, :]
-
-
-def curvature_root(outputs: Float[Tensor, "n k"], loss: str) -> Float[Tensor, "n k r"]:
-    """Compute a root T of each sample's Hessian in its outputs, S = T Tᵀ, of full column rank.
-
-    With s = √p, a unit vector, diag(p) − ppᵀ = diag(s) (I − ssᵀ) diag(s), and the Householder
-    reflection that takes the first axis to −s has a basis of s's complement as its other columns.
-
-    Returns:
-        T_i: r = k − 1 for cross-entropy of several outputs, whose S ignores a shift; else r = k.
-    """
-    n, k = outputs.shape
-    identity = torch.eye(k, dtype=outputs.dtype, device=outputs.device)
-    if loss == "mse":
-        return identity.expand(n, k, k)
-    if k == 1:
-        p = torch.sigmoid(outputs)
-        return (p * (1 - p)).sqrt()[..., None]
-    s = outputs.softmax(1).sqrt()
-    v = s + identity[0]
-    reflection = identity - v[:, :, None] * v[:, None] / (1 + s[:, :1, None])  # vᵀv = 2 + 2 s₁
-    return s[:, :, None] * reflection[:, :, 1:]
 
 
 def output_score(outputs: Float[Tensor, "m k"], samples: SampleSet) -> float:

@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import joblib
 import torch
-from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from datassay.collect.engine.base import IN_PROCESS, Engine
 from datassay.collect.engine.parcel import LARGE, compute, parcel, unpack
@@ -25,10 +23,15 @@ class Processes(Engine):
 
     def __init__(self, workers: int | None = None):
         """Set the number of processes; None: one per group of cores that a piece's threads take."""
+        import joblib  # slow to import
+
         self.workers = workers or max(1, joblib.cpu_count() // torch.get_num_threads())
 
     def _map(self, function: Callable, shared: Any, pieces: Sequence[Any]) -> Iterator[Any]:
         """Yield the results of the pieces in their order, computed by worker processes."""
+        import joblib
+        from joblib.externals.loky.process_executor import TerminatedWorkerError
+
         head, arrays = parcel(function, shared)
         call = joblib.delayed(_attempt)
         # "c": a worker may write to what it maps, and no one else sees it.

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from datassay.collect.layers import is_transposed, kind_of, matrix_shape
+from datassay.collect.layers import is_transposed, kind_of
 from datassay.errors import ModelError, SettingError
 
 
@@ -93,7 +93,10 @@ def _layer_block(model, tensors, names, weight, layers, direct) -> dict[str, Blo
     bias = names.get(id(getattr(layer, "bias", None)))
     # A bias beside a weight that layers share would be a column of one of them alone.
     has_bias = bias is not None and bias not in direct and len(layers) == 1
-    rows, columns = matrix_shape(layer, tensors[weight])
+    rows = len(tensors[weight])
+    if isinstance(layer, nn.LayerNorm):
+        rows = tensors[weight].numel()
+    columns = tensors[weight].numel() // rows
     transposed = is_transposed(layer)
     rows = rows + (has_bias and transposed)
     columns = columns + (has_bias and not transposed)

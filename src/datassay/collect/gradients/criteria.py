@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from datassay.collect.gradients.batches import IGNORED, outputs_of, targets_of
-from datassay.collect.gradients.objective import OF_CLASSES, Objective
+from datassay.collect.gradients.objective import Objective
+from datassay.collect.loss import Loss, losses
 from datassay.collect.settings import LOSSES
 from datassay.errors import DataError, SettingError
 from datassay.models.user_code import user_code
@@ -69,29 +70,24 @@ def objective(
     return _with_axis(Objective(loss), model, batch)
 
 
-def ignored_label(loss: Any) -> int:
-    """Return the label of samples that do not count; torch's own where the loss names none."""
+def label_rules(loss: Any) -> tuple[str, int]:
+    """Return what a loss compares, as `Loss.compares`, and the label that does not count."""
     loss = _criterion(loss)
     if isinstance(loss, Objective):
-        return loss.ignored
-    return int(getattr(loss, "ignore_index", IGNORED))
-
-
-def kind_of_loss(loss: Any) -> str:
-    """Return what a loss compares: "values", "classes" (also "auto"), or "own" for a function."""
-    loss = _criterion(loss)
+        return _compares(loss.name), loss.ignored
     if isinstance(loss, nn.Module):
-        of_classes = isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss | nn.BCEWithLogitsLoss)
-        if of_classes:
-            return "classes"
-        return "values"
-    if isinstance(loss, Objective):
-        return {"mse": "values", "huber": "values", "custom": "own"}.get(loss.name, "classes")
-    if callable(loss):
-        return "own"
-    if loss == "mse":
-        return "values"
-    return "classes"
+        kind = _loss_of_criterion(loss)
+        ignored = int(getattr(loss, "ignore_index", IGNORED))  # pyrefly: ignore[bad-argument-type] (a number)
+        return ("values" if kind is None else kind.compares), ignored
+    return ("own" if callable(loss) else _compares(loss)), IGNORED
+
+
+def _compares(name: str) -> str:
+    """Return what the loss of a name compares; classes where it is "auto"."""
+    loss = losses().get(name)
+    if loss is None:
+        return "classes"
+    return loss.compares
 
 
 def function_of(loss: Any) -> Callable[[nn.Module, Any], Tensor]:
@@ -138,26 +134,10 @@ def of_criterion(loss: nn.Module) -> Objective:
     """Turn a criterion of torch, with its settings, into a loss of each sample."""
     # "batchmean" of KLDivLoss averages over samples alone.
     averaged = getattr(loss, "reduction", "mean") not in {"sum", "batchmean"}
-    if isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss):  # log-probabilities are their own logits
-        smoothing = getattr(loss, "label_smoothing", 0.0)
-        return Objective("cross_entropy", None, smoothing, loss.weight, ignored=loss.ignore_index)
-    if isinstance(loss, nn.BCEWithLogitsLoss):
-        if loss.weight is not None and loss.weight.ndim > 1:
-            raise SettingError(
-                "nn.BCEWithLogitsLoss(weight=) must be one number per output; got "
-                f"{list(loss.weight.shape)}. Give samples their weights as 'loss_weight'."
-            )
-        return Objective(
-            "bce", class_weight=loss.pos_weight, scale=1.0, averaged=averaged,
-            output_weight=loss.weight,
-        )  # fmt: skip
-    if isinstance(loss, nn.MSELoss):
-        return Objective("mse", scale=1.0, averaged=averaged)
-    if isinstance(loss, nn.HuberLoss):
-        return Objective("huber", scale=1.0, averaged=averaged, delta=float(loss.delta))
-    if isinstance(loss, nn.SmoothL1Loss) and loss.beta > 0:  # Huber over beta
-        beta = float(loss.beta)
-        return Objective("huber", scale=1 / beta, averaged=averaged, delta=beta)
+    kind = _loss_of_criterion(loss)
+    if kind is not None:
+        settings: dict[str, Any] = {"scale": 1.0, "averaged": averaged} | kind.settings_of(loss)
+        return Objective(name=kind.name, **settings)
     if type(loss).__module__ == "torch.nn.modules.loss" and hasattr(loss, "reduction"):
         unreduced: Any = copy.deepcopy(loss)
         unreduced.reduction = "none"
@@ -168,12 +148,21 @@ def of_criterion(loss: nn.Module) -> Objective:
     )
 
 
+def _loss_of_criterion(criterion: nn.Module) -> Loss | None:
+    """Return the loss that a criterion of torch is; of width 0, the smooth ℓ1 loss is none."""
+    if getattr(criterion, "beta", 1.0) == 0:
+        return None
+    return next((loss for loss in losses().values() if isinstance(criterion, loss.criteria)), None)
+
+
 def _with_axis(
     result: Objective, model: nn.Module, batch: Any, *, as_torch: bool = False
 ) -> Objective:
     """Return the loss with the axis of the classes set, where a sample has several places."""
     targets = targets_of(batch)
-    if result.name != "cross_entropy" or result.classes_second is not None or targets is None:
+    kind = result.kind
+    has_axis = kind.has_one_class and not kind.is_of_tokens
+    if not has_axis or result.classes_second is not None or targets is None:
         return result
     outputs = _outputs(model, batch)
     if outputs.ndim < 3:
@@ -185,7 +174,7 @@ def _with_axis(
 
 def check_logits(loss: Any, bound: Objective, model: nn.Module, batch: Any) -> list[str]:
     """Return a warning where outputs are probabilities though the loss takes logits, or raise."""
-    if bound.name != "cross_entropy":
+    if not bound.kind.has_one_class or bound.kind.is_of_tokens:
         return []
     outputs = _outputs(model, batch)
     if outputs.ndim != 2 or outputs.shape[1] < 2:
@@ -244,7 +233,7 @@ def check_classes(loss: Objective, targets: Tensor | None, n_outputs: int | None
         return
     k = max(n_outputs, 2)  # one output is of two classes
     if targets.is_floating_point():
-        if loss.name in OF_CLASSES:
+        if loss.kind.has_one_class:
             _check_soft(targets, n_outputs)
         return
     counted = targets[(targets != loss.ignored) & (targets != IGNORED)]

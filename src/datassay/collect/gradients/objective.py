@@ -7,7 +7,7 @@ of these over the samples.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -22,39 +22,35 @@ from datassay.collect.gradients.batches import (
     tokens_of,
     weights_of,
 )
+from datassay.collect.loss import Loss, LossSettings, loss_named
 from datassay.errors import ModelError, SettingError
-
-# Of classes, whose outputs are logits; of values.
-OF_CLASSES = ("cross_entropy", "next_token")
-OF_VALUES = ("mse", "huber")
-# Up to this many outputs per sample, the curvature sums over all of them; beyond, so many vectors
-# are drawn, or one where a sample has several places.
-MOST_SUMMED, DRAWS = 16, 8
 
 
 @dataclass(frozen=True, slots=True)
-class Objective:
+class Objective(LossSettings):
     """A sample's loss as a function of a model and a batch."""
 
-    name: str  # cross_entropy, next_token, bce, mse, huber, or custom
+    name: str  # of a loss, of "auto", or "custom" for a function
     function: Callable[[nn.Module, Any], Tensor] | None = None  # the user's own, (…) → [b]
-    smoothing: float = 0.0  # of the labels, in [0, 1)
-    class_weight: Tensor | None = None  # [k], of cross_entropy; of bce, for its positive targets
-    scale: float | None = None  # constant factor of each output's loss; None: ½ of mse, else 1
+    scale: float | None = None  # of torch's criterion, for each output; None: the loss itself
     # T; of classes, the loss is T ℓ(f / T): above 1, confident samples keep a gradient.
     temperature: float = 1.0
     averaged: bool = True  # whether a scale is divided by the number of outputs, as torch's are
     ignored: int = IGNORED  # the label of places that do not count, as the user's targets have it
-    output_weight: Tensor | None = None  # [k], nn.BCEWithLogitsLoss(weight=)
-    delta: float = 1.0  # of huber, where the loss turns from a square to a line
     # Where several places have their classes: at the second axis, as torch's criteria have them, or
     # at the last, as transformers'; None: as the targets' shape says.
     classes_second: bool | None = None
 
     @property
+    def kind(self) -> Loss:
+        """What is computed of the outputs and targets, with these settings."""
+        settings = {field.name: getattr(self, field.name) for field in fields(LossSettings)}
+        return replace(loss_named(self.name), **settings)
+
+    @property
     def has_temperature(self) -> bool:
         """Whether a temperature changes this loss: those of values and a user's own have none."""
-        return self.name not in {*OF_VALUES, "custom"}
+        return self.kind.compares == "classes"
 
     @property
     def is_softened(self) -> bool:
@@ -79,7 +75,7 @@ class Objective:
 
     def targets(self, batch: Any) -> Tensor | None:
         """Return a batch's targets; of next tokens without labels the tokens themselves."""
-        if self.name == "next_token":
+        if self.kind.is_of_tokens:
             return tokens_of(batch)
         return targets_of(batch)
 
@@ -99,12 +95,12 @@ class Objective:
                 "a named loss needs the batch's targets as numbers: the last of a tuple, or a "
                 "dictionary's 'labels'. Give them, or pass loss=lambda model, batch: [b] losses."
             )
-        if self.name == "next_token":
+        if self.kind.is_of_tokens:
             prompt = outputs.shape[1] - targets.shape[1]  # places of a learnt one before the text
             targets = functional.pad(targets, (max(0, prompt), 0), value=self.ignored)
             outputs = outputs[:, :-1]
             targets = targets[:, 1:]
-        if self.name in OF_CLASSES:
+        if self.kind.has_one_class:
             return self._align_classes(outputs, targets)
         flat = outputs.reshape(len(outputs), -1)
         if not targets.is_floating_point() and targets.ndim == 1 and flat.shape[1] > 1:
@@ -145,132 +141,32 @@ class Objective:
 
     def of_outputs(self, f: Float[Tensor, "b places k"], y: Tensor) -> Float[Tensor, "b places"]:
         """Compute the loss at each place; 0 where the label is one that does not count."""
-        weight = None
-        if self.class_weight is not None:
-            weight = self.class_weight.to(f)
-        scale = self._factor(f.shape[-1])
-        if self.name == "mse":
-            return scale * (f - y).square().sum(-1)
-        if self.name == "huber":
-            return scale * functional.huber_loss(f, y, reduction="none", delta=self.delta).sum(-1)
+        t = 1.0
         if self.is_softened:
-            unscaled = replace(self, temperature=1.0)
-            return self.temperature * unscaled.of_outputs(f / self.temperature, y)
-        if self.name == "bce":
-            output_weight = None
-            if self.output_weight is not None:
-                output_weight = self.output_weight.to(f)
-            call = functional.binary_cross_entropy_with_logits
-            return scale * call(f, y, output_weight, pos_weight=weight, reduction="none").sum(-1)
-        if f.shape[-1] == 1:
-            is_soft = y.is_floating_point()
-            if is_soft:
-                positive = y[..., 0]
-                counts = 1
-            else:
-                positive = (y == 1).to(f)
-                counts = y != IGNORED
-            call = functional.binary_cross_entropy_with_logits
-            return call(f[..., 0], positive, reduction="none") * counts
-        return functional.cross_entropy(
-            f.flatten(0, 1),
-            y.flatten(0, 1),
-            weight,
-            reduction="none",
-            label_smoothing=self.smoothing,
-        ).view(f.shape[:2])
+            t = self.temperature
+            f = f / t
+        return t * self._factor(f.shape[-1]) * self.kind.value(f, y)
 
     def roots(
         self, f: Float[Tensor, "b places k"], y: Tensor, generator: torch.Generator
     ) -> Iterator[Float[Tensor, "b places k"]]:
-        """Yield vectors v of the outputs with Σ v vᵀ the loss's Hessian in them, S."""
+        """Return vectors v of the outputs with Σ v vᵀ the loss's Hessian in them, S."""
         # All of them for up to MOST_SUMMED outputs and one place per sample; else drawn ones, for
         # which the mean of Σ v vᵀ is S.
-        weight = self._weights(f, y)  # [b, places, 1 or k]
+        weight = self._factor(f.shape[-1]) * self.kind.weights(f, y)  # [b, places, 1 or k]
         if self.is_softened:  # the Hessian of T ℓ(f / T)
             f = f / self.temperature
             weight = weight / self.temperature
-        k = f.shape[-1]
-        is_exact = k <= MOST_SUMMED and f.shape[1] == 1
-        if self.name in OF_CLASSES and k > 1:
-            p = f.softmax(-1)
-            if is_exact:
-                for c in range(k):
-                    unit = p.new_zeros(k)
-                    unit[c] = 1
-                    yield weight.sqrt() * p[..., c : c + 1].sqrt() * (unit - p)
-                return
-            draws = 1
-            if f.shape[1] == 1:
-                draws = DRAWS
-            all_draws = torch.multinomial(
-                p.flatten(0, 1).cpu(), draws, replacement=True, generator=generator
-            )
-            for drawn in all_draws.to(f.device).unbind(1):
-                unit = functional.one_hot(drawn.view(f.shape[:2]), k)
-                yield (weight / draws).sqrt() * (unit - p)
-            return
-        spread = self._spread(f, y)
-        if is_exact:
-            for c in range(k):
-                unit = functional.one_hot(torch.tensor(c), k).to(f)
-                yield weight.sqrt() * spread * unit
-            return
-        draws = DRAWS if f.shape[1] == 1 else 1
-        for _ in range(draws):
-            signs = torch.randint(0, 2, f.shape, generator=generator).to(f) * 2 - 1
-            yield (weight / draws).sqrt() * spread * signs
-
-    def _spread(self, f: Tensor, y: Tensor) -> Tensor:
-        """Return the root of the second derivative by each output, of losses separable in them."""
-        if self.name == "mse":
-            return torch.ones_like(f)
-        if self.name == "huber":
-            return ((f - y).abs() < self.delta).to(f)
-        p = f.sigmoid()
-        return (p * (1 - p)).sqrt()
+        return self.kind.roots(f, y, weight, generator)
 
     def _factor(self, k: int) -> float:
         """Return the constant factor of each output's loss."""
         if self.scale is None:
-            if self.name == "mse":
-                return 0.5
             return 1.0
+        scale = self.kind.by_criterion * self.scale
         if self.averaged:
-            return self.scale / k
-        return self.scale
-
-    def _weights(self, f: Tensor, y: Tensor) -> Tensor:
-        """Return the factor of the Hessian at each place."""
-        ones = torch.ones(*f.shape[:2], 1).to(f)
-        scale = self._factor(f.shape[-1])
-        weight = None
-        if self.class_weight is not None:
-            weight = self.class_weight.to(f)
-        if self.name in OF_VALUES:
-            return ones * (2 * scale if self.name == "mse" else scale)
-        if self.name == "bce":
-            positive = ones
-            if weight is not None:
-                positive = 1 + y * (weight - 1)
-            if self.output_weight is None:
-                output_weight = ones
-            else:
-                output_weight = self.output_weight.to(f)
-            return ones * scale * positive * output_weight
-        if y.is_floating_point() and f.shape[-1] > 1:  # probabilities of classes
-            label_weight = (y if weight is None else y * weight).sum(-1, keepdim=True)
-            mean = 1.0
-            if weight is not None:
-                mean = weight.mean()
-            return (1 - self.smoothing) * label_weight + self.smoothing * mean
-        if y.is_floating_point():
-            return ones
-        counts = ones * (y != IGNORED)[..., None]
-        if weight is None or f.shape[-1] == 1:
-            return counts
-        label_weight = weight[y.clamp_min(0)][..., None]
-        return counts * ((1 - self.smoothing) * label_weight + self.smoothing * weight.mean())
+            return scale / k
+        return scale
 
 
 def is_one_hot(y: Tensor) -> bool:

@@ -29,6 +29,7 @@ from torch.utils.data.distributed import DistributedSampler
 from datassay.collect.gradients.batches import digest_of
 from datassay.errors import DataError
 from datassay.models.user_code import user_code
+from datassay.optional import text_if
 from datassay.results import result
 
 # Indices that a sampler of n samples may draw in one pass; one that gives more never ends.
@@ -68,8 +69,8 @@ def order_of(loader: DataLoader, name: str, *, queries: bool) -> Order:
         if drop and is_fixed and size:
             n_left = len(indices) % size
         message = (
-            f"{name} leaves out its last {n_left} sample{'s' * (n_left > 1)}: drop_last without "
-            "shuffle never trains on them."
+            f"{name} leaves out its last {n_left} sample{text_if(n_left > 1, 's')}: drop_last "
+            "without shuffle never trains on them."
         )
         outcome = Order(indices[: len(indices) - n_left], warnings=(message,) if n_left else ())
     if not len(outcome.indices):

@@ -99,7 +99,8 @@ class Recording:
                 )
         if not results and self._blocks:  # no gradient reaches any: readers count samples by one
             block = next(iter(self._blocks.values()))
-            results[block.name] = [torch.zeros(self._size, *block.shape).to(values)]
+            weights = self._model.get_parameter(block.parameters[0])  # whose type the others have
+            results[block.name] = [weights.new_zeros(self._size, *block.shape)]
         return results
 
 

@@ -55,6 +55,7 @@ ASKED = {
     PREDICTIONS: ("predictions", "Which samples caused a prediction"),
     SAMPLES: ("samples", "Which samples matter by themselves"),
 }
+ADVISED = {TRUST: "trust {}", CARE: "take {} with care", DISTRUST: "do not trust even {}"}
 COLOURS = {TRUST: BLUE, CARE: "#b8860b", DISTRUST: VERMILION}
 FREE = "free"
 Rows = list[dict[str, Any]]  # one a score, as `TrustCheck.to_table` has it
@@ -160,7 +161,9 @@ def page(findings: TrustFindings) -> Page:
     ours = [row for row in rows if not row["trivial"]]
     refused = (r for r in ours if r["verdict"] == DISTRUST and r["question"] == PREDICTIONS)
     answers: dict[str, str] = {}
+    heads: list[str] = []
     numbers = {
+        "heads": heads,
         "answers": answers,
         "questions": dict(ASKED.values()),
         "refused": _quote_names(refused),
@@ -174,16 +177,41 @@ def page(findings: TrustFindings) -> Page:
         group = [row for row in rows if row["question"] == question]
         if group:
             answers[name] = answer(check, question)
+            heads.append(headline(check, question))
         blocks[name] = _correlation_figure(group, question == PREDICTIONS)
         blocks[f"table_{name}"] = table(title, COLUMNS, map(_format_row, group), in_terminal=True)
     return compose_page("trust", findings, blocks, numbers, FILES)
 
 
-def answer(check: TrustCheck, question: str) -> str:
-    """Return the best score of a question, with free scores and the ceiling, in a sentence."""
+def headline(check: TrustCheck, question: str) -> str:
+    """Return which score to trust for a question, and whether a free one does as well."""
+    ours, trivial = _rank_scores(check, question)
+    advised = ADVISED[ours["verdict"]].format(ours["score"])
+    text = f"{ASKED[question][1]}: {advised} (correlation {ours['correlation']:.2f})"
+    if trivial and not ours["ahead_low"] > 0:
+        text += f"; {trivial[0]['score']} costs nothing and does {_name_lead(ours)}"
+    return f"{text}."
+
+
+def _rank_scores(check: TrustCheck, question: str) -> tuple[dict[str, Any], Rows]:
+    """Return the best score of a question, and the free ones, best first."""
     rows = [row for row in check.to_table().to_pylist() if row["question"] == question]
     ours = max((row for row in rows if not row["trivial"]), key=lambda row: row["correlation"])
-    trivial = sorted((row for row in rows if row["trivial"]), key=lambda row: -row["correlation"])
+    return ours, sorted(
+        (row for row in rows if row["trivial"]), key=lambda row: -row["correlation"]
+    )
+
+
+def _name_lead(ours: dict[str, Any]) -> str:
+    """Return how well the best free score does, which is not behind."""
+    if ours["ahead_high"] < 0:
+        return "better"
+    return "as well"
+
+
+def answer(check: TrustCheck, question: str) -> str:
+    """Return the best score of a question, with free scores and the ceiling, in a sentence."""
+    ours, trivial = _rank_scores(check, question)
     baselines = ", ".join(f"{row['score']} {_format_interval(row)}" for row in trivial)
     text = (
         f"{ASKED[question][1]}: {ours['verdict']}. {ours['score'].capitalize()} predicts "
@@ -193,10 +221,7 @@ def answer(check: TrustCheck, question: str) -> str:
         ceiling = check.ceiling
         text += f"; the ceiling is {ceiling.value:.2f} ({ceiling.low:.2f} to {ceiling.high:.2f})"
     if trivial and not ours["ahead_low"] > 0:
-        better = "as well"
-        if ours["ahead_high"] < 0:
-            better = "better"
-        text += f". {trivial[0]['score'].capitalize()} does {better}"
+        text += f". {trivial[0]['score'].capitalize()} does {_name_lead(ours)}"
     return f"{text}."
 
 

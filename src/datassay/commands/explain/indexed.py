@@ -14,7 +14,7 @@ from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.optional import coalesce, inflect, select_rows
 from datassay.progress import Progress
-from datassay.report.wording import count, percent
+from datassay.report.wording import count
 from datassay.rules import require
 from datassay.score.effects import Attribution, TopEffects
 from datassay.score.index.opened import Index
@@ -40,13 +40,12 @@ class Opened:
     def facts(self) -> dict[str, str]:
         """The fact that the page shows of the index."""
         index = self.index
-        interval = self.index.rank_correlation
         text = (
-            f"{redact(index.location)}: {count(len(index), 'sample')}, {index.width:,} numbers "
-            f"each, which hold {percent(round(index.share, 3))} of the effects"
+            f"{redact(index.location)}: {count(len(index), 'sample')}, "
+            f"{index.bytes_per_sample:,} bytes each"
         )
-        if interval is not None:
-            text += f"; rank correlation {correlation(index)} with the effects of all coordinates"
+        if index.fidelity is not None:
+            text += f"; correlation {correlation(index)} with exact effects"
         return {"Index": text}
 
     def answer(

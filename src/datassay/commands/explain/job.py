@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from datassay.collect.curvature.output_loss import check_n_outputs, predicted_class
 from datassay.collect.gradients.batches import outputs_of
 from datassay.collect.jacobian.inputs import check_device, network_inputs, takes_integers
+from datassay.collect.loss import loss_named
 from datassay.commands.explain.command import ExplainSettings
 from datassay.commands.explain.indexed import open_with_samples
 from datassay.commands.facts import closing_facts, data_facts, model_facts
@@ -67,7 +68,7 @@ class ExplainFindings(Findings):
     def predictions(self) -> Predictions:
         """The predictions of the queries and the effects on them, for the picker."""
         classes = self.samples.is_classification
-        is_logit = classes and self.loss == "cross_entropy"
+        is_logit = classes and loss_named(self.loss).has_one_class
         return Predictions(
             self.samples, self.queries, self.kind, self.predicted, self.attribution, is_logit
         )
@@ -131,10 +132,11 @@ def run(
         loss = opened.index.loss.name
     measure = measure_of(settings.measure, train)
     fitted = None
-    if loss != "next_token":
+    has_values = not loss_named(loss).is_of_tokens
+    if has_values:
         fitted = predictions(models, train, loss)
     predicted = fitted
-    if val is not None and loss != "next_token":
+    if val is not None and has_values:
         predicted = predictions(models, val, loss)
     if opened is None:
         _tell_long(models, train, val, settings)
@@ -249,11 +251,7 @@ def predictions(models: list[nn.Module], samples: SampleSet, loss: str) -> Float
             "the network's outputs must be finite; got NaN or infinity. Check the weights and the "
             "scale of the inputs."
         )
-    if loss == "bce" or (loss == "cross_entropy" and outputs.shape[1] == 1):
-        outputs = outputs.sigmoid()
-    elif loss == "cross_entropy":
-        outputs = outputs.softmax(1)
-    return outputs.numpy()
+    return loss_named(loss).predict(outputs).numpy()
 
 
 def _outputs(model: nn.Module, samples: SampleSet) -> Float[Tensor, "n k"]:

@@ -52,9 +52,9 @@ class IndexSettings(TrainedInputs):
         needs="!append",
     )
     weight_decay: float = setting(Training.weight_decay, of=f"{INDEX}weight_decay", needs="!append")
-    share: float = setting(Indexing.share, of=f"{INDEX}share", needs="!append")
-    width: int = setting(Indexing.width, of=f"{INDEX}width", needs="!append")
-    keep_as: str = setting(Indexing.keep, of=f"{INDEX}keep", needs="!append")
+    bytes_per_sample: int = setting(
+        Indexing.bytes_per_sample, of=f"{INDEX}bytes_per_sample", needs="!append"
+    )
     precision: str = setting(Indexing.gradient_precision, of=f"{INDEX}precision", needs="!append")
     engine: str = setting(
         Computing.engine, "Where chunks are computed: in_process, processes or ray; same numbers."
@@ -105,7 +105,7 @@ COMMAND = _Index(
     common="data target append model weights curvature parameters location plan",
     help="""Compute the training side of `explain` once, and store it for later queries.
 
-    Keeps each training sample's gradient in few numbers, with the curvature, the ids and digests of
+    Keeps each training sample's gradient in few bytes, with the curvature, the ids and digests of
     the network, its code and its loss. The same command goes on where it was interrupted.
 
     Examples:

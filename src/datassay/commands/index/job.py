@@ -29,11 +29,11 @@ from datassay.score.index.plan import index_plan
 from datassay.store.location import redact
 
 QUERIES = 1000  # that the plan tells the time of
-GOOD = 0.95  # rank correlation that an index should reach
+GOOD = 0.95  # correlation with exact effects that an index should reach
 # What is settled when an index is made.
 SETTLED = (
-    *("loss", "curvature", "damping", "temperature", "weight_decay", "parameters", "share"),
-    *("width", "keep_as", "precision"),
+    *("loss", "curvature", "damping", "temperature", "weight_decay", "parameters"),
+    *("bytes_per_sample", "precision"),
 )
 
 
@@ -76,9 +76,9 @@ def run(
 
 def _options(settings: IndexSettings, train: SampleSet) -> dict[str, Any]:
     """Return the arguments that `index` and its plan share."""
-    names = [name for name in (*SETTLED, "device", "seed") if name not in {"loss", "keep_as"}]
-    renamed = {"loss": loss_of(settings.loss, train), "keep": settings.keep_as}
-    return renamed | {name: getattr(settings, name) for name in names}
+    names = (*SETTLED, "device", "seed")
+    options = {name: getattr(settings, name) for name in names}
+    return options | {"loss": loss_of(settings.loss, train)}
 
 
 def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType]:
@@ -87,17 +87,23 @@ def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType
     on_disk = [f"{size / 1e6:,.1f} MB" for size in plan.bytes]
     columns = {"curvature": plan.kind.tolist(), "on disk": on_disk}
     fits = "fits" if plan.fits else "does NOT fit"
-    width = f"{'up to ' * plan.is_most}{count(plan.width, 'number')} in {plan.keep}"
-    initial = INITIAL.format(text_if(not plan.is_most, "; the width may"))
+    initial = INITIAL.format(text_if(plan.fidelity, "; what rows keep may"))
+    kept = [f"{size:,} bytes {share:.3f}" for size, share in plan.fidelity.items()]
     return [
         *block_table(plan.block, plan.size, columns),
-        f"{count(plan.n_samples, 'sample')} of {width}: {plan.row_bytes / 1e6:,.1f} MB of rows, "
+        f"{count(plan.n_samples, 'sample')} of {plan.bytes_per_sample:,} bytes: "
+        f"{plan.row_bytes / 1e6:,.1f} MB of rows, "
         f"{plan.curvature_bytes / 1e6:,.1f} MB of curvature; {plan.scratch_bytes / 1e6:,.1f} MB "
         "more on disk while it is fitted.",
         f"{plan.passes:,} passes of a sample. About {plan.seconds:.3g} s to make, then "
         f"{plan.query_seconds(QUERIES):.2g} s for {QUERIES:,} queries; "
         f"{plan.peak_bytes / 1e9:.2f} GB besides the program, which {fits} in the "
         f"{plan.free_bytes / 1e9:.1f} GB free. Nothing was written.",
+        *[
+            f"Correlation with exact effects, the share of their use that is kept: "
+            f"{', '.join(kept)} (--bytes-per-sample)."
+        ]
+        * bool(kept),
         *([initial] if settings.weights is None else []),
     ]
 
@@ -118,15 +124,13 @@ def _load_network(settings: IndexSettings, train: SampleSet) -> nn.Module:
 def answer_lines(built: Built, settings: IndexSettings) -> list[RenderableType]:
     """Return a verdict on the index, a table of two columns, warnings, and what to type next."""
     result = built.index
-    interval = built.index.rank_correlation
+    interval = built.index.fidelity
     rows = {}
     if result.appended:
         rows["came after the curvature was fitted"] = percent(round(result.appended, 3))
     rows |= {
-        "numbers per sample": f"{result.width:,} in {result.manifest['keep']}",
-        "bytes per sample": f"{result.bytes_per_sample:,.0f}",
-        "share of the effects": f"{result.share:.1%}",
-        "rank correlation with full gradients": correlation(result),
+        "bytes per sample": f"{result.bytes_per_sample:,}",
+        "correlation with exact effects": correlation(result),
         "seconds": f"{built.seconds:.1f}",
     }
     table = Table("what", Column("how much", justify="right"), show_header=False)
@@ -139,8 +143,8 @@ def answer_lines(built: Built, settings: IndexSettings) -> list[RenderableType]:
     warnings = list(built.warnings)
     if interval is not None and interval["high"] < GOOD:
         warnings.append(
-            f"its effects follow those of all coordinates at {interval['mean']:.2f} only; a larger "
-            "--width or --share holds more, in more bytes."
+            f"its effects follow exact ones at {interval['mean']:.2f} only; a larger "
+            "--bytes-per-sample keeps more, and --plan says how much."
         )
     message = [plain_text(message)] * bool(built.left_out)
     options = ("--model", settings.model, "--weights", str(settings.weights))
@@ -154,12 +158,11 @@ def answer_lines(built: Built, settings: IndexSettings) -> list[RenderableType]:
 
 def _verdict(built: Built) -> str:
     """Return how many samples the index answers for, and how well."""
-    result, interval = built.index, built.index.rank_correlation
+    result, interval = built.index, built.index.fidelity
     holds = f"The index holds {count(len(result), 'sample')}"
     if built.added:
         holds += f", {built.added:,} of them new"
     if interval is None:
-        return f"{holds}; too few to tell whether its effects rank as those of full gradients do."
-    roughly = "roughly " * (interval["high"] < GOOD)
-    correlation = f"rank correlation {interval['mean']:.2f}"
-    return f"{holds} and ranks effects {roughly}as full gradients do ({correlation})."
+        return f"{holds}; too few to tell whether its effects follow exact ones."
+    roughly = text_if(interval["high"] < GOOD, "roughly ")
+    return f"{holds}; its effects {roughly}follow exact ones (correlation {interval['mean']:.2f})."

@@ -131,7 +131,7 @@ def _votes(findings: ConsensusFindings) -> Table:
                 percentage = f" ({share(is_wrong[inside].mean())})"
             cells += (f"{int(is_wrong[inside].sum()):,}{percentage}",)
         rows.append(Row(count(k, "run") if k else "no run", cells))
-    columns = ("suspected by", "samples", *["really wrong"] * (is_wrong is not None))
+    columns = ("suspected by", "samples", *([] if is_wrong is None else ["really wrong"]))
     return Table("Votes", columns, tuple(rows), in_terminal=True)
 
 

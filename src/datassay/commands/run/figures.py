@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Int
 
 from datassay.commands.run.findings import Findings
+from datassay.ranks import rank_correlation
 from datassay.report.plots import bars, chart, log_histogram
 from datassay.report.style import CLASS_COLOURS, GREY, VERMILION
-from datassay.score.compare.projection_quality import rank_correlation
 from datassay.score.labels.sources import LabelSources
 
 if TYPE_CHECKING:

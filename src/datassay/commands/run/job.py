@@ -252,10 +252,13 @@ def _acts(model: nn.Module, context: Context, settings: RunSettings) -> ActionTa
 def _list_cuts(networks: RetrainedNetworks, acts: object, settings: RunSettings) -> dict[str, str]:
     """Return the fact that says what a budget by the clock left out; {} where nothing."""
     is_short = BUDGET in networks.facts or not networks.facts
-    cuts = ["the removal curve"] * (networks.curve is None and is_short)
-    cuts += ["the actions"] * (acts is None and settings.curve_seeds > 1 and is_short)
     if not (settings.budget and settings.curve_seeds and is_short):
         return {}
+    cuts = []
+    if networks.curve is None:
+        cuts.append("the removal curve")
+    if acts is None and settings.curve_seeds > 1:
+        cuts.append("the actions")
     if cuts:
         text = f"{' and '.join(cuts)} left out"
     else:

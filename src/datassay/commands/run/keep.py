@@ -19,6 +19,7 @@ from datassay.commands.run.steps.settings import with_network
 from datassay.data.samples import SampleSet
 from datassay.errors import hide_credentials
 from datassay.models.build import build_model
+from datassay.optional import text_if
 from datassay.progress import Progress, silent
 from datassay.report.page import Page, Row, Section, Table
 from datassay.report.tables import standard_json
@@ -111,7 +112,9 @@ def page(results: Kept) -> Page:
     if keep.tried:  # what each rule reached on held-out samples, the chosen one first
         scores = sorted(zip(keep.held_out, keep.tried, strict=True), reverse=True)
         scores.sort(key=lambda pair: pair[1] != keep.rule)
-        rows = tuple(Row(n, (f"{value:.3f}", "chosen" * (n == keep.rule))) for value, n in scores)
+        rows = tuple(
+            Row(n, (f"{value:.3f}", text_if(n == keep.rule, "chosen"))) for value, n in scores
+        )
         columns = ("rule", f"held-out {train.metric}", "")
         tables += [Table("Which samples stay", columns, rows, in_terminal=True)]
     if train.is_classification:

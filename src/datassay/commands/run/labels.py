@@ -7,7 +7,7 @@ from dataclasses import asdict
 import numpy as np
 
 from datassay.commands.run.findings import Findings
-from datassay.optional import map_optional
+from datassay.optional import map_optional, text_if
 from datassay.report.advice import Advice
 from datassay.results import result
 from datassay.score.label_issues import LabelIssues
@@ -103,6 +103,6 @@ def quiet_card(findings: Findings, command: str) -> Advice:
     if findings.data_issues is not None:
         issues = findings.data_issues.issues
     minor = "; ".join(f"{issue.kind}: {issue.counted}" for issue in issues)
-    text = f"Minor: {minor}. " * bool(minor)
+    text = text_if(minor, f"Minor: {minor}. ")
     text += "Any sample can be looked at, the most suspect first."
     return Advice("nothing", "fine", "Nothing to mend was found", text, command=command)

@@ -119,7 +119,7 @@ def before_table(before: BeforeAfter) -> Table:
     is_share = in_points(metric)
     for row in measured:
         change, low, high = gain_numbers(row.gain, row.low, row.high, metric)
-        change += " points" * is_share
+        change += text_if(is_share, " points")
         scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}" for v in (row.before, row.after))
         name = metric
         if len(measured) > 1:

@@ -34,6 +34,7 @@ UNPREDICTED = "Actions are not compared: what seems to gain would do so by chanc
 NOT_COMPARED = "What actions gain was not measured here; datassay run measures it."
 # Of what helps, what may help, what is not shown to help, and what costs.
 NOW = ("gains", "may help", "is not shown to help", "costs")
+ELSEWHERE = ("gains", "may help, as on other tables", *NOW[2:])  # what nothing here measured
 THEN = ("gained", "may have helped", "is not shown to have helped", "cost")
 
 
@@ -78,11 +79,12 @@ class Labels:
         if self.n < FEWEST:
             return f"{count(self.n, self.noun)} are too few to tell which are wrong"
         if self.leaks:
-            cause = f"{', '.join(self.leaks)} tell{'s' * (len(self.leaks) == 1)} the {self.noun}"
+            verb = inflect(len(self.leaks), "tells", "tell")
+            cause = f"{', '.join(self.leaks)} {verb} the {self.noun}"
             remedy = f"run again with --drop {','.join(self.leaks)}"
             return f"Wrong {self.noun}s may be hidden: {cause} almost alone; {remedy}"
         if not self.is_predicted:
-            return f"The inputs do not predict the {self.noun}s, so none can be called wrong"
+            return f"The inputs hardly predict the {self.noun}s, so none can be called wrong"
         share = rough_percent(self.high / self.n)
         if self.n_flagged:
             verb = inflect(self.n_flagged, "is", "are")
@@ -94,7 +96,7 @@ class Labels:
             maximum = f"up to {self.high:,} of {self.n:,} ({share}) may be"
             return f"No {self.noun} is surely wrong, but {maximum}"
         hidden = f", but up to {self.high:,} wrong ones of {self.n:,} ({share}) would not show"
-        return f"No {self.noun} stands out as wrong{hidden * (self.high > FEW * self.n)}"
+        return f"No {self.noun} stands out as wrong{text_if(self.high > FEW * self.n, hidden)}"
 
 
 @result
@@ -127,7 +129,10 @@ def verdict(findings: Findings, out: str = "") -> Verdict:
     if not labels.is_predicted:
         why = UNPREDICTED
     note = text_if(is_unmeasured, why)
-    commands += [typed.line("run", out="report")] * (note == NOT_COMPARED)
+    if note == NOT_COMPARED:
+        commands += [typed.line("run", out="report")]
+    if labels.leaks:  # until they are dropped, all else says little
+        commands = [card.command for card in cards[:1]]
     was_drop_tried = any(action.kind == DROP for action in measured)
     n_droppable = 0 if was_drop_tried else None
     if drop:
@@ -172,9 +177,11 @@ def clause(action: ActionGain, metric: str, them: str = "") -> str:
         phrase = " and then ".join(phrases).format(them=them)
     if action.kind == DROP:
         phrase = f"leaving out {count(action.cost, 'sample')}"
+    verbs = NOW
     if action.kind == REVIEW:
         phrase = f"reviewing {count(action.changed, 'label')}"
-    return _state_change(phrase, action, metric, NOW)
+        verbs = ELSEWHERE
+    return _state_change(phrase, action, metric, verbs)
 
 
 def _state_change(subject: str, row: Any, metric: str, verbs: Any) -> str:
@@ -194,9 +201,11 @@ def _state_change(subject: str, row: Any, metric: str, verbs: Any) -> str:
 def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ...]) -> str:
     """Return what is wrong and what doing something gains, or what was done and what it gained."""
     if (before := findings.before) is not None:
-        parts = [f"correcting {count(before.n_relabelled, 'label')}"] * bool(before.n_relabelled)
-        parts += [f"removing {count(before.n_removed, 'sample')}"] * bool(before.n_removed)
-        subject = _capital(" and ".join(parts) or "changing nothing")
+        parts = [
+            text_if(before.n_relabelled, f"correcting {count(before.n_relabelled, 'label')}"),
+            text_if(before.n_removed, f"removing {count(before.n_removed, 'sample')}"),
+        ]
+        subject = _capital(" and ".join(filter(None, parts)) or "changing nothing")
         if (gain := before.gain) is None:
             return f"{subject}: what that gained was not measured, {before.why_none}."
         return f"{_state_change(subject, gain.rows[0], gain.metric, THEN)}."
@@ -209,7 +218,8 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
     ending = ""
     if leading and findings.acts is not None:
         ending = f"; {clause(leading[0], findings.acts.metric, labels.tried)}"
-        ending += f" for {findings.acts.model}" * (findings.acts.model in TABLE_MODELS)
+        is_of_model = findings.acts.model in TABLE_MODELS and leading[0].kind != REVIEW
+        ending += text_if(is_of_model, f" for {findings.acts.model}")
     elif len(measured) == 1:
         ending = "; the one action tried is not shown to help"
     elif measured:
@@ -218,7 +228,7 @@ def _sentence(findings: Findings, labels: Labels, measured: tuple[ActionGain, ..
         reason = "was not measured"
         if findings.pending:
             reason = "is being measured"
-        reason += f", of fewer than {FEWEST_COMPARED} samples" * (labels.n < FEWEST_COMPARED)
+        reason += text_if(labels.n < FEWEST_COMPARED, f", of fewer than {FEWEST_COMPARED} samples")
         ending = f"; the gain of correcting them {reason}"
     return f"{labels.sentence}{ending}."
 
@@ -345,8 +355,10 @@ def _label_card(
         label_actions = [*(action for action in measured if action.kind == RELABEL), *removing]
         is_sure = not any(action.advice == LEAVE for action in label_actions[:1])
     text = [reason, *(f"{_capital(clause(a, metric, labels.tried))}." for a in label_actions)]
-    for review in _find_review(findings):
-        text += [f"{_capital(clause(review, metric))}, expected of right decisions, not measured."]
+    # What reviews gained elsewhere says nothing more where a correction was measured and may help.
+    if not any(a.kind == RELABEL and a.advice in {DO, TRY} for a in label_actions):
+        reviews = _find_review(findings)
+        text += [f"{_capital(clause(a, metric))}, if each is decided rightly." for a in reviews]
     classes = []
     if samples.is_classification:
         classes = suspected_classes(samples.y, issues)

@@ -16,6 +16,7 @@ from datassay.act.review.reviewers import files_in
 from datassay.commands.finished import SUMMARY
 from datassay.commands.frame import split_words
 from datassay.commands.view.session import Session, require
+from datassay.optional import text_if
 from datassay.report.wording import gain_numbers, in_points
 
 IDLE, RUNNING, DONE, FAILED = "idle", "running", "done", "failed"
@@ -161,8 +162,8 @@ def _rows(comparison: dict[str, Any]) -> list[list[str]]:
         change, low, high = gain_numbers(*numbers, gain["metric"])
         scores = (f"{100 * v:.1f} %" if is_share else f"{v:.3f}"
                   for v in (row["before"], row["after"]))  # fmt: skip
-        name = gain["metric"] + f", {row['by']}" * (len(gain["rows"]) > 1)
-        rows.append([name, *scores, change + " points" * is_share, f"{low} to {high}"])
+        name = gain["metric"] + text_if(len(gain["rows"]) > 1, f", {row['by']}")
+        rows.append([name, *scores, change + text_if(is_share, " points"), f"{low} to {high}"])
     for name, key in (("training samples", "n"), ("suspected labels", "suspects")):
         n, n_now = comparison[key]
         rows.append([name, f"{n:,}", f"{n_now:,}", f"{n_now - n:+,}".replace("-", "−"), ""])

@@ -20,6 +20,7 @@ from datassay.data.synthetic.builtin import BUILTINS
 from datassay.data.tables.read import Choices, join_targets
 from datassay.errors import DataError
 from datassay.optional import coalesce
+from datassay.store.digests import file_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,8 @@ def file_digests(path: Path) -> dict[str, str]:
     """Return the SHA-256 of each file of data in a folder, by its path there; of a file by ""."""
     digests = {}
     for name in files_in(path) if path.is_dir() else [""]:
-        with reading(path / name), (path / name).open("rb") as file:
-            digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
+        with reading(path / name):
+            digests[name] = file_digest(path / name)
     return digests
 
 

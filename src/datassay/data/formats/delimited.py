@@ -61,7 +61,9 @@ def _read_text(path: Path) -> _Text:
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         content = pa.py_buffer(mapped)
     content, encoding = _utf8(content, path)
-    notes = [f"is read as {encoding} text"] * bool(encoding)
+    notes = []
+    if encoding:
+        notes.append(f"is read as {encoding} text")
     name = path.name.lower().removesuffix(".gz")
     if name.endswith(".tsv"):
         separator, decimal = ("\t", ".")
@@ -69,7 +71,8 @@ def _read_text(path: Path) -> _Text:
         separator, decimal = _separator(content)
     if separator != "," and not name.endswith(".tsv"):
         notes.append(f"has columns separated by {separator!r}")
-    notes += ["has decimal commas"] * (decimal == ",")
+    if decimal == ",":
+        notes.append("has decimal commas")
     note = text_if(notes, f"{path.name} {' and '.join(notes)}.")
     return _Text(content, separator, decimal, note)
 
@@ -240,7 +243,7 @@ def _restore_codes(table: pa.Table, text: _Text) -> tuple[pa.Table, str]:
             table = table.set_column(table.column_names.index(name), name, words[name])
         elif frequent := [word for word in sorted(unread) if times[word] >= MANY * len(table)]:
             lines += [f"{word!r} in {times[word]:,} rows of {name!r}" for word in frequent]
-    return table, f"Read as missing: {abridge(lines)}. {QUOTE}." * bool(lines)
+    return table, text_if(lines, f"Read as missing: {abridge(lines)}. {QUOTE}.")
 
 
 def _stay_words(words: pa.ChunkedArray) -> bool:

@@ -15,6 +15,7 @@ from datassay.data.format import Format
 from datassay.data.source import Source, SourcePart, Task, check_fits, reading, scan
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
+from datassay.optional import text_if
 
 # IDX type codes → big-endian NumPy types.
 _TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
@@ -125,7 +126,7 @@ def read_idx(path: Path) -> np.ndarray:
     content = b"".join(pieces)
     if len(sizes) < 4 * start[3] or len(content) != expected:
         head = len(start) + len(sizes)
-        ending = " or more" * (len(content) > expected)
+        ending = text_if(len(content) > expected, " or more")
         raise DataError(
             f"{path} must hold {head + expected} bytes for its shape {shape}; got "
             f"{head + len(content)}{ending}. It is truncated or damaged; fetch it again."

@@ -24,7 +24,7 @@ from datassay.data.source import Source, SourcePart, parts_among, scan
 from datassay.data.strings import as_arrow, compact
 from datassay.data.targets import encode_targets
 from datassay.errors import DataError
-from datassay.optional import drop_none, inflect, take_first
+from datassay.optional import drop_none, inflect, take_first, text_if
 
 SHOWN = 5
 # By this a page of ours is known; a folder that holds one is no class.
@@ -70,7 +70,7 @@ def _describe_broken(broken: list[tuple[str, DataError]], n_read: int) -> tuple[
 
 
 def _abridge(names: list[str]) -> str:
-    return ", ".join(map(ascii, names[:SHOWN])) + ", ..." * (len(names) > SHOWN)
+    return ", ".join(map(ascii, names[:SHOWN])) + text_if(len(names) > SHOWN, ", ...")
 
 
 def _parts(folder: Path) -> list[Path]:
@@ -176,7 +176,7 @@ def _images(folder: Path, root: Path) -> tuple[list[Path], list[str]]:
                 other_names.append(path.relative_to(root).as_posix())
     if failed:
         failures = ", ".join(sorted(f"{e.filename}: {e.strerror}" for e in failed)[:SHOWN])
-        ending = f" and {len(failed) - SHOWN} more" * (len(failed) > SHOWN)
+        ending = text_if(len(failed) > SHOWN, f" and {len(failed) - SHOWN} more")
         raise DataError(
             f"every folder in {root} must be readable; {failures}{ending}. Allow reading them, or "
             "move them away."

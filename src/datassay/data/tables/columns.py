@@ -221,7 +221,7 @@ def read_words(words: pa.LargeStringArray, column: Column, choices: Choices) -> 
         note = "digits with leading zeros are a code"
     if not note and words.null_count < len(words) and matches(words, QUANTITY).mean() >= SHARE:
         note = "durations, lengths, fractions and numbers with an error are words here"
-    warning = note + ", but not by one way of writing" * (share >= SHARE)
+    warning = note + text_if(share >= SHARE, ", but not by one way of writing")
     column = replace(column, note=note, missing=words.null_count)
     if not is_target:
         result = _category_or_text(words, column)
@@ -272,7 +272,7 @@ def _read_number_words(words: pa.LargeStringArray, read: NumberWords, column: Co
         row = int(np.flatnonzero(read.is_number)[np.argmax(longest.to_numpy())])
         warning = f"{words[row].as_py()!r} is {read.values[row]:,.15g}"
     warning = "; ".join(filter(str.strip, [warning, *read.notes, strays]))
-    note += f", as {read.number_format}" * bool(read.number_format)
+    note += text_if(read.number_format, f", as {read.number_format}")
     column = replace(column, note=note, form=read.number_format)
     if is_target and not read.is_number.all():
         return report_missing(column, ~read.is_number)

@@ -124,7 +124,7 @@ def read_date_words(
     strays = stray_words(words, ~np.isnat(full) | are_marks(words), "no date")
     written = OR.join(used_formats)
     note = "; ".join([f"dates as {written}", *alternatives])
-    parts = [written, *alternatives, *[strays] * bool(strays)]
+    parts = [written, *alternatives, *filter(None, [strays])]
     warning = ""
     if len(parts) > 1 or used_formats[1:]:
         warning = "; ".join(parts)

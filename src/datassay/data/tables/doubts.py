@@ -10,6 +10,8 @@ from datassay.data.source import Source
 from datassay.errors import DataError
 
 SKEWED = 1.0  # skewness from which the logarithm is offered, where it halves that
+# Of the quantiles, too: a few wrong targets, ten times as large, leave the others symmetric.
+SKEWED_QUANTILES = 0.15
 
 
 def skew_warning(y: np.ndarray) -> tuple[str, ...]:
@@ -18,12 +20,16 @@ def skew_warning(y: np.ndarray) -> tuple[str, ...]:
 
     if y.ndim > 1 or y.min() < 0 or (skewness := float(skew(y))) <= SKEWED:
         return ()
+    low, median, high = np.quantile(y, [0.1, 0.5, 0.9])
+    if low + high - 2 * median < SKEWED_QUANTILES * (high - low):
+        return ()
     log_skewness = abs(float(skew(_log(y))))
     if log_skewness > skewness / 2:
         return ()
     return (
         f"The target is skewed (skewness {skewness:.1f}, of its logarithm {log_skewness:.1f}), so "
-        "its largest values decide most of the fit. Consider log_target.",
+        "its largest values decide most of the fit. Consider --log-target (in Python "
+        "log_target=True).",
     )
 
 

@@ -58,11 +58,11 @@ class NumberWords:
     is_mark: np.ndarray  # [n] bool, words that stand for a missing number
     is_mostly: bool  # at least SHARE of those that are not missing are numbers
     is_code: bool  # one starts with a zero, as "007" does: a name made of digits
+    is_ambiguous: bool  # whether what are decimals may as well be thousands
+    readable_share: float  # of the words, by some dialect
+    notes: tuple[str, ...]  # of bounds, of values without the unit, of what is ambiguous
     number_format: str = ""  # dialect and unit; empty of plain numbers
     decimal: str = ""  # the decimal mark where the column tells it
-    is_ambiguous: bool = False  # whether what are decimals may as well be thousands
-    readable_share: float = 0.0  # of the words, by some dialect
-    notes: tuple[str, ...] = ()  # of bounds, of values without the unit, of what is ambiguous
 
 
 def number_words(words: pa.LargeStringArray, form: str = "", decimal: str = "") -> NumberWords:

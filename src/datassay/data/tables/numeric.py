@@ -14,7 +14,7 @@ import pyarrow.types as pt
 from datassay.data.samples import Column
 from datassay.data.tables.read import SHOWN, ReadColumn, report_missing, rows_of
 from datassay.errors import DataError
-from datassay.optional import inflect
+from datassay.optional import inflect, text_if
 
 # Whole numbers, each once, that fill so much of their range number the rows: a measurement would
 # repeat some. A few rows must start at 0 or 1: what starts elsewhere may be years.
@@ -153,7 +153,7 @@ def stray_words(words: pa.LargeStringArray, fits: np.ndarray, fault: str = "none
     words_of_rows = {int(i): words[int(i)].as_py() for i in strays[:SHOWN]}
     quoted = (w if len(w) <= 24 else w[:23] + "…" for w in words_of_rows.values())
     examples = [f"{word!r} (row {i})" for i, word in zip(words_of_rows, quoted, strict=True)]
-    text = ", ".join(examples) + ", ..." * (len(strays) > SHOWN)
+    text = ", ".join(examples) + text_if(len(strays) > SHOWN, ", ...")
     return f"{len(strays)} {inflect(len(strays), 'is', 'are')} {fault}: {text}"
 
 
@@ -208,7 +208,7 @@ def check_differences(x: np.ndarray, names: Sequence[str], kind: str = "feature"
         lost = np.arange(0)
     if len(lost):
         lost_names = [names[j] if j < len(names) else f"x{j}" for j in lost[:SHOWN]]
-        ending = f" and {len(lost) - SHOWN} more" * (len(lost) > SHOWN)
+        ending = text_if(len(lost) > SHOWN, f" and {len(lost) - SHOWN} more")
         raise DataError(
             f"every {kind} must keep its differences in float32, in which networks compute; "
             f"{', '.join(map(repr, lost_names))}{ending} would not: rounding changes them by more "

@@ -137,7 +137,7 @@ class FittedColumns:
                 read = ReadColumn(lost, np.full(n, missing))
         result = read.column
         if result.read_as != column.read_as and not {result.read_as, column.read_as} <= _NUMBERS:
-            form = f" as {column.form}" * bool(column.form)
+            form = text_if(column.form, f" as {column.form}")
             problem = (
                 f"column {name!r} must hold what it held, {column.read_as}{form}; got "
                 f"{result.read_as}"
@@ -146,7 +146,7 @@ class FittedColumns:
         if result.missing and not column.missing and column.read_as != "category":
             problem = (
                 f"column {name!r} must have no missing values, as it had none; {result.missing} "
-                f"of {len(values)} are missing" + f" ({read.warning})" * bool(read.warning)
+                f"of {len(values)} are missing" + text_if(read.warning, f" ({read.warning})")
             )
             return replace(read, problem=problem, remedy="Fill them in or drop those rows")
         return read
@@ -277,7 +277,7 @@ def _describe_step(kind: str, fitted: Any, index: int, read: ReadColumn) -> str:
         if len(rare) > 1:
             infrequent = f"{len(rare):,} others"
         text = f"0/1 columns: {frequent}, one for the {infrequent}"
-    return text + ", one for missing" * bool(column.missing)
+    return text + text_if(column.missing, ", one for missing")
 
 
 def refuse(columns: Sequence[ReadColumn], name: str) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from datassay.data.samples import Column
 from datassay.data.source import Task
 from datassay.errors import DataError
-from datassay.optional import coalesce, inflect, select_rows
+from datassay.optional import coalesce, inflect, select_rows, text_if
 from datassay.results import result
 
 SHOWN, NAMED = 5, 20  # rows and columns that an error names
@@ -63,7 +63,7 @@ def rows_of(mask: np.ndarray) -> str:
     """Return where a mask is true, as text for an error: the numbers of the first rows."""
     rows = np.flatnonzero(mask)
     word = inflect(len(rows), "row", "rows")
-    return f"{word} {', '.join(map(str, rows[:SHOWN]))}{', ...' * (len(rows) > SHOWN)}"
+    return f"{word} {', '.join(map(str, rows[:SHOWN]))}{text_if(len(rows) > SHOWN, ', ...')}"
 
 
 @dataclass(frozen=True)
@@ -161,4 +161,5 @@ def check_choices(choices: Choices, names: Sequence[str], table: str) -> None:
 
 def abridge(names: Sequence[str], between: str = ", ") -> str:
     """Return the first of some names, and how many there are, as text for an error."""
-    return between.join(names[:NAMED]) + f", ... ({len(names):,} in all)" * (len(names) > NAMED)
+    n_names = len(names)
+    return between.join(names[:NAMED]) + text_if(n_names > NAMED, f", ... ({n_names:,} in all)")

@@ -216,7 +216,8 @@ def _describe_reading(read: dict[str, ReadColumn]) -> tuple[str, ...]:
             lines = not_read
         if column.column.read_as == "left out":
             lines = left_out
-        lines += [f"{name!r}: {column.warning}"] * bool(column.warning)
+        if column.warning:
+            lines.append(f"{name!r}: {column.warning}")
     parts = [f"{line}: {abridge(texts, '. ')}." for line, texts in lines_by_kind.items() if texts]
     return (" ".join(parts),) * bool(parts)
 

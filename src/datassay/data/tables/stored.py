@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from datassay.data.samples import Column
 from datassay.data.tables.preparation import FittedColumns, fit_columns, kind_of
 from datassay.data.tables.read import ReadColumn
-from datassay.optional import inflect
+from datassay.optional import inflect, text_if
 
 
 def describe_treatment(fitted: FittedColumns) -> dict[str, Any]:
@@ -122,6 +122,6 @@ def describe_unseen(fitted: FittedColumns, table: pa.Table) -> list[str]:
             noun = inflect(len(values), "category", "categories")
             lines.append(
                 f"column {column.name!r} holds {len(values):,} {noun} that training did not have, "
-                f"in {rows:,} row{'s' * (rows > 1)}, the first {values[0].as_py()[:40]!r}"
+                f"in {rows:,} row{text_if(rows > 1, 's')}, the first {values[0].as_py()[:40]!r}"
             )
     return lines

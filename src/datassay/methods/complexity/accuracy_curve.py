@@ -18,7 +18,7 @@ from datassay.errors import DataError, SettingError
 from datassay.methods.complexity.settings import Curve
 from datassay.progress import Progress, part_of, silent
 from datassay.results import Tabular, result
-from datassay.store.manifest import digest
+from datassay.store.digests import digest
 from datassay.store.results import ResultStore
 from datassay.train.learner import Learner
 

@@ -8,7 +8,6 @@ from datassay.act.choose.action import SPLIT, Action, Blocks, splitting
 from datassay.act.choose.kinds import ActionKind, ProposalScores
 from datassay.data.samples import SampleSet
 from datassay.errors import DatassayError
-from datassay.methods.partition.routing import compact, fit_router, linear_partition, scaled_linear
 
 # Blocks take thousands of Newton steps, so they are found on at most this many samples, columns.
 MOST_SAMPLES = 400
@@ -32,6 +31,14 @@ def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
         )
     if train.n_classes > MOST_CLASSES:
         return f"Splitting: blocks are sought in samples of at most {MOST_CLASSES} classes."
+    # Slow to import, as scikit-learn is.
+    from datassay.methods.partition.routing import (
+        compact,
+        fit_router,
+        linear_partition,
+        scaled_linear,
+    )
+
     seed = scores.seed
     rows = np.asarray(train.x, np.float64).reshape(len(train), -1)
     targets = train.y[:, None]

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from datassay.collect.curvature.output_geometry import OutputGeometry, SharedFeatures
-from datassay.collect.curvature.output_loss import output_losses
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
 from datassay.methods.partition.mixture import (
@@ -187,7 +186,7 @@ def _as_samples(geometry: OutputGeometry) -> tuple[nn.Module, SampleSet]:
     with seeded(0):  # fits start at 0: nothing follows from these weights
         model = nn.Linear(x.shape[1], k, bias=False).double()
     names = ()
-    if geometry.loss == "cross_entropy":
+    if geometry.kind.has_one_class:
         names = tuple(map(str, range(max(2, k))))
     y = geometry.targets
     if names:
@@ -243,8 +242,8 @@ def _hard_mixture(
     ).weights  # fmt: skip
     outputs = geometry.features.outputs(weights)
     noise = torch.ones(len(member), dtype=torch.float64)
-    if geometry.loss == "mse":
-        losses = 2 * output_losses(outputs, geometry.targets, geometry.loss) / outputs.shape[-1]
+    if not geometry.kind.has_one_class:
+        losses = 2 * geometry.kind.value(outputs, geometry.targets) / outputs.shape[-1]
         # The prior weight of one sample, spread over all, as in the soft mixture.
         mass = counted + 1 / len(geometry)
         noise = (losses * mass).sum(1) / mass.sum(1)

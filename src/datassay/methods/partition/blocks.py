@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import torch
 from jaxtyping import Float, Int
-from sklearn.metrics import adjusted_rand_score
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -322,6 +321,8 @@ def agreement(partition: Partition, train: SampleSet) -> float:
     Raises:
         DataError: the samples have no source, or their number differs.
     """
+    from sklearn.metrics import adjusted_rand_score  # slow to import
+
     source = _sources(train)
     if len(partition.block) != len(source):
         raise DataError(
@@ -359,6 +360,8 @@ def oracle_agreement(
     Raises:
         DataError: the samples have no source.
     """
+    from sklearn.metrics import adjusted_rand_score
+
     source = _sources(train)
     block = torch.from_numpy(np.unique(source, return_inverse=True)[1])
     geometry = output_geometry(model, train, loss)

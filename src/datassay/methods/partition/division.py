@@ -29,7 +29,7 @@ from datassay.methods.partition.blocks import partition as divide
 from datassay.methods.partition.command import PartitionSettings
 from datassay.models.build import linear_or_named
 from datassay.models.names import BLOCK_HEAD, full_name
-from datassay.optional import map_optional
+from datassay.optional import map_optional, text_if
 from datassay.progress import Progress, silent
 from datassay.report.drawing import PER_CLASS
 from datassay.report.page import Gallery, Page, Pair, Table, View
@@ -133,7 +133,7 @@ def run(
         **data_facts(train, val),
         **model_facts(settings.model, f"{settings.model} in each block, {penalties}"),
         "Blocks": "chosen by held-out likelihood" if settings.blocks is None else "given",
-        "Gate": ("on" if gated else "off") + (" (auto)" * (settings.gate == "auto")),
+        "Gate": ("on" if gated else "off") + text_if(settings.gate == "auto", " (auto)"),
         "Start": f"{partition.start}, {'hard' if partition.is_hard else 'soft'} assignment",
         **closing_facts(started, seed, settings.command),
     }
@@ -209,7 +209,7 @@ def _figures(findings: PartitionFindings) -> Pair:
     limit = number(math.log(partition.n_blocks))
     rows = [("entropy of the blocks, nats", f"{entropy} of log K = {limit}")]
     for k, value in sorted(partition.held_out.items()):
-        text = f"{value:.3f}".replace("-", "−") + " (chosen)" * (k == partition.n_blocks)
+        text = f"{value:.3f}".replace("-", "−") + text_if(k == partition.n_blocks, " (chosen)")
         rows.append((f"held-out log-likelihood, K = {k}", text))
     if partition.n_blocks > 1:
         rows.append(("block depends on the input", "yes" if partition.is_gated else "no"))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from datassay.collect.loss import loss_named
 from datassay.data.load import load
 from datassay.data.new_rows import row_format
 from datassay.estimators.validation import checked_weights, validate_classes, validate_xy
@@ -45,10 +46,23 @@ class _Partitioned(BaseEstimator):
         self.restarts = restarts
         self.random_state = random_state
 
-    def _fit(
-        self, X: np.ndarray, y: np.ndarray, targets: np.ndarray, loss: str, sample_weight: Any
-    ) -> None:
-        """Divide the samples of positive weight, and fit the router to the blocks."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Find the blocks and fit their models and the router.
+
+        Args:
+            X: inputs, [n, d].
+            y: labels or targets, [n].
+            sample_weight: [n], not negative; None: all alike. The blocks, their models and the
+                router take it; the variance of influence counts each sample once.
+
+        Returns:
+            This estimator.
+
+        Raises:
+            DataError: one class only, or weights that are none.
+            SettingError: a setting is out of range, or weights for an estimator without any.
+        """
+        X, y, targets, loss = self._read(X, y)
         one_of("routing", self.routing, ("soft", "hard"))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         n = len(X)
@@ -80,7 +94,7 @@ class _Partitioned(BaseEstimator):
             router = scaled_linear(seed=seed)
         estimator = self.estimator
         if estimator is None:
-            estimator = scaled_linear(is_classification=loss == "cross_entropy", seed=seed)
+            estimator = scaled_linear(is_classification=loss_named(loss).has_one_class, seed=seed)
         routed = fit_experts(X, y, block, responsibility, estimator, router, seed, weight)
         self.n_blocks_ = len(routed.experts)
         self.estimators_ = list(routed.experts)
@@ -89,6 +103,11 @@ class _Partitioned(BaseEstimator):
         self.router_gain_ = routed.gain
         self.router_gain_error_ = routed.gain_error
         self._routed = routed
+        return self
+
+    def _read(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, str]:
+        """Return X, what the experts fit, the targets of the outputs, [n, k], and the loss."""
+        raise NotImplementedError
 
     def save(self, path: str | Path) -> None:
         """Write a file that `load_model` and `datassay predict` read; there is no code in it.
@@ -157,25 +176,9 @@ class PartitionedClassifier(ClassifierMixin, _Partitioned):
         router_gain_error_: its standard error; twice that must be exceeded.
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PartitionedClassifier:
-        """Find the blocks and fit their models and the router.
-
-        Args:
-            X: inputs, [n, d].
-            y: labels, [n].
-            sample_weight: [n], not negative; None: all alike. The blocks, their models and the
-                router take it; the variance of influence counts each sample once.
-
-        Returns:
-            This estimator.
-
-        Raises:
-            DataError: one class only, or weights that are none.
-            SettingError: a setting is out of range, or weights for an estimator without any.
-        """
+    def _read(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, str]:
         X, self.classes_, label = validate_classes(self, X, y)
-        self._fit(X, label, np.eye(len(self.classes_))[label], "cross_entropy", sample_weight)
-        return self
+        return X, label, np.eye(len(self.classes_))[label], "cross_entropy"
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class.
@@ -214,51 +217,15 @@ class PartitionedClassifier(ClassifierMixin, _Partitioned):
 class PartitionedRegressor(RegressorMixin, _Partitioned):
     """A regressor for mixed data: blocks, one model per block, and a router.
 
-    As `PartitionedClassifier`; blocks come from linear models with a noise variance each, soft
-    routing averages the blocks' predictions, and the default estimator is ridge regression.
-
-    Args:
-        estimator: fitted to each block; None: ridge regression of standardised columns.
-        router: probabilistic classifier of the block; None: logistic regression.
-        n_blocks: K; None chooses 1 to max_blocks by held-out likelihood.
-        max_blocks: where K is to be chosen.
-        routing: "soft" averages the blocks' predictions by the router's probabilities, "hard" asks
-            the most probable block alone.
-        ridge: of the linear models that find the blocks.
-        restarts: of soft EM.
-        random_state: seed or generator of everything random; None: another each time.
-
-    Attributes:
-        n_blocks_: K.
-        block_: [n], of each training sample; −1 where its weight is 0.
-        partition_: the `Partition` of those that have a weight, or None where too few samples allow
-            one block only.
-        estimators_: one a block.
-        router_: or None where it does not help.
-        router_is_informative_: whether it is used.
-        router_gain_: as in `PartitionedClassifier`.
-        router_gain_error_: its standard error.
+    As `PartitionedClassifier`, also its parameters and attributes, but for `classes_`. Blocks come
+    from linear models with a noise variance each, soft routing averages the blocks' predictions,
+    and the default estimator is ridge regression of standardised columns.
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PartitionedRegressor:
-        """Find the blocks and fit their models and the router.
-
-        Args:
-            X: inputs, [n, d].
-            y: targets, [n].
-            sample_weight: as `PartitionedClassifier` takes it.
-
-        Returns:
-            This estimator.
-
-        Raises:
-            DataError: weights that are none.
-            SettingError: a setting is out of range, or weights for an estimator without any.
-        """
+    def _read(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, str]:
         X, y = validate_xy(self, X, y, y_numeric=True)
         y = y.astype(np.float64)
-        self._fit(X, y, y[:, None], "mse", sample_weight)
-        return self
+        return X, y, y[:, None], "mse"
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the target.

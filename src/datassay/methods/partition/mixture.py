@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from datassay.collect.curvature.output_geometry import OutputFeatures, SharedFeatures
-from datassay.collect.curvature.output_loss import output_losses
+from datassay.collect.loss import loss_named
 from datassay.optional import coalesce
 from datassay.results import result
 from datassay.train.convex import fit_convex, step_by_class
@@ -151,8 +151,9 @@ def log_densities(
     noise: Float[Tensor, "*batch"],
 ) -> Float[Tensor, "*batch n"]:
     """Return log p(y_i|x_i) under each model."""
-    losses = output_losses(outputs, targets, loss)
-    if loss == "cross_entropy":
+    kind = loss_named(loss)
+    losses = kind.value(outputs, targets)
+    if kind.has_one_class:
         return -losses
     k = targets.shape[1]
     return -losses / noise[..., None] - 0.5 * k * (2 * torch.pi * noise[..., None]).log()
@@ -271,8 +272,9 @@ class MixtureProblem:
         weights = stepped.unflatten(0, (n_runs, k))
         outputs = self.features.outputs(weights)  # [R, K, n, k]
         noise = torch.ones_like(mixing)
-        if self.loss == "mse":
-            squares = 2 * output_losses(outputs, self.targets, self.loss) * mass
+        kind = loss_named(self.loss)
+        if not kind.has_one_class:
+            squares = 2 * kind.value(outputs, self.targets) * mass
             noise = squares.sum(2) / block_mass / self.targets.shape[1]
         gate = self._gate(runs, mass)
         joint = log_prior(mixing, gate, self.gate_inputs)
@@ -311,7 +313,7 @@ class MixtureProblem:
     ) -> Float[Tensor, "B p"]:
         """Return the weights of B models after one step of their fits."""
         is_cheap = features.n_parameters <= MOST_NEWTON or features.n_outputs == 1
-        is_exact = self.is_exact or is_cheap or loss != "cross_entropy"
+        is_exact = self.is_exact or is_cheap or not loss_named(loss).has_one_class
         if not is_exact and isinstance(features, SharedFeatures):
             return step_by_class(features, targets, self.ridge, sample_weight=mass, start=start)
         fit = fit_convex(

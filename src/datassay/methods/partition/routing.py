@@ -12,13 +12,15 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import has_fit_parameter
 
 from datassay.collect.curvature.output_geometry import OutputGeometry, SharedFeatures
+from datassay.collect.loss import loss_named
 from datassay.data.arguments import checks_arguments
+from datassay.data.splits import fold_pairs
 from datassay.errors import SettingError
 from datassay.machine import threads_for
 from datassay.methods.partition.block_count import LEAST_IN_BLOCK
@@ -104,7 +106,7 @@ def linear_partition(
         rows = rows / rows.std()  # all components by the same factor, so that small ones stay small
     inputs = torch.from_numpy(rows)
     y = torch.from_numpy(targets)
-    if loss == "mse":
+    if not loss_named(loss).has_one_class:
         y = (y - y.mean(0)) / y.std()
     features = SharedFeatures(torch.cat([inputs, inputs.new_ones(len(x), 1)], 1), y.shape[1])
     weights = y.new_zeros(features.n_parameters)
@@ -196,7 +198,7 @@ def fit_router(
     sizes = np.bincount(block)
     if len(sizes) < 2 or sizes.min() < FOLDS:
         return None, 0.0, 0.0
-    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
+    folds = fold_pairs(block, FOLDS, seed)
     options = weight_options(router, sample_weight)
     routed_block = np.asarray(
         cross_val_predict(clone(router), x, block, cv=folds, params=options)  # pyrefly: ignore[unexpected-keyword] (old stubs)

@@ -10,6 +10,7 @@ from typing import Any
 from datassay.commands.command import Command, read
 from datassay.commands.inputs import check_file
 from datassay.commands.shell import err_console, out_console, say
+from datassay.optional import text_if
 from datassay.setting import setting
 
 FILE = "predictions.parquet"
@@ -66,7 +67,7 @@ class _Predict(Command):
         write_pages({FILE: table}, out, overwrite=user_input["overwrite"])
         for warning in rows.warnings:
             say(f"Warning: {warning}.")
-        names = ", ".join(table.column_names[:6]) + ", ..." * (table.num_columns > 6)
+        names = ", ".join(table.column_names[:6]) + text_if(table.num_columns > 6, ", ...")
         lines = (f"{len(rows):,} predictions: {names}", str(out / FILE))
         out_console.print(*lines, sep="\n", soft_wrap=True)
 

@@ -11,7 +11,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from datassay.collect.curvature.output_geometry import OutputGeometry, SharedFeatures
-from datassay.collect.curvature.output_loss import loss_derivatives
 from datassay.progress import Progress, silent
 from datassay.results import result
 from datassay.train.convex import fit_convex
@@ -200,7 +199,8 @@ def _leave_out(
 ) -> Float[Tensor, "n K"]:
     """Return log-probabilities of each class for each sample, by the fit without it."""
     outputs = geometry.features.outputs(weights)
-    slope, inner = loss_derivatives(outputs, geometry.targets, geometry.loss)
+    slope = geometry.kind.gradient(outputs, geometry.targets)
+    inner = geometry.kind.hessian(outputs)
     share = (keep / keep.sum()).double()[:, None, None]
     hessian = geometry.features.curvature(share * inner)
     hessian.diagonal().add_(ridge)

@@ -152,8 +152,8 @@ def run(
     facts = {
         **data_facts(train, val),
         **model_facts(settings.model, model_text),
-        "Order of removal": ours.order + " (auto)" * (settings.order == "auto"),
-        "Stopping rule": ours.rule + " (auto)" * (settings.rule == "auto"),
+        "Order of removal": ours.order + text_if(settings.order == "auto", " (auto)"),
+        "Stopping rule": ours.rule + text_if(settings.rule == "auto", " (auto)"),
         "Limits": f"at most {percent(settings.max_fraction)} go, {settings.min_per_class} of each "
         "class stay",
         **noise_facts(train),

@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 import torch
 from jaxtyping import Float, Int
-from scipy.stats import chi2
+from scipy.special import gammaincinv
 from torch import Tensor, nn
 
 from datassay import rules
 from datassay.act.remove.rules import places_in_group
 from datassay.collect.collection import check_sets, collect
 from datassay.collect.curvature.output_geometry import OutputGeometry
-from datassay.collect.curvature.output_loss import output_losses, output_score
+from datassay.collect.curvature.output_loss import output_score
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, SettingError
@@ -227,7 +227,7 @@ def _resolve_auto(settings: Removal, train: SampleSet, has_val: bool, fit: Fitte
     order, rule, threshold = settings.order, settings.stop, settings.threshold
     is_convex = isinstance(fit, ConvexFitter)
     suits = {
-        BY_CROSS_FIT: is_convex and train.is_classification and fit.geometry.loss != "mse",
+        BY_CROSS_FIT: is_convex and train.is_classification and fit.geometry.kind.has_one_class,
         BY_LABELS: train.is_classification,
     }
     if not suits.get(order, True):
@@ -331,7 +331,7 @@ class _Job:
             return variance, self.rng.permutation(len(geometry))
         if self.suspicion is not None:
             return variance, np.argsort(-self.suspicion[0][keep], kind="stable")
-        losses = output_losses(geometry.outputs, geometry.targets, geometry.loss).numpy()
+        losses = geometry.losses().numpy()
         return variance, np.argsort(-losses, kind="stable")
 
     def batch(
@@ -359,7 +359,7 @@ class _Job:
         return {
             "removed": len(self.samples) - len(geometry),
             "variance": variance,
-            "loss": float(output_losses(geometry.outputs, geometry.targets, geometry.loss).mean()),
+            "loss": float(geometry.losses().mean()),
             "surprise": surprise,
             "validation": np.nan if self.val is None else output_score(next(sets), self.val),
             "test": np.nan if self.test is None else output_score(next(sets), self.test),
@@ -369,13 +369,13 @@ class _Job:
 def _surprise(fitted: Fitted, keep: Tensor, batch: Tensor, train: SampleSet) -> float:
     """Return the mean negative log-likelihood of the removed labels under the refitted model."""
     geometry = fitted.geometry
-    losses = output_losses(geometry.outputs / fitted.temperature, geometry.targets, geometry.loss)
-    if train.is_classification and geometry.loss == "cross_entropy":
+    losses = geometry.losses(fitted.temperature)
+    if train.is_classification and geometry.kind.has_one_class:
         return float(losses[batch].mean())
     # Normal residuals: ½ z² + ½ log 2π, averaged over targets; the scale from the median of the
     # kept ones, which foreign samples among them do not stretch.
     k = geometry.outputs.shape[1]
-    variance = losses[keep].median() / chi2.median(k) * 2
+    variance = losses[keep].median() / gammaincinv(k / 2, 0.5)  # of χ², half
     variance = variance.clamp_min(torch.finfo(losses.dtype).tiny)
     return float(losses[batch].mean() / (k * variance) + 0.5 * np.log(2 * np.pi))
 

@@ -21,6 +21,7 @@ from datassay.methods.sample.density import check_domain
 from datassay.methods.sample.taylor import TaylorSample, taylor_index, taylor_sample
 from datassay.models.build import build_model
 from datassay.models.reference import import_reference
+from datassay.optional import text_if
 from datassay.progress import Progress, silent
 from datassay.report.wording import count
 from datassay.results import result
@@ -193,7 +194,7 @@ def _facts(
         for name, (low, high) in zip(problem.inputs, sample.domain, strict=True)
     )
     k = len(sample.density.weight)
-    method = sample.derivatives + " (auto)" * (settings.derivatives == "auto")
+    method = sample.derivatives + text_if(settings.derivatives == "auto", " (auto)")
     return {
         "Function": f"{problem.name}: {count(len(problem.inputs), 'input')}, "
         f"{count(sample.y.shape[1], 'output')}",

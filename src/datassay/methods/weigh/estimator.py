@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
@@ -43,7 +43,23 @@ class _LocalVariance(MetaEstimatorMixin, BaseEstimator):
         self.max_ratio = max_ratio
         self.search = search
 
-    def _fit(self, X: np.ndarray, y: np.ndarray, targets: np.ndarray, sample_weight: Any) -> None:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Weight the samples and fit the estimator.
+
+        Args:
+            X: inputs, [n, d].
+            y: labels or targets, [n].
+            sample_weight: the user's own, [n], multiplied with ours.
+
+        Returns:
+            This estimator.
+
+        Raises:
+            DataError: one class only, or a sample_weight that is none.
+            SettingError: n_neighbors or max_ratio is out of range, or the estimator takes no
+                sample_weight.
+        """
+        X, y, targets = self._read(X, y)
         inner: Any = self._default() if self.estimator is None else clone(self.estimator)
         if not has_fit_parameter(inner, "sample_weight"):
             raise SettingError(
@@ -66,6 +82,11 @@ class _LocalVariance(MetaEstimatorMixin, BaseEstimator):
         product = weight * weights
         self.sample_weight_ = product * (weight.sum() / product.sum())
         self.estimator_ = inner.fit(self._scale_columns(X), y, sample_weight=self.sample_weight_)
+        return self
+
+    def _read(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return X, what the estimator fits, and the numbers whose variance counts."""
+        raise NotImplementedError
 
     def _scale_columns(self, X: np.ndarray) -> np.ndarray:
         """Return standardised columns for our own estimator, those given for the user's."""
@@ -118,25 +139,9 @@ class LocalVarianceClassifier(ClassifierMixin, _LocalVariance):
         n_features_in_: d.
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LocalVarianceClassifier:
-        """Weight the samples and fit the estimator.
-
-        Args:
-            X: inputs, [n, d].
-            y: labels, [n].
-            sample_weight: the user's own, [n], multiplied with ours.
-
-        Returns:
-            This estimator.
-
-        Raises:
-            DataError: one class only, or a sample_weight that is none.
-            SettingError: n_neighbors or max_ratio is out of range, or the estimator takes no
-                sample_weight.
-        """
+    def _read(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         X, self.classes_, label = validate_classes(self, X, y, ensure_min_samples=2)
-        self._fit(X, self.classes_[label], label, sample_weight)
-        return self
+        return X, self.classes_[label], label
 
     @available_if(_estimator_has("predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -173,43 +178,16 @@ class LocalVarianceClassifier(ClassifierMixin, _LocalVariance):
 class LocalVarianceRegressor(RegressorMixin, _LocalVariance):
     """A regressor that learns most from where targets change from neighbour to neighbour.
 
-    As `LocalVarianceClassifier`; the variance is that of the numbers themselves. A linear model
-    that least squares already fits as well as it can is not improved by any weighting on average
-    (Boston Housing in `bench/papers/README.md`); try it on held-out samples.
-
-    Args:
-        estimator: anything whose fit takes sample_weight; None: ridge regression of standardised
-            columns, whose neighbours count.
-        n_neighbors: k, the point itself included.
-        max_ratio: m, the heaviest weight over the lightest.
-        search: how neighbours are found, as for `local_variance_weights`.
-
-    Attributes:
-        estimator_: the fitted clone.
-        sample_weight_: [n], what it was given.
-        n_features_in_: d.
+    As `LocalVarianceClassifier`, also its parameters and attributes, but for `classes_`; the
+    variance is that of the numbers themselves, the default estimator ridge regression. A linear
+    model that least squares already fits as well as it can is not improved by any weighting on
+    average (Boston Housing in `bench/papers/README.md`); try it on held-out samples.
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LocalVarianceRegressor:
-        """Weight the samples and fit the estimator.
-
-        Args:
-            X: inputs, [n, d].
-            y: targets, [n].
-            sample_weight: the user's own, [n], multiplied with ours.
-
-        Returns:
-            This estimator.
-
-        Raises:
-            DataError: a sample_weight that is none.
-            SettingError: n_neighbors or max_ratio is out of range, or the estimator takes no
-                sample_weight.
-        """
+    def _read(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         X, y = validate_xy(self, X, y, y_numeric=True, ensure_min_samples=2)
         y = y.astype(np.float64)
-        self._fit(X, y, y, sample_weight)
-        return self
+        return X, y, y
 
     def _default(self) -> Any:
         return Ridge()

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from datassay.collect.collection import check_sets, network_targets
 from datassay.collect.curvature.output_loss import output_score, task_loss
+from datassay.collect.loss import loss_named
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError
@@ -135,7 +136,7 @@ class HeadProblem:
     @property
     def metric(self) -> str:
         """Name of what `scores` measures."""
-        if self.loss == "cross_entropy":
+        if loss_named(self.loss).has_one_class:
             return "accuracy"
         return "−½ squared error"
 

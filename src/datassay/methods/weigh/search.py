@@ -12,8 +12,8 @@ from torch import nn
 
 from datassay import rules
 from datassay.data.arguments import checks_arguments
-from datassay.data.assemble import split_indices
 from datassay.data.samples import SampleSet
+from datassay.data.splits import split_indices
 from datassay.errors import SettingError, install
 from datassay.methods.weigh.reweight import HeadProblem, head_problem
 from datassay.methods.weigh.settings import Weighting

@@ -536,7 +536,7 @@
     const show = form.elements.show;
     if (hasProbe()) {
       show.value = "probe";
-      part("learned").textContent = `Step 1 of 2: these ${list.probe.length} labels tell how many are wrong. Most are right.`;
+      part("learned").textContent = `Step 1 of 2: these ${list.probe.length} labels, drawn from the whole list, tell how many are wrong. Some may be right.`;
       part("learned").hidden = false;
     }
     if (!list.probe.length) show.querySelector("[value=probe]").remove();

@@ -237,7 +237,8 @@ def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) 
     groups, counts = np.unique(train_group, return_counts=True)
     n_in = int((counts > 1).sum())
     if n_more := int((counts - 1).clip(0).sum()):
-        text = f"{n_more:,} more than once, in {n_in:,} group{'s' * (n_in > 1)} of equal inputs."
+        groups = f"group{text_if(n_in > 1, 's')}"
+        text = f"{n_more:,} more than once, in {n_in:,} {groups} of equal inputs."
         if outcome.natural:
             text += (
                 " Columns hold few different values: at least half as many rows differ from "

@@ -49,7 +49,7 @@ class DataIssue:
             unit = self.unit
         groups = ""
         if self.n_groups:
-            groups = f" in {self.n_groups:,} group{'s' * (self.n_groups > 1)}"
+            groups = f" in {self.n_groups:,} group{text_if(self.n_groups > 1, 's')}"
         return f"{self.count:,} {unit}{groups}"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from scipy.optimize import root_scalar
 from torch import Tensor
 from torch.nn.functional import affine_grid, avg_pool2d, grid_sample, interpolate, max_pool2d
 
@@ -251,6 +250,8 @@ def _fit_tail(tail: Float[np.ndarray, " l"], highest: float, power: float) -> fl
     mean = np.log(highest / tail).mean()
     if mean >= width / 2:  # no fewer the more alike
         return 0.0
+    from scipy.optimize import root_scalar  # slow to import
+
     # The likeliest power where none is seen below LESS_ALIKE, and how many there are with those.
     fit = root_scalar(
         lambda c: 1 / c - width / np.expm1(c * width) - mean, bracket=(1e-6, 100 / width)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.stats import norm, rankdata
-from sklearn.covariance import ledoit_wolf
+from scipy.special import log_ndtr
 
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.data.scaling import standardized_inputs
 from datassay.errors import DataError
+from datassay.ranks import mean_ranks
 from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.checks.data_issues import data_issues
 from datassay.score.neighbors.search import nearest_neighbors
@@ -125,7 +125,7 @@ def odd_inputs(
     signs = (np.nan_to_num(outlier_score), deviation, disagreement, label_score)
     adversarial = np.sum([_surprise(sign) for sign in signs if sign is not None], 0)
     hints = (disagreement, distance, information)
-    ranks = np.mean([rankdata(hint) / n for hint in hints if hint is not None], 0)
+    ranks = np.mean([mean_ranks(hint) / n for hint in hints if hint is not None], 0)
     return OddInputs(noise, adversarial, ranks, train.ids)
 
 
@@ -134,9 +134,20 @@ def _column_deviation(x: Float[np.ndarray, "n d"], y: Int[np.ndarray, " n"]) -> 
     offset = x.copy()
     for c in np.unique(y):
         offset[y == c] -= offset[y == c].mean(0)
-    precision = np.linalg.pinv(ledoit_wolf(offset, assume_centered=True)[0], hermitian=True)
+    precision = np.linalg.pinv(_shrunk_covariance(offset), hermitian=True)
     squares = np.square(offset @ precision) / np.diag(precision).clip(np.finfo(float).tiny)
     return np.log1p(squares).mean(1)
+
+
+def _shrunk_covariance(offset: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d d"]:
+    """Return the covariance of centred rows, shrunk to its mean variance by Ledoit and Wolf."""
+    n, d = offset.shape
+    covariance = offset.T @ offset / n
+    variance = np.trace(covariance) / d
+    squares = np.square(covariance).sum()
+    noise = (np.square(np.square(offset).sum(1)).sum() / n - squares) / n
+    shrinkage = min(1.0, noise / max(squares - d * variance**2, np.finfo(float).tiny))
+    return (1 - shrinkage) * covariance + shrinkage * variance * np.eye(d)
 
 
 def _class_distances(
@@ -180,7 +191,7 @@ def _surprise(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     """Return −log of the chance of a value as large under a normal law of robust width."""
     deviation = values - np.median(values)
     width = 1.4826 * np.median(np.abs(deviation)) or 1.2533 * np.abs(deviation).mean() or 1.0
-    return -norm.logsf(np.clip(deviation / width, -LARGEST_Z, LARGEST_Z))
+    return -log_ndtr(-np.clip(deviation / width, -LARGEST_Z, LARGEST_Z))
 
 
 def _of_run(context: Context) -> OddInputs:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.metrics import euclidean_distances
 
 OUTLIER = 3.5  # modified z-score (Iglewicz and Hoaglin 1993)
 # Rows that stand for all, and the share of them within the distance that tells a small group: rows
@@ -37,10 +36,19 @@ def outlier_score(
     standing = places[order[np.linspace(0, len(order) - 1, n_standing).astype(np.int64)]]
     k = min(int(SHARE * n_standing), n_standing - 1)
     widths = [
-        np.partition(euclidean_distances(places[start : start + ROWS_AT_ONCE], standing), k)[:, k]
+        np.partition(_distances(places[start : start + ROWS_AT_ONCE], standing), k)[:, k]
         for start in range(0, len(places), ROWS_AT_ONCE)
     ]
     return np.fmax(_z_scores(nearest), _z_scores(np.concatenate(widths)) + 0 * nearest) - OUTLIER
+
+
+def _distances(
+    places: Float[np.ndarray, "n m"], standing: Float[np.ndarray, "s m"]
+) -> Float[np.ndarray, "n s"]:
+    """Return Euclidean distances by products; those within rounding of 0 are 0."""
+    squares = [np.einsum("ij,ij->i", rows, rows) for rows in (places, standing)]
+    squared = -2 * (places @ standing.T) + squares[0][:, None] + squares[1]
+    return np.sqrt(np.maximum(squared, 0))
 
 
 def _z_scores(distance: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
-from sklearn.feature_extraction.text import HashingVectorizer
-from sklearn.preprocessing import normalize
 
 GRAM = 4  # characters
 WIDTH = 128  # numbers that stand for a text: its shingles by signed hashes, the rarer the more
@@ -34,6 +32,8 @@ def text_places(texts: np.ndarray) -> Float[np.ndarray, "n w"]:
 
     Source: Weinberger et al. (2009), feature hashing, of shingles (Broder 1997).
     """
+    from sklearn.preprocessing import normalize  # slow to import
+
     grams = normalize(_hash_shingles(texts))
     folded = grams.data, grams.indices % WIDTH, grams.indptr
     return csr_array(folded, shape=(len(texts), WIDTH)).toarray() / np.sqrt(2, dtype=np.float32)
@@ -41,6 +41,8 @@ def text_places(texts: np.ndarray) -> Float[np.ndarray, "n w"]:
 
 def _hash_shingles(texts: np.ndarray) -> Any:
     """Count character sequences in signed hashes, each weighted by the root of its rarity."""
+    from sklearn.feature_extraction.text import HashingVectorizer  # slow to import
+
     options: dict[str, Any] = {"norm": None, "lowercase": False, "dtype": np.float32}
     grams = HashingVectorizer(analyzer="char", ngram_range=(GRAM, GRAM), **options)
     shingles: Any = csr_array(grams.transform(texts))

@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 
 from datassay.collect.linearization import Linearization
-from datassay.data.groups import TIME_BLOCKS, time_blocks
 from datassay.data.samples import SampleSet
-from datassay.models.tabular import TableClassifier, TableRegressor, column_parts, fit_seconds
+from datassay.data.splits import TIME_BLOCKS, time_blocks
+from datassay.models.tabular import column_parts, fit_seconds
 from datassay.optional import drop_none
 from datassay.progress import silent
 from datassay.results import result
@@ -201,6 +201,8 @@ def _count_operations(lin: Linearization, groups: Shaped[np.ndarray, " n"]) -> f
 
 def _estimate_cost_by_trees(train: SampleSet, candidate: Candidate) -> HeldTogether | None:
     """Estimate by boosted trees what leaving groups out costs; of many rows by some groups."""
+    from datassay.models.table_estimators import TableClassifier, TableRegressor
+
     name, role, groups, share = candidate
     group = np.unique(groups, return_inverse=True)[1]
     draw = np.random.default_rng(0)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Int
-from scipy.stats import rankdata
 
 from datassay.errors import DataError
+from datassay.ranks import mean_ranks
 from datassay.results import Tabular, result
 from datassay.score.compare.stability import Stability, stability
 
@@ -116,7 +116,7 @@ def consensus(runs: Mapping[str, RunScores]) -> Consensus:
     scores = list(zip(runs.values(), positions, strict=True))
     information = np.stack([run.information[rows] for run, rows in scores])
     issue_score = np.stack([run.issue_score[rows] for run, rows in scores])
-    rank = (rankdata(information, axis=1) - 0.5) / information.shape[1]
+    rank = (mean_ranks(information, axis=1) - 0.5) / information.shape[1]
     agreement = _measure_agreement(tuple(runs), information)
     return Consensus(
         names=tuple(runs),

@@ -16,7 +16,8 @@ from datassay.errors import ModelError
 from datassay.models.estimators import checked_estimator, is_estimator
 from datassay.results import result
 from datassay.score.effects import outcome
-from datassay.store.manifest import CODE, digest
+from datassay.store.digests import digest
+from datassay.store.manifest import CODE
 from datassay.train.learner import Estimators, Learner, Networks, estimator_outputs, rows_of
 from datassay.train.recipe import Recipe
 from datassay.train.retrain import fingerprint, networks_at_a_time

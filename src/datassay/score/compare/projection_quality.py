@@ -13,7 +13,6 @@ from typing import Any, cast
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.stats import rankdata
 from torch import Tensor, nn
 
 from datassay.collect.choose_form import choose_form, coordinates_for
@@ -31,6 +30,7 @@ from datassay.errors import DataError, SettingError
 from datassay.machine import available_memory
 from datassay.optional import coalesce
 from datassay.progress import Progress, silent
+from datassay.ranks import rank_correlation
 from datassay.results import result
 from datassay.score.influence.linear import linear_influence
 from datassay.score.label_issues import label_issues
@@ -283,32 +283,3 @@ def _compare(
         outputs=outputs[0],
         reference=outputs[1],
     )
-
-
-def rank_correlation(
-    ours: Float[np.ndarray, "... n"], others: Float[np.ndarray, "... n"]
-) -> Float[np.ndarray, "..."]:
-    """Compute Spearman's rank correlation along the last axis, ties at their mean rank.
-
-    Args:
-        ours: values.
-        others: of the same samples; further axes broadcast.
-
-    Returns:
-        In [-1, 1]; NaN where all values are equal.
-
-    Cost: a sort per row.
-    Source: Spearman (1904). Exact.
-    """
-    return correlation(rankdata(ours, axis=-1), rankdata(others, axis=-1))
-
-
-def correlation(
-    ours: Float[np.ndarray, "... n"], theirs: Float[np.ndarray, "... n"]
-) -> Float[np.ndarray, "..."]:
-    """Compute Pearson's correlation along the last axis; NaN where all values are equal."""
-    centred = [v - v.mean(-1, keepdims=True) for v in (ours, theirs)]
-    lengths = [np.sqrt((c * c).sum(-1)) for c in centred]
-    product = (centred[0] * centred[1]).sum(-1)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(product / (lengths[0] * lengths[1]))

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float, Int, Shaped
 
 from datassay.errors import DataError
+from datassay.ranks import correlation, rank_correlation
 from datassay.results import Tabular, column, result, sample_ids
-from datassay.score.compare.projection_quality import correlation, rank_correlation
 from datassay.score.leave_one_out import LeaveOneOut
 from datassay.score.settings import FEWEST_CHECKED
 from datassay.train.retrain import Retrained

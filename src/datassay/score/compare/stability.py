@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import rankdata
 
 from datassay.errors import SettingError
+from datassay.ranks import mean_ranks
 from datassay.results import result
 from datassay.score.effects import Attribution
 
@@ -47,7 +47,7 @@ def stability(scores: Mapping[str, np.ndarray]) -> Stability:
     spans decades and a few samples dominate a linear correlation.
     """
     values = _stack_scores(scores)  # [r, s, n]
-    ranked = rankdata(values, axis=2)
+    ranked = mean_ranks(values, axis=2)
     # Of ranks and of values, the correlation matrix of each seed.
     corr = np.stack([[np.corrcoef(v[:, s]) for s in range(v.shape[1])] for v in (ranked, values)])
     return Stability(tuple(scores), *corr.mean(1))
@@ -145,7 +145,7 @@ def run_smoothness(first: Attribution, second: Attribution) -> RunSmoothness:
             f"{second.measure!r}."
         )
     effect = first.effect
-    ranks = [rankdata(run.effect, axis=0) for run in (first, second)]
+    ranks = [mean_ranks(np.asarray(run.effect), axis=0) for run in (first, second)]
     standardized = np.stack([(r - r.mean(0)) / np.maximum(r.std(0), 1e-30) for r in ranks])
     return RunSmoothness(
         parting=np.abs(first.outcome - second.outcome),

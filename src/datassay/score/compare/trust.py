@@ -8,13 +8,12 @@ from dataclasses import astuple, dataclass, replace
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float
-from scipy.stats import rankdata
 
 from datassay.errors import SettingError
+from datassay.ranks import correlation, mean_ranks
 from datassay.results import Tabular, result
 from datassay.rules import require
 from datassay.score.compare.halves import RetrainedHalves
-from datassay.score.compare.projection_quality import correlation
 from datassay.score.compare.scores import Scores
 from datassay.score.compare.stability import RunSmoothness
 
@@ -197,8 +196,8 @@ def _on_queries(
     """Return each score's correlation, and that of two networks of a half: estimate, then draws."""
     h, _, m = halves.outcome.shape
     member = halves.member.astype(float)
-    truth = rankdata(halves.outcome, axis=0)
-    sums = {name: rankdata(member @ effect, axis=0) for name, effect in effects.items()}
+    truth = mean_ranks(halves.outcome, axis=0)
+    sums = {name: mean_ranks(member @ effect, axis=0) for name, effect in effects.items()}
     results: dict[str, list[float]] = {name: [] for name in effects}
     agreement = []
     for draw in range(1 + RESAMPLES):
@@ -223,7 +222,7 @@ def _on_samples(
     loss = halves.loss.mean(1, dtype=float)
     splits = [_fall_ranks(loss, member, _split(h, rng, is_resampled=False)) for _ in range(SPLITS)]
     reliability = [float(np.mean([_reliability(ranks) for ranks in splits]))]
-    ranks = {name: rankdata(values) for name, values in samples.items()}
+    ranks = {name: mean_ranks(values) for name, values in samples.items()}
     results = {name: [_correlate(r, splits[0][2], reliability[0])] for name, r in ranks.items()}
     for _ in range(RESAMPLES):
         falls = _fall_ranks(loss, member, _split(h, rng, is_resampled=True))
@@ -259,7 +258,7 @@ def _fall_ranks(
     loss_with = counts @ (loss * member) / np.maximum(n_with, 1)
     loss_without = counts @ (loss * (1 - member)) / np.maximum(n_without, 1)
     fall = np.where((n_with > 0) & (n_without > 0), loss_without - loss_with, 0.0)
-    return rankdata(fall, axis=1)
+    return mean_ranks(fall, axis=1)
 
 
 def _reliability(falls: Float[np.ndarray, "3 n"]) -> float:

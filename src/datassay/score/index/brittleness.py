@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import nn
 
 from datassay.collect.gradients.batches import Batches, outputs_of, to_model
+from datassay.collect.loss import loss_named
 from datassay.errors import SettingError
 from datassay.progress import Progress
 from datassay.results import Tabular, column, result
@@ -55,7 +56,7 @@ class Brittleness(Tabular):
 def check(n: int, outputs: Float[np.ndarray, "m ..."], loss: str, share: float) -> None:
     """Check that an index supports brittleness: cross-entropy, one class per sample, size."""
     require(0 < share < 1, "most", "be a share of the samples, above 0 and below 1", share)
-    if loss != "cross_entropy" or outputs.ndim != 2:
+    if not loss_named(loss).has_one_class or outputs.ndim != 2:
         raise SettingError(
             "brittleness needs an index by cross-entropy, one class per sample; got one by "
             f"{loss}, outputs {list(outputs.shape)}. Ask `query` which samples count."

@@ -157,7 +157,7 @@ def _fit(
     dtype = network.dtype
     n = min(network.n, MOST_FITTED)
     positions = np.sort(np.random.default_rng(seed).permutation(network.n)[:n])
-    work = _Sums(replace(network, progress=silent), small, None, positions, (0, n), seed)
+    work = _Sums(replace(network, progress=silent), small, None, positions, (), seed)
     sum_bytes = sum(8 * int(np.prod(shape)) for shape, _ in work.template().values())
     parts = n_parts(n, sum_bytes)
     starts = tuple(n * i // parts for i in range(parts + 1))

@@ -1,17 +1,23 @@
-"""Short rows whose inner products are influence: the eigendirections that hold most of it.
+"""Short rows whose inner products are influence: the weightiest coordinates, folded and rounded.
 
 In the eigenbasis U of a block's Hessian, with eigenvalues λ, a gradient g has the coordinates
 
 c = (λ + damping)^(−1/2) Uᵀ g,    effect of i on j to first order = −(1/n) Σ_blocks c_iᵀ c_j.
 
-Gradients have a mean square of about s = λ / (λ + damping) at a coordinate, so that its part of the
-mean squared effect is about s². The coordinates with the largest s² of all blocks are kept.
+Gradients have a mean square of about s = λ / (λ + damping) at a coordinate. Rows and queries have
+√a c, with
+
+a = max(0, 1 − τ / s),    τ = ν Σ a s,
+
+ν the sketch's noise: of all weights a those with the least squared error of the effects,
+Σ (1 − a)² s² + ν (Σ a s)². Then all are divided by Σ a s² / Σ s², so that effects do not shrink.
+Rows are sketches of the coordinates with the largest s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -22,11 +28,12 @@ from datassay.collect.gradients.criteria import check_classes
 from datassay.collect.gradients.recording import Gradients
 from datassay.errors import ModelError
 from datassay.progress import Progress, silent
+from datassay.score.index.sketch import Sketch, sketches
 from datassay.score.influence.block_basis import BlockBasis, gradient_coordinates
 from datassay.score.influence.first_order import Measure, each_token
 from datassay.score.influence.trained_network import TrainedNetwork
 
-LEAST = 1e-300  # beside s², of coordinates without curvature
+LEAST = 1e-300  # that a mean square is divided by
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,29 +42,17 @@ class GradientEncoding:
 
     Attributes:
         bases: of the blocks; of exact ones the eigenvectors, not a Cholesky factor.
-        coordinates: block → positions of its kept coordinates, rising.
-        share: of the expected mean squared effect that they hold, in [0, 1].
+        inverses: block → 1 / (λ + damping), of λ's shape.
+        coordinates: block → positions of the coordinates that rows are of, rising.
+        factors: block → ±√(a / (λ + damping)) of these, a as divided.
+        sketch: from the coordinates of all blocks to a row.
     """
 
     bases: Mapping[str, BlockBasis]
+    inverses: Mapping[str, Tensor]
     coordinates: Mapping[str, Int[Tensor, " r"]]
-    share: float
-
-    @property
-    def width(self) -> int:
-        """Numbers a row."""
-        return sum(map(len, self.coordinates.values()))
-
-    def restrict(self) -> dict[str, BlockBasis]:
-        """Return bases that respond in kept coordinates only: their effects are the rows'."""
-        results = {}
-        for name, basis in self.bases.items():
-            inverse = basis.inverse()
-            response = torch.zeros_like(inverse)
-            index = self.coordinates[name].to(inverse.device)
-            response[index] = inverse[index]
-            results[name] = replace(basis, response=response.view_as(basis.eigenvalues))
-        return results
+    factors: Mapping[str, Float[Tensor, " r"]]
+    sketch: Sketch
 
     def rows_of(
         self, network: TrainedNetwork
@@ -68,46 +63,50 @@ class GradientEncoding:
             yield rows, lengths if own_loss is None else self.lengths(own_loss)
 
     def rows(self, gradients: Gradients) -> tuple[Float[Tensor, "b width"], Float[Tensor, " b"]]:
-        """Return kept coordinates of a batch's gradients, and the squared length over all."""
+        """Return the rows of a batch's gradients, not rounded, and the squared lengths ‖c‖²."""
         pieces: dict[str, Tensor] = {}
-        lengths: Tensor | None = None
-        for basis, white, rows in self._white(gradients):
-            squares = white.square().sum(1).double()
-            if lengths is None:
-                lengths = squares
-            else:
-                lengths = lengths + squares
-            idx = self.coordinates[basis.block.name].to(white.device)
-            pieces[basis.block.name] = _pick(white, rows, idx, basis.block.shape[1])
-        assert lengths is not None, "a batch reaches at least one block"
+        squares = []
+        for basis, coords, used in gradient_coordinates(dict(self.bases), gradients):
+            name = basis.block.name
+            squares.append(self._length(name, coords, used))
+            picked = _pick(coords, used, self.coordinates[name], basis.block.shape[1])
+            pieces[name] = picked * self.factors[name]
+        assert squares, "a batch reaches at least one block"
         piece = next(iter(pieces.values()))
         columns = [
             pieces[name] if name in pieces else piece.new_zeros(len(piece), len(idx))
             for name, idx in self.coordinates.items()
         ]
-        return torch.cat(columns, 1), lengths
+        return self.sketch.mix(torch.cat(columns, 1)), torch.stack(squares).sum(0)
+
+    def query_rows(self, gradients: Gradients) -> Float[Tensor, "b width"]:
+        """Return the rows of a batch's gradients alone."""
+        return self.rows(gradients)[0]
 
     def lengths(self, gradients: Gradients) -> Float[Tensor, " b"]:
         """Return the squared lengths ‖c‖² of a batch's gradients."""
-        squares = [white.square().sum(1).double() for _, white, _ in self._white(gradients)]
+        parts = gradient_coordinates(dict(self.bases), gradients)
+        squares = [self._length(basis.block.name, coords, used) for basis, coords, used in parts]
         return torch.stack(squares).sum(0)
 
-    def _white(self, gradients: Gradients) -> Iterator[tuple[BlockBasis, Tensor, Tensor | None]]:
-        """Yield each block's basis, the gradients' coordinates c there, and c's weight rows."""
-        for basis, result, rows in gradient_coordinates(dict(self.bases), gradients):
-            yield basis, result * basis.inverse(rows).sqrt().to(result), rows
+    def _length(
+        self, name: str, coords: Float[Tensor, "b p"], used: Tensor | None
+    ) -> Float[Tensor, " b"]:
+        """Return the part of ‖c‖² in one block."""
+        inverse = self.inverses[name] if used is None else self.inverses[name][used]
+        return (coords.square() @ inverse.flatten()).double()
 
 
-def _pick(white: Tensor, rows: Tensor | None, idx: Tensor, columns: int) -> Tensor:
+def _pick(coords: Tensor, used: Tensor | None, idx: Tensor, columns: int) -> Tensor:
     """Pick some coordinates; 0 in rows of the weights that the batch does not use."""
-    if rows is None:
-        return white[:, idx]
-    result = white.new_zeros(len(white), len(idx))
-    if len(rows):
+    if used is None:
+        return coords[:, idx]
+    result = coords.new_zeros(len(coords), len(idx))
+    if len(used):
         row = idx // columns
-        index = torch.searchsorted(rows, row).clamp_max(len(rows) - 1)
-        is_used = rows[index] == row
-        result[:, is_used] = white[:, (index * columns + idx % columns)[is_used]]
+        index = torch.searchsorted(used, row).clamp_max(len(used) - 1)
+        is_used = used[index] == row
+        result[:, is_used] = coords[:, (index * columns + idx % columns)[is_used]]
     return result
 
 
@@ -120,55 +119,84 @@ def check_gradients(bases: Mapping[str, BlockBasis]) -> None:
         )
 
 
-def encoding(bases: Mapping[str, BlockBasis], share: float, max_width: int) -> GradientEncoding:
-    """Choose the coordinates that are kept; raise ModelError where there are none."""
-    check_gradients(bases)
-    # Source: s² as in the header. On networks with known effects of retraining it keeps as much as
-    # the choice by the very samples and queries would (`bench/attribution/index.py`).
-    by_block = [_energy(basis) for basis in bases.values()]
-    energy = torch.cat([energies.flatten().cpu() for energies in by_block])
-    order = energy.argsort(descending=True, stable=True)
-    shares = energy[order].cumsum(0) / energy.sum()
-    if share < 1:
-        width = int((shares < share).sum()) + 1
-    else:
-        width = len(energy)
-    width = min(max_width, width, int((energy > 0).sum()))
-    largest = order[:width].sort().values
-    idx_of = {}
+def choose_sketch(bases: Mapping[str, BlockBasis], n_bytes: int, seed: int) -> Sketch:
+    """Return the sketch of at most so many bytes that is expected to keep most."""
+    # Of effects Σ c c′ with mean squares s², weighted by a and disturbed by ν (Σ a s)², the
+    # correlation with exact ones is that of weights, r, times that of noise. What weights leave out
+    # costs more of the linear datamodelling score than r says, about r² on two GPTs.
+    energy = _energy(bases, _inverse(bases)).sort(descending=True).values
+    whole = float(energy.square().sum())
+
+    def score(sketch: Sketch) -> float:
+        largest = energy[: sketch.n_coordinates]
+        weighted = _weights(largest, sketch.noise) * largest
+        squares = float(weighted.square().sum())
+        noise = sketch.noise * float(weighted.sum()) ** 2
+        along = float(weighted @ largest)
+        return along**2 / (whole * squares) * (squares / (squares + noise)) ** 0.5
+
+    return max(sketches(len(energy), n_bytes, seed), key=score)
+
+
+def _inverse(bases: Mapping[str, BlockBasis]) -> Float[Tensor, " p"]:
+    return torch.cat([basis.inverse().cpu() for basis in bases.values()])
+
+
+def _energy(bases: Mapping[str, BlockBasis], inverse: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
+    """Return s of all blocks' coordinates."""
+    return inverse * torch.cat([basis.eigenvalues.flatten().cpu() for basis in bases.values()])
+
+
+def encode_by(
+    bases: Mapping[str, BlockBasis], sketch: Sketch, dtype: torch.dtype
+) -> GradientEncoding:
+    """Return the encoding by these bases and this sketch."""
+    inverse = _inverse(bases)
+    energy = _energy(bases, inverse)
+    order = energy.argsort(descending=True, stable=True)[: sketch.n_coordinates]
+    largest = order.sort().values
+    squares = energy.square()
+    weights = _weights(energy[largest], sketch.noise)
+    kept = (weights @ squares[largest]) / squares.sum()
+    roots = (weights / kept * inverse[largest]).sqrt() * sketch.signs()
+    inverses = {}
+    coordinates = {}
+    factors = {}
     start = 0
-    for (name, _), energies in zip(bases.items(), by_block, strict=True):
-        in_block = (largest >= start) & (largest < start + energies.numel())
-        idx_of[name] = largest[in_block] - start
-        start += energies.numel()
-    return GradientEncoding(bases, idx_of, float(shares[width - 1]))
+    for name, basis in bases.items():
+        size = basis.eigenvalues.numel()
+        inverses[name] = basis.inverse().to(dtype).view_as(basis.eigenvalues)
+        in_block = (largest >= start) & (largest < start + size)
+        coordinates[name] = (largest[in_block] - start).to(basis.eigenvalues.device)
+        factors[name] = roots[in_block].to(basis.eigenvalues.device, dtype)
+        start += size
+    return GradientEncoding(bases, inverses, coordinates, factors, sketch)
 
 
-def _energy(basis: BlockBasis) -> Tensor:
-    """Return s² at each coordinate; those without curvature, as a Huber loss has, come last."""
-    inverse = basis.inverse().view_as(basis.eigenvalues)
-    return (basis.eigenvalues * inverse) ** 2 + LEAST * (inverse > 0).double()
+def _weights(energy: Float[Tensor, " N"], noise: float) -> Float[Tensor, " N"]:
+    """Return a of coordinates with the mean squares s: 1 where the sketch has no noise."""
+    largest = energy.sort(descending=True).values
+    # τ, were those up to each one the only ones with a weight: they are, up to the last above it.
+    bounds = noise * largest.cumsum(0) / (1 + noise * torch.arange(1, len(largest) + 1))
+    bound = bounds[max(int((largest > bounds).sum()) - 1, 0)]
+    return (1 - bound / energy.clamp_min(LEAST)).clamp_min(0) if bound else torch.ones_like(energy)
 
 
 def query_rows(
     network: TrainedNetwork,
-    encoding: GradientEncoding,
+    encode: Callable[[Gradients], Float[Tensor, "b width"]],
     measure: Measure,
     queries: Batches,
     progress: Progress = silent,
-) -> tuple[Float[Tensor, "m width"], Float[Tensor, " m"]]:
-    """Return the queries' rows in float32, tokens of a query together, and the measure of each."""
-    rows = []
-    values = []
+) -> Iterator[tuple[Float[Tensor, "b width"], Float[Tensor, " b"]]]:
+    """Yield the queries' rows in float32, tokens of a query together, and the measure of each."""
     n_done = 0
     for ids, batch in queries:
         tokens: list[Tensor] = []
         check_classes(network.loss, network.loss.targets(batch), network.n_outputs)
         inputs = to_model(batch, network.model)
         grads = network.per_sample.gradients(measure, inputs, lambda v, s=tokens: each_token(v, s))
-        encoded = torch.stack([encoding.rows(g)[0] for g in grads], 1)
-        rows.append(encoded.flatten(0, 1).float().cpu())
-        values.append(tokens[0].double().flatten().cpu())
+        encoded = torch.stack([encode(g).float() for g in grads], 1)
+        yield encoded.flatten(0, 1).cpu(), tokens[0].double().flatten().cpu()
         n_done += len(ids)
         progress("differentiate the queries", n_done, queries.n or n_done)
-    return torch.cat(rows), torch.cat(values)

@@ -23,12 +23,13 @@ from datassay.collect.gradients.criteria import function_of, of_criterion
 from datassay.collect.gradients.objective import Objective
 from datassay.errors import DataError, ModelError, SettingError
 from datassay.optional import map_optional, text_if
+from datassay.store.digests import digest
 from datassay.store.location import redact
-from datassay.store.manifest import CODE, FEW, differences, digest
+from datassay.store.manifest import CODE, FEW, differences
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 3
+FORMAT = 4
 LOSS = "loss"
 OWN_TEMPERATURE = "temperature of self-influence"
 FURTHER = ("averaged", "ignored", "output_weight", "delta", "classes_second")
@@ -101,10 +102,10 @@ def objective_of(manifest: Mapping[str, Any], loss: Any, location: str) -> Objec
     result = Objective(
         manifest["name"],
         function_of(loss) if manifest["function"] else None,
-        manifest["smoothing"],
-        map_optional(torch.tensor, weight),
         manifest["scale"],
         manifest["temperature"],
+        smoothing=manifest["smoothing"],
+        class_weight=map_optional(torch.tensor, weight),
         **settings,
     )
     if describe_loss(result) != manifest:
@@ -167,7 +168,8 @@ def positions_of(
     for name, group_ids in groups.items():
         unknown = [i for i in group_ids if str(i) not in position_of]
         if unknown:
-            names = ", ".join(map(repr, unknown[:3])) + text_if(len(unknown) > 3, ", ...")
+            examples = np.asarray(unknown[:3]).tolist()  # whose words name no type of NumPy
+            names = ", ".join(map(repr, examples)) + text_if(len(unknown) > 3, ", ...")
             raise DataError(f"groups must hold ids of the index; {name!r} has {names}.")
         if not len(group_ids):
             raise DataError(f"a group must hold at least 1 id; {name!r} is empty.")

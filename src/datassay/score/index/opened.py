@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,18 +23,18 @@ from datassay.results import Tabular
 from datassay.score.effects import LARGEST_MATRIX, Attribution, Effects, gather
 from datassay.score.index.brittleness import Brittleness, Retrain, all_outputs, brittleness, check
 from datassay.score.index.curvature import short_damping, stored_bases
-from datassay.score.index.encoding import GradientEncoding, query_rows
+from datassay.score.index.encoding import GradientEncoding, encode_by, query_rows
 from datassay.score.index.identity import OWN_TEMPERATURE, new_ids, positions_of, samples_digest
-from datassay.score.index.search import blocks, largest
+from datassay.score.index.search import QueryRows, all_products, largest, prepare_rows
 from datassay.score.index.segment import (
     RowWork,
     Segment,
-    check_positions,
     encode_sample_ids,
     fill,
     note_parts,
     segment_store,
 )
+from datassay.score.index.sketch import Sketch
 from datassay.score.influence.first_order import Measure, measure_of
 from datassay.score.influence.given import coding_of, query_set
 from datassay.score.influence.gradient_methods import Prepared, queries_of
@@ -49,7 +49,7 @@ from datassay.store.location import redact
 
 # Share of samples that came after the curvature was fitted, from which on a warning says so.
 OLD = 0.1
-# Rank correlation with the effects of all coordinates, below which a warning says so.
+# Correlation with the effects of all weights, below which a warning says so.
 NARROW = 0.9
 
 
@@ -62,10 +62,10 @@ class Index(Tabular):
         manifest: what it belongs to: network, code, loss, settings.
         segments: rows of the first samples, and of those that were appended.
         loss: of the training.
-        coordinates: block → positions of the kept coordinates.
-        share: of the expected mean squared effect that a row holds, in [0, 1].
-        rank_correlation: of its effects with those of all coordinates, on samples of its own:
-            "mean" over queries, "low" and "high" of its 95 % interval; None of few samples.
+        sketch: from all weights to a row: `width` numbers of `bits` bits.
+        fidelity: Pearson's correlation of its effects with those of exact rows, on samples of its
+            own: "mean" over queries, "low" and "high" of its 95 % interval; None of few samples.
+            About so much of the linear datamodelling score is kept.
         model: the network; None: not given.
         device: to compute on; None: where the model is.
         example: a training sample or two, whose classes and columns queries follow; None: a
@@ -76,21 +76,21 @@ class Index(Tabular):
     manifest: Mapping[str, Any]
     segments: list[Segment]
     loss: Objective
-    coordinates: Mapping[str, list[int]]
-    share: float
-    rank_correlation: Mapping[str, float] | None
+    sketch: Sketch
+    fidelity: Mapping[str, float] | None
     model: nn.Module | None = None
     device: str | None = None
     example: SampleSet | None = None
-    _network: TrainedNetwork | None = field(default=None, repr=False)
-    _encoding: GradientEncoding | None = field(default=None, repr=False)
+    _network: TrainedNetwork | None = None
+    _encoding: GradientEncoding | None = None
 
     def __len__(self) -> int:
         return sum(segment.n for segment in self.segments)
 
     def __repr__(self) -> str:
         name = "no network" if self.model is None else type(self.model).__name__
-        return f"Index({self.location!r}, {len(self):,} samples of {self.width:,} numbers, {name})"
+        size = f"{len(self):,} samples of {self.bytes_per_sample:,} bytes"
+        return f"Index({self.location!r}, {size}, {name})"
 
     @property
     def ids(self) -> np.ndarray:
@@ -98,14 +98,9 @@ class Index(Tabular):
         return np.concatenate([segment.ids for segment in self.segments])
 
     @property
-    def width(self) -> int:
-        """Numbers per sample."""
-        return sum(map(len, self.coordinates.values()))
-
-    @property
-    def bytes_per_sample(self) -> float:
+    def bytes_per_sample(self) -> int:
         """Of the rows, on disk; the curvature is stored once."""
-        return sum(segment.bytes for segment in self.segments) / len(self)
+        return self.segments[0].row_bytes
 
     @property
     def appended(self) -> float:
@@ -130,32 +125,32 @@ class Index(Tabular):
             progress: called with (step, samples done, samples in all).
 
         Returns:
-            The effects, to first order, by the kept coordinates; the training loss is the mean over
-            the samples in the index. `self_influence` is by all coordinates; `method` names what
-            short training added to the damping.
+            The effects, to first order, by the rows; the training loss is the mean over the samples
+            in the index. `self_influence` is exact; `method` names what short training added to the
+            damping.
 
         Raises:
             SettingError: there is no network, or a setting is out of range.
             ModelError: it is not the index's, or cannot be run on these samples.
             DataError: the index is damaged, or the samples are not usable.
 
-        Cost: a gradient per query, and 2 n m width operations; every sample is looked at.
+        Cost: a gradient per query, and 2 n m width operations; every sample is looked at. Where the
+            matrix does not stand, queries are rounded to 8 bits: by 1 % of the rows' own error.
         """
         check_top(top)
         network, parts, measured = self._measured_queries(new, measure)
-        q_rows, values = query_rows(network, self._encoding_of(network), measured, parts, progress)
+        q_rows, values = self._rows(network, measured, parts, progress)
         n, m = len(self), len(q_rows)
         warnings = tuple(dict.fromkeys((*network.warnings, *parts.warnings, *self.warnings)))
         method = (
-            f"index, {self.manifest['curvature']} curvature, {self.share:.3g} of the effects"
-            f"{added_damping([short_damping(self.location)])}{temperatures(network)}"
+            f"index, {self.manifest['curvature']} curvature, {self.bytes_per_sample:,} bytes a "
+            f"sample{added_damping([short_damping(self.location)])}{temperatures(network)}"
         )
         self_effect = self.self_influence()
         if n * m <= LARGEST_MATRIX:
-            columns = q_rows.T.contiguous()
             effects = (
-                Effects(start, (rows @ columns).double() / -n, None, None)
-                for start, rows in blocks(self.segments, progress, "compare with the index")
+                Effects(start, products / -n, None, None)
+                for start, products in all_products(self.segments, q_rows, progress)
             )
             gathered = gather(effects, values, measured.name, self.ids, method, None)
             if top is not None:
@@ -177,7 +172,7 @@ class Index(Tabular):
             measure: of the queries.
 
         Returns:
-            The network, whose inverse Hessian is that of the kept coordinates.
+            The network; effects by it are exact, not by the rows.
 
         Raises:
             SettingError: as in `query`.
@@ -185,7 +180,7 @@ class Index(Tabular):
             DataError: as in `query`.
         """
         network, _, measured = self._measured_queries(queries, measure)
-        return Prepared(network, self._encoding_of(network).restrict(), measured, 1 / len(self))
+        return Prepared(network, dict(self._encoding_of(network).bases), measured, 1 / len(self))
 
     def groups(
         self,
@@ -212,17 +207,16 @@ class Index(Tabular):
             SettingError: as in `query`.
             ModelError: as in `query`.
 
-        Cost: the rows are read once.
+        Cost: as of `query`.
         """
         positions = positions_of(groups, self.ids)
         network, parts, result = self._measured_queries(new, measure)
-        q_rows, values = query_rows(network, self._encoding_of(network), result, parts, progress)
-        sums = torch.zeros(len(groups), self.width, dtype=torch.float64)
-        for start, rows in blocks(self.segments, progress, "add up groups"):
+        q_rows, values = self._rows(network, result, parts, progress)
+        effect = torch.zeros(len(groups), len(q_rows), dtype=torch.float64)
+        for start, products in all_products(self.segments, q_rows, progress):
             for row, index in enumerate(positions):
-                in_chunk = index[(index >= start) & (index < start + len(rows))] - start
-                sums[row] += rows[torch.from_numpy(in_chunk)].double().sum(0)
-        effect = -(sums @ q_rows.double().T) / len(self)
+                in_chunk = index[(index >= start) & (index < start + len(products))] - start
+                effect[row] -= products[torch.from_numpy(in_chunk)].sum(0) / len(self)
         summed = Effects(0, effect, None, None)
         names = np.array(list(groups))
         gathered = gather([summed], values, result.name, names, "index, groups", None)
@@ -315,15 +309,13 @@ class Index(Tabular):
         Cost: a gradient per sample.
         """
         network, batches = self._network_of(more, "more")
-        check_positions(batches, "more")
         digest, ids = samples_digest(batches)
         stored_ids = encode_sample_ids(new_ids(ids, self.ids))
         encoding, number = self._encoding_of(network), len(self.segments)
         run = {"of": self.manifest["of"], "number": number, "training samples": digest}
-        keep = str(self.manifest["keep"])
-        n = len(ids)
-        store = segment_store(self.location, number, run, n, self.width, keep, stored_ids, {})
-        work = RowWork(replace(network, progress=silent), batches, encoding, keep, stored_ids)
+        n_bytes = self.sketch.n_bytes
+        store = segment_store(self.location, number, run, len(ids), n_bytes, stored_ids, {})
+        work = RowWork(replace(network, progress=silent), batches, encoding, stored_ids)
         engine = engine_named(engine) if isinstance(engine, str) else engine
         step = f"append to {redact(self.segments[0].store.location)}"
         fill(store, work.arrays, engine, progress, step)
@@ -335,12 +327,11 @@ class Index(Tabular):
     def warnings(self) -> tuple[str, ...]:
         """What the user should know about its answers: narrow rows, an old curvature."""
         messages = []
-        agreement = self.rank_correlation
-        if agreement is not None and agreement["high"] < NARROW:
+        if self.fidelity is not None and self.fidelity["high"] < NARROW:
             messages.append(
-                f"rows of {self.width:,} numbers follow the effects of all weights at a rank "
-                f"correlation of {agreement['mean']:.2f}. On a small GPT such rows predicted "
-                "retraining far worse than influence itself: make the index wider, or ask "
+                f"rows of {self.sketch.n_bytes:,} bytes follow the effects of all weights at a "
+                f"correlation of {self.fidelity['mean']:.2f}: about so much of what these predict "
+                "of retraining is left. Make the index with more bytes_per_sample, or ask "
                 "influence, where it matters."
             )
         if self.appended > OLD:
@@ -384,17 +375,22 @@ class Index(Tabular):
         network = self._network
         return network, queries_of(network, samples, name)
 
+    def _rows(
+        self, network: TrainedNetwork, measure: Measure, queries: Batches, progress: Progress
+    ) -> tuple[QueryRows, Float[torch.Tensor, " m"]]:
+        """Return the queries' rows, ready to be compared, and the measure of each."""
+        parts = query_rows(
+            network, self._encoding_of(network).query_rows, measure, queries, progress
+        )
+        return prepare_rows(self.sketch, parts)
+
     def _encoding_of(self, network: TrainedNetwork) -> GradientEncoding:
         if self._encoding is None:
             bases = stored_bases(self.location, network)
-            if bases is None or set(bases) != set(self.coordinates):
+            if bases is None or self.manifest["blocks"] != list(bases):
                 raise DataError(
                     f"an index must be whole; the curvature of {redact(self.location)} is not. Run "
                     "index(...) again: what is stored there is used."
                 )
-            idx_of = {
-                name: torch.tensor(index, device=network.device, dtype=torch.long)
-                for name, index in self.coordinates.items()
-            }
-            self._encoding = GradientEncoding(bases, idx_of, self.share)
+            self._encoding = encode_by(bases, self.sketch, network.dtype)
         return self._encoding

@@ -23,10 +23,11 @@ from datassay.score.index.segment import (
     segment_manifest,
     stored_segment,
 )
+from datassay.score.index.sketch import Sketch
 from datassay.score.settings import Influence
+from datassay.store.digests import digest_of_values
 from datassay.store.features import FeatureStore, Layout, features_manifest
 from datassay.store.location import normal, redact
-from datassay.store.manifest import digest_of_values
 
 FOLDER = "network"
 # Entries of a configuration that name code to be fetched and run, or other packages.
@@ -161,6 +162,8 @@ def open_index(
     if model is not None:
         check_model(manifest, model, place)
     segments = list(_segments(place, manifest))
+    described = rows_manifest["free"]["sketch"]
+    seed = int(manifest["seed"])
     # A sample that stands for those of the training, by the names of its classes.
     names = tuple(rows_manifest["free"].get("class names") or ())
     example = SampleSet(np.zeros((1, 1)), np.zeros(1, np.int64), np.arange(1), names)
@@ -169,9 +172,8 @@ def open_index(
         manifest=manifest,
         segments=segments,
         loss=objective_of(manifest["loss"], loss, place),
-        coordinates=rows_manifest["free"]["chosen"],
-        share=rows_manifest["free"]["share"],
-        rank_correlation=rows_manifest["free"]["rank correlation"],
+        sketch=Sketch(described["coordinates"], described["width"], described["bits"], seed),
+        fidelity=rows_manifest["free"]["fidelity"],
         model=model,
         device=device,
         example=example if names else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from datassay.collect.gradients.blocks import Block
 from datassay.data.arguments import checks_arguments
 from datassay.plan import EIGEN_WORK, BlockPlan, seconds_of, time_call
 from datassay.progress import silent
 from datassay.results import result
-from datassay.score.index.build import MOST_OPERATIONS, N_QUERIES, N_SAMPLES, check_settings
+from datassay.score.index.build import MOST_OPERATIONS, check_settings
 from datassay.score.index.curvature import MOST_FITTED, n_parts
-from datassay.score.index.encoding import GradientEncoding, check_gradients, encoding
-from datassay.score.index.search import has_bfloat16
+from datassay.score.index.encoding import check_gradients, choose_sketch, encode_by
+from datassay.score.index.fidelity import N_QUERIES, N_SAMPLES, fidelity
+from datassay.score.index.search import prepare_rows
 from datassay.score.index.segment import (
-    PRECISIONS,
-    check_positions,
+    SCALE_BYTES,
     encode_sample_ids,
     samples_of_chunk,
 )
@@ -36,6 +36,7 @@ from datassay.score.influence.block_basis import (
     square_sums,
 )
 from datassay.score.influence.exact_blocks import curvature_bytes, exact_rule, penalties
+from datassay.score.influence.first_order import measure_of
 from datassay.score.influence.given import given_sets
 from datassay.score.influence.plan import blocks_of, held_bytes, kept_bytes, network_bytes
 from datassay.score.influence.request import check_numbers
@@ -45,7 +46,7 @@ from datassay.score.influence.trained_network import (
     trained_network,
     with_temperature,
 )
-from datassay.score.settings import Indexing, Influence, TrainedWeights, Training
+from datassay.score.settings import Indexing, Influence, Queries, TrainedWeights, Training
 
 # Samples that are read, fewer where that takes longer than so many seconds.
 N_TIMED = 512
@@ -53,6 +54,10 @@ FEWEST_TIMED = 64
 LONGEST_TIMED = 5.0
 # Seconds that eigenbases may take meanwhile; of larger ones the operations are counted.
 LONGEST_BASES = 10.0
+# Sizes of rows, of which a plan says what they would keep.
+LADDER = (1024, 2048, 4096, 8192, 16384)
+# Rows and queries whose comparison is timed.
+N_COMPARED = 256
 # Passes over an effect that say whether it is among the largest.
 LARGEST_VALUES = 4.0
 
@@ -62,9 +67,11 @@ class IndexPlan(BlockPlan):
     """What making an index would do: a `BlockPlan`, and what follows.
 
     Attributes:
-        width: numbers per sample; the most allowed where `is_most`.
-        is_most: whether the width was not looked for, as that would take long.
-        keep: type of these numbers.
+        bytes_per_sample: of a row, as it would be stored.
+        bits: of each of its numbers; 32: float32, not rounded.
+        fidelity: bytes_per_sample → Pearson's correlation that its effects would have with exact
+            ones: about the share of the linear datamodelling score that is kept. Empty where the
+            curvature would take long, or of few samples.
         row_bytes: of all samples' rows on disk, with ids and lengths.
         curvature_bytes: on disk.
         scratch_bytes: on disk besides these, while the curvature is fitted.
@@ -72,9 +79,9 @@ class IndexPlan(BlockPlan):
         effect_seconds: of one query's effects of all samples, among many queries.
     """
 
-    width: int
-    is_most: bool
-    keep: str
+    bytes_per_sample: int
+    bits: int
+    fidelity: Mapping[int, float]
     row_bytes: float
     curvature_bytes: float
     scratch_bytes: float
@@ -105,9 +112,7 @@ def index_plan(
     temperature: float | str = TrainedWeights.temperature,
     weight_decay: float = Training.weight_decay,
     parameters: str | Sequence[str] | None = None,
-    share: float = Indexing.share,
-    width: int = Indexing.width,
-    keep: str = Indexing.keep,
+    bytes_per_sample: int = Indexing.bytes_per_sample,
     precision: str = Indexing.gradient_precision,
     device: str | None = None,
     seed: int = 0,
@@ -123,9 +128,7 @@ def index_plan(
         temperature: of the loss of classes.
         weight_decay: of the training.
         parameters: which weights.
-        share: of the effects that a row holds.
-        width: numbers per row, at most.
-        keep: type of these numbers.
+        bytes_per_sample: of a row, at most.
         precision: of the gradients.
         device: to compute on.
         seed: of draws.
@@ -138,12 +141,12 @@ def index_plan(
         DataError: the samples are not usable.
         ModelError: the model cannot be run or differentiated.
 
-    Cost: four passes over up to 512 samples, of 5 s each or 64 samples, up to 10 s for eigenbases,
+    Cost: six passes over up to 512 samples, of 5 s each or 64 samples, up to 10 s for eigenbases,
         and a second for the speed of this machine.
-    Source: passes are timed, eigenbases counted as in `influence_plan`. The width is that of the
-        curvature of those samples.
+    Source: passes are timed, eigenbases counted as in `influence_plan`. The fidelity is that of
+        rows of those samples, by their curvature.
     """
-    check_settings(curvature, share, width, keep, precision)
+    check_settings(curvature, bytes_per_sample, precision)
     check_numbers(damping, weight_decay, temperature)
     samples, _ = given_sets(model, train, None, loss)
     network = trained_network(
@@ -151,7 +154,6 @@ def index_plan(
         progress=silent,
     )  # fmt: skip
     with_temperature(network, temperature)
-    check_positions(network.train, "train")
     n_fitted = min(network.n, MOST_FITTED)
     blocks = network.per_sample.blocks
     exact = exact_rule(curvature, n_fitted, blocks, MOST_OPERATIONS)
@@ -160,9 +162,9 @@ def index_plan(
              for b in blocks]  # fmt: skip
     work = EIGEN_WORK * sum(side**3.0 for of_block in sides for side in of_block)
     solving = seconds_of({"eigen": work})  # of all eigenbases
-    pilot = _Pilot(network, exact, shift, damping, seed, real=solving < LONGEST_BASES)
-    outcome = encoding(pilot.bases, share, width)
-    return _assemble(network, exact, pilot, outcome.width if pilot.real else width, keep, solving)
+    real = solving < LONGEST_BASES
+    pilot = _Pilot(network, exact, shift, damping, bytes_per_sample, seed, real=real)
+    return _assemble(network, exact, pilot, solving)
 
 
 class _Pilot:
@@ -174,6 +176,7 @@ class _Pilot:
         exact: Callable[[Block], bool],
         shift: Mapping[str, tuple[float, float]],
         damping: float | str,
+        n_bytes: int,
         seed: int,
         *,
         real: bool,
@@ -204,8 +207,36 @@ class _Pilot:
             factored = {n: b for n, b in self.bases.items() if n not in small}
             self.squares, _ = time_call(lambda: square_sums(factored, net.roots(seed, "")), *place)
         self.squares *= len(small) < len(blocks)  # a pass that is not made otherwise
-        encoder = GradientEncoding(self.bases, {n: torch.arange(0) for n in self.bases}, 1.0)
-        self.rows, _ = time_call(lambda: list(encoder.rows_of(net)), *place)
+        self.sketch = choose_sketch(self.bases, n_bytes, seed)
+        encoder = encode_by(self.bases, self.sketch, dtype)
+        self.rows, outcome = time_call(lambda: list(encoder.rows_of(net)), *place)
+        self.compare = self._time_products(torch.cat([rows for rows, _ in outcome]).cpu())
+        self.fidelity: dict[int, float] = {}
+        if real:
+            self._estimate_fidelity(net, {n_bytes, *LADDER}, seed)
+
+    def _time_products(self, rows: Tensor) -> float:
+        """Return the seconds of comparing a row with one of many queries."""
+        rows = rows[torch.arange(N_COMPARED) % len(rows)]
+        packed, scale = self.sketch.pack(rows)
+        levels = self.sketch.levels(packed)
+        queries, _ = prepare_rows(self.sketch, [(rows.float(), torch.zeros(N_COMPARED))])
+        every = slice(0, N_COMPARED)
+        compare = partial(queries.products, levels, torch.from_numpy(scale), every, coarse=True)
+        compare()  # so that nothing is timed that happens once
+        return time_call(compare, N_COMPARED**2)[0]
+
+    def _estimate_fidelity(
+        self, network: TrainedNetwork, sizes: Collection[int], seed: int
+    ) -> None:
+        """Measure what rows of several sizes keep, up to the first that are not rounded."""
+        chosen = [choose_sketch(self.bases, n_bytes, seed) for n_bytes in sorted(sizes)]
+        by_bytes = {sketch.n_bytes: sketch for sketch in chosen}
+        encoders = [encode_by(self.bases, s, network.dtype) for s in by_bytes.values()]
+        measure = measure_of(Queries.measure, network.loss, has_several=network.has_several)
+        found = fidelity(network, encoders, measure, seed)
+        if found is not None:
+            self.fidelity = dict(zip(by_bytes, (one["mean"] for one in found), strict=True))
 
     def _draw_samples(
         self, network: TrainedNetwork, small: set[str], seed: int
@@ -248,8 +279,6 @@ def _assemble(
     network: TrainedNetwork,
     exact: Callable[[Block], bool],
     pilot: _Pilot,
-    width: int,
-    keep: str,
     solving: float,
 ) -> IndexPlan:
     """Return the plan of an index: seconds, memory and disk, from the pilot's measurements."""
@@ -261,7 +290,7 @@ def _assemble(
     # On disk eigenvalues are float64.
     sizes = [kept_bytes(b, exact(b), itemsize) + 8.0 * b.size * exact(b) for b in blocks]
     block_bytes = np.array(sizes)
-    rows = _row_bytes(network, width, keep)
+    rows = _row_bytes(network, pilot.sketch.n_bytes)
     # Gradients for self-influence, and of what training left to learn.
     extra = (network.own_loss is not None) + pilot.follows
     n_compared = 2 * (min(n, N_SAMPLES) + min(n // 4, N_QUERIES))  # gradients, in both ways
@@ -269,13 +298,12 @@ def _assemble(
     rounds = 1 + (pilot.squares > 0)
     q_bytes = itemsize * 2.0 * N_QUERIES * sum(b.size for b in blocks)
     fitting = max(curvature_bytes(blocks, exact), float(block_bytes.sum()) + q_bytes)
-    compared = {"bfloat16" if has_bfloat16() else "float32": 2.0 * width * n}
     return IndexPlan(
         **blocks_of(network, exact),
         bytes=block_bytes,
-        width=width,
-        is_most=not pilot.real,
-        keep=keep,
+        bytes_per_sample=pilot.sketch.n_bytes + SCALE_BYTES,
+        bits=pilot.sketch.bits,
+        fidelity=pilot.fidelity,
         row_bytes=rows,
         curvature_bytes=float(block_bytes.sum()),
         scratch_bytes=scratch,
@@ -283,17 +311,16 @@ def _assemble(
         peak_bytes=weights + pilot.held + formed + fitting,
         seconds=passing + seconds_of({"bytes": scratch + float(block_bytes.sum()) + rows}),
         gradient_seconds=pilot.rows,
-        effect_seconds=seconds_of(compared | {"values": LARGEST_VALUES * n}),
+        effect_seconds=n * pilot.compare + seconds_of({"values": LARGEST_VALUES * n}),
     )
 
 
-def _row_bytes(network: TrainedNetwork, width: int, keep: str) -> float:
+def _row_bytes(network: TrainedNetwork, n_bytes: int) -> float:
     """Return the bytes of all rows, in whole chunks: numbers, scale, length and id."""
     n = network.n
-    row = width * np.dtype(PRECISIONS[keep]).itemsize
     ids = network.train.ids
     id_bytes = 8
     if ids is not None:
         id_bytes = encode_sample_ids(ids).nbytes / n
-    chunk = samples_of_chunk(n, row)
-    return float(ceil(n / chunk) * chunk * (row + 4 + 8 + id_bytes))
+    chunk = samples_of_chunk(n, n_bytes)
+    return float(ceil(n / chunk) * chunk * (n_bytes + SCALE_BYTES + 8 + id_bytes))

@@ -2,108 +2,184 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int8
 from torch import Tensor
 
 from datassay.machine import available_memory
 from datassay.progress import Progress
 from datassay.score.effects import TopEffects
 from datassay.score.index.segment import Segment
+from datassay.score.index.sketch import FLOAT, Sketch
 
 # Share of the free memory that rows are held in; queries, and pairs with samples, at once.
 HELD_SHARE = 0.25
 QUERY_GROUP = 1024
-PAIRS = 512
-# Samples that are compared at once, in groups of which the best one is looked at first; fewer
-# queries than this are compared in float32, where turning the rows into bfloat16 takes longer.
-ROWS_AT_ONCE = 8192
+# Samples that are compared at once, in groups of which the best one is looked at first; and that
+# are floats at once.
+ROWS_AT_ONCE = 4096
 GROUPED = 16
-FEW = 256
+FLOATS_AT_ONCE = 512
+# A query's largest value in 8 bits, and in 16.
+LARGEST = 127
+STEP = 256
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRows:
+    """Rows of queries, ready to be compared with stored ones.
+
+    Attributes:
+        sketch: of the stored ones.
+        planes: floats, [m, width]; or upper and lower 8 bits of 16.
+        unit: [m], what 1 stands for.
+        half: of each plane [m], the product with v less that with levels.
+    """
+
+    sketch: Sketch
+    planes: tuple[Float[Tensor, "m width"] | Int8[Tensor, "m width"], ...]
+    unit: Float[Tensor, " m"]
+    half: tuple[Float[Tensor, " m"], ...]
+
+    def __len__(self) -> int:
+        return len(self.unit)
+
+    def products(
+        self, levels: Tensor, scale: Float[Tensor, " b"], queries: slice, *, coarse: bool
+    ) -> Float[Tensor, "q b"]:
+        """Return cᵢᵀcⱼ of some queries and of rows; `coarse`: by the upper 8 bits of queries."""
+        total: Tensor | None = None
+        n_planes = 1 if coarse else len(self.planes)
+        for plane, half in zip(self.planes[:n_planes], self.half, strict=False):
+            term = torch.add(_multiply(plane[queries], levels), half[queries, None])
+            total = term if total is None else total.mul_(STEP).add_(term)
+        assert total is not None, "there is a plane"
+        unit = self.unit[queries]
+        if n_planes < len(self.planes):
+            unit = unit * STEP
+        return total.mul_(unit[:, None]).mul_(scale)
+
+
+def _multiply(plane: Tensor, levels: Tensor) -> Tensor:
+    if plane.dtype == torch.int8:
+        return torch._int_mm(plane, levels.T)
+    parts = levels.split(FLOATS_AT_ONCE)
+    return torch.cat([plane @ part.float().T for part in parts], 1)
+
+
+def prepare_rows(
+    sketch: Sketch, parts: Iterable[tuple[Float[Tensor, "b width"], Float[Tensor, " b"]]]
+) -> tuple[QueryRows, Float[Tensor, " m"]]:
+    """Return the queries' rows, ready to be compared, and the measure of each.
+
+    Where the processor multiplies 8-bit numbers they are rounded to 16 bits, by a unit of their
+    own: to 1e-4 of what rounding the stored ones to one bit changes.
+    """
+    is_small = 2**sketch.bits * STEP * sketch.width < 2**32  # what products add up to, in int32
+    is_fast = sketch.bits != FLOAT and is_small and has_int8()
+    planes: list[tuple[Tensor, ...]] = []
+    units = []
+    values = []
+    for rows, measured in parts:
+        unit = torch.ones(len(rows))
+        if is_fast:
+            unit = rows.abs().amax(1) / (LARGEST * STEP)
+            unit = torch.where(unit == 0, 1.0, unit)  # what is not finite stays so
+            codes = (rows / unit[:, None]).round_().to(torch.int16)
+            upper = (codes + STEP // 2) >> 8
+            planes.append((upper.to(torch.int8), (codes - upper * STEP).to(torch.int8)))
+        else:
+            planes.append((rows,))
+        units.append(unit)
+        values.append(measured)
+    whole = tuple(torch.cat(of_plane) for of_plane in zip(*planes, strict=True))
+    half = tuple((p.sum(1, dtype=torch.float64) * sketch.offset).float() for p in whole)
+    return QueryRows(sketch, whole, torch.cat(units), half), torch.cat(values)
+
+
+def has_int8() -> bool:
+    """Return whether the processor has instructions for products of 8-bit numbers."""
+    # Those that multiply bfloat16 have them all.
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def blocks(
     segments: Sequence[Segment], progress: Progress, step: str
-) -> Iterator[tuple[int, Float[Tensor, "b width"]]]:
-    """Yield all rows, chunk by chunk: the position of the chunk's first sample, and its rows."""
+) -> Iterator[tuple[int, np.ndarray, Float[np.ndarray, " b"]]]:
+    """Yield rows, chunk by chunk: the position of the first, the rows packed, and their scales."""
     total = sum(s.n for s in segments)
     start = 0
-    hold = 4 * total * segments[0].width < HELD_SHARE * available_memory()
+    hold = total * segments[0].row_bytes < HELD_SHARE * available_memory()
     for segment in segments:
         for chunk in segment.store.chunks:
-            yield start, segment.rows(chunk, hold=hold)
+            yield start, *segment.rows(chunk, hold=hold)
             start += len(chunk)
             progress(step, start, total)
 
 
+def all_products(
+    segments: Sequence[Segment], queries: QueryRows, progress: Progress
+) -> Iterator[tuple[int, Float[Tensor, "b m"]]]:
+    """Yield cᵢᵀcⱼ of all rows and queries, chunk by chunk, and the position of the first row."""
+    every = slice(0, len(queries))
+    for start, packed, scale in blocks(segments, progress, "compare with the index"):
+        levels = queries.sketch.levels(packed)
+        products = queries.products(levels, torch.from_numpy(scale), every, coarse=False)
+        yield start, products.T.double()
+
+
 def largest(
     segments: Sequence[Segment],
-    q_rows: Float[Tensor, "m width"],
+    queries: QueryRows,
     scale: float,
     top: int,
     progress: Progress,
 ) -> tuple[TopEffects, Float[np.ndarray, " n"]]:
     """Find the samples that raise and lower each query most, and each sample's sum of effects."""
-    # asked: rows of the queries. scale: of an effect −scale cᵢᵀcⱼ.
-    # Cost: 2 n m width operations, and the rows read once. Where the processor multiplies bfloat16
-    # itself, they are compared in that first, and a quarter more samples than are asked for once
-    # more in float32.
+    # scale: of an effect −scale cᵢᵀcⱼ.
+    # Cost: 2 n m width operations of 8 bits, or of floats where the processor lacks them.
     n = sum(s.n for s in segments)
-    m = len(q_rows)
+    m = len(queries)
     keep = min(top, n)
-    is_fast = m >= FEW and has_bfloat16()
-    n_candidates = keep
-    if is_fast:
-        n_candidates = min(n, keep + keep // 4 + 1)
-    sides = [_Best(m, n_candidates, largest=side) for side in (True, False)]
-    total = np.empty(n)
-    towards = q_rows.double().sum(0).float()
-    scaled = q_rows * -scale
-    operand = scaled
-    if is_fast:
-        operand = scaled.bfloat16()
-    parts = blocks(segments, progress, "compare with the index")
-    for start, rows in _merge_chunks(parts) if m >= FEW else parts:
-        total[start : start + len(rows)] = -scale * (rows @ towards).double().numpy()
-        factor = rows
-        if is_fast:
-            factor = rows.bfloat16()
+    sides = [_Best(m, keep, largest=side) for side in (True, False)]
+    total = np.zeros(n)
+    parts = _merge_chunks(blocks(segments, progress, "compare with the index"))
+    for start, packed, row_scale in parts:
+        levels = queries.sketch.levels(packed)
+        factor = torch.from_numpy(row_scale) * -scale
         for begin in range(0, m, QUERY_GROUP):
-            queries = slice(begin, begin + QUERY_GROUP)
-            effect = (operand[queries] @ factor.T).float()
+            group = slice(begin, begin + QUERY_GROUP)
+            effect = queries.products(levels, factor, group, coarse=True)
+            total[start : start + len(levels)] += effect.sum(0).double().numpy()
             for side in sides:
-                side.update(queries, effect, start)
-    if is_fast:
-        for start, rows in _merge_chunks(blocks(segments, progress, "compare the largest again")):
-            for side in sides:
-                side.recompute(start, rows, scaled)
+                side.update(group, effect, start)
     (raising, raising_idx), (lowering, lowering_idx) = (side.sorted_best(keep) for side in sides)
     return TopEffects(raising_idx, raising, lowering_idx, lowering), total
 
 
 def _merge_chunks(
-    chunks: Iterator[tuple[int, Float[Tensor, "b width"]]],
-) -> Iterator[tuple[int, Float[Tensor, "b width"]]]:
+    chunks: Iterator[tuple[int, np.ndarray, np.ndarray]],
+) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     """Concatenate neighbouring chunks."""
-    pending: list[Tensor] = []
-    start = 0
-    for position, rows in chunks:
-        if not pending:
-            start = position
-        pending.append(rows)
-        if sum(map(len, pending)) >= ROWS_AT_ONCE:
-            yield start, torch.cat(pending)
+    pending: list[tuple[int, np.ndarray, np.ndarray]] = []
+    for chunk in chunks:
+        pending.append(chunk)
+        if sum(len(packed) for _, packed, _ in pending) >= ROWS_AT_ONCE:
+            yield _concatenate(pending)
             pending = []
     if pending:
-        yield start, torch.cat(pending)
+        yield _concatenate(pending)
 
 
-def has_bfloat16() -> bool:
-    """Return whether the processor has instructions for products in bfloat16."""
-    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+def _concatenate(
+    chunks: list[tuple[int, np.ndarray, np.ndarray]],
+) -> tuple[int, np.ndarray, np.ndarray]:
+    starts, packed, scales = zip(*chunks, strict=True)
+    return starts[0], np.concatenate(packed), np.concatenate(scales)
 
 
 def _topk(
@@ -146,17 +222,6 @@ class _Best:
         positions = torch.cat([self._positions[queries], index + start], 1)
         self._values[queries], order = values.topk(self._keep, 1, largest=self._largest)
         self._positions[queries] = positions.gather(1, order)
-
-    def recompute(
-        self, start: int, rows: Float[Tensor, "b width"], scaled: Float[Tensor, "m width"]
-    ) -> None:
-        """Update, in float32, the kept values of the samples in `rows`, which begin at `start`."""
-        in_rows = (self._positions >= start) & (self._positions < start + len(rows))
-        query, position = in_rows.nonzero(as_tuple=True)
-        sample = self._positions[query, position] - start
-        for pairs in torch.arange(len(query)).split(PAIRS):
-            products = torch.linalg.vecdot(scaled[query[pairs]], rows[sample[pairs]])
-            self._values[query[pairs], position[pairs]] = products
 
     def sorted_best(self, keep: int) -> tuple[np.ndarray, np.ndarray]:
         """Return values and positions, [m, keep]."""

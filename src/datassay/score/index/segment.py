@@ -13,26 +13,18 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
 
 from datassay.collect.engine.base import Engine
 from datassay.collect.gradients.batches import Batches
-from datassay.errors import DataError, SettingError
 from datassay.machine import thread_count
 from datassay.progress import Progress, silent
 from datassay.score.index.encoding import GradientEncoding
 from datassay.score.influence.trained_network import TrainedNetwork, weights_at
 from datassay.store.chunks import Chunk, decode_ids, encode_ids
+from datassay.store.digests import digest_of_values
 from datassay.store.features import FeatureStore, Layout, features_manifest
 from datassay.store.location import file_system
-from datassay.store.manifest import (
-    digest_of_values,
-    read_manifest,
-    seal,
-    unseal,
-    write_new,
-    writing,
-)
+from datassay.store.manifest import read_manifest, seal, unseal, write_new, writing
 
 logger = logging.getLogger(__name__)
 
@@ -77,15 +69,12 @@ def remove_folder(location: str) -> None:
 
 
 ROWS = "rows"
-SCALE = "scale"
+SCALE, SCALE_BYTES = "scale", 4
 LENGTH = "length"
 IDS = "ids"
 # Samples of a chunk: at most so many, and so many bytes.
 MOST_SAMPLES = 1024
 CHUNK_BYTES = 2**24
-# Rows are divided by their largest value; then this type holds them.
-PRECISIONS = {"float32": np.float32, "float16": np.float16, "int8": np.int8}
-LARGEST = 127
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +85,12 @@ class RowWork:
         network: whose gradients.
         samples: all of the segment.
         encoding: from gradients to rows.
-        precision: of PRECISIONS.
         ids: [n], as the store keeps them.
     """
 
     network: TrainedNetwork
     samples: Batches
     encoding: GradientEncoding
-    precision: str
     ids: np.ndarray
 
     def arrays(self, chunk: Chunk) -> dict[str, np.ndarray]:
@@ -113,26 +100,10 @@ class RowWork:
         network = replace(self.network, train=chunk_samples, removed=None, progress=silent)
         results = list(self.encoding.rows_of(network))
         weight = weights_at(chunk_samples, 0, len(chunk))  # a sample drawn twice weighs two
-        all_rows = torch.cat([r for r, _ in results])
-        rows, scale = quantise(all_rows * weight.to(all_rows)[:, None], self.precision)
+        packed, scale = self.encoding.sketch.pack(torch.cat([rows for rows, _ in results]))
+        scale = (scale * weight.numpy()).astype(np.float32)
         lengths = torch.cat([lengths for _, lengths in results]).cpu().numpy() * weight.numpy()
-        return {ROWS: rows, SCALE: scale, LENGTH: lengths, IDS: self.ids[chunk.samples]}
-
-
-def quantise(
-    rows: Float[Tensor, "b width"], precision: str
-) -> tuple[np.ndarray, Float[np.ndarray, " b"]]:
-    """Divide rows by their scales, each a row's largest value (over 127 of int8); return both."""
-    if rows.shape[1]:
-        largest = rows.abs().amax(1)
-    else:
-        largest = rows.new_zeros(len(rows))
-    scale = torch.where(largest > 0, largest, 1.0).float()
-    if precision == "int8":
-        scale = scale / LARGEST
-        return (rows / scale[:, None]).round().to(torch.int8).cpu().numpy(), scale.cpu().numpy()
-    numbers = (rows / scale[:, None]).cpu().numpy().astype(PRECISIONS[precision])
-    return numbers, scale.cpu().numpy()
+        return {ROWS: packed, SCALE: scale, LENGTH: lengths, IDS: self.ids[chunk.samples]}
 
 
 class Segment:
@@ -142,7 +113,7 @@ class Segment:
         """Look at a store whose chunks are all there."""
         self.store = store
         self.n = store.layout.sizes["train"]
-        self._held: dict[int, Tensor] = {}
+        self._held: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     @property
     def ids(self) -> np.ndarray:
@@ -155,25 +126,18 @@ class Segment:
         return self._read_all(LENGTH)
 
     @property
-    def width(self) -> int:
-        """Numbers a row."""
-        return self.store.layout.arrays[ROWS][0][0]
+    def row_bytes(self) -> int:
+        """Of a row, as it is stored: its numbers and its scale."""
+        (n_bytes,), _ = self.store.layout.arrays[ROWS]
+        return n_bytes + SCALE_BYTES
 
-    @property
-    def bytes(self) -> int:
-        """Of its rows, as they are stored."""
-        (width,), dtype = self.store.layout.arrays[ROWS]
-        return self.n * (width * dtype.itemsize + 4)
-
-    def rows(self, chunk: Chunk, *, hold: bool) -> Float[Tensor, "b width"]:
-        """Return a chunk's rows in float32, to be read only; `hold` keeps them for later."""
+    def rows(self, chunk: Chunk, *, hold: bool) -> tuple[np.ndarray, Float[np.ndarray, " b"]]:
+        """Return a chunk's packed rows and their scales, to be read only; `hold` keeps them."""
         rows = self._held.get(chunk.number)
-        if rows is not None:
-            return rows
-        scale = torch.from_numpy(self.store.get(chunk.number, SCALE))
-        rows = torch.from_numpy(self.store.get(chunk.number, ROWS)).float() * scale[:, None]
-        if hold:
-            self._held[chunk.number] = rows
+        if rows is None:
+            rows = (self.store.get(chunk.number, ROWS), self.store.get(chunk.number, SCALE))
+            if hold:
+                self._held[chunk.number] = rows
         return rows
 
     def _read_all(self, name: str) -> np.ndarray:
@@ -185,17 +149,14 @@ def segment_store(
     number: int,
     run: Mapping[str, object],
     n: int,
-    width: int,
-    precision: str,
+    n_bytes: int,
     ids: np.ndarray,
     extra: Mapping[str, object],
 ) -> FeatureStore:
     """Open or create the store of a segment's n rows; raise if it is of another run or damaged."""
-    check_precision(precision)
-    dtype = np.dtype(PRECISIONS[precision])
-    chunk = samples_of_chunk(n, width * dtype.itemsize)
+    chunk = samples_of_chunk(n, n_bytes)
     arrays = {
-        ROWS: ((width,), dtype),
+        ROWS: ((n_bytes,), np.dtype(np.uint8)),
         SCALE: ((), np.dtype(np.float32)),
         LENGTH: ((), np.dtype(np.float64)),
         IDS: (ids.shape[1:], ids.dtype),
@@ -233,22 +194,6 @@ def noted_parts(location: str) -> list[str] | None:
     if noted is None:
         return None
     return noted[PARTS]
-
-
-def check_positions(samples: Batches, name: str) -> None:
-    """Raise if samples can only be iterated."""
-    if samples.subset is None:
-        raise DataError(
-            f"{name} must be samples that have positions; these are iterated. Give a list, a "
-            "Dataset or arrays."
-        )
-
-
-def check_precision(precision: str) -> None:
-    """Raise if a type of rows is not in PRECISIONS."""
-    if precision not in PRECISIONS:
-        names = ", ".join(map(repr, PRECISIONS))
-        raise SettingError(f"keep must be one of {names}; got {precision!r}.")
 
 
 def segment_manifest(location: str, number: int) -> dict | None:

@@ -19,6 +19,7 @@ from torch import Tensor
 from datassay.collect.gradients.blocks import Block
 from datassay.collect.gradients.recording import Gradients
 from datassay.collect.layers import (
+    Factors,
     Use,
     matrix,
     restrict,
@@ -38,6 +39,8 @@ LARGEST_EXACT = 4096
 MOST_OPERATIONS = 1e12
 # Kronecker factors of up to this many rows have their eigenbasis; larger ones stay as they are.
 LARGEST_SIDE = 4096
+# Places whose factors are multiplied at once: it costs size² to add a product up in float64.
+PLACES = 512
 NO_METRICS: Mapping[str, Metric] = {}
 
 
@@ -83,6 +86,18 @@ class BlockBasis:
         if row_idx is None:
             return matrix(turned, rows).flatten(1), None
         return matrix(restrict(turned, row_idx), len(row_idx)).flatten(1), row_idx
+
+    def sum_squares(self, uses: list[Use]) -> tuple[Float[Tensor, " p"], Tensor | None]:
+        """Sum the squared coordinates over samples, in float64; and the rows that p is of."""
+        use = uses[0]
+        if len(uses) == 1 and isinstance(use, Factors) and not use.is_sparse:
+            if use.rhs.shape[1] == 1:  # one place: outer products, whose squares are some, too
+                (turned,) = rotate(uses, self.row_basis, self.column_basis)
+                if isinstance(turned, Factors):
+                    left, right = turned.lhs[:, 0].square(), turned.rhs[:, 0].square()
+                    return (left.T @ right).flatten().double(), None
+        coordinates, rows = self.coordinates(uses)
+        return coordinates.square().sum(0).double(), rows
 
     def inverse(self, rows: Tensor | None = None) -> Float[Tensor, " p"]:
         """Return 1 / (λ + damping), or the response, flat; 0 where both are 0. `rows` None: all."""
@@ -220,6 +235,7 @@ def first_sums(blocks: list[Block], gradients: Iterable[Gradients], small: set[s
     """Return sums over samples, float64: Gram matrices of exact blocks, two factors of others."""
     sums: Sums = {}
     waiting: dict[str, list[Tensor]] = {}
+    waiting_uses: dict[str, list[Use]] = {}
     shapes = {block.name: block.shape for block in blocks}
     for batch in gradients:
         for name, uses in batch.items():
@@ -230,15 +246,24 @@ def first_sums(blocks: list[Block], gradients: Iterable[Gradients], small: set[s
                 if sum(map(len, pending)) >= pending[0].shape[1]:
                     _add(sums, (name, GRAM), _gram(waiting.pop(name)))
             else:
-                for side, sum_ in zip(SIDES, second_moments(uses, LARGEST_SIDE), strict=True):
-                    if sum_ is not None and len(sum_) > 1:
-                        _add(sums, (name, side), sum_)
+                pending_uses = waiting_uses.setdefault(name, [])
+                pending_uses += uses
+                if sum(tensors_of(use)[-1].shape[:2].numel() for use in pending_uses) >= PLACES:
+                    _add_moments(sums, name, waiting_uses.pop(name))
                 if (name, SQUARES) not in sums:  # zeros, which `square_sums` replaces
                     tensor = tensors_of(uses[0])[0]
                     sums[name, SQUARES] = tensor.new_zeros(shapes[name], dtype=torch.float64)
     for name, pending in waiting.items():
         _add(sums, (name, GRAM), _gram(pending))
+    for name, pending_uses in waiting_uses.items():
+        _add_moments(sums, name, pending_uses)
     return sums
+
+
+def _add_moments(sums: Sums, name: str, uses: list[Use]) -> None:
+    for side, sum_ in zip(SIDES, second_moments(uses, LARGEST_SIDE), strict=True):
+        if sum_ is not None and len(sum_) > 1:
+            _add(sums, (name, side), sum_)
 
 
 def kronecker_bases(
@@ -276,8 +301,8 @@ def square_sums(bases: dict[str, BlockBasis], gradients: Iterable[Gradients]) ->
     """Sum the squared coordinates over samples, in float64."""
     sums = {(n, SQUARES): torch.zeros_like(b.eigenvalues) for n, b in bases.items()}
     for batch in gradients:
-        for basis, result, rows in gradient_coordinates(bases, batch):
-            squares = result.square().sum(0).double()
+        for basis in [bases[name] for name in bases if name in batch]:
+            squares, rows = basis.sum_squares(batch[basis.block.name])
             key = (basis.block.name, SQUARES)
             if rows is None:
                 sums[key] += squares.view(basis.block.shape)

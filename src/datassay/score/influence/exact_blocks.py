@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from datassay.collect.gradients.blocks import Block
-from datassay.collect.gradients.objective import MOST_SUMMED
+from datassay.collect.loss import MOST_SUMMED
 from datassay.errors import SettingError
 from datassay.machine import available_memory
 from datassay.score.influence.block_basis import LARGEST_EXACT, LARGEST_SIDE, MOST_OPERATIONS

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from datassay.collect.gradients.batches import IGNORED, outputs_of, to_model
 from datassay.collect.gradients.criteria import check_classes
-from datassay.collect.gradients.objective import OF_CLASSES, OF_VALUES, Objective, is_one_hot
+from datassay.collect.gradients.objective import Objective, is_one_hot
 from datassay.errors import SettingError
 from datassay.optional import coalesce
 from datassay.score.effects import Attribution, Effects, outcome
@@ -66,20 +66,21 @@ class Measure:
         f, y = self.objective.align(
             outputs, self._stand_in(outputs) if targets is None else targets
         )
-        kind = self.objective.name
+        kind = self.objective.kind
+        is_of_values = kind.compares == "values"
         k = f.shape[-1]
-        if kind == "bce" and k > 1:
+        if kind.compares == "classes" and not kind.has_one_class and k > 1:
             raise SettingError(
                 f"measure={self.name!r} needs one class per sample; these have several labels. Use "
                 "'loss'."
             )
         soft = y.is_floating_point()
-        if self.name == "margin" and soft and kind in OF_CLASSES and k > 1:
+        if self.name == "margin" and soft and kind.has_one_class and k > 1:
             raise SettingError(
                 "measure='margin' needs one class per sample; these have probabilities of classes. "
                 "Use 'loss'."
             )
-        classes = not soft or kind not in OF_VALUES or is_one_hot(y)
+        classes = not soft or not is_of_values or is_one_hot(y)
         if soft:
             counts = torch.ones_like(f[..., 0])
             coded = y.flatten(0, 1)
@@ -88,7 +89,7 @@ class Measure:
             coded = _encode(y.flatten(), k)
         flat = f.flatten(0, 1)
         loss_name = "cross_entropy"
-        if kind in OF_VALUES:
+        if is_of_values:
             loss_name = "mse"
         deciding = self._deciding_outputs(batch, flat)
         values = outcome(self.name, loss_name, deciding, coded, is_classification=classes)(flat)
@@ -105,7 +106,7 @@ class Measure:
                 "measure='output' without query targets needs one output per class; these have "
                 f"one per token or pixel, {list(outputs.shape)}. Give targets, or your own measure."
             )
-        if self.objective.name in OF_CLASSES or outputs.shape[1] > 1:  # classes, all of them
+        if self.objective.kind.has_one_class or outputs.shape[1] > 1:  # classes, all of them
             return torch.zeros(len(outputs), dtype=torch.long, device=outputs.device)
         return torch.zeros_like(outputs)
 
@@ -146,12 +147,12 @@ def measure_of(measure: Any, loss: Objective, *, has_several: bool = False) -> M
             "measure must be 'output', 'margin', 'loss' or a function of the model and a batch; "
             f"got {measure!r}."
         )
-    if loss.name == "custom" and measure == "margin":
+    if loss.kind.compares == "own" and measure == "margin":
         raise SettingError(
             "measure='margin' is not defined by a loss of your own. Use 'loss', or a function of "
             "the model and a batch."
         )
-    if measure == "output" and (has_several or loss.name == "custom"):
+    if measure == "output" and (has_several or loss.kind.compares == "own"):
         measure = "loss"
     return Measure(measure, loss)
 

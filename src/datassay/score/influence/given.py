@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from datassay.collect.gradients.batches import IGNORED, outputs_of, to_model
-from datassay.collect.gradients.criteria import ignored_label, kind_of_loss
+from datassay.collect.gradients.criteria import label_rules
 from datassay.collect.gradients.reading import Read, samples_or_batches
 from datassay.collect.jacobian.inputs import network_inputs
 from datassay.collect.jacobian.per_sample import typed_copy
@@ -41,8 +41,7 @@ def given_sets(model: nn.Module, train: Any, val: Any, loss: Any) -> tuple[Read,
 
 def coding_of(model: nn.Module, loss: Any) -> Coding:
     """Return what decides how labels are coded: the network's outputs, and its loss."""
-    kind = kind_of_loss(loss)
-    ignored = ignored_label(loss)
+    kind, ignored = label_rules(loss)
     return Coding(output_shape(model), kind == "values", kind == "own", ignored=ignored)
 
 

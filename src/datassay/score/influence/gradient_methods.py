@@ -89,7 +89,7 @@ def queries_of(network: TrainedNetwork, queries: Any, name: str = "val") -> Batc
 
 def check_queries(network: TrainedNetwork, queries: Any, measure: Measure) -> None:
     """Raise if queries lack the targets that the measure needs, before anything is computed."""
-    is_named = measure.function is None and measure.objective.name != "custom"
+    is_named = measure.function is None and measure.objective.kind.compares != "own"
     for _, batch in queries_of(network, queries):
         targets = network.loss.targets(batch)
         if targets is None and is_named and measure.name != "output":
@@ -194,8 +194,7 @@ def _prepare_network(
     if request.method != "tracin":
         with_temperature(network, request.temperature)
     if request.removed is not None:
-        if network.train.subset is None:
-            raise SettingError("removed needs samples that have positions; these are iterated.")
+        assert network.train.subset is not None
         idx = check_removed(request.removed, network.n)
         network.removed = network.train.subset(idx)
     return network
@@ -307,7 +306,8 @@ def attribute(
         parts.append(outcome)
     result = _join_groups(parts)
     warnings = dict.fromkeys(w for p in models for w in p.network.warnings)
-    if models[0].network.loss.name == "cross_entropy" and method != "tracin":
+    kind = models[0].network.loss.kind
+    if kind.has_one_class and not kind.is_of_tokens and method != "tracin":
         warnings |= dict.fromkeys(too_far(result))
     return replace(result, warnings=tuple(warnings))
 

@@ -123,7 +123,7 @@ def left_to_learn(network: TrainedNetwork, damping: float | str) -> ShortTrainin
     model = network.model
     loss = network.loss
     blocks = network.per_sample.blocks
-    if damping != "auto" or not loss.has_temperature or loss.name == "next_token":
+    if damping != "auto" or not loss.has_temperature or loss.kind.is_of_tokens:
         return None
     parameters = dict(model.named_parameters())
     names = [name for block in blocks for name in block.parameters]

@@ -24,7 +24,7 @@ from datassay.collect.gradients.criteria import (
     objective,
     several_outputs,
 )
-from datassay.collect.gradients.objective import OF_CLASSES, OF_VALUES, Objective, is_one_hot
+from datassay.collect.gradients.objective import Objective, is_one_hot
 from datassay.collect.gradients.per_sample import PerSample
 from datassay.collect.gradients.reading import batches
 from datassay.collect.gradients.recording import Gradients
@@ -119,12 +119,12 @@ class TrainedNetwork:
         generator = torch.Generator().manual_seed(seed)  # the same draws in every pass
         done = 0
         for ids, batch in self.train:
-            if self.loss.name != "custom":
+            if self.loss.kind.compares != "own":
                 check_classes(self.loss, self.loss.targets(batch), self.n_outputs)
             batch = to_model(batch, self.model)
             drawn = weights_at(self.train, done, len(ids)).to(self.dtype)
             done += len(ids)
-            if self.loss.name == "custom":
+            if self.loss.kind.compares == "own":
                 root = drawn.sqrt()
                 yield from self.per_sample.gradients(
                     self.loss.losses, batch, lambda v, root=root: [root.to(v)]
@@ -178,10 +178,11 @@ def trained_network(
     k = outputs_of_classes(bound, copied, example)
     check_classes(bound, bound.targets(example), k)
     messages = check_logits(loss, bound, copied, example)
-    if bound.name != "custom":
+    outputs = None
+    if bound.kind.compares != "own":
         messages += several_outputs(copied, example)
-    outputs = None if bound.name == "custom" else lambda model, batch: outputs_of(model, batch)
-    if outputs and targets is None and bound.name != "next_token":
+        outputs = outputs_of
+    if outputs and targets is None and not bound.kind.is_of_tokens:
         values = _sums
     else:
         values = bound.losses
@@ -205,13 +206,13 @@ def trained_network(
 
 def _has_several(loss: Objective, model: nn.Module, batch: Any) -> bool:
     """Return whether several numbers or labels are fitted, none of which is the one output."""
-    if loss.name in {*OF_CLASSES, "custom"}:
+    if loss.kind.has_one_class or loss.kind.compares == "own":
         return False
     with torch.no_grad():
         outputs = outputs_of(model, batch)
         targets = loss.targets(batch)
     is_class = targets is not None and not targets.is_floating_point() and targets.ndim == 1
-    one_hot = loss.name in OF_VALUES and targets is not None and is_one_hot(targets)
+    one_hot = loss.kind.compares == "values" and targets is not None and is_one_hot(targets)
     return outputs[:1].numel() > 1 and not is_class and not one_hot
 
 
@@ -248,12 +249,12 @@ def _more_targets(parts: Batches, example: Tensor) -> list[Tensor]:
 
 def outputs_of_classes(loss: Objective, model: nn.Module, batch: Any) -> int | None:
     """Count a network's outputs per position, one per class; None where it has no classes."""
-    if loss.name == "custom":
+    if loss.kind.compares == "own":
         return None
     with torch.no_grad():
         outputs = outputs_of(model, batch)
         targets = loss.targets(batch)
-    if loss.name not in OF_CLASSES:  # squares of classes
+    if not loss.kind.has_one_class:  # squares of classes
         is_label = targets is not None and targets.ndim == 1 and not targets.is_floating_point()
         if is_label and outputs.ndim == 2 and outputs.shape[1] > 1:
             return outputs.shape[1]
@@ -277,7 +278,7 @@ def apply_temperature(loss: Objective, temperature: float | str) -> Objective:
         return loss
     if isinstance(temperature, str):
         temperature = SOFTENED
-        if loss.name == "next_token":
+        if loss.kind.is_of_tokens:
             temperature = PLAIN
     return replace(loss, temperature=float(temperature))
 
@@ -289,7 +290,7 @@ def with_temperature(network: TrainedNetwork, temperature: float | str) -> None:
     if not isinstance(temperature, str) and network.loss.temperature != temperature:
         network.warnings.append(
             f"temperature={temperature:g} was not applied: it is of losses of classes, and this "
-            f"one is {'your own' if trained.name == 'custom' else trained.name!r}."
+            f"one is {'your own' if trained.function else trained.name!r}."
         )
     is_auto = isinstance(temperature, str) and network.loss.temperature != trained.temperature
     network.own_loss = trained if is_auto else None

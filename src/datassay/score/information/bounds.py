@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import norm
+from scipy.special import ndtr, ndtri
 
 from datassay.errors import SettingError
 from datassay.rules import require
@@ -40,7 +40,7 @@ def membership(info: SampleInformation) -> Float[np.ndarray, " n"]:
     if info.smoothing == "kl":
         pinsker = 0.5 + np.sqrt(info.information / 8)
         return np.minimum(pinsker, 0.5 + 0.5 * np.sqrt(-np.expm1(-info.information)))
-    accuracy = norm.cdf(np.sqrt(info.information / 2))
+    accuracy = ndtr(np.sqrt(info.information / 2))
     if info.steady_state is not None:
         accuracy = np.where(info.steady_state.outside > ROUNDING, 1.0, accuracy)
     return accuracy
@@ -68,7 +68,7 @@ def membership_sigma(info: SampleInformation, accuracy: float = ENOUGH) -> float
             f"sigma must be the smoothing's own scale; smoothing={info.smoothing!r} has none. Take "
             "'functional' or 'isotropic'."
         )
-    return float(info.sigma * np.sqrt(info.information.max() / (2 * norm.ppf(accuracy) ** 2)))
+    return float(info.sigma * np.sqrt(info.information.max() / (2 * ndtri(accuracy) ** 2)))
 
 
 def overfitting_bound(info: SampleInformation, spread: float = 0.5) -> float:

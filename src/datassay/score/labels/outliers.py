@@ -9,10 +9,10 @@ from math import lgamma, log, log10, pi
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
-from scipy.stats import rankdata
 from torch import Tensor
 from torch.distributions import StudentT
 
+from datassay.ranks import mean_ranks
 from datassay.results import result
 from datassay.score.labels.factors import weigh_factor
 from datassay.score.labels.ridge import RidgeFit
@@ -255,7 +255,7 @@ def _scales(residual: Float[Tensor, " n"], output: Float[Tensor, " n"]) -> Float
     floor = LEAST * size.median()
     if n < FEWEST_SCALES or not floor > 0:
         return torch.ones_like(residual)
-    position = 2 * (rankdata(output.numpy()) - 0.5) / n - 1
+    position = 2 * (mean_ranks(output.numpy()) - 0.5) / n - 1
     log_size = size.maximum(floor).log().numpy()
     least_criterion = np.inf
     log_scale = np.zeros(n)

@@ -103,9 +103,14 @@ def weigh_readings(
     fits = [*uniform_fits, *(fit for fit in noisy_fits if fit.form != "one rate")]
     log_weights, p_wrong = [0.0], [torch.zeros(n, dtype=torch.float64)]  # of the fit without noise
 
+    noiseless_entropy = _sum_entropy(noiseless_fit.log_p[is_open])
+
     def add_explanation(gain: float, log_p: Tensor, p: Tensor, limit: float = MUCH) -> None:
-        gain += _weigh_crispness(log_p[is_open], noiseless_fit.log_p[is_open])  # gain: in nats
-        log_weights.append(gain - _price_errors(p[is_open], limit))
+        # In nats: the log prior of crisp true classes, less what it takes for wrong labels.
+        gain += CRISP * (noiseless_entropy - _sum_entropy(log_p[is_open]))
+        p_open = p[is_open]
+        price = RARE * float(p_open.sum()) * min(float(p_open.mean()), limit)
+        log_weights.append(gain - price)
         p_wrong.append(p)
 
     if 2 < k <= MOST_INTERCEPTS:
@@ -163,15 +168,9 @@ def read_one_way(
     return None
 
 
-def _weigh_crispness(log_p: Float[Tensor, "n k"], noiseless_log_p: Float[Tensor, "n k"]) -> float:
-    """Return the log prior of the true classes, less that of the explanation without noise."""
-    entropy, noiseless_entropy = (-float((x.exp() * x).sum()) for x in (log_p, noiseless_log_p))
-    return CRISP * (noiseless_entropy - entropy)
-
-
-def _price_errors(p_wrong: Float[Tensor, " n"], limit: float) -> float:
-    """Return the nats that the prior takes from an explanation by which these labels are wrong."""
-    return RARE * float(p_wrong.sum()) * min(float(p_wrong.mean()), limit)
+def _sum_entropy(log_p: Float[Tensor, "n k"]) -> float:
+    """Return the entropy of the classes, in nats, summed over samples."""
+    return -float((log_p.exp() * log_p).sum())
 
 
 def _vary_rate(

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
 from datassay.errors import SettingError, install
@@ -225,6 +224,8 @@ def _tree_candidates(x: Tensor, queries: Tensor, k: int) -> NeighborCandidates:
     n = len(x)
     c = min(n, k + SPARE)
     n_jobs = -1 if n > TREE_ROWS else None
+    from sklearn.neighbors import NearestNeighbors  # slow to import
+
     tree = NearestNeighbors(n_neighbors=c, algorithm="kd_tree", n_jobs=n_jobs).fit(x.numpy())
     distance, index = tree.kneighbors(x[queries].numpy())
     if c < n:

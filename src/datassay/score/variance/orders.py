@@ -17,7 +17,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.collect.curvature.output_geometry import OutputGeometry, SharedFeatures
-from datassay.collect.curvature.output_loss import curvature_root, loss_derivatives
 from datassay.errors import SettingError
 from datassay.progress import Progress, silent
 from datassay.score.influence_moments import first_moments
@@ -83,14 +82,9 @@ def variance_gradient(
     by_hessian = -torch.linalg.solve_triangular(upper, inner.T, upper=True) / pairs
     along = geometry.features.along(by_gradient)  # [n, k]
     across = geometry.features.quadratic(by_hessian) / n  # [n, k, k]
-    by_output = along
-    if geometry.loss == "cross_entropy":  # Σ ∂(Q · S)/∂f = S (diag Q − 2 Q p)
-        if geometry.outputs.shape[1] > 1:
-            p = geometry.outputs.softmax(1)
-        else:
-            p = torch.sigmoid(geometry.outputs)
-        by_output = along + across.diagonal(dim1=1, dim2=2) - 2 * (across @ p[..., None])[..., 0]
-    return geometry.features.pullback((curvature @ by_output[..., None])[..., 0])
+    of_curvature = torch.func.grad(lambda f: (across * geometry.kind.hessian(f)).sum())
+    by_output = (curvature @ along[..., None])[..., 0] + of_curvature(geometry.outputs)
+    return geometry.features.pullback(by_output)
 
 
 def _variance_without_each(
@@ -106,7 +100,7 @@ def _variance_without_each(
     c = a.T @ a
     total = a.sum(0)
     q = a.square().sum(1)
-    root = curvature_root(geometry.outputs, geometry.loss)
+    root = geometry.kind.root(geometry.outputs)
     variances = []
     size = max(1, CHUNK_VALUES // (geometry.outputs.shape[1] * max(n, a.shape[1])))
     for start in range(0, n, size):
@@ -232,7 +226,8 @@ def variances_without(
     penalty: float,
 ) -> Float[Tensor, " z"]:
     """Return V[X] of each model over all samples but the one it leaves out."""
-    slope, curvature = loss_derivatives(outputs, geometry.targets, geometry.loss)
+    slope = geometry.kind.gradient(outputs, geometry.targets)
+    curvature = geometry.kind.hessian(outputs)
     models = torch.arange(len(removed))
     slope[models, removed] = 0
     curvature = curvature.clone()

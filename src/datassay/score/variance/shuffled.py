@@ -8,7 +8,6 @@ from torch import nn
 
 from datassay.collect.collection import check_sets
 from datassay.collect.curvature.output_geometry import OutputGeometry, output_geometry
-from datassay.collect.curvature.output_loss import output_losses
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
 from datassay.errors import DataError, ModelError
@@ -114,7 +113,7 @@ def shuffled_labels(
         weights = fit_convex(geometry.features, targets, geometry.loss, ridge).weights[0]
         outputs = geometry.features.outputs(weights)
         fitted = OutputGeometry(geometry.features, outputs, targets, geometry.loss, weights)
-        losses.append(float(output_losses(outputs, targets, geometry.loss).mean()))
+        losses.append(float(geometry.kind.value(outputs, targets).mean()))
         pairs = geometry_influence(fitted, np.arange(n), ridge, damping)
         try:
             variances.append(influence_variance(pairs))

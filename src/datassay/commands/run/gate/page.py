@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from datassay.commands.run import files as run_files
@@ -9,6 +10,7 @@ from datassay.commands.run import page as run_page
 from datassay.commands.run.findings import Findings
 from datassay.commands.run.gate.formats import junit_xml
 from datassay.report.page import Page, Row, Section, Table
+from datassay.report.wording import count
 from datassay.store.outputs import Part
 
 JUNIT = "junit.xml"
@@ -23,7 +25,11 @@ def page(findings: Findings) -> Page:
     run = run_page.page(findings)
     section = Section("conditions", "Conditions", "Conditions", (table,))
     files = {**run.files, JUNIT: FILES[JUNIT]}
-    return replace(run, opening=(section, *run.opening), files=files)
+    counts = Counter(outcome.status for outcome in findings.outcomes)
+    met = ", ".join(f"{n} {status}" for status, n in counts.items())
+    lead = f"{count(len(rows), 'condition')}: {met}. {run.lead}"
+    brand = "datassay check · does the data pass"
+    return replace(run, brand=brand, lead=lead, opening=(section, *run.opening), files=files)
 
 
 def files(findings: Findings, page: Page) -> dict[str, Part]:

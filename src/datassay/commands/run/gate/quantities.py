@@ -145,9 +145,9 @@ def _with_chance(
     unit: str, total: int, low: int, high: int, names: tuple[Any, ...], unsearched: str
 ) -> Quantity:
     """Return a quantity of copies, of which those above `low` may be equal by chance."""
-    why = [f"{high - low:,} more equal rows may be so by chance"] * (high > low)
-    why += [unsearched] * bool(unsearched)
-    return Quantity(unit, total, low, None if unsearched else high, names, why="; ".join(why))
+    chance = text_if(high > low, f"{high - low:,} more equal rows may be so by chance")
+    why = "; ".join(filter(None, (chance, unsearched)))
+    return Quantity(unit, total, low, None if unsearched else high, names, why=why)
 
 
 def _count_conflicts(train: SampleSet, issues: DataIssues) -> Quantity:

@@ -92,7 +92,7 @@ def act_table(model: nn.Module, context: Context, settings: RunSettings) -> Acti
         model_name = settings.model
     else:
         model_name = type(settings.estimator).__name__
-    left_out = (*table.left_out, *[choice.note] * bool(choice.note))
+    left_out = (*table.left_out, *filter(None, [choice.note]))
     model_name = choice.name or model_name
     return replace(table, actions=tuple(actions), left_out=left_out, model=model_name)
 

@@ -17,6 +17,7 @@ from torch import nn
 from datassay.collect.curvature.output_loss import task_loss
 from datassay.collect.form import Form
 from datassay.collect.linearization import Linearization
+from datassay.collect.loss import loss_named
 from datassay.commands.run.settings import RunSettings
 from datassay.data.samples import SampleSet
 from datassay.optional import coalesce
@@ -113,12 +114,7 @@ def trained_effects(
         trained, train, val, loss=loss, measure=options["attribution"], top=options["top"],
         seed=context.seed, progress=context.progress,
     )  # fmt: skip
-    if loss == "cross_entropy":
-        if outputs.shape[1] == 1:
-            outputs = outputs.sigmoid()
-        else:
-            outputs = outputs.softmax(1)
-    return attribution, outputs.numpy()
+    return attribution, loss_named(loss).predict(outputs).numpy()
 
 
 def check_of(model: nn.Module, context: Context) -> RetrainingCheck | None:

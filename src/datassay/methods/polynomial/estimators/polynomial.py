@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -65,6 +65,28 @@ class _Polynomial(BaseEstimator):
         self.precision = precision
         self.standardize = standardize
         self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit all samples.
+
+        Args:
+            X: inputs, [n, d].
+            y: labels or targets, [n].
+
+        Returns:
+            This estimator.
+
+        Raises:
+            DataError: one class only, targets that are all the same, or 1 sample.
+            SettingError: a setting is out of range.
+        """
+        X, targets = self._read(X, y)
+        self._fit(as_floats(X), targets)
+        return self
+
+    def _read(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return X and the targets of the outputs, [n, k], checked."""
+        raise NotImplementedError
 
     def _fit(self, X: np.ndarray, targets: np.ndarray) -> None:
         self._sums: NormalEquations | None = None
@@ -195,23 +217,9 @@ class PolynomialClassifier(ClassifierMixin, _Polynomial):
         n_features_in_: d.
     """
 
-    def fit(self, X: Any, y: Any) -> PolynomialClassifier:
-        """Fit all samples.
-
-        Args:
-            X: inputs, [n, d].
-            y: labels, [n].
-
-        Returns:
-            This estimator.
-
-        Raises:
-            DataError: one class only.
-            SettingError: a setting is out of range.
-        """
+    def _read(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         X, self.classes_, label = validate_classes(self, X, y)
-        self._fit(as_floats(X), np.eye(len(self.classes_))[label])
-        return self
+        return X, np.eye(len(self.classes_))[label]
 
     @available_if(_sums_exist)
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> PolynomialClassifier:
@@ -280,50 +288,20 @@ class PolynomialClassifier(ClassifierMixin, _Polynomial):
 
 
 class PolynomialRegressor(RegressorMixin, _Polynomial):
-    """Least squares on products of inputs (S3, chapter 3); see `PolynomialClassifier`.
-
-    Args:
-        degree: most inputs in a product.
-        window: side of a square, odd: only pixels that it covers are multiplied. None: all columns.
-        image_shape: rows, columns of an image whose pixels are the columns of X, row by row.
-        solver: "exact" or "batched".
-        ridge: of the exact fit; "auto" is chosen by leave-one-out errors, 0 is the minimum norm.
-        n_batches: of the batched fit.
-        batch_size: of the batched fit; at most n.
-        precision: of the features' products: "auto", "float32", "float64" or "bfloat16".
-        standardize: False multiplies columns as they are, as S3 does: units then decide what the
-            ridge takes away.
-        random_state: seed or generator of the batches and of the samples left out for the ridge.
+    """Least squares on products of inputs (S3, chapter 3); parameters as `PolynomialClassifier`'s.
 
     Attributes:
         fit_: the `PolynomialFit`, its polynomial in the units of X, its ridge of scaled columns.
         n_features_in_: d.
     """
 
-    def fit(self, X: Any, y: Any) -> PolynomialRegressor:
-        """Fit all samples.
-
-        Args:
-            X: inputs, [n, d].
-            y: targets, [n].
-
-        Returns:
-            This estimator.
-
-        Raises:
-            DataError: targets that are all the same, or 1 sample.
-            SettingError: a setting is out of range.
-        """
+    def _read(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         X, y = validate_xy(self, X, y, y_numeric=True, ensure_min_samples=2)
-        self._fit(as_floats(X), y.astype(np.float64)[:, None])
-        return self
+        return X, y.astype(np.float64)[:, None]
 
     @available_if(_sums_exist)
     def partial_fit(self, X: Any, y: Any) -> PolynomialRegressor:
-        """Add samples to the sums, in the units that the first part had.
-
-        With standardize=False the fit is that of all samples at once. Solving waits until a
-        prediction or `fit_` is asked for. Only with solver="exact".
+        """Add samples to the sums, as `PolynomialClassifier.partial_fit`.
 
         Args:
             X: inputs, [n, d].
@@ -331,9 +309,6 @@ class PolynomialRegressor(RegressorMixin, _Polynomial):
 
         Returns:
             This estimator.
-
-        Raises:
-            SettingError: a setting is out of range.
         """
         is_first = not hasattr(self, "n_features_in_")
         X, y = validate_part(self, X, y, is_first=is_first, y_numeric=True)

@@ -113,7 +113,7 @@ def normal_equations(
     checkpoint = None
     n_done = 0
     if store is not None:
-        from datassay.store.manifest import digest  # both import torch
+        from datassay.store.digests import digest  # both import torch
         from datassay.store.results import ResultStore
 
         manifest = {

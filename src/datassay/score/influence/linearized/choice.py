@@ -153,12 +153,12 @@ def _products(
     total = samples.new_zeros(len(samples), len(queries), dtype=torch.float64)
     start = 0
     for block in network.per_sample.blocks:
-        part = slice(start, start + block.size)
+        columns = slice(start, start + block.size)
         start += block.size
         if block.name in bases:
             basis = bases[block.name]
-            towards = basis.to_basis(queries[:, part]) * basis.inverse().to(queries)
-            total += (basis.to_basis(samples[:, part]) @ towards.T).double()
+            towards = basis.to_basis(queries[:, columns]) * basis.inverse().to(queries)
+            total += (basis.to_basis(samples[:, columns]) @ towards.T).double()
     return total
 
 

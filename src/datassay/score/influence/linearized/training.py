@@ -53,14 +53,14 @@ def linearize(
     return torch.cat(jacobian), torch.cat(outputs), torch.cat(labels)
 
 
-def _flat(gradients: Gradients, blocks: list[Block], like: Tensor) -> Float[Tensor, "b p"]:
+def _flat(gradients: Gradients, blocks: list[Block], outputs: Tensor) -> Float[Tensor, "b p"]:
     """Return gradients by all blocks; 0 by those that are not used."""
     parts = []
     for block in blocks:
-        part = like.new_zeros(len(like), block.size)
+        columns = outputs.new_zeros(len(outputs), block.size)
         if block.name in gradients:
-            part = matrix(gradients[block.name], block.shape[0]).flatten(1)
-        parts.append(part)
+            columns = matrix(gradients[block.name], block.shape[0]).flatten(1)
+        parts.append(columns)
     return torch.cat(parts, 1)
 
 

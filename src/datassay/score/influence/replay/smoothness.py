@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.stats import spearmanr
 from torch import Tensor
 
+from datassay.ranks import rank_correlation
 from datassay.results import result
 from datassay.score.influence.replay.run import TrainingRun, Weights
 
@@ -99,4 +99,4 @@ def _correlate(a: np.ndarray, b: np.ndarray) -> float:
         return 1.0
     if np.ptp(a) == 0 or np.ptp(b) == 0:
         return 0.0
-    return float(spearmanr(a, b)[0])
+    return float(rank_correlation(a, b))

@@ -17,8 +17,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from datassay.collect.collection import collect
-from datassay.collect.curvature.output_loss import loss_derivatives
 from datassay.collect.linearization import Linearization
+from datassay.collect.loss import loss_named
 from datassay.errors import SettingError
 from datassay.rules import positive
 from datassay.score.effects import CHUNK_VALUES, OutputChanges
@@ -63,7 +63,9 @@ def gauss_newton(
             "outputs='joint'."
         )
     features, queries = _features(lin)  # [n, k, p], [m, k, p]
-    slope, curvature = loss_derivatives(lin.outputs.double(), lin.targets.double(), loss)
+    kind = loss_named(loss)
+    slope = kind.gradient(lin.outputs.double(), lin.targets.double())
+    curvature = kind.hessian(lin.outputs.double())
     values, vectors = torch.linalg.eigh(curvature)
     # Probabilities sum to 1, so S has a null direction, which rounding can turn negative.
     root = (vectors * values.clamp_min(0).sqrt()[:, None, :]) @ vectors.mT  # [n, k, k]
@@ -151,7 +153,7 @@ def _watch(chunks: Iterator[OutputChanges], problem: Problem) -> Iterator[Output
         far += int((moved > TRUSTED).sum())
         farthest = max(farthest, float(moved.max()))
         yield chunk
-    if far and problem.mean_loss.loss == "cross_entropy":
+    if far and loss_named(problem.mean_loss.loss).has_one_class:
         problem.warnings.append(
             f"removing one sample moves an output by up to {farthest:.1f} logits ({far} samples by "
             f"more than {TRUSTED:g}), further than a linear model of the network can be trusted: "

@@ -1,0 +1,1 @@
+"""The losses, a module each; see `datassay.collect.loss`."""

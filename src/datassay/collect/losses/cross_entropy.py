@@ -1,0 +1,119 @@
+"""Cross-entropy of classes, of logits; one output is the logit of class 1 of two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from datassay.collect.gradients.batches import IGNORED
+from datassay.collect.losses.bce import LOSS as BINARY
+from datassay.collect.losses.bce import BinaryCrossEntropy
+
+
+class CrossEntropy(BinaryCrossEntropy):
+    """−log of the label's probability, in nats; targets are classes or probabilities of them."""
+
+    name = "cross_entropy"
+    criteria = (nn.CrossEntropyLoss, nn.NLLLoss)  # log-probabilities are their own logits
+    has_one_class = True
+
+    def settings_of(self, criterion: Any) -> dict[str, Any]:
+        """Return classes' weights, smoothing, and the label that does not count."""
+        return {
+            "smoothing": getattr(criterion, "label_smoothing", 0.0),
+            "class_weight": criterion.weight,
+            "ignored": criterion.ignore_index,
+            "scale": None,
+            "averaged": True,
+        }
+
+    def predict(self, f: Tensor, dim: int = -1) -> Tensor:
+        """Return the classes' probabilities, that of class 1 where there is one output."""
+        if f.shape[dim] == 1:
+            return super().predict(f)
+        return f.softmax(dim)
+
+    def value(self, f: Tensor, y: Tensor) -> Tensor:
+        """Return the loss; 0 where the label is one that does not count."""
+        k = f.shape[-1]
+        is_soft = y.is_floating_point()
+        if k == 1 and is_soft:
+            return BINARY.value(f, y.expand_as(f))
+        if k == 1:
+            return BINARY.value(f, (y == 1).to(f)[..., None]) * (y != IGNORED)
+        if is_soft and self.class_weight is None and not self.smoothing:
+            return y.sum(-1) * f.logsumexp(-1) - (y * f).sum(-1)
+        weight = self.class_weight
+        return functional.cross_entropy(
+            f.reshape(-1, k),
+            y.reshape(-1, k) if is_soft else y.flatten(),
+            None if weight is None else weight.to(f),
+            reduction="none",
+            label_smoothing=self.smoothing,
+        ).view(f.shape[:-1])
+
+    def hessian(self, f: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch k k"]:
+        """Return diag(p) − ppᵀ."""
+        if f.shape[-1] == 1:
+            return super().hessian(f)
+        p = f.softmax(-1)
+        return torch.diag_embed(p) - p[..., :, None] * p[..., None, :]
+
+    def root(self, f: Float[Tensor, "n k"], y: Tensor | None = None) -> Float[Tensor, "n k r"]:
+        """Return a root of rank k − 1, since a shift of all outputs changes nothing.
+
+        With s = √p, a unit vector, diag(p) − ppᵀ = diag(s) (I − ssᵀ) diag(s), and the Householder
+        reflection that takes the first axis to −s has a basis of s's complement as its other
+        columns.
+        """
+        if f.shape[1] == 1:
+            return super().root(f)
+        s = f.softmax(1).sqrt()
+        identity = torch.eye(f.shape[1], dtype=f.dtype, device=f.device)
+        v = s + identity[0]
+        reflection = identity - v[:, :, None] * v[:, None] / (1 + s[:, :1, None])  # vᵀv = 2 + 2 s₁
+        return s[:, :, None] * reflection[:, :, 1:]
+
+    def weights(self, f: Tensor, y: Tensor) -> Tensor:
+        """Return the label's weight, smoothed; 0 where it does not count."""
+        ones = torch.ones(*f.shape[:-1], 1).to(f)
+        if y.is_floating_point() and f.shape[-1] == 1:
+            return ones
+        weight = torch.ones(f.shape[-1]).to(f)
+        if self.class_weight is not None:
+            weight = self.class_weight.to(f)
+        if y.is_floating_point():  # probabilities of classes
+            label_weight = (y * weight).sum(-1, keepdim=True)
+        else:
+            ones = ones * (y != IGNORED)[..., None]
+            if self.class_weight is None or f.shape[-1] == 1:
+                return ones
+            label_weight = weight[y.clamp_min(0)][..., None]
+        smoothing = self.smoothing
+        return ones * ((1 - smoothing) * label_weight + smoothing * weight.mean())
+
+    def draw(
+        self, f: Tensor, y: Tensor, draws: int, generator: torch.Generator
+    ) -> Iterator[Float[Tensor, "b places k"]]:
+        """Yield e_c − p of classes c drawn from p."""
+        if f.shape[-1] == 1:
+            yield from super().draw(f, y, draws, generator)
+            return
+        p = f.softmax(-1)
+        classes = torch.multinomial(
+            p.flatten(0, 1).cpu(), draws, replacement=True, generator=generator
+        )
+        for drawn in classes.to(f.device).unbind(1):
+            yield functional.one_hot(drawn.view(f.shape[:2]), f.shape[-1]) - p
+
+    def rivals(self, f: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch"]:
+        """Return the logarithm of the summed odds of the others."""
+        return f.logsumexp(-1)
+
+
+LOSS = CrossEntropy()

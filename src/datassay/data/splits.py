@@ -1,0 +1,129 @@
+"""Splits of the samples: parts that are held out, folds, groups and stretches of time."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int, Shaped
+
+from datassay.errors import DataError
+
+TIME_BLOCKS = 10  # stretches of time, of about as many samples each
+
+
+def time_blocks(time: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
+    """Return the stretch of time of each sample, as a word; one for samples of one moment."""
+    _, moment, counts = np.unique(time, return_inverse=True, return_counts=True)
+    earlier = np.cumsum(counts) - counts
+    return (TIME_BLOCKS * earlier // len(time)).astype(str)[moment]
+
+
+def group_folds(
+    groups: Shaped[np.ndarray, " n"],
+    strata: Int[np.ndarray, " n"] | None,
+    n_folds: int,
+    seed: int,
+) -> Int[np.ndarray, " n"]:
+    """Return the fold of each sample: whole groups, alike in size and in strata, [n]."""
+    # strata: classes; None: of a regression, only the sizes count, as where no class has a sample
+    # for each fold. There are no more folds than groups.
+    from sklearn.model_selection import StratifiedGroupKFold  # slow to import
+
+    names, group = np.unique(groups, return_inverse=True)
+    n_folds = min(n_folds, len(names))
+    if strata is None or np.unique(strata, return_counts=True)[1].max() < n_folds:
+        strata = np.zeros(len(group), dtype=np.int64)
+    folds = np.zeros(len(group), dtype=np.int64)
+    if len(names) < 2:
+        return folds
+    for fold, (_, test_idx) in enumerate(
+        _split(StratifiedGroupKFold, n_folds, seed, strata, group)
+    ):
+        folds[test_idx] = fold
+    return folds
+
+
+def fold_pairs(
+    y: Shaped[np.ndarray, "n ..."],
+    n_folds: int,
+    seed: int,
+    *,
+    is_classification: bool = True,
+    groups: Shaped[np.ndarray, " n"] | None = None,
+) -> list[tuple[Int[np.ndarray, " train"], Int[np.ndarray, " test"]]]:
+    """Return positions to fit to and to judge, of each fold: alike in classes, groups whole."""
+    from sklearn.model_selection import KFold, StratifiedKFold  # slow to import
+
+    if groups is not None:
+        fold = group_folds(groups, y if is_classification else None, n_folds, seed)
+        numbers = range(fold.max() + 1)
+        return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in numbers]
+    kind = KFold
+    if is_classification:
+        kind = StratifiedKFold
+    return _split(kind, n_folds, seed, y)
+
+
+def order_by_class(
+    strata: Shaped[np.ndarray, " n"] | None, rng: np.random.Generator, n: int
+) -> Int[np.ndarray, " n"]:
+    """Return all positions in random order, within each class where there are classes."""
+    order = rng.permutation(n)
+    if strata is None:
+        return order
+    return order[np.argsort(strata[order], kind="stable")]
+
+
+def _split(kind: Any, n_folds: int, seed: int, y: Any, groups: Any = None) -> list[Any]:
+    with warnings.catch_warnings():
+        # A class with fewer samples than folds is spread as it can be.
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+        return list(kind(n_folds, shuffle=True, random_state=seed).split(y, y, groups))
+
+
+def split_indices(
+    y: np.ndarray,
+    *,
+    is_classification: bool,
+    val_fraction: float,
+    seed: int,
+    order: Int[np.ndarray, " n"] | None = None,
+) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " val"]]:
+    """Return the positions of the training and of the validation samples, each ascending."""
+    # round(val_fraction · n) samples, at least one, are held out; for classification each class in
+    # proportion, and a class with a single sample stays. `order`, [n]: in which samples are drawn
+    # from; by ascending id, the same ones are held out however the rows are ordered.
+    n = len(y)
+    n_val = max(1, round(val_fraction * n))
+    if n - n_val < 2:
+        raise DataError(
+            f"at least 2 training samples must remain; val_fraction {val_fraction} of {n} samples "
+            f"leaves {n - n_val}. Add samples or lower val_fraction."
+        )
+    if order is None:
+        order = np.arange(n)
+    if is_classification:
+        candidates = order[(np.bincount(y)[y] > 1)[order]]
+    else:
+        candidates = order
+    strata = y[candidates] if is_classification else None
+    n_strata = 0 if strata is None else len(np.unique(strata))
+    if strata is not None and n_strata == 0:
+        raise DataError(
+            "a validation part needs a class with 2 samples or more; every class has 1. Give "
+            "x_val and y_val, add samples, or set task='regression' if y is a quantity."
+        )
+    if n_val < n_strata or len(candidates) - n_val < n_strata:
+        raise DataError(
+            f"training and validation part must each hold at least one sample for each of the "
+            f"{n_strata} classes with 2 samples or more; val_fraction {val_fraction} gives "
+            f"{len(candidates) - n_val} and {n_val}. Change val_fraction, add samples, or give "
+            "x_val and y_val."
+        )
+    from sklearn.model_selection import train_test_split  # slow to import
+
+    held_out = train_test_split(candidates, test_size=n_val, random_state=seed, stratify=strata)[1]
+    val = np.sort(held_out)
+    return np.setdiff1d(np.arange(n), val), val
