@@ -30,6 +30,7 @@ from datassay.score.influence.first_order import (
     too_far,
 )
 from datassay.score.influence.given import label_doubts
+from datassay.score.influence.linearized.choice import choose
 from datassay.score.influence.request import Request
 from datassay.score.influence.segments import (
     TrainingSegment,
@@ -119,6 +120,7 @@ def prepare(request: Request, train: Any, queries: Any = None) -> tuple[list[Pre
     if len({tuple(b.shape for b in n.per_sample.blocks) for n in networks}) > 1:
         raise SettingError("several models must have one architecture; their sizes differ.")
     deciders = _deciders(request, networks, train)
+    request, reason = _with_choice(request, networks)
     measures = [
         replace(measure_of(request.measure, n.loss, has_several=n.has_several), deciders=deciders)
         for n in networks
@@ -139,9 +141,23 @@ def prepare(request: Request, train: Any, queries: Any = None) -> tuple[list[Pre
     kind = "blocks" if request.curvature == "auto" else request.curvature
     share = ""
     if not isinstance(request.damping, str):
-        share = f", damping {request.damping:g}"
+        share = f", damping {request.damping:g}{reason}"
     share += added_damping([0.0 if fit.training is None else fit.training.damping for fit in fits])
     return fits, f"gauss_newton by {kind}{share}{temperatures(networks[0])}"
+
+
+def _with_choice(request: Request, networks: list[TrainedNetwork]) -> tuple[Request, str]:
+    """Set damping and temperature where they are chosen; say why. All networks have the first's."""
+    if request.damping != "auto" or request.method != "gauss_newton":
+        return request, ""
+    choice = choose(networks[0], request.curvature, request.weight_decay, request.seed)
+    if choice is None:
+        return request, ""
+    for network in networks:
+        if network.own_loss is not None and choice.temperature == network.own_loss.temperature:
+            network.loss = network.own_loss
+            network.own_loss = None
+    return replace(request, damping=choice.damping), str(choice)
 
 
 def _deciders(

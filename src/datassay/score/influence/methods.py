@@ -116,15 +116,18 @@ def influence(
             a column of its own.
         damping: added to the Hessian; "auto" is a share of each block's mean eigenvalue (1 where it
             is exact, 1000/n with fewer than 1000 samples, 0.1 where it is factored), a number is
-            the share. Of classes "auto" adds to all blocks alike where training was short, by what
-            is left to learn; `method` says how much. Of the whole Hessian and other methods it is
-            absolute, "auto" 0.01.
+            the share. For classes and networks that are not large, "auto" here chooses 10, 1 or
+            0.1, with the temperature, by training the linearised network again on halves of the
+            samples. Where it does not, it adds to all blocks alike where training of classes was
+            short, by what is left to learn. `method` says which and how much. Of the whole Hessian
+            and other methods it is absolute, "auto" 0.01.
         temperature: T, of "gauss_newton" by blocks: classes are attributed by T ℓ(f / T) in place
             of the training loss ℓ(f), gradients and Hessian. Samples that the network fits have
             next to no gradient in the end, though it had to learn them; softened, they count.
-            "auto" is 2, and 1, the loss itself, of next tokens, which no network fits so well, and
-            in the gradients of `self_influence`. A number is both's. Losses of values (mse) and
-            your own are never softened; `method` names what was.
+            "auto" is 1 or 2 as chosen with "auto" damping, else 2, and 1, the loss itself, of next
+            tokens, which no network fits so well, and in the gradients of `self_influence`. A
+            number is both's. Losses of values (mse) and your own are never softened; `method`
+            names what was.
         weight_decay: of the training, (weight_decay/2)‖w − w₀‖² added to the mean loss. By the
             whole Hessian a sample takes its share along, as in training again with the same decay:
             ∇ℓ_i − ∇L stands for ∇ℓ_i, L the mean loss of all. By blocks, in an index and along a
@@ -159,7 +162,9 @@ def influence(
             or a layer cannot be vectorised.
 
     Cost: a gradient per sample and a query, 2 n m p operations for their products; the curvature is
-        that of `block_bases`. n m values, or 4 m top. Several models are held together.
+        that of `block_bases`. n m values, or 4 m top. Several models are held together. "auto"
+        damping of classes: k gradients of some samples, together 2²² to 2²⁴ values at most, and up
+        to 500 products by these, some seconds.
     Source: Koh and Liang (2017), with the Gauss–Newton Hessian of Martens (2010) by blocks as in
         Grosse et al. (2023). Exact to first order in 1/n at a minimum with a positive definite
         Hessian and temperature 1; elsewhere damping decides. Margins and losses are differentiated

@@ -1,0 +1,176 @@
+"""Damping and temperature of a network of classes, chosen by training it again, linearised.
+
+Trained on halves of the samples, it tells which setting predicts best what becomes of the samples
+of the other half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from datassay.collect.gradients.batches import IGNORED, outputs_of, to_model
+from datassay.collect.gradients.recording import Gradients
+from datassay.optional import drop_none
+from datassay.score.effects import outcome
+from datassay.score.influence.block_basis import (
+    BlockBasis,
+    first_sums,
+    fit_bases,
+    kronecker_bases,
+    square_sums,
+)
+from datassay.score.influence.exact_blocks import exact_rule, penalties
+from datassay.score.influence.linearized.training import Runs, linearize, output_slopes, retrain
+from datassay.score.influence.trained_network import TrainedNetwork
+
+SHARES = (10.0, 1.0, 0.1)  # of a block's mean eigenvalue
+# Samples are taken as these values of the Jacobian allow; FEWEST at least, where MOST_VALUES do.
+JACOBIAN_VALUES = 2**22
+MOST_VALUES = 2**24
+FEWEST = 80
+QUERIES = 128
+PAIRS = 8  # of halves, each of all samples that the other leaves out
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The setting by which effects agree best with the linearised network trained on halves.
+
+    Attributes:
+        damping: share of each block's mean eigenvalue.
+        temperature: T.
+        correlation: of predicted with retrained margins over the halves without a sample, mean over
+            samples.
+    """
+
+    damping: float
+    temperature: float
+    correlation: float
+
+    def __str__(self) -> str:
+        return f" chosen by linearised training (correlation {self.correlation:.2f})"
+
+
+def choose(
+    network: TrainedNetwork, curvature: str, weight_decay: float, seed: int
+) -> Choice | None:
+    """Choose damping and temperature; None where the network is too large, or has no one class."""
+    subsample = _draw_samples(network, seed)
+    if subsample is None:
+        return None
+    jacobian, f, y = linearize(subsample)
+    counts = y != IGNORED
+    n = len(y)
+    generator = np.random.default_rng(seed)
+    halves = np.array([generator.permutation(n) < n // 2 for _ in range(PAIRS)])
+    members = torch.from_numpy(np.concatenate([halves, ~halves])).to(f.device) & counts
+    shares = torch.cat([counts[None], members]).to(f)
+    shares = shares / shares.sum(1, keepdim=True)
+    training_loss = replace(network.loss, temperature=1.0)
+    outputs = retrain(Runs(jacobian.flatten(0, 1), f, y, shares, training_loss))
+    if outputs is None:
+        return None
+    targets = nn.functional.one_hot(y.clamp_min(0), f.shape[1]).to(f)
+    margin = outcome("margin", "cross_entropy", f, targets, is_classification=True)
+    half_margins = torch.stack([margin(half) for half in outputs])[:, :QUERIES]  # [halves, q]
+    leaf = f.double().requires_grad_()
+    towards = torch.autograd.grad(margin(leaf).sum(), leaf)[0].to(f)
+    queries = torch.einsum("qk,qkp->qp", towards[:QUERIES], jacobian[:QUERIES])
+    absences = (~members & counts)[:, :QUERIES]
+    choices = []
+    for share, bases in _fit_shares(subsample, network.n / n, curvature, weight_decay, seed):
+        for loss in drop_none(network.loss, network.own_loss):
+            slopes = torch.einsum("nk,nkp->np", output_slopes(loss, f, y), jacobian)
+            effects = -_products(subsample, bases, slopes, queries)
+            correlation = _correlate(members.to(effects) @ effects, half_margins, absences)
+            choices.append(Choice(share, loss.temperature, correlation))
+    return max(choices, key=lambda choice: choice.correlation)
+
+
+def _draw_samples(network: TrainedNetwork, seed: int) -> TrainedNetwork | None:
+    """Return the network with as many samples as are linearised; None where that are too few."""
+    loss = network.loss
+    train = network.train
+    k = network.n_outputs
+    is_plain = train.subset is not None and train.weights is None and not train.streamed
+    if loss.name != "cross_entropy" or k is None or k < 2 or not is_plain:
+        return None
+    size = k * sum(block.size for block in network.per_sample.blocks)
+    n = min(network.n, max(FEWEST, JACOBIAN_VALUES // size))
+    if n < FEWEST or n * size > MOST_VALUES:
+        return None
+    assert train.subset is not None
+    order = np.random.default_rng(seed).permutation(network.n)[:n]
+    subset = train.subset(order.tolist())
+    batch = to_model(next(iter(subset))[1], network.model)
+    with torch.no_grad():
+        f, y = loss.align(outputs_of(network.model, batch), loss.targets(batch))
+    if f.shape[1] != 1 or y.is_floating_point():  # several places, or probabilities
+        return None
+    return replace(network, train=subset, n=n, removed=None)
+
+
+def _fit_shares(
+    network: TrainedNetwork, factor: float, curvature: str, weight_decay: float, seed: int
+) -> Iterator[tuple[float, dict[str, BlockBasis]]]:
+    """Yield each share of SHARES, and bases that are damped by it times a factor."""
+    blocks = network.per_sample.blocks
+    exact = exact_rule(curvature, network.n, blocks)
+
+    def roots() -> Iterator[Gradients]:
+        return network.roots(seed, "choose damping")
+
+    sums = first_sums(blocks, roots(), {block.name for block in blocks if exact(block)})
+    bases = kronecker_bases(blocks, sums, network.dtype)
+    if bases:
+        sums |= square_sums(bases, roots())
+    for share in SHARES:
+        damped_bases = fit_bases(
+            blocks,
+            {name: replace(basis) for name, basis in bases.items()},
+            {key: total.clone() for key, total in sums.items()},
+            network.n,
+            penalties(blocks, network.n, exact, share * factor, weight_decay),
+            spectral=False,
+            dtype=network.dtype,
+        )
+        yield share, damped_bases
+
+
+def _products(
+    network: TrainedNetwork,
+    bases: dict[str, BlockBasis],
+    samples: Float[Tensor, "n p"],
+    queries: Float[Tensor, "q p"],
+) -> Float[Tensor, "n q"]:
+    """Return products of gradients by the inverse of the damped Hessian."""
+    total = samples.new_zeros(len(samples), len(queries), dtype=torch.float64)
+    start = 0
+    for block in network.per_sample.blocks:
+        columns = slice(start, start + block.size)
+        start += block.size
+        if block.name in bases:
+            basis = bases[block.name]
+            towards = basis.to_basis(queries[:, columns]) * basis.inverse().to(queries)
+            total += (basis.to_basis(samples[:, columns]) @ towards.T).double()
+    return total
+
+
+def _correlate(
+    a: Float[Tensor, "halves q"], b: Float[Tensor, "halves q"], counted: Bool[Tensor, "halves q"]
+) -> float:
+    """Return Pearson's correlation over the counted halves, mean over queries that vary."""
+    weight = counted / counted.sum(0).clamp_min(1)
+    a = (a - (a * weight).sum(0)) * counted
+    b = (b - (b * weight).sum(0)) * counted
+    lengths = (a.square().sum(0) * b.square().sum(0)).sqrt()
+    varies = lengths > 0
+    if not varies.any():
+        return 0.0
+    return float(((a * b).sum(0)[varies] / lengths[varies]).mean())
