@@ -63,10 +63,9 @@ class Labels:
     @property
     def expected(self) -> str:
         """How many are wrong, in words: a number or a range."""
-        between = f"between {self.low:,} and {self.high:,}"
         if self.low == self.high:
             return f"{self.low:,}"
-        return between
+        return f"between {self.low:,} and {self.high:,}"
 
     @property
     def named(self) -> str:
@@ -88,9 +87,7 @@ class Labels:
         share = rough_percent(self.high / self.n)
         if self.n_flagged:
             verb = inflect(self.n_flagged, "is", "are")
-            interval = ""
-            if self.low != self.high:
-                interval = f" ({self.expected} are wrong)"
+            interval = text_if(self.low != self.high, f" ({self.expected} are wrong)")
             return f"{self.n_flagged:,} of {self.n:,} {self.noun}s {verb} probably wrong{interval}"
         if self.noun == "label" and (self.n_review or self.high > FEW * self.n):
             maximum = f"up to {self.high:,} of {self.n:,} ({share}) may be"

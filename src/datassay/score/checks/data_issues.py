@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 
 from datassay.data.arguments import checks_arguments
 from datassay.data.samples import SampleSet
-from datassay.optional import coalesce, drop_none, text_if
+from datassay.optional import coalesce, drop_none, inflect, text_if
 from datassay.results import Tabular, column, result, sample_ids
 from datassay.score.checks.codes import RowCodes, array_codes, row_codes
 from datassay.score.checks.columns import column_issues, drift_issues, empty_rows
@@ -237,8 +237,8 @@ def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) 
     groups, counts = np.unique(train_group, return_counts=True)
     n_in = int((counts > 1).sum())
     if n_more := int((counts - 1).clip(0).sum()):
-        groups = f"group{text_if(n_in > 1, 's')}"
-        text = f"{n_more:,} more than once, in {n_in:,} {groups} of equal inputs."
+        word = inflect(n_in, "group", "groups")
+        text = f"{n_more:,} more than once, in {n_in:,} {word} of equal inputs."
         if outcome.natural:
             text += (
                 " Columns hold few different values: at least half as many rows differ from "
@@ -246,14 +246,12 @@ def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) 
             )
         severity = "fine" if outcome.natural else "look"
         issues.append(DataIssue("equal rows", severity, n_more, "rows", text))
-    across = np.isin(group[n:], groups) & (group[n:] >= 0)
-    if across.any():
+    if n_across := int((np.isin(group[n:], groups) & (group[n:] >= 0)).sum()):
         text = "Validation rows whose inputs are also in the training set: they test nothing new."
         if not outcome.natural:
             text += _note_exclusion(outcome, n)
         severity = "look" if outcome.natural else "act"
-        kind = "equal rows across the split"
-        issues.append(DataIssue(kind, severity, int(across.sum()), "rows", text))
+        issues.append(DataIssue("equal rows across the split", severity, n_across, "rows", text))
     if len(train_group) and (conflicts := int(differ(train_group, train.y[group[:n] >= 0]).sum())):
         noun = "labels" if train.is_classification else "targets"
         text = f"Rows whose inputs are equal to another's, under different {noun}."
