@@ -88,7 +88,7 @@ def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType
     columns = {"curvature": plan.kind.tolist(), "on disk": on_disk}
     fits = "fits" if plan.fits else "does NOT fit"
     initial = INITIAL.format(text_if(plan.fidelity, "; what rows keep may"))
-    kept = [f"{size:,} bytes {share:.3f}" for size, share in plan.fidelity.items()]
+    shares = [f"{size:,} bytes {share:.3f}" for size, share in plan.fidelity.items()]
     return [
         *block_table(plan.block, plan.size, columns),
         f"{count(plan.n_samples, 'sample')} of {plan.bytes_per_sample:,} bytes: "
@@ -101,9 +101,9 @@ def plan_lines(train: SampleSet, settings: IndexSettings) -> list[RenderableType
         f"{plan.free_bytes / 1e9:.1f} GB free. Nothing was written.",
         *[
             f"Correlation with exact effects, the share of their use that is kept: "
-            f"{', '.join(kept)} (--bytes-per-sample)."
+            f"{', '.join(shares)} (--bytes-per-sample)."
         ]
-        * bool(kept),
+        * bool(shares),
         *([initial] if settings.weights is None else []),
     ]
 

@@ -169,8 +169,8 @@ def index(
             if_it_fails.callback(shutil.rmtree, path, ignore_errors=True)
         bases = load_bases(path, run, network, small, shift, seed, engine_used, progress)
         check_gradients(bases)
-        chosen = choose_sketch(bases, bytes_per_sample, seed)
-        encoder = encode_by(bases, chosen, network.dtype)
+        sketch = choose_sketch(bases, bytes_per_sample, seed)
+        encoder = encode_by(bases, sketch, network.dtype)
         classes = ()
         if isinstance(data, SampleSet):
             classes = data.class_names
@@ -209,8 +209,8 @@ def _fill(
 ) -> None:
     """Store the rows of the first samples."""
     run_digest = digest_of_values(run)
-    chosen = encoder.sketch
-    described = {"coordinates": chosen.n_coordinates, "width": chosen.width, "bits": chosen.bits}
+    sketch = encoder.sketch
+    described = {"coordinates": sketch.n_coordinates, "width": sketch.width, "bits": sketch.bits}
     rows_run = {
         "of": run_digest,
         "number": 0,
@@ -229,7 +229,7 @@ def _fill(
             "sketch": described,
             "fidelity": None if reported is None else reported[0],
         }
-    store = segment_store(location, 0, rows_run, network.n, chosen.n_bytes, ids, extra)
+    store = segment_store(location, 0, rows_run, network.n, sketch.n_bytes, ids, extra)
     work = RowWork(replace(network, progress=silent), network.train, encoder, ids)
     fill(store, work.arrays, engine, progress, "keep gradients")
 

@@ -66,10 +66,10 @@ class GradientEncoding:
         """Return the rows of a batch's gradients, not rounded, and the squared lengths ‖c‖²."""
         pieces: dict[str, Tensor] = {}
         squares = []
-        for basis, coords, used in gradient_coordinates(dict(self.bases), gradients):
+        for basis, coords, used_rows in gradient_coordinates(dict(self.bases), gradients):
             name = basis.block.name
-            squares.append(self._length(name, coords, used))
-            picked = _pick(coords, used, self.coordinates[name], basis.block.shape[1])
+            squares.append(self._length(name, coords, used_rows))
+            picked = _pick(coords, used_rows, self.coordinates[name], basis.block.shape[1])
             pieces[name] = picked * self.factors[name]
         assert squares, "a batch reaches at least one block"
         piece = next(iter(pieces.values()))
@@ -86,26 +86,28 @@ class GradientEncoding:
     def lengths(self, gradients: Gradients) -> Float[Tensor, " b"]:
         """Return the squared lengths ‖c‖² of a batch's gradients."""
         parts = gradient_coordinates(dict(self.bases), gradients)
-        squares = [self._length(basis.block.name, coords, used) for basis, coords, used in parts]
+        squares = [
+            self._length(basis.block.name, coords, used_rows) for basis, coords, used_rows in parts
+        ]
         return torch.stack(squares).sum(0)
 
     def _length(
-        self, name: str, coords: Float[Tensor, "b p"], used: Tensor | None
+        self, name: str, coords: Float[Tensor, "b p"], used_rows: Tensor | None
     ) -> Float[Tensor, " b"]:
         """Return the part of ‖c‖² in one block."""
-        inverse = self.inverses[name] if used is None else self.inverses[name][used]
+        inverse = self.inverses[name] if used_rows is None else self.inverses[name][used_rows]
         return (coords.square() @ inverse.flatten()).double()
 
 
-def _pick(coords: Tensor, used: Tensor | None, idx: Tensor, columns: int) -> Tensor:
+def _pick(coords: Tensor, used_rows: Tensor | None, idx: Tensor, columns: int) -> Tensor:
     """Pick some coordinates; 0 in rows of the weights that the batch does not use."""
-    if used is None:
+    if used_rows is None:
         return coords[:, idx]
     result = coords.new_zeros(len(coords), len(idx))
-    if len(used):
+    if len(used_rows):
         row = idx // columns
-        index = torch.searchsorted(used, row).clamp_max(len(used) - 1)
-        is_used = used[index] == row
+        index = torch.searchsorted(used_rows, row).clamp_max(len(used_rows) - 1)
+        is_used = used_rows[index] == row
         result[:, is_used] = coords[:, (index * columns + idx % columns)[is_used]]
     return result
 
@@ -125,7 +127,7 @@ def choose_sketch(bases: Mapping[str, BlockBasis], n_bytes: int, seed: int) -> S
     # correlation with exact ones is that of weights, r, times that of noise. What weights leave out
     # costs more of the linear datamodelling score than r says, about r² on two GPTs.
     energy = _energy(bases, _inverse(bases)).sort(descending=True).values
-    whole = float(energy.square().sum())
+    total_squares = float(energy.square().sum())
 
     def score(sketch: Sketch) -> float:
         largest = energy[: sketch.n_coordinates]
@@ -133,7 +135,7 @@ def choose_sketch(bases: Mapping[str, BlockBasis], n_bytes: int, seed: int) -> S
         squares = float(weighted.square().sum())
         noise = sketch.noise * float(weighted.sum()) ** 2
         along = float(weighted @ largest)
-        return along**2 / (whole * squares) * (squares / (squares + noise)) ** 0.5
+        return along**2 / (total_squares * squares) * (squares / (squares + noise)) ** 0.5
 
     return max(sketches(len(energy), n_bytes, seed), key=score)
 
@@ -157,8 +159,8 @@ def encode_by(
     largest = order.sort().values
     squares = energy.square()
     weights = _weights(energy[largest], sketch.noise)
-    kept = (weights @ squares[largest]) / squares.sum()
-    roots = (weights / kept * inverse[largest]).sqrt() * sketch.signs()
+    kept_share = (weights @ squares[largest]) / squares.sum()
+    roots = (weights / kept_share * inverse[largest]).sqrt() * sketch.signs()
     inverses = {}
     coordinates = {}
     factors = {}

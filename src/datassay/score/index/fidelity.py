@@ -76,9 +76,9 @@ def _effects(
     """Return effects by rows as they are stored."""
     queries, _ = prepare_rows(sketch, [(q_rows, torch.zeros(len(q_rows)))])
     packed, scale = sketch.pack(rows)
-    every = slice(0, len(queries))
+    all_queries = slice(0, len(queries))
     levels = sketch.levels(packed)
-    products = queries.products(levels, torch.from_numpy(scale), every, coarse=False)
+    products = queries.products(levels, torch.from_numpy(scale), all_queries, coarse=False)
     return -products.T.double().numpy()
 
 
@@ -98,8 +98,8 @@ def _summary(exact: Float[np.ndarray, "n m"], ours: Float[np.ndarray, "n m"]) ->
 
 def _correlate(exact: Float[np.ndarray, " n"], ours: Float[np.ndarray, " n"]) -> float:
     """Return Pearson's correlation; 1 of two constants."""
-    first, second = (values - values.mean() for values in (exact, ours))
-    scale = float(np.sqrt(first @ first * (second @ second)))
+    centred, other_centred = (values - values.mean() for values in (exact, ours))
+    scale = float(np.sqrt(centred @ centred * (other_centred @ other_centred)))
     if scale:
-        return float(first @ second) / scale
-    return float(not (first.any() or second.any()))
+        return float(centred @ other_centred) / scale
+    return float(not (centred.any() or other_centred.any()))

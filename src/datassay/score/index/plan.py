@@ -221,8 +221,10 @@ class _Pilot:
         packed, scale = self.sketch.pack(rows)
         levels = self.sketch.levels(packed)
         queries, _ = prepare_rows(self.sketch, [(rows.float(), torch.zeros(N_COMPARED))])
-        every = slice(0, N_COMPARED)
-        compare = partial(queries.products, levels, torch.from_numpy(scale), every, coarse=True)
+        all_queries = slice(0, N_COMPARED)
+        compare = partial(
+            queries.products, levels, torch.from_numpy(scale), all_queries, coarse=True
+        )
         compare()  # so that nothing is timed that happens once
         return time_call(compare, N_COMPARED**2)[0]
 
@@ -230,13 +232,15 @@ class _Pilot:
         self, network: TrainedNetwork, sizes: Collection[int], seed: int
     ) -> None:
         """Measure what rows of several sizes keep, up to the first that are not rounded."""
-        chosen = [choose_sketch(self.bases, n_bytes, seed) for n_bytes in sorted(sizes)]
-        by_bytes = {sketch.n_bytes: sketch for sketch in chosen}
+        sketches = [choose_sketch(self.bases, n_bytes, seed) for n_bytes in sorted(sizes)]
+        by_bytes = {sketch.n_bytes: sketch for sketch in sketches}
         encoders = [encode_by(self.bases, s, network.dtype) for s in by_bytes.values()]
         measure = measure_of(Queries.measure, network.loss, has_several=network.has_several)
-        found = fidelity(network, encoders, measure, seed)
-        if found is not None:
-            self.fidelity = dict(zip(by_bytes, (one["mean"] for one in found), strict=True))
+        intervals = fidelity(network, encoders, measure, seed)
+        if intervals is not None:
+            self.fidelity = dict(
+                zip(by_bytes, (interval["mean"] for interval in intervals), strict=True)
+            )
 
     def _draw_samples(
         self, network: TrainedNetwork, small: set[str], seed: int

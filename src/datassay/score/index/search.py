@@ -96,9 +96,9 @@ def prepare_rows(
             planes.append((rows,))
         units.append(unit)
         values.append(measured)
-    whole = tuple(torch.cat(of_plane) for of_plane in zip(*planes, strict=True))
-    half = tuple((p.sum(1, dtype=torch.float64) * sketch.offset).float() for p in whole)
-    return QueryRows(sketch, whole, torch.cat(units), half), torch.cat(values)
+    planes_of_all = tuple(torch.cat(of_plane) for of_plane in zip(*planes, strict=True))
+    half = tuple((p.sum(1, dtype=torch.float64) * sketch.offset).float() for p in planes_of_all)
+    return QueryRows(sketch, planes_of_all, torch.cat(units), half), torch.cat(values)
 
 
 def has_int8() -> bool:
@@ -125,10 +125,10 @@ def all_products(
     segments: Sequence[Segment], queries: QueryRows, progress: Progress
 ) -> Iterator[tuple[int, Float[Tensor, "b m"]]]:
     """Yield cᵢᵀcⱼ of all rows and queries, chunk by chunk, and the position of the first row."""
-    every = slice(0, len(queries))
+    all_queries = slice(0, len(queries))
     for start, packed, scale in blocks(segments, progress, "compare with the index"):
         levels = queries.sketch.levels(packed)
-        products = queries.products(levels, torch.from_numpy(scale), every, coarse=False)
+        products = queries.products(levels, torch.from_numpy(scale), all_queries, coarse=False)
         yield start, products.T.double()
 
 

@@ -141,12 +141,12 @@ class Sketch:
 
 def sketches(n_coordinates: int, n_bytes: int, seed: int) -> list[Sketch]:
     """Return the sketches whose rows take at most so many bytes: few coordinates, or few bits."""
-    whole = 1 << max(n_coordinates - 1, FEWEST - 1).bit_length()
+    padded = 1 << max(n_coordinates - 1, FEWEST - 1).bit_length()
     results = []
     for bits in BITS:
-        most = 8 * n_bytes // bits
-        if most:
-            width = min(whole, 1 << most.bit_length() - 1)
+        limit = 8 * n_bytes // bits
+        if limit:
+            width = min(padded, 1 << limit.bit_length() - 1)
             folds = FOLDS if bits == 1 and width < n_coordinates else (1,)
             sizes = (min(n_coordinates, n * width) for n in folds)
             results += [Sketch(size, width, bits, seed) for size in sizes]
