@@ -8,6 +8,8 @@ from jaxtyping import Float, Shaped
 
 def mean_ranks(values: Shaped[np.ndarray, "..."], axis: int = -1) -> Float[np.ndarray, "..."]:
     """Return ranks from 1 along an axis, ties at their mean; NaN along lines that hold one."""
+    if values.size == 0:
+        return np.empty(values.shape)
     return np.apply_along_axis(_rank_line, axis, values)
 
 

@@ -376,9 +376,7 @@ def _difference(drawn: Drawn) -> str:
     right = truth(drawn, [b.parameters for b in read.blocks if b.name not in read._flat]).numpy()
     if wrong := unequal(found, right):
         return f"influence: {wrong}"
-    index = da.index(
-        model, train, share=1.0, width=10_000, keep="float32", precision="float64", **settings
-    )
+    index = da.index(model, train, bytes_per_sample=40_000, precision="float64", **settings)
     if wrong := unequal(index.query(queries, top=None, measure=measure).effect, right, 1e-3):
         return f"index: {wrong}"
     kernel = da.collect(

@@ -212,7 +212,7 @@ def second_moments(uses: list[Use], largest: int) -> tuple[Tensor | None, Tensor
     pairs = [(u.lhs, u.rhs) if isinstance(u, Factors) else (u.mT, u) for u in uses]
     for side, parts in enumerate(zip(*pairs, strict=True)):
         if not (side == 0 and sparse) and parts[0].shape[-1] <= largest:
-            factor = torch.cat([part.flatten(0, 1) for part in parts])
+            factor = torch.cat([rows.flatten(0, 1) for rows in parts])
             sides[side] = (factor.T @ factor).double()
     return sides[0], sides[1]
 

@@ -176,8 +176,8 @@ def values(
     scale, unit, follows = _accuracy_scale(scores, truth)
     warnings = ()
     if modes.share < HELD:
-        held = f"{modes.share:.0%} of its degrees of freedom"
-        warnings = (f"the fit's leading {MODES} modes stand for all: {held}.",)
+        share = f"{modes.share:.0%} of its degrees of freedom"
+        warnings = (f"the fit's leading {MODES} modes stand for all: {share}.",)
     return DataValues(
         value=(scale * value).numpy(),
         low=(scale * (value - half)).numpy(),
@@ -244,8 +244,8 @@ class _Tally:
         """Add the gains of one subset, which counts so many times."""
         step = (gain - self.last[subset]).nan_to_num()
         self.last[subset] = gain
-        one = torch.ones_like(gain)
-        values = one, weight * one, weight * gain, gain.square(), (weight * step).square()
+        count = torch.ones_like(gain)
+        values = count, weight * count, weight * gain, gain.square(), (weight * step).square()
         self.sums[:, subset] += torch.stack(values)
 
     def means(self, *, by_steps: bool) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
@@ -285,7 +285,7 @@ def _subsets(semivalue: str, count: int, lin: Linearization, seed: int) -> list[
 def _deal(
     sizes: Int[np.ndarray, " count"], n: int, draw: np.random.Generator
 ) -> Iterator[Int[np.ndarray, " s"]]:
-    """Deal samples as from shuffled decks: subsets of about one size hold all equally often."""
+    """Yield subsets, dealt from shuffled decks: those of about one size hold all equally often."""
     deck = draw.permutation(n)
     for size in sizes:
         subset = deck[:size]

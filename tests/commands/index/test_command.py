@@ -124,11 +124,14 @@ def test_settings_reach_the_index(here):
 
 
 def test_answers_are_those_of_explain_within_the_correlation(here, monkeypatch):
-    reported = told_of(da.open_index("ix"))
-    succeed("explain", *NET, "--queries", "new.csv", "--out", "whole")
+    damped = ("--damping", 1)  # "auto" of an index tries none
+    succeed("index", *NET, *damped, "--out", "damped")
+    reported = told_of(da.open_index("damped"))
+    succeed("explain", *NET, *damped, "--queries", "new.csv", "--out", "whole")
     files = listed("whole")
     monkeypatch.setattr(explaining, "influence", None)  # nothing of the training side anew
-    result = succeed("explain", *NET, "--queries", "new.csv", "--index", "ix", "--out", "kept")
+    asked = ("--queries", "new.csv", "--index", "damped", "--out", "kept")
+    result = succeed("explain", *NET, *asked)
     assert listed("kept") == files and "Compare with the index" in result.stderr
     whole, kept = (columns(f"{out}/samples.parquet") for out in ("whole", "kept"))
     assert whole["id"] == kept["id"]

@@ -126,7 +126,7 @@ def test_effects_of_short_training_are_damped_more(steps, monkeypatch):
     margin = ((label - others)[:, :, None] * q[:, None]).flatten(1)  # [m, 18]
     expected = -(slopes.flatten(1) @ solve(high, margin.T)) / len(x)
     np.testing.assert_allclose(result.effect, expected, rtol=1e-4, atol=1e-9)
-    whole = {"share": 1.0, "width": 18, "keep": "float32"}
+    whole = {"bytes_per_sample": 128}
     index = da.index(net.requires_grad_(True), train, precision="float64", temperature=1.0, **whole)
     stored = index.query(queries, measure="margin", top=None)
     np.testing.assert_allclose(stored.effect, expected, rtol=1e-3, atol=1e-6)

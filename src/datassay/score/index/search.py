@@ -67,8 +67,8 @@ class QueryRows:
 def _multiply(plane: Tensor, levels: Tensor) -> Tensor:
     if plane.dtype == torch.int8:
         return torch._int_mm(plane, levels.T)
-    parts = levels.split(FLOATS_AT_ONCE)
-    return torch.cat([plane @ part.float().T for part in parts], 1)
+    chunks = levels.split(FLOATS_AT_ONCE)
+    return torch.cat([plane @ chunk.float().T for chunk in chunks], 1)
 
 
 def prepare_rows(

@@ -86,8 +86,8 @@ class Sketch:
 
     def pack(self, y: Float[Tensor, "b width"]) -> tuple[np.ndarray, Float[np.ndarray, " b"]]:
         """Return rows as they are stored, [b, bytes], and their scales s."""
-        parts = [self._pack_rows(part) for part in y.split(ROWS_AT_ONCE)]
-        packed, scale = zip(*parts, strict=True)
+        pairs = [self._pack_rows(rows) for rows in y.split(ROWS_AT_ONCE)]
+        packed, scale = zip(*pairs, strict=True)
         return np.concatenate(packed), np.concatenate(scale)
 
     def _pack_rows(self, y: Float[Tensor, "b width"]) -> tuple[np.ndarray, np.ndarray]:

@@ -94,8 +94,8 @@ class BlockBasis:
             if use.rhs.shape[1] == 1:  # one place: outer products, whose squares are some, too
                 (turned,) = rotate(uses, self.row_basis, self.column_basis)
                 if isinstance(turned, Factors):
-                    left, right = turned.lhs[:, 0].square(), turned.rhs[:, 0].square()
-                    return (left.T @ right).flatten().double(), None
+                    squares = turned.lhs[:, 0].square().T @ turned.rhs[:, 0].square()
+                    return squares.flatten().double(), None
         coordinates, rows = self.coordinates(uses)
         return coordinates.square().sum(0).double(), rows
 

@@ -82,31 +82,31 @@ class SubsetFits:
         is_out[subset] = False
         total, sent = self.products
         if 2 * len(subset) > n:  # fewer are left out
-            rest = is_out.nonzero()[:, 0]
-            gram = total - _square(self.a[rest])
-            sent = sent - self.a[rest].T @ self.targets[rest]
+            out_idx = is_out.nonzero()[:, 0]
+            gram = total - _square(self.a[out_idx])
+            sent = sent - self.a[out_idx].T @ self.targets[out_idx]
         else:
             gram = _square(self.a[subset])
             sent = self.a[subset].T @ self.targets[subset]
         inverse = invert_ridge(gram, self.penalty)  # [r, r]
         weights = inverse @ sent
         gain = []
-        for part in subset.split(ROWS_AT_ONCE):
-            a = self.a[part]
+        for chunk in subset.split(ROWS_AT_ONCE):
+            a = self.a[chunk]
             q = a @ inverse
-            residual = (self.targets[part] - a @ weights) / (1 - (q * a).sum(1))[:, None]
-            gain.append(self._changes(part, a, q, residual, weights))
+            residual = (self.targets[chunk] - a @ weights) / (1 - (q * a).sum(1))[:, None]
+            gain.append(self._changes(chunk, a, q, residual, weights))
         return torch.cat(gain), weights
 
-    def _changes(self, part: Int[Tensor, " s"], a, q, residual, weights) -> Float[Tensor, " s"]:
+    def _changes(self, subset: Int[Tensor, " s"], a, q, residual, weights) -> Float[Tensor, " s"]:
         """Return what removals add to the mean squared error on other inputs."""
         total, _ = self.products
         fitted = total @ weights + self.root.T @ (self.root @ weights)
         slope = q @ (fitted - self.cross)  # [s, k]
         curvature = q.square() @ total.diagonal() + (q @ self.root.T).square().sum(1)
         gain = -2 * (residual * slope).sum(1) + residual.square().sum(1) * curvature
-        truth = self.truth[part]
-        gain -= (self.targets[part] - residual - truth).square().sum(1)
+        truth = self.truth[subset]
+        gain -= (self.targets[subset] - residual - truth).square().sum(1)
         gain += (a @ weights - truth).square().sum(1)
         return gain / (len(self.truth) - 1)
 

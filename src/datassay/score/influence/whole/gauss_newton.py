@@ -20,7 +20,7 @@ from datassay.collect.collection import collect
 from datassay.collect.linearization import Linearization
 from datassay.collect.loss import loss_named
 from datassay.errors import SettingError
-from datassay.rules import positive
+from datassay.rules import one_of, positive
 from datassay.score.effects import CHUNK_VALUES, OutputChanges
 from datassay.score.influence.request import TRUSTED
 from datassay.score.influence.whole.solvers import Problem
@@ -56,6 +56,7 @@ def gauss_newton(
     by Gauss–Newton's H.
     """
     positive("damping", damping)
+    one_of("loss", loss, ("cross_entropy", "mse"), remedy="Linearise a network of one of them.")
     n, k = lin.outputs.shape
     if lin.rows_per_sample != k:
         raise SettingError(
