@@ -35,7 +35,8 @@ def digits():
 
 
 def asked(net, train, queries, **given):
-    return da.influence(net, train, queries, measure="loss", precision="float64", **given)
+    plain = {"damping": 1.0, "measure": "loss", "precision": "float64"}
+    return da.influence(net, train, queries, **plain, **given)
 
 
 def test_twenty_errors_that_lack_classes(digits):
