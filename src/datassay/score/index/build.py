@@ -95,9 +95,9 @@ def index(
         loss: as in `influence`, like those up to `parameters`.
         curvature: "auto", "blocks" or "ekfac"; "auto" makes more blocks exact than `influence`
             does, since an index is made once.
-        damping: relative to each block's mean eigenvalue; "auto" as there.
-        temperature: of the loss of classes; "auto" as in `influence`: 2 of effects, 1 of
-            `self_influence`.
+        damping: relative to each block's mean eigenvalue; "auto" as there where none is chosen by
+            training again: an index chooses none.
+        temperature: of the loss of classes; "auto" is 2 of effects, 1 of `self_influence`.
         weight_decay: of the training.
         parameters: which weights.
         bytes_per_sample: of a row, at most, and 4 of its scale: 1 to 8 bits a number, or float32
