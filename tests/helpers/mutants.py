@@ -99,7 +99,7 @@ EQUIVALENT = {
     ("train/folds.py", "order = np.lexsort((*flat.T, *x.T[::(1)]))"): "another order of its own",
     ("score/labels/ridge.py", "for group in members.split(max(2, PANEL_VALUES // n_values)):"):
      _AT_ONCE,
-    ("score/labels/outliers.py", "position = 2 * (rankdata(output.numpy()) - 0.5) / n + 1"):
+    ("score/labels/outliers.py", "position = 2 * (mean_ranks(output.numpy()) - 0.5) / n + 1"):
      "polynomials of a shifted position have the same values",
     ("data/assemble.py", "if is_double or not is_read: # of a table, each column was checked as it "
      "was read"): "float32 loses nothing of what it holds",
