@@ -17,6 +17,8 @@ SEED ?= 8214
 TEST = -m pytest -n 2 --dist loadfile --randomly-seed=$(SEED)
 # Oldest versions meet neither a browser nor the large data sets, which test the same code again, nor
 # commands and pages, which call no library that the others do not.
+# scikit-learn 1.5 deals groups over folds by other draws than the figures that are kept.
+OTHER_DRAWS := --deselect 'tests/data/test_figures.py::test_how_samples_are_split_stays[arguments]'
 OLDEST_TESTS := not slow and not typed and not browser and not real_data
 OLDEST := $(addprefix tests/,act collect data estimators lm methods models score store train)
 
@@ -75,7 +77,7 @@ bench: .venv-dev/installed
 	.venv-dev/bin/python -m bench check
 
 oldest: .venv-oldest/installed
-	MAY_SKIP=without-extras .venv-oldest/bin/python $(TEST) -m '$(OLDEST_TESTS)' $(OLDEST)
+	MAY_SKIP=without-extras .venv-oldest/bin/python $(TEST) -m '$(OLDEST_TESTS)' $(OLDEST) $(OTHER_DRAWS)
 
 # A variable and not an argument of a function, where make would split at the comma.
 .venv/installed: INSTALLED = -c constraints.txt .

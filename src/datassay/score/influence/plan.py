@@ -90,7 +90,8 @@ def influence_plan(
         ModelError: the model cannot be run or differentiated.
 
     Cost: gradients of one batch, and a second for the speed of this machine.
-    Source: the operations of George et al. (2018), EK-FAC, counted; passes are timed.
+    Source: the operations of George et al. (2018), EK-FAC, counted; passes are timed. Damping that
+        is chosen takes seconds more, which are not counted.
     """
     if curvature not in PLANNED:
         raise SettingError(
