@@ -27,7 +27,7 @@ class LogCosh(Loss):
     def value(self, f, y):
         return (f - y).cosh().log().sum(-1)
 
-    def second(self, f, y=None):
+    def second_derivative(self, f, y=None):
         return (f - y).cosh() ** -2
 
 LOSS = LogCosh()

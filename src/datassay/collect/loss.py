@@ -71,17 +71,17 @@ class Loss(LossSettings):
         """Return the derivative of the loss without settings by the outputs."""
         return self.predict(f) - y
 
-    def second(self, f: Tensor, y: Tensor | None = None) -> Tensor:
+    def second_derivative(self, f: Tensor, y: Tensor | None = None) -> Tensor:
         """Return the second derivative by each output, of a loss separable in them."""
         raise NotImplementedError
 
     def hessian(self, f: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch k k"]:
         """Return the Hessian S of the loss without settings in the outputs."""
-        return torch.diag_embed(self.second(f))
+        return torch.diag_embed(self.second_derivative(f))
 
     def root(self, f: Float[Tensor, "n k"], y: Tensor | None = None) -> Float[Tensor, "n k r"]:
         """Return a root T of the Hessian, S = T Tᵀ, of full column rank r."""
-        return torch.diag_embed(self.second(f, y).sqrt())
+        return torch.diag_embed(self.second_derivative(f, y).sqrt())
 
     def weights(self, f: Tensor, y: Tensor) -> Float[Tensor, "..."]:
         """Return the factor that settings give the Hessian at each place, [..., 1 or k]."""
@@ -104,7 +104,7 @@ class Loss(LossSettings):
         self, f: Tensor, y: Tensor, draws: int, generator: torch.Generator
     ) -> Iterator[Float[Tensor, "b places k"]]:
         """Yield vectors v for which the mean of v vᵀ is the Hessian at each place."""
-        spread = self.second(f, y).sqrt()
+        spread = self.second_derivative(f, y).sqrt()
         for _ in range(draws):
             yield spread * (torch.randint(0, 2, f.shape, generator=generator).to(f) * 2 - 1)
 
@@ -112,9 +112,9 @@ class Loss(LossSettings):
         """Return by how much the label's output leads; of one output, the side of the middle."""
         if f.shape[-1] == 1:
             return (f[..., 0] - self.middle) * (2 * y[..., 0] - 1)
-        return (y * f).sum(-1) - self.rivals(f.masked_fill(y.bool(), -torch.inf))
+        return (y * f).sum(-1) - self.rival_output(f.masked_fill(y.bool(), -torch.inf))
 
-    def rivals(self, f: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch"]:
+    def rival_output(self, f: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch"]:
         """Return what a label's output is compared with: the largest of the others."""
         return f.amax(-1)
 

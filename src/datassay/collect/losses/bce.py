@@ -42,7 +42,7 @@ class BinaryCrossEntropy(Loss):
             f, y, by_output, pos_weight=positive, reduction="none"
         ).sum(-1)
 
-    def second(self, f: Tensor, y: Tensor | None = None) -> Tensor:
+    def second_derivative(self, f: Tensor, y: Tensor | None = None) -> Tensor:
         """Return p (1 − p)."""
         p = f.sigmoid()
         return p * (1 - p)

@@ -111,7 +111,7 @@ class CrossEntropy(BinaryCrossEntropy):
         for drawn in classes.to(f.device).unbind(1):
             yield functional.one_hot(drawn.view(f.shape[:2]), f.shape[-1]) - p
 
-    def rivals(self, f: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch"]:
+    def rival_output(self, f: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch"]:
         """Return the logarithm of the summed odds of the others."""
         return f.logsumexp(-1)
 

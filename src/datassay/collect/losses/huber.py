@@ -27,7 +27,7 @@ class Huber(Loss):
         """Return the sum over outputs."""
         return functional.huber_loss(f, y, reduction="none", delta=self.delta).sum(-1)
 
-    def second(self, f: Tensor, y: Tensor | None = None) -> Tensor:
+    def second_derivative(self, f: Tensor, y: Tensor | None = None) -> Tensor:
         """Return 1 where the loss is a square, else 0."""
         assert y is not None
         return ((f - y).abs() < self.delta).to(f)

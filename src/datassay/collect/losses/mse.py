@@ -25,7 +25,7 @@ class SquaredError(Loss):
         """Return ½ Σ (f − y)²."""
         return 0.5 * (f - y).square().sum(-1)
 
-    def second(self, f: Tensor, y: Tensor | None = None) -> Tensor:
+    def second_derivative(self, f: Tensor, y: Tensor | None = None) -> Tensor:
         """Return 1."""
         return torch.ones_like(f)
 

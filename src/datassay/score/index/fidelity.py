@@ -12,6 +12,7 @@ from torch import Tensor
 
 from datassay.collect.gradients.recording import Gradients
 from datassay.progress import silent
+from datassay.ranks import correlation
 from datassay.score.index.encoding import GradientEncoding, query_rows
 from datassay.score.index.search import prepare_rows
 from datassay.score.index.sketch import Sketch
@@ -84,7 +85,9 @@ def _effects(
 
 def _summary(exact: Float[np.ndarray, "n m"], ours: Float[np.ndarray, "n m"]) -> dict[str, float]:
     """Return the mean correlation of the queries' effects, and its interval."""
-    correlations = np.array([_correlate(*pair) for pair in zip(exact.T, ours.T, strict=True)])
+    correlations = correlation(exact.T, ours.T)
+    both_constant = (np.ptp(exact, 0) == 0) & (np.ptp(ours, 0) == 0)  # 1; of one constant alone 0
+    correlations = np.where(np.isnan(correlations), both_constant, correlations)
     half = 1.96 * float(correlations.std(ddof=1)) / len(correlations) ** 0.5
     mean = float(correlations.mean())
     return {
@@ -94,12 +97,3 @@ def _summary(exact: Float[np.ndarray, "n m"], ours: Float[np.ndarray, "n m"]) ->
         "queries": len(correlations),
         "samples": len(exact),
     }
-
-
-def _correlate(exact: Float[np.ndarray, " n"], ours: Float[np.ndarray, " n"]) -> float:
-    """Return Pearson's correlation; 1 of two constants."""
-    centred, other_centred = (values - values.mean() for values in (exact, ours))
-    scale = float(np.sqrt(centred @ centred * (other_centred @ other_centred)))
-    if scale:
-        return float(centred @ other_centred) / scale
-    return float(not (centred.any() or other_centred.any()))

@@ -46,14 +46,16 @@ def linearize(
         by_output = network.per_sample.gradients(
             outputs_of, batch, lambda v, unit=unit: list(unit.expand(-1, len(v), -1))
         )
-        rows = [_flat(gradients, blocks, f) for gradients in by_output]
+        rows = [_join_blocks(gradients, blocks, f) for gradients in by_output]
         jacobian.append(torch.stack(rows, 1))
         done += len(f)
         network.progress("linearize the network", done, network.n)
     return torch.cat(jacobian), torch.cat(outputs), torch.cat(labels)
 
 
-def _flat(gradients: Gradients, blocks: list[Block], outputs: Tensor) -> Float[Tensor, "b p"]:
+def _join_blocks(
+    gradients: Gradients, blocks: list[Block], outputs: Tensor
+) -> Float[Tensor, "b p"]:
     """Return gradients by all blocks; 0 by those that are not used."""
     parts = []
     for block in blocks:
