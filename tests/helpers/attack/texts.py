@@ -24,7 +24,7 @@ ODD = {
     "refuse": True, "nan": True, "sees all": True, "one text": True,
 }  # fmt: skip
 LONG = ("windows", "cut", "packed", "refuse")  # the first text is
-KEPT = {"precision": "float64", "share": 1.0, "width": 10**6, "keep": "float32"}
+KEPT = {"precision": "float64", "bytes_per_sample": 2**20}
 
 
 @cache
