@@ -120,6 +120,28 @@ def test_separable_classes_are_no_leak(name):
         assert told([str(n == "class 0") for n in names], **table) == []
 
 
+@pytest.mark.parametrize("rate", [0.02, 0.08])
+def test_what_others_recorded_of_the_label_is_a_leak_though_some_labels_are_wrong(rate):
+    """As the state of a booking that is predicted to be cancelled, after labels were mistaken."""
+    codes, names, rng = drawn(600, 3, 0.3)
+    recorded = np.where(rng.random(600) < rate, (codes + 1) % 3, codes)
+    weak = codes + rng.normal(size=600)
+    assert told(names, state=[f"s{c}" for c in recorded], weak=weak) == ["state"]
+    assert (
+        told(names, state=[f"s{c}" for c in recorded], strong=codes + 0.25 * (weak - codes)) == []
+    )
+
+
+def test_another_unit_of_a_target_is_a_leak_though_some_targets_are_wrong():
+    rng = np.random.default_rng(0)
+    price = rng.gamma(2, 100, 300).round(1)
+    given = np.where(rng.random(300) < 0.06, price / 1000, price)
+    assert told(given, dollars=-1.08 * price + 3) == ["dollars"]
+    assert told(given, estimate=price * rng.normal(1, 0.05, 300)) == []
+    often_none = np.where(rng.random(300) < 0.9, 0.0, price)  # most lie in order whatever x is
+    assert told(often_none, any=rng.normal(size=300)) == []
+
+
 def test_a_strong_column_is_no_leak():
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 2, 2000)
