@@ -184,7 +184,7 @@ def paired_interval(
     if any(min(part_gains.shape) < 2 for part_gains in parts):
         return interval(mean, np.inf)
     share = np.array([(part_gains.shape[1] / m) ** 2 for part_gains in parts])
-    seed_var, residual_var, sample_var = np.array([_variances(part) for part in parts]).T
+    seed_var, residual_var, sample_var = np.array([_variances(gain) for gain in parts]).T
     by_seed = float(share @ seed_var)
     by_sample = _sample_variance(gains, unit)
     seed_freedom = sum(len(part_gains) - 1 for part_gains in parts)

@@ -142,7 +142,9 @@ def load(
     if not raw.is_table or train.is_classification or log_target:
         return train, val
     warnings = train.warnings + skew_warning(train.y)
-    return replace(train, warnings=warnings), val and replace(val, warnings=warnings)
+    if val is not None:
+        val = replace(val, warnings=warnings)
+    return replace(train, warnings=warnings), val
 
 
 def _make_choices(
@@ -169,7 +171,7 @@ def _make_choices(
 
 
 def check_named(data: str, *, log_target: bool, held_out: Any, **options: Any) -> Glance | None:
-    """Refuse, as `load` does, a path or a setting; return what a small table holds, else None."""
+    """Refuse a path or setting that `load` refuses; return what a small table holds, else None."""
     if log_target:
         options["task"] = "regression"
     roles = {name: options.pop(name, None) for name in OF_SAMPLES}
@@ -210,6 +212,7 @@ def _add_val(read: Source, val: Any, choices: Choices) -> Source:
 
 
 def _is_table(data: Any) -> bool:
+    """Return whether data are a table, in memory or in a file."""
     if isinstance(data, str | Path):
         return data not in BUILTINS and existing_format(data)[1].is_table
     return frame_table(data) is not None
@@ -223,21 +226,20 @@ def _add_val_table(read: Source, val: Any, choices: Choices) -> Source:
         table = frame_table(val)
     elif val not in BUILTINS:
         path, file_format = existing_format(val)
-        table = None
         if isinstance(file_format, TableFormat):
             table = file_format.table(path, choices)
     if table is None:
         raise DataError(f"val must be a table as data is ({_tables()}); got {str(val)[:80]!r}.")
-    kinds = {c.name: c.read_as for c in read.columns if c.name in table.column_names}
-    fitted = ()
+    read_as = {c.name: c.read_as for c in read.columns if c.name in table.column_names}
+    features = []
     if read.preparation is not None:
-        fitted = [c.name for c in read.preparation.columns]
+        features = [c.name for c in read.preparation.columns]
     target = next(c.name for c in read.columns if c.read_as == "target")
-    ids = next((name for name, kind in kinds.items() if kind == "ids"), None)
-    texts = tuple(name for name, kind in kinds.items() if kind == "text")
-    keep = tuple(name for name in fitted if name in kinds)
+    ids = next((name for name, role in read_as.items() if role == "ids"), None)
+    texts = tuple(name for name, role in read_as.items() if role == "text")
+    keep = tuple(name for name in features if name in read_as)
     forms = {c.name: c.form for c in read.columns}
-    left_out = tuple(name for name, kind in kinds.items() if kind == "left out")
+    left_out = tuple(name for name, role in read_as.items() if role == "left out")
     choices = replace(choices, target=target, keep=keep, text=texts, categorical=(), drop=left_out)
     choices = replace(choices, ids=choices.ids or ids, finds_ids=False, forms=forms)
     val_source = table_source(table, str(path), choices)
@@ -254,7 +256,8 @@ def _read(data: Any, choices: Choices) -> Source:
         return _read_named(data, choices)
     if isinstance(data, dict) and all(hasattr(split, "with_format") for split in data.values()):
         return _read_parts(data, choices)
-    if (frame := frame_table(data)) is not None:
+    frame = frame_table(data)
+    if frame is not None:
         if choices.ids is None:
             check_index(frame)
         return table_source(frame, "data", choices)
@@ -289,6 +292,7 @@ def _read_parts(data: dict[str, Any], choices: Choices) -> Source:
 
 
 def _read_named(data: str | Path, choices: Choices) -> Source:
+    """Return the samples of a built-in name or a path."""
     path, file_format = _named_format(data, choices)
     if file_format is None:
         return BUILTINS[str(data)]()
@@ -337,4 +341,5 @@ def original(data: str | Path, choices: Choices, *, link: bool = True) -> Origin
 
 
 def _tables() -> str:
+    """Return the suffixes of tables, with commas between."""
     return ", ".join(suffixes(of_tables=True))
