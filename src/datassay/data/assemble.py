@@ -170,11 +170,7 @@ def _split(
 
 
 def _split_together(
-    samples: SampleSet,
-    groups: np.ndarray,
-    val_fraction: float,
-    seed: int,
-    time: np.ndarray | None,
+    samples: SampleSet, groups: np.ndarray, val_fraction: float, seed: int, time: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Hold out the latest samples, or whole groups; return the positions of both parts."""
     n = len(samples)

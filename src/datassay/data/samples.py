@@ -351,4 +351,4 @@ def wrong_labels(samples: SampleSet) -> np.ndarray | None:
     if samples.true_y is None:
         return None
     different = np.not_equal(samples.y, samples.true_y).reshape(len(samples), -1)
-    return different.any(axis=1)
+    return np.logical_or.reduce(different, axis=1)

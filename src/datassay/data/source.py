@@ -33,19 +33,9 @@ _PART = re.compile(rf"(?<![a-z])(?:{'|'.join(TRAIN_NAMES + VAL_NAMES)})(?![a-z])
 
 # What zip, gzip, numpy, Arrow and Pillow raise on a truncated or foreign file.
 _UNREADABLE = (
-    OSError,
-    EOFError,
-    MemoryError,
-    OverflowError,
-    RuntimeError,
-    SyntaxError,
-    ValueError,
-    struct.error,
-    tokenize.TokenError,
-    pa.ArrowIndexError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+    OSError, EOFError, MemoryError, OverflowError, RuntimeError, SyntaxError, ValueError,
+    struct.error, tokenize.TokenError, pa.ArrowIndexError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 
 
 @result

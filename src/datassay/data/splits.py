@@ -21,10 +21,7 @@ def time_blocks(time: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
 
 
 def group_folds(
-    groups: Shaped[np.ndarray, " n"],
-    strata: Int[np.ndarray, " n"] | None,
-    n_folds: int,
-    seed: int,
+    groups: Shaped[np.ndarray, " n"], strata: Int[np.ndarray, " n"] | None, n_folds: int, seed: int
 ) -> Int[np.ndarray, " n"]:
     """Return the fold of each sample: whole groups, alike in size and in strata, [n]."""
     # strata: classes; None, or where no class has a sample for each fold: only the sizes count.
@@ -33,9 +30,7 @@ def group_folds(
 
     names, group_idx = np.unique(groups, return_inverse=True)
     n_folds = min(n_folds, len(names))
-    if strata is not None:
-        _, class_sizes = np.unique(strata, return_counts=True)
-    if strata is None or class_sizes.max() < n_folds:
+    if strata is None or np.unique(strata, return_counts=True)[1].max() < n_folds:
         strata = np.zeros(len(group_idx), dtype=np.int64)
     folds = np.zeros(len(group_idx), dtype=np.int64)
     if len(names) < 2:

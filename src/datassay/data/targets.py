@@ -28,7 +28,7 @@ def encode_targets(
     y: np.ndarray, y_val: np.ndarray | None, class_names: tuple[str, ...], task: Task | None
 ) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
     """Return y, y_val and the class names as later steps expect them."""
-    # Classification: [n] int64 indices; regression: [n] or [n, k] float64, and no names.
+    # Classification: y is [n] int64 indices; regression: [n] or [n, k] float64, without names.
     # class_names: what labels index or repeat; empty: the sorted unique labels of y. task None:
     # class_names mean classification, else `guess_task` decides.
     for name, targets in (("y", y), ("y_val", y_val)):
@@ -68,9 +68,8 @@ def encode_like(
     y: np.ndarray, class_names: tuple[str, ...], dtype: np.dtype | None = None
 ) -> np.ndarray:
     """Return targets coded as those of an existing set: [n] indices, or float64."""
-    # Labels are names of classes; numbers are so too where the names are numbers, and otherwise
-    # index them. Of a regression (no names) whole numbers stay so where `dtype`, of that set, is
-    # whole.
+    # Strings name classes. Numbers name them if all names are numbers, else index them. Without
+    # class_names, a regression, whole numbers stay whole if `dtype`, of that set, is.
     y = check_column(y, "y")
     if not class_names:
         is_whole = dtype is not None and dtype.kind in "iu" and y.dtype.kind in "biu"
@@ -80,15 +79,16 @@ def encode_like(
     if y.ndim > 1:
         raise DataError(f"classification needs one label per sample; y has shape {y.shape}.")
     is_named = y.dtype.kind == "b"
-    with suppress(ValueError):
+    with suppress(ValueError):  # a name that is no number
         is_named = is_named or bool([float(name) for name in class_names])
     if is_named:
-        y = np.array(list(map(label_name, y)))  # numbers: short
+        y = np.array(list(map(label_name, y)))
     return _index(y, np.arange(len(class_names)), class_names, "y")
 
 
 def target_warnings(y: np.ndarray, names: tuple[str, ...], *, is_guessed: bool) -> tuple[str, ...]:
     """Return warnings of targets that may be meant otherwise; names: of the classes."""
+    # is_guessed: whether nobody said that they are classes.
     if is_guessed and len(names) > 2 and y.dtype.kind in "iuf" and not _are_codes(np.unique(y)):
         return (
             f"The {len(names)} numbers of the target ({shorten(names)}) are read as classes, and "
@@ -96,7 +96,7 @@ def target_warnings(y: np.ndarray, names: tuple[str, ...], *, is_guessed: bool) 
         )
     folded = [" ".join(name.split()).casefold() for name in names]
     if len(set(folded)) < len(names):
-        alike_names = [n for n, p in zip(names, folded, strict=True) if folded.count(p) > 1]
+        alike_names = [n for n, f in zip(names, folded, strict=True) if folded.count(f) > 1]
         examples = shorten([repr(name) for name in sorted(alike_names, key=str.casefold)])
         return (f"Classes differ in case or spaces alone: {examples}. Write them alike.",)
     if names or y.ndim < 2 or y.shape[1] < 2:
@@ -206,6 +206,7 @@ def _guess_task(y: np.ndarray) -> Task:
 
 
 def _check_numbers(y: np.ndarray, name: str) -> np.ndarray:
+    """Return targets as float64; refuse strings."""
     if y.dtype.kind in "UO":
         raise DataError(
             f"regression needs numbers in {name}; got strings such as {str(y.flat[0])!r}. Set "
@@ -232,8 +233,8 @@ def _index(y: np.ndarray, classes: np.ndarray, names: tuple[str, ...], name: str
             f"{name} must name its classes as y does, by strings; got {y.dtype}. Use one type."
         )
     order = np.argsort(classes)
-    nearest = np.searchsorted(classes, y, sorter=order).clip(max=len(classes) - 1)
-    indices = order[nearest]
+    rank = np.searchsorted(classes, y, sorter=order).clip(max=len(classes) - 1)
+    indices = order[rank]
     unknown = np.unique(y[classes[indices] != y])
     if len(unknown):
         examples = ", ".join(str(value) for value in unknown[:5])
@@ -248,8 +249,8 @@ def _index(y: np.ndarray, classes: np.ndarray, names: tuple[str, ...], name: str
 class Coding:
     """What decides how targets are coded for a network."""
 
-    shape: Callable[[np.ndarray], tuple[int, ...]]  # input → [1, ...], of its outputs
-    is_values: bool = False  # the loss compares numbers: then those of one output stay
+    shape: Callable[[np.ndarray], tuple[int, ...]]  # input [1, ...] → shape of its outputs
+    is_values: bool = False  # the loss compares numbers: targets of one output stay numbers
     is_own: bool = False  # the loss is the user's own, which takes whatever numbers there are
     is_training: bool = True  # these samples name the classes, as those of the training do
     ignored: int | None = None  # the label of samples that do not count
@@ -259,9 +260,9 @@ def encode_for_outputs(
     y: np.ndarray, x: np.ndarray, class_names: tuple[str, ...], coding: Coding
 ) -> tuple[np.ndarray, tuple[str, ...], tuple[str, ...]]:
     """Return targets as a network with these outputs takes them, class names and warnings."""
-    # Whole numbers from 0 to k − 1 are the outputs' own, whichever of them occur; names and other
-    # whole numbers of the training are in sorted order where they are as many as the outputs.
-    # Numbers that are no classes, and targets of several outputs or places, have no names.
+    # k outputs: whole numbers from 0 to k − 1 are the outputs' own, whichever of them occur. Names
+    # and other whole numbers of the training are numbered in sorted order if they are as many as
+    # the outputs. Numbers that are no classes, and several targets a sample, have no names.
     y = check_column(y, "y")
     shape = coding.shape(x[:1])
     if class_names:
@@ -329,10 +330,11 @@ def recode_for_outputs(
     # Classes named by numbers from 0 to k − 1, as `load` names integers, may be fewer than outputs:
     # each label becomes the number that names its class. beside_loader: the training samples are a
     # loader's, labelled by output. is_own: the loss is the user's and takes other labels, too.
-    n, names = samples.n_classes, samples.class_names
+    n = samples.n_classes
+    names = samples.class_names
     if not n or (n_outputs == 1 and n == 2):
         return samples
-    numbers = None  # that name the classes; None: words do
+    numbers = None  # the names of the classes; None: these are words
     with suppress(ValueError):
         if samples.label_type in {"integer", "number"}:
             numbers = [int(name) for name in names]

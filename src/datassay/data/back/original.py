@@ -75,10 +75,7 @@ class Change:
 
 
 def original_table(
-    path: Path,
-    table: pa.Table,
-    choices: Choices,
-    give_back: Callable[[Path, Path, Change], None],
+    path: Path, table: pa.Table, choices: Choices, give_back: Callable[[Path, Path, Change], None]
 ) -> Original:
     """Return a table as it is stored, with ids and labels of the rows that have a label."""
     # give_back: (path, path to write, what becomes of the rows) writes the data given back.
@@ -243,11 +240,8 @@ def files_in(folder: Path) -> Iterator[str]:
     visited = set()  # a link can lead back to a folder above it
     for parent, folders, names in os.walk(folder, followlinks=True):
         visited.add(os.path.realpath(parent))
-        folders[:] = [
-            name
-            for name in sorted(folders)
-            if not name.startswith(".") and os.path.realpath(Path(parent, name)) not in visited
-        ]
+        inside = [name for name in sorted(folders) if not name.startswith(".")]
+        folders[:] = [n for n in inside if os.path.realpath(Path(parent, n)) not in visited]
         for name in sorted(names):
             path = Path(parent, name).relative_to(folder).as_posix()
             if not name.startswith(".") and path not in FILES:

@@ -40,7 +40,7 @@ def _read(folder: Path) -> Source:
     other_names: list[str] = []
     broken: list[tuple[str, DataError]] = []
     parts = _parts(folder)
-    read_parts = [_read_part(path, folder, other_names, broken) for path in (parts[:2] or [folder])]
+    images = [_read_part(path, folder, other_names, broken) for path in parts[:2] or [folder]]
     if parts:
         other_names += _names_beside(folder, parts)
     other_names = [name for name in other_names if name not in FILES]
@@ -48,9 +48,9 @@ def _read(folder: Path) -> Source:
     if other_names:
         text = f"{len(other_names):,} files or folders that are no images: {_abridge(other_names)}"
         columns += [Column("beside the images", "left out", note=text)]
-    sizes = [size for images in read_parts for size in images.sizes]
+    sizes = [size for read in images for size in read.sizes]
     ground = choose_ground(sizes)
-    train, *held_out = [images.samples(folder, ground) for images in read_parts]
+    train, *held_out = [read.samples(folder, ground) for read in images]
     return Source(
         folder.name, train, take_first(held_out), "classification", kind="image",
         columns=tuple(columns),

@@ -58,11 +58,7 @@ def hyperbolic_tangent(x: Points) -> Values:
 
 
 def bateman(
-    x: Points,
-    *,
-    speed: float = SPEED,
-    sigma: float = SIGMA,
-    removal: float = REMOVAL,
+    x: Points, *, speed: float = SPEED, sigma: float = SIGMA, removal: float = REMOVAL
 ) -> Values:
     """Solve the Bateman equations of one material, in closed form.
 

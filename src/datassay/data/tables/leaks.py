@@ -241,14 +241,11 @@ class _Classes:
                 share = self._score_words(read.words.take(pa.array(self.rows)).to_pylist())
                 if share >= WORDS:
                     leaks[name] = share
-        others = {name: values for name, values in numbers.items() if name not in leaks}
+        remaining = {name: values for name, values in numbers.items() if name not in leaks}
         # A dozen rows of a class are often told by chance, by a column that is only good.
         if self.sizes.min() >= MANY:
-            far_better = [
-                name
-                for name in others
-                if name in candidates and self._score_others(others, name) < FAR_BETTER
-            ]
+            good = candidates.keys() - leaks.keys()
+            far_better = {n for n in good if self._score_others(remaining, n) < FAR_BETTER}
             leaks |= {name: candidates[name] for name in far_better}
         names = (read.column.name for read in columns)
         return [Leak((n,), leaks[n]) for n in names if n in leaks] or self._pairs(numbers)

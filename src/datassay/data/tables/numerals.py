@@ -250,10 +250,7 @@ def _unify_spelling(words: pa.LargeStringArray) -> pa.LargeStringArray:
 
 
 def _parse_numbers(
-    text: pa.LargeStringArray,
-    templates: list[_Template | None],
-    template_idx: np.ndarray,
-    key: str,
+    text: pa.LargeStringArray, templates: list[_Template | None], template_idx: np.ndarray, key: str
 ) -> np.ndarray:
     """Return the numbers that words say in a dialect, [n] float64; template_idx: [n], of each."""
     point, comma = DIALECTS[key]
@@ -304,13 +301,7 @@ def _choose_dialect(
 
 
 def _are_names(templates: list[_Template], unit: str, words: pa.LargeStringArray) -> bool:
-    """Return whether words with digits name a thing (a code, a class, a range); they measure none.
-
-    Args:
-        templates: of the words; in their bodies digits are written 9, a leading 0 as _.
-        unit: of the column.
-        words: that a dialect reads.
-    """
+    """Return whether words that a dialect reads name codes, classes or ranges, and measure none."""
     n = len(words)
     is_few = len(words.unique()) <= FEW
     unit_is_known = bool(_KNOWN_UNIT.fullmatch(unit))
