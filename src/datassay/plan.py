@@ -41,7 +41,7 @@ class PlanStep:
         detail: what it works on and what was chosen.
         bytes: most memory it holds, beyond the program and its samples.
         work: kind → operations; see `rate`.
-        pilot: seconds that a pilot batch says of what is not counted by kind.
+        pilot: seconds, by a pilot batch, of what `work` does not count.
         counted: additions and multiplications that the pilot's seconds cover.
     """
 

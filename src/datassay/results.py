@@ -25,7 +25,7 @@ class Meaning:
 
     Attributes:
         meaning: in words.
-        unit: of the values; empty of names.
+        unit: of the values; empty for names.
         sign: what a high value says, and what 0 is where that says something; may be empty.
         digits: significant ones that pages and terminals show; not in the metadata.
     """
@@ -63,7 +63,7 @@ def column(
 
     Args:
         meaning: what it holds, in words.
-        unit: of the values; empty of names.
+        unit: of the values; empty for names.
         sign: what a high value says.
         digits: significant ones to show.
         name: of the column; empty: the field's.

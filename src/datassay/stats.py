@@ -59,17 +59,17 @@ class Interval:
 
     @property
     def low(self) -> float:
-        """Lower end."""
+        """The lower end."""
         return self.gain - self.half
 
     @property
     def high(self) -> float:
-        """Upper end."""
+        """The upper end."""
         return self.gain + self.half
 
     @property
     def verdict(self) -> str:
-        """Of this difference alone: "better", "worse" or "no difference"."""
+        """The verdict on this difference alone; see `verdicts`."""
         return verdicts([self])[0]
 
 
@@ -152,7 +152,7 @@ def paired_interval(
           + τ² (1 + 1/F)
 
     Part f of F has m_f of the m samples and R_f seeds.
-    s²_f: variance of the seeds' means; e²_f: that of what is left without seed and sample.
+    s²_f: variance of the seeds' means; e²_f: that of the residual without seed and sample.
     d_j: sample j's difference, averaged over seeds; d̄: their mean. Two samples are imagined: one
         differs by 0, half of the other by +√unit and half by −√unit. Else a handful of samples that
         a change leaves as they are would give an interval without width.

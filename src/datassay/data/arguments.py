@@ -19,8 +19,8 @@ from datassay.optional import text_if
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# What an annotation takes, and how it reads. Whole numbers take any number: that 2.5 is none of
-# them is for the function to tell, with its rule.
+# Annotation → the types that it accepts, and its words in an error. int accepts any number: the
+# function's own rule refuses 2.5.
 PLAIN: dict[type, tuple[tuple[type, ...], str]] = {
     int: ((numbers.Real,), "a whole number"),
     float: ((numbers.Real,), "a number"),

@@ -319,7 +319,8 @@ FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0":
 def _parse_flags(values: np.ndarray) -> np.ndarray:
     """Return whose labels are known to be right, [n] bool, from booleans, 0 and 1, or words."""
     words = [str(value).lower().removesuffix(".0") for value in values.tolist()]
-    if unknown := [word for word in words if word not in FLAGS]:
+    unknown = [word for word in words if word not in FLAGS]
+    if unknown:
         raise DataError(
             f"trusted must hold {', '.join(FLAGS)}; got {unknown[0][:80]!r}. Write yes where the "
             "label is known to be right, no elsewhere."

@@ -92,7 +92,8 @@ class RowFormat:
         """Return the rows of a table as samples, its columns prepared as the training's were."""
         table, index_column = row_ids(table)
         texts = [column.name for column in self._columns("text")]
-        if absent := [name for name in texts if name not in table.column_names]:
+        absent = [name for name in texts if name not in table.column_names]
+        if absent:
             raise DataError(
                 f"rows must have the columns of the training data; they have no {abridge(absent)}. "
                 f"Their columns are {abridge(table.column_names)}."
@@ -130,7 +131,8 @@ class RowFormat:
             )
         read = [read_column(table[name], name, Choices(keep=(name,))) for name in names]
         refuse(read, "rows")
-        if bad := [c.column.name for c in read if c.values is None or c.column.missing]:
+        bad = [c.column.name for c in read if c.values is None or c.column.missing]
+        if bad:
             raise DataError(
                 f"columns must hold numbers, none missing, as in training; {abridge(bad)} does not."
             )

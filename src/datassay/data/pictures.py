@@ -208,12 +208,12 @@ class Pictures(Indexed):
 
     @property
     def files(self) -> list[Path | bytes]:
-        """[n], where each is, or what a table holds of it."""
+        """The path of each image, [n], or its bytes where a table holds them."""
         return [self._files[int(row)] for row in self._rows]
 
     @property
     def sizes(self) -> list[ImageSize]:
-        """[n], of the images as they are shown."""
+        """The size of each image as it is shown, [n]."""
         return [self._sizes[int(row)] for row in self._rows]
 
 

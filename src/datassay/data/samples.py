@@ -81,7 +81,7 @@ class Encoding:
         recipe: what is done to one sample, in words.
         note: what the reader must know: texts cut, or an encoder that was not installed.
         seconds: that embedding all samples took, or of a plan will take; 0 where they were stored.
-        word_weights: [words], by which counts of words are multiplied; None of an encoder.
+        word_weights: [words], by which counts of words are multiplied; None for an encoder.
     """
 
     name: str
@@ -114,7 +114,7 @@ class SampleSet:
             otherwise.
         images: [n] images to show where kind is "image" and x holds something else: files, or an
             array as x would be; None where x holds the pixels.
-        encoding: what x was made of images or texts by; None of what was numbers.
+        encoding: how x was made of images or texts; None where x was given as numbers.
         true_y: [n], the labels before noise was added; None where no truth is known.
         source: [n] strings, where each sample came from; None where that is unknown.
         trusted: [n] bool, whose labels somebody knows to be right; None where that is unknown.
@@ -126,9 +126,9 @@ class SampleSet:
         columns: how each column of a table was read, in the table's order; what was left out of a
             folder; empty for arrays.
         rows: [n] rows of the user's own columns as they came, missing values and columns left out
-            by our rules included; target, ids and source are not among them. None of what is no
-            table.
-        preparation: the fitted treatment that gives x for new rows; None of what is no table.
+            by our rules included; target, ids and source are not among them. None where
+            they came from no table.
+        preparation: the fitted treatment that gives x for new rows; None without a table.
         warnings: what the reader must know of the data before trusting a figure.
     """
 
@@ -188,7 +188,7 @@ class SampleSet:
 
     @property
     def target_names(self) -> tuple[str, ...]:
-        """The columns of a table that y is, in its order; none of what is no table."""
+        """The columns of the table that y holds, in its order; empty where there was no table."""
         return tuple(column.name for column in self.columns if column.read_as == "target")
 
     @property
@@ -203,7 +203,7 @@ class SampleSet:
 
     @property
     def used_rows(self) -> pa.Table | None:
-        """The rows without the columns left out when the table was read; None of what is none."""
+        """The rows without the columns left out when the table was read; None without a table."""
         if self.rows is None:
             return None
         left_out = {column.name for column in self.columns if column.read_as == "left out"}
@@ -347,7 +347,7 @@ def check_finite(name: str, values: np.ndarray) -> None:
 
 
 def wrong_labels(samples: SampleSet) -> np.ndarray | None:
-    """Return which given labels differ from the true ones, [n] bool; None of unknown truth."""
+    """Return which given labels differ from the true ones, [n] bool; None without truth."""
     if samples.true_y is None:
         return None
     different = np.not_equal(samples.y, samples.true_y).reshape(len(samples), -1)

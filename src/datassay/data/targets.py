@@ -35,17 +35,33 @@ def encode_targets(
         if targets is not None and targets.ndim > 2:
             raise DataError(f"{name} {SHAPES}; got shape {targets.shape}. Reshape it.")
     y = check_column(y, "y")
-    y_val = None if y_val is None else check_column(y_val, "y_val")
+    if y_val is not None:
+        y_val = check_column(y_val, "y_val")
     if task is None:
         task = "classification" if class_names else _guess_task(y)
     if task == "regression":
-        y = _check_numbers(y, "y")
-        if (y == y[0]).all():
-            raise DataError(
-                f"regression needs targets that differ; all {len(y)} in y are {y[0]}. Check the "
-                "target."
-            )
-        return y, None if y_val is None else _check_numbers(y_val, "y_val"), ()
+        return (*_encode_numbers(y, y_val), ())
+    return _encode_classes(y, y_val, class_names)
+
+
+def _encode_numbers(
+    y: np.ndarray, y_val: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the targets of a regression as float64; refuse those that are all equal."""
+    y = _check_numbers(y, "y")
+    if (y == y[0]).all():
+        raise DataError(
+            f"regression needs targets that differ; all {len(y)} in y are {y[0]}. Check the target."
+        )
+    if y_val is not None:
+        y_val = _check_numbers(y_val, "y_val")
+    return y, y_val
+
+
+def _encode_classes(
+    y: np.ndarray, y_val: np.ndarray | None, class_names: tuple[str, ...]
+) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
+    """Return labels as indices of classes, and the classes' names; refuse a single class."""
     if y.ndim > 1 or (y_val is not None and y_val.ndim > 1):
         raise DataError(
             f"classification needs one label per sample; y has shape {y.shape}. If its rows are "
@@ -61,7 +77,9 @@ def encode_targets(
             f"classification needs at least 2 classes; y has one class only, {names[present[0]]}. "
             "Check the target, or set task='regression'."
         )
-    return indices, None if y_val is None else _index(y_val, classes, names, "y_val"), names
+    if y_val is not None:
+        y_val = _index(y_val, classes, names, "y_val")
+    return indices, y_val, names
 
 
 def encode_like(
@@ -128,7 +146,7 @@ def label_type(y: np.ndarray) -> LabelType:
 def as_given(
     values: np.ndarray, class_names: tuple[str, ...], kind: LabelType = "string"
 ) -> pa.Array:
-    """Return labels, [n] indices, as the user gave them; targets unchanged, several as lists."""
+    """Return class indices, [n], as the labels that the user gave; without classes, the targets."""
     if not class_names:
         return pa.array(values.tolist())
     names: list[object] = list(class_names)
@@ -216,7 +234,7 @@ def _check_numbers(y: np.ndarray, name: str) -> np.ndarray:
 
 
 def label_name(value: np.generic | str) -> str:
-    """Return the class name of a label; of a whole number without a fraction."""
+    """Return the class name of a label, such as "3" for 3.0."""
     if isinstance(value, str):
         return str(value)
     if value.dtype.kind == "f" and value == np.floor(value):
@@ -277,6 +295,7 @@ def encode_for_outputs(
         are_indices = len(shape) > 2 and y.dtype.kind in "biu"
         return y.astype(np.int64 if are_indices else np.float64), (), ()
     k = shape[1]
+    n_classes = max(k, 2)  # one output tells two classes
     if y.dtype.kind in "UO":
         return *_encode_sorted(y, k, coding), ()
     if y.dtype.kind == "b":
@@ -284,11 +303,11 @@ def encode_for_outputs(
     if coding.ignored is not None and y.dtype.kind in "iu" and (y == coding.ignored).any():
         return y.astype(np.int64), (), ()  # what the others are is checked batch by batch
     is_whole = y.dtype.kind in "iu" or bool((y == np.floor(y)).all())
-    is_inside = is_whole and 0 <= y.min() and y.max() < max(k, 2)
+    is_inside = is_whole and 0 <= y.min() and y.max() < n_classes
     if (coding.is_own and not is_inside) or (k == 1 and (coding.is_own or coding.is_values)):
         return y if y.dtype.kind in "iu" else y.astype(np.float64), (), ()
     if is_inside:
-        return y.astype(np.int64), tuple(map(str, range(max(k, 2)))), ()
+        return y.astype(np.int64), tuple(map(str, range(n_classes))), ()
     if k == 1 and (not is_whole or len(np.unique(y)) != 2):
         return y.astype(np.float64), (), ()
     indices, names = _encode_sorted(y, k, coding)

@@ -31,7 +31,7 @@ from datassay.store.digests import file_digest
 
 
 def read_digests(folder: Path, key: str = "files") -> dict[str, str]:
-    """Return file name → SHA-256 of what we wrote to a folder: ever "files", last "latest"."""
+    """Return file name → SHA-256 of our files in a folder: all "files", or the "latest" run's."""
     try:
         files = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))[key]
         return {str(name): str(digest) for name, digest in files.items()}

@@ -27,7 +27,7 @@ def read_arrow(path: Path, ids: str | None = None) -> pa.Table:
 
 
 def _is_file(path: Path) -> bool:
-    """Return whether it is a file, whose end lists its parts, and no stream."""
+    """Return whether a file has Arrow's file format, and not its stream format."""
     with path.open("rb") as file:
         return file.read(6) == b"ARROW1"
 

@@ -91,7 +91,7 @@ def _unpack(path: Path) -> pa.Buffer:
 
 
 def _utf8(content: pa.Buffer, path: Path) -> tuple[pa.Buffer, str]:
-    """Return the content as UTF-8, and the encoding that it was in; empty where it was that."""
+    """Return the content as UTF-8, and its former encoding; empty where it was UTF-8 already."""
     head = bytes(memoryview(content)[:2])
     if head in {b"\xff\xfe", b"\xfe\xff"}:
         return pa.py_buffer(bytes(content).decode("utf-16").encode()), "UTF-16"
@@ -156,7 +156,7 @@ def _read(path: Path, ids: str | None) -> pa.Table:
     text = _read_text(path)
     table = _parse_typed(text, ids)
     _check_header(path, table)
-    table, marks = _restore_codes(table, text)
+    table, missing_note = _restore_codes(table, text)
     _check_quotes(path, text, table)
     pa.default_memory_pool().release_unused()  # the parser held about as much as the table
     if table.column_names.count(ids) == 1:
@@ -164,7 +164,7 @@ def _read(path: Path, ids: str | None) -> pa.Table:
         if pc.all(is_whole, min_count=0).as_py():
             index = table.column_names.index(ids)
             table = table.set_column(index, ids, table[ids].cast(pa.int64()))
-    metadata = {NOTE: " ".join(filter(None, (text.note, marks)))}
+    metadata = {NOTE: " ".join(filter(None, (text.note, missing_note)))}
     if text.decimal == ",":
         metadata |= {DECIMAL: ","}
     if metadata[NOTE]:
@@ -202,7 +202,7 @@ def _parse_typed(text: _Text, ids: str | None) -> pa.Table:
 
 
 def _check_header(path: Path, table: pa.Table) -> None:
-    """Refuse a file whose first line is a sample, or comes again among the rows."""
+    """Refuse a file whose first line is a sample, or whose column names are repeated as a row."""
     columns = [(n, c) for n, c in zip(table.column_names, table.itercolumns(), strict=True) if n]
     is_header = np.zeros(len(table), bool)
     if len(columns) > 1 and all(pa.types.is_string(column.type) for _, column in columns):
@@ -240,7 +240,7 @@ def _restore_codes(table: pa.Table, text: _Text) -> tuple[pa.Table, str]:
         n_rows = dict(zip(values.to_pylist(), counts.to_pylist(), strict=True))
         missing = n_rows.keys() - set(table[name].unique().to_pylist())
         n_codes = sum(1 for word in n_rows.keys() - missing if re.fullmatch("[A-Z]{2}", word))
-        # Beside one other code it is one: as missing it would leave a column of one value.
+        # NA beside one other word is a code: as missing it would leave a column of one value.
         is_often = n_rows.get("NA", 0) * len(n_rows) >= OFTEN * len(table) or len(n_rows) == 2
         if missing == {"NA"} and is_often and 2 * n_codes > len(n_rows) - 1:
             table = table.set_column(table.column_names.index(name), name, words[name])

@@ -22,7 +22,7 @@ from datassay.optional import take_first
 
 
 def read_in_memory(data: Any, ids: Any = None, source: Any = None) -> Source | None:
-    """Return the source of (x, y), (x, y, x_val, y_val) or Datasets; None of anything else."""
+    """Return the source of (x, y), (x, y, x_val, y_val) or Datasets; None for anything else."""
     parts = []
     if isinstance(data, tuple | list):
         parts = list(data)
@@ -130,7 +130,7 @@ def as_samples(
 
 
 def read_unlabelled(value: Any, name: str, reference: SampleSet | None) -> SampleSet | None:
-    """Return inputs alone as a set with targets of 0; None where they have targets, or are none."""
+    """Return inputs alone as a set with targets of 0; None for a value with targets, or no data."""
     # value: an array or a tensor, [m, ...], or a frame without the training's target column.
     if (table := frame_table(value)) is not None:
         target = _target_of(reference)

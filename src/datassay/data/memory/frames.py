@@ -22,7 +22,7 @@ INDEX = "index"  # how a column of nameless row labels is called
 
 
 def frame_table(data: Any) -> pa.Table | None:
-    """Return a data frame of any library as an Arrow table; None where it is none."""
+    """Return a data frame of any library as an Arrow table; None where it is no frame."""
     # The index of pandas becomes a column, marked as `row_labels` finds it, unless it only counts
     # the rows from 0. Labels of a Dataset of Hugging Face's datasets are codes; they get their
     # names.
@@ -50,7 +50,7 @@ def frame_table(data: Any) -> pa.Table | None:
 
 
 def _read(data: Any) -> pa.Table | None:
-    """Return a frame as a table, a column at a time if need be; None where it is none."""
+    """Return a frame as a table, a column at a time if need be; None where it is no frame."""
     is_pandas = any(c.__module__.partition(".")[0] == "pandas" for c in type(data).__mro__)
     if is_pandas:
         data = _write_as_words(data)
@@ -97,7 +97,7 @@ def _column(values: Any, name: str) -> Any:
 
 
 def named_labels(codes: pa.ChunkedArray, names: list[Any]) -> pa.LargeStringArray:
-    """Return the names of labels that are codes; −1, none, is missing."""
+    """Return the names of coded labels; the code −1, no label, becomes null."""
     codes = codes.cast(pa.int64())
     present = pc.if_else(pc.less(codes, 0), None, codes)
     if (pc.max(present).as_py() or 0) >= len(names):

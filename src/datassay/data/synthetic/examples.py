@@ -34,7 +34,7 @@ EXACT = "exact copy"
 
 @result
 class Example:
-    """One example.
+    """A data set with planted faults, and the truth about each sample.
 
     Attributes:
         file: name of its data file.

@@ -12,7 +12,7 @@ from datassay.data.tables.dates import PARTS
 
 
 class DateParts(TransformerMixin, BaseEstimator):
-    """Numbers of dates; a missing date has the median of each, and one column says so."""
+    """Numbers of dates; a missing date gets the median of each part, and one column says so."""
 
     # Of each column: first_, from which days count; parts_, places in PARTS of those that vary and
     # days; medians_ of those parts; had_missing_, whether dates were missing in `fit`.
@@ -56,7 +56,7 @@ class DateParts(TransformerMixin, BaseEstimator):
 
 
 def _parts(dates: np.ndarray, first_date: np.datetime64) -> Float[np.ndarray, "n parts"]:
-    """Return the PARTS of dates, [n, 5], NaN of missing ones; hour and days have fractions."""
+    """Return the PARTS of dates, [n, 5], NaN where missing; hour and days have fractions."""
     months = dates.astype("datetime64[M]")
     days = dates.astype("datetime64[D]")
     numbers = (

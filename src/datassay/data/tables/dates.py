@@ -68,7 +68,7 @@ def read_dates(values: pa.ChunkedArray, column: Column, *, in_utc: bool = False)
 
 
 def times_of_day(words: pa.LargeStringArray) -> pa.ChunkedArray | None:
-    """Return words such as 09:30 or 9:30:15 as Arrow's times; None where one is none."""
+    """Return words such as 09:30 or 9:30:15 as Arrow's times; None if one is another word."""
     parts = pc.extract_regex(words, _OF_DAY)
     if parts.null_count > words.null_count or words.null_count == len(words):
         return None
@@ -192,7 +192,7 @@ def _numbers(parts: pa.StructArray, name: str, kind: type = int) -> np.ndarray:
 
 
 def _months(words: pa.Array) -> np.ndarray:
-    """Return months, 1 to 12, of numbers or names; 0 of what is no month."""
+    """Return months, 1 to 12, of numbers or names; 0 for another word."""
     if pc.all(pc.match_substring_regex(words, r"^\d")).as_py():
         return words.cast(pa.int64()).to_numpy()
     heads = pc.utf8_slice_codeunits(pc.utf8_lower(words), 0, 3)

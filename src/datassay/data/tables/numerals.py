@@ -63,7 +63,7 @@ class NumberWords:
     is_ambiguous: bool  # whether the mark may be a decimal or a thousands separator
     readable_share: float  # of the words that are not missing, those that some dialect reads
     notes: tuple[str, ...]  # on bounds, on values without the unit, on an ambiguous mark
-    number_format: str = ""  # dialect and unit; empty of plain numbers
+    number_format: str = ""  # dialect and unit; empty for plain numbers
     decimal: str = ""  # the decimal mark; empty where the column does not show it
 
 
@@ -271,15 +271,15 @@ def _notes(
     bounds = [t for t in templates if t.is_bound]
     without_unit = [t for t in templates if unit and not t.unit]
     with_marks = [t for t in templates if is_ambiguous and set(".,") & set(t.body)]
-    sentences = [
-        (bounds, "limits such as {!r} ({}) are read as their number"),
-        (without_unit, f"values such as {{!r}} ({{}}) are without {unit}"),
-        (with_marks, "{!r} alone could have another decimal mark"),
-    ]
+    groups = {
+        "limits such as {!r} ({}) are read as their number": bounds,
+        f"values such as {{!r}} ({{}}) are without {unit}": without_unit,
+        "{!r} alone could have another decimal mark": with_marks,
+    }
     return tuple(
-        sentence.format(words[members[0].first_row].as_py(), sum(t.n for t in members))
-        for members, sentence in sentences
-        if members
+        sentence.format(words[group[0].first_row].as_py(), sum(t.n for t in group))
+        for sentence, group in groups.items()
+        if group
     )
 
 

@@ -148,7 +148,7 @@ def glance_at(table: pa.Table, name: str, choices: Choices) -> Glance:
 
 
 def _ranks(target: pa.ChunkedArray) -> tuple[str, ...]:
-    """Return the classes that an ordered column of strings holds, in its order; none of numbers."""
+    """Return the classes that an ordered column of strings holds, in its order; () for numbers."""
     values = {*target.unique().to_pylist()}
     names = target.unify_dictionaries().chunk(0).dictionary.to_pylist()
     if not isinstance(names[0], str):
@@ -296,7 +296,7 @@ def _source(
 
 
 def join_texts(words: list[pa.LargeStringArray]) -> Texts | None:
-    """Return the texts of each row line by line; None of no columns."""
+    """Return the texts of each row line by line; None without columns."""
     if len(words) > 1:
         words = [pc.binary_join_element_wise(*words, pa.scalar("\n", pa.large_string()))]
     if not words:
