@@ -244,6 +244,7 @@ def label_name(value: np.generic | str) -> str:
 
 def _index(y: np.ndarray, classes: np.ndarray, names: tuple[str, ...], name: str) -> np.ndarray:
     """Return the index of each label among the classes; raise where one is unknown."""
+    # classes: as y holds them; names: in words; name: of y, in an error.
     if y.dtype.kind in "UO" and classes.dtype.kind not in "UO":
         classes = compact(as_arrow(np.array(names, dtype=object), "class names"))
     if (y.dtype.kind in "UO") != (classes.dtype.kind in "UO"):

@@ -65,10 +65,10 @@ def spread(x: np.ndarray, name: str = "x") -> Spread:
     slices = [slice(start, start + n_rows) for start in range(0, len(x), n_rows)]
     with np.errstate(over="ignore", invalid="ignore"):  # reported below
         mean = sum(x[s].sum(axes, dtype=np.float64) for s in slices) / count
-        square = sum(np.square(x[s] - mean, dtype=np.float64).sum(axes) for s in slices) / count
+        variance = sum(np.square(x[s] - mean, dtype=np.float64).sum(axes) for s in slices) / count
     is_constant = x.min(axes) == x.max(axes)
     mean = np.where(is_constant, x.min(axes), mean)
-    deviation = np.where(is_constant, 1.0, np.sqrt(square))
+    deviation = np.where(is_constant, 1.0, np.sqrt(variance))
     is_wide = (deviation > 1e-30) & (deviation < 1e30) & (deviation > 1e-6 * np.abs(mean))
     # A constant is only subtracted.
     bad = np.flatnonzero(~np.where(is_constant, np.abs(mean) < 1e30, is_wide))

@@ -350,6 +350,7 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
     text_read = _read_text(path)
     separator = text_read.separator.encode()
     mark = re.escape(separator)
+    # A field is a quoted text, if there is one, and what follows up to a separator or line end.
     quoted = rb'"[^"]*+(?:""[^"]*+)*+"'
     field = re.compile(rb"(?:%b)?+[^%b\r\n]*+" % (quoted, mark))
     line = rb"%b(?:%b%b)*+(?:\r\n|\n|\r|\Z)" % (field.pattern, mark, field.pattern)
@@ -365,14 +366,17 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
         )
 
     def cell(row: int) -> tuple[int, int]:
+        """Return where the label of a row starts and ends."""
         begin = end = rows[row][0]
         for column in range(change.index + 1):
-            match = field.match(text, end + len(separator) * (column > 0))
+            begin = end + len(separator) if column else end
+            match = field.match(text, begin)
             assert match is not None
-            begin, end = match.span()
+            end = match.end()
         return begin, end
 
     def number(word: bytes, value: float | str) -> bytes:
+        """Return a new target as it is written, in quotes where the earlier word has them."""
         is_word = isinstance(value, str)
         new_word = value if is_word else numeral(value).replace(".", text_read.decimal)
         if word.startswith(b'"'):

@@ -52,6 +52,7 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
         return cell_start, cell_start + len(line[value_start:value_end].encode())
 
     def number(_: bytes, target: float | str) -> bytes:
+        """Return a new target as it is written."""
         text_of_target = json.dumps(target) if isinstance(target, str) else numeral(target)
         return text_of_target.encode()
 
