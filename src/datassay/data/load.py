@@ -172,6 +172,7 @@ def _make_choices(
 
 def check_named(data: str, *, log_target: bool, held_out: Any, **options: Any) -> Glance | None:
     """Refuse a path or setting that `load` refuses; return what a small table holds, else None."""
+    # held_out is checked where samples are split.
     if log_target:
         options["task"] = "regression"
     roles = {name: options.pop(name, None) for name in OF_SAMPLES}
@@ -193,22 +194,22 @@ def check_named(data: str, *, log_target: bool, held_out: Any, **options: Any) -
     return glance_at(table, str(path), choices)
 
 
-def _add_val(read: Source, val: Any, choices: Choices) -> Source:
+def _add_val(source: Source, val: Any, choices: Choices) -> Source:
     """Return a source with the samples of another one as its validation part."""
-    if read.is_table:
-        return _add_val_table(read, val, choices)
+    if source.is_table:
+        return _add_val_table(source, val, choices)
     rule = "val must be one set of samples, of the kind of data; it is a"
     if _is_table(val):
         raise DataError(f"{rule} table.")
     val_source = _read(val, Choices())
     if val_source.val is not None:
         raise DataError(f"{rule} training and a validation part.")
-    if val_source.class_names != read.class_names and val_source.class_names:
+    if val_source.class_names != source.class_names and val_source.class_names:
         raise DataError(
             f"val must have the class names of data, in their order; it has "
             f"{', '.join(val_source.class_names[:10])}."
         )
-    return replace(read, val=val_source.train)
+    return replace(source, val=val_source.train)
 
 
 def _is_table(data: Any) -> bool:
@@ -218,7 +219,7 @@ def _is_table(data: Any) -> bool:
     return frame_table(data) is not None
 
 
-def _add_val_table(read: Source, val: Any, choices: Choices) -> Source:
+def _add_val_table(source: Source, val: Any, choices: Choices) -> Source:
     """Return a source with the rows of another table, treated as its own, as validation part."""
     path = Path("val")
     table = None
@@ -230,24 +231,24 @@ def _add_val_table(read: Source, val: Any, choices: Choices) -> Source:
             table = file_format.table(path, choices)
     if table is None:
         raise DataError(f"val must be a table as data is ({_tables()}); got {str(val)[:80]!r}.")
-    read_as = {c.name: c.read_as for c in read.columns if c.name in table.column_names}
+    read_as = {c.name: c.read_as for c in source.columns if c.name in table.column_names}
     features = []
-    if read.preparation is not None:
-        features = [c.name for c in read.preparation.columns]
-    target = next(c.name for c in read.columns if c.read_as == "target")
+    if source.preparation is not None:
+        features = [c.name for c in source.preparation.columns]
+    target = next(c.name for c in source.columns if c.read_as == "target")
     ids = next((name for name, role in read_as.items() if role == "ids"), None)
     texts = tuple(name for name, role in read_as.items() if role == "text")
     keep = tuple(name for name in features if name in read_as)
-    forms = {c.name: c.form for c in read.columns}
+    forms = {c.name: c.form for c in source.columns}
     left_out = tuple(name for name, role in read_as.items() if role == "left out")
     choices = replace(choices, target=target, keep=keep, text=texts, categorical=(), drop=left_out)
     choices = replace(choices, ids=choices.ids or ids, finds_ids=False, forms=forms)
     val_source = table_source(table, str(path), choices)
     val_part = val_source.train
     warnings = tuple(f"val: {text}" for text in val_source.warnings)
-    if read.preparation is not None and val_part.rows is not None:
-        val_part = replace(val_part, x=read.preparation.transform(val_part.rows))
-    return replace(read, val=val_part, warnings=read.warnings + warnings)
+    if source.preparation is not None and val_part.rows is not None:
+        val_part = replace(val_part, x=source.preparation.transform(val_part.rows))
+    return replace(source, val=val_part, warnings=source.warnings + warnings)
 
 
 def _read(data: Any, choices: Choices) -> Source:

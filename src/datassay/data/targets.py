@@ -159,7 +159,8 @@ def as_given(
             names = [name == "True" for name in class_names]
     except ValueError:  # renamed since
         pass
-    return pa.array([names[int(label)] for label in values], None if len(values) else pa.string())
+    labels = [names[int(index)] for index in values]
+    return pa.array(labels, None if labels else pa.string())  # Arrow finds no type of no values
 
 
 def guess_task(y: np.ndarray) -> Task:

@@ -103,12 +103,12 @@ def hold(owner: object, folder: Path, unfinished: Iterable[Path]) -> None:
         except OSError:
             return
     weakref.finalize(owner, os.close, descriptor)
-    give_up = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             return fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() > give_up:
+            if time.monotonic() > deadline:
                 raise DataError(
                     f"store must be free to use; another process holds the lock on {folder}. End "
                     "that process, then run the same again."

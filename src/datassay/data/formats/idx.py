@@ -55,8 +55,9 @@ def _pair(files: list[Path], pattern: str) -> tuple[Path, Path] | None:
     """Return the files of images and of labels whose names match; None without any."""
     pair = []
     for content in ("images", "labels"):
-        fitting = (p for p in reversed(files) if re.search(rf"(?i)({pattern}).*{content}", p.name))
-        matches = {p.name.removesuffix(".gz"): p for p in fitting}
+        name = re.compile(rf"(?i)({pattern}).*{content}")
+        # In reverse, so that a plain file replaces that of the same name with .gz.
+        matches = {p.name.removesuffix(".gz"): p for p in reversed(files) if name.search(p.name)}
         if len(matches) > 1:
             raise DataError(
                 f"a folder must hold one data set; got {', '.join(sorted(matches))}. Move each "

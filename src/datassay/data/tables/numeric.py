@@ -143,7 +143,7 @@ def read_lists(values: pa.ChunkedArray, column: Column) -> ReadColumn:
         )
         return ReadColumn(column, problem=problem, remedy="Fill them in or drop those rows")
     lost = lost_features(vectors)
-    if len(lost):
+    if len(lost):  # the first of them as a column of its own, for its problem
         column = replace(column, name=f"{column.name} {lost[0]}", read_as="number")
         return check_numbers(vectors[:, lost[0]], column)
     return ReadColumn(replace(column, note=f"{vectors.shape[1]:,} numbers per row"), vectors)

@@ -84,7 +84,7 @@ def _rows_needed(learned: Mapping[str, Any]) -> int:
 
 
 def _make_rows(column: Column, learned: Mapping[str, Any], n: int) -> ReadColumn:
-    """Return made-up rows from which the same is learned."""
+    """Return n made-up rows from which `fit_columns` learns the same of a column."""
     kind = kind_of(column)
     if kind == "categories":
         words = [*learned["often"] * 2, *learned["rare"]]
