@@ -33,11 +33,12 @@ from datassay.commands import main as run  # noqa: E402
 
 
 def main() -> None:
-    """Run the command line, and end the process."""
+    """Run the command line; note its exit status for `_leave`."""
     try:
         run()
     except SystemExit as end:
-        _statuses.extend([end.code] if isinstance(end.code, int) else [])
+        if isinstance(end.code, int):
+            _statuses.append(end.code)
         raise
 
 

@@ -65,6 +65,7 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def _without_credentials(match: re.Match[str]) -> str:
+    """Return a matched URL without user, password, query and fragment."""
     scheme, _, address = match[0].partition("://")
     host = address.split("/")[0]
     # A secret key may hold a slash: what follows a colon and is no port is a password.
@@ -72,4 +73,6 @@ def _without_credentials(match: re.Match[str]) -> str:
     if "@" in host or ("@" in address and has_password):
         address = f"{HIDDEN}@{address.rpartition('@')[2]}"
     url_path, *query = re.split(r"([?#])", address, maxsplit=1)
-    return f"{scheme}://{url_path}" + (f"{query[0]}{HIDDEN}" if query else "")
+    if query:
+        return f"{scheme}://{url_path}{query[0]}{HIDDEN}"
+    return f"{scheme}://{url_path}"

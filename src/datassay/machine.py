@@ -81,39 +81,38 @@ def available_memory(system: Path = Path("/")) -> float:
 
 def _free_in_cgroups(system: Path) -> Iterator[float]:
     """Yield what each cgroup with a limit leaves, from the process's own outwards."""
-    for kind, folder, outermost in _cgroups(system):
-        limit_file, use_file, prefix = CGROUP_FILES[kind]
-        for place in (folder, *folder.parents):
-            limit, use = (_lines(place / name) for name in (limit_file, use_file))
+    for version, own_folder, outermost in _cgroups(system):
+        limit_file, use_file, prefix = CGROUP_FILES[version]
+        for folder in (own_folder, *own_folder.parents):
+            limit = _lines(folder / limit_file)
+            use = _lines(folder / use_file)
             if limit and use and limit[0] != "max":
-                stat = dict(line.split(None, 1) for line in _lines(place / "memory.stat"))
+                stat = dict(line.split(None, 1) for line in _lines(folder / "memory.stat"))
                 # Pages of files are given back before a process is killed.
                 cached = sum(float(stat.get(f"{prefix}{name}", 0)) for name in FILE_PAGES)
                 yield max(0.0, float(limit[0]) - float(use[0]) + cached)
-            if place == outermost:
+            if folder == outermost:
                 break
 
 
 def _cgroups(system: Path) -> Iterator[tuple[str, Path, Path]]:
-    """Yield the kind, the folder and the outermost folder of each cgroup that limits memory."""
+    """Yield each cgroup that limits memory: CGROUP_FILES' key, its folder, the outermost folder."""
     paths = {}
     for line in _lines(system / "proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
         if not controllers or "memory" in controllers.split(","):
-            paths["cgroup" if controllers else "cgroup2"] = PurePosixPath(path)
+            version = "cgroup" if controllers else "cgroup2"
+            paths[version] = PurePosixPath(path)
     for line in _lines(system / "proc/self/mountinfo"):
         mount, _, source = line.partition(" - ")
         root, mount_point = mount.split()[3:5]
-        kind, _, options = source.split(None, 2)
-        if kind in paths and (kind == "cgroup2" or "memory" in options.split(",")):
+        version, _, options = source.split(None, 2)
+        if version in paths and (version == "cgroup2" or "memory" in options.split(",")):
+            folder = outermost = system / mount_point.lstrip("/")
             # Of a container the mount shows its own part alone, whatever the path says.
-            is_inside = paths[kind].is_relative_to(root)
-            outermost = system / mount_point.lstrip("/")
-            if is_inside:
-                folder = outermost / paths[kind].relative_to(root)
-            else:
-                folder = outermost
-            yield kind, folder, outermost
+            if paths[version].is_relative_to(root):
+                folder = outermost / paths[version].relative_to(root)
+            yield version, folder, outermost
 
 
 def _lines(file: Path) -> list[str]:
@@ -152,15 +151,15 @@ def thread_count(number: int) -> Iterator[None]:
 
 
 @contextmanager
-def threads_for(values: float) -> Iterator[None]:
-    """Use one thread while products of small arrays, of `values` entries each, are computed.
+def threads_for(n_values: float) -> Iterator[None]:
+    """Use one thread while products of small arrays, of `n_values` entries each, are computed.
 
     Two threads on products of microseconds are slower than one, on busy cores twenty times. Large
     arrays get the threads that are set; nothing ever gets more.
     """
     import torch
 
-    with thread_count(1 if values < SMALL else torch.get_num_threads()):
+    with thread_count(1 if n_values < SMALL else torch.get_num_threads()):
         yield
 
 

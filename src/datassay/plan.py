@@ -41,7 +41,7 @@ class PlanStep:
         detail: what it works on and what was chosen.
         bytes: most memory it holds, beyond the program and its samples.
         work: kind → operations; see `rate`.
-        pilot: seconds that a pilot batch says of what is not counted by kind.
+        pilot: seconds, by a pilot batch, of what `work` does not count.
         counted: additions and multiplications that the pilot's seconds cover.
     """
 
@@ -118,17 +118,19 @@ def rate(kind: str) -> float:
             "starts": of another process that loads torch.
 
     Returns:
-        Operations a second, of five batches the best.
+        Operations a second: the best of five batches; of "starts", the only one.
     """
     if kind in {"float64", "float32", "bfloat16"}:
         import torch
 
         return matrix_rate(getattr(torch, kind))
     operations, call = _PILOTS[kind]()
-    is_slow = kind == "starts"
-    return operations / best_seconds(call, 1 if is_slow else 5, warm_up=not is_slow)
+    if kind == "starts":  # takes seconds: once, and cold
+        return operations / best_seconds(call, repeats=1, warm_up=0)
+    return operations / best_seconds(call)
 
 
+# Each pilot returns a number of operations, and a call that does them.
 def _pilot_start() -> tuple[float, Callable[[], Any]]:
     return 1.0, partial(subprocess.run, [sys.executable, "-c", "import torch"], check=True)
 
@@ -136,7 +138,8 @@ def _pilot_start() -> tuple[float, Callable[[], Any]]:
 def _pilot_thin() -> tuple[float, Callable[[], Any]]:
     import torch
 
-    matrix, columns = (torch.ones(2048, width, dtype=torch.float64) for width in (2048, 16))
+    matrix = torch.ones(2048, 2048, dtype=torch.float64)
+    columns = torch.ones(2048, 16, dtype=torch.float64)
     return 2.0 * 2048**2 * 16, lambda: matrix @ columns
 
 
@@ -187,11 +190,11 @@ _PILOTS = {
 
 
 def time_call(
-    call: Callable[[], Any], size: int = 1, device: torch.device | None = None
+    call: Callable[[], Any], n_samples: int = 1, device: torch.device | None = None
 ) -> tuple[float, Any]:
-    """Run a pilot batch; return the seconds per sample that it took and its outcome."""
+    """Run a pilot batch of n samples; return the seconds per sample and the call's outcome."""
     wait_for(device)  # what it has to do already is not the batch's
     started = time.perf_counter()
     outcome = call()
     wait_for(device)
-    return (time.perf_counter() - started) / size, outcome
+    return (time.perf_counter() - started) / n_samples, outcome

@@ -16,9 +16,9 @@ def silent(step: str, done: int, total: int) -> None:
     """Report nothing: the default callback."""
 
 
-def part_of(progress: Progress, step: str, before: int, total: int) -> Progress:
-    """Return a callback for one part of a longer step, whose counts begin at `before`."""
-    return lambda _step, done, _total: progress(step, before + done, total)
+def part_of(progress: Progress, step: str, n_before: int, total: int) -> Progress:
+    """Return a callback for one part of a longer step, after `n_before` of its `total` units."""
+    return lambda _step, done, _total: progress(step, n_before + done, total)
 
 
 class OutOfTime(Exception):

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+# Groups: the module, and the name that the package hands on from it.
 HANDED_ON = re.compile(r"from (datassay[\w.]*) import \(?\s*(\w+) as \2\b")
 
 
@@ -20,9 +21,10 @@ class PublicModule(ModuleType):
     the function has the folder's modules as attributes: `import datassay.collect.settings` works.
     """
 
-    _homes: dict[str, str]
+    _homes: dict[str, str]  # name → the module that defines it, or for a step this package
 
     def __getattr__(self, name: str) -> object:
+        """Return a public name or a step, imported now; raise AttributeError for another name."""
         if name == "__version__":  # importlib.metadata takes longer to import than all of this
             from importlib.metadata import version
 
@@ -37,6 +39,7 @@ class PublicModule(ModuleType):
         if self._homes[name] == self.__name__:  # a step under its own name
             return import_module(f"{self.__name__}.{name}")
         value = getattr(import_module(self._homes[name]), name)
+        # Of a function that is called as a folder is, the folder's modules become attributes.
         folder = sys.modules.get(f"{self.__name__}.{name}")
         if hasattr(folder, "__path__"):
             vars(value).update({k: m for k, m in vars(folder).items() if isinstance(m, ModuleType)})

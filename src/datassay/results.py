@@ -25,7 +25,7 @@ class Meaning:
 
     Attributes:
         meaning: in words.
-        unit: of the values; empty of names.
+        unit: of the values; empty for names.
         sign: what a high value says, and what 0 is where that says something; may be empty.
         digits: significant ones that pages and terminals show; not in the metadata.
     """
@@ -38,6 +38,8 @@ class Meaning:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
+    """The declaration of a column: the arguments of `column`, but for the default."""
+
     meaning: Meaning
     name: str
     joint: str | None
@@ -61,7 +63,7 @@ def column(
 
     Args:
         meaning: what it holds, in words.
-        unit: of the values; empty of names.
+        unit: of the values; empty for names.
         sign: what a high value says.
         digits: significant ones to show.
         name: of the column; empty: the field's.
@@ -112,14 +114,19 @@ def table_of(*results: Any, joint: bool = False) -> pa.Table:
 
 def _column_fields(source: Any, joint: bool) -> dict[str, Field]:
     """Return the fields of a result that are columns, by column name, `ids` first."""
+    # joint: whether the table is one of all scores, where a column may have another name or none.
     columns = {}
     candidates = ()
     if hasattr(source, "__dataclass_fields__"):
         candidates = fields(source)
     for f in sorted(candidates, key=lambda candidate: candidate.name != "ids"):
         declared = f.metadata.get("column")
-        if declared is not None and not (joint and declared.joint == ""):
-            columns[(joint and declared.joint) or declared.name or f.name] = f
+        if declared is None or (joint and declared.joint == ""):
+            continue
+        name = declared.name or f.name
+        if joint:
+            name = declared.joint or name
+        columns[name] = f
     return columns
 
 
@@ -128,9 +135,9 @@ def with_meanings(table: pa.Table, meanings: Mapping[str, Meaning]) -> pa.Table:
     schema = []
     for entry in table.schema:
         meaning = meanings.get(entry.name)
-        metadata = {key: getattr(meaning, key, "") for key in ("meaning", "unit", "sign")}
-        metadata = {key: value for key, value in metadata.items() if value}
-        metadata = {**(entry.metadata or {}), **metadata}
+        texts = {key: getattr(meaning, key, "") for key in ("meaning", "unit", "sign")}
+        metadata = dict(entry.metadata or {})
+        metadata |= {key: text for key, text in texts.items() if text}
         schema.append(entry.with_metadata(metadata) if metadata else entry)
     return table.cast(pa.schema(schema, table.schema.metadata))
 
@@ -290,6 +297,7 @@ def _repr(value: object) -> str:
 
 
 def _cut(text: str) -> str:
+    """Return a text as one line of at most LONGEST characters."""
     line = " ".join(text.split())
     if len(line) <= LONGEST:
         return line
@@ -297,4 +305,6 @@ def _cut(text: str) -> str:
 
 
 def _cell(value: Any) -> str:
-    return html.escape(_cut(f"{value:.4g}" if isinstance(value, float) else str(value)))
+    """Return a value as the HTML of a table's cell, a float to four digits."""
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return html.escape(_cut(text))

@@ -75,10 +75,9 @@ def at_least(
 ) -> None:
     """Check that a number is at least `minimum`; infinity passes unless `finite` is asked for."""
     number = _number(value)
+    holds = number >= minimum and not (finite and math.isinf(number))
     rule = f"be at least {minimum:,}{text_if(finite, ' and finite')}"
-    require(
-        number >= minimum and not (finite and math.isinf(number)), name, rule, _show(value), **words
-    )
+    require(holds, name, rule, _show(value), **words)
 
 
 def integer(name: str, value: Any, minimum: int = 1, **words: Unpack[Words]) -> None:
@@ -119,8 +118,9 @@ def one_of(
         rule = " or ".join(map(repr, names))
     else:
         rule = f"one of {', '.join(map(str, names))}"
+    rule = f"be {rule}{text_if(alternative, ', or ')}{alternative}"
     holds = any(isinstance(value, type(n)) and value == n for n in names)
-    require(holds, name, f"be {rule}{alternative and ', or ' + alternative}", _show(value), **words)
+    require(holds, name, rule, _show(value), **words)
 
 
 def finite(name: str, values: Any, **words: Unpack[Words]) -> None:
@@ -166,6 +166,7 @@ def _number(value: Any) -> float:
 
 
 def _show(value: Any) -> str:
+    """Return a value as an error shows it: a string in quotes."""
     if isinstance(value, str):
         return repr(value)
     return str(value)

@@ -31,14 +31,16 @@ FORMAT = 1
 LIMIT = 2**31 - 1  # bytes of the JSON; Arrow's own is 100 MB
 PLAIN = "biuf"  # kinds of arrays that are stored as their bytes
 WORDS = "UO"
+UNREADABLE = (pa.ArrowException, OSError, ValueError, LookupError, TypeError)
 
 
 def write_result(result: Any, path: str | os.PathLike[str]) -> None:
     """Write a result to a file, whole or not at all."""
-    folder = Path(path)
-    if folder.exists() and _read_head(folder) is None:
+    file_path = Path(path)
+    if file_path.exists() and _read_head(file_path) is None:
         raise SettingError(
-            f"path must be new or a saved result; {folder} is something else. Choose another name."
+            f"path must be new or a saved result; {file_path} is something else. Choose another "
+            "name."
         )
     table = result.to_table()
     name = type(result).__name__
@@ -51,46 +53,40 @@ def write_result(result: Any, path: str | os.PathLike[str]) -> None:
     head = {"format": FORMAT, "datassay": version("datassay"), "class": name, "fields": fields}
     file_table = pa.table(columns).replace_schema_metadata({KEY: json.dumps(head, allow_nan=False)})
     try:
-        write_whole(folder, partial(pq.write_table, file_table))
+        write_whole(file_path, partial(pq.write_table, file_table))
     except OSError as error:
         reason = error.strerror or " ".join(str(error).split())
-        raise SettingError(f"path must be writable; {folder}: {reason}.") from error
+        raise SettingError(f"path must be writable; {file_path}: {reason}.") from error
 
 
 def read_result(cls: type, path: str | os.PathLike[str]) -> Any:
     """Read the result of class `cls` that `write_result` wrote."""
-    folder = Path(path)
-    if not folder.is_file():
-        raise DataError(f"path must be a saved result; there is no file {folder}. Check the path.")
-    head = _read_head(folder)
+    file_path = Path(path)
+    if not file_path.is_file():
+        raise DataError(
+            f"path must be a saved result; there is no file {file_path}. Check the path."
+        )
+    head = _read_head(file_path)
     if head is None:
-        raise DataError(f"path must be a saved result; {folder} is none. save(path) writes one.")
+        raise DataError(f"path must be a saved result; {file_path} is none. save(path) writes one.")
     if head.get("class") != cls.__name__:
         raise DataError(
-            f"{folder} must hold a {cls.__name__}; it holds a {head.get('class')}. Load it with "
+            f"{file_path} must hold a {cls.__name__}; it holds a {head.get('class')}. Load it with "
             f"{head.get('class')}.load."
         )
     names = [f.name for f in dataclasses.fields(cls)]
     if head.get("format") != FORMAT or list(head.get("fields", {})) != names:
         raise DataError(
-            f"{folder} must be of this version of datassay, {version('datassay')}; it is of "
+            f"{file_path} must be of this version of datassay, {version('datassay')}; it is of "
             f"{head.get('datassay')}. Load it with that one, or compute and save it again."
         )
     try:
-        with _open_file(folder) as file:
+        with _open_file(file_path) as file:
             table = file.read()
         return _build(cls, head["fields"], table, _classes(cls))
-    except (
-        pa.ArrowException,
-        OSError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-    ) as error:
-        raise DataError(
-            f"{folder} is damaged: {' '.join(str(error).split())[:200]}. Compute and save it again."
-        ) from error
+    except (*UNREADABLE, AttributeError) as error:
+        why = " ".join(str(error).split())[:200]
+        raise DataError(f"{file_path} is damaged: {why}. Compute and save it again.") from error
 
 
 def _read_head(path: Path) -> dict[str, Any] | None:
@@ -98,7 +94,7 @@ def _read_head(path: Path) -> dict[str, Any] | None:
     try:
         with _open_file(path) as file:
             head = json.loads((file.schema_arrow.metadata or {})[KEY])
-    except (pa.ArrowException, OSError, ValueError, LookupError, TypeError):
+    except UNREADABLE:
         return None
     if not isinstance(head, dict):
         return None
@@ -117,7 +113,10 @@ class _Columns:
     columns: dict[str, Any]
 
     def add(self, array: np.ndarray, name: str) -> str | None:
-        """Return the column that holds the array; None if it has not one value per row."""
+        """Return the name of the column that holds the array, added if none does yet.
+
+        None if the array has not one value, or one list of values, per row.
+        """
         if array.ndim == 0 or len(array) != self.n_rows or array.size == 0:
             return None
         column = pa.array(array.reshape(-1))
@@ -141,7 +140,7 @@ def _encode(value: Any, name: str, file_columns: _Columns) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
-        return value if math.isfinite(value) else {"float": repr(value)}
+        return value if math.isfinite(value) else {"float": repr(value)}  # JSON has no inf or nan
     if isinstance(value, tuple | list):
         items = [_encode(v, f"{name}.{i}", file_columns) for i, v in enumerate(value)]
         return {"tuple": items} if isinstance(value, tuple) else items
@@ -177,6 +176,7 @@ def _encode_array(array: np.ndarray, name: str, file_columns: _Columns) -> dict[
 
 
 def _build(cls: type, fields: dict[str, Any], table: pa.Table, classes: dict[str, type]) -> Any:
+    """Return an instance of a dataclass from its encoded fields."""
     values = {k: _decode(v, table, classes) for k, v in fields.items()}
     return cls(**values)
 
@@ -198,12 +198,12 @@ def _decode(value: Any, table: pa.Table, classes: dict[str, type]) -> Any:
         return _decode_array(content, table)
     if kind == "dict":
         return {_decode(k, table, classes): _decode(v, table, classes) for k, v in content}
-    inner = _decode(content, table, classes)
+    decoded = _decode(content, table, classes)
     if kind == "tuple":
-        return tuple(inner)
+        return tuple(decoded)
     if kind == "tensor":
-        return torch.from_numpy(np.array(inner))
-    return inner[()]
+        return torch.from_numpy(np.array(decoded))
+    return decoded[()]  # kind "scalar": an array without axes
 
 
 def _decode_array(content: dict[str, Any], table: pa.Table) -> np.ndarray:
@@ -231,11 +231,10 @@ def _decode_array(content: dict[str, Any], table: pa.Table) -> np.ndarray:
 
 
 def _holds_words(kind: pa.DataType) -> bool:
+    """Return whether the values of a column, or of its lists, are strings."""
     if pa.types.is_fixed_size_list(kind):
-        inner = kind.value_type
-    else:
-        inner = kind
-    return pa.types.is_string(inner) or pa.types.is_large_string(inner)
+        kind = kind.value_type
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def _classes(cls: type) -> dict[str, type]:
@@ -253,4 +252,5 @@ def _classes(cls: type) -> dict[str, type]:
 
 
 def _members(hint: Any) -> list[Any]:
+    """Return the types that an annotation is made of: of dict[str, A | None], str, A and None."""
     return [m for arg in get_args(hint) for m in _members(arg)] or [hint]

@@ -44,6 +44,7 @@ class Setting:
 
 def sentence_of(source: str) -> str:
     """Return the first sentence of a docstring's entry on an argument, without importing."""
+    # source: "module:function.argument".
     module, _, path = source.partition(":")
     function, _, name = path.rpartition(".")
     spec = find_spec(module)
@@ -53,14 +54,13 @@ def sentence_of(source: str) -> str:
     entry = re.search(rf"^ {{4}}{name}: (.+(?:\n {{5,}}.+)*)", ast.get_docstring(node) or "", re.M)
     assert entry is not None, f"{function} says what {name} is"
     text = " ".join(entry[1].split())
-    is_word = re.match(r"[a-z]{2}", text) is not None  # no value, and no symbol
-    sentence = re.match(r".+?\.(?= [A-Z]|$)|.+", text.replace('"', ""))
-    assert sentence is not None
-    if is_word:
-        first_letter = sentence[0][0].upper()
-    else:
-        first_letter = sentence[0][0]
-    return f"{first_letter}{sentence[0][1:].rstrip('.')}."
+    begins_with_word = re.match(r"[a-z]{2}", text) is not None  # and not with a value or a symbol
+    match = re.match(r".+?\.(?= [A-Z]|$)|.+", text.replace('"', ""))
+    assert match is not None
+    sentence = match[0].rstrip(".")
+    if begins_with_word:
+        sentence = sentence[0].upper() + sentence[1:]
+    return f"{sentence}."
 
 
 def setting(

@@ -23,6 +23,7 @@ LOOKS = (0.99, 0.96)
 FEWEST_PARTS = 3
 # What may be lost, in units of a score, to count as no loss.
 TOLERATED = 0.005
+ROUNDING = 1e-12
 # No loss is shown where a larger one can be excluded: two points.
 MOST_LOST = 0.02
 BETTER, PERHAPS, WORSE, SAME = VERDICTS = "better", "perhaps better", "worse", "no difference"
@@ -58,17 +59,17 @@ class Interval:
 
     @property
     def low(self) -> float:
-        """Lower end."""
+        """The lower end."""
         return self.gain - self.half
 
     @property
     def high(self) -> float:
-        """Upper end."""
+        """The upper end."""
         return self.gain + self.half
 
     @property
     def verdict(self) -> str:
-        """Of this difference alone: "better", "worse" or "no difference"."""
+        """The verdict on this difference alone; see `verdicts`."""
         return verdicts([self])[0]
 
 
@@ -79,11 +80,11 @@ def interval(gain: float, error: float, freedom: float = np.inf, level: float = 
         gain: the difference.
         error: its standard error; inf: unknown, so there is no verdict.
         freedom: degrees of freedom of the error.
-        level: what the interval holds the difference with; above 95 %, as one of several looks
-            at growing data, p counts as much less.
+        level: probability that the interval covers the difference. For one of several looks at
+            growing data it is above 95 %, and p is multiplied by 0.05 / (1 − level), at most to 1.
 
     Returns:
-        By Student's t. Without any error the interval has no width.
+        The interval by Student's t; of no width without any error.
     """
     if not error > 0:
         return Interval(gain, 0.0, float(gain == 0))
@@ -109,7 +110,7 @@ def mean_interval(values: Float[np.ndarray, " r"], unit: float = 0.0) -> Interva
         return interval(mean, np.inf)
     if not unit:
         return interval(mean, float(values.std(ddof=1) / np.sqrt(n)), n - 1)
-    return interval(mean, _by_sample(values, unit) ** 0.5, n - 1)
+    return interval(mean, _sample_variance(values, unit) ** 0.5, n - 1)
 
 
 def sum_by_group(
@@ -118,21 +119,22 @@ def sum_by_group(
     """Sum differences over whole groups, which are independent where samples are not.
 
     Args:
-        parts: of the samples of some held-out parts, m in all.
-        groups: of each sample; None: each is a group of its own.
+        parts: differences per sample, [r, samples], one array a held-out part; m samples in all.
+        groups: the samples' groups, one array a part; None: each sample is a group of its own.
 
     Returns:
-        Sums over each of G groups in all, times G/m: their mean is that over the samples, and they
-        spread as it does (the cluster-robust variance of Liang and Zeger 1986).
+        Per part the sums by group, [r, groups], times G/m, with G groups in all. Their mean is that
+        over samples; their spread is the mean's (cluster-robust, Liang and Zeger 1986).
     """
     sums = []
     for part_scores, names in zip(parts, groups, strict=True):
         if names is None:
-            group = np.arange(part_scores.shape[1])
+            group_idx = np.arange(part_scores.shape[1])
         else:
-            group = np.unique(names, False, True)[1]
-        sums.append(np.stack([np.bincount(group, row) for row in part_scores]))
-    n_groups, n_samples = (sum(array.shape[1] for array in arrays) for arrays in (sums, parts))
+            _, group_idx = np.unique(names, return_inverse=True)
+        sums.append(np.stack([np.bincount(group_idx, row) for row in part_scores]))
+    n_groups = sum(part_sums.shape[1] for part_sums in sums)
+    n_samples = sum(part_scores.shape[1] for part_scores in parts)
     return [group_sums * (n_groups / n_samples) for group_sums in sums]
 
 
@@ -149,26 +151,27 @@ def paired_interval(
     Var = Σ_f (m_f/m)² (s²_f / R_f − e²_f / (m_f R_f)) + ((Σ_j d_j² + unit) / (m + 2) − d̄²) / m
           + τ² (1 + 1/F)
 
-    s² is the variance of the seeds' means, e² that of what is left when seed and sample are taken
-    out: both seeds and held-out samples could have been others. Half a sample more is imagined
-    better by √unit, half a sample worse, and one the same: on a handful of samples that a change
-    leaves as they are the interval would otherwise have no width. τ² is the variance of the gain
-    from part to part beyond that: an action is found anew on each part, and the one found on all
-    samples is one more such draw. It counts where a χ² test at 5 % finds any, and always for what a
-    search with many outcomes found. Degrees of freedom are those of Welch and Satterthwaite.
+    Part f of F has m_f of the m samples and R_f seeds.
+    s²_f: variance of the seeds' means; e²_f: that of the residual without seed and sample.
+    d_j: sample j's difference, averaged over seeds; d̄: their mean. Two samples are imagined: one
+        differs by 0, half of the other by +√unit and half by −√unit. Else a handful of samples that
+        a change leaves as they are would give an interval without width.
+    τ²: variance of the gain from part to part beyond that. An action is found anew on each part,
+        and on all samples once more. It counts if a χ² test at 5 % finds any, or if `is_searched`.
+    The variance is at least that by seeds alone and that by samples alone. Degrees of freedom are
+    those of Welch and Satterthwaite.
 
     Args:
         parts: differences of the scores, [R seeds, m samples], one array a held-out part.
         unit: squared weight of one prediction in the score, 1 for accuracy; 0: no imagined samples.
         is_searched: whether a search, anew on each part, found what was changed, such as blocks.
         level: of the interval, one of LOOKS where the data are looked at twice.
-        base: scores of what the differences are to, by more seeds, one array per part: where they
-            vary more over seeds than a few differences do, twice their variance counts, with their
-            degrees of freedom.
+        base: scores of the baseline by more seeds, one array per part. Twice their variance over
+            seeds counts where it is the larger one; degrees of freedom are theirs.
 
     Returns:
-        The interval; infinitely wide for one seed or one sample. Of one seed each in three parts
-        or more the parts' means tell what seeds, samples and parts vary together.
+        The interval; infinitely wide for one seed or one sample. With one seed each in three parts
+        or more, the spread of the parts' means is the variance of all together.
 
     Source: two crossed random effects, and random effects of parts by the method of moments; the
     imagined samples are those of Agresti and Min (2005) for paired proportions.
@@ -177,31 +180,32 @@ def paired_interval(
     m = len(gains)
     mean = float(gains.mean())
     if min(map(len, parts)) < 2 and len(parts) >= FEWEST_PARTS:
-        return _by_parts(parts, gains, unit, is_searched, level)
+        return _interval_by_parts(parts, gains, unit, is_searched, level)
     if any(min(part_gains.shape) < 2 for part_gains in parts):
         return interval(mean, np.inf)
     share = np.array([(part_gains.shape[1] / m) ** 2 for part_gains in parts])
-    seed, residual, sample = np.array([_variances(part_gains) for part_gains in parts]).T
-    by_seed = float(share @ seed)
-    by_sample = _by_sample(gains, unit)
-    n_seeds = sum(len(part_gains) - 1 for part_gains in parts)
+    seed_var, residual_var, sample_var = np.array([_variances(gain) for gain in parts]).T
+    by_seed = float(share @ seed_var)
+    by_sample = _sample_variance(gains, unit)
+    seed_freedom = sum(len(part_gains) - 1 for part_gains in parts)
     if base:
         pairs = zip(base, parts, strict=True)
         base_variance = [
             2 * scores.mean(1).var(ddof=1) / len(part_gains) for scores, part_gains in pairs
         ]
         by_seed = max(by_seed, float(share @ base_variance))
-        n_seeds = sum(len(scores) - 1 for scores in base)
-    within_part = max(by_seed, by_sample, by_seed + by_sample - float(share @ residual))
-    between = _part_variance(parts, seed + sample - residual, is_searched)
+        seed_freedom = sum(len(scores) - 1 for scores in base)
+    within_part = max(by_seed, by_sample, by_seed + by_sample - float(share @ residual_var))
+    between = _part_variance(parts, seed_var + sample_var - residual_var, is_searched)
     total = within_part + between
     if not total > 0:
         return interval(mean, 0.0)
-    spread = by_seed**2 / n_seeds + by_sample**2 / (m - 1) + between**2 / max(1, len(parts) - 1)
-    return interval(mean, total**0.5, max(1.0, total**2 / spread), level)
+    denominator = by_seed**2 / seed_freedom + by_sample**2 / (m - 1)
+    denominator += between**2 / max(1, len(parts) - 1)
+    return interval(mean, total**0.5, max(1.0, total**2 / denominator), level)
 
 
-def _by_parts(
+def _interval_by_parts(
     parts: Sequence[np.ndarray],
     gains: Float[np.ndarray, " m"],
     unit: float,
@@ -211,12 +215,14 @@ def _by_parts(
     """Return the interval of the mean gain from the spread of the parts' means."""
     n = len(parts)
     means = np.array([part_gains.mean() for part_gains in parts])
-    spread = float(means.var(ddof=1))
-    total = max(spread / n, _by_sample(gains, unit)) + is_searched * spread * (1 + 1 / n)
+    part_var = float(means.var(ddof=1))
+    total = max(part_var / n, _sample_variance(gains, unit))
+    if is_searched:  # what was found on all samples is one more draw
+        total += part_var * (1 + 1 / n)
     return interval(float(gains.mean()), total**0.5, n - 1, level)
 
 
-def _by_sample(gains: Float[np.ndarray, " m"], unit: float) -> float:
+def _sample_variance(gains: Float[np.ndarray, " m"], unit: float) -> float:
     """Return the variance of the mean gain over samples, two imagined samples counted."""
     m = len(gains)
     return max(0.0, ((gains**2).sum() + unit) / (m + 2) - float(gains.mean()) ** 2) / m
@@ -225,11 +231,12 @@ def _by_sample(gains: Float[np.ndarray, " m"], unit: float) -> float:
 def _variances(part_gains: Float[np.ndarray, "R m"]) -> tuple[float, float, float]:
     """Return three variances of a part's mean: over seeds, residual, and over samples."""
     n_seeds, m = part_gains.shape
-    seeds = part_gains.mean(1)
-    samples = part_gains.mean(0)
-    residual = part_gains - seeds[:, None] - samples + part_gains.mean()
+    by_seed = part_gains.mean(1)
+    by_sample = part_gains.mean(0)
+    residual = part_gains - by_seed[:, None] - by_sample + part_gains.mean()
     error = float((residual**2).sum() / ((n_seeds - 1) * (m - 1)))
-    return float(seeds.var(ddof=1)) / n_seeds, error / (m * n_seeds), float(samples.var(ddof=1)) / m
+    seed_var = float(by_seed.var(ddof=1)) / n_seeds
+    return seed_var, error / (m * n_seeds), float(by_sample.var(ddof=1)) / m
 
 
 def _part_variance(
@@ -237,19 +244,19 @@ def _part_variance(
 ) -> float:
     """Return the variance of F parts' means beyond the samples', times 1 + 1/F; 0 if none shows."""
     # A χ² test decides whether one shows. variances: of each part's mean, over its samples.
-    if len(parts) < 2:
-        return 0.0
-    means = np.array([part_gains.mean() for part_gains in parts])
     n = len(parts)
-    if is_searched:  # by chance the parts' actions can look alike: no less than they differ
-        return float(means.var(ddof=1)) * (1 + 1 / n)
-    variance = variances.mean()
-    excess = 0.0
-    if variance > 0:
-        excess = float(means.var(ddof=1) / variance)
-    if chdtrc(n - 1, (n - 1) * excess) > 1 - LEVEL:
+    if n < 2:
         return 0.0
-    return float(means.var(ddof=1) - variance) * (1 + 1 / n)
+    part_var = np.array([part_gains.mean() for part_gains in parts]).var(ddof=1)
+    if is_searched:  # by chance the parts' actions can look alike: no less than they differ
+        return float(part_var) * (1 + 1 / n)
+    expected = variances.mean()
+    ratio = 0.0
+    if expected > 0:
+        ratio = float(part_var / expected)
+    if chdtrc(n - 1, (n - 1) * ratio) > 1 - LEVEL:
+        return 0.0
+    return float(part_var - expected) * (1 + 1 / n)
 
 
 def verdicts(differences: Sequence[Any]) -> list[str]:
@@ -264,13 +271,12 @@ def verdicts(differences: Sequence[Any]) -> list[str]:
         difference".
     """
     results = [PERHAPS if d.p <= 1 - LEVEL and d.gain > 0 else SAME for d in differences]
-    is_open = True
     for step, i in enumerate(np.argsort([d.p for d in differences], kind="stable")):
-        is_open = is_open and differences[i].p <= (1 - LEVEL) / (len(differences) - step)
-        if is_open:
-            results[i] = WORSE
-            if differences[i].gain > 0:
-                results[i] = BETTER
+        if not differences[i].p <= (1 - LEVEL) / (len(differences) - step):
+            break  # Holm: nor do those with a larger p hold
+        results[i] = WORSE
+        if differences[i].gain > 0:
+            results[i] = BETTER
     return results
 
 
@@ -318,7 +324,7 @@ def is_vague(low: float, high: float) -> bool:
 
 def costs(gain: float, high: float = np.inf) -> bool:
     """Return whether a loss counts: on average above 0.005, or surely above 0."""
-    return gain < -TOLERATED - 1e-12 or (gain < 0 and high <= 0)
+    return gain < -TOLERATED - ROUNDING or (gain < 0 and high <= 0)
 
 
 def sentence(verdict: str, ours: str, theirs: str, *, start: bool = True) -> str:

@@ -89,11 +89,10 @@ _WHOLE = "else the whole journal is read, with the same end"
 EQUIVALENT = {
     ("data/tables/numeric.py", "bound = 2 * (largest * 2.0**-24 + 2.0**(149)) * "
      "np.sqrt(2 * len(x))"): _CLOSE,
-    ("data/tables/numeric.py", "low, high = x.max(axis=0).astype(np.float64), "
-     "x.max(axis=0).astype(np.float64)"): _CLOSE,
+    ("data/tables/numeric.py", "low = x.max(axis=0).astype(np.float64)"): _CLOSE,
     ("data/tables/numeric.py", "width = max(2, _BLOCK // len(x))"): _AT_ONCE,
     ("data/tables/numerals.py", "signs = np.array([t.sign if t else 1 for t in templates])"
-     "[template_idx[is_read]]"): "what has no template is not read",
+     "[template_idx]"): "what has no template is not read",
     ("data/tables/leaks.py", "f1 = 3 * counts / (1 + counts.sum(1, keepdims=True))"):
      "only their order counts",
     ("train/folds.py", "order = np.lexsort((*flat.T, *x.T[::(1)]))"): "another order of its own",
@@ -104,10 +103,9 @@ EQUIVALENT = {
     ("data/assemble.py", "if is_double or not is_read: # of a table, each column was checked as it "
      "was read"): "float32 loses nothing of what it holds",
     ("data/assemble.py", "if source.val is not None or y_val is not None:"): "both or neither",
-    ("data/tables/dates.py", 'start = (12 * (year - 1970) + np.clip(month, 1, 13) - 1)'
+    ("data/tables/dates.py", 'first_of_month = (12 * (year - 1970) + np.clip(month, 1, 13) - 1)'
      '.astype("datetime64[M]")'): "a month above 12 is no date",
-    ("stats.py", "excess = float(means.var(ddof=1) / variance) if variance > 0 else 1.0"):
-     "neither 0 nor 1 is much",
+    ("stats.py", "ratio = 1.0"): "neither 0 nor 1 is much",
     ("store/journal.py", "file.seek(max(0, end - 1))"): _WHOLE,
     ("store/journal.py", "file.seek(max(1, end - 1))"): _WHOLE,
     ("store/journal.py", "file.seek(max(0, end + 1))"): _WHOLE,
@@ -131,8 +129,8 @@ EQUIVALENT = {
     ("act/review/judged.py", "share = np.empty(1)"): "two are wanted",
     ("stats.py", "results = [PERHAPS if d.p <= 1 - LEVEL and d.gain >= 0 else SAME for d in "
      "differences]"): "of no gain p is large",
-    ("data/assemble.py", "return replace(replace(samples, x=x[:, :1]).subset(train_idx), "
-     "x=x[: len(train_idx)]), val"): "another x takes its place",
+    ("data/assemble.py", "train = replace(samples, x=x[:, :1]).subset(train_idx)"):
+     "another x takes its place",
     ("data/assemble.py", "n_strata = 1 if strata is None else len(np.unique(strata))"):
      "each part has one sample anyway",
     ("score/labels/outliers.py", "is_natural = is_bent and bool(p_wrong[stray].sum() <= FAR_PART * "

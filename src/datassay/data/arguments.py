@@ -19,8 +19,8 @@ from datassay.optional import text_if
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# What an annotation takes, and how it reads. Whole numbers take any number: that 2.5 is none of
-# them is for the function to tell, with its rule.
+# Annotation → the types that it accepts, and its words in an error. int accepts any number: the
+# function's own rule refuses 2.5.
 PLAIN: dict[type, tuple[tuple[type, ...], str]] = {
     int: ((numbers.Real,), "a whole number"),
     float: ((numbers.Real,), "a number"),
@@ -46,10 +46,10 @@ def checks_arguments(function: F) -> F:
     signature = inspect.signature(function)
 
     @functools.cache
-    def kinds() -> dict[str, tuple[type, ...]]:
+    def types_by_argument() -> dict[str, tuple[type, ...]]:
         hints = get_type_hints(function)
-        by_name = {name: _members(hints[name]) for name in signature.parameters if name in hints}
-        return {name: members for name, members in by_name.items() if members}
+        types = {name: _members(hints[name]) for name in signature.parameters if name in hints}
+        return {name: members for name, members in types.items() if members}
 
     @functools.wraps(function)
     def check_and_call(*args: Any, **kwargs: Any) -> Any:
@@ -61,7 +61,7 @@ def checks_arguments(function: F) -> F:
             return function(*args, **kwargs)  # Python says best which argument is missing
         arguments = bound.arguments
         first_set = None
-        for name, members in kinds().items():
+        for name, members in types_by_argument().items():
             if name in arguments and SampleSet in members:
                 value = arguments[name]
                 if value is not None and not isinstance(value, SampleSet):
@@ -94,13 +94,17 @@ def _members(hint: Any) -> tuple[type, ...]:
 
 def check_kind(name: str, value: object, *members: type) -> None:
     """Refuse a value that is of none of these types, and say what makes one."""
-    accepted = tuple(kind for m in members for kind in (PLAIN[m][0] if m in PLAIN else (m,)))
+    accepted: list[type] = []
+    words = []
+    for member in members:
+        name_of_type = member.__name__
+        default = ((member,), WORDS.get(name_of_type, f"a {name_of_type}"))
+        types, description = PLAIN.get(member, default)
+        accepted += types
+        words.append(description)
     is_scalar = getattr(value, "ndim", None) == 0  # of an array or a tensor
-    if isinstance(value, accepted) or (is_scalar and {int, float} & set(members)):
+    if isinstance(value, tuple(accepted)) or (is_scalar and {int, float} & set(members)):
         return
-    words = [
-        PLAIN[m][1] if m in PLAIN else WORDS.get(m.__name__, f"a {m.__name__}") for m in members
-    ]
     remedy = " ".join(MAKERS[m.__name__] for m in members if m.__name__ in MAKERS)
     if SampleSet in members and hasattr(value, "dataset"):
         remedy = "Pass a DataLoader as its .dataset."

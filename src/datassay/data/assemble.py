@@ -31,7 +31,7 @@ from datassay.optional import text_if
 # Beyond this, float32 no longer holds every integer.
 _FLOAT32_INTEGERS = 2**24
 _ROWS = 1024  # moved at a time
-_TWENTIETHS = 20  # parts of whole groups, of which as many are held out as come nearest a share
+_N_FOLDS = 20  # of whole groups; those held out come nearest to the share asked for
 
 
 Encode = Callable[[SampleSet, SampleSet | None], tuple[SampleSet, SampleSet | None]]
@@ -58,9 +58,9 @@ def sample_sets(
     encode: Encode = encode_plainly,
 ) -> tuple[SampleSet, SampleSet | None]:
     """Return the training and the validation set, checked; None where nothing is held out."""
-    # task: the user's; None: the source's own, or what its targets say. val_fraction and held_out,
-    # ids of samples, say what is split off a source without a validation part. No array is
-    # rescaled.
+    # task: the user's; None: the source's own, or what its targets say. What is split off a source
+    # without a validation part: the samples of the ids `held_out`, else val_fraction of all. No
+    # array is rescaled.
     if task and source.task and task != source.task:
         raise DataError(
             f"{source.name} is a {source.task} set; got task='{task}'. Leave task out, or pass "
@@ -146,6 +146,7 @@ def _split(
     time: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the positions of the samples to train on, and of those held out."""
+    # held_out: their ids; None: val_fraction of the samples, by groups or time where there are any.
     if held_out is None and samples.groups is not None:
         return _split_together(samples, samples.groups, val_fraction, seed, time)
     if held_out is None:
@@ -156,10 +157,11 @@ def _split(
             seed=seed,
             order=np.argsort(samples.ids, kind="stable"),
         )
-    names = {str(name) for name in held_out}
-    is_held = np.array([str(name) in names for name in samples.ids.tolist()])
-    if is_held.sum() < len(names):
-        unknown = sorted(names - {str(name) for name in samples.ids.tolist()})
+    ids = [str(name) for name in samples.ids.tolist()]
+    held_ids = {str(name) for name in held_out}
+    is_held = np.array([name in held_ids for name in ids])
+    if is_held.sum() < len(held_ids):
+        unknown = sorted(held_ids - set(ids))
         raise DataError(
             f"held_out must be ids of samples; {len(unknown):,} are none, the first "
             f"{unknown[0][:80]}. Name ids as the data have them."
@@ -168,21 +170,18 @@ def _split(
 
 
 def _split_together(
-    samples: SampleSet,
-    groups: np.ndarray,
-    val_fraction: float,
-    seed: int,
-    time: np.ndarray | None,
+    samples: SampleSet, groups: np.ndarray, val_fraction: float, seed: int, time: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Hold out the latest samples, or whole groups; return the positions of both parts."""
     n = len(samples)
     if time is not None:
-        is_held = time >= np.sort(time)[n - max(1, round(val_fraction * n))]
+        cut_time = np.sort(time)[n - max(1, round(val_fraction * n))]
+        is_held = time >= cut_time
     else:
         by_id = np.argsort(samples.ids, kind="stable")
         strata = samples.y[by_id] if samples.is_classification else None
         fold = np.empty(n, dtype=np.int64)
-        fold[by_id] = group_folds(groups[by_id], strata, _TWENTIETHS, seed)
+        fold[by_id] = group_folds(groups[by_id], strata, _N_FOLDS, seed)
         is_held = _nearest_share(fold, samples.y, val_fraction, strata is not None)
     if n - is_held.sum() < 2:
         raise DataError(
@@ -197,22 +196,23 @@ def _nearest_share(
     fold: Int[np.ndarray, " n"], y: np.ndarray, share: float, has_classes: bool
 ) -> np.ndarray:
     """Return [n] bool, True in the consecutive folds whose size comes nearest to a share."""
+    # Of the first run of folds whose classes all occur in training; if there is none, from fold 0.
     n_folds = int(fold.max()) + 1
     candidates = []
     for first_fold in range(n_folds):
         offset = (fold - first_fold) % n_folds
-        sizes = np.bincount(offset, minlength=n_folds).cumsum()[:-1]
-        candidates.append(offset <= np.abs(sizes - share * len(fold)).argmin())
-        # The first that leaves every class of its own in training, where there is one.
-        if not has_classes or len(np.setdiff1d(y[candidates[-1]], y[~candidates[-1]])) == 0:
-            return candidates[-1]
+        sizes = np.bincount(offset, minlength=n_folds).cumsum()[:-1]  # of runs of 1, 2, ... folds
+        is_held = offset <= np.abs(sizes - share * len(fold)).argmin()
+        if not has_classes or len(np.setdiff1d(y[is_held], y[~is_held])) == 0:
+            return is_held
+        candidates.append(is_held)
     return candidates[0]
 
 
 def _divide(
     samples: SampleSet, train_idx: np.ndarray, val_idx: np.ndarray, *, owns_x: bool
 ) -> tuple[SampleSet, SampleSet]:
-    """Return both parts; where we own x, training rows move up in it, so that it is held once."""
+    """Return both parts; if `owns_x`, training rows move up within x, so that it is held once."""
     val = replace(samples.subset(val_idx), split_off=True)
     if not owns_x:
         return samples.subset(train_idx), val
@@ -220,13 +220,17 @@ def _divide(
     for start in range(0, len(train_idx), _ROWS):  # ascending: none is overwritten before it moved
         rows = train_idx[start : start + _ROWS]
         x[start : start + len(rows)] = x[rows]
-    return replace(replace(samples, x=x[:, :0]).subset(train_idx), x=x[: len(train_idx)]), val
+    train = replace(samples, x=x[:, :0]).subset(train_idx)
+    return replace(train, x=x[: len(train_idx)]), val
 
 
 def _build(source: Source, raw: SourcePart, y: np.ndarray, names: tuple[str, ...]) -> SampleSet:
-    x, texts = raw.x, raw.texts
+    """Return the checked sample set of one part of a source; names: of the classes."""
+    x = raw.x
+    texts = raw.texts
     if x.dtype.kind in "UO" and x.ndim == 1:
-        x, texts = np.zeros((len(x), 0), dtype=np.float32), Texts(as_arrow(x, "x"))
+        texts = Texts(as_arrow(x, "x"))
+        x = np.zeros((len(x), 0), dtype=np.float32)
     feature_names = source.feature_names
     x = _check_inputs(x, feature_names, is_read=bool(source.columns))
     if not names:
@@ -243,8 +247,8 @@ def _build(source: Source, raw: SourcePart, y: np.ndarray, names: tuple[str, ...
     if raw.time is not None:
         groups = time_blocks(to_numpy(raw.time, "time"))
     width = x.shape[1] if x.ndim == 2 else -1
-    colours = x.ndim == 4 and (x.shape[1] in {1, 3} or x.shape[3] in {1, 3})
-    is_image = x.ndim == 3 or colours
+    has_channels = x.ndim == 4 and (x.shape[1] in {1, 3} or x.shape[3] in {1, 3})
+    is_image = x.ndim == 3 or has_channels
     return SampleSet(
         x=x,
         y=y,
@@ -267,6 +271,7 @@ def _build(source: Source, raw: SourcePart, y: np.ndarray, names: tuple[str, ...
 
 
 def _check_inputs(x: np.ndarray, names: tuple[str, ...], *, is_read: bool) -> np.ndarray:
+    """Return checked inputs as float32, or float64 where these are finer; is_read: from a table."""
     if x.dtype.kind not in "biuf":
         raise DataError(
             f"x must hold numbers, or be [n] strings; got {_kind_of(x)} in shape {x.shape}. Encode "
@@ -287,6 +292,7 @@ def _check_inputs(x: np.ndarray, names: tuple[str, ...], *, is_read: bool) -> np
 
 
 def _kind_of(values: np.ndarray) -> str:
+    """Return the type of an array's values in words."""
     if values.dtype.kind in "UO":
         return "strings"
     return str(values.dtype)
@@ -313,7 +319,8 @@ FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0":
 def _parse_flags(values: np.ndarray) -> np.ndarray:
     """Return whose labels are known to be right, [n] bool, from booleans, 0 and 1, or words."""
     words = [str(value).lower().removesuffix(".0") for value in values.tolist()]
-    if unknown := [word for word in words if word not in FLAGS]:
+    unknown = [word for word in words if word not in FLAGS]
+    if unknown:
         raise DataError(
             f"trusted must hold {', '.join(FLAGS)}; got {unknown[0][:80]!r}. Write yes where the "
             "label is known to be right, no elsewhere."
@@ -327,6 +334,7 @@ def _parse_flags(values: np.ndarray) -> np.ndarray:
 
 
 def _check_differ(train: SampleSet) -> None:
+    """Refuse samples whose inputs are all the same."""
     if len(train) > 1 and all(np.array_equal(row, train.x[0]) for row in train.x[1:]):
         raise DataError(
             f"inputs must differ; all {len(train)} samples are the same. Check what was read as x."
@@ -334,6 +342,7 @@ def _check_differ(train: SampleSet) -> None:
 
 
 def _check_pair(train: SampleSet, val: SampleSet) -> None:
+    """Refuse validation samples of other shapes, or of a class that training has not."""
     if len(val) < 1:
         raise DataError("at least 1 validation sample is needed; got 0. Add samples.")
     if train.input_shape != val.input_shape or train.y.shape[1:] != val.y.shape[1:]:

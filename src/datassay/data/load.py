@@ -142,7 +142,9 @@ def load(
     if not raw.is_table or train.is_classification or log_target:
         return train, val
     warnings = train.warnings + skew_warning(train.y)
-    return replace(train, warnings=warnings), val and replace(val, warnings=warnings)
+    if val is not None:
+        val = replace(val, warnings=warnings)
+    return replace(train, warnings=warnings), val
 
 
 def _make_choices(
@@ -169,7 +171,8 @@ def _make_choices(
 
 
 def check_named(data: str, *, log_target: bool, held_out: Any, **options: Any) -> Glance | None:
-    """Refuse, as `load` does, a path or a setting; return what a small table holds, else None."""
+    """Refuse a path or setting that `load` refuses; return what a small table holds, else None."""
+    # held_out is checked where samples are split.
     if log_target:
         options["task"] = "regression"
     roles = {name: options.pop(name, None) for name in OF_SAMPLES}
@@ -191,31 +194,32 @@ def check_named(data: str, *, log_target: bool, held_out: Any, **options: Any) -
     return glance_at(table, str(path), choices)
 
 
-def _add_val(read: Source, val: Any, choices: Choices) -> Source:
+def _add_val(source: Source, val: Any, choices: Choices) -> Source:
     """Return a source with the samples of another one as its validation part."""
-    if read.is_table:
-        return _add_val_table(read, val, choices)
+    if source.is_table:
+        return _add_val_table(source, val, choices)
     rule = "val must be one set of samples, of the kind of data; it is a"
     if _is_table(val):
         raise DataError(f"{rule} table.")
     val_source = _read(val, Choices())
     if val_source.val is not None:
         raise DataError(f"{rule} training and a validation part.")
-    if val_source.class_names != read.class_names and val_source.class_names:
+    if val_source.class_names != source.class_names and val_source.class_names:
         raise DataError(
             f"val must have the class names of data, in their order; it has "
             f"{', '.join(val_source.class_names[:10])}."
         )
-    return replace(read, val=val_source.train)
+    return replace(source, val=val_source.train)
 
 
 def _is_table(data: Any) -> bool:
+    """Return whether data are a table, in memory or in a file."""
     if isinstance(data, str | Path):
         return data not in BUILTINS and existing_format(data)[1].is_table
     return frame_table(data) is not None
 
 
-def _add_val_table(read: Source, val: Any, choices: Choices) -> Source:
+def _add_val_table(source: Source, val: Any, choices: Choices) -> Source:
     """Return a source with the rows of another table, treated as its own, as validation part."""
     path = Path("val")
     table = None
@@ -223,29 +227,28 @@ def _add_val_table(read: Source, val: Any, choices: Choices) -> Source:
         table = frame_table(val)
     elif val not in BUILTINS:
         path, file_format = existing_format(val)
-        table = None
         if isinstance(file_format, TableFormat):
             table = file_format.table(path, choices)
     if table is None:
         raise DataError(f"val must be a table as data is ({_tables()}); got {str(val)[:80]!r}.")
-    kinds = {c.name: c.read_as for c in read.columns if c.name in table.column_names}
-    fitted = ()
-    if read.preparation is not None:
-        fitted = [c.name for c in read.preparation.columns]
-    target = next(c.name for c in read.columns if c.read_as == "target")
-    ids = next((name for name, kind in kinds.items() if kind == "ids"), None)
-    texts = tuple(name for name, kind in kinds.items() if kind == "text")
-    keep = tuple(name for name in fitted if name in kinds)
-    forms = {c.name: c.form for c in read.columns}
-    left_out = tuple(name for name, kind in kinds.items() if kind == "left out")
+    read_as = {c.name: c.read_as for c in source.columns if c.name in table.column_names}
+    features = []
+    if source.preparation is not None:
+        features = [c.name for c in source.preparation.columns]
+    target = next(c.name for c in source.columns if c.read_as == "target")
+    ids = next((name for name, role in read_as.items() if role == "ids"), None)
+    texts = tuple(name for name, role in read_as.items() if role == "text")
+    keep = tuple(name for name in features if name in read_as)
+    forms = {c.name: c.form for c in source.columns}
+    left_out = tuple(name for name, role in read_as.items() if role == "left out")
     choices = replace(choices, target=target, keep=keep, text=texts, categorical=(), drop=left_out)
     choices = replace(choices, ids=choices.ids or ids, finds_ids=False, forms=forms)
     val_source = table_source(table, str(path), choices)
     val_part = val_source.train
     warnings = tuple(f"val: {text}" for text in val_source.warnings)
-    if read.preparation is not None and val_part.rows is not None:
-        val_part = replace(val_part, x=read.preparation.transform(val_part.rows))
-    return replace(read, val=val_part, warnings=read.warnings + warnings)
+    if source.preparation is not None and val_part.rows is not None:
+        val_part = replace(val_part, x=source.preparation.transform(val_part.rows))
+    return replace(source, val=val_part, warnings=source.warnings + warnings)
 
 
 def _read(data: Any, choices: Choices) -> Source:
@@ -254,7 +257,8 @@ def _read(data: Any, choices: Choices) -> Source:
         return _read_named(data, choices)
     if isinstance(data, dict) and all(hasattr(split, "with_format") for split in data.values()):
         return _read_parts(data, choices)
-    if (frame := frame_table(data)) is not None:
+    frame = frame_table(data)
+    if frame is not None:
         if choices.ids is None:
             check_index(frame)
         return table_source(frame, "data", choices)
@@ -289,6 +293,7 @@ def _read_parts(data: dict[str, Any], choices: Choices) -> Source:
 
 
 def _read_named(data: str | Path, choices: Choices) -> Source:
+    """Return the samples of a built-in name or a path."""
     path, file_format = _named_format(data, choices)
     if file_format is None:
         return BUILTINS[str(data)]()
@@ -337,4 +342,5 @@ def original(data: str | Path, choices: Choices, *, link: bool = True) -> Origin
 
 
 def _tables() -> str:
+    """Return the suffixes of tables, with commas between."""
     return ", ".join(suffixes(of_tables=True))

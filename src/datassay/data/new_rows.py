@@ -47,14 +47,14 @@ class RowFormat:
 
     @property
     def target(self) -> str:
-        """What is predicted: the target's column, its logarithm where that was learned."""
+        """The name of what is predicted: the target's column, or its logarithm, "ln(…)"."""
         names = (c.note if c.note[:3] == "ln(" else c.name for c in self._columns("target"))
         return next(names, "target")
 
     def samples(
         self, data: Any, *, ids: str | None = None, encode: Encode | None = None
     ) -> SampleSet:
-        """Read new rows; what is not known of them, the targets, is 0.
+        """Return new rows as samples; their targets, which are not known, are 0.
 
         Args:
             data: a path or a built-in name, a frame of any library, an array [m, ...], or samples.
@@ -70,27 +70,30 @@ class RowFormat:
         """
         if isinstance(data, SampleSet):
             return self._check_shape(data)
-        read = _read(data, ids)
+        rows = _read(data, ids)
         name = "rows"
         if isinstance(data, str | Path):
             name = str(data)[:80]
-        if not len(read.x if isinstance(read, SourcePart) else read):
+        if not len(rows.x if isinstance(rows, SourcePart) else rows):
             raise DataError(f"{name} must hold at least one row; it has none. Add rows.")
-        if not isinstance(read, SourcePart):
-            samples = self._read_table(read, ids)
+        if not isinstance(rows, SourcePart):
+            samples = self._read_table(rows, ids)
         elif ids is None:
-            samples = self._read_part(read)
+            samples = self._read_part(rows)
         else:
             raise DataError(f"ids must name a column of a table; {name} is none. Leave it out.")
         return self._check_shape(self._encode(samples, encode))
 
-    def _columns(self, kind: str) -> list[Column]:
-        return [column for column in self.example.columns if column.read_as == kind]
+    def _columns(self, role: str) -> list[Column]:
+        """Return the training's columns that were read in a role, such as "text"."""
+        return [column for column in self.example.columns if column.read_as == role]
 
     def _read_table(self, table: pa.Table, ids: str | None) -> SampleSet:
-        table, labels = row_ids(table)
+        """Return the rows of a table as samples, its columns prepared as the training's were."""
+        table, index_column = row_ids(table)
         texts = [column.name for column in self._columns("text")]
-        if absent := [name for name in texts if name not in table.column_names]:
+        absent = [name for name in texts if name not in table.column_names]
+        if absent:
             raise DataError(
                 f"rows must have the columns of the training data; they have no {abridge(absent)}. "
                 f"Their columns are {abridge(table.column_names)}."
@@ -106,7 +109,7 @@ class RowFormat:
         else:
             x = self._read_numbers(table)
         id_columns = [c.name for c in self._columns("ids") if c.name in table.column_names]
-        id_column = ids or next(iter(id_columns), None) or labels
+        id_column = ids or next(iter(id_columns), None) or index_column
         if id_column is not None and id_column not in table.column_names:
             raise DataError(f"ids must name a column; the rows have {abridge(table.column_names)}.")
         row_names = None
@@ -128,13 +131,15 @@ class RowFormat:
             )
         read = [read_column(table[name], name, Choices(keep=(name,))) for name in names]
         refuse(read, "rows")
-        if bad := [c.column.name for c in read if c.values is None or c.column.missing]:
+        bad = [c.column.name for c in read if c.values is None or c.column.missing]
+        if bad:
             raise DataError(
                 f"columns must hold numbers, none missing, as in training; {abridge(bad)} does not."
             )
         return np.stack([np.asarray(c.values, np.float64) for c in read], 1)
 
     def _join_columns(self, table: pa.Table, names: list[str]) -> Texts | None:
+        """Return the texts of some columns joined per row; None without columns."""
         read = [read_column(table[name], name, Choices(text=(name,))) for name in names]
         refuse(read, "rows")
         no_words = pa.array([""] * len(table), pa.large_string())
@@ -158,9 +163,11 @@ class RowFormat:
         """Return new rows as a SampleSet with targets of 0."""
         n = len(raw.x)
         reference = self.example
-        x, texts = raw.x, raw.texts
+        x = raw.x
+        texts = raw.texts
         if x.dtype.kind in "UO" and x.ndim == 1:
-            x, texts = np.zeros((n, 0)), Texts(pa.array(x.tolist(), pa.large_string()))
+            texts = Texts(pa.array(x.tolist(), pa.large_string()))
+            x = np.zeros((n, 0))
         if x.dtype.kind not in "biuf" or x.ndim < 2:
             raise DataError(
                 f"rows must be [m, ...] numbers, one row each; got {x.dtype} in shape {x.shape}."
@@ -175,10 +182,11 @@ class RowFormat:
         )  # fmt: skip
 
     def _encode(self, samples: SampleSet, encode: Encode | None) -> SampleSet:
+        """Return samples with x made of images or texts by the training's encoder or words."""
         encoding = self.example.encoding
         if encoding is not None and encoding.name:
             assert encode is not None
-            encoded = encode(samples, None)[0]
+            encoded, _ = encode(samples, None)
             if encoded.encoding is None or encoded.encoding.digest != encoding.digest:
                 raise DataError(
                     f"the encoder {encoding.name} must be the one of the training, whose weights "
@@ -195,6 +203,7 @@ class RowFormat:
         return samples
 
     def _check_shape(self, samples: SampleSet) -> SampleSet:
+        """Return samples with x in the training's type; raise if its shape is another."""
         shape = self.example.input_shape
         if samples.input_shape != shape:
             raise DataError(

@@ -60,24 +60,24 @@ def image_size(file: Path | bytes) -> ImageSize:
 
 
 def shown_size(image: Any) -> ImageSize:
-    """Return the size of a Pillow image as it is shown, and what its transparent parts do."""
+    """Return the size of a Pillow image as it is shown, and its contrast if it is transparent."""
     if image.format == "TIFF":  # turned as it is loaded, by newer Pillow as it is opened
         image.load()
-    is_turned = image.format != "TIFF" and _orientation(image) in _ON_ITS_SIDE
-    if is_turned:
-        width, height = image.size[::-1]
-    else:
-        width, height = image.size
+    width, height = image.size
+    if image.format != "TIFF" and _orientation(image) in _ON_ITS_SIDE:
+        height, width = image.size
     is_grey = image.mode in _GREY or image.mode.startswith("I")
     reduced = _reduce(image, LOOK)
     on_grounds = [pixels(reduced, ground) for ground in GROUNDS.values()]
     contrast = tuple(float(values.std()) for values in on_grounds)
-    contrast *= not np.array_equal(on_grounds[0], on_grounds[1])
+    if np.array_equal(on_grounds[0], on_grounds[1]):  # nothing shows through
+        contrast = ()
     return ImageSize(height, width, 1 if is_grey else 3, contrast)
 
 
 def choose_ground(sizes: Sequence[ImageSize]) -> str:
-    """Return what is to show through transparent parts, by its name; empty: all are opaque."""
+    """Return the name of the ground to show through transparent parts; empty: all are opaque."""
+    # That of most contrast, white unless another has much more, of those with fewest blank images.
     contrast = np.array([size.contrast for size in sizes if size.contrast])  # [n, grounds]
     if not len(contrast):
         return ""
@@ -90,15 +90,14 @@ def choose_ground(sizes: Sequence[ImageSize]) -> str:
 
 def ground_warning(sizes: Sequence[ImageSize], ground: str) -> tuple[str, ...]:
     """Return a warning of transparent images; none where there are none."""
-    n_seen = sum(bool(size.contrast) for size in sizes)
     if not ground:
         return ()
+    n_transparent = sum(bool(size.contrast) for size in sizes)
     why = ""
     if ground != "white":
         why = ", on which they differ more than on white"
-    return (
-        f"{n_seen:,} of {len(sizes):,} images are transparent in parts: read on {ground}{why}.",
-    )
+    text = f"{n_transparent:,} of {len(sizes):,} images are transparent in parts"
+    return (f"{text}: read on {ground}{why}.",)
 
 
 @contextmanager
@@ -121,6 +120,7 @@ def _open(file: Path | bytes) -> Iterator[Any]:
 
 
 def _name(file: Path | bytes) -> str:
+    """Return what an error calls an image."""
     if not isinstance(file, Path):
         return "an image of the table"
     return str(file)
@@ -208,12 +208,12 @@ class Pictures(Indexed):
 
     @property
     def files(self) -> list[Path | bytes]:
-        """[n], where each is, or what a table holds of it."""
+        """The path of each image, [n], or its bytes where a table holds them."""
         return [self._files[int(row)] for row in self._rows]
 
     @property
     def sizes(self) -> list[ImageSize]:
-        """[n], of the images as they are shown."""
+        """The size of each image as it is shown, [n]."""
         return [self._sizes[int(row)] for row in self._rows]
 
 
@@ -230,13 +230,14 @@ def with_pixels(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, Sam
         sets = (train, val)
     sizes = [size for samples in sets for size in _pictures(samples).sizes]
     ids = [name for samples in sets for name in samples.ids]
-    height, width = sizes[0].height, sizes[0].width
-    odd = [i for i, s in enumerate(sizes) if (s.height, s.width) != (height, width)]
-    if odd:
-        size = sizes[odd[0]]
+    height = sizes[0].height
+    width = sizes[0].width
+    differing = [i for i, s in enumerate(sizes) if (s.height, s.width) != (height, width)]
+    if differing:
+        i = differing[0]
         raise DataError(
-            f"images must all have one size; {ids[0]} is {width}×{height}, but {len(odd)} of "
-            f"{len(ids)} differ, the first {ids[odd[0]]} with {size.width}×{size.height}. Take "
+            f"images must all have one size; {ids[0]} is {width}×{height}, but {len(differing)} of "
+            f"{len(ids)} differ, the first {ids[i]} with {sizes[i].width}×{sizes[i].height}. Take "
             "an encoder, --model features:lite0, which resizes them, or resize or crop them to one "
             "size, for example with Pillow's ImageOps.fit."
         )
@@ -246,8 +247,8 @@ def with_pixels(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, Sam
     results = []
     for samples in sets:
         x = np.empty((len(samples), *shape), dtype=np.float32)
-        for i, pixels in enumerate(_pictures(samples)):
-            x[i] = pixels
+        for i, image in enumerate(_pictures(samples)):
+            x[i] = image
         results.append(replace(samples, x=x, images=None))
     return results[0], None if val is None else results[1]
 
@@ -268,15 +269,14 @@ def are_photographs(samples: SampleSet) -> bool:
         sizes = samples.images.sizes
     else:
         shape = channels_first(samples.input_shape)
-        x = samples.x
-        are_pixels = shape is not None and x.min() >= 0 and x.max() <= BRIGHTEST
         sizes = []
-        if shape and are_pixels:
-            sizes = [ImageSize(shape[1], shape[2], shape[0])]
-    large = [
+        if shape is not None and samples.x.min() >= 0 and samples.x.max() <= BRIGHTEST:
+            channels, height, width = shape
+            sizes = [ImageSize(height, width, channels)]
+    are_large = [
         min(s.height, s.width) >= (COLOUR_SIDE if s.channels == 3 else GREY_SIDE) for s in sizes
     ]
-    return 2 * sum(large) > len(large)
+    return 2 * sum(are_large) > len(are_large)
 
 
 def channels_first(shape: tuple[int, ...]) -> tuple[int, int, int] | None:

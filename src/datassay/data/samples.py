@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 import numpy as np
 import pyarrow as pa
 
-from datassay.data.strings import Texts, check_writable
+from datassay.data.strings import Texts, check_encodable
 from datassay.errors import DataError
 from datassay.results import result
 
@@ -37,7 +37,7 @@ class Column:
     treatment: str = ""  # what became of it in x, in words
     note: str = ""  # why it was left out, or what is not as usual
     form: str = ""  # of strings that are dates or numbers, how they are written
-    tells_target: bool = False  # almost alone, or so with one other
+    tells_target: bool = False  # whether it predicts the target almost alone, or with one other
 
 
 @runtime_checkable
@@ -81,7 +81,7 @@ class Encoding:
         recipe: what is done to one sample, in words.
         note: what the reader must know: texts cut, or an encoder that was not installed.
         seconds: that embedding all samples took, or of a plan will take; 0 where they were stored.
-        word_weights: [words], by which counts of words are multiplied; None of an encoder.
+        word_weights: [words], by which counts of words are multiplied; None for an encoder.
     """
 
     name: str
@@ -114,7 +114,7 @@ class SampleSet:
             otherwise.
         images: [n] images to show where kind is "image" and x holds something else: files, or an
             array as x would be; None where x holds the pixels.
-        encoding: what x was made of images or texts by; None of what was numbers.
+        encoding: how x was made of images or texts; None where x was given as numbers.
         true_y: [n], the labels before noise was added; None where no truth is known.
         source: [n] strings, where each sample came from; None where that is unknown.
         trusted: [n] bool, whose labels somebody knows to be right; None where that is unknown.
@@ -126,9 +126,9 @@ class SampleSet:
         columns: how each column of a table was read, in the table's order; what was left out of a
             folder; empty for arrays.
         rows: [n] rows of the user's own columns as they came, missing values and columns left out
-            by our rules included; target, ids and source are not among them. None of what is no
-            table.
-        preparation: the fitted treatment that gives x for new rows; None of what is no table.
+            by our rules included; target, ids and source are not among them. None where
+            they came from no table.
+        preparation: the fitted treatment that gives x for new rows; None without a table.
         warnings: what the reader must know of the data before trusting a figure.
     """
 
@@ -188,7 +188,7 @@ class SampleSet:
 
     @property
     def target_names(self) -> tuple[str, ...]:
-        """The columns of a table that y is, in its order; none of what is no table."""
+        """The columns of the table that y holds, in its order; empty where there was no table."""
         return tuple(column.name for column in self.columns if column.read_as == "target")
 
     @property
@@ -203,11 +203,11 @@ class SampleSet:
 
     @property
     def used_rows(self) -> pa.Table | None:
-        """The rows without the columns left out when the table was read; None of what is none."""
+        """The rows without the columns left out when the table was read; None without a table."""
         if self.rows is None:
             return None
-        out = {column.name for column in self.columns if column.read_as == "left out"}
-        return self.rows.select([name for name in self.rows.column_names if name not in out])
+        left_out = {column.name for column in self.columns if column.read_as == "left out"}
+        return self.rows.select([name for name in self.rows.column_names if name not in left_out])
 
     def subset(self, indices: np.ndarray) -> SampleSet:
         """Return the samples at `indices` ([m] integers or an [n] mask), with their ids."""
@@ -222,7 +222,7 @@ class SampleSet:
     def recode(
         self, codes: Sequence[int], class_names: tuple[str, ...], label_type: LabelType
     ) -> SampleSet:
-        """Return the set with other class names, of which class c is that at `codes[c]`."""
+        """Return the set with other class names; class c becomes class `codes[c]`."""
         new_codes = np.asarray(codes)
         true_y = self.true_y
         return replace(
@@ -249,8 +249,10 @@ def tensor_to_array(values: Any, name: str) -> Any:
             "the processor."
         )
     values = values.detach().cpu()
+    if str(values.dtype) == "torch.bfloat16":  # which NumPy has not
+        values = values.float()
     try:
-        return (values.float() if str(values.dtype) == "torch.bfloat16" else values).numpy()
+        return values.numpy()
     except (TypeError, RuntimeError) as error:
         raise DataError(
             f"{name} must be a dense tensor of a type that NumPy has; got {values.dtype}, "
@@ -290,9 +292,9 @@ def check_samples(samples: SampleSet) -> None:
 
 def _check_names(samples: SampleSet) -> None:
     """Check that files can hold the names of samples, classes and features."""
-    check_writable("the name of the data", [samples.name])
-    check_writable("class names", samples.class_names)
-    check_writable("feature names", samples.feature_names)
+    check_encodable("the name of the data", [samples.name])
+    check_encodable("class names", samples.class_names)
+    check_encodable("feature names", samples.feature_names)
     _check_length("class names", samples.class_names)
     if samples.ids.dtype.kind in "UO":
         _check_length("ids", samples.ids)
@@ -304,7 +306,7 @@ def _check_names(samples: SampleSet) -> None:
     for name in ("ids", "texts", "source", "groups"):
         values = getattr(samples, name)
         if values is not None and (isinstance(values, Texts) or values.dtype.kind in "UO"):
-            check_writable(name, values)
+            check_encodable(name, values)
 
 
 def _check_length(name: str, values: Iterable[str]) -> None:
@@ -321,6 +323,7 @@ def _check_length(name: str, values: Iterable[str]) -> None:
 
 
 def _check_labels(labels: np.ndarray, n_classes: int) -> None:
+    """Refuse labels that are not [n] indices of classes."""
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise DataError(
             f"labels must be [n] integers that index the class names; got {labels.dtype} in shape "
@@ -344,8 +347,8 @@ def check_finite(name: str, values: np.ndarray) -> None:
 
 
 def wrong_labels(samples: SampleSet) -> np.ndarray | None:
-    """Return which given labels differ from the true ones, [n] bool; None of unknown truth."""
+    """Return which given labels differ from the true ones, [n] bool; None without truth."""
     if samples.true_y is None:
         return None
     different = np.not_equal(samples.y, samples.true_y).reshape(len(samples), -1)
-    return np.any(different, axis=1, keepdims=True)[:, 0]
+    return np.logical_or.reduce(different, axis=1)

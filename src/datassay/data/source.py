@@ -33,19 +33,9 @@ _PART = re.compile(rf"(?<![a-z])(?:{'|'.join(TRAIN_NAMES + VAL_NAMES)})(?![a-z])
 
 # What zip, gzip, numpy, Arrow and Pillow raise on a truncated or foreign file.
 _UNREADABLE = (
-    OSError,
-    EOFError,
-    MemoryError,
-    OverflowError,
-    RuntimeError,
-    SyntaxError,
-    ValueError,
-    struct.error,
-    tokenize.TokenError,
-    pa.ArrowIndexError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+    OSError, EOFError, MemoryError, OverflowError, RuntimeError, SyntaxError, ValueError,
+    struct.error, tokenize.TokenError, pa.ArrowIndexError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 
 
 @result
@@ -127,7 +117,7 @@ def decoding(name: str) -> Iterator[None]:
 
 
 def parts_among(names: Iterable[str]) -> list[str]:
-    """Return the names of a training part and of parts to hold out, such as "x_train", "x_test".
+    """Return the name of a training part, then of parts to hold out: "x_train", "x_test".
 
     They differ in the word of the part alone. [] without any; "train" may stand alone.
     """
@@ -156,7 +146,8 @@ def scan(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def parse_in_blocks(parse: Callable[[int], pa.Table], size: int, block: int = 2**20) -> pa.Table:
-    """Parse bytes in blocks by Arrow, in larger ones where a row is longer than a block."""
+    """Return what `parse` reads by blocks of some bytes, of more where a row is longer than one."""
+    # size: bytes in all.
     while True:
         try:
             return parse(block)
@@ -187,7 +178,7 @@ def to_numpy(values: Any, name: str) -> np.ndarray:
     if np.ma.is_masked(values):
         raise DataError(f"{name} must have no missing values; some are masked. Fill them in.")
     values = tensor_to_array(values, name)
-    # Strings in a list NumPy would make as wide as the longest of them.
+    # NumPy would make all strings of a list as wide as the longest.
     is_words = isinstance(values, list | tuple) and any(isinstance(v, str) for v in values)
     try:
         array = np.asarray(values, dtype=object if is_words else None)

@@ -15,32 +15,28 @@ TIME_BLOCKS = 10  # stretches of time, of about as many samples each
 
 def time_blocks(time: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
     """Return the stretch of time of each sample, as a word; one for samples of one moment."""
-    _, moment, counts = np.unique(time, return_inverse=True, return_counts=True)
-    earlier = np.cumsum(counts) - counts
-    return (TIME_BLOCKS * earlier // len(time)).astype(str)[moment]
+    _, moment_idx, counts = np.unique(time, return_inverse=True, return_counts=True)
+    n_earlier = np.cumsum(counts) - counts
+    return (TIME_BLOCKS * n_earlier // len(time)).astype(str)[moment_idx]
 
 
 def group_folds(
-    groups: Shaped[np.ndarray, " n"],
-    strata: Int[np.ndarray, " n"] | None,
-    n_folds: int,
-    seed: int,
+    groups: Shaped[np.ndarray, " n"], strata: Int[np.ndarray, " n"] | None, n_folds: int, seed: int
 ) -> Int[np.ndarray, " n"]:
     """Return the fold of each sample: whole groups, alike in size and in strata, [n]."""
-    # strata: classes; None: of a regression, only the sizes count, as where no class has a sample
-    # for each fold. There are no more folds than groups.
+    # strata: classes; None, or where no class has a sample for each fold: only the sizes count.
+    # There are no more folds than groups.
     from sklearn.model_selection import StratifiedGroupKFold  # slow to import
 
-    names, group = np.unique(groups, return_inverse=True)
+    names, group_idx = np.unique(groups, return_inverse=True)
     n_folds = min(n_folds, len(names))
     if strata is None or np.unique(strata, return_counts=True)[1].max() < n_folds:
-        strata = np.zeros(len(group), dtype=np.int64)
-    folds = np.zeros(len(group), dtype=np.int64)
+        strata = np.zeros(len(group_idx), dtype=np.int64)
+    folds = np.zeros(len(group_idx), dtype=np.int64)
     if len(names) < 2:
         return folds
-    for fold, (_, test_idx) in enumerate(
-        _split(StratifiedGroupKFold, n_folds, seed, strata, group)
-    ):
+    pairs = _split(StratifiedGroupKFold, n_folds, seed, strata, group_idx)
+    for fold, (_, test_idx) in enumerate(pairs):
         folds[test_idx] = fold
     return folds
 
@@ -53,17 +49,17 @@ def fold_pairs(
     is_classification: bool = True,
     groups: Shaped[np.ndarray, " n"] | None = None,
 ) -> list[tuple[Int[np.ndarray, " train"], Int[np.ndarray, " test"]]]:
-    """Return positions to fit to and to judge, of each fold: alike in classes, groups whole."""
+    """Return per fold the positions to fit to and to judge: alike in classes, groups whole."""
     from sklearn.model_selection import KFold, StratifiedKFold  # slow to import
 
     if groups is not None:
         fold = group_folds(groups, y if is_classification else None, n_folds, seed)
-        numbers = range(fold.max() + 1)
-        return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in numbers]
-    kind = KFold
+        fold_numbers = range(fold.max() + 1)
+        return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in fold_numbers]
+    splitter = KFold
     if is_classification:
-        kind = StratifiedKFold
-    return _split(kind, n_folds, seed, y)
+        splitter = StratifiedKFold
+    return _split(splitter, n_folds, seed, y)
 
 
 def order_by_class(
@@ -76,11 +72,12 @@ def order_by_class(
     return order[np.argsort(strata[order], kind="stable")]
 
 
-def _split(kind: Any, n_folds: int, seed: int, y: Any, groups: Any = None) -> list[Any]:
+def _split(splitter: Any, n_folds: int, seed: int, y: Any, groups: Any = None) -> list[Any]:
+    """Return per fold the positions of its training and test part by a class of scikit-learn."""
     with warnings.catch_warnings():
         # A class with fewer samples than folds is spread as it can be.
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)
-        return list(kind(n_folds, shuffle=True, random_state=seed).split(y, y, groups))
+        return list(splitter(n_folds, shuffle=True, random_state=seed).split(y, y, groups))
 
 
 def split_indices(
@@ -93,8 +90,8 @@ def split_indices(
 ) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " val"]]:
     """Return the positions of the training and of the validation samples, each ascending."""
     # round(val_fraction · n) samples, at least one, are held out; for classification each class in
-    # proportion, and a class with a single sample stays. `order`, [n]: in which samples are drawn
-    # from; by ascending id, the same ones are held out however the rows are ordered.
+    # proportion, and a class with a single sample stays. order: positions in the order in which the
+    # draw sees them; by ascending id, the same samples are held out however rows are ordered.
     n = len(y)
     n_val = max(1, round(val_fraction * n))
     if n - n_val < 2:
@@ -104,10 +101,10 @@ def split_indices(
         )
     if order is None:
         order = np.arange(n)
+    candidates = order
     if is_classification:
-        candidates = order[(np.bincount(y)[y] > 1)[order]]
-    else:
-        candidates = order
+        class_size = np.bincount(y)[y]  # [n], of each sample's class
+        candidates = order[class_size[order] > 1]
     strata = y[candidates] if is_classification else None
     n_strata = 0 if strata is None else len(np.unique(strata))
     if strata is not None and n_strata == 0:
@@ -124,6 +121,6 @@ def split_indices(
         )
     from sklearn.model_selection import train_test_split  # slow to import
 
-    held_out = train_test_split(candidates, test_size=n_val, random_state=seed, stratify=strata)[1]
-    val = np.sort(held_out)
+    _, val = train_test_split(candidates, test_size=n_val, random_state=seed, stratify=strata)
+    val = np.sort(val)
     return np.setdiff1d(np.arange(n), val), val

@@ -15,7 +15,7 @@ SHORT = 16
 
 
 class Indexed:
-    """[n] things of a larger store, each made when it is asked for; indexed as an array is."""
+    """[n] items of a store, each made when it is asked for; indexed as an array is."""
 
     __slots__ = ("_rows",)
 
@@ -64,7 +64,8 @@ class Texts(Indexed):
         return np.array(self.tolist(), dtype=object)
 
     def __reduce__(self) -> tuple[type, tuple[pa.LargeStringArray]]:
-        return Texts, (self._block.take(pa.array(self._rows)),)  # what is sent holds its own alone
+        # Only the strings of this subset go to another process.
+        return Texts, (self._block.take(pa.array(self._rows)),)
 
     def tolist(self) -> list[str]:
         """Return the strings of all samples, a copy each."""
@@ -72,25 +73,24 @@ class Texts(Indexed):
 
 
 def as_arrow(values: Any, name: str) -> pa.LargeStringArray:
-    """Return strings of NumPy or Arrow in one block of UTF-8, copied only where they are not."""
+    """Return strings as one LargeStringArray; copied only if they are not one block of UTF-8."""
     try:
         if not isinstance(values, pa.Array | pa.ChunkedArray):
-            check_writable(name, values)
+            check_encodable(name, values)
             # As objects: older versions of Arrow take no fixed-width strings as large ones.
             values = pa.array(np.asarray(values).astype(object), pa.large_string())
         values = values.cast(pa.large_string())
         values.validate(full=True)
     except DataError:
         raise
-    except ValueError as error:  # of Arrow
+    except ValueError as error:  # of Arrow, as "Invalid: <why>."
         why = str(error).splitlines()[0].rpartition("Invalid: ")[2].rstrip(".")
         raise DataError(
             f"{name} must be text that UTF-8 can hold; {why}. Correct those strings, or decode "
             "them as what they are."
         ) from error
     if isinstance(values, pa.ChunkedArray):
-        is_single = values.num_chunks == 1
-        if is_single:
+        if values.num_chunks == 1:
             values = values.chunk(0)
         else:
             values = values.combine_chunks()
@@ -101,27 +101,26 @@ def as_arrow(values: Any, name: str) -> pa.LargeStringArray:
 
 def compact(words: pa.LargeStringArray) -> np.ndarray:
     """Return strings without nulls as NumPy holds them in the least memory."""
-    # One fixed width where none is longer than SHORT characters or where that takes less than twice
-    # their UTF-8; else objects, equal strings being one object.
+    # In one fixed width if none is longer than SHORT characters, or if that takes at most twice the
+    # bytes of their UTF-8; else as objects, equal strings being one object.
     if not len(words):
         return np.array([], dtype=str)
     coded = words.dictionary_encode()
     names = coded.dictionary.to_pylist()
-    if odd := [name for name in names if name.endswith("\0")]:
+    with_nul = [name for name in names if name.endswith("\0")]
+    if with_nul:
         raise DataError(
             "labels and ids must not end with the character NUL, which NumPy drops; "
-            f"{odd[0]!r:.40} does. Remove it there."
+            f"{with_nul[0]!r:.40} does. Remove it there."
         )
     longest = max(map(len, names))
-    size = words.nbytes
-    if longest <= SHORT or 4 * longest * len(words) <= 2 * size:
-        kind = str
-    else:
-        kind = object
-    return np.array(names, dtype=kind)[coded.indices.to_numpy()]
+    dtype = object
+    if longest <= SHORT or 4 * longest * len(words) <= 2 * words.nbytes:
+        dtype = str
+    return np.array(names, dtype=dtype)[coded.indices.to_numpy()]
 
 
-def check_writable(name: str, values: Any) -> None:
+def check_encodable(name: str, values: Any) -> None:
     """Refuse strings that no file can hold, before anything is computed with them."""
     if isinstance(values, Texts):
         return  # UTF-8 already

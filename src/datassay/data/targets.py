@@ -28,24 +28,40 @@ def encode_targets(
     y: np.ndarray, y_val: np.ndarray | None, class_names: tuple[str, ...], task: Task | None
 ) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
     """Return y, y_val and the class names as later steps expect them."""
-    # Classification: [n] int64 indices; regression: [n] or [n, k] float64, and no names.
+    # Classification: y is [n] int64 indices; regression: [n] or [n, k] float64, without names.
     # class_names: what labels index or repeat; empty: the sorted unique labels of y. task None:
     # class_names mean classification, else `guess_task` decides.
     for name, targets in (("y", y), ("y_val", y_val)):
         if targets is not None and targets.ndim > 2:
             raise DataError(f"{name} {SHAPES}; got shape {targets.shape}. Reshape it.")
     y = check_column(y, "y")
-    y_val = None if y_val is None else check_column(y_val, "y_val")
+    if y_val is not None:
+        y_val = check_column(y_val, "y_val")
     if task is None:
         task = "classification" if class_names else _guess_task(y)
     if task == "regression":
-        y = _check_numbers(y, "y")
-        if (y == y[0]).all():
-            raise DataError(
-                f"regression needs targets that differ; all {len(y)} in y are {y[0]}. Check the "
-                "target."
-            )
-        return y, None if y_val is None else _check_numbers(y_val, "y_val"), ()
+        return (*_encode_numbers(y, y_val), ())
+    return _encode_classes(y, y_val, class_names)
+
+
+def _encode_numbers(
+    y: np.ndarray, y_val: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the targets of a regression as float64; refuse those that are all equal."""
+    y = _check_numbers(y, "y")
+    if (y == y[0]).all():
+        raise DataError(
+            f"regression needs targets that differ; all {len(y)} in y are {y[0]}. Check the target."
+        )
+    if y_val is not None:
+        y_val = _check_numbers(y_val, "y_val")
+    return y, y_val
+
+
+def _encode_classes(
+    y: np.ndarray, y_val: np.ndarray | None, class_names: tuple[str, ...]
+) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
+    """Return labels as indices of classes, and the classes' names; refuse a single class."""
     if y.ndim > 1 or (y_val is not None and y_val.ndim > 1):
         raise DataError(
             f"classification needs one label per sample; y has shape {y.shape}. If its rows are "
@@ -61,16 +77,17 @@ def encode_targets(
             f"classification needs at least 2 classes; y has one class only, {names[present[0]]}. "
             "Check the target, or set task='regression'."
         )
-    return indices, None if y_val is None else _index(y_val, classes, names, "y_val"), names
+    if y_val is not None:
+        y_val = _index(y_val, classes, names, "y_val")
+    return indices, y_val, names
 
 
 def encode_like(
     y: np.ndarray, class_names: tuple[str, ...], dtype: np.dtype | None = None
 ) -> np.ndarray:
     """Return targets coded as those of an existing set: [n] indices, or float64."""
-    # Labels are names of classes; numbers are so too where the names are numbers, and otherwise
-    # index them. Of a regression (no names) whole numbers stay so where `dtype`, of that set, is
-    # whole.
+    # Strings name classes. Numbers name them if all names are numbers, else index them. Without
+    # class_names, a regression, whole numbers stay whole if `dtype`, of that set, is.
     y = check_column(y, "y")
     if not class_names:
         is_whole = dtype is not None and dtype.kind in "iu" and y.dtype.kind in "biu"
@@ -80,15 +97,16 @@ def encode_like(
     if y.ndim > 1:
         raise DataError(f"classification needs one label per sample; y has shape {y.shape}.")
     is_named = y.dtype.kind == "b"
-    with suppress(ValueError):
+    with suppress(ValueError):  # a name that is no number
         is_named = is_named or bool([float(name) for name in class_names])
     if is_named:
-        y = np.array(list(map(label_name, y)))  # numbers: short
+        y = np.array(list(map(label_name, y)))
     return _index(y, np.arange(len(class_names)), class_names, "y")
 
 
 def target_warnings(y: np.ndarray, names: tuple[str, ...], *, is_guessed: bool) -> tuple[str, ...]:
     """Return warnings of targets that may be meant otherwise; names: of the classes."""
+    # is_guessed: whether nobody said that they are classes.
     if is_guessed and len(names) > 2 and y.dtype.kind in "iuf" and not _are_codes(np.unique(y)):
         return (
             f"The {len(names)} numbers of the target ({shorten(names)}) are read as classes, and "
@@ -96,7 +114,7 @@ def target_warnings(y: np.ndarray, names: tuple[str, ...], *, is_guessed: bool) 
         )
     folded = [" ".join(name.split()).casefold() for name in names]
     if len(set(folded)) < len(names):
-        alike_names = [n for n, p in zip(names, folded, strict=True) if folded.count(p) > 1]
+        alike_names = [n for n, f in zip(names, folded, strict=True) if folded.count(f) > 1]
         examples = shorten([repr(name) for name in sorted(alike_names, key=str.casefold)])
         return (f"Classes differ in case or spaces alone: {examples}. Write them alike.",)
     if names or y.ndim < 2 or y.shape[1] < 2:
@@ -128,7 +146,7 @@ def label_type(y: np.ndarray) -> LabelType:
 def as_given(
     values: np.ndarray, class_names: tuple[str, ...], kind: LabelType = "string"
 ) -> pa.Array:
-    """Return labels, [n] indices, as the user gave them; targets unchanged, several as lists."""
+    """Return class indices, [n], as the labels that the user gave; without classes, the targets."""
     if not class_names:
         return pa.array(values.tolist())
     names: list[object] = list(class_names)
@@ -141,7 +159,8 @@ def as_given(
             names = [name == "True" for name in class_names]
     except ValueError:  # renamed since
         pass
-    return pa.array([names[int(label)] for label in values], None if len(values) else pa.string())
+    labels = [names[int(index)] for index in values]
+    return pa.array(labels, None if labels else pa.string())  # Arrow finds no type of no values
 
 
 def guess_task(y: np.ndarray) -> Task:
@@ -206,6 +225,7 @@ def _guess_task(y: np.ndarray) -> Task:
 
 
 def _check_numbers(y: np.ndarray, name: str) -> np.ndarray:
+    """Return targets as float64; refuse strings."""
     if y.dtype.kind in "UO":
         raise DataError(
             f"regression needs numbers in {name}; got strings such as {str(y.flat[0])!r}. Set "
@@ -215,7 +235,7 @@ def _check_numbers(y: np.ndarray, name: str) -> np.ndarray:
 
 
 def label_name(value: np.generic | str) -> str:
-    """Return the class name of a label; of a whole number without a fraction."""
+    """Return the class name of a label, such as "3" for 3.0."""
     if isinstance(value, str):
         return str(value)
     if value.dtype.kind == "f" and value == np.floor(value):
@@ -225,6 +245,7 @@ def label_name(value: np.generic | str) -> str:
 
 def _index(y: np.ndarray, classes: np.ndarray, names: tuple[str, ...], name: str) -> np.ndarray:
     """Return the index of each label among the classes; raise where one is unknown."""
+    # classes: as y holds them; names: in words; name: of y, in an error.
     if y.dtype.kind in "UO" and classes.dtype.kind not in "UO":
         classes = compact(as_arrow(np.array(names, dtype=object), "class names"))
     if (y.dtype.kind in "UO") != (classes.dtype.kind in "UO"):
@@ -232,8 +253,8 @@ def _index(y: np.ndarray, classes: np.ndarray, names: tuple[str, ...], name: str
             f"{name} must name its classes as y does, by strings; got {y.dtype}. Use one type."
         )
     order = np.argsort(classes)
-    nearest = np.searchsorted(classes, y, sorter=order).clip(max=len(classes) - 1)
-    indices = order[nearest]
+    rank = np.searchsorted(classes, y, sorter=order).clip(max=len(classes) - 1)
+    indices = order[rank]
     unknown = np.unique(y[classes[indices] != y])
     if len(unknown):
         examples = ", ".join(str(value) for value in unknown[:5])
@@ -248,8 +269,8 @@ def _index(y: np.ndarray, classes: np.ndarray, names: tuple[str, ...], name: str
 class Coding:
     """What decides how targets are coded for a network."""
 
-    shape: Callable[[np.ndarray], tuple[int, ...]]  # input → [1, ...], of its outputs
-    is_values: bool = False  # the loss compares numbers: then those of one output stay
+    shape: Callable[[np.ndarray], tuple[int, ...]]  # input [1, ...] → shape of its outputs
+    is_values: bool = False  # the loss compares numbers: targets of one output stay numbers
     is_own: bool = False  # the loss is the user's own, which takes whatever numbers there are
     is_training: bool = True  # these samples name the classes, as those of the training do
     ignored: int | None = None  # the label of samples that do not count
@@ -259,9 +280,9 @@ def encode_for_outputs(
     y: np.ndarray, x: np.ndarray, class_names: tuple[str, ...], coding: Coding
 ) -> tuple[np.ndarray, tuple[str, ...], tuple[str, ...]]:
     """Return targets as a network with these outputs takes them, class names and warnings."""
-    # Whole numbers from 0 to k − 1 are the outputs' own, whichever of them occur; names and other
-    # whole numbers of the training are in sorted order where they are as many as the outputs.
-    # Numbers that are no classes, and targets of several outputs or places, have no names.
+    # k outputs: whole numbers from 0 to k − 1 are the outputs' own, whichever of them occur. Names
+    # and other whole numbers of the training are numbered in sorted order if they are as many as
+    # the outputs. Numbers that are no classes, and several targets a sample, have no names.
     y = check_column(y, "y")
     shape = coding.shape(x[:1])
     if class_names:
@@ -276,6 +297,7 @@ def encode_for_outputs(
         are_indices = len(shape) > 2 and y.dtype.kind in "biu"
         return y.astype(np.int64 if are_indices else np.float64), (), ()
     k = shape[1]
+    n_classes = max(k, 2)  # one output tells two classes
     if y.dtype.kind in "UO":
         return *_encode_sorted(y, k, coding), ()
     if y.dtype.kind == "b":
@@ -283,11 +305,11 @@ def encode_for_outputs(
     if coding.ignored is not None and y.dtype.kind in "iu" and (y == coding.ignored).any():
         return y.astype(np.int64), (), ()  # what the others are is checked batch by batch
     is_whole = y.dtype.kind in "iu" or bool((y == np.floor(y)).all())
-    is_inside = is_whole and 0 <= y.min() and y.max() < max(k, 2)
+    is_inside = is_whole and 0 <= y.min() and y.max() < n_classes
     if (coding.is_own and not is_inside) or (k == 1 and (coding.is_own or coding.is_values)):
         return y if y.dtype.kind in "iu" else y.astype(np.float64), (), ()
     if is_inside:
-        return y.astype(np.int64), tuple(map(str, range(max(k, 2)))), ()
+        return y.astype(np.int64), tuple(map(str, range(n_classes))), ()
     if k == 1 and (not is_whole or len(np.unique(y)) != 2):
         return y.astype(np.float64), (), ()
     indices, names = _encode_sorted(y, k, coding)
@@ -329,10 +351,11 @@ def recode_for_outputs(
     # Classes named by numbers from 0 to k − 1, as `load` names integers, may be fewer than outputs:
     # each label becomes the number that names its class. beside_loader: the training samples are a
     # loader's, labelled by output. is_own: the loss is the user's and takes other labels, too.
-    n, names = samples.n_classes, samples.class_names
+    n = samples.n_classes
+    names = samples.class_names
     if not n or (n_outputs == 1 and n == 2):
         return samples
-    numbers = None  # that name the classes; None: words do
+    numbers = None  # the names of the classes; None: these are words
     with suppress(ValueError):
         if samples.label_type in {"integer", "number"}:
             numbers = [int(name) for name in names]

@@ -25,9 +25,9 @@ _SPACE = re.compile(r"\s")
 
 def with_tfidf(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, SampleSet | None]:
     """Append word weights to x, [n, m + words] float32; return the sets, of kind "text"."""
-    # weight = count · (1 + ln((1 + n) / (1 + samples with the word))), scaled to unit length: that
-    # of scikit-learn's TfidfVectorizer but that of words equally frequent at the limit the first by
-    # alphabet count, whatever the order of the samples. `val` has the training's words and weights.
+    # weight = count · (1 + ln((1 + n) / (1 + samples with the word))), scaled to unit length, as
+    # scikit-learn's TfidfVectorizer has it. Of words equally frequent at the limit of MAX_WORDS the
+    # first by alphabet count, whatever the order of samples. `val` has the training's words.
     assert train.texts is not None
     words, idf = _words_and_idf(train.texts)
     if not words:
@@ -40,11 +40,13 @@ def with_tfidf(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, Samp
     check_fits(4.0 * n * len(names), f"weights of {len(words):,} words")
     encoding = Encoding("", len(words), word_weights=idf)
     fields: dict[str, Any] = {"kind": "text", "feature_names": names, "encoding": encoding}
-    weighed = replace(train, x=weighed_words(train, words, idf), **fields)
-    return weighed, val and replace(val, x=weighed_words(val, words, idf), **fields)
+    if val is not None:
+        val = replace(val, x=weighed_words(val, words, idf), **fields)
+    return replace(train, x=weighed_words(train, words, idf), **fields), val
 
 
 def _words_and_idf(texts: Iterable[str]) -> tuple[list[str], Float[np.ndarray, " words"]]:
+    """Return the most frequent words by alphabet, and their inverse document frequencies."""
     n_times = Counter()
     n_samples_with = Counter()
     n = 0
@@ -64,10 +66,7 @@ def words_of(text: str) -> Iterator[str]:
     start = 0
     while start < len(text):
         space = _SPACE.search(text, start + PIECE)
-        if space:
-            end = space.start()
-        else:
-            end = len(text)
+        end = space.start() if space else len(text)
         for match in _WORD.finditer(text[start:end].lower()):
             yield match.group()
         start = end

@@ -62,8 +62,8 @@ def build_model(
 
 def linear_or_named(name: str, train: SampleSet, seed: int) -> nn.Module:
     """Build the network of that name; a linear one for a regression has no output scaling."""
-    # On embeddings a name without a head, and "auto", mean a logistic head. Least squares does not
-    # need the layer that scales a regression's outputs back, and without it has a closed form.
+    # On embeddings a name without a head, and "auto", mean a logistic head. Without the layer that
+    # scales a regression's outputs back, least squares has a closed form.
     name = network_on(full_name(name, train, BLOCK_HEAD), train)
     model = build_model(name, train, seed=seed)
     if name in {"linear", "logistic"} and not train.is_classification:
@@ -113,22 +113,21 @@ def _built_in(name: str, train: SampleSet) -> nn.Module:
 def _options(base: str, text: str, allowed: list[str]) -> dict[str, int]:
     """Return the whole numbers in "name=value,..." of a built-in network's options."""
     settings = {}
+    rule = "no options"
+    example = base
     if allowed:
+        rule = f"positive integers for {', '.join(allowed)}"
         example = f"{base}:{','.join(f'{name}=2' for name in allowed)}"
-    else:
-        example = base
     for item in filter(None, text.split(",")):
         key, _, value = item.partition("=")
         if key not in allowed or not value.isdecimal() or int(value) < 1:
-            rule = "no options"
-            if allowed:
-                rule = f"positive integers for {', '.join(allowed)}"
             raise ModelError(f"{base} takes {rule}; got {item!r}. Write {example}.")
         settings[key] = int(value)
     return settings
 
 
 def _load_user_module(name: str) -> nn.Module:
+    """Return the network that "package.module:factory" or "file.py:factory" names."""
     rule = (
         f"model must be one of {', '.join(NETWORKS)}, or package.module:factory or file.py:factory"
     )
@@ -148,6 +147,7 @@ def copy_or_build(source: Any, seed: int) -> nn.Module:
 
 
 def _call_factory(factory: Any, name: str) -> nn.Module:
+    """Return the network that a function of the user's returns."""
     with user_code(
         lambda error: (
             f"model {name} must be a module, or a function that needs no arguments and returns "

@@ -53,14 +53,14 @@ COUNTER = "n_averaged"
 class StateDict:
     """One state dict of a file, with names as a certain network has them."""
 
-    place: str  # keys that lead to it, such as "states.ema"; empty at the top
-    prefix: str  # taken off all names, such as "module." of nn.DataParallel
+    place: str  # keys that lead to it in the file, such as "states.ema"; empty at the top
+    prefix: str  # removed from all names, such as "module." of nn.DataParallel
     tensors: dict[str, Tensor]
-    is_average: bool = False  # its keys say that it is averaged over the training
-    other_places: tuple[str, ...] = ()  # places of further ones that fit the network as well
+    is_average: bool = False  # whether its keys say that it is averaged over the training
+    other_places: tuple[str, ...] = ()  # of further state dicts that fit the network as well
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """Which of the file's state dicts this is, in words; empty where it is the whole file."""
         parts = []
         if self.place:
@@ -80,12 +80,13 @@ def file_and_place(path: Path) -> tuple[Path, str]:
 
 def state_dicts(path: Path) -> list[StateDict]:
     """Return all state dicts of a file, those at the top first, or the one that `path` names."""
-    # Dictionaries of tensors alone, as optimisers do not have them by name.
+    # They are dictionaries of tensors alone by name; an optimiser's state is none.
     file, requested = file_and_place(path)
     content = plain_values(file)
-    keyed = sorted(_dictionaries(content, ()), key=lambda pair: len(pair[0]))
-    if not keyed:
-        if classes := stand_in_names(content):
+    by_depth = sorted(_dictionaries(content, ()), key=lambda pair: len(pair[0]))
+    if not by_depth:
+        classes = stand_in_names(content)
+        if classes:
             raise ModelError(
                 f"{file} must be {RULE}; it holds more than tensors ({classes[0]}). {REMEDY}"
             )
@@ -95,7 +96,7 @@ def state_dicts(path: Path) -> list[StateDict]:
         )
     results = [
         StateDict(".".join(keys), "", tensors, COUNTER in tensors or any(map(_is_average, keys)))
-        for keys, tensors in keyed
+        for keys, tensors in by_depth
     ]
     if not requested:
         return results
@@ -112,8 +113,8 @@ def state_dicts(path: Path) -> list[StateDict]:
 
 def best_match(states: Iterable[StateDict], expected: Sequence[set[str]]) -> StateDict:
     """Return the state dict that best matches a network's names, without wrappers' prefixes."""
-    # The one with the most of the network's names; among these prefer weights that are no average
-    # over the training, then the fewest further names, then the first.
+    # expected: sets of names, any of which will do. The one with most of these names; then prefer
+    # weights that are no average over the training, then the fewest other names, then the first.
     candidates = [c for state in states for c in _strip_prefixes(state, expected)]
 
     def n_common(state: StateDict) -> int:
@@ -134,18 +135,18 @@ def _strip_prefixes(state: StateDict, expected: Sequence[set[str]]) -> Iterator[
     tensors = {name: t for name, t in state.tensors.items() if name != COUNTER}
     if not tensors:
         return
-    example, *tails = tensors
+    example, *other_names = tensors
     ends = [i + 1 for i, letter in enumerate(example) if letter == "."]
     for end in ends:
         prefix = example[:end]
-        if all(name.startswith(prefix) for name in tails) and any(
-            example[end:] in names for names in expected
-        ):
-            short = {name[end:]: t for name, t in tensors.items()}
-            yield replace(state, prefix=prefix, tensors=short)
+        is_shared = all(name.startswith(prefix) for name in other_names)
+        if is_shared and any(example[end:] in names for names in expected):
+            stripped = {name[end:]: t for name, t in tensors.items()}
+            yield replace(state, prefix=prefix, tensors=stripped)
 
 
 def _is_average(key: str) -> bool:
+    """Return whether a key, such as "ema" or "avgModel", has one of the words of AVERAGES."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", key)
     return bool(AVERAGES & set(re.split("[^a-z]+", words.lower())))
 
@@ -153,15 +154,15 @@ def _is_average(key: str) -> bool:
 def _dictionaries(
     content: object, keys: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], dict[str, Tensor]]]:
-    """Yield each dictionary of named tensors, however deep, after the keys that lead to it."""
+    """Yield the keys that lead to each dictionary of named tensors, however deep, and itself."""
     if not isinstance(content, dict) or not content or len(keys) > DEEPEST:
         return
     if all(isinstance(key, str) and isinstance(t, Tensor) for key, t in content.items()):
         yield keys, dict(content)
         return
-    for key, inner in content.items():
+    for key, value in content.items():
         if isinstance(key, str):
-            yield from _dictionaries(inner, (*keys, key))
+            yield from _dictionaries(value, (*keys, key))
 
 
 def plain_values(path: Path) -> object:
@@ -181,7 +182,7 @@ def plain_values(path: Path) -> object:
     except (OSError, SafetensorError) as error:
         raise ModelError(f"{rule}; reading it raised {brief(error)} {REMEDY}") from error
     except Exception as error:
-        # Not torch's words: they advise to unpickle.
+        # Without torch's own message, which advises to unpickle.
         match = re.search(r"GLOBAL ([\w.]+)", str(error))
         culprit = ""
         if match:
@@ -259,23 +260,18 @@ def stand_in_names(value: Any) -> list[str]:
     """Return the names of the classes that a value, however deep, holds stand-ins for."""
     if isinstance(value, StandIn):
         return [printable(type(value).__name__)]
-    is_container = isinstance(value, CONTAINERS)
-    if isinstance(value, dict):
-        inner = value.values()
-    else:
-        inner = value
-    if not is_container:
+    if not isinstance(value, CONTAINERS):
         return []
-    return [n for item in inner for n in stand_in_names(item)]
+    items = value.values() if isinstance(value, dict) else value
+    return [n for item in items for n in stand_in_names(item)]
 
 
 def is_harmless(name: str) -> bool:
     """Return whether a pickled class is of no standard module, or one that settings are made of."""
     package, _, path = name.partition(".")
-    inner = path
     if package == "pathlib":
-        inner = path.removeprefix("_local.")  # Python 3.13
-    return package not in sys.stdlib_module_names or inner in STANDARD.get(package, ())
+        path = path.removeprefix("_local.")  # Python 3.13
+    return package not in sys.stdlib_module_names or path in STANDARD.get(package, ())
 
 
 def _class(name: str) -> Any:

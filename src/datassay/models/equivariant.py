@@ -42,11 +42,11 @@ class PermutationEquivariant(nn.Module):
                 f"{out_channels}."
             )
         bound = 1 / math.sqrt(in_channels)
-        initial = torch.empty(out_channels, in_channels)
-        self.own = nn.Parameter(nn.init.uniform_(initial, -bound, bound))
+        own_matrix = torch.empty(out_channels, in_channels)
+        self.own = nn.Parameter(nn.init.uniform_(own_matrix, -bound, bound))
         # The sum over a set is larger than its elements.
-        shared = torch.empty(out_channels, in_channels)
-        self.shared = nn.Parameter(nn.init.uniform_(shared, -bound / 10, bound / 10))
+        shared_matrix = torch.empty(out_channels, in_channels)
+        self.shared = nn.Parameter(nn.init.uniform_(shared_matrix, -bound / 10, bound / 10))
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [n, M] → [n, M] with one channel, or [n, M, in_channels] → [n, M, out_channels].

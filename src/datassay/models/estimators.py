@@ -18,7 +18,8 @@ NEEDED = ("fit", "predict", "get_params")
 
 def named_estimator(name: str) -> Any:
     """Return the estimator that "package.module:name" refers to; None where it is no estimator."""
-    # Its class, or a function without arguments that returns one, will do: "sklearn.svm:SVC".
+    # The name may be of its class, or of a function without arguments that returns one:
+    # "sklearn.svm:SVC".
     rule = f"model must be one of {', '.join(NETWORKS)}, or package.module:name"
     candidate = import_reference(name, rule)
     if callable(candidate) and not isinstance(candidate, nn.Module):
@@ -47,10 +48,7 @@ def checked_estimator(model: Any, *, is_classification: bool) -> Any:
         with user_code(lambda error: f"{model.__name__} must be made without arguments: {error}"):
             model = model()
     if not is_estimator(model):
-        if isinstance(model, type):
-            name = model.__name__
-        else:
-            name = type(model).__name__
+        name = model.__name__ if isinstance(model, type) else type(model).__name__
         raise ModelError(
             f"model must be a scikit-learn estimator, with {', '.join(NEEDED)}; got {name}. Give "
             "one such as HistGradientBoostingClassifier(), or collect a network's Linearization."

@@ -7,15 +7,16 @@ from datassay.errors import ModelError
 from datassay.models.networks import NETWORKS
 
 AUTO, FEATURES = "auto", "features:"
-# On embeddings and on everything else; and where each block is solved exactly.
-HEAD, BLOCK_HEAD = "mlp", "logistic"
+HEAD = "mlp"  # the network on embeddings, and "auto" on everything else
+BLOCK_HEAD = "logistic"  # the head of a partition's block, which is solved exactly
 
 
 def asked_encoder(name: str) -> str:
     """Return the encoder that a network's name asks for: "lite0" for "features:lite0+linear"."""
     if name == AUTO:
         return name
-    return _split_name(name)[0]
+    encoder, _ = _split_name(name)
+    return encoder
 
 
 def full_name(name: str, train: SampleSet, head: str = HEAD) -> str:

@@ -55,7 +55,7 @@ def spread(x: np.ndarray, name: str = "x") -> Spread:
     """Measure samples' mean and deviation, in all of an image set or per column of a table."""
     # name: of the samples, in an error. A constant column gets a deviation of 1, so that it is
     # only centred. The sums are float64, so that the order of the samples does not change what is
-    # rounded to float32. Values that float32, in which networks compute, cannot tell apart raise.
+    # rounded to float32. Values that float32, in which networks compute, cannot hold apart raise.
     axes = tuple(range(x.ndim))
     count = x.size
     if x.ndim == 2:
@@ -65,22 +65,23 @@ def spread(x: np.ndarray, name: str = "x") -> Spread:
     slices = [slice(start, start + n_rows) for start in range(0, len(x), n_rows)]
     with np.errstate(over="ignore", invalid="ignore"):  # reported below
         mean = sum(x[s].sum(axes, dtype=np.float64) for s in slices) / count
-        square = sum(np.square(x[s] - mean, dtype=np.float64).sum(axes) for s in slices) / count
-    constant = x.min(axes) == x.max(axes)
-    mean = np.where(constant, x.min(axes), mean)
-    deviation = np.where(constant, 1.0, np.sqrt(square))
+        variance = sum(np.square(x[s] - mean, dtype=np.float64).sum(axes) for s in slices) / count
+    is_constant = x.min(axes) == x.max(axes)
+    mean = np.where(is_constant, x.min(axes), mean)
+    deviation = np.where(is_constant, 1.0, np.sqrt(variance))
     is_wide = (deviation > 1e-30) & (deviation < 1e30) & (deviation > 1e-6 * np.abs(mean))
     # A constant is only subtracted.
-    bad = np.flatnonzero(~np.where(constant, np.abs(mean) < 1e30, is_wide))
+    bad = np.flatnonzero(~np.where(is_constant, np.abs(mean) < 1e30, is_wide))
     if len(bad):
+        j = bad[0]
         column = name
         if mean.ndim:
-            column = f"column {bad[0]} of {name}"
+            column = f"column {j} of {name}"
         raise DataError(
             f"{column} must vary by 1e-30 to 1e30, and by more than a millionth of its mean, for "
-            f"networks compute in float32; got a mean of {mean.flat[bad[0]]:.3g} and a standard "
-            f"deviation of {0.0 if constant.flat[bad[0]] else deviation.flat[bad[0]]:.3g}. Take an "
-            "offset off, or choose another unit."
+            f"networks compute in float32; got a mean of {mean.flat[j]:.3g} and a standard "
+            f"deviation of {0.0 if is_constant.flat[j] else deviation.flat[j]:.3g}. Take an offset "
+            "off, or choose another unit."
         )
     return Spread(torch.as_tensor(mean), torch.as_tensor(deviation))
 
@@ -95,7 +96,7 @@ def linear(input_shape: tuple[int, ...], n_outputs: int) -> nn.Module:
     Returns:
         The network, [n, *input_shape] → [n, k].
     """
-    return nn.Sequential(nn.Flatten(), nn.Linear(_size(input_shape), n_outputs))
+    return nn.Sequential(nn.Flatten(), nn.Linear(_n_values(input_shape), n_outputs))
 
 
 def mlp(
@@ -113,26 +114,26 @@ def mlp(
         The network, [n, *input_shape] → [n, k].
     """
     layers: list[nn.Module] = [nn.Flatten()]
-    size = _size(input_shape)
+    n_inputs = _n_values(input_shape)
     for _ in range(depth):
-        layers += [nn.Linear(size, width), nn.ReLU()]
-        size = width
-    return nn.Sequential(*layers, nn.Linear(size, n_outputs))
+        layers += [nn.Linear(n_inputs, width), nn.ReLU()]
+        n_inputs = width
+    return nn.Sequential(*layers, nn.Linear(n_inputs, n_outputs))
 
 
 def cnn(input_shape: tuple[int, ...], n_outputs: int) -> nn.Module:
     """Build the 4-layer convolutional network of S1 App. A.3, for images of 20 x 20 pixels on."""
-    channels, size = _image_shape(input_shape, "cnn", 20)
+    channels, height_width = _image_shape(input_shape, "cnn", 20)
     convolutions = [
         nn.Conv2d(channels, 32, 4, stride=2, padding=1),
         nn.Conv2d(32, 32, 4, stride=2, padding=1),
         nn.Conv2d(32, 64, 3),
         nn.Conv2d(64, 256, 3),
     ]
-    layers = [m for c in convolutions for m in (c, nn.ReLU())]
-    flat = 256 * _size(tuple(s // 4 - 4 for s in size))
-    head = [nn.Flatten(), nn.Linear(flat, 256), nn.ReLU(), nn.Linear(256, n_outputs)]
-    return nn.Sequential(_Channels(channels, size), *layers, *head)
+    layers = [module for layer in convolutions for module in (layer, nn.ReLU())]
+    n_flat = 256 * _n_values(tuple(length // 4 - 4 for length in height_width))
+    head = [nn.Flatten(), nn.Linear(n_flat, 256), nn.ReLU(), nn.Linear(256, n_outputs)]
+    return nn.Sequential(_Channels(channels, height_width), *layers, *head)
 
 
 def lenet5(input_shape: tuple[int, ...], n_outputs: int) -> nn.Module:
@@ -151,12 +152,12 @@ def lenet5(input_shape: tuple[int, ...], n_outputs: int) -> nn.Module:
     Source: LeCun et al. (1998), Fig. 2. Deviates: full connections between the second and third
     feature maps and a linear output layer, as every library builds it today.
     """
-    channels, size = _image_shape(input_shape, "lenet5", 12)
-    flat = 16 * _size(tuple((s // 2 - 4) // 2 for s in size))
+    channels, height_width = _image_shape(input_shape, "lenet5", 12)
+    n_flat = 16 * _n_values(tuple((length // 2 - 4) // 2 for length in height_width))
     body: list[nn.Module] = [nn.Conv2d(channels, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2)]
     body += [nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2), nn.Flatten()]
-    head = [nn.Linear(flat, 120), nn.Tanh(), nn.Linear(120, 84), nn.Tanh()]
-    return nn.Sequential(_Channels(channels, size), *body, *head, nn.Linear(84, n_outputs))
+    head = [nn.Linear(n_flat, 120), nn.Tanh(), nn.Linear(120, 84), nn.Tanh()]
+    return nn.Sequential(_Channels(channels, height_width), *body, *head, nn.Linear(84, n_outputs))
 
 
 NETWORKS: dict[str, Callable[..., nn.Module]] = dict(
@@ -167,34 +168,33 @@ NETWORKS: dict[str, Callable[..., nn.Module]] = dict(
 class _Channels(nn.Module):
     """A layer that gives [n, h, w] images their channel axis; [n, c, h, w] pass unchanged."""
 
-    def __init__(self, channels: int, size: tuple[int, int]):
+    def __init__(self, channels: int, height_width: tuple[int, int]):
         super().__init__()
-        self.shape = (channels, *size)
+        self.shape = (channels, *height_width)
 
     def forward(self, x: Tensor) -> Tensor:
         return x.reshape(x.shape[0], *self.shape)
 
 
 def _image_shape(shape: tuple[int, ...], name: str, smallest: int) -> tuple[int, tuple[int, int]]:
-    """Return channels and size of images; raise if they are none, or too small."""
+    """Return channels, and height and width, of images; raise if they are none, or too small."""
     if len(shape) not in {2, 3}:
         raise ModelError(
             f"{name} takes images, [channels, height, width]; got samples of shape {list(shape)}. "
             "Use --model mlp for rows."
         )
-    channels = 1
-    if len(shape) != 2:
-        channels = shape[0]
-    size = (shape[-2], shape[-1])
-    if min(size) < smallest:
+    channels = shape[0] if len(shape) == 3 else 1
+    height, width = shape[-2:]
+    if min(height, width) < smallest:
         raise ModelError(
-            f"{name} needs at least {smallest} x {smallest} pixels; got {size[0]} x {size[1]}. "
+            f"{name} needs at least {smallest} x {smallest} pixels; got {height} x {width}. "
             "Use --model mlp for small images."
         )
-    return channels, size
+    return channels, (height, width)
 
 
-def _size(shape: tuple[int, ...]) -> int:
+def _n_values(shape: tuple[int, ...]) -> int:
+    """Return how many values an array of a shape holds."""
     return int(torch.Size(shape).numel())
 
 

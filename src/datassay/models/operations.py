@@ -21,6 +21,7 @@ class OperationCounter(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
-        if (rule := flop_registry.get(func._overloadpacket)) is not None:
+        rule = flop_registry.get(func._overloadpacket)
+        if rule is not None:
             self.counts[str(func)] += int(rule(*args, **(kwargs or {}), out_val=out))
         return out

@@ -68,15 +68,17 @@ class _Source:
 
 
 def _source(module_name: str) -> _Source:
+    """Return where a module, or a file named as one, is imported from."""
     if module_name.endswith(".py"):
         file = Path(module_name).resolve()
-        # Of a name that is nobody else's: the file may be called like an installed module.
+        # Its key is nobody else's: the file may be called as an installed module is.
         return _Source(f"{file.stem}_{zlib.crc32(os.fsencode(file)):08x}", file, is_own=True)
     return _Source(module_name, None, is_own=not _is_installed(module_name.partition(".")[0]))
 
 
 def _is_installed(top: str) -> bool:
     """Return whether a module is importable without the current folder; a bare folder is none."""
+    # top: the first part of a dotted name.
     if top in sys.modules:
         return _folder(top) != _current_folder()
     with _search_path(_other_search_folders()):
@@ -94,24 +96,22 @@ def _import_module(module_name: str, source: _Source) -> ModuleType:
     if not source.is_own:
         with _search_path(_other_search_folders()):
             return importlib.import_module(module_name)
-    before = set(sys.modules)
-    if source.file is None:
-        folder = _current_folder()
-    else:
-        folder = source.file.parent
+    names_before = set(sys.modules)
+    folder = _current_folder() if source.file is None else source.file.parent
     with _search_path([*_other_search_folders(), str(folder)]):
         if source.file is None:
             module = importlib.import_module(module_name)
         else:
             module = _execute_file(source)
     # Workers of an engine cannot import it: it travels with its code, and so do its neighbours.
-    for name in sys.modules.keys() - before:
+    for name in sys.modules.keys() - names_before:
         if _folder(name.partition(".")[0]) == folder:
             cloudpickle.register_pickle_by_value(sys.modules[name])
     return module
 
 
 def _execute_file(source: _Source) -> ModuleType:
+    """Import a module from its file, which `sys.modules` holds under the source's key."""
     assert source.file is not None
     spec = importlib.util.spec_from_file_location(source.key, source.file)
     assert spec is not None and spec.loader is not None
@@ -148,19 +148,22 @@ def _folder(top: str) -> Path | None:
     if file is None:
         return None
     path = Path(file).resolve()
-    return path.parents[path.stem == "__init__"]
+    if path.stem == "__init__":
+        return path.parent.parent
+    return path.parent
 
 
 def _file(module: ModuleType) -> str:
+    """Return the path of a module's file, or "built in"."""
     return str(getattr(module, "__file__", None) or "built in")
 
 
 @contextmanager
 def _search_path(folders: list[str]) -> Iterator[None]:
     """Search for imports in these folders only, while the context lasts."""
-    before = list(sys.path)
+    previous_folders = list(sys.path)
     sys.path[:] = folders
     try:
         yield
     finally:
-        sys.path[:] = before
+        sys.path[:] = previous_folders

@@ -18,17 +18,18 @@ from datassay.models.tabular import LOGISTIC, ONE_THREAD, TREES, few_threads
 STRENGTH = 0.1  # of the logistic regression on standardised columns: scikit-learn's C
 PENALTIES = np.logspace(-3, 4, 15)  # of the ridge regression, chosen by leave-one-out error
 BIN_EDGES = np.linspace(0, 100, 256)[1:-1]  # percent; scikit-learn's of samples without weights
-STOPPED_BY = 0.1  # share of the rows that tell when to stop
+STOPPED_BY = 0.1  # share of the rows held out to tell when to stop: scikit-learn's
 
 
 class TableRegressor(BaseEstimator):
-    """Boosted trees, stopped early of many rows, or a linear model of standardised columns.
+    """Boosted trees, stopped early if rows are many, or a linear model of standardised columns.
 
     Args:
         kind: one of TABLE_MODELS.
         random_state: of the rows that tell when to stop; linear models draw nothing.
         parts: `column_parts`; trees see one column of codes of each, in a quarter of the time.
-        quick: trees of half the leaves, twice the rate: within .01 of the others in half the time.
+        quick: whether trees have half the leaves and twice the learning rate: their score is
+            within .01 of the others', in half the time.
     """
 
     def __init__(
@@ -63,25 +64,29 @@ class TableRegressor(BaseEstimator):
         return self.model_.predict(self._prepare(X))
 
     def _prepare(self, X: Any) -> Any:
+        """Return the columns that the model takes: standardised, or as codes and bins for trees."""
         if self.scaler_ is not None:
             return self.scaler_.transform(X)
         if max(map(len, self.parts), default=1) > 1:
             X = np.stack([X[:, idx] @ np.arange(1.0, len(idx) + 1) for idx in self.parts], 1)
         if not self.edges_:
             return X
-        bins = [np.searchsorted(*pair) for pair in zip(self.edges_, X.T, strict=True)]
+        pairs = zip(self.edges_, X.T, strict=True)
+        bins = [np.searchsorted(edges, column) for edges, column in pairs]
         return np.stack(bins, 1).astype(np.float64)
 
     def _build(self, y: np.ndarray) -> Any:
+        """Return the estimator to fit to these targets."""
         if self.kind != TREES:
             if len(y) <= ONE_THREAD:
                 return RidgeCV(PENALTIES)
             return Ridge()
-        # As in scikit-learn: a tenth of few rows tells badly when to stop, the worse if some are
-        # wrong, and trees that are stopped by them gain less from right targets than others do.
+        # "auto": few rows are not stopped early, as in scikit-learn. A tenth of them tells badly
+        # when to stop, the worse if some are wrong, and such trees gain less from right targets.
         return HistGradientBoostingRegressor(**self._settings(stops=self.quick or "auto"))
 
     def _settings(self, *, stops: bool | str) -> dict[str, Any]:
+        """Return the settings of boosted trees; stops: their `early_stopping`."""
         speedup = {}
         if self.quick:
             speedup = {"learning_rate": 0.2, "max_leaf_nodes": 15}
@@ -101,6 +106,6 @@ class TableClassifier(TableRegressor):
             return DummyClassifier()
         if self.kind == LOGISTIC:
             return LogisticRegression(C=STRENGTH, max_iter=1000)
-        # A class that the rows which tell when to stop cannot hold is learnt by all rounds.
+        # Stop early only if each class can be among the rows that tell when to.
         stops = counts.min() > 1 and int(STOPPED_BY * len(y)) >= len(counts)
         return HistGradientBoostingClassifier(**self._settings(stops=bool(stops)))

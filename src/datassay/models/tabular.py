@@ -12,8 +12,9 @@ from datassay.data.samples import SampleSet
 TABLE_MODELS = ("boosted trees", "logistic regression", "ridge regression")
 TREES, LOGISTIC, RIDGE = TABLE_MODELS
 ONE_THREAD = 50_000  # rows up to which a model is fitted by one thread
-# Nominal seconds of a fit, by (rows + TREE_ROWS) x (columns + TREE_COLUMNS) x classes: boosting
-# fits a tree a class and round; histograms cost as much as so many rows, nodes as columns.
+# Nominal seconds of a fit are TREE_SECONDS x (rows + TREE_ROWS) x (columns + TREE_COLUMNS) x
+# classes: boosting fits a tree per class and round. Histograms cost as much as TREE_ROWS more rows,
+# nodes as much as TREE_COLUMNS more columns.
 TREE_SECONDS = 2.2e-7
 TREE_ROWS = 8000
 TREE_COLUMNS = 10
@@ -26,7 +27,7 @@ def fit_seconds(n: int, columns: int, n_classes: int) -> float:
 
 
 def draws(name: str, train: SampleSet) -> bool:
-    """Return whether fits of a model to the same samples differ, as of trees that stop early."""
+    """Return whether fits of a model to the same samples differ by seed: trees that stop early."""
     return name == TREES and (train.is_classification or len(train) > STOPPED_FROM)
 
 
@@ -37,10 +38,10 @@ def few_threads(n: int) -> threadpool_limits:
 
 def column_parts(samples: SampleSet) -> list[list[int]]:
     """Group the columns of x: the 0/1 columns of one category together, each other alone."""
-    names = sorted((f"{c.name}=" for c in samples.columns if c.read_as == "category"), key=len)
+    heads = sorted((f"{c.name}=" for c in samples.columns if c.read_as == "category"), key=len)
     features = samples.feature_names or ("",) * int(np.prod(samples.x.shape[1:]))
     parts: dict[Any, list[int]] = {}
     for j, feature in enumerate(features):
-        category = next((name for name in reversed(names) if feature.startswith(name)), j)
-        parts.setdefault(category, []).append(j)
+        longest_head = next((head for head in reversed(heads) if feature.startswith(head)), j)
+        parts.setdefault(longest_head, []).append(j)
     return list(parts.values())

@@ -17,9 +17,9 @@ def user_code(
     message: Callable[[str], str], kind: type[DatassayError] = ModelError
 ) -> Iterator[None]:
     """Run the user's code inside; raise any error as `kind`, with a message for the user."""
-    # What the code changes in torch for the whole process (precision and device of new tensors,
-    # gradients, threads, deterministic algorithms, the state of the generator) is restored.
-    # message: turns the error's kind and first line into the message.
+    # message: turns `brief(error)` into the message. What the code changes in torch for the whole
+    # process (precision and device of new tensors, gradients, threads, deterministic algorithms,
+    # the state of the generator) is restored.
     try:
         with _restore_settings():
             yield
@@ -51,14 +51,15 @@ def _memory_message(error: BaseException) -> str:
 
 @contextmanager
 def _restore_settings() -> Iterator[None]:
-    before = _settings()
+    """Restore torch's process-wide settings and its generator's state at the end."""
+    previous = _settings()
     generator = torch.get_rng_state()
     try:
         yield
     finally:
         torch.set_rng_state(generator)
         current = _settings()
-        for setter, value in before.items():
+        for setter, value in previous.items():
             if current[setter] != value:
                 setter(value)
 

@@ -38,8 +38,8 @@ def load_weights(model: nn.Module, path: Path) -> tuple[str, ...]:
             model.
     """
     state = _matching_state(model, path)
-    if state.told:
-        logger.warning("%s: %s", path, state.told)
+    if state.description:
+        logger.warning("%s: %s", path, state.description)
     target = model
     if _starts_with_scaling(model) and "0.scale" not in state.tensors:
         assert isinstance(model, nn.Sequential)
@@ -54,7 +54,7 @@ def weights_choice(path: Path, model: nn.Module) -> tuple[str, ...]:
 
 
 def _choice_notes(state: StateDict, path: Path) -> tuple[str, ...]:
-    """Say which of several state dicts in a file was taken; nothing where it has one."""
+    """Return a note on which of several state dicts in a file was taken; none where it has one."""
     file, requested = file_and_place(path)
     if requested or not (state.other_places or state.is_average):
         return ()
@@ -62,19 +62,17 @@ def _choice_notes(state: StateDict, path: Path) -> tuple[str, ...]:
     if state.is_average:
         kind = "averaged over the training"
     if not state.other_places:
-        return (
-            printable(
-                f"the weights of {file} are {kind} ({state.place or 'it counts its averages'}); it "
-                "holds no others of this network. Give the trained weights where these are meant."
-            ),
+        note = (
+            f"the weights of {file} are {kind} ({state.place or 'it counts its averages'}); it "
+            "holds no others of this network. Give the trained weights where these are meant."
         )
+        return (printable(note),)
     alternatives = ", ".join(map(repr, state.other_places))
-    return (
-        printable(
-            f"{file} holds several state dicts of this network: {state.place!r} was taken, not "
-            f"{alternatives}. Name another as {file}{NAMED}{state.other_places[0]}."
-        ),
+    note = (
+        f"{file} holds several state dicts of this network: {state.place!r} was taken, not "
+        f"{alternatives}. Name another as {file}{NAMED}{state.other_places[0]}."
     )
+    return (printable(note),)
 
 
 def load_state(model: nn.Module, tensors: Mapping[str, Tensor], path: str) -> None:
@@ -83,12 +81,11 @@ def load_state(model: nn.Module, tensors: Mapping[str, Tensor], path: str) -> No
     state = dict(tensors)
     _fill_tied(model, state, path)
     expected = model.state_dict()
-    misfits = [
-        f"{name} {'missing' if name not in state else list(state[name].shape)} instead of "
-        f"{list(tensor.shape)}"
-        for name, tensor in expected.items()
-        if name not in state or state[name].shape != tensor.shape
-    ] + [f"{printable(name)} unknown" for name in state.keys() - expected.keys()]
+    misfits = [f"{printable(name)} unknown" for name in state.keys() - expected.keys()]
+    for name, tensor in expected.items():
+        shape = list(state[name].shape) if name in state else "missing"
+        if shape != list(tensor.shape):
+            misfits.append(f"{name} {shape} instead of {list(tensor.shape)}")
     if misfits:
         raise ModelError(
             f"{path} must hold every tensor of the model in its shape, and no other; got "
@@ -102,7 +99,8 @@ def load_state(model: nn.Module, tensors: Mapping[str, Tensor], path: str) -> No
 
 def weights_source(path: Path, model: nn.Module) -> str:
     """Describe a file of weights: path, digest, state dict, and precision where not float32."""
-    digest = file_digest(file_and_place(path)[0])
+    file, _ = file_and_place(path)
+    digest = file_digest(file)
     state = _matching_state(model, path)
     dtypes = {t.dtype for t in state.tensors.values() if t.is_floating_point()}
     names = sorted(str(k).removeprefix("torch.") for k in dtypes - {torch.float32})
@@ -110,7 +108,7 @@ def weights_source(path: Path, model: nn.Module) -> str:
     if names:
         conversion = f"{' and '.join(names)} turned into the network's precision"
         logger.warning("%s: %s", path, conversion)
-    parts = [f"SHA-256 {digest[:16]}", *filter(None, (state.told, conversion))]
+    parts = [f"SHA-256 {digest[:16]}", *filter(None, (state.description, conversion))]
     return f"{path} ({', '.join(parts)})"
 
 

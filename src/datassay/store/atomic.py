@@ -31,7 +31,7 @@ NOFOLLOW, NONBLOCK = (getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOC
 # `.name.32 digits.part`, as `write_whole` names what is unfinished.
 UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}\.part")
 PREFIX = ".datassay-"
-NEW, OLD = "new", "old"
+NEW, OLD = "new", "old"  # folders in a staging folder: files to place, and files moved aside
 MANIFEST = ".datassay.json"  # of a folder of results, see `folders`
 STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
             hasattr(signal, name)]  # fmt: skip
@@ -39,7 +39,8 @@ STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object], *, replace: bool = True) -> None:
     """Write a file under another name, then move it into place; it is on disk on return."""
-    # replace: False keeps what is there already; a link is replaced. On failure nothing is left.
+    # replace: whether a file that is there already is replaced, or kept; a link is replaced, not
+    # followed. On failure nothing is left.
     partial_path = path.with_name(f".{path.name}.{secrets.token_hex(16)}.part")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | NOFOLLOW
     try:
@@ -57,6 +58,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object], *, replace: boo
 
 
 def _move_once(partial_path: Path, path: Path) -> None:
+    """Move a finished file into place unless a file is there already."""
     try:
         os.link(partial_path, path)
     except FileExistsError:
@@ -68,7 +70,7 @@ def _move_once(partial_path: Path, path: Path) -> None:
 
 @contextmanager
 def staging(parent: Path) -> Iterator[Path]:
-    """Create a folder for new files on the disk of `parent`; remove it with its contents.
+    """Create a folder for new files on the disk of `parent`, removed when the block ends.
 
     Args:
         parent: an existing folder.
@@ -126,8 +128,8 @@ def whole_folder(out: Path) -> Iterator[Path]:
 
 def list_moved_folders(folder: Path) -> list[Path]:
     """Return the folders that were moved aside for a new one that is not in place yet."""
-    is_open = (folder / NEW).is_dir() and (folder / OLD).is_dir()
-    if not is_open:
+    is_pending = (folder / NEW).is_dir() and (folder / OLD).is_dir()
+    if not is_pending:
         return []
     return [path for path in (folder / OLD).iterdir() if path.is_dir()]
 

@@ -39,12 +39,12 @@ class Chunk:
         return slice(self.start, self.stop)
 
 
-def chunks_of(sizes: Mapping[str, int], size: int) -> tuple[Chunk, ...]:
+def chunks_of(n_by_part: Mapping[str, int], chunk_size: int) -> tuple[Chunk, ...]:
     """Return the chunks of all parts, in order; each part starts a new chunk."""
     spans = [
-        (part_name, start, min(start + size, n))
-        for part_name, n in sizes.items()
-        for start in range(0, n, size)
+        (part_name, start, min(start + chunk_size, n))
+        for part_name, n in n_by_part.items()
+        for start in range(0, n, chunk_size)
     ]
     return tuple(Chunk(number, *span) for number, span in enumerate(spans))
 
@@ -52,7 +52,7 @@ def chunks_of(sizes: Mapping[str, int], size: int) -> tuple[Chunk, ...]:
 def encode_ids(
     ids: Mapping[str, np.ndarray],
 ) -> dict[str, Int[np.ndarray, " n"] | UInt8[np.ndarray, "n width"]]:
-    """Encode the ids of all parts as one type that Zarr specifies: int64, or UTF-8 bytes."""
+    """Return the ids of all parts in one type that Zarr specifies: int64, or UTF-8 bytes."""
     if all(np.can_cast(values.dtype, np.int64) for values in ids.values()):
         return {name: values.astype(np.int64) for name, values in ids.items()}
     texts = {name: np.char.encode(values.astype(str), "utf-8") for name, values in ids.items()}
@@ -71,10 +71,10 @@ def decode_ids(stored: np.ndarray) -> np.ndarray:
 
 
 class StoredFeatures:
-    """Φ of one part, [rows, p], read from disk or network one slice of rows at a time.
+    """Jacobian features Φ of one part, [n · b, p], read from disk or network by slices of rows.
 
-    Every read is checked against the digests written with the chunk. One chunk is held besides the
-    result, which serves the next slice.
+    Each of the n samples has b rows. Every read is checked against the digests written with the
+    chunk. Besides the result, the last chunk is held for the next slice.
     """
 
     def __init__(self, store: Any, split: str, name: str):
@@ -106,13 +106,15 @@ class StoredFeatures:
         """Return rows in any order as a new tensor, reading each chunk of theirs once."""
         values = torch.empty(len(rows), self.shape[1], dtype=self.dtype)
         for chunk in self._chunks:
-            start, stop = chunk.start * self._rows_a_sample, chunk.stop * self._rows_a_sample
+            start = chunk.start * self._rows_a_sample
+            stop = chunk.stop * self._rows_a_sample
             is_in_chunk = (rows >= start) & (rows < stop)
             if bool(is_in_chunk.any()):
                 values[is_in_chunk] = self._read_chunk(chunk)[rows[is_in_chunk] - start]
         return values
 
     def _read_chunk(self, chunk: Chunk) -> Float[Tensor, "rows p"]:
+        """Return all rows of a chunk, from disk unless it was the last one read."""
         if self._cached is None or self._cached[0] != chunk.number:
             self._cached = None  # never two at a time
             values = torch.from_numpy(self._store.get(chunk.number, self._name))

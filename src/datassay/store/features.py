@@ -88,7 +88,7 @@ class Survey:
 
 
 class DamagedChunk(DataError):
-    """A stored chunk is not what was written; `.what` says in a few words."""
+    """A stored chunk is not what was written; `.damage` says why in a few words."""
 
     def __init__(self, number: int, damage: str, location: str):
         super().__init__(
@@ -118,8 +118,8 @@ class FeatureStore:
             location: path or fsspec URL of the group.
             run: what the chunks belong to, plain JSON values.
             layout: the arrays.
-            free: what else to note when the store is made, plain JSON values; `.free` is what was
-                noted then.
+            free: facts to note when the store is made, plain JSON values, on which runs may differ;
+                `.free` is what was noted then.
 
         Raises:
             SettingError: the group belongs to something else, each difference named, or the URL
@@ -135,7 +135,7 @@ class FeatureStore:
         sizes = {"chunk": layout.chunk, "samples": layout.sizes}
         whole_run = json.loads(json.dumps({"format": FORMAT, **run, **sizes}))  # no tuples there
         manifest = claim(
-            self.location, whole_run, GROUP, _unpack_group, lambda: _group_metadata(whole_run, free)
+            self.location, whole_run, GROUP, _manifest_of, lambda: _group_metadata(whole_run, free)
         )
         self.free = manifest["free"]
         self._claim_folders()
@@ -147,7 +147,7 @@ class FeatureStore:
             for name, (tail, dtype) in layout.arrays.items()
         }
         shape = (len(self.chunks), len(self._names), 32)
-        self._digests = self._open(DIGESTS, shape, np.dtype(np.uint8), one_a_chunk=True)
+        self._digests = self._open(DIGESTS, shape, np.dtype(np.uint8), rows_per_chunk=1)
 
     def put(self, number: int, values: Mapping[str, np.ndarray]) -> None:
         """Write a chunk's arrays, its digests last; writing them again changes nothing."""
@@ -223,21 +223,21 @@ class FeatureStore:
         return self._known_digests[number]
 
     def _digest(self, number: int, name: str, values: np.ndarray) -> UInt8[np.ndarray, " 32"]:
+        """Return the SHA-256 of an array's part of a chunk, which only this place can have."""
         head = f"{self._key} {number} {name} {values.dtype} {values.shape} "
-        digest = hashlib.sha256(head.encode())
-        digest.update(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
-        return np.frombuffer(digest.digest(), np.uint8)
+        sha = hashlib.sha256(head.encode())
+        sha.update(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
+        return np.frombuffer(sha.digest(), np.uint8)
 
     def _open(
-        self, name: str, shape: tuple[int, ...], dtype: np.dtype, one_a_chunk: bool = False
+        self, name: str, shape: tuple[int, ...], dtype: np.dtype, rows_per_chunk: int | None = None
     ) -> zarr.Array:
         """Open an array; write its metadata again where they are missing or damaged."""
-        length = 1
-        if not one_a_chunk:
-            length = min(self.layout.chunk, shape[0])
+        if rows_per_chunk is None:
+            rows_per_chunk = min(self.layout.chunk, shape[0])
         settings = {
             "shape": shape,
-            "chunks": (length, *shape[1:]),
+            "chunks": (rows_per_chunk, *shape[1:]),
             "dtype": dtype,
             "fill_value": 0,
             "compressors": [Crc32cCodec()],
@@ -246,7 +246,7 @@ class FeatureStore:
         template: dict[str, Any] = {}
         expected_metadata = zarr.create_array(template, **settings).metadata
         files, root = file_system(self.location)
-        with reading(self.location):  # before: another process may write it meanwhile
+        with reading(self.location):  # before opening: another process may write it meanwhile
             exists = files.exists(f"{root}/{name}/c") or files.exists(f"{root}/{name}/{GROUP}")
         try:
             array = zarr.open_array(self.location, path=name, mode="r+")
@@ -281,10 +281,11 @@ class FeatureStore:
 
 def features_manifest(location: str | Path) -> dict[str, Any] | None:
     """Read the manifest of a store ("run", "free", "versions"); None where there is none yet."""
-    return read_manifest(location, GROUP, _unpack_group)
+    return read_manifest(location, GROUP, _manifest_of)
 
 
-def _unpack_group(group: Any) -> dict[str, Any]:
+def _manifest_of(group: Any) -> dict[str, Any]:
+    """Return our manifest from the metadata of a Zarr group; raise ValueError for another's."""
     if (group["zarr_format"], group["node_type"]) != (3, "group"):
         raise ValueError
     return unseal(group["attributes"][ATTRIBUTE])
@@ -299,6 +300,7 @@ def _group_metadata(run: Mapping[str, object], extras: Mapping[str, object]) -> 
 
 
 def _unfinished_files(location: Path, folders: list[Path]) -> Iterator[Path]:
+    """Yield files that we or Zarr were writing, in a store and in the folders of its arrays."""
     for path in location.iterdir():
         if UNFINISHED.fullmatch(path.name) and path.is_file():
             yield path

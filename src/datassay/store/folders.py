@@ -31,7 +31,7 @@ from datassay.store.digests import file_digest
 
 
 def read_digests(folder: Path, key: str = "files") -> dict[str, str]:
-    """Return file name → SHA-256 of what we wrote to a folder: all "files", or the "latest"."""
+    """Return file name → SHA-256 of our files in a folder: all "files", or the "latest" run's."""
     try:
         files = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))[key]
         return {str(name): str(digest) for name, digest in files.items()}
@@ -63,29 +63,33 @@ def sha256(path: Path) -> str:
 def list_foreign(folder: Path, names: Iterable[str]) -> list[str]:
     """Return the names of files there that we did not write, or that were changed since."""
     digests = read_digests(folder)
-    existing = [name for name in (*names, MANIFEST) if os.path.lexists(folder / name)]
-    foreign = {n for n in existing if n != MANIFEST and sha256(folder / n) != digests.get(n)}
-    return [n for n in existing if n in foreign or (n == MANIFEST and not digests)]
+    existing = [name for name in names if os.path.lexists(folder / name)]
+    foreign = [name for name in existing if sha256(folder / name) != digests.get(name)]
+    if not digests and os.path.lexists(folder / MANIFEST):  # a manifest that does not read
+        foreign.append(MANIFEST)
+    return foreign
 
 
 def place(folder: Path, out: Path, overwrite: bool, job: Iterable[str] = ()) -> None:
     """Move the new files of a staging folder to `out`, and stale ones away, all of them or none."""
-    # overwrite: whether files that we did not write may be replaced. job: see `write_pages`. What
-    # stands there is compared under the lock: another process may have written since.
+    # folder: of `staging`: in `out`, or beside it where `out` does not exist. overwrite: whether
+    # files that we did not write may be replaced. job: see `write_pages`. What stands there is
+    # compared under the lock: another process may have written since.
     new_folder = folder / NEW
     is_new = folder.parent != out
     with hold_signals(), nullcontext() if is_new else hold_lock(out):
         names = sorted(path.name for path in new_folder.iterdir())
         earlier = read_digests(out)
-        unwritten = {name: d for name, d in earlier.items() if name not in names}
-        unchanged = {name: d for name, d in unwritten.items() if sha256(out / name) == d}
+        unwritten = {name: sha for name, sha in earlier.items() if name not in names}
+        unchanged = {name: sha for name, sha in unwritten.items() if sha256(out / name) == sha}
         stale = unchanged.keys() & set(job)
-        latest = write_manifest(new_folder, {n: d for n, d in unchanged.items() if n not in stale})
+        staying = {name: sha for name, sha in unchanged.items() if name not in stale}
+        latest = write_manifest(new_folder, staying)
         if is_new:
             os.rename(new_folder, out)
             return
         if not overwrite:
-            # One that an earlier run wrote just so stays, edited since or not.
+            # A file that an earlier run wrote with the same bytes stays, edited since or not.
             present = {name for name in names if os.path.lexists(out / name)}
             names = [n for n in names if n not in present or latest[n] != earlier.get(n)]
             refuse_foreign(out, names)
@@ -118,7 +122,8 @@ def heal(parent: Path) -> None:
         return
     with hold_signals(), hold_lock(parent):
         for folder in sorted(parent.glob(f"{PREFIX}*")):
-            if (lock := lock_if_free(folder)) < 0:
+            lock = lock_if_free(folder)
+            if lock < 0:  # of a process that lives
                 continue
             try:
                 if _is_ours(folder):
@@ -130,28 +135,29 @@ def heal(parent: Path) -> None:
 
 def _put_back(folder: Path, out: Path) -> None:
     """Roll back a partial update, unless the new manifest or folder is already in its place."""
-    new_folder, old_folder = folder / NEW, folder / OLD
+    new_folder = folder / NEW
     is_partial = (new_folder / MANIFEST).is_file()
     if is_partial:
-        entries = list(old_folder.iterdir())
+        moved_aside = list((folder / OLD).iterdir())
     else:
-        entries = list_moved_folders(folder)
+        moved_aside = list_moved_folders(folder)
     latest = read_digests(new_folder, "latest")
-    moved = {n: digest for n, digest in latest.items() if not os.path.lexists(new_folder / n)}
-    for name in (path.name for path in entries):
-        if os.path.lexists(out / name) and sha256(out / name) != moved.get(name):
+    placed = {n: digest for n, digest in latest.items() if not os.path.lexists(new_folder / n)}
+    for name in (path.name for path in moved_aside):
+        if os.path.lexists(out / name) and sha256(out / name) != placed.get(name):
             raise SettingError(
                 f"out must be whole; a killed run left earlier results in {folder}, and the "
                 f"{name} in it cannot be put back where another one stands. Move one of them away."
             )
-    for name, digest in moved.items():
+    for name, digest in placed.items():
         if sha256(out / name) == digest:
             os.replace(out / name, new_folder / name)
-    for path in entries:
+    for path in moved_aside:
         os.replace(path, out / path.name)
 
 
 def _is_ours(folder: Path) -> bool:
+    """Return whether this user made a staging folder: it holds nothing but NEW and OLD."""
     names = {path.name for path in folder.iterdir()}
     is_owner = not hasattr(os, "geteuid") or folder.stat().st_uid == os.geteuid()
     return is_owner and names <= {NEW, OLD}

@@ -31,11 +31,14 @@ def add(path: Path, value: object) -> None:
     with journal_of(path).open("ab+", buffering=0) as file:
         end = _truncate_incomplete(file)
         digest = file_digest(path)
-        if end and not _is_begun_with(file, digest):  # it was killed before it could go
-            file.truncate(end := 0)
-        lines = [digest, value]
-        if end:
-            lines = [value]
+        if end and not _is_begun_with(
+            file, digest
+        ):  # of an earlier file: a kill kept it from going
+            end = 0
+            file.truncate(end)
+        lines = [value]
+        if not end:
+            lines = [digest, value]
         content = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
         try:
             if file.write(content) < len(content):
@@ -50,10 +53,10 @@ def read_journal(path: Path) -> tuple[list[Any], bool]:
     """Return the journal's values, and whether it was begun beside the file as it is now."""
     # Read before the file: one that is completed meanwhile holds all that was in its journal.
     try:
-        *lines, _ = journal_of(path).read_bytes().split(b"\n")
+        *lines, _incomplete = journal_of(path).read_bytes().split(b"\n")
     except FileNotFoundError:
         return [], True
-    base, *values = map(json.loads, lines or [b"null"])
+    base, *values = map(json.loads, lines or [b"null"])  # an empty journal has no digest
     return values, not values or base == file_digest(path)
 
 

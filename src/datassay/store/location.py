@@ -61,11 +61,11 @@ def _secrets(location: str) -> set[str]:
         return set()
     address, *queries = re.split("[?#]", location.partition("://")[2], maxsplit=1)
     query = "".join(queries)
-    user = address.rpartition("@")[0]
+    user_and_password = address.rpartition("@")[0]
     values = [text.partition("=")[2] or text for text in re.split("[&;#?]", query)]
-    parts = {user, query, *user.split(":"), *values}
-    parts |= {unquote(text) for text in parts}
-    return {text for text in parts if len(text) >= SHORTEST_SECRET}
+    words = {user_and_password, query, *user_and_password.split(":"), *values}
+    words |= {unquote(word) for word in words}
+    return {word for word in words if len(word) >= SHORTEST_SECRET}
 
 
 def inside(location: str | Path, name: str) -> str:

@@ -59,8 +59,9 @@ def claim(
     content: Callable[[], bytes],
 ) -> dict[str, Any]:
     """Return the manifest of a store, created where there is none; refuse that of another run."""
-    # content: of the file, where there is none. Of several processes that write it at once the
-    # first counts; of a URL, the last.
+    # file: name of the manifest in the store. unpack: its JSON → the manifest, as `unseal` does.
+    # content: bytes of a new manifest. Of several processes that write it at once the first counts;
+    # of a URL, the last.
     manifest = read_manifest(location, file, unpack)
     if manifest is None:
         with writing(location):
@@ -76,10 +77,11 @@ def claim(
 
 
 def _check_run(location: str | Path, stored: dict[str, Any], current: dict[str, Any]) -> None:
+    """Raise if two runs differ: ModelError if only in the model's code, else SettingError."""
     differing = differences(stored, current)
-    changed = differences(stored.get(CODE) or {}, current.get(CODE) or {})
     if stored.get(CODE) != current.get(CODE):
-        names = ", ".join(changed[:FEW]) + text_if(len(changed) > FEW, ", ...")
+        changed_code = differences(stored.get(CODE) or {}, current.get(CODE) or {})
+        names = ", ".join(changed_code[:FEW]) + text_if(len(changed_code) > FEW, ", ...")
         if set(stored) == set(current) and len(differing) == 1:
             raise ModelError(
                 f"the model's code must be that which the store was made with; {redact(location)} "
@@ -94,7 +96,7 @@ def _check_run(location: str | Path, stored: dict[str, Any], current: dict[str, 
 
 
 def write_new(location: str | Path, file: str, content: bytes, *, replace: bool = False) -> None:
-    """Write a file of a store; replace an earlier one where that is asked for, or of a URL."""
+    """Write a file of a store; an earlier one is replaced if `replace`, and always at a URL."""
     if is_local(location):
         path = Path(normal(location), file)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -131,6 +133,7 @@ def read_manifest(
 def _check_empty(
     location: str | Path, files: fsspec.AbstractFileSystem, root: str, file: str
 ) -> None:
+    """Refuse a store without a manifest that is a file, or holds files that are not ours."""
     with reading(location):
         if files.isfile(root):
             raise SettingError(f"store must be a folder; {redact(root)} is a file. Name another.")
@@ -178,6 +181,8 @@ def differences(stored: Mapping[str, object], current: Mapping[str, object]) -> 
     for name in sorted({*stored, *current}):
         if stored.get(name) != current.get(name):
             pair = [json.dumps(values.get(name)) for values in (stored, current)]
-            short = max(map(len, pair)) <= SHOWN
-            texts.append(f"{name} ({pair[0]} there, {pair[1]} here)" if short else name)
+            if max(map(len, pair)) <= SHOWN:
+                texts.append(f"{name} ({pair[0]} there, {pair[1]} here)")
+            else:
+                texts.append(name)
     return texts

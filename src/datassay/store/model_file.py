@@ -26,7 +26,7 @@ def write_model(
     path: str | Path, file_format: str, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]
 ) -> None:
     """Write a model's file as a whole or not at all; the same model gives the same bytes."""
-    # One key in the head: safetensors writes several in random order.
+    # file_format: "datassay KIND". One key in the head: safetensors writes several in random order.
     contiguous = {name: np.asarray(values, order="C") for name, values in arrays.items()}
     content = save(contiguous, {file_format: json.dumps(facts, allow_nan=False)})
     try:
@@ -40,16 +40,17 @@ def read_model(path: str | Path) -> tuple[str, dict[str, np.ndarray], dict[str, 
     """Return the format of a model's file, its arrays and its facts; see `readable` for errors."""
     with safe_open(path, framework="numpy") as file:
         metadata = file.metadata() or {}
-        kind = next((name for name in metadata if name.startswith("datassay ")), None)
-        if kind is None:
+        file_format = next((name for name in metadata if name.startswith("datassay ")), None)
+        if file_format is None:
             raise ValueError("it holds something else.")
         arrays = {name: file.get_tensor(name) for name in file.keys()}
-        return kind, arrays, json.loads(metadata[kind])
+        return file_format, arrays, json.loads(metadata[file_format])
 
 
 @contextmanager
 def readable(path: str | Path, commands: str) -> Iterator[None]:
     """Turn any error of a file that is no model, or contradicts itself, into one ModelError."""
+    # commands: those that write such files, in words.
     try:
         yield
     except ModelError:

@@ -135,6 +135,7 @@ def check_writable(out: Path, names: Iterable[str], *, overwrite: bool = False) 
 
 def check_same_data(out: Path, data: str) -> None:
     """Refuse to replace the page of other data, by what its summary says of them."""
+    # data: the path or the name of a built-in set, as typed.
     if SUMMARY not in read_digests(out):
         return
     try:
@@ -174,10 +175,7 @@ def check_name(out: Path) -> None:
     except (FileNotFoundError, NotADirectoryError):
         pass
     except (OSError, ValueError) as error:
-        if isinstance(error, OSError):
-            why = error.strerror
-        else:
-            why = error
+        why = getattr(error, "strerror", error)  # a ValueError has none
         name = repr(str(out)[:60])
         raise SettingError(
             f"out must name a folder that can be made; got {name} ({len(str(out)):,} characters): "
@@ -213,8 +211,7 @@ def check_outputs(
 def _is_same_file(path: str | Path, other_path: Path) -> bool:
     """Return whether two paths lead to one file, also through links of both kinds."""
     try:
-        return os.path.realpath(path) == os.path.realpath(other_path) or os.path.samefile(
-            path, other_path
-        )
+        has_one_path = os.path.realpath(path) == os.path.realpath(other_path)
+        return has_one_path or os.path.samefile(path, other_path)
     except (OSError, ValueError):  # one of them is no file, or cannot be one
         return False

@@ -45,12 +45,12 @@ def open_plain(path: Path, max_bytes: int | None = None) -> Iterator[BinaryIO]:
             raise DataError(_describe_refusal(path)) from None
         raise error
     with os.fdopen(descriptor, "rb") as file:
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise DataError(_describe_refusal(path))
-        if max_bytes is not None and facts.st_size > max_bytes:
+        if max_bytes is not None and status.st_size > max_bytes:
             raise DataError(
-                f"store must hold its own files; {path} has {facts.st_size:,} bytes, more than "
+                f"store must hold its own files; {path} has {status.st_size:,} bytes, more than "
                 f"{max_bytes:,}. Name another store, or delete that one."
             )
         yield file
@@ -60,14 +60,14 @@ def check_plain(folder: Path) -> None:
     """Refuse a folder that holds anything but folders and plain files, at any depth."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise DataError(_describe_refusal(folder))
-    waiting = []
+    unvisited = []
     if folder.exists():
-        waiting = [folder]
-    while waiting:
-        with os.scandir(waiting.pop()) as entries:
+        unvisited = [folder]
+    while unvisited:
+        with os.scandir(unvisited.pop()) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
-                    waiting.append(Path(entry.path))
+                    unvisited.append(Path(entry.path))
                 elif not entry.is_file(follow_symlinks=False):
                     raise DataError(_describe_refusal(Path(entry.path)))
 
@@ -92,25 +92,23 @@ def hold(owner: object, folder: Path, unfinished: Iterable[Path]) -> None:
     # long as `owner` lives; `unfinished` is looked for once no other process uses the store.
     if fcntl is None:
         return
-    exclusive = lock_if_free(folder.resolve())
-    if exclusive >= 0:
+    descriptor = lock_if_free(folder.resolve())
+    if descriptor >= 0:
         for path in unfinished:
             with suppress(OSError):  # a folder that is only to be read
                 path.unlink()
-    try:
-        if exclusive >= 0:
-            descriptor = exclusive
-        else:
+    else:
+        try:
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:
-        return
+        except OSError:
+            return
     weakref.finalize(owner, os.close, descriptor)
-    give_up = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             return fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() > give_up:
+            if time.monotonic() > deadline:
                 raise DataError(
                     f"store must be free to use; another process holds the lock on {folder}. End "
                     "that process, then run the same again."

@@ -94,6 +94,7 @@ class ResultStore:
         return self.get(name)
 
     def _write(self, name: str, file: BinaryIO) -> None:
+        """Write a piece's arrays to a file as .npz, with its digest as the comment at the end."""
         np.savez(file, **self._pieces[name])  # pyrefly: ignore[bad-argument-type] (no array is named allow_pickle)
         with zipfile.ZipFile(file, "a") as archive:
             archive.comment = b" " * COMMENT  # its length is part of what the digest covers
@@ -112,6 +113,7 @@ class ResultStore:
         return MARK + sha.hexdigest().encode()
 
     def _read(self, name: str) -> dict[str, np.ndarray] | None:
+        """Return the arrays of a piece on disk; None, logged, where it is damaged, or missing."""
         assert self._folder is not None
         path = self._folder / f"{name}.npz"
         try:
@@ -119,7 +121,7 @@ class ResultStore:
                 if self._comment(name, file) == file.read():
                     file.seek(0)
                     with np.load(file, allow_pickle=False) as arrays:
-                        return {array: arrays[array] for array in arrays.files}
+                        return {array_name: arrays[array_name] for array_name in arrays.files}
         except FileNotFoundError:
             return None
         except OSError as error:

@@ -28,8 +28,8 @@ def original_frame(frame: Any, choices: Choices) -> tuple[Original, list[Change]
     """
     table = frame_table(frame)
     assert table is not None, "it was read as a frame"
-    table, labels = row_ids(table)
-    ids = coalesce(choices.ids, labels)
+    table, index_column = row_ids(table)
+    ids = coalesce(choices.ids, index_column)
     changes: list[Change] = []
     original = original_table(
         Path("the frame"),
@@ -70,7 +70,7 @@ def correct_labels(
     keep: Bool[np.ndarray, " n"],
     class_names: tuple[str, ...],
 ) -> Any:
-    """Return labels beside inputs as they are to be, of the kind in which they were given.
+    """Return corrected labels, without those of removed samples, of the kind that was given.
 
     Args:
         labels: [n], as given: an array, a tensor, a list or a series.
@@ -79,13 +79,13 @@ def correct_labels(
         keep: [n], which samples stay.
         class_names: of the labels; empty: they are targets.
     """
-    donor: dict[int, int] = {}
-    number: dict[int, float | str] = {}
+    donors: dict[int, int] = {}
+    targets: dict[int, float | str] = {}
     if class_names:
-        donor = find_donors(y, np.where(keep, new_y, y), class_names)
+        donors = find_donors(y, np.where(keep, new_y, y), class_names)
     elif y.ndim == 1:  # of several targets none is given another value
-        number = {int(i): new_y[i].item() for i in np.flatnonzero(new_y != y)}
-    change = Change("", 0, keep, donor, number)
+        targets = {int(i): new_y[i].item() for i in np.flatnonzero(new_y != y)}
+    change = Change("", 0, keep, donors, targets)  # no table: neither name nor index of a column
     rows = _label_rows(len(y), change)
     if hasattr(labels, "iloc"):
         return _with_targets(labels.iloc[rows].set_axis(labels.index), change)[keep]
@@ -114,16 +114,16 @@ def restore_kind(values: np.ndarray, example: Any) -> Any:
 
 
 def _label_rows(n: int, change: Change) -> Int[np.ndarray, " rows"]:
-    """Return of each row the row whose label it gets."""
+    """Return the row whose label each row gets: itself, or its donor."""
     rows = np.arange(n)
     rows[list(change.donor)] = list(change.donor.values())
     return rows
 
 
 def _with_targets(column: Any, change: Change) -> Any:
-    """Return an array, or a column of pandas or polars, with new targets.
+    """Return an array, or a column of pandas or polars, with the new targets of `change`.
 
-    It is of the type it was, but of floats where integers of that type do not hold the targets.
+    Its type stays, unless it is one of integers that cannot hold the targets: then it is float64.
     """
     if not change.number:
         return column

@@ -25,11 +25,11 @@ from datassay.store.digests import file_digest
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What is needed to read the same samples again, and to know them."""
+    """What is needed to read the same samples again, and to check that they are the same."""
 
-    inputs: dict[str, Any]
-    digest: str
-    noise: float = 0.0
+    inputs: dict[str, Any]  # the arguments they were read by
+    digest: str  # of `source_digest`
+    noise: float = 0.0  # the share of labels that were changed on purpose
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for summary.json."""
@@ -37,16 +37,17 @@ class Origin:
 
 
 def file_digests(path: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file of data in a folder, by its path there; of a file by ""."""
+    """Return path in the folder → SHA-256 of each file of data; of a single file by ""."""
     digests = {}
-    for name in files_in(path) if path.is_dir() else [""]:
+    names = files_in(path) if path.is_dir() else [""]
+    for name in names:
         with reading(path / name):
             digests[name] = file_digest(path / name)
     return digests
 
 
 def source_digest(data: str | Path) -> str:
-    """Return the SHA-256 of a file, or of a folder's names and bytes; a built-in set is named."""
+    """Return the SHA-256 of a file, or of a folder's names and bytes; "built-in NAME" of a set."""
     if str(data) in BUILTINS:
         return f"built-in {data}"
     path = Path(data).expanduser()
@@ -71,12 +72,15 @@ def keep(
     target: Any = None, ids: Any = None, source: Any = None, **asides: Any,
 ) -> tuple[Path, dict[str, Any]]:  # fmt: skip
     """Write in-memory data to a file; return its path and the column roles needed to load it."""
-    if (table := frame_table(data)) is not None:
+    table = frame_table(data)
+    if table is not None:
         choices = Choices(join_targets(target), ids, source, **asides)
         return _write_table(table, folder / TABLE, choices)
-    is_pair = isinstance(data, tuple | list) and len(data) == 2
-    if is_pair and isinstance(result := frame_with_targets(data[0], data[1], ids, source), tuple):
-        return _write_table(result[0], folder / TABLE, result[2])
+    if isinstance(data, tuple | list) and len(data) == 2:
+        read_frame = frame_with_targets(data[0], data[1], ids, source)
+        if isinstance(read_frame, tuple):
+            table, _, choices = read_frame
+            return _write_table(table, folder / TABLE, choices)
     read = read_in_memory(data, ids, source)
     if read is None:
         raise DataError(
@@ -88,17 +92,18 @@ def keep(
 
 def _write_table(table: pa.Table, path: Path, choices: Choices) -> tuple[Path, dict[str, Any]]:
     """Write a frame with the names of its rows as a column; return its path and roles."""
-    table, labels = row_ids(table)
-    ids = coalesce(choices.ids, labels)
+    table, index_column = row_ids(table)
+    ids = coalesce(choices.ids, index_column)
     roles = {ids, *choices.asides}
     unused = [n for n in row_labels(table) if n not in {choices.target, *roles}]
-    # What pandas said of its index says nothing any more.
+    # The metadata in which pandas describes its index no longer holds.
     pq.write_table(table.drop_columns(unused).replace_schema_metadata(None), path)
     sides = {choices.roles[c]: c for c in choices.asides}
     return path, {"target": choices.target, "ids": ids, **sides}
 
 
 def _write_arrays(read: Source, path: Path) -> tuple[Path, dict[str, Any]]:
+    """Write arrays as .npz; return its path and no roles, which the arrays' names tell."""
     parts = {"x": read.train.x, "y": read.train.y, "ids": read.train.ids}
     parts["source"] = read.train.source
     if read.val is not None:

@@ -41,16 +41,17 @@ those that stay."""
 
 @result
 class Original:
-    """One data set as it is stored."""
+    """A data set as it is stored, and how it is given back."""
 
     ids: Shaped[np.ndarray, " n"]  # of all samples that decisions can be about
     y: Shaped[np.ndarray, " n *k"]  # class indices, or targets, as `load` gives them
     class_names: tuple[str, ...]
     is_numbered: bool  # ids are positions in the data: when samples go, later ones move up
-    file: str  # in the folder that `write` fills; empty: that folder is the data
+    file: str  # name in the folder that `write` fills; empty: that folder is the data
     write: Write
     notes: tuple[str, ...] = ()
-    # Which samples stay → what else is stored of them, as it must be then; None: whole files.
+    # keep [n] → the stored columns but for the targets, of the rows that stay; None: samples are
+    # files.
     other_columns: Callable[[Bool[np.ndarray, " n"]], pa.Table] | None = None
 
 
@@ -74,16 +75,15 @@ class Change:
 
 
 def original_table(
-    path: Path,
-    table: pa.Table,
-    choices: Choices,
-    give_back: Callable[[Path, Path, Change], None],
+    path: Path, table: pa.Table, choices: Choices, give_back: Callable[[Path, Path, Change], None]
 ) -> Original:
     """Return a table as it is stored, with ids and labels of the rows that have a label."""
+    # give_back: (path, path to write, what becomes of the rows) writes the data given back.
     all_targets: list[ReadColumn] = []
-    if targets := choices.targets(table.column_names):
-        table, all_targets = read_targets(table, str(path), choices, targets)
-        choices = replace(choices, target=targets[0], task="regression")
+    target_names = choices.targets(table.column_names)
+    if target_names:
+        table, all_targets = read_targets(table, str(path), choices, target_names)
+        choices = replace(choices, target=target_names[0], task="regression")
     table, choices = resolve_roles(table, str(path), choices)
     name = choices.target
     n_rows = table.num_rows
@@ -111,38 +111,39 @@ def original_table(
     index = table.column_names.index(name)
     file = "" if path.is_dir() else path.name
 
-    def mark_staying(keep: np.ndarray) -> np.ndarray:
+    def staying_rows(keep: np.ndarray) -> np.ndarray:
         stays = np.ones(n_rows, dtype=bool)  # rows without a label are no samples and stay
         stays[rows[~keep]] = False
         return stays
 
     def write(folder: Path, keep: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        # Of what goes no label is written.
-        stays = mark_staying(keep)
+        # Labels of rows that go are not written.
+        stays = staying_rows(keep)
         labels = y if y.ndim > 1 else np.where(keep, labels, y)  # several targets stay as they are
-        donor: dict[int, int] = {}
-        number: dict[int, float | str] = {}
+        donors: dict[int, int] = {}
+        targets: dict[int, float | str] = {}
         if classes:
-            donor = {int(rows[i]): int(rows[j]) for i, j in find_donors(y, labels, classes).items()}
+            by_position = find_donors(y, labels, classes)
+            donors = {int(rows[i]): int(rows[j]) for i, j in by_position.items()}
         else:
             form = target.column.form
             for i in np.flatnonzero(labels != y):
-                number[int(rows[i])] = number_word(labels[i], form) if form else labels[i].item()
-        give_back(path, folder / file, Change(name, index, stays, donor, number))
+                targets[int(rows[i])] = number_word(labels[i], form) if form else labels[i].item()
+        give_back(path, folder / file, Change(name, index, stays, donors, targets))
         return ids_after(ids, keep, is_numbered=is_numbered)
 
-    inputs = table.drop_columns(targets or [name])
+    inputs = table.drop_columns(target_names or [name])
     return Original(
         ids, y, classes, is_numbered, file, write,
-        other_columns=lambda keep: inputs if keep.all() else inputs.filter(mark_staying(keep)),
+        other_columns=lambda keep: inputs if keep.all() else inputs.filter(staying_rows(keep)),
     )  # fmt: skip
 
 
 def find_changed_column(table_before: pa.Table, table_after: pa.Table) -> str:
     """Return the name of a column in which some row has another value; empty where none has.
 
-    A column that is read as another type since rows went counts where that type can hold it, but
-    not as words, which may be written otherwise.
+    Without some rows a column may be read as another type. It is compared in that type, unless
+    that is words, which may be written otherwise, or cannot hold its values.
     """
     for name in table_before.column_names:
         expected = table_before[name]
@@ -151,8 +152,9 @@ def find_changed_column(table_before: pa.Table, table_after: pa.Table) -> str:
         actual = table_after[name]
         if expected.equals(actual) or (expected.type != actual.type and actual.type == pa.string()):
             continue
-        if expected.type == actual.type and actual.type != pa.string():  # gaps in words depend on
-            if expected.is_valid() != actual.is_valid():  # the whole column, others on their cell
+        # Which cells count as missing depends on the cell alone, but of words on the whole column.
+        if expected.type == actual.type and actual.type != pa.string():
+            if expected.is_valid() != actual.is_valid():
                 return name
         if pa.types.is_fixed_size_binary(expected.type):  # rows of an array
             return name
@@ -184,17 +186,19 @@ def find_donors(
     y: Shaped[np.ndarray, " n"], labels: Shaped[np.ndarray, " n"], class_names: tuple[str, ...]
 ) -> dict[int, int]:
     """Map each relabelled sample to one of its new class, whose stored label is copied."""
-    # How the class is written there is how it is written: quotes, decimals, type and all.
-    donor = {
-        int(c): int(position) for c, position in zip(*np.unique(y, return_index=True), strict=True)
-    }
+    # y and labels: before and after, class indices. With the stored text its quotes, number format
+    # and type are copied.
+    classes, positions = np.unique(y, return_index=True)
+    first_of_class = dict(zip(classes.tolist(), positions.tolist(), strict=True))
     changed = np.flatnonzero(labels != y)
-    if absent := sorted({class_names[int(c)] for c in labels[changed] if int(c) not in donor}):
+    absent = {class_names[int(c)] for c in labels[changed] if int(c) not in first_of_class}
+    if absent:
         raise DataError(
-            f"a new label must be one that the data have; no sample has {', '.join(absent)}. Add "
-            "one, so that it is known how that class is written there."
+            "a new label must be one that the data have; no sample has "
+            f"{', '.join(sorted(absent))}. Add one, so that it is known how that class is written "
+            "there."
         )
-    return {int(i): donor[int(labels[i])] for i in changed}
+    return {int(i): first_of_class[int(labels[i])] for i in changed}
 
 
 def rewrite_text(
@@ -205,8 +209,8 @@ def rewrite_text(
     change: Change,
 ) -> bytes:
     """Return a text without some rows and with other words in some cells, else the same bytes."""
-    # rows: where each starts and ends, line ending included. cell: row → where its label starts and
-    # ends. number: the word that stands there, and a new target → how that is written.
+    # rows: start and end of each, line ending included. cell: row → start and end of its label.
+    # number: (the word that stands there, the new target) → the new word.
     words = {i: text[slice(*cell(j))] for i, j in change.donor.items()}
     words |= {i: number(text[slice(*cell(i))], value) for i, value in change.number.items()}
     parts = []
@@ -220,7 +224,7 @@ def rewrite_text(
 
 
 def hand_on(source: Path, target: Path, *, link: bool) -> None:
-    """Give a file a second name in another place where that is possible, else copy it."""
+    """Copy a file to a new place; if `link`, by a hard link where that is possible."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if link:
         try:
@@ -233,11 +237,11 @@ def hand_on(source: Path, target: Path, *, link: bool) -> None:
 
 def files_in(folder: Path) -> Iterator[str]:
     """Yield the paths of all files in a folder, sorted, except hidden ones and our changelog."""
-    paths = set()  # a link can lead back to a folder above it
+    visited = set()  # a link can lead back to a folder above it
     for parent, folders, names in os.walk(folder, followlinks=True):
-        paths.add(os.path.realpath(parent))
-        inner = sorted(name for name in folders if not name.startswith("."))
-        folders[:] = [n for n in inner if os.path.realpath(os.path.join(parent, n)) not in paths]
+        visited.add(os.path.realpath(parent))
+        inside = [name for name in sorted(folders) if not name.startswith(".")]
+        folders[:] = [n for n in inside if os.path.realpath(Path(parent, n)) not in visited]
         for name in sorted(names):
             path = Path(parent, name).relative_to(folder).as_posix()
             if not name.startswith(".") and path not in FILES:
@@ -251,7 +255,8 @@ def write_out_range(table: pa.Table) -> pa.Table:
     """Return a table with its row labels as a column if they are a range other than 0, 1, ..."""
     # Without some rows they are no range any more; pandas, too, then writes a column. A range from
     # 0 only counts the rows, and still does so.
-    if (described := described_range(table)) is None:
+    described = described_range(table)
+    if described is None:
         return table
     labels, label_name = described
     description = json.loads(table.schema.metadata[b"pandas"])
@@ -268,18 +273,17 @@ def write_out_range(table: pa.Table) -> pa.Table:
 
 
 def apply_change(table: pa.Table, change: Change) -> pa.Table:
-    """Return a table without some rows, and with other values in one column of others."""
+    """Return a table with the new labels of a change, and without the rows that go."""
     position = change.index
     values = table[change.column]
-    donor, number, keep = change.donor, change.number, change.keep
-    if donor:
+    if change.donor:
         rows = np.arange(table.num_rows)
-        rows[list(donor)] = list(donor.values())
+        rows[list(change.donor)] = list(change.donor.values())
         values = values.take(pa.array(rows))
-    if number:
+    if change.number:
         targets = [None] * table.num_rows
-        is_new = np.isin(np.arange(table.num_rows), list(number))
-        for row, value in number.items():
+        is_new = np.isin(np.arange(table.num_rows), list(change.number))
+        for row, value in change.number.items():
             targets[row] = value
         try:
             values = pc.if_else(pa.array(is_new), pa.array(targets).cast(values.type), values)
@@ -289,9 +293,9 @@ def apply_change(table: pa.Table, change: Change) -> pa.Table:
                 f"{' '.join(str(error).split())}. Decide on numbers of that kind."
             ) from error
     table = table.set_column(position, table.schema.field(position), values)
-    if keep.all():
+    if change.keep.all():
         return table
-    return write_out_range(table).filter(pa.array(keep))
+    return write_out_range(table).filter(pa.array(change.keep))
 
 
 @result
@@ -337,7 +341,7 @@ def format_spreadsheet(rows: Iterable[Iterable[object]]) -> str:
     text = io.StringIO()
     for row in rows:
         cells = [f"'{v}" if isinstance(v, str) and v.startswith(FORMULA) else v for v in row]
-        # Else a return within a cell, which `csv` does not quote, begins a line that is computed.
+        # `csv` does not quote a carriage return, after which a spreadsheet would begin a new row.
         if any("\r" in str(v) for v in cells):
             quoting = csv.QUOTE_ALL
         else:
@@ -357,8 +361,10 @@ def read_changelog(data: Path) -> Changelog | None:
         if record.get("made_by") != MADE_BY:
             return None
         rows = tuple({name: str(row[name]) for name in COLUMNS} for row in record["rows"])
-        digests = str(record["digest"]), str(record["digest_after"])
-        return Changelog(rows, *digests, bool(record["is_numbered"]), dict(record["files"]))
+        return Changelog(
+            rows, str(record["digest"]), str(record["digest_after"]), bool(record["is_numbered"]),
+            dict(record["files"]),
+        )  # fmt: skip
     except (LookupError, TypeError, AttributeError) as error:
         raise DataError(
             f"{path} must be as datassay apply wrote it; it was changed. Apply the decisions again."

@@ -106,7 +106,8 @@ def _step_inputs(
 ) -> tuple[Float[np.ndarray, "n ..."], Bool[np.ndarray, " n"], Bool[np.ndarray, " n"]]:
     """Return each input after its step, whether the network was right, and wrong after it."""
     network = copy.deepcopy(model).float().cpu().eval().requires_grad_(False)
-    low, high = float(samples.x.min()), float(samples.x.max())
+    low = float(samples.x.min())
+    high = float(samples.x.max())
     stepped = []
     is_right = []
     is_wrong_after = []
@@ -117,9 +118,9 @@ def _step_inputs(
         loss = torch.nn.functional.cross_entropy(logits, y, reduction="sum")
         (slope,) = torch.autograd.grad(loss, x)
         with torch.no_grad():
-            step = (x + epsilon * slope.sign()).clamp(low, high)
-            predicted = _logits(network(step)).argmax(1)
-        stepped.append(step.numpy())
+            x_after = (x + epsilon * slope.sign()).clamp(low, high)
+            predicted = _logits(network(x_after)).argmax(1)
+        stepped.append(x_after.numpy())
         is_right.append((logits.argmax(1) == y).numpy())
         is_wrong_after.append((predicted != y).numpy())
     inputs = np.concatenate(stepped).astype(samples.x.dtype)

@@ -134,21 +134,22 @@ def patch_boxes(
     )
     check_seed(seed)
     rng = np.random.default_rng(seed)
-    ends = [
-        (round(FIRST_MIDDLE * size), min(round(LAST_MIDDLE * size), size - 1))
-        for size in image_shape
+    middle_ranges = [
+        (round(FIRST_MIDDLE * length), min(round(LAST_MIDDLE * length), length - 1))
+        for length in image_shape
     ]
-    middle = np.stack([rng.integers(a, b + 1, n) for a, b in ends], axis=1)  # [n, 2]
+    middles = [rng.integers(low, high + 1, n) for low, high in middle_ranges]
     aspect = rng.uniform(0.5, 2, n)
-    side = np.sqrt(area)
-    sides = np.stack([side / aspect, side * aspect], axis=1).astype(np.int64)  # rounds down
-    start = middle - sides // 2
-    end = np.minimum(start + sides, np.asarray(image_shape))
+    root = np.sqrt(area)
+    height_width = np.stack([root / aspect, root * aspect], axis=1).astype(np.int64)  # rounds down
+    start = np.stack(middles, axis=1) - height_width // 2  # [n, 2]
+    end = np.minimum(start + height_width, np.asarray(image_shape))
     start = np.maximum(start, 0)
     return np.concatenate([start, np.maximum(end - start, 0)], axis=1)
 
 
 def _check_images(x: Any) -> np.ndarray:
+    """Return x as an array; raise if it is not of images or rows of finite floats."""
     images = np.asarray(x)
     if images.ndim < 2 or images.dtype not in (np.float32, np.float64):
         raise DataError(
@@ -160,6 +161,7 @@ def _check_images(x: Any) -> np.ndarray:
 
 
 def _image_shape(images: np.ndarray, image_shape: Sequence[int] | None) -> tuple[int, int]:
+    """Return the rows and columns of images; raise if `image_shape` contradicts them."""
     if images.ndim > 2:
         if image_shape is not None and tuple(image_shape) != images.shape[-2:]:
             raise DataError(

@@ -60,10 +60,10 @@ def add_label_noise(
     check_seed(seed)
     rng = np.random.default_rng(seed)
     if rate is None:
-        steps = _check_transitions(kind, samples.n_classes).cumsum(axis=1)
-        steps /= steps[:, -1:]  # rounding must not let a draw reach beyond the last class
-        drawn = rng.random(len(samples))[:, None] >= steps[samples.y]
-        y = drawn.sum(axis=1).astype(np.int64)
+        cumulative = _transition_matrix(kind, samples.n_classes).cumsum(axis=1)
+        cumulative /= cumulative[:, -1:]  # no draw may reach beyond the last class by rounding
+        is_beyond = rng.random(len(samples))[:, None] >= cumulative[samples.y]  # [n, K]
+        y = is_beyond.sum(axis=1).astype(np.int64)
     else:
         y = _relabel(samples, rate, kind, rng)
     return replace(samples, y=y, true_y=coalesce(samples.true_y, samples.y))
@@ -77,23 +77,24 @@ def _relabel(samples: SampleSet, rate: float, kind: Any, rng: np.random.Generato
         changed_idx = rng.choice(len(y), round(rate * len(y)), replace=False)
         y[changed_idx] = (y[changed_idx] + rng.integers(1, n_classes, len(changed_idx))) % n_classes
         return y
-    goal = np.arange(n_classes)
+    new_class = np.arange(n_classes)
     if kind == "pair":
-        goal = (goal + 1) % n_classes
+        new_class = (new_class + 1) % n_classes
     elif isinstance(kind, Mapping):
         for label, noisy in kind.items():
-            goal[_index(label, samples.class_names)] = _index(noisy, samples.class_names)
+            new_class[_index(label, samples.class_names)] = _index(noisy, samples.class_names)
     else:
         raise DataError(
             f"kind must be 'uniform', 'pair', a mapping or a [K, K] matrix; got {kind!r}."
         )
-    movable = np.flatnonzero(goal[y] != y)
+    movable = np.flatnonzero(new_class[y] != y)
     changed_idx = rng.choice(movable, round(rate * len(movable)), replace=False)
-    y[changed_idx] = goal[y[changed_idx]]
+    y[changed_idx] = new_class[y[changed_idx]]
     return y
 
 
 def _index(label: Any, names: tuple[str, ...]) -> int:
+    """Return the index of a class from its name or index."""
     if label in names:
         return names.index(label)
     if isinstance(label, int | np.integer) and 0 <= label < len(names):
@@ -104,7 +105,8 @@ def _index(label: Any, names: tuple[str, ...]) -> int:
     )
 
 
-def _check_transitions(kind: Any, n_classes: int) -> Float[np.ndarray, "k k"]:
+def _transition_matrix(kind: Any, n_classes: int) -> Float[np.ndarray, "k k"]:
+    """Return a matrix as float64; raise unless it is square and each row holds probabilities."""
     matrix = to_numpy(kind, "kind")
     if matrix.dtype.kind not in "biuf" or matrix.shape != (n_classes, n_classes):
         raise DataError(

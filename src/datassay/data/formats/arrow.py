@@ -27,18 +27,17 @@ def read_arrow(path: Path, ids: str | None = None) -> pa.Table:
 
 
 def _is_file(path: Path) -> bool:
-    """Return whether it is a file, whose end lists its parts, and no stream."""
+    """Return whether a file has Arrow's file format, and not its stream format."""
     with path.open("rb") as file:
         return file.read(6) == b"ARROW1"
 
 
 def _give_back(path: Path, target: Path, change: Change) -> None:
-    table = read_arrow(path)
-    changed = apply_change(without_views(table), change)
-    if "_view" not in str(table.schema.types):
-        table = changed
-    else:
-        table = changed.cast(table.schema)
+    """Write the changed table as a file of the same kind and schema."""
+    stored = read_arrow(path)
+    table = apply_change(without_views(stored), change)
+    if "_view" in str(stored.schema.types):
+        table = table.cast(stored.schema)
     if path.suffix.lower() == ".feather":
         feather.write_feather(table, str(target))
         return

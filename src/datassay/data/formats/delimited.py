@@ -28,12 +28,12 @@ from datassay.errors import DataError
 from datassay.optional import text_if
 
 BLOCK = 2**20  # bytes that Arrow parses at a time, unless a row is longer
-OFTEN = 0.5  # of the rows that a value would have if all were equally frequent
-MANY = 0.05  # of all rows
+OFTEN = 0.5  # a code has this share of the rows it would have if all were equally frequent
+MANY = 0.05  # of all rows: words read as missing in so many are named
 _INTEGER = r"^(0|-?[1-9]\d{0,17})$"
 _LEADING_ZERO = re.compile(rb"[,;|\t\r\n\"]\s*0\d")
-_SAMPLE = 2**16  # bytes that tell the separator
-_LINES = 20
+_SAMPLE = 2**16  # bytes, and
+_LINES = 20  # rows by which the separator is found
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x81\x8d\x8f\x90\x9d]")
 _DECIMAL = re.compile(r"[-+]?(?![1-9]\d{0,2}[.,]\d{3}$)\d+([.,])\d+")  # thousands aside
 _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
@@ -54,7 +54,8 @@ def _read_text(path: Path) -> _Text:
     if path.suffix.lower() == ".gz":
         content = _unpack(path)
     else:
-        check_fits(size := path.stat().st_size, f"the text in {path}")
+        size = path.stat().st_size
+        check_fits(size, f"the text in {path}")
         with path.open("rb") as file:  # Arrow opens no name that is not UTF-8
             mapped = b""
             if size:
@@ -65,10 +66,10 @@ def _read_text(path: Path) -> _Text:
     if encoding:
         notes.append(f"is read as {encoding} text")
     name = path.name.lower().removesuffix(".gz")
-    if name.endswith(".tsv"):
-        separator, decimal = ("\t", ".")
-    else:
-        separator, decimal = _separator(content)
+    separator = "\t"
+    decimal = "."
+    if not name.endswith(".tsv"):
+        separator, decimal = _find_separator(content)
     if separator != "," and not name.endswith(".tsv"):
         notes.append(f"has columns separated by {separator!r}")
     if decimal == ",":
@@ -78,6 +79,7 @@ def _read_text(path: Path) -> _Text:
 
 
 def _unpack(path: Path) -> pa.Buffer:
+    """Return what a gzipped file holds; refuse more than fits into memory."""
     blocks = []
     size = 0
     with gzip.open(path) as file:
@@ -89,7 +91,7 @@ def _unpack(path: Path) -> pa.Buffer:
 
 
 def _utf8(content: pa.Buffer, path: Path) -> tuple[pa.Buffer, str]:
-    """Return the content as UTF-8, and the encoding that it was in; empty where it was that."""
+    """Return the content as UTF-8, and its former encoding; empty where it was UTF-8 already."""
     head = bytes(memoryview(content)[:2])
     if head in {b"\xff\xfe", b"\xfe\xff"}:
         return pa.py_buffer(bytes(content).decode("utf-16").encode()), "UTF-16"
@@ -102,12 +104,13 @@ def _utf8(content: pa.Buffer, path: Path) -> tuple[pa.Buffer, str]:
         pass
     check_fits(6.0 * content.size, f"the text in {path}")
     raw = bytes(content)
-    read = raw.decode("utf-8", errors="replace")
-    lost = read.count("\ufffd")
-    if sum(len(word) for word in re.findall(r"[^\x00-\x7f\ufffd]+", read)) > lost:
+    decoded = raw.decode("utf-8", errors="replace")
+    n_damaged = decoded.count("\ufffd")
+    n_accented = sum(len(word) for word in re.findall(r"[^\x00-\x7f\ufffd]+", decoded))
+    if n_accented > n_damaged:
         raise DataError(
-            f"{path} must be UTF-8 text; it is, but for {lost} characters that are damaged. Fix "
-            "them, or save it as UTF-8 once more."
+            f"{path} must be UTF-8 text; it is, but for {n_damaged} characters that are damaged. "
+            "Fix them, or save it as UTF-8 once more."
         )
     if _NO_TEXT.search(raw):
         raise DataError(
@@ -117,7 +120,7 @@ def _utf8(content: pa.Buffer, path: Path) -> tuple[pa.Buffer, str]:
     return pa.py_buffer(raw.decode("cp1252").encode()), "Windows-1252 (Latin-1)"
 
 
-def _separator(content: pa.Buffer) -> tuple[str, str]:
+def _find_separator(content: pa.Buffer) -> tuple[str, str]:
     """Return the separator by which the first lines agree, else a comma; and the decimal mark."""
     head = bytes(memoryview(content)[:_SAMPLE]).decode("utf-8-sig", errors="ignore")
     if content.size > _SAMPLE:
@@ -125,8 +128,10 @@ def _separator(content: pa.Buffer) -> tuple[str, str]:
     for separator in (",", ";", "\t", "|"):
         rows = _rows(head, separator)
         if len(rows) > 1 and len({len(row) for row in rows}) == 1 and len(rows[0]) > 1:
-            points = {m[1] for row in rows for v in row if (m := _DECIMAL.fullmatch(v.strip()))}
-            return separator, "," if separator != "," and points == {","} else "."
+            decimals = [_DECIMAL.fullmatch(cell.strip()) for row in rows for cell in row]
+            if separator != "," and {match[1] for match in decimals if match} == {","}:
+                return separator, ","
+            return separator, "."
     return ",", "."
 
 
@@ -136,7 +141,8 @@ def _rows(text: str, separator: str) -> list[list[str]]:
     rows = []
     try:
         for row in reader:
-            rows += [row] if row else []
+            if row:
+                rows.append(row)
             if len(rows) == _LINES:
                 break
     except csv.Error:
@@ -146,12 +152,11 @@ def _rows(text: str, separator: str) -> list[list[str]]:
 
 def _read(path: Path, ids: str | None) -> pa.Table:
     """Return the table in a file, columns typed by what they hold; tabs separate those of .tsv."""
-    # Columns that hold digits with leading zeros are strings; ids stay strings unless all are
-    # plain whole numbers.
+    # Columns of digits with leading zeros stay strings, ids unless all are plain whole numbers.
     text = _read_text(path)
     table = _parse_typed(text, ids)
     _check_header(path, table)
-    table, marks = _restore_codes(table, text)
+    table, missing_note = _restore_codes(table, text)
     _check_quotes(path, text, table)
     pa.default_memory_pool().release_unused()  # the parser held about as much as the table
     if table.column_names.count(ids) == 1:
@@ -159,7 +164,7 @@ def _read(path: Path, ids: str | None) -> pa.Table:
         if pc.all(is_whole, min_count=0).as_py():
             index = table.column_names.index(ids)
             table = table.set_column(index, ids, table[ids].cast(pa.int64()))
-    metadata = {NOTE: " ".join(filter(None, (text.note, marks)))}
+    metadata = {NOTE: " ".join(filter(None, (text.note, missing_note)))}
     if text.decimal == ",":
         metadata |= {DECIMAL: ","}
     if metadata[NOTE]:
@@ -175,39 +180,37 @@ def _header(path: Path) -> list[str]:
 
 
 def _parse_typed(text: _Text, ids: str | None) -> pa.Table:
-    """Parse a text with Arrow's types; columns that are codes, and ids, stay strings."""
-    as_words = {}
+    """Parse a text with Arrow's types; ids, and columns whose digits must stay text, as strings."""
+    as_strings = {}
     if ids is not None:
-        as_words = {ids: pa.string()}  # "00123" would no longer join
-    table = _parse(text, as_words)
-    columns = list(zip(table.column_names, table.schema.types, strict=True))
-    if len({name for name, _ in columns}) < len(columns):
-        return table  # which is refused for it: no column can be named
-    types = pa.types
-    numbers = [name for name, kind in columns if types.is_integer(kind) or types.is_floating(kind)]
+        as_strings = {ids: pa.string()}  # as the number 123 "00123" would match no id elsewhere
+    table = _parse(text, as_strings)
+    types = dict(zip(table.column_names, table.schema.types, strict=True))
+    if len(types) < table.num_columns:
+        return table  # two columns of one name: refused later
+    numbers = [n for n, t in types.items() if pa.types.is_integer(t) or pa.types.is_floating(t)]
+    # Without a leading zero in the file only numbers that may be thousands need a second look.
     if not _LEADING_ZERO.search(memoryview(text.content)):
         numbers = [name for name in numbers if name != ids and _may_be_thousands(table[name])]
-    if numbers:
-        words = _parse(text, as_words | dict.fromkeys(numbers, pa.string()))
-    else:
-        words = table
-    codes = [name for name in numbers if _stay_words(words[name])]
+    if not numbers:
+        return table
+    words = _parse(text, as_strings | dict.fromkeys(numbers, pa.string()))
+    codes = [name for name in numbers if _must_stay_text(words[name])]
     if codes:
-        return _parse(text, as_words | dict.fromkeys(codes, pa.string()))
+        return _parse(text, as_strings | dict.fromkeys(codes, pa.string()))
     return table
 
 
 def _check_header(path: Path, table: pa.Table) -> None:
-    """Refuse a file whose first line is a sample, or comes again among the rows."""
+    """Refuse a file whose first line is a sample, or whose column names are repeated as a row."""
     columns = [(n, c) for n, c in zip(table.column_names, table.itercolumns(), strict=True) if n]
     is_header = np.zeros(len(table), bool)
     if len(columns) > 1 and all(pa.types.is_string(column.type) for _, column in columns):
         masks = [pc.equal(column, name).fill_null(False) for name, column in columns]
         is_header = np.logical_and.reduce([mask.to_numpy() for mask in masks])
+    samples = table
     if is_header.any():
         samples = table.filter(pa.array(~is_header))
-    else:
-        samples = table
     if samples.num_rows and _header_is_data(samples):
         raise DataError(
             f"{path} must start with a line of column names; its first line looks like a sample: "
@@ -222,9 +225,9 @@ def _check_header(path: Path, table: pa.Table) -> None:
 
 
 def _restore_codes(table: pa.Table, text: _Text) -> tuple[pa.Table, str]:
-    """Return the table where a word such as NA is a value if it is a code among codes.
+    """Return the table, NA a value where it is a code among codes, and a note for the user.
 
-    The text says which other words were read as missing in many rows.
+    The note names other words that were read as missing in many rows.
     """
     columns = zip(table.column_names, table.itercolumns(), strict=True)
     names = [n for n, c in columns if pa.types.is_string(c.type) and c.null_count]
@@ -234,21 +237,23 @@ def _restore_codes(table: pa.Table, text: _Text) -> tuple[pa.Table, str]:
     words = _parse(text, dict.fromkeys(names, pa.string()), names)
     for name in names:
         values, counts = pc.value_counts(words[name].drop_null()).flatten()
-        times = dict(zip(values.to_pylist(), counts.to_pylist(), strict=True))
-        unread = times.keys() - set(table[name].unique().to_pylist())
-        n_codes = sum(1 for word in times.keys() - unread if re.fullmatch("[A-Z]{2}", word))
-        # Beside one other code it is one: as missing it would leave a column of one value.
-        is_often = times.get("NA", 0) * len(times) >= OFTEN * len(table) or len(times) == 2
-        if unread == {"NA"} and is_often and 2 * n_codes > len(times) - 1:
+        n_rows = dict(zip(values.to_pylist(), counts.to_pylist(), strict=True))
+        missing = n_rows.keys() - set(table[name].unique().to_pylist())
+        n_codes = sum(1 for word in n_rows.keys() - missing if re.fullmatch("[A-Z]{2}", word))
+        # NA beside one other word is a code: as missing it would leave a column of one value.
+        is_often = n_rows.get("NA", 0) * len(n_rows) >= OFTEN * len(table) or len(n_rows) == 2
+        if missing == {"NA"} and is_often and 2 * n_codes > len(n_rows) - 1:
             table = table.set_column(table.column_names.index(name), name, words[name])
-        elif frequent := [word for word in sorted(unread) if times[word] >= MANY * len(table)]:
-            lines += [f"{word!r} in {times[word]:,} rows of {name!r}" for word in frequent]
+            continue
+        frequent = [word for word in sorted(missing) if n_rows[word] >= MANY * len(table)]
+        lines += [f"{word!r} in {n_rows[word]:,} rows of {name!r}" for word in frequent]
     return table, text_if(lines, f"Read as missing: {abridge(lines)}. {QUOTE}.")
 
 
-def _stay_words(words: pa.ChunkedArray) -> bool:
+def _must_stay_text(words: pa.ChunkedArray) -> bool:
     """Return whether digits are codes, or may have thousands behind a point."""
-    is_code, is_grouped = (pc.match_substring_regex(words, p) for p in (CODE, GROUPED))
+    is_code = pc.match_substring_regex(words, CODE)
+    is_grouped = pc.match_substring_regex(words, GROUPED)
     has_point = pc.any(pc.match_substring(words, ".")).as_py()
     return pc.any(is_code).as_py() or bool(has_point and pc.all(is_grouped).as_py())
 
@@ -262,7 +267,7 @@ def _may_be_thousands(values: pa.ChunkedArray) -> bool:
 
 
 def _parse(text: _Text, types: dict[str, pa.DataType], names: Sequence[str] = ()) -> pa.Table:
-    """Return the columns of a text; of those named, words such as NA are values."""
+    """Return the columns of a text; if `names` are given, only these, NA and the like as values."""
     parsing = arrow_csv.ParseOptions(delimiter=text.separator, newlines_in_values=True)
     conversion = arrow_csv.ConvertOptions(
         strings_can_be_null=True,
@@ -282,7 +287,8 @@ def _parse(text: _Text, types: dict[str, pa.DataType], names: Sequence[str] = ()
 
 def _header_is_data(table: pa.Table) -> bool:
     """Return whether the first row reads as a sample, so that names are missing."""
-    # pandas names nameless columns 0, 1, ...; such a header is one.
+    # It does if all names are numbers, but not 0, 1, ..., which pandas writes; or if the last name
+    # occurs in its column, and every other name could be a value of its column.
     names = table.column_names
     numbers = [name for name in names if re.match(NUMBER, name)]
     if len(numbers) > 1 and numbers == [str(i) for i in range(len(numbers))]:
@@ -303,12 +309,12 @@ def _can_only_name(name: str, column: pa.ChunkedArray) -> bool:
         with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return pa.array([name]).cast(column.type) is None
         return True
-    n = pc.value_counts(column.drop_null()).field("counts").to_numpy()
+    n_rows = pc.value_counts(column.drop_null()).field("counts").to_numpy()
     occurs = pc.any(pc.equal(column, name), min_count=0).as_py()
-    if occurs or not len(n):
+    if occurs or not len(n_rows):
         return False
-    spaces = pc.mean(pc.count_substring(column, " ")).as_py()
-    return bool(n.min() > 1 or (spaces >= 2 and name.count(" ") < spaces / 2))
+    n_spaces = pc.mean(pc.count_substring(column, " ")).as_py()
+    return bool(n_rows.min() > 1 or (n_spaces >= 2 and name.count(" ") < n_spaces / 2))
 
 
 def _check_quotes(path: Path, text: _Text, table: pa.Table) -> None:
@@ -322,8 +328,7 @@ def _check_quotes(path: Path, text: _Text, table: pa.Table) -> None:
     for name, column in zip(table.column_names, table.itercolumns(), strict=True):
         if not pa.types.is_string(column.type):
             continue
-        lines = pc.match_substring(column, "\n")
-        row = pc.index(lines, True).as_py()
+        row = pc.index(pc.match_substring(column, "\n"), True).as_py()
         if row >= 0:
             raise DataError(
                 f"{path} must close every quote; it holds an odd number of them, and column "
@@ -335,10 +340,9 @@ def _check_quotes(path: Path, text: _Text, table: pa.Table) -> None:
 def _give_back(path: Path, target: Path, change: Change) -> None:
     """Write the text with rows left out and labels replaced, else to the byte."""
     is_zipped = path.suffix.lower() == ".gz"
+    raw = path.read_bytes()
     if is_zipped:
-        raw = gzip.decompress(path.read_bytes())
-    else:
-        raw = path.read_bytes()
+        raw = gzip.decompress(raw)
     encoding = _WIDE.get(raw[:2], "")  # separators of UTF-16 are no single bytes
     text = raw
     if encoding:
@@ -346,6 +350,7 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
     text_read = _read_text(path)
     separator = text_read.separator.encode()
     mark = re.escape(separator)
+    # A field is a quoted text, if there is one, and what follows up to a separator or line end.
     quoted = rb'"[^"]*+(?:""[^"]*+)*+"'
     field = re.compile(rb"(?:%b)?+[^%b\r\n]*+" % (quoted, mark))
     line = rb"%b(?:%b%b)*+(?:\r\n|\n|\r|\Z)" % (field.pattern, mark, field.pattern)
@@ -353,7 +358,7 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
     if text.startswith(codecs.BOM_UTF8):
         start = len(codecs.BOM_UTF8)
     spans = (match.span() for match in re.compile(line).finditer(text, start))
-    _, *rows = (span for span in spans if text[slice(*span)].strip(b"\r\n"))
+    _header_span, *rows = (span for span in spans if text[slice(*span)].strip(b"\r\n"))
     if len(rows) != len(change.keep):
         raise DataError(
             f"{path} must be given back row by row; {len(change.keep):,} rows were read, "
@@ -361,19 +366,22 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
         )
 
     def cell(row: int) -> tuple[int, int]:
+        """Return where the label of a row starts and ends."""
         begin = end = rows[row][0]
         for column in range(change.index + 1):
-            match = field.match(text, end + len(separator) * (column > 0))
+            begin = end + len(separator) if column else end
+            match = field.match(text, begin)
             assert match is not None
-            begin, end = match.span()
+            end = match.end()
         return begin, end
 
     def number(word: bytes, value: float | str) -> bytes:
+        """Return a new target as it is written, in quotes where the earlier word has them."""
         is_word = isinstance(value, str)
-        content = (value if is_word else numeral(value).replace(".", text_read.decimal)).encode()
+        new_word = value if is_word else numeral(value).replace(".", text_read.decimal)
         if word.startswith(b'"'):
-            return b'"%b"' % content
-        return content
+            return b'"%b"' % new_word.encode()
+        return new_word.encode()
 
     text = rewrite_text(text, rows, cell, number, change)
     if encoding:

@@ -55,8 +55,9 @@ def _pair(files: list[Path], pattern: str) -> tuple[Path, Path] | None:
     """Return the files of images and of labels whose names match; None without any."""
     pair = []
     for content in ("images", "labels"):
-        fitting = (p for p in reversed(files) if re.search(rf"(?i)({pattern}).*{content}", p.name))
-        matches = {p.name.removesuffix(".gz"): p for p in fitting}
+        name = re.compile(rf"(?i)({pattern}).*{content}")
+        # In reverse, so that a plain file replaces that of the same name with .gz.
+        matches = {p.name.removesuffix(".gz"): p for p in reversed(files) if name.search(p.name)}
         if len(matches) > 1:
             raise DataError(
                 f"a folder must hold one data set; got {', '.join(sorted(matches))}. Move each "
@@ -74,6 +75,7 @@ def _pair(files: list[Path], pattern: str) -> tuple[Path, Path] | None:
 
 
 def _read_part(files: list[Path], pattern: str) -> SourcePart | None:
+    """Return the samples in the files whose names match; None where there are none."""
     pair = _pair(files, pattern)
     if pair is None:
         return None
@@ -101,19 +103,20 @@ def read_idx(path: Path) -> np.ndarray:
     Raises:
         DataError: not an IDX file, shorter or longer than it states, or too large for memory.
     """
-    opened = open
+    open_file = open
     if path.suffix == ".gz":
-        opened = gzip.open
-    with reading(path), opened(path, "rb") as file:
+        open_file = gzip.open
+    with reading(path), open_file(path, "rb") as file:
         start = file.read(4)
         if len(start) < 4 or start[:2] != b"\0\0" or start[2] not in _TYPES:
             raise DataError(
                 f"{path} must start as an IDX file (0, 0, type, dimensions); got {start!r}. "
                 "Fetch it again."
             )
-        sizes = file.read(4 * start[3])
+        _, _, type_code, n_axes = start
+        sizes = file.read(4 * n_axes)
         shape = tuple(int.from_bytes(sizes[i : i + 4], "big") for i in range(0, len(sizes), 4))
-        dtype = np.dtype(_TYPES[start[2]])
+        dtype = np.dtype(_TYPES[type_code])
         expected = prod(shape) * dtype.itemsize
         check_fits(expected, f"the array in {path}")
         # One byte more than is stated tells of a longer file, and no more is unpacked: bytes are
@@ -124,7 +127,7 @@ def read_idx(path: Path) -> np.ndarray:
             pieces.append(piece)
             n_left -= len(piece)
     content = b"".join(pieces)
-    if len(sizes) < 4 * start[3] or len(content) != expected:
+    if len(sizes) < 4 * n_axes or len(content) != expected:
         head = len(start) + len(sizes)
         ending = text_if(len(content) > expected, " or more")
         raise DataError(
@@ -149,20 +152,21 @@ def _give_back(folder: Path, task: Task | None, link: bool) -> Original:
         rows = ids.copy()
         changed = find_donors(y, np.where(keep, labels_after, y), names)
         rows[list(changed)] = list(changed.values())
-        arrays = {labels.name: (labels, stored[rows][keep])}
+        arrays = {labels: stored[rows][keep]}
         if not keep.all():
-            arrays[images.name] = images, read_idx(images)[keep]
-        for file in files_in(folder):
-            if file not in arrays:
-                hand_on(folder / file, target / file, link=link)
-        for file, (template, values) in arrays.items():
+            arrays[images] = read_idx(images)[keep]
+        for name in files_in(folder):
+            if folder / name not in arrays:
+                hand_on(folder / name, target / name, link=link)
+        for file, values in arrays.items():
             kind = f"{values.dtype.kind}{values.dtype.itemsize}"
             code = next(code for code, name in _TYPES.items() if name.lstrip(">") == kind)
             sizes = b"".join(size.to_bytes(4, "big") for size in values.shape)
             content = bytes([0, 0, code, values.ndim]) + sizes
             content += values.astype(values.dtype.newbyteorder(">")).tobytes()
-            is_zipped = template.suffix == ".gz"
-            (target / file).write_bytes(gzip.compress(content, mtime=0) if is_zipped else content)
+            if file.suffix == ".gz":
+                content = gzip.compress(content, mtime=0)
+            (target / file.name).write_bytes(content)
         return ids_after(ids, keep, is_numbered=True)
 
     return Original(ids, y, names, True, "", write)

@@ -36,21 +36,21 @@ def _read(folder: Path) -> Source:
     """Return images as files, names of their folders as y, paths within `folder` as ids."""
     # With a folder `train` inside, that is the training part, and the first of `val`, `valid`, ...
     # that is there is the validation part. Files that are no images, those that cannot be read,
-    # and folders with a page of ours are passed over; the source's columns and warnings say so.
-    passed: list[str] = []
+    # and folders with a page of ours are left out; the source's columns and warnings say so.
+    other_names: list[str] = []
     broken: list[tuple[str, DataError]] = []
     parts = _parts(folder)
-    read = [_read_part(path, folder, passed, broken) for path in (parts[:2] or [folder])]
-    part_names = {path.name for path in parts}
-    extras = [e.name for e in scan(folder) if e.name not in part_names and not _is_hidden(e.name)]
-    passed = [name for name in passed + extras * bool(parts) if name not in FILES]
+    images = [_read_part(path, folder, other_names, broken) for path in parts[:2] or [folder]]
+    if parts:
+        other_names += _names_beside(folder, parts)
+    other_names = [name for name in other_names if name not in FILES]
     columns = [Column(path.name, "left out", note="a further part") for path in parts[2:]]
-    if passed:
-        text = f"{len(passed):,} files or folders that are no images: {_abridge(passed)}"
+    if other_names:
+        text = f"{len(other_names):,} files or folders that are no images: {_abridge(other_names)}"
         columns += [Column("beside the images", "left out", note=text)]
-    sizes = [size for pictures in read for size in pictures.sizes]
+    sizes = [size for read in images for size in read.sizes]
     ground = choose_ground(sizes)
-    train, *held_out = [pictures.samples(folder, ground) for pictures in read]
+    train, *held_out = [read.samples(folder, ground) for read in images]
     return Source(
         folder.name, train, take_first(held_out), "classification", kind="image",
         columns=tuple(columns),
@@ -69,15 +69,22 @@ def _describe_broken(broken: list[tuple[str, DataError]], n_read: int) -> tuple[
     return (f"{text}first: {broken[0][1]}",)
 
 
+def _names_beside(folder: Path, folders: list[Path]) -> list[str]:
+    """Return the names in a folder beside some of its folders, but for hidden ones."""
+    names = {path.name for path in folders}
+    return [e.name for e in scan(folder) if e.name not in names and not _is_hidden(e.name)]
+
+
 def _abridge(names: list[str]) -> str:
+    """Return the first few names as ASCII, with commas between."""
     return ", ".join(map(ascii, names[:SHOWN])) + text_if(len(names) > SHOWN, ", ...")
 
 
 def _parts(folder: Path) -> list[Path]:
     """Return the folders of parts, for training first, then to hold out; none where classes are."""
-    # A class may be called "train": its folder holds images.
-    inside = [e.name for e in scan(folder) if os.path.isdir(e)]
-    candidates = [folder / name for name in parts_among(inside)]
+    # A class may be called "train": its folder holds images and no folders of classes.
+    folder_names = [e.name for e in scan(folder) if os.path.isdir(e)]
+    candidates = [folder / name for name in parts_among(folder_names)]
     parts = [path for path in candidates if _class_folders(path)]
     if parts[:1] != candidates[:1]:
         return []
@@ -97,6 +104,7 @@ def _class_folders(folder: Path) -> list[Path]:
 
 
 def _is_hidden(name: str) -> bool:
+    """Return whether a name is of a hidden file, or of what systems add, such as __MACOSX."""
     return name.startswith((".", "__"))
 
 
@@ -117,20 +125,20 @@ class _Part:
 
 
 def _read_part(
-    folder: Path, root: Path, passed: list[str], broken: list[tuple[str, DataError]]
+    folder: Path, root: Path, other_names: list[str], broken: list[tuple[str, DataError]]
 ) -> _Part:
-    """Return the images of one part that can be read; the others go to `passed` and `broken`."""
+    """Return the images of one part that can be read; add other files to the two lists."""
     result = _Part([], [], [])
     folders = _class_folders(folder)
     for class_folder in folders:
-        images, other_names = _images(class_folder, root)
-        passed += other_names
+        images, names_of_others = _images(class_folder, root)
+        other_names += names_of_others
         if not images:
             raise DataError(
                 f"every class folder must hold images; {class_folder} holds none of "
                 f"{', '.join(sorted(SUFFIXES))}. Remove it or fill it."
             )
-        before = len(result.files)
+        n_before = len(result.files)
         for path in images:
             name = path.relative_to(root).as_posix()
             if any("\udc80" <= c <= "\udcff" for c in name):  # bytes that Python could not decode
@@ -142,18 +150,17 @@ def _read_part(
                 result.files.append(path)
             except DataError as error:
                 broken.append((name, error))
-        if len(result.files) == before:
+        if len(result.files) == n_before:
             text = f"{class_folder} must hold an image that can be read; all {len(images):,} fail"
             raise DataError(f"{text}. Of the first: {broken[-len(images)][1]}")
-        result.labels.extend([class_folder.name] * (len(result.files) - before))
+        result.labels.extend([class_folder.name] * (len(result.files) - n_before))
     if not result.files:
         raise DataError(
             f"an image folder must hold one folder per class; {folder} holds none. Sort the images "
             "into folders named after their classes."
         )
-    names = {path.name for path in folders}
     if folder == root:
-        passed += [e.name for e in scan(folder) if e.name not in names and not _is_hidden(e.name)]
+        other_names += _names_beside(folder, folders)
     return result
 
 
@@ -191,47 +198,47 @@ def _give_back(folder: Path, task: str | None, link: bool) -> Original:
     val_y = None
     if source.val is not None:
         val_y = source.val.y
-    encoded = encode_targets(source.train.y, val_y, (), "classification")
-    y = np.concatenate([codes for codes in encoded[:2] if codes is not None])
+    y_train, y_val, classes = encode_targets(source.train.y, val_y, (), "classification")
+    y = np.concatenate(drop_none(y_train, y_val))
     ids = np.concatenate([np.asarray(samples.ids) for samples in parts])
-    depth = len(_parts(folder)[:1])
+    depth = 1 if _parts(folder) else 0  # folders above those of the classes
 
     def write(target: Path, keep: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        destinations = _new_paths(ids.tolist(), keep, [encoded[2][c] for c in labels], depth)
+        destinations = _new_paths(ids.tolist(), keep, [classes[c] for c in labels], depth)
         for file in files_in(folder):
-            if (destination := destinations.get(file, file)) is not None:
+            destination = destinations.get(file, file)
+            if destination is not None:
                 hand_on(folder / file, target / destination, link=link)
         return compact(as_arrow(np.array([destinations[i] for i in ids[keep]], object), "ids"))
 
-    return Original(ids, y, encoded[2], False, "", write)
+    return Original(ids, y, classes, False, "", write)
 
 
 def _new_paths(
     ids: list[str], keep: np.ndarray, labels: list[str], depth: int
 ) -> dict[str, str | None]:
-    """Map paths to those in their class's folder, no name twice; None where one is removed."""
-    # ids: paths within the folder; labels: of the class folders; depth: how many folders stand
-    # above those. Of names that are taken the stem gets -2, -3, ...
+    """Map each image's path to that in its class's folder; to None where it is removed."""
+    # ids: paths within the folder; labels: names of the new class folders; depth: number of folders
+    # above those. Where a name is taken, the stem gets -2, -3, ...
     destinations: dict[str, str | None] = {}
     moved: list[tuple[str, PurePosixPath]] = []
     for name, stays, label in zip(ids, keep.tolist(), labels, strict=True):
         parts = PurePosixPath(name).parts
-        is_moved = stays and parts[depth] != label
-        if is_moved:
-            moved.append((name, PurePosixPath(*parts[:depth], label, *parts[depth + 1 :])))
         destinations[name] = None
-        if stays and not is_moved:
+        if stays and parts[depth] == label:
             destinations[name] = name
+        elif stays:
+            moved.append((name, PurePosixPath(*parts[:depth], label, *parts[depth + 1 :])))
     # Without regard to case, as some disks keep names.
     occupied = {path.casefold() for path in destinations.values() if path is not None}
     for name, path in moved:
-        unused = path
+        new_path = path
         number = 2
-        while str(unused).casefold() in occupied:
-            unused = path.with_name(f"{path.stem}-{number}{path.suffix}")
+        while str(new_path).casefold() in occupied:
+            new_path = path.with_name(f"{path.stem}-{number}{path.suffix}")
             number += 1
-        occupied.add(str(unused).casefold())
-        destinations[name] = str(unused)
+        occupied.add(str(new_path).casefold())
+        destinations[name] = str(new_path)
     return destinations
 
 

@@ -52,13 +52,15 @@ def _give_back(path: Path, target: Path, change: Change) -> None:
         return cell_start, cell_start + len(line[value_start:value_end].encode())
 
     def number(_: bytes, target: float | str) -> bytes:
-        return (json.dumps(target) if isinstance(target, str) else numeral(target)).encode()
+        """Return a new target as it is written."""
+        text_of_target = json.dumps(target) if isinstance(target, str) else numeral(target)
+        return text_of_target.encode()
 
     target.write_bytes(rewrite_text(text, rows, cell, number, change))
 
 
 def _span(line: str, key: str) -> tuple[int, int]:
-    """Return where the value of a key of the outermost object starts and ends."""
+    """Return where the value of a key of a line's object starts and ends, in characters."""
     position = line.index("{") + 1
 
     def skip(index: int, characters: str) -> int:

@@ -29,7 +29,9 @@ _KEYS = ("x", "y", "x_val", "y_val", "ids", "class_names", "source", "source_val
 def _read(path: Path) -> Source:
     """Return the source in an .npz file; refuse pickled arrays, and read none but ours."""
     arrays = _read_arrays(path)
-    needed = {"x", "y"} | ({"x_val", "y_val"} if {"x_val", "y_val"} & arrays.keys() else set())
+    needed = {"x", "y"}
+    if {"x_val", "y_val"} & arrays.keys():
+        needed |= {"x_val", "y_val"}
     missing = sorted(needed - arrays.keys())
     if missing:
         raise DataError(
@@ -49,7 +51,7 @@ def _read(path: Path) -> Source:
 
 
 def inputs_of(path: Path) -> SourcePart:
-    """Return x and ids alone, with targets of 0: of new samples nobody need know them."""
+    """Return x and ids of new samples, whose targets need not be known, with targets of 0."""
     arrays = _read_arrays(path)
     if "x" not in arrays or "x_val" in arrays:
         raise DataError(
@@ -60,6 +62,7 @@ def inputs_of(path: Path) -> SourcePart:
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of an archive that have one of our names, by name."""
     with reading(path), path.open("rb") as file:  # np.load leaves a path open when it fails
         if file.read(4) not in _ZIP_STARTS:
             raise DataError(
@@ -81,7 +84,7 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
 def _stated_size(archive: zipfile.ZipFile, key: str, path: Path) -> int:
     """Return the bytes of an array by its header; refuse one that the archive contradicts."""
     with archive.open(f"{key}.npy") as member:
-        shape, _, dtype = _header(member)
+        shape, _is_fortran, dtype = _header(member)
         start = member.tell()
     if dtype.hasobject:
         raise DataError(
@@ -99,6 +102,7 @@ def _stated_size(archive: zipfile.ZipFile, key: str, path: Path) -> int:
 
 
 def _header(member: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Return a .npy file's shape, whether it is in Fortran's order, and its type."""
     version = npy.read_magic(member)
     if version == (1, 0):
         read = npy.read_array_header_1_0
@@ -108,9 +112,8 @@ def _header(member: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
 
 
 def _give_back(path: Path, task: Task | None, link: bool) -> Original:
-    """Return x and y as they are stored, x_val and y_val to be handed on."""
-    # Arrays that the archive holds beside those that are read lose the same rows where they have as
-    # many as x, and are handed on otherwise.
+    """Return x and y as they are stored; x_val and y_val are given back unchanged."""
+    # Other arrays of the archive lose the same rows if they have as many as x; else they stay.
     source = _read(path)
     val_y = None
     if source.val is not None:
@@ -119,14 +122,15 @@ def _give_back(path: Path, task: Task | None, link: bool) -> Original:
     y = restore_type(source.train.y, y)
     ids = coalesce(source.train.ids, np.arange(len(y)))
     is_numbered = source.train.ids is None
-    extras = set()  # extras have a row per sample
+    extras = set()  # names of other arrays with a row per sample
     with reading(path), zipfile.ZipFile(path) as archive:
         for member in archive.namelist():
             name = member.removesuffix(".npy")
             if name != member and name not in _KEYS:
                 with archive.open(member) as file:
-                    if _header(file)[0][:1] == (len(y),):
-                        extras |= {name}
+                    shape, *_ = _header(file)
+                if shape[:1] == (len(y),):
+                    extras.add(name)
 
     def write(folder: Path, keep: np.ndarray, labels: np.ndarray) -> np.ndarray:
         stays = keep.reshape(-1, *[1] * (labels.ndim - 1))
@@ -186,8 +190,8 @@ def _as_stored(
     labels: Shaped[np.ndarray, " n *k"],
     names: tuple[str, ...],
 ) -> np.ndarray:
-    """Return labels as the source has them: names or indices of classes, or numbers."""
-    # y are class indices or targets, labels what they are to be; a new name may need wider strings.
+    """Return new labels as the source stores them: names or indices of classes, or numbers."""
+    # y, labels: before and after, class indices or targets; a new name may need wider strings.
     stored = source.train.y
     is_changed = (labels != y).reshape(len(y), -1).any(axis=1)
     if not is_changed.any():

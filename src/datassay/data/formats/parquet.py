@@ -18,14 +18,15 @@ from datassay.data.tables.columns import decode_column
 def _read(path: Path, ids: str | None) -> pa.Table:
     """Return the table in a file, row labels of pandas with it."""
     with path.open("rb") as opened, pq.ParquetFile(opened) as file:  # by a name of any bytes
-        fields, metadata = file.schema_arrow, file.metadata
+        fields = file.schema_arrow
+        metadata = file.metadata
     groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
-    # Of all columns; of lists what is in them.
+    # Of all columns; of columns of lists the values in these.
     n_values = sum(g.column(c).num_values for g in groups for c in range(g.num_columns))
     unpacked = sum(g.total_byte_size for g in groups)
     check_fits(max(8.0 * n_values, unpacked), f"the values in {path}")
     words = [f.name for f in fields if pt.is_string(f.type) or pt.is_large_string(f.type)]
-    # What repeats is stored once, and may fill memory when it is taken apart: that is checked.
+    # Words that repeat are read once; `decode_column` checks that all of them fit into memory.
     options: dict[str, Any] = {"buffer_size": 2**20, "read_dictionary": words}
     with path.open("rb") as opened, pq.ParquetFile(opened, **options) as file:
         table = file.read()

@@ -25,7 +25,7 @@ SPLITS = "dataset_dict.json"
 
 
 def _read(folder: Path, ids: str | None) -> pa.Table:
-    """Return the table in a folder, classes by their names; a label of −1, none, is missing."""
+    """Return the table in a folder, classes by their names; a label of −1 is missing."""
     table = pa.concat_tables([table for _, table in _data_files(folder)])
     features: dict[str, Any] = {}
     if (folder / INFO).is_file():
@@ -80,7 +80,7 @@ def _give_back(source: Path, target: Path, change: Change) -> None:
                 writer.write_table(remaining)
         digest.update((target / file.name).read_bytes())
     state = json.loads((source / STATE).read_text(encoding="utf-8"))
-    # Whoever caches what was computed of a data set knows it by its fingerprint.
+    # By it a cache of results computed from the data set knows that these are other data.
     state["_fingerprint"] = digest.hexdigest()[:16]
     (target / STATE).write_text(json.dumps(state, indent=2), encoding="utf-8")
     written = {file.name for file, _ in files} | {STATE}

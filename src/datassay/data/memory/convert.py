@@ -22,7 +22,7 @@ from datassay.optional import take_first
 
 
 def read_in_memory(data: Any, ids: Any = None, source: Any = None) -> Source | None:
-    """Return the source of (x, y), (x, y, x_val, y_val) or Datasets; None of anything else."""
+    """Return the source of (x, y), (x, y, x_val, y_val) or Datasets; None for anything else."""
     parts = []
     if isinstance(data, tuple | list):
         parts = list(data)
@@ -44,7 +44,7 @@ def frame_with_targets(
     x: Any, y: Any, ids: Any = None, source: Any = None
 ) -> tuple[pa.Table, str, Choices] | Source | None:
     """Return a frame with targets, ids and sources as columns, its name, and their roles."""
-    # A source of arrays where there are several targets per sample; None where x is no frame.
+    # With several targets per sample, a source of arrays; None where x is no frame.
     table = frame_table(x)
     if table is None:
         return None
@@ -56,34 +56,46 @@ def frame_with_targets(
             "x and y must have the same index, since it says which row is which; theirs differ. "
             "Pass y.loc[x.index], or y.to_numpy() where the order is the same."
         )
-    targets = to_numpy(y, "y") if hasattr(y, "detach") or getattr(y, "ndim", 1) > 1 else y
+    targets = y
+    if hasattr(y, "detach") or getattr(y, "ndim", 1) > 1:
+        targets = to_numpy(y, "y")
     if getattr(targets, "ndim", 1) > 1:
         if targets.shape[1] > 1:
-            table, labels = row_ids(table)
-            ids = table[labels].to_numpy() if ids is None and labels else ids
+            table, index_column = row_ids(table)
+            if ids is None and index_column:
+                ids = table[index_column].to_numpy()
             return read_arrays((x, targets), ids, source)
         targets = targets[:, 0]
-    names: dict[str, Any] = {}
-    for role, values in (("target", targets), ("ids", ids), ("source", source)):
-        if values is not None:
-            name = str(getattr(values, "name", None) or role)
-            names[role] = name if name not in table.column_names else f"{name} ({role})"
-            if role != "target":
-                values = to_numpy(values, role)
-            if len(values) != len(table):
-                noun = "y" if role == "target" else role
-                raise DataError(
-                    f"{noun} must have one entry per sample; got {len(values)} for {len(table)}."
-                )
-            table = table.append_column(names[role], plain_column(values, names[role]))
+    table, names = _append_columns(table, target=targets, ids=ids, source=source)
     return table, "data", Choices(**names)
+
+
+def _append_columns(table: pa.Table, **columns: Any) -> tuple[pa.Table, dict[str, Any]]:
+    """Return the table with a column for each role that is not None, and their names by role."""
+    names: dict[str, Any] = {}
+    for role, values in columns.items():
+        if values is None:
+            continue
+        names[role] = str(getattr(values, "name", None) or role)
+        if names[role] in table.column_names:
+            names[role] += f" ({role})"
+        if role != "target":
+            values = to_numpy(values, role)
+        if len(values) != len(table):
+            noun = "y" if role == "target" else role
+            raise DataError(
+                f"{noun} must have one entry per sample; got {len(values)} for {len(table)}."
+            )
+        table = table.append_column(names[role], plain_column(values, names[role]))
+    return table, names
 
 
 def as_samples(
     value: Any, name: str, reference: SampleSet | None = None, coding: Coding | None = None
 ) -> SampleSet | None:
     """Return a value as one set, a SampleSet unchanged; None where it is no data in memory."""
-    # reference: training samples, whose task and classes count. coding: of y, where it is None.
+    # reference: training samples, whose task, classes and columns count. coding: without it, how y
+    # follows a network's outputs.
     if isinstance(value, SampleSet):
         return value
     is_pair = isinstance(value, tuple) and len(value) == 2
@@ -103,7 +115,9 @@ def as_samples(
         target = None
         if target_name in table.column_names:
             target = target_name
-        choices = Choices(target=target, keep=_columns(table, reference), forms=_forms(reference))
+        choices = Choices(
+            target=target, keep=_used_columns(table, reference), forms=_forms(reference)
+        )
         return one_set(table_source(table, name, choices), reference, coding)
     source = read_in_memory(value)
     if source is None:
@@ -116,14 +130,16 @@ def as_samples(
 
 
 def read_unlabelled(value: Any, name: str, reference: SampleSet | None) -> SampleSet | None:
-    """Return inputs alone as a set with targets of 0; None where they have targets, or are none."""
-    # value: an array or a tensor, [m, ...], or a frame without the target column of the training's.
+    """Return inputs alone as a set with targets of 0; None for a value with targets, or no data."""
+    # value: an array or a tensor, [m, ...], or a frame without the training's target column.
     if (table := frame_table(value)) is not None:
         target = _target_of(reference)
         if target is None or target in table.column_names:
             return None
         table = table.append_column(target, pa.array(np.zeros(len(table))))
-        choices = Choices(target=target, keep=_columns(table, reference), forms=_forms(reference))
+        choices = Choices(
+            target=target, keep=_used_columns(table, reference), forms=_forms(reference)
+        )
         source = table_source(table, name, choices)
     elif hasattr(value, "dtype") and hasattr(value, "shape") and not hasattr(value, "dtypes"):
         x = to_numpy(value, name)
@@ -133,10 +149,8 @@ def read_unlabelled(value: Any, name: str, reference: SampleSet | None) -> Sampl
     if reference is None:
         return one_set(source, None, Coding(lambda x: (1, 1), is_own=True, is_training=False))
     zeros = np.zeros(len(reference))
-    true_y = zeros
-    if reference.true_y is None:
-        true_y = None
-    return one_set(source, replace(reference, class_names=(), y=zeros, true_y=true_y))
+    reference = replace(reference, class_names=(), y=zeros, true_y=None)  # targets are numbers
+    return one_set(source, reference)
 
 
 def _target_of(reference: SampleSet | None) -> str | None:
@@ -154,14 +168,11 @@ def _forms(reference: SampleSet | None) -> dict[str, str]:
     return {column.name: column.form for column in reference.columns}
 
 
-def _columns(table: pa.Table, reference: SampleSet | None) -> tuple[str, ...]:
-    """Return the columns that the training used, whatever our rules would say of these."""
-    fitted = None
-    if reference is not None:
-        fitted = reference.preparation
-    names = []
-    if fitted is not None:
-        names = [column.name for column in fitted.columns]
+def _used_columns(table: pa.Table, reference: SampleSet | None) -> tuple[str, ...]:
+    """Return the table's columns that the training used; of new rows they are all kept."""
+    if reference is None or reference.preparation is None:
+        return ()
+    names = [column.name for column in reference.preparation.columns]
     return tuple(name for name in names if name in table.column_names)
 
 
@@ -180,9 +191,9 @@ def read_arrays(arrays: Sequence[Any], ids: object = None, source: object = None
     return Source("data", train, take_first(val), feature_names=columns)
 
 
-def add_arrays(raw: SourcePart, **given: object) -> SourcePart:
-    """Return samples with what the user gives of each, such as ids; None: left unchanged."""
-    arrays: dict[str, Any] = {n: to_numpy(v, n) for n, v in given.items() if v is not None}
+def add_arrays(raw: SourcePart, **fields: object) -> SourcePart:
+    """Return samples with other values of some fields, such as ids; None: left unchanged."""
+    arrays: dict[str, Any] = {n: to_numpy(v, n) for n, v in fields.items() if v is not None}
     return replace(raw, **arrays)
 
 
@@ -206,14 +217,16 @@ def read_datasets(train: Any, val: Any = None, ids: object = None, source: objec
 
 
 def _pairs(dataset: Any) -> list[tuple[Any, np.ndarray]]:
+    """Return x and y of all items of a Dataset, in order."""
     n = _ask(lambda: len(dataset), "its length")
-    pairs = [_pair(_ask(lambda i=i: dataset[i], f"item {i}"), i) for i in range(n)]
+    pairs = [_as_pair(_ask(lambda i=i: dataset[i], f"item {i}"), i) for i in range(n)]
     if not pairs:
         raise DataError("the Dataset must hold at least 2 samples; got none. Check its length.")
     return pairs
 
 
 def _stack_pairs(pairs: list[tuple[Any, np.ndarray]], ground: str) -> SourcePart:
+    """Return pairs as one part; ground: of transparent images, empty where there are none."""
     shade = GROUNDS[ground or "white"]
     x = [pixels(x, shade) if is_picture(x) else x for x, _ in pairs]
     return SourcePart(_stack(x, "x"), _stack([y for _, y in pairs], "y"))
@@ -240,17 +253,21 @@ def is_picture(value: Any) -> bool:
     return hasattr(value, "getbands")
 
 
-def _pair(item: Any, i: int) -> tuple[Any, np.ndarray]:
+def _as_pair(item: Any, i: int) -> tuple[Any, np.ndarray]:
+    """Return x and y of item i, x an image of Pillow or an array."""
     if not isinstance(item, tuple | list) or len(item) != 2:
         raise DataError(
             f"a Dataset must yield pairs (x, y); item {i} is a {type(item).__name__}"
             f"{f' of {len(item)}' if hasattr(item, '__len__') else ''}. Wrap it in one that does."
         )
     x, y = item
-    return x if is_picture(x) else to_numpy(x, "x"), to_numpy(y, "y")
+    if not is_picture(x):
+        x = to_numpy(x, "x")
+    return x, to_numpy(y, "y")
 
 
 def _stack(arrays: list[np.ndarray], name: str) -> np.ndarray:
+    """Return arrays of one shape as one array, [n, ...]."""
     for i, array in enumerate(arrays):
         if array.shape != arrays[0].shape:
             raise DataError(

@@ -22,15 +22,16 @@ INDEX = "index"  # how a column of nameless row labels is called
 
 
 def frame_table(data: Any) -> pa.Table | None:
-    """Return a data frame of any library as an Arrow table; None where it is none."""
-    # The index of pandas is a column of it, marked as `row_labels` finds it, unless it only counts
-    # the rows from 0.
-    # A Dataset of Hugging Face's datasets: its labels, which are codes, by their names.
+    """Return a data frame of any library as an Arrow table; None where it is no frame."""
+    # The index of pandas becomes a column, marked as `row_labels` finds it, unless it only counts
+    # the rows from 0. Labels of a Dataset of Hugging Face's datasets are codes; they get their
+    # names.
     if hasattr(data, "with_format") and hasattr(data, "features"):
         features = data.features
         data = data.with_format("arrow")[:]
         for position, name in enumerate(data.column_names):
-            if isinstance(names := getattr(features[name], "names", None), list):
+            names = getattr(features[name], "names", None)
+            if isinstance(names, list):
                 data = data.set_column(position, name, named_labels(data[name], names))
     if isinstance(data, pa.Table):
         return without_views(data)
@@ -41,14 +42,15 @@ def frame_table(data: Any) -> pa.Table | None:
         return None
     table = without_views(table)
     index = getattr(data, "index", None)
-    # Of pandas; one that counts from 0 says nothing.
-    is_range = [getattr(index, name, None) for name in ("start", "step")] == [0, 1]
-    if hasattr(index, "nlevels") and not is_range:
+    counts_rows = [getattr(index, name, None) for name in ("start", "step")] == [0, 1]
+    is_of_pandas = hasattr(index, "nlevels")
+    if is_of_pandas and not counts_rows:
         return _append_index(table, index)
     return table
 
 
 def _read(data: Any) -> pa.Table | None:
+    """Return a frame as a table, a column at a time if need be; None where it is no frame."""
     is_pandas = any(c.__module__.partition(".")[0] == "pandas" for c in type(data).__mro__)
     if is_pandas:
         data = _write_as_words(data)
@@ -72,13 +74,12 @@ def _read(data: Any) -> pa.Table | None:
 
 def _write_as_words(data: Any) -> Any:
     """Return a frame of pandas with its periods and intervals, which no file holds, as words."""
-    for j, kind in enumerate(data.dtypes):
-        inner_kind = getattr(getattr(kind, "categories", None), "dtype", kind)
-        if str(inner_kind).startswith(("period", "interval")):
+    for j, dtype in enumerate(data.dtypes):
+        value_dtype = getattr(getattr(dtype, "categories", None), "dtype", dtype)
+        if str(value_dtype).startswith(("period", "interval")):
             column = data.iloc[:, j]
             data = data.copy(deep=False)
-            is_plain = inner_kind is kind
-            if is_plain:
+            if value_dtype is dtype:  # no categories
                 words = column.astype("string")
             else:
                 words = column.cat.rename_categories(str)
@@ -96,7 +97,7 @@ def _column(values: Any, name: str) -> Any:
 
 
 def named_labels(codes: pa.ChunkedArray, names: list[Any]) -> pa.LargeStringArray:
-    """Return the names of labels that are codes; −1, none, is missing."""
+    """Return the names of coded labels; the code −1, no label, becomes null."""
     codes = codes.cast(pa.int64())
     present = pc.if_else(pc.less(codes, 0), None, codes)
     if (pc.max(present).as_py() or 0) >= len(names):
@@ -106,7 +107,7 @@ def named_labels(codes: pa.ChunkedArray, names: list[Any]) -> pa.LargeStringArra
 
 
 def without_views(table: pa.Table) -> pa.Table:
-    """Return the table with views of strings and bytes, as of polars, turned into these."""
+    """Return the table with views of strings and bytes, as polars has them, as plain columns."""
     stored_types = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
     if "_view" not in str(table.schema.types):
         return table
@@ -134,16 +135,16 @@ def _append_index(table: pa.Table, index: Any) -> pa.Table:
         name = "__index_level_0__"
         if INDEX not in table.column_names:
             name = INDEX
-    values = list(index)
+    labels = list(index)
     kind = pa.int64()
     if index.nlevels > 1:
-        values = [", ".join(map(str, label)) for label in index]
-    if not all(isinstance(v, int | np.integer) and not isinstance(v, bool) for v in values):
-        values = [str(v) for v in values]
+        labels = [", ".join(map(str, levels)) for levels in index]
+    if not all(isinstance(v, int | np.integer) and not isinstance(v, bool) for v in labels):
+        labels = [str(label) for label in labels]
         kind = pa.large_string()
-    elif max(map(int, values), default=0) >= 2**63:
+    elif max(map(int, labels), default=0) >= 2**63:
         kind = pa.uint64()
-    return _mark_index(table.append_column(name, pa.array(values, kind)), name)
+    return _mark_index(table.append_column(name, pa.array(labels, kind)), name)
 
 
 def _mark_index(table: pa.Table, name: str) -> pa.Table:
@@ -153,8 +154,8 @@ def _mark_index(table: pa.Table, name: str) -> pa.Table:
 
 
 def row_ids(table: pa.Table) -> tuple[pa.Table, str | None]:
-    """Return the table, and the column of pandas' row labels that names its rows."""
-    # None where they are to be numbered: there are no labels, or they are no single column of
+    """Return the table, and the name of the column of pandas' row labels that names its rows."""
+    # None where rows are to be numbered: there are no labels, or they are no single column of
     # distinct whole numbers or strings.
     labels, name = described_range(table) or (range(0), None)
     if (labels.start, labels.step) != (0, 1):
@@ -168,14 +169,15 @@ def row_ids(table: pa.Table) -> tuple[pa.Table, str | None]:
         renamed = table.rename_columns([n or INDEX for n in table.column_names])
         renamed, name = row_ids(_mark_index(renamed, INDEX))
         if name:
-            return (renamed, name)
-        return (table, None)
+            return renamed, name
+        return table, None
     kinds = (pt.is_integer, pt.is_string, pt.is_large_string)
     if len(names) != 1 or not any(is_kind(table[names[0]].type) for is_kind in kinds):
         return table, None
-    labels = table[names[0]]
-    is_unique = not labels.null_count and len(pc.unique(labels)) == len(labels)
-    return table, names[0] if is_unique else None
+    column = table[names[0]]
+    if column.null_count or len(pc.unique(column)) < len(column):
+        return table, None
+    return table, names[0]
 
 
 def check_index(table: pa.Table) -> None:
@@ -194,13 +196,14 @@ def check_index(table: pa.Table) -> None:
 def described_range(table: pa.Table) -> tuple[range, str | None] | None:
     """Return row labels that pandas stored as a range, such as 100 to 199, and their name."""
     ranges = [i for i in _pandas_index(table) if isinstance(i, dict) and i.get("kind") == "range"]
-    ends = []
-    if len(ranges) == 1:
-        ends = [ranges[0].get(k) for k in ("start", "stop", "step")]
-    numbers = [v for v in ends if isinstance(v, int) and abs(v) < 2**62]
-    if len(numbers) != 3 or numbers[2] == 0 or len(labels := range(*numbers)) != table.num_rows:
+    if len(ranges) != 1:
         return None
-    return labels, name if isinstance(name := ranges[0].get("name"), str) else None
+    ends = [ranges[0].get(key) for key in ("start", "stop", "step")]
+    numbers = [end for end in ends if isinstance(end, int) and abs(end) < 2**62]
+    if len(numbers) != 3 or numbers[2] == 0 or len(range(*numbers)) != table.num_rows:
+        return None
+    name = ranges[0].get("name")
+    return range(*numbers), name if isinstance(name, str) else None
 
 
 def row_labels(table: pa.Table) -> set[str]:
@@ -211,7 +214,7 @@ def row_labels(table: pa.Table) -> set[str]:
 
 
 def _pandas_index(table: pa.Table) -> list[Any]:
-    """Return what pandas says of the row labels of a table that it wrote."""
+    """Return the `index_columns` of pandas' metadata of a table; [] where there are none."""
     try:
         indices = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
     except (ValueError, LookupError, TypeError):
@@ -232,8 +235,9 @@ def plain_column(values: Any, name: str) -> pa.Array:
     except (pa.ArrowException, ValueError, TypeError, OverflowError):
         pass
     scalars = bool | int | float | str | np.number | np.bool_ | None
-    if kinds := sorted({type(v).__name__ for v in objects if not isinstance(v, scalars)}):
-        return pa.array([{", ".join(kinds): True}] * len(objects))  # no column of values
+    other_types = sorted({type(v).__name__ for v in objects if not isinstance(v, scalars)})
+    if other_types:  # a column of structs, which is left out later; it tells the types
+        return pa.array([{", ".join(other_types): True}] * len(objects))
     try:
         return pa.array([map_optional(str, value) for value in objects])
     except ValueError as error:
@@ -243,9 +247,11 @@ def plain_column(values: Any, name: str) -> pa.Array:
 
 
 def _is_missing(value: object) -> bool:
+    """Return whether a Python object stands for a missing value."""
     is_nan = isinstance(value, float | np.floating) and bool(np.isnan(value))
     return value is None or is_nan or type(value).__name__ in {"NAType", "NaTType"}  # of pandas
 
 
 def _line(error: Exception) -> str:
+    """Return an error's message in one line, without its full stop."""
     return " ".join(str(error).split())[:200].rstrip(".")

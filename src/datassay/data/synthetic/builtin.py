@@ -13,6 +13,7 @@ from datassay.data.synthetic.mixtures import routable_mixture, sd_mixture
 
 
 def _bunch(name: str) -> Any:
+    """Return a data set of scikit-learn."""
     from sklearn import datasets  # slow to import
 
     return getattr(datasets, f"load_{name}")()
@@ -31,6 +32,8 @@ def _digits() -> Source:
 
 
 def _rows(name: str) -> Callable[[], Source]:
+    """Return the reader of a data set of scikit-learn that is a table of numbers."""
+
     def source() -> Source:
         bunch = _bunch(name)
         return Source(
@@ -56,9 +59,11 @@ def _moons() -> Source:
 
 
 def _mixture(samples: SampleSet) -> Source:
-    train = SourcePart(samples.x, samples.y, source=samples.source)
-    names = samples.class_names, "row", samples.feature_names
-    return Source(samples.name, train, None, "classification", *names)
+    """Return the source of a set of labelled rows."""
+    return Source(
+        samples.name, SourcePart(samples.x, samples.y, source=samples.source), None,
+        "classification", samples.class_names, "row", samples.feature_names,
+    )  # fmt: skip
 
 
 BUILTINS: dict[str, Callable[[], Source]] = {

@@ -34,7 +34,7 @@ EXACT = "exact copy"
 
 @result
 class Example:
-    """One example.
+    """A data set with planted faults, and the truth about each sample.
 
     Attributes:
         file: name of its data file.
@@ -50,14 +50,14 @@ class Example:
 
 @result
 class _Plan:
-    """Which sample of the clean data stands where, and what is wrong with it; n samples."""
+    """Which row of the clean data each of n samples is, and what is wrong with it."""
 
     row: Int[np.ndarray, " n"]  # of the clean data
-    fault: Shaped[np.ndarray, " n"]
+    fault: Shaped[np.ndarray, " n"]  # in words; empty: none
     original: Int[np.ndarray, " n"]  # position of what it copies; -1: it is no copy
 
     def draw_free(self, n: int, rng: np.random.Generator, among: Any = True) -> np.ndarray:
-        """Draw positions of n samples that have no fault and no copy."""
+        """Draw positions of n samples, among some, that have no fault and no copy."""
         has_copy = np.isin(np.arange(len(self.row)), self.original)
         return rng.choice(np.flatnonzero((self.fault == "") & ~has_copy & among), n, replace=False)
 
@@ -87,7 +87,8 @@ def _digits(rng: np.random.Generator) -> Example:
     from sklearn.datasets import load_digits  # slow to import
 
     bunch: Any = load_digits()
-    images, digit = bunch.images, bunch.target  # [n, 8, 8], levels 0..16
+    images = bunch.images  # [n, 8, 8], levels 0..16
+    digit = bunch.target
     val, train = np.split(rng.permutation(len(digit)), [len(digit) // 5])
     plan = _draw_plan(rng, len(train), [NEAR] * COPIES)
     true_labels = digit[train][plan.row]
@@ -106,10 +107,10 @@ def _digits(rng: np.random.Generator) -> Example:
     x = np.where((plan.original >= 0)[:, None, None], (x + noise).clip(0, 16), x)
     names = np.arange(10).astype(str)
     truth = _truth("d", plan, names[true_labels])
-    levels = [(x / 16).astype(np.float32)[:, None] for x in (x, images[val])]  # [n, 1, 8, 8]
+    x, x_val = ((levels / 16).astype(np.float32)[:, None] for levels in (x, images[val]))
     arrays = {
-        "x": levels[0], "y": labels, "ids": np.array(truth["id"].to_pylist()),
-        "x_val": levels[1], "y_val": digit[val], "class_names": names,
+        "x": x, "y": labels, "ids": np.array(truth["id"].to_pylist()),
+        "x_val": x_val, "y_val": digit[val], "class_names": names,
     }  # fmt: skip
     return Example("digits.npz", lambda path: np.savez_compressed(path, **arrays), truth)
 
@@ -158,9 +159,8 @@ def _texts(rng: np.random.Generator) -> Example:
     while len(topic_of) < MESSAGES:
         topic, last_topic = rng.choice(topics, 2)
         # Some messages end with another topic, which makes them hard to tell.
-        if rng.random() < CLEAR:
-            closing = words["closing"]
-        else:
+        closing = words["closing"]
+        if rng.random() >= CLEAR:
             closing = words["topics"][last_topic]
         sentence_parts = words["opening"], words["topics"][topic], words["detail"], closing
         topic_of.setdefault("{} {} {}. {}".format(*map(rng.choice, sentence_parts)), topic)
@@ -197,6 +197,7 @@ def _draw_plan(rng: np.random.Generator, n: int, copies: list[str]) -> _Plan:
 
 
 def _truth(prefix: str, plan: _Plan, true_labels: np.ndarray) -> pa.Table:
+    """Return the table of `Example.truth`, ids numbered behind a prefix."""
     ids = [f"{prefix}{i:04d}" for i in range(len(true_labels))]
     original = [ids[i] if i >= 0 else "" for i in plan.original]
     columns = {"id": ids, "true_label": true_labels, "fault": plan.fault, "original": original}

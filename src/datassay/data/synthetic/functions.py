@@ -58,11 +58,7 @@ def hyperbolic_tangent(x: Points) -> Values:
 
 
 def bateman(
-    x: Points,
-    *,
-    speed: float = SPEED,
-    sigma: float = SIGMA,
-    removal: float = REMOVAL,
+    x: Points, *, speed: float = SPEED, sigma: float = SIGMA, removal: float = REMOVAL
 ) -> Values:
     """Solve the Bateman equations of one material, in closed form.
 
@@ -175,7 +171,7 @@ def bateman_system(
         )
     t = x[:, -1:]
 
-    def change(_time: float, flat: np.ndarray) -> np.ndarray:
+    def derivative(_time: float, flat: np.ndarray) -> np.ndarray:
         state = flat.reshape(len(x), m + 1)
         u = state[:, :1]
         eta = state[:, 1:]
@@ -183,7 +179,7 @@ def bateman_system(
         return (speed * t * u * rate).ravel()
 
     start = x[:, :-1].ravel()
-    solution = solve_ivp(change, (0.0, 1.0), start, "DOP853", rtol=RELATIVE, atol=ABSOLUTE)
+    solution = solve_ivp(derivative, (0.0, 1.0), start, "DOP853", rtol=RELATIVE, atol=ABSOLUTE)
     if not solution.success:
         raise DataError(
             f"the Bateman equations could not be solved up to t = {t.max():g}: {solution.message} "

@@ -79,7 +79,7 @@ def letter_samples(
 
     Args:
         letters: indices in B, D, N, R.
-        y: [n], the same for the label.
+        y: [n], index of the label's letter.
         block: the function behind each label, counted from 0.
         name: of the set.
 
@@ -154,8 +154,7 @@ def routable_mixture(
     # More blocks than rules and two of them would agree.
     _check_sizes(sizes, n_rules, "blocks, as many as classes at most")
     needed = n_blocks + n_rules
-    why = f", a direction for each of {n_blocks} blocks"
-    why += f" and {n_rules} rules"
+    why = f", a direction for each of {n_blocks} blocks and {n_rules} rules"
     rules.integer("n_features", n_features, needed, why=why, remedy="Raise it.", error=DataError)
     why = ", 0.5 for blocks in the same place"
     rules.in_interval("overlap", overlap, 0, 0.5, "(]", why=why, error=DataError)
@@ -171,7 +170,8 @@ def routable_mixture(
     else:
         noise = rng.standard_normal(len(block))
         y = rule[np.arange(len(block)), block] + _TARGET_NOISE * noise
-    rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((n_features, n_features)))[0]
+    directions = np.random.default_rng(0).standard_normal((n_features, n_features))
+    rotation, _ = np.linalg.qr(directions)
     return SampleSet(
         x=z @ rotation,
         y=y,
@@ -232,6 +232,7 @@ def clashing(sets: Sequence[SampleSet], *, shift: int = 1, seed: int = 0) -> Sam
 
 
 def _check_sizes(sizes: Sequence[int], max_sizes: int, noun: str) -> None:
+    """Refuse what are not 1 to `max_sizes` counts of samples."""
     if not 1 <= len(sizes) <= max_sizes:
         raise DataError(f"sizes must name 1 to {max_sizes} {noun}; got {len(sizes)} sizes.")
     if not all(isinstance(s, int | np.integer) and s >= 0 for s in sizes) or not sum(sizes):
@@ -241,6 +242,7 @@ def _check_sizes(sizes: Sequence[int], max_sizes: int, noun: str) -> None:
 
 
 def _check_sets(sets: Sequence[SampleSet]) -> None:
+    """Refuse sets that `clashing` cannot join."""
     if len(sets) < 2:
         raise DataError(f"at least two sets are needed to clash; got {len(sets)}.")
     names = [s.name for s in sets]

@@ -73,10 +73,10 @@ def read_column(values: pa.ChunkedArray, name: str, choices: Choices) -> ReadCol
 
 
 def _read_role(values: pa.ChunkedArray, column: Column, choices: Choices) -> ReadColumn:
-    if pt.is_dictionary(values.type):
-        kind = values.type.value_type
-    else:
-        kind = values.type
+    """Read a column that is no feature: the target, ids, groups, time, ..."""
+    kind = values.type
+    if pt.is_dictionary(kind):
+        kind = kind.value_type
     is_time = column.read_as == "time"
     as_feature = replace(column, read_as="number")
     if is_time and are_dates(kind):
@@ -116,7 +116,8 @@ def _read_feature(values: pa.ChunkedArray, column: Column, choices: Choices) -> 
     name = column.name
     is_category = pt.is_dictionary(values.type)
     kind = values.type.value_type if is_category else values.type
-    if problem := _describe_unusable(values, kind):
+    problem = _describe_unusable(values, kind)
+    if problem:
         if name in {*choices.keep, *choices.categorical, *choices.text}:
             raise DataError(
                 f"column {name!r} must hold numbers, booleans, dates or strings; it holds "
@@ -144,6 +145,7 @@ def _read_feature(values: pa.ChunkedArray, column: Column, choices: Choices) -> 
 
 
 def _is_list(kind: pa.DataType) -> bool:
+    """Return whether a type is one of lists."""
     return pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind)
 
 
@@ -161,7 +163,9 @@ def _describe_unusable(values: pa.ChunkedArray, kind: pa.DataType) -> str:
 
 
 def _read_strings(words: pa.LargeStringArray, column: Column, choices: Choices) -> ReadColumn:
-    if (times := times_of_day(words)) is not None:
+    """Read a feature column of strings: as times of the day, else dates, else as `read_words`."""
+    times = times_of_day(words)
+    if times is not None:
         return read_numbers(times, column)
     form = choices.forms.get(column.name, "")
     read = read_date_words(words, column, text_if(form[:1] != "1", form))
@@ -194,29 +198,33 @@ def decode_column(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
 
 
 def _is_plain(kind: pa.DataType) -> bool:
+    """Return whether a type is one of numbers, booleans or nulls."""
     is_number = pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind)
     return is_number or pt.is_null(kind) or pt.is_boolean(kind)
 
 
 def _is_string(kind: pa.DataType) -> bool:
+    """Return whether a type is one of strings."""
     return pt.is_string(kind) or pt.is_large_string(kind) or str(kind) == "string_view"
 
 
 def read_words(words: pa.LargeStringArray, column: Column, choices: Choices) -> ReadColumn:
     """Read a column of strings that are no dates as numbers, categories, texts or labels."""
-    # Strings of which 90 % read as numbers are numbers, marks of missing values aside, and the
-    # others of them in error; unless one starts with a zero (a code), or it is a target of labels.
+    # If 90 % of the strings read as numbers, marks of missing values aside, the column is one of
+    # numbers, and the others are in error; unless one starts with a zero (a code), or it is a
+    # target of labels.
     is_target = column.read_as == "target"
     form = choices.forms.get(column.name, "")
-    task = choices.task
     read = number_words(words, text_if(form[:1] == "1", form), choices.decimal)
-    if _are_numbers(words, read, task) if is_target else read.is_mostly and not read.is_code:
+    are_numbers = read.is_mostly and not read.is_code
+    if is_target:
+        are_numbers = _are_numbers(words, read, choices.task)
+    if are_numbers:
         return _read_number_words(words, read, column)
     share = read.readable_share
+    note = column.note
     if share >= 0.5:
         note = f"{share:.0%} of the values are numbers"
-    else:
-        note = column.note
     if read.is_code:
         note = "digits with leading zeros are a code"
     if not note and words.null_count < len(words) and matches(words, QUANTITY).mean() >= SHARE:
@@ -233,13 +241,14 @@ def read_words(words: pa.LargeStringArray, column: Column, choices: Choices) -> 
     if read.is_mostly and not read.is_code and not read.is_number.all():  # maybe mistakes
         fault = inflect((~read.is_number).sum(), "no number", "no numbers")
         note = f"labels; {stray_words(words, read.is_number, fault)}"
-    warning = f"{words[0]}, ... name classes; with task regression they are numbers"
-    warning *= bool(read.number_format)
+    warning = text_if(
+        read.number_format, f"{words[0]}, ... name classes; with task regression they are numbers"
+    )
     return ReadColumn(replace(column, note=note), words=words, warning=warning)
 
 
 def _are_numbers(words: pa.LargeStringArray, read: NumberWords, task: Task | None) -> bool:
-    """Return whether a target is one of numbers; one of few distinct words names classes."""
+    """Return whether a target's words are numbers to predict; few distinct ones name classes."""
     if task == "regression" or not read.is_mostly:
         return read.is_mostly
     is_plain = bool(read.is_number.all()) and not read.is_code
@@ -286,19 +295,19 @@ def _category_or_text(
     words: pa.LargeStringArray, column: Column, *, is_category: bool = False
 ) -> ReadColumn:
     """Read words as a category or as texts, by their length and how many differ."""
-    # What tells them apart must not depend on the order of the rows, nor hold long texts twice.
+    # The rule must not depend on the order of the rows, nor hold long texts twice.
     column = replace(column, missing=words.null_count)
     n = len(words) - words.null_count
     if pc.max(pc.utf8_length(words)).as_py() > LONGEST_CATEGORY:
         return as_text(words, column)
     heads = pc.utf8_slice_codeunits(words, 0, _HEAD)
-    k = pc.count_distinct(heads, mode="only_valid").as_py()
-    length = pc.mean(pc.count_substring_regex(words, _WORD)).as_py()
-    if length >= SENTENCE and k >= MOSTLY * n and k > 1 and not is_category:
+    n_distinct = pc.count_distinct(heads, mode="only_valid").as_py()
+    n_words = pc.mean(pc.count_substring_regex(words, _WORD)).as_py()
+    if n_words >= SENTENCE and n_distinct >= MOSTLY * n and n_distinct > 1 and not is_category:
         return as_text(words, column)
     read = as_category(words, column)
-    if n >= FEW_ROWS and k >= NEARLY_ALL * n:
-        reason = f"nearly every value differs ({k:,} of {n:,}), so it names rows"
+    if n >= FEW_ROWS and n_distinct >= NEARLY_ALL * n:
+        reason = f"nearly every value differs ({n_distinct:,} of {n:,}), so it names rows"
         return replace(read, reason=reason, names_rows=True)
     if read.column.n_values == 1 and not words.null_count:
         return replace(read, reason=f"all values are {words[0].as_py()!r}")

@@ -12,7 +12,7 @@ from datassay.data.tables.dates import PARTS
 
 
 class DateParts(TransformerMixin, BaseEstimator):
-    """Numbers of dates; a missing date has the median of each, and one column says so."""
+    """Numbers of dates; a missing date gets the median of each part, and one column says so."""
 
     # Of each column: first_, from which days count; parts_, places in PARTS of those that vary and
     # days; medians_ of those parts; had_missing_, whether dates were missing in `fit`.
@@ -27,8 +27,9 @@ class DateParts(TransformerMixin, BaseEstimator):
         self.medians_ = []
         for dates, first_date in zip(present, self.first_, strict=True):
             numbers = _parts(dates, first_date)
-            varies = numbers.min(axis=0) < numbers.max(axis=0)
-            self.parts_.append(np.flatnonzero(varies | (np.arange(len(PARTS)) == len(PARTS) - 1)))
+            is_used = numbers.min(axis=0) < numbers.max(axis=0)
+            is_used[PARTS.index("days")] = True
+            self.parts_.append(np.flatnonzero(is_used))
             self.medians_.append(np.median(numbers[:, self.parts_[-1]], axis=0))
         return self
 
@@ -49,13 +50,15 @@ class DateParts(TransformerMixin, BaseEstimator):
         names = []
         for j, name in enumerate(input_features):
             names += [f"{name} {PARTS[place]}" for place in self.parts_[j]]
-            names += [f"{name} missing"] * int(self.had_missing_[j])
+            if self.had_missing_[j]:
+                names.append(f"{name} missing")
         return np.array(names, dtype=object)
 
 
 def _parts(dates: np.ndarray, first_date: np.datetime64) -> Float[np.ndarray, "n parts"]:
-    """Return the PARTS of dates, [n, 5], NaN of missing ones; hour and days have fractions."""
-    months, days = dates.astype("datetime64[M]"), dates.astype("datetime64[D]")
+    """Return the PARTS of dates, [n, 5], NaN where missing; hour and days have fractions."""
+    months = dates.astype("datetime64[M]")
+    days = dates.astype("datetime64[D]")
     numbers = (
         dates.astype("datetime64[Y]").astype(np.int64) + 1970,
         months.astype(np.int64) % 12 + 1,

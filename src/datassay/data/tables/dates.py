@@ -23,7 +23,7 @@ _YEAR = r"(?P<year>\d{4})"
 _MONTH = r"(?P<month>\d{1,2})"
 _DAY = r"(?P<day>\d{1,2})"
 _NAME = r"(?P<month>\p{L}{3,9})\.?"
-_FIRST = r"(?P<day>)"  # of a month
+_FIRST = r"(?P<day>)"  # no day: the first of the month
 _SHORT = r"(?P<year>\d{4}|\d{2})"
 # Of two forms that read as many values, the first is taken, and it is said.
 FORMS = {
@@ -68,7 +68,7 @@ def read_dates(values: pa.ChunkedArray, column: Column, *, in_utc: bool = False)
 
 
 def times_of_day(words: pa.LargeStringArray) -> pa.ChunkedArray | None:
-    """Return words such as 09:30 or 9:30:15 as Arrow's times; None where one is none."""
+    """Return words such as 09:30 or 9:30:15 as Arrow's times; None if one is another word."""
     parts = pc.extract_regex(words, _OF_DAY)
     if parts.null_count > words.null_count or words.null_count == len(words):
         return None
@@ -90,9 +90,10 @@ def read_date_words(
     if (2 * n_alike < n_present and not date_format) or not n_alike:
         return column
     encoded = words.dictionary_encode()
-    distinct, codes = encoded.dictionary, encoded.indices
-    rows = codes.fill_null(len(distinct)).to_numpy()
-    counts = np.bincount(rows, minlength=len(distinct) + 1)[:-1] * ~are_marks(distinct)
+    distinct = encoded.dictionary
+    codes = encoded.indices.fill_null(len(distinct)).to_numpy()
+    counts = np.bincount(codes, minlength=len(distinct) + 1)[:-1]
+    counts[are_marks(distinct)] = 0
     formats = FORMS
     if date_format:
         formats = date_format.split(OR)
@@ -102,9 +103,8 @@ def read_date_words(
     candidates = list(readings)
     while candidates:
         gain = {c: counts[np.isnat(dates) & ~np.isnat(readings[c])].sum() for c in candidates}
-        if date_format:
-            winner = candidates[0]
-        else:
+        winner = candidates[0]
+        if not date_format:
             winner = max(candidates, key=gain.__getitem__)
         if not gain[winner] and not date_format:
             break
@@ -115,20 +115,21 @@ def read_date_words(
     if share < SHARE and not (date_format and share):
         note = text_if(share >= 0.5, f"{share:.0%} of the values are dates")
         return replace(column, note=note)
-    full = np.append(dates, np.datetime64("NaT", "us"))[rows]
+    row_dates = np.append(dates, np.datetime64("NaT", "us"))[codes]
+    twins = [(_twin(name), name) for name in used_formats]
     alternatives = [
         f"{twin} would read them, too"
-        for twin, name in ((_twin(name), name) for name in used_formats)
+        for twin, name in twins
         if twin in readings and (np.isnat(readings[twin]) <= np.isnat(readings[name])).all()
     ]
-    strays = stray_words(words, ~np.isnat(full) | are_marks(words), "no date")
-    written = OR.join(used_formats)
-    note = "; ".join([f"dates as {written}", *alternatives])
-    parts = [written, *alternatives, *filter(None, [strays])]
+    strays = stray_words(words, ~np.isnat(row_dates) | are_marks(words), "no date")
+    form = OR.join(used_formats)
+    note = "; ".join([f"dates as {form}", *alternatives])
+    parts = [form, *alternatives, *filter(None, [strays])]
     warning = ""
     if len(parts) > 1 or used_formats[1:]:
         warning = "; ".join(parts)
-    return replace(_check_dates(full, replace(column, note=note, form=written)), warning=warning)
+    return replace(_check_dates(row_dates, replace(column, note=note, form=form)), warning=warning)
 
 
 def _twin(date_format: str) -> str:
@@ -137,13 +138,16 @@ def _twin(date_format: str) -> str:
 
 
 def _check_dates(dates: np.ndarray, column: Column) -> ReadColumn:
+    """Return a column of dates; left out if it never varies, reported if a role has gaps."""
     is_missing = np.isnat(dates)
     if column.read_as != "number":
         return report_missing(column, is_missing)
     column = replace(column, read_as="date", missing=int(is_missing.sum()))
     present = dates[~is_missing]
-    is_constant = not is_missing.any() and present.min() == present.max()
-    return ReadColumn(column, dates, reason=f"all values are {present[0]}" if is_constant else "")
+    reason = ""
+    if not is_missing.any() and present.min() == present.max():
+        reason = f"all values are {present[0]}"
+    return ReadColumn(column, dates, reason=reason)
 
 
 def _parse_dates(words: pa.LargeStringArray, date_format: str, *, in_utc: bool) -> np.ndarray:
@@ -152,26 +156,29 @@ def _parse_dates(words: pa.LargeStringArray, date_format: str, *, in_utc: bool) 
     is_match = parts.is_valid().to_numpy(zero_copy_only=False)
     dates = np.full(len(words), np.datetime64("NaT", "us"))
     parts = parts.filter(pa.array(is_match))
-    year, day = _numbers(parts, "year"), _numbers(parts, "day")
-    day += pc.equal(parts.field("day"), "").to_numpy(zero_copy_only=False)
+    year = _numbers(parts, "year")
     year = np.where(year < 69, year + 2000, np.where(year < 100, year + 1900, year))
     month = _months(parts.field("month"))
-    start = (12 * (year - 1970) + np.clip(month, 1, 12) - 1).astype("datetime64[M]")
-    day_of = start.astype("datetime64[D]") + (day - 1)
-    hour, minute = _numbers(parts, "hour"), _numbers(parts, "minute")
-    half = pc.utf8_lower(parts.field("half"))
-    is_late = pc.equal(half, "pm").to_numpy(zero_copy_only=False)
-    has_half = pc.not_equal(half, "").to_numpy(zero_copy_only=False)
-    is_real = (day_of.astype("datetime64[M]") == start) & (day > 0) & (1 <= month) & (month <= 12)
-    is_real &= (minute < 60) & (hour < 24) & (~has_half | ((1 <= hour) & (hour <= 12)))
-    hour = np.where(has_half, hour % 12 + 12 * is_late, hour)
+    day = _numbers(parts, "day")
+    day += pc.equal(parts.field("day"), "").to_numpy(zero_copy_only=False)  # of a month, the first
+    hour = _numbers(parts, "hour")
+    minute = _numbers(parts, "minute")
     second = _numbers(parts, "second", float)
+    first_of_month = (12 * (year - 1970) + np.clip(month, 1, 12) - 1).astype("datetime64[M]")
+    date = first_of_month.astype("datetime64[D]") + (day - 1)
+    am_pm = pc.utf8_lower(parts.field("half"))
+    is_pm = pc.equal(am_pm, "pm").to_numpy(zero_copy_only=False)
+    has_half = pc.not_equal(am_pm, "").to_numpy(zero_copy_only=False)
+    is_real = (1 <= month) & (month <= 12) & (day > 0)
+    is_real &= date.astype("datetime64[M]") == first_of_month
+    is_real &= (minute < 60) & (hour < 24) & (~has_half | ((1 <= hour) & (hour <= 12)))
     is_real &= second < 61  # 60: a leap second
+    hour = np.where(has_half, hour % 12 + 12 * is_pm, hour)
     seconds = 3600 * hour + 60 * minute
     if in_utc:  # else as clocks there have them
         seconds -= 60 * _zone_minutes(parts.field("zone"))
-    micro = np.round(1e6 * second).astype(np.int64) + 10**6 * seconds
-    times = day_of.astype("datetime64[us]") + micro.astype("timedelta64[us]")
+    microseconds = np.round(1e6 * second).astype(np.int64) + 10**6 * seconds
+    times = date.astype("datetime64[us]") + microseconds.astype("timedelta64[us]")
     times[~is_real] = np.datetime64("NaT")
     dates[is_match] = times
     return dates
@@ -185,7 +192,7 @@ def _numbers(parts: pa.StructArray, name: str, kind: type = int) -> np.ndarray:
 
 
 def _months(words: pa.Array) -> np.ndarray:
-    """Return months, 1 to 12, of numbers or names; 0 of what is no month."""
+    """Return months, 1 to 12, of numbers or names; 0 for another word."""
     if pc.all(pc.match_substring_regex(words, r"^\d")).as_py():
         return words.cast(pa.int64()).to_numpy()
     heads = pc.utf8_slice_codeunits(pc.utf8_lower(words), 0, 3)

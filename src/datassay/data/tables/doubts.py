@@ -18,12 +18,15 @@ def skew_warning(y: np.ndarray) -> tuple[str, ...]:
     """Return a warning if a target is skewed and its logarithm is at most half as skewed."""
     from scipy.stats import skew
 
-    if y.ndim > 1 or y.min() < 0 or (skewness := float(skew(y))) <= SKEWED:
+    if y.ndim > 1 or y.min() < 0:
+        return ()
+    skewness = float(skew(y))
+    if skewness <= SKEWED:
         return ()
     low, median, high = np.quantile(y, [0.1, 0.5, 0.9])
     if low + high - 2 * median < SKEWED_QUANTILES * (high - low):
         return ()
-    log_skewness = abs(float(skew(_log(y))))
+    log_skewness = abs(float(skew(_log(y, bool(y.min() == 0)))))
     if log_skewness > skewness / 2:
         return ()
     return (
@@ -40,24 +43,22 @@ def with_log_target(source: Source) -> Source:
         raise DataError(
             "log_target needs targets that are numbers of at least 0; these are not. Leave it out."
         )
-    shifted = any(y.min() == 0 for y in parts)
+    has_zero = any(y.min() == 0 for y in parts)
     words = "ln(target)"
-    if shifted:
+    if has_zero:
         words = "ln(1 + target)"
     fields = {"treatment": f"{words} is predicted", "note": words}
     columns = (replace(c, **fields) if c.read_as == "target" else c for c in source.columns)
-    return replace(
-        source,
-        train=replace(source.train, y=_log(source.train.y, shifted=shifted)),
-        val=source.val and replace(source.val, y=_log(source.val.y, shifted=shifted)),
-        columns=tuple(columns),
-    )
+    train = replace(source.train, y=_log(source.train.y, has_zero))
+    val = source.val
+    if val is not None:
+        val = replace(val, y=_log(val.y, has_zero))
+    return replace(source, train=train, val=val, columns=tuple(columns))
 
 
-def _log(y: np.ndarray, *, shifted: bool | None = None) -> np.ndarray:
-    if shifted is None:
-        shifted = bool(y.min() == 0)
+def _log(y: np.ndarray, has_zero: bool) -> np.ndarray:
+    """Return ln y, or ln(1 + y) where some targets are 0, here or in another part."""
     y = y.astype(np.float64)
-    if shifted:
+    if has_zero:
         return np.log1p(y)
     return np.log(y)

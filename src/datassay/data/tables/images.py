@@ -32,12 +32,14 @@ def image_column(table: pa.Table) -> str | None:
 
 def source_of_images(table: pa.Table, column: str, read: Callable[[pa.Table], Source]) -> Source:
     """Return a table's source with its images as inputs; `read` reads its other columns."""
-    rows = np.random.default_rng(0).permutation(len(table))  # a number each, that tells nothing
+    # In place of its image each row has a random number, which tells nothing of the target, and by
+    # which the rows that are read are known.
+    numbers = np.random.default_rng(0).permutation(len(table))
     column_idx = table.column_names.index(column)
-    source = read(table.set_column(column_idx, column, pa.array(rows)))
+    source = read(table.set_column(column_idx, column, pa.array(numbers)))
     train = source.train
     assert train.rows is not None
-    positions = np.argsort(rows)[train.rows[column].to_numpy()]
+    positions = np.argsort(numbers)[train.rows[column].to_numpy()]
     images = table[column].take(pa.array(positions)).to_pylist()
     files = [_file(image, row) for image, row in zip(images, positions.tolist(), strict=True)]
     sizes = [image_size(file) for file in files]
@@ -55,6 +57,7 @@ def source_of_images(table: pa.Table, column: str, read: Callable[[pa.Table], So
 
 
 def _file(image: dict[str, bytes | str | None] | None, row: int) -> Path | bytes:
+    """Return the bytes of an image, or its path; raise where a row has neither."""
     content = (image or {}).get("bytes")
     path = (image or {}).get("path")
     if isinstance(content, bytes):

@@ -17,28 +17,29 @@ from datassay.data.tables.read import ReadColumn
 from datassay.data.targets import MAX_GUESSED_CLASSES, guess_task
 from datassay.results import result
 
-# F1 of held-out rows, a mean over classes, that a leak reaches; words where some texts were cut;
-# two columns, where all others together stay below WEAK.
+# Mean F1 over classes, of held-out rows, that a leak reaches: a column, the words of texts, or two
+# columns where all others together stay below WEAK.
 ALONE = 0.985
 WORDS = 0.95
 TOGETHER = 0.995
 WEAK = 0.9
-# Where classes are separable, columns tell them that are no leaks: the values of a leak are words,
-# or lie so many times apart as they are wide, or all other columns stay below FAR_BETTER.
+# Where classes are separable, good columns reach that, too. The values of a leak are words, or the
+# gaps between classes are GAP times as wide as these, or all other columns stay below FAR_BETTER.
 GAP = 0.7
 FAR_BETTER = 0.95
-MANY = 30
+MANY = 30  # rows of each class, of fewer of which values may lie apart by chance
 # Where some labels are wrong, or the leak is: a column of few values; all others together err so
 # many times as often. In 120 drawn tables no natural column reached .85; what others recorded of
 # the label, with 1 to 10 % of errors, had .88 to 1.00, where all other columns had .30 to .92.
 WITH_ERRORS, TIMES_AS_MUCH = 0.88, 3.0
 CODES_PER_CLASS = 3
-# Of a quantity: steps from value to value in which it rises (or falls), rows that lie in one order
-# where some are wrong, and errors of a sum.
-IN_ORDER, MOSTLY_IN_ORDER, OFF = 0.98, 0.85, 0.01
+IN_ORDER = 0.98  # share of steps from value to value in which a quantity rises (or falls)
+MOSTLY_IN_ORDER = 0.85  # share of rows in one order, where some targets are wrong
 FEWEST_STEPS = 4  # that say so: a column of fewer values is no leak of a quantity
-MOST_ERRORS = 0.15  # rows that a sum may miss
-FEW_ROWS, FEWEST_COLUMNS = 50, 4
+OFF = 0.01  # error of a sum, in units of the target's spread
+MOST_ERRORS = 0.15  # share of rows that a sum may miss
+FEW_ROWS = 50
+FEWEST_COLUMNS = 4
 _ROWS = 2_000
 _OF_CLASS = 50
 _COLUMNS = 2_000  # looked at
@@ -50,7 +51,7 @@ _WORD = r"[^\W\d_]+|\d+"
 
 @result
 class Leak:
-    """Columns that tell the target, one or two, and the share of it that they tell."""
+    """One or two columns that tell the target, and the share of it that they tell."""
 
     names: tuple[str, ...]
     share: float
@@ -99,7 +100,8 @@ def find_leaks(columns: Sequence[ReadColumn], y: np.ndarray, task: Task | None) 
             numbers[name] = values
         elif read.column.read_as == "text":
             continue
-        if share := _in_order(values, target, is_code=read.words is not None):
+        share = _in_order(values, target, is_code=read.words is not None)
+        if share:
             leaks.append(Leak((name,), share))
     return leaks or _sums(numbers, target)
 
@@ -107,7 +109,7 @@ def find_leaks(columns: Sequence[ReadColumn], y: np.ndarray, task: Task | None) 
 def find_unused_leaks(
     columns: Sequence[ReadColumn], y: np.ndarray, task: Task | None
 ) -> list[Leak]:
-    """Return columns left out as ids that tell the target though the rows are in no such order."""
+    """Return which of some columns left out as ids tell the target; none that sort the rows."""
     notes = {c.column.name: c.column.note for c in columns}
     columns = [
         replace(c, column=replace(c.column, read_as="number" if c.words is None else "text"))
@@ -139,20 +141,24 @@ def _numbers(read: ReadColumn, rows: Int[np.ndarray, " m"]) -> Float[np.ndarray,
 
 
 def _in_order(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"], *, is_code: bool) -> float:
-    """Return the share of steps to a next value in which all of y rises, or falls; 0: no leak."""
+    """Return the share of steps to the next value of x in which all of y rises, or falls.
+
+    0 where that is no leak. Values of a code have no order: they are ordered by their mean y.
+    """
     is_known = ~np.isnan(x)
     if is_known.sum() < max(FEW_ROWS, len(x) / 2):
         return 0.0
-    x, y = x[is_known], y[is_known]
-    codes, counts = np.unique(x, return_inverse=True, return_counts=True)[1:]
+    y = y[is_known]
+    _, codes, counts = np.unique(x[is_known], return_inverse=True, return_counts=True)
     if is_code:
         if len(counts) > len(y) / 5:
             return 0.0
-        codes = np.argsort(np.argsort(np.bincount(codes, y) / counts))[codes]
-    ordered = y[np.lexsort((y, codes))]
-    start = np.flatnonzero(np.diff(codes[np.lexsort((y, codes))], prepend=-1))
-    low = ordered[start]
-    high = ordered[np.append(start[1:], len(y)) - 1]
+        rank_of_code = np.argsort(np.argsort(np.bincount(codes, y) / counts))
+        codes = rank_of_code[codes]
+    order = np.lexsort((y, codes))
+    start = np.flatnonzero(np.diff(codes[order], prepend=-1))  # of each value's rows
+    low = y[order][start]  # the least and the largest y of each value
+    high = y[order][np.append(start[1:], len(y)) - 1]
     is_counted = (low[1:] != high[:-1]) | (low[:-1] != high[1:])
     if is_counted.sum() < FEWEST_STEPS or np.bincount(codes).max() > len(y) / 2:
         return 0.0
@@ -182,26 +188,41 @@ def _sums(numbers: dict[str, Float[np.ndarray, " n"]], y: Float[np.ndarray, " n"
     numbers = {n: v for n, v in numbers.items() if not np.isnan(v).any() and v.std() > 0}
     if not FEWEST_COLUMNS <= len(numbers) <= len(y) / 5:
         return []
-    for is_log in (False, True):
-        if is_log:
-            numbers = {n: np.log(v) for n, v in numbers.items() if v.min() > 0}
-            if len(numbers) < 2 or y.min() <= 0:
-                return []
-        target = np.log(y) if is_log else y
-        x = np.stack(list(numbers.values()), 1)
-        x = np.column_stack([(x - x.mean(0)) / x.std(0), np.ones(len(y))])
-        # Beside an exact sum of two, the others weigh nothing.
-        pair = np.sort(np.argsort(-np.abs(np.linalg.lstsq(x, target, rcond=None)[0][:-1]))[:2])
-        x = x[:, [*pair, -1]]
-        error = np.abs(target - x @ np.linalg.lstsq(x, target, rcond=None)[0])
-        spread = np.quantile(np.abs(target - np.median(target)), 1 - MOST_ERRORS)
-        if (share := float((error <= OFF * spread).mean())) >= 1 - MOST_ERRORS:
-            return [Leak((list(numbers)[pair[0]], list(numbers)[pair[1]]), share)]
-    return []
+    leaks = _sum_of_two(numbers, y)
+    logs = {n: np.log(v) for n, v in numbers.items() if v.min() > 0}
+    if leaks or len(logs) < 2 or y.min() <= 0:
+        return leaks
+    return _sum_of_two(logs, np.log(y))
+
+
+def _sum_of_two(
+    numbers: dict[str, Float[np.ndarray, " n"]], y: Float[np.ndarray, " n"]
+) -> list[Leak]:
+    """Find two columns of which the target is a weighted sum, beside a constant."""
+    names = list(numbers)
+    x = np.stack(list(numbers.values()), 1)
+    x = np.column_stack([(x - x.mean(0)) / x.std(0), np.ones(len(y))])
+    # Beside an exact sum of two, the others weigh nothing.
+    weights = np.linalg.lstsq(x, y, rcond=None)[0]
+    i, j = np.sort(np.argsort(-np.abs(weights[:-1]))[:2])
+    x_pair = x[:, [i, j, -1]]
+    error = np.abs(y - x_pair @ np.linalg.lstsq(x_pair, y, rcond=None)[0])
+    spread = np.quantile(np.abs(y - np.median(y)), 1 - MOST_ERRORS)
+    share = float((error <= OFF * spread).mean())
+    if share < 1 - MOST_ERRORS:
+        return []
+    return [Leak((names[i], names[j]), share)]
 
 
 class _Classes:
-    """Rows that stand for all classes but those of fewer than five, and how a column tells them."""
+    """m rows that stand for the k frequent classes, of five rows at least; how columns tell them.
+
+    Attributes:
+        names: [k], of the classes, in lower case.
+        shares: [k], of the classes in the data.
+        sizes, starts: [k], of each class's stretch of the m rows.
+        rows: [m], positions in the data; y, weight and fold: [m], of each row.
+    """
 
     def __init__(self, y: np.ndarray):
         names, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
@@ -210,12 +231,12 @@ class _Classes:
         self.names = [str(name).casefold() for name in names[frequent]]
         self.k = len(frequent)
         self.shares = counts[frequent] / max(1, counts[frequent].sum())
-        random = np.random.default_rng(0)
+        rng = np.random.default_rng(0)
         max_rows = max(_OF_CLASS, _ROWS // max(1, self.k))
-        rows = [random.permutation(np.flatnonzero(codes == c))[:max_rows] for c in frequent]
+        rows = [rng.permutation(np.flatnonzero(codes == c))[:max_rows] for c in frequent]
         self.sizes = sizes = np.array([len(idx) for idx in rows], np.int64)
         self.starts = np.cumsum(sizes) - sizes
-        self.rows = np.concatenate([*rows, sizes[:0]])
+        self.rows = np.concatenate([*rows, sizes[:0]])  # also where there is no class
         self.y = np.repeat(np.arange(self.k), sizes)
         self.weight = np.repeat(1 / sizes, sizes)
         self.fold = (np.arange(len(self.y)) - np.repeat(self.starts, sizes)) % _FOLDS
@@ -226,33 +247,33 @@ class _Classes:
             return []
         numbers: dict[str, np.ndarray] = {}
         shares: dict[str, float] = {}
-        sure: dict[str, float] = {}
+        leaks: dict[str, float] = {}
         for read in columns:
             name = read.column.name
             if read.column.read_as != "text":
                 numbers[name] = _numbers(read, self.rows)
                 share = shares[name] = self._score_column(numbers[name])
-                if share >= ALONE and (read.words is not None or self._are_separate(numbers[name])):
-                    sure[name] = share
-            if read.words is not None and name not in sure:
-                texts = read.words.take(pa.array(self.rows)).to_pylist()
-                share = 0.0
-                if len({*texts}) > len(texts) / 5:
-                    share = self._by_words(texts)
+                is_sure = read.words is not None or self._are_separate(numbers[name])
+                if share >= ALONE and is_sure:
+                    leaks[name] = share
+            if read.words is not None and name not in leaks:
+                share = self._score_words(read.words.take(pa.array(self.rows)).to_pylist())
                 if share >= WORDS:
-                    sure[name] = share
-        unsure = {name: values for name, values in numbers.items() if name not in sure}
+                    leaks[name] = share
+        remaining = {name: values for name, values in numbers.items() if name not in leaks}
         # A dozen rows of a class are often told by chance, by a column that is only good.
-        for name in unsure if self.sizes.min() >= MANY else ():
-            if self._is_far_better(unsure, name, shares[name]):
-                sure[name] = shares[name]
+        if self.sizes.min() >= MANY:
+            far_better = {n for n in remaining if self._is_far_better(remaining, n, shares[n])}
+            leaks |= {name: shares[name] for name in far_better}
         names = (read.column.name for read in columns)
-        return [Leak((n,), sure[n]) for n in names if n in sure] or self._pairs(numbers)
+        return [Leak((n,), leaks[n]) for n in names if n in leaks] or self._pairs(numbers)
 
     def _are_separate(self, x: Float[np.ndarray, " m"], fewest: float = MANY) -> bool:
         """Return whether the classes' values lie as far apart as no measurement's would."""
+        # fewest: rows of a class from which on its tails count.
         x = np.round(x, 12 - int(np.log10(np.nanmax(np.abs(x), initial=1))))  # exact up to rounding
-        low, high = (extreme.reduceat(x, self.starts) for extreme in (np.fmin, np.fmax))
+        low = np.fmin.reduceat(x, self.starts)
+        high = np.fmax.reduceat(x, self.starts)
         order = low.argsort()
         gap = (low[order][1:] - high[order][:-1]).min()
         if not gap > 0:
@@ -260,10 +281,10 @@ class _Classes:
         # What was added to a code is bounded; a measurement has tails, and counts as wider.
         classes = np.split(x, self.starts[1:])
         width = high - low
-        middle = np.array([np.ptp(np.nanquantile(values, [0.1, 0.9])) for values in classes])
-        wider = np.where(width > 0, np.inf, 0.0)
-        np.divide(width**2, middle, out=wider, where=middle > 0)
-        return bool(gap > GAP * np.where(self.sizes >= fewest, wider, width).max())
+        core = np.array([np.ptp(np.nanquantile(values, [0.1, 0.9])) for values in classes])
+        width_with_tails = np.where(width > 0, np.inf, 0.0)
+        np.divide(width**2, core, out=width_with_tails, where=core > 0)
+        return bool(gap > GAP * np.where(self.sizes >= fewest, width_with_tails, width).max())
 
     def _is_far_better(
         self, numbers: dict[str, Float[np.ndarray, " m"]], name: str, share: float
@@ -284,36 +305,41 @@ class _Classes:
         columns = [np.nan_to_num(_scale(v)) for name, v in numbers.items() if name not in names]
         if not columns:
             return 0.0
-        return self._held_out(ExtraTreesClassifier(50, random_state=0), np.stack(columns, 1))
+        return self._f1_held_out(ExtraTreesClassifier(50, random_state=0), np.stack(columns, 1))
 
     def _score_column(self, x: Float[np.ndarray, " m"]) -> float:
         """Return the best F1 of the classes by one column: by its values or by a tree on it."""
         is_known = ~np.isnan(x)
-        shares = [self._by_value(np.unique(x, return_inverse=True)[1])]
+        _, codes = np.unique(x, return_inverse=True)
+        scores = [self._f1_by_value(codes)]
         if is_known.sum() >= max(FEW_ROWS, len(x) / 2):
             x = _scale(x)[:, None]
-            shares.append(self._by_tree(x, is_known))
+            scores.append(self._f1_by_tree(x, is_known))
             if not is_known.all():
-                shares += [self._by_tree(x, is_known | True)]
-        return max(shares)
+                scores.append(self._f1_by_tree(x, np.ones_like(is_known)))
+        return max(scores)
 
-    def _by_value(self, codes: Int[np.ndarray, " m"]) -> float:
+    def _f1_by_value(self, codes: Int[np.ndarray, " m"]) -> float:
         """Return the F1 where a row is of the class commonest among others of its value."""
         counts = np.zeros((_FOLDS, codes.max() + 1, self.k))
         np.add.at(counts, (self.fold, codes, self.y), self.weight)
-        counts_elsewhere = counts.sum(0) - counts
+        counts_elsewhere = counts.sum(0) - counts  # in the other folds
         return self._f1(counts_elsewhere[self.fold, codes].argmax(1))
 
-    def _by_tree(self, x: Float[np.ndarray, "m d"], among: Bool[np.ndarray, " m"]) -> float:
+    def _f1_by_tree(self, x: Float[np.ndarray, "m d"], among: Bool[np.ndarray, " m"]) -> float:
+        """Return the F1, on held-out rows, of a tree of 2 k leaves on some rows; 0 if it is low."""
         from sklearn.tree import DecisionTreeClassifier  # slow to import
 
         tree = DecisionTreeClassifier(max_leaf_nodes=max(8, 2 * self.k), random_state=0)
         fitted = tree.fit(x[among], self.y[among], self.weight[among])
         if self._f1(fitted.predict(x[among]), among) < WEAK:  # most columns end here
             return 0.0
-        return self._held_out(tree, x, among)
+        return self._f1_held_out(tree, x, among)
 
-    def _held_out(self, model: Any, x: Float[np.ndarray, "m d"], among: Any = slice(None)) -> float:
+    def _f1_held_out(
+        self, model: Any, x: Float[np.ndarray, "m d"], among: Any = slice(None)
+    ) -> float:
+        """Return the F1 of an estimator's predictions for the rows that each fit did not see."""
         x = x[among]
         y = self.y[among]
         weight = self.weight[among]
@@ -325,13 +351,17 @@ class _Classes:
 
     def _f1(self, predicted: Int[np.ndarray, " m"], among: Any = slice(None)) -> float:
         """Return the mean F1 of the classes, each as frequent as it is in the data."""
-        rates = np.zeros((self.k, self.k))
+        rates = np.zeros((self.k, self.k))  # [class, prediction]
         np.add.at(rates, (self.y[among], predicted), 1.0)
         rates *= (self.shares / np.maximum(rates.sum(1), 1))[:, None]
-        return float((2 * np.diag(rates) / np.maximum(rates.sum(0) + rates.sum(1), 1e-12)).mean())
+        totals = np.maximum(rates.sum(0) + rates.sum(1), 1e-12)  # no division by 0
+        return float((2 * np.diag(rates) / totals).mean())
 
-    def _by_words(self, texts: list[str | None]) -> float:
-        """Return the F1 where a text is of the class whose word it holds, else of one without."""
+    def _score_words(self, texts: list[str | None]) -> float:
+        """Return the F1 where a text is of the class whose word it holds; 0 if texts repeat."""
+        # The word of a class is that of the highest F1; a text without any is of the class left.
+        if len({*texts}) <= len(texts) / 5:
+            return 0.0
         from scipy.sparse import csr_array, hstack
         from sklearn.feature_extraction.text import CountVectorizer  # slow to import
 
@@ -339,6 +369,7 @@ class _Classes:
         ends = [f"{t[:_CHARACTERS]} {t[_CHARACTERS:][-_CHARACTERS:]}" for t in folded]
         words = CountVectorizer(token_pattern=_WORD, lowercase=False, binary=True)
         names = csr_array([[float(name in text) for name in self.names] for text in ends])
+        # "- … 0": no text is without a word.
         occurs: Any = csr_array(hstack([words.fit_transform([f"- {e} 0" for e in ends]), names]))
         is_train = self.fold % 2 == 0
         totals = np.bincount(self.y[is_train], minlength=self.k)
@@ -356,11 +387,13 @@ class _Classes:
             return []
         codes = {name: np.unique(v, return_inverse=True)[1] for name, v in numbers.items()}
         for pair in combinations(numbers, 2):
-            (a, b), (codes_a, codes_b) = ([values[n] for n in pair] for values in (numbers, codes))
-            # All others are asked besides: tails need not be.
+            a, b = (numbers[name] for name in pair)
+            codes_a, codes_b = (codes[name] for name in pair)
+            # Tails need not count, as all other columns must be weak besides.
             share = float(self._are_separate(a - b, np.inf) or self._are_separate(a + b, np.inf))
-            if (codes_a.max() + 1) * (codes_b.max() + 1) <= len(a) / 5:
-                share = max(share, self._by_value(codes_a * (codes_b.max() + 1) + codes_b))
+            n_b = codes_b.max() + 1
+            if (codes_a.max() + 1) * n_b <= len(a) / 5:
+                share = max(share, self._f1_by_value(codes_a * n_b + codes_b))
             if share >= TOGETHER and self._score_others(numbers, *pair) < WEAK:
                 return [Leak(pair, share)]
         return []
@@ -370,4 +403,4 @@ def _scale(x: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
     """Scale values so that float32, in which trees split, keeps their differences."""
     if not np.isnan(x).all():
         x = x - np.median(x[~np.isnan(x)])
-    return x / np.nanmax(np.abs(x), initial=1e-300)
+    return x / np.nanmax(np.abs(x), initial=1e-300)  # no division by 0

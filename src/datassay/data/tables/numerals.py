@@ -27,15 +27,17 @@ GROUPED = r"^\s*[-+]?(0|[1-9]\d{0,2}(\.\d{3})?)\s*$"
 DIALECTS = {f"1{mark[1]}234{mark[0]}5": mark for mark in (".,", ",.", ". ", ", ", ".'", ",'")}
 FEW = 20  # distinct whole numbers with a unit of letters are categories, as "4 doors"
 _MOST_TEMPLATES = 10_000
-_SAME = [(r"[\x{A0}\x{2009}\x{202F}]", " "), ("[’`´]", "'"), ("[−–]", "-")]
-_SAME += [(r"(\pL)2\s*$", r"\1²"), (r"(\pL)3\s*$", r"\1³")]
+# Pattern → one spelling of what is written in several ways.
+_SPELLINGS = [(r"[\x{A0}\x{2009}\x{202F}]", " "), ("[’`´]", "'"), ("[−–]", "-")]
+_SPELLINGS += [(r"(\pL)2\s*$", r"\1²"), (r"(\pL)3\s*$", r"\1³")]
 _NUMBER = r"(?P<body>[.,]?\d(?:[\d.,' ]*\d)?)(?P<power>[eE][-+]?\d+)?"
 _SHAPE = rf"^(?:\D{{0,9}}\pL\.?\s*|\D{{0,9}}?){_NUMBER}\D{{0,14}}$"
 _MONEY = (
     r"(?:[A-Z]{0,3}[$€£¥₹₽₩₺₴₪฿₫₱]|Rs|kr|Fr|zł|Kč|Ft|USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|"
     r"NOK|DKK|PLN|CZK|HUF|RON|BRL|MXN|ZAR|TRY|RUB|KRW|SGD|HKD|ILS|THB)"
 )
-_SURE = re.compile(rf"(?:{_MONEY}|[%‰°])?")
+# Units that only quantities have; or none.
+_KNOWN_UNIT = re.compile(rf"(?:{_MONEY}|[%‰°])?")
 _POWERS = {"k": 3, "tsd": 3, "thousand": 3, "m": 6, "mn": 6, "mio": 6, "mill": 6, "million": 6}
 _POWERS |= {"b": 9, "bn": 9, "mrd": 9, "billion": 9}
 # A word whose digits are written 9, a first 0 as _.
@@ -51,36 +53,41 @@ _NAME = re.compile(r".*[9_][^\WgmlshtVAWNJKFCx\d_]")  # a letter behind digits: 
 
 @result
 class NumberWords:
-    """What strings say as numbers."""
+    """Strings read as numbers."""
 
     values: np.ndarray  # [n] numbers, NaN where missing or none
     is_number: np.ndarray  # [n] bool
     is_mark: np.ndarray  # [n] bool, words that stand for a missing number
     is_mostly: bool  # at least SHARE of those that are not missing are numbers
     is_code: bool  # one starts with a zero, as "007" does: a name made of digits
-    is_ambiguous: bool  # whether what are decimals may as well be thousands
-    readable_share: float  # of the words, by some dialect
-    notes: tuple[str, ...]  # of bounds, of values without the unit, of what is ambiguous
-    number_format: str = ""  # dialect and unit; empty of plain numbers
-    decimal: str = ""  # the decimal mark where the column tells it
+    is_ambiguous: bool  # whether the mark may be a decimal or a thousands separator
+    readable_share: float  # of the words that are not missing, those that some dialect reads
+    notes: tuple[str, ...]  # on bounds, on values without the unit, on an ambiguous mark
+    number_format: str = ""  # dialect and unit; empty for plain numbers
+    decimal: str = ""  # the decimal mark; empty where the column does not show it
 
 
-def number_words(words: pa.LargeStringArray, form: str = "", decimal: str = "") -> NumberWords:
+def number_words(
+    words: pa.LargeStringArray, number_format: str = "", decimal: str = ""
+) -> NumberWords:
     """Read strings as numbers; nulls count neither as read nor as unread."""
-    # form: number_format of a column that was read before. decimal: mark of the table, where a
-    # column leaves it open. Strings that are all plain numbers, which Arrow reads, need no dialect.
+    # number_format: of a column that was read before. decimal: mark of the table, where a column
+    # leaves it open. Strings that are all plain numbers, which Arrow reads, need no dialect.
     is_number = matches(words, NUMBER)
     is_mark = are_marks(words)
     n_numbers = int(is_number.sum())
     n_present = len(words) - words.null_count - int(is_mark.sum())
     is_code = bool(matches(words, CODE).any())
-    is_ambiguous = 0 < n_numbers == n_present and bool(matches(words, GROUPED)[is_number].all())
-    is_ambiguous = is_ambiguous and bool(matches(words, r"\.").any())
+    is_ambiguous = (
+        0 < n_numbers == n_present
+        and bool(matches(words, GROUPED)[is_number].all())
+        and bool(matches(words, r"\.").any())
+    )
     is_plain = n_numbers == n_present and not (is_ambiguous and decimal == ",")
-    if (form or not is_plain) and not is_code:
-        read = _read_by_dialect(words, is_mark, form, decimal)
+    if (number_format or not is_plain) and not is_code:
+        read = _read_by_dialect(words, is_mark, number_format, decimal)
         is_better = read is not None and int(read.is_number.sum()) > n_numbers
-        if read is not None and (form or is_ambiguous or is_better):
+        if read is not None and (number_format or is_ambiguous or is_better):
             return read
     if n_numbers == len(words):
         values = _parse_plain(words)
@@ -89,12 +96,12 @@ def number_words(words: pa.LargeStringArray, form: str = "", decimal: str = "") 
     if 0 < n_numbers < len(words):
         values[is_number] = _parse_plain(words.filter(pa.array(is_number)))
     is_mostly = n_numbers > 0 and n_numbers >= SHARE * n_present
-    note = ""
-    if is_ambiguous:
-        note = f"{words.drop_null()[0]} is read with a decimal point"
+    notes: tuple[str, ...] = ()
+    if is_ambiguous and not decimal:
+        notes = (f"{words.drop_null()[0]} is read with a decimal point",)
     return NumberWords(
         values, is_number, is_mark, is_mostly, is_code, is_ambiguous=is_ambiguous,
-        readable_share=n_numbers / max(n_present, 1), notes=(note,) * bool(note and not decimal),
+        readable_share=n_numbers / max(n_present, 1), notes=notes,
     )  # fmt: skip
 
 
@@ -110,6 +117,7 @@ def matches(words: pa.LargeStringArray, pattern: str) -> np.ndarray:
 
 
 def _parse_plain(words: pa.LargeStringArray) -> np.ndarray:
+    """Return words that are all plain numbers as int64 if all are whole, else as float64."""
     trimmed = pc.utf8_trim_whitespace(words)
     if matches(words, _WHOLE).all():
         trimmed = pc.utf8_ltrim(trimmed, characters="+")
@@ -118,7 +126,7 @@ def _parse_plain(words: pa.LargeStringArray) -> np.ndarray:
 
 
 def number_of(value: object) -> float:
-    """Return a number or its numeral to the last digit, whole ones as int; else ValueError."""
+    """Return a number, or a text of one, to the last digit, whole ones as int; else ValueError."""
     if isinstance(value, str):
         text = value
     else:
@@ -147,44 +155,46 @@ def number_word(value: float, number_format: str) -> str:
 class _Template(NamedTuple):
     """What words that differ in their digits alone have in common."""
 
-    body: str  # digits and marks
-    sign: int
+    body: str  # digits, written 9 and a leading 0 as _, and marks
+    sign: int  # 1 or −1
     exponent: int  # power of ten by which a word such as Mio scales
     is_bound: bool
     unit: str
-    is_name: bool  # maybe
-    first_row: int  # of such a word
-    n: int  # such words
+    is_name: bool  # whether it may be a name, such as 17B
+    first_row: int  # row of the first such word
+    n: int  # number of such words
 
     def reads(self, key: str, unit: str) -> bool:
         """Return whether a dialect reads such words, in a column of one unit."""
         if self.unit != unit and (self.unit or unit in {"%", "‰"}):
             return False
-        d, g = map(re.escape, DIALECTS[key])
-        indian = text_if(g == ",", "|9{1,2}(?:,9{2})*,9{3}")
-        integer = rf"(?:9{{1,3}}(?:{g}9{{3}})+{indian}|_|9+)"
-        return bool(re.fullmatch(rf"{integer}(?:{d}[9_]9*)?|{d}[9_]9*", self.body))
+        point, comma = map(re.escape, DIALECTS[key])
+        indian = text_if(comma == ",", "|9{1,2}(?:,9{2})*,9{3}")
+        integer = rf"(?:9{{1,3}}(?:{comma}9{{3}})+{indian}|_|9+)"
+        return bool(re.fullmatch(rf"{integer}(?:{point}[9_]9*)?|{point}[9_]9*", self.body))
 
     @property
     def has_mark(self) -> bool:
+        """Whether a mark of decimals or thousands stands between the digits."""
         return bool(set(".,' ") & set(self.body))
 
 
 def _parse_template(word: str, first_row: int, n: int) -> _Template | None:
-    """Return what stands around the digits of n words of one form; None if it is no number."""
+    """Return the template of n words, `word` with digits written 9; None if they are no numbers."""
     parts = _WORD.fullmatch(word)
     if parts is None or (parts["scale"] and parts["power"]):
         return None
-    before = parts["head"] + parts["mid"]
-    minus = (before + (parts["end"] or "")).count("-") + before.count("(")
-    if minus > 1 or before.count("(") != bool(parts["close"]):
+    prefix = parts["head"] + parts["mid"]
+    n_parentheses = prefix.count("(")  # (5) is −5
+    n_minus = prefix.count("-") + (parts["end"] or "").count("-") + n_parentheses
+    if n_minus > 1 or n_parentheses != bool(parts["close"]):
         return None
     exponent = 0
     if parts["scale"]:
         exponent = _POWERS[parts["scale"].rstrip(".").lower()]
     unit = ((parts["money"] or "") + (parts["unit"] or "")).rstrip(".")
-    is_bound = bool(set(before) & set("<>≤≥~≈")) or parts["end"] == "+"
-    sign = -1 if minus else 1
+    is_bound = bool(set(prefix) & set("<>≤≥~≈")) or parts["end"] == "+"
+    sign = -1 if n_minus else 1
     is_name = bool(_NAME.fullmatch(word))
     return _Template(parts["body"], sign, exponent, is_bound, unit, is_name, first_row, n)
 
@@ -193,9 +203,7 @@ def _read_by_dialect(
     words: pa.LargeStringArray, is_mark: np.ndarray, number_format: str, decimal: str
 ) -> NumberWords | None:
     """Read words by the dialect and unit that read most; None where they are no quantities."""
-    text = words
-    for pattern, spelling in _SAME if matches(words, r"[^\x00-\x7F]|\pL[23]\s*$").any() else ():
-        text = pc.replace_substring_regex(text, pattern, spelling)
+    text = _unify_spelling(words)
     is_shaped = matches(text, _SHAPE) & ~is_mark
     n_present = len(words) - words.null_count - int(is_mark.sum())
     if not n_present or 2 * is_shaped.sum() < n_present:
@@ -212,68 +220,97 @@ def _read_by_dialect(
     templates = [_parse_template(*row) for row in zip(*columns, strict=True)]
     understood = [t for t in templates if t]
     key, unit, is_ambiguous = _choose_dialect(understood, number_format, decimal)
-    point, group = DIALECTS[key]
     used_templates = [t for t in understood if t.reads(key, unit)]
     is_read = np.array([t in used_templates for t in templates])[template_idx]
     numbers = words.take(pa.array(rows[is_read]))
     if not number_format and _are_names(used_templates, unit, numbers):
         return None
-    parts = pc.extract_regex(text.filter(pa.array(is_read)), _SHAPE)
-    body = pc.replace_substring(parts.field("body"), group, "")
-    body = pc.replace_substring(body, point, ".")
-    powers = pa.array([f"e{t.exponent}" if t and t.exponent else "" for t in templates], body.type)
-    powers = powers.take(pa.array(template_idx[is_read]))
-    body = pc.binary_join_element_wise(body, parts.field("power"), powers, pa.scalar("", body.type))
-    signs = np.array([t.sign if t else 0 for t in templates])[template_idx[is_read]]
     values = np.full(len(words), np.nan)
-    values[rows[is_read]] = body.cast(pa.float64()).to_numpy() * signs
-
-    def describe(group: list[_Template], sentence: str) -> list[str]:
-        n_words = sum(t.n for t in group)
-        return [sentence.format(words[t.first_row].as_py(), n_words) for t in group[:1]]
-
-    with_marks = [t for t in used_templates if set(".,") & set(t.body)]
-    with_bounds = [t for t in used_templates if t.is_bound]
-    notes = describe(with_bounds, "limits such as {!r} ({}) are read as their number")
-    without_unit = [t for t in used_templates if unit and not t.unit]
-    notes += describe(without_unit, f"values such as {{!r}} ({{}}) are without {unit}")
-    notes += describe(with_marks * is_ambiguous, "{!r} alone could have another decimal mark")
-    distinctive = (t for t in understood if t.has_mark or _SURE.fullmatch(t.unit))
+    read_text = text.filter(pa.array(is_read))
+    values[rows[is_read]] = _parse_numbers(read_text, templates, template_idx[is_read], key)
+    has_marks = any(set(".,") & set(t.body) for t in used_templates)
+    distinctive = (t for t in understood if t.has_mark or _KNOWN_UNIT.fullmatch(t.unit))
     n_readable = sum(t.n for t in distinctive if any(t.reads(d, t.unit) for d in DIALECTS))
     return NumberWords(
-        values, ~np.isnan(values), is_mark, is_code=False, notes=tuple(notes),
+        values, ~np.isnan(values), is_mark, is_code=False,
+        notes=_notes(words, used_templates, unit, is_ambiguous),
         is_mostly=len(numbers) > 0 and (bool(number_format) or len(numbers) >= SHARE * n_present),
-        number_format=f"{key} {unit}".rstrip(), is_ambiguous=is_ambiguous and bool(with_marks),
-        decimal=text_if(with_marks and not is_ambiguous, point),
+        number_format=f"{key} {unit}".rstrip(), is_ambiguous=is_ambiguous and has_marks,
+        decimal=text_if(has_marks and not is_ambiguous, DIALECTS[key][0]),
         readable_share=n_readable / n_present,
     )  # fmt: skip
 
 
-def _choose_dialect(templates: list[_Template], form: str, decimal: str) -> tuple[str, str, bool]:
+def _unify_spelling(words: pa.LargeStringArray) -> pa.LargeStringArray:
+    """Return words with one kind of space, apostrophe and minus, and m2 as m²."""
+    if matches(words, r"[^\x00-\x7F]|\pL[23]\s*$").any():
+        for pattern, spelling in _SPELLINGS:
+            words = pc.replace_substring_regex(words, pattern, spelling)
+    return words
+
+
+def _parse_numbers(
+    text: pa.LargeStringArray, templates: list[_Template | None], template_idx: np.ndarray, key: str
+) -> np.ndarray:
+    """Return the numbers that words say in a dialect, [n] float64; template_idx: [n], of each."""
+    point, comma = DIALECTS[key]
+    parts = pc.extract_regex(text, _SHAPE)
+    body = pc.replace_substring(parts.field("body"), comma, "")
+    body = pc.replace_substring(body, point, ".")
+    powers = pa.array([f"e{t.exponent}" if t and t.exponent else "" for t in templates], body.type)
+    powers = powers.take(pa.array(template_idx))
+    body = pc.binary_join_element_wise(body, parts.field("power"), powers, pa.scalar("", body.type))
+    signs = np.array([t.sign if t else 0 for t in templates])[template_idx]
+    return body.cast(pa.float64()).to_numpy() * signs
+
+
+def _notes(
+    words: pa.LargeStringArray, templates: list[_Template], unit: str, is_ambiguous: bool
+) -> tuple[str, ...]:
+    """Return a sentence each on bounds, on values without the unit and on an ambiguous mark."""
+    bounds = [t for t in templates if t.is_bound]
+    without_unit = [t for t in templates if unit and not t.unit]
+    with_marks = [t for t in templates if is_ambiguous and set(".,") & set(t.body)]
+    groups = {
+        "limits such as {!r} ({}) are read as their number": bounds,
+        f"values such as {{!r}} ({{}}) are without {unit}": without_unit,
+        "{!r} alone could have another decimal mark": with_marks,
+    }
+    return tuple(
+        sentence.format(words[group[0].first_row].as_py(), sum(t.n for t in group))
+        for sentence, group in groups.items()
+        if group
+    )
+
+
+def _choose_dialect(
+    templates: list[_Template], number_format: str, decimal: str
+) -> tuple[str, str, bool]:
     """Return the dialect that reads most, the unit, and whether another mark reads as many."""
-    units: Counter[str] = Counter({"": 0})
+    n_by_unit: Counter[str] = Counter({"": 0})
     for t in templates:
-        units[t.unit] += t.n
-    key = next((key for key in DIALECTS if form.startswith(key)), "")
-    unit = max(units, key=lambda name: (units[name], bool(name)))
-    if form:
-        unit = form[len(key) :].strip()
+        n_by_unit[t.unit] += t.n
+    key = next((key for key in DIALECTS if number_format.startswith(key)), "")
+    unit = max(n_by_unit, key=lambda name: (n_by_unit[name], bool(name)))
+    if number_format:
+        unit = number_format[len(key) :].strip()
     counts = {d: sum(t.n for t in templates if t.reads(d, unit)) for d in DIALECTS}
     key = key or max(counts, key=lambda d: (counts[d], DIALECTS[d][0] == decimal))
-    ties = {DIALECTS[d][0] for d in DIALECTS if counts[d] == counts[key]}
-    return key, unit, len(ties) > 1
+    tied_marks = {DIALECTS[d][0] for d in DIALECTS if counts[d] == counts[key]}
+    return key, unit, len(tied_marks) > 1
 
 
 def _are_names(templates: list[_Template], unit: str, words: pa.LargeStringArray) -> bool:
-    """Return whether such numbers are codes, classes or ranges, and no quantities."""
-    is_sure = bool(_SURE.fullmatch(unit))
-    is_whole = not any(t.has_mark for t in templates)
-    is_scaled = is_sure and not (is_whole and len({t.exponent for t in templates}) == 1)
+    """Return whether words that a dialect reads name codes, classes or ranges, and measure none."""
+    n = len(words)
     is_few = len(words.unique()) <= FEW
-    return (
-        any(re.fullmatch("_9+", t.body) for t in templates)
-        or all(re.fullmatch(r"999([ '.]999){2,}", t.body) for t in templates)
-        or (is_few and 2 * sum(t.n for t in templates if t.is_bound) > len(words))
-        or (is_few and is_whole and not is_sure)
-        or (not is_scaled and 2 * sum(t.n for t in templates if t.is_name) > len(words))
-    )
+    unit_is_known = bool(_KNOWN_UNIT.fullmatch(unit))
+    is_whole = not any(t.has_mark for t in templates)
+    has_one_scale = len({t.exponent for t in templates}) == 1
+    is_quantity = unit_is_known and not (is_whole and has_one_scale)  # 1.5M beside 300K
+    has_leading_zero = any(re.fullmatch("_9+", t.body) for t in templates)  # 007
+    are_numbered = all(re.fullmatch(r"999([ '.]999){2,}", t.body) for t in templates)  # 555 123 456
+    are_bounds = is_few and 2 * sum(t.n for t in templates if t.is_bound) > n  # <5, 10+
+    are_categories = is_few and is_whole and not unit_is_known  # 4 doors
+    are_letter_codes = not is_quantity and 2 * sum(t.n for t in templates if t.is_name) > n  # 17B
+    return has_leading_zero or are_numbered or are_bounds or are_categories or are_letter_codes

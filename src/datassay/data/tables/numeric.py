@@ -57,7 +57,7 @@ def insert_missing(read: ReadColumn, is_missing: np.ndarray) -> ReadColumn:
         return replace(read, column=column)
     full = np.full(len(is_missing), np.nan)
     full[~is_missing] = read.values
-    # One value or none: which of both tells samples apart.
+    # A column of one value tells samples apart now: those that have it from those that have none.
     return replace(read, column=column, values=full, reason="")
 
 
@@ -83,7 +83,8 @@ def check_numbers(numbers: np.ndarray, column: Column) -> ReadColumn:
         elif _are_row_numbers(numbers, low, high):
             reason = "it numbers the rows"
             is_id = is_id_name(name)
-        elif is_id := is_id_name(name) and _are_ids(numbers):
+        elif is_id_name(name) and _are_ids(numbers):
+            is_id = True
             reason = "its name and its values, whole numbers that mostly differ, are those of ids"
     if column.read_as == "number" and not reason and len(lost_features(numbers[:, None])):
         problem = (
@@ -101,21 +102,23 @@ def is_id_name(name: str) -> bool:
 
 
 def _are_row_numbers(numbers: np.ndarray, low: float, high: float) -> bool:
+    """Return whether numbers are whole, each once, and fill most of their range low to high."""
     n = len(numbers)
-    size = high - low + 1
-    if n < FEW_ROWS or n > size or numbers.dtype.kind == "b":
+    n_in_range = high - low + 1
+    if n < FEW_ROWS or n > n_in_range or numbers.dtype.kind == "b":
         return False
     if n >= MANY_ROWS:
-        is_dense = n >= PART_OF_RANGE * size
+        is_dense = n >= PART_OF_RANGE * n_in_range
     else:
-        is_dense = n >= MOST_OF_RANGE * size
-    if not is_dense or (n < MANY_ROWS and low not in {0, 1}):
+        is_dense = n >= MOST_OF_RANGE * n_in_range and low in {0, 1}
+    if not is_dense:
         return False
     is_whole = numbers.dtype.kind != "f" or bool((numbers == np.floor(numbers)).all())
     return is_whole and len(np.unique(numbers)) == n
 
 
 def _are_ids(numbers: np.ndarray) -> bool:
+    """Return whether numbers are whole, of a whole type, and mostly differ."""
     n_values = 0
     if numbers.dtype.kind in "iu":
         n_values = len(np.unique(numbers))
@@ -139,7 +142,8 @@ def read_lists(values: pa.ChunkedArray, column: Column) -> ReadColumn:
             f"lists hold others ({rows_of(bad)})"
         )
         return ReadColumn(column, problem=problem, remedy="Fill them in or drop those rows")
-    if len(lost := lost_features(vectors)):
+    lost = lost_features(vectors)
+    if len(lost):  # the first of them as a column of its own, for its problem
         column = replace(column, name=f"{column.name} {lost[0]}", read_as="number")
         return check_numbers(vectors[:, lost[0]], column)
     return ReadColumn(replace(column, note=f"{vectors.shape[1]:,} numbers per row"), vectors)
@@ -158,9 +162,9 @@ def stray_words(words: pa.LargeStringArray, fits: np.ndarray, fault: str = "none
 
 
 def rounding_loss(x: np.ndarray) -> np.ndarray:
-    """Return what float32 changes of each feature beyond a shift, in standard deviations."""
+    """Return by how much float32 changes each feature beyond a shift, in standard deviations."""
     # max_i |(f(x_i) − f(x_0)) − (x_i − x_0) − mean| / std(x),  f rounds to float32. 0 where nothing
-    # is lost or the feature is constant or not finite; infinity of values too large for float32.
+    # is lost or the feature is constant or not finite; infinity for values too large for float32.
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = x.astype(np.float32).astype(np.float64)
         # Whole numbers beyond 2^53 differ exactly only as such. Unsigned differences wrap around
@@ -202,10 +206,9 @@ def lost_features(x: np.ndarray) -> np.ndarray:
 
 def check_differences(x: np.ndarray, names: Sequence[str], kind: str = "feature") -> None:
     """Raise DataError if rounding to float32 changes a feature too much, see `rounding_loss`."""
+    lost = np.arange(0)
     if x.size:
         lost = lost_features(x.reshape(len(x), -1))
-    else:
-        lost = np.arange(0)
     if len(lost):
         lost_names = [names[j] if j < len(names) else f"x{j}" for j in lost[:SHOWN]]
         ending = text_if(len(lost) > SHOWN, f" and {len(lost) - SHOWN} more")

@@ -17,22 +17,19 @@ from datassay.data.tables.columns import read_column
 from datassay.data.tables.dates import PARTS
 from datassay.data.tables.read import NAMED, Choices, ReadColumn, abridge
 from datassay.errors import DataError
-from datassay.optional import text_if
+from datassay.optional import coalesce, text_if
 from datassay.results import result
 
 MAX_CATEGORIES = 50
-_RARE = "infrequent_sklearn"  # what OneHotEncoder calls them
+_RARE = "infrequent_sklearn"  # what OneHotEncoder calls the others
 
 
 class Grid:
-    """Columns of many kinds side by side, as ColumnTransformer takes them: X[:, places]."""
+    """Columns of many kinds side by side, as ColumnTransformer takes them: X[:, positions]."""
 
     def __init__(self, columns: Sequence[ReadColumn]):
         self.columns = columns
-        if columns[0].values is None:
-            data = columns[0].words
-        else:
-            data = columns[0].values
+        data = coalesce(columns[0].values, columns[0].words)
         self.shape = (len(data), len(columns))  # pyrefly: ignore[bad-argument-type] (one of both)
 
     def __len__(self) -> int:
@@ -43,12 +40,13 @@ class Grid:
 
     def __getitem__(self, key: tuple[slice, Sequence[int]]) -> np.ndarray:
         """Return columns of one kind, [n, width]: float64, datetime64[us], or objects with None."""
-        columns = [self.columns[position] for position in key[1]]
+        _, positions = key
+        columns = [self.columns[position] for position in positions]
         if columns[0].words is not None:  # equal strings are one object
             coded = [c.words.dictionary_encode() for c in columns if c.words is not None]
             names = [np.array([*c.dictionary.to_pylist(), None], dtype=object) for c in coded]
-            positions = [c.indices.fill_null(len(c.dictionary)).to_numpy() for c in coded]
-            return np.stack([n[i] for n, i in zip(names, positions, strict=True)], axis=1)
+            codes = [c.indices.fill_null(len(c.dictionary)).to_numpy() for c in coded]
+            return np.stack([n[i] for n, i in zip(names, codes, strict=True)], axis=1)
         blocks = [c.values.reshape(len(self), -1) for c in columns if c.values is not None]
         if blocks[0].dtype.kind == "M" or len(blocks) == 1:
             block = np.hstack(blocks)
@@ -62,11 +60,11 @@ class Grid:
 
 @result
 class FittedColumns:
-    """What makes x of a table's rows.
+    """The fitted treatment by which a table's rows become x.
 
     Attributes:
         transformer: fitted; its `named_transformers_` are one a kind, of scikit-learn or ours, and
-            their columns are places in `columns`.
+            their columns are positions in `columns`.
         columns: the columns used, in the order in which the transformer takes them.
         feature_names: one per column of x.
     """
@@ -78,8 +76,8 @@ class FittedColumns:
     def transform(self, frame: Any, /) -> Float[np.ndarray, "n features"]:
         """Return x of new rows by what was fitted: medians, categories and first dates.
 
-        A category that was not there counts with the infrequent ones; where there are none, all
-        columns of its values are 0.
+        A category that was not there counts with the infrequent ones; where there are none, the
+        0/1 columns of that category are all 0.
 
         Args:
             frame: of pandas, polars or Arrow, with the columns used; others are passed over.
@@ -97,7 +95,8 @@ class FittedColumns:
                 "frame must be a data frame of pandas, polars or Arrow; got a "
                 f"{type(frame).__name__}. Build one, or read the file into one."
             )
-        if absent := [c.name for c in self.columns if c.name not in table.column_names]:
+        absent = [c.name for c in self.columns if c.name not in table.column_names]
+        if absent:
             raise DataError(
                 f"frame must have the columns of the training data; it has no {abridge(absent)}. "
                 f"Its columns are {abridge(table.column_names)}."
@@ -124,43 +123,44 @@ class FittedColumns:
         read = read_column(values, name, choices)
         if read.problem:
             return read
-        if read.column.read_as == "left out":  # all are missing
-            n = len(values)
-            lost = replace(column, missing=len(values))
-            if column.read_as == "category":
-                read = ReadColumn(lost, words=pa.nulls(n, pa.large_string()))
-            else:
-                is_date = column.read_as == "date"
-                missing = np.nan
-                if is_date:
-                    missing = np.datetime64("NaT", "us")
-                read = ReadColumn(lost, np.full(n, missing))
-        result = read.column
-        if result.read_as != column.read_as and not {result.read_as, column.read_as} <= _NUMBERS:
+        if read.column.read_as == "left out":
+            read = _missing_column(column, len(values))
+        read_as = read.column.read_as
+        n_missing = read.column.missing
+        if read_as != column.read_as and not {read_as, column.read_as} <= _NUMBERS:
             form = text_if(column.form, f" as {column.form}")
             problem = (
-                f"column {name!r} must hold what it held, {column.read_as}{form}; got "
-                f"{result.read_as}"
+                f"column {name!r} must hold what it held, {column.read_as}{form}; got {read_as}"
             )
             return replace(read, problem=problem, remedy="Convert it, or load the data anew")
-        if result.missing and not column.missing and column.read_as != "category":
+        if n_missing and not column.missing and column.read_as != "category":
             problem = (
-                f"column {name!r} must have no missing values, as it had none; {result.missing} "
+                f"column {name!r} must have no missing values, as it had none; {n_missing} "
                 f"of {len(values)} are missing" + text_if(read.warning, f" ({read.warning})")
             )
             return replace(read, problem=problem, remedy="Fill them in or drop those rows")
         return read
 
 
+def _missing_column(column: Column, n: int) -> ReadColumn:
+    """Return a column of n missing values, of the kind of one that was fitted."""
+    column = replace(column, missing=n)
+    if column.read_as == "category":
+        return ReadColumn(column, words=pa.nulls(n, pa.large_string()))
+    if column.read_as == "date":
+        return ReadColumn(column, np.full(n, np.datetime64("NaT", "us")))
+    return ReadColumn(column, np.full(n, np.nan))
+
+
 def fit_columns(columns: Sequence[ReadColumn]) -> tuple[np.ndarray, FittedColumns]:
     """Fit the treatment of feature columns; return [n, features] numbers, and the treatment."""
-    # Vectors, numbers and booleans as they are, then those with missing values (the median or the
-    # more frequent one) and one 0/1 column each that says where, dates as their parts, and
-    # categories as one 0/1 column a value. float64, or a smaller type that holds all; x is held
-    # twice while it is made.
+    # In the order of _KINDS: vectors, numbers and booleans as they are; those with missing values
+    # (filled by the median or the more frequent one), then a 0/1 column each that says where; dates
+    # as their parts; categories as a 0/1 column a value. x is float64, or of a smaller type that
+    # holds all, and is held twice while it is made.
     from sklearn.compose import ColumnTransformer  # slow to import
 
-    # Stable: in a kind, the table's order stays.
+    # Stable: within a kind, the table's order stays.
     columns = sorted(columns, key=lambda read: _KINDS.index(kind_of(read.column)))
     width = sum(map(_most_columns, columns))
     grid = Grid(columns)
@@ -174,16 +174,18 @@ def fit_columns(columns: Sequence[ReadColumn]) -> tuple[np.ndarray, FittedColumn
     names: list[str] = []
     treated: list[Column] = []
     for kind, _, idx in steps:
-        fitted = transformer.named_transformers_[kind]
-        names += _names(kind, fitted, [columns[j] for j in idx])
+        step = transformer.named_transformers_[kind]
+        columns_of_kind = [columns[j] for j in idx]
+        names += _names(kind, step, columns_of_kind)
         treated += [
-            replace(columns[j].column, treatment=_describe_step(kind, fitted, index, columns[j]))
-            for index, j in enumerate(idx)
+            replace(read.column, treatment=_describe_step(kind, step, position, read))
+            for position, read in enumerate(columns_of_kind)
         ]
     return x, FittedColumns(transformer, tuple(treated), tuple(names))
 
 
 def _category_name(name: str, category: object) -> str:
+    """Return the name of the 0/1 column of a category, such as "city=Graz"."""
     special_names: dict[object, object] = {None: "missing", _RARE: "infrequent"}
     return f"{name}={special_names.get(category, category)}"
 
@@ -228,6 +230,7 @@ def kind_of(column: Column) -> str:
 
 
 def _most_columns(read: ReadColumn) -> int:
+    """Return how many columns of x a column becomes at most."""
     if read.words is not None:
         return min(MAX_CATEGORIES, (read.column.n_values or 0) + 1)
     if read.values is not None and read.values.ndim == 2:
@@ -237,20 +240,21 @@ def _most_columns(read: ReadColumn) -> int:
     return 1 + bool(read.column.missing)
 
 
-def _names(kind: str, fitted: Any, columns: list[ReadColumn]) -> list[str]:
+def _names(kind: str, step: Any, columns: list[ReadColumn]) -> list[str]:
+    """Return the names of the columns of x that a fitted step makes."""
     names = [read.column.name for read in columns]
     if kind == "vectors":
         widths = [read.values.shape[1] for read in columns if read.values is not None]
         return [f"{name} {i}" for name, m in zip(names, widths, strict=True) for i in range(m)]
     if kind.endswith("with missing"):
-        return names + [f"{names[j]} missing" for j in fitted.indicator_.features_]
+        return names + [f"{names[j]} missing" for j in step.indicator_.features_]
     if kind == "numbers":
         return names
-    return list(fitted.get_feature_names_out(names))
+    return list(step.get_feature_names_out(names))
 
 
-def _describe_step(kind: str, fitted: Any, index: int, read: ReadColumn) -> str:
-    """Say in words what became of a column."""
+def _describe_step(kind: str, step: Any, position: int, read: ReadColumn) -> str:
+    """Return what became of a column in words; position: among those of its step."""
     column = read.column
     if kind == "vectors":
         return f"{read.values.shape[1]:,} columns"  # pyrefly: ignore[missing-attribute] (vectors have values)
@@ -262,14 +266,14 @@ def _describe_step(kind: str, fitted: Any, index: int, read: ReadColumn) -> str:
         substitute = "more frequent value"
         if column.read_as == "number":
             substitute = "median"
-        fill = f"{fitted.statistics_[index]:.6g}"
+        fill = f"{step.statistics_[position]:.6g}"
         return f"where missing the {substitute}, {fill}, and a column that says where"
     if kind == "dates":
-        parts = [PARTS[place] for place in fitted.parts_[index][:-1]]
-        first_date = str(fitted.first_[index]).removesuffix("T00:00:00.000000")
-        indicator = ["a column that says where it is missing"] * bool(column.missing)
-        return ", ".join([*parts, f"days since {first_date}", *indicator])
-    rare = fitted.infrequent_categories_[index]
+        parts = [PARTS[place] for place in step.parts_[position][:-1]]
+        first_date = str(step.first_[position]).removesuffix("T00:00:00.000000")
+        indicator = text_if(column.missing, ", a column that says where it is missing")
+        return ", ".join([*parts, f"days since {first_date}"]) + indicator
+    rare = step.infrequent_categories_[position]
     text = "one 0/1 column a value"
     if rare is not None:
         frequent = f"one for each of the {MAX_CATEGORIES - 1} most frequent values"
@@ -290,8 +294,6 @@ def refuse(columns: Sequence[ReadColumn], name: str) -> None:
     if unnamed:
         problems += f"; and {len(unnamed):,} more: {abridge([c.column.name for c in unnamed])}"
     remedies = ". ".join(dict.fromkeys(c.remedy for c in bad))
-    counted = ""
-    if len(bad) != 1:
-        counted = f"{len(bad):,} columns of {name} cannot be used: "
+    count = text_if(len(bad) > 1, f"{len(bad):,} columns of {name} cannot be used: ")
     rows = text_if("(row" in problems, " Rows count from 0.")
-    raise DataError(f"{counted}{problems}. {remedies}.{rows}")
+    raise DataError(f"{count}{problems}. {remedies}.{rows}")

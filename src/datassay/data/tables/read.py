@@ -29,14 +29,14 @@ class ReadColumn:
     column: Column
     values: np.ndarray | None = None  # [n] numbers with NaN, datetime64[us], or [n, m] of lists
     words: pa.LargeStringArray | None = None  # [n], nulls where they are missing
-    is_missing: np.ndarray | None = None  # of a target with missing values, not read then
-    problem: str = ""  # so that the table cannot be used
+    is_missing: np.ndarray | None = None  # [n] bool, of a target with gaps, which is not read then
+    problem: str = ""  # for which the table cannot be used
     remedy: str = ""
     reason: str = ""  # why our rules leave it out
     names_rows: bool = False  # whether that is so because its values name the rows
-    warning: str = ""  # of strings that are dates or numbers, what the reader must know
-    decimal: str = ""  # of such numbers, their decimal mark where they tell it
-    is_ambiguous: bool = False  # whether their decimals may as well be thousands
+    warning: str = ""  # on strings that are dates or numbers
+    decimal: str = ""  # the decimal mark of such numbers, where they show it
+    is_ambiguous: bool = False  # whether their mark may be a thousands separator
 
     def take(self, rows: np.ndarray) -> ReadColumn:
         """Select rows by [m] integers."""
@@ -48,7 +48,7 @@ class ReadColumn:
 
 
 def report_missing(column: Column, is_missing: np.ndarray) -> ReadColumn:
-    """Return a column with missing values: a problem, but for a target that has some values."""
+    """Return a column that must have no missing values: with its problem, or a target's gaps."""
     column = replace(column, missing=int(is_missing.sum()))
     if column.read_as == "target" and not is_missing.all():
         return ReadColumn(column, is_missing=is_missing)
@@ -60,7 +60,7 @@ def report_missing(column: Column, is_missing: np.ndarray) -> ReadColumn:
 
 
 def rows_of(mask: np.ndarray) -> str:
-    """Return where a mask is true, as text for an error: the numbers of the first rows."""
+    """Return the numbers of the first rows where a mask is true, as text for an error."""
     rows = np.flatnonzero(mask)
     word = inflect(len(rows), "row", "rows")
     return f"{word} {', '.join(map(str, rows[:SHOWN]))}{text_if(len(rows) > SHOWN, ', ...')}"
@@ -126,10 +126,9 @@ def join_targets(target: Any) -> str | None:
 
 def names_of(option: str, value: Any) -> tuple[str, ...]:
     """Return the columns that the user names, one alone or several; None: no column."""
+    names = coalesce(value, ())
     if isinstance(value, str):
         names = (value,)
-    else:
-        names = coalesce(value, ())
     if isinstance(names, Iterable):
         names = tuple(names)
         if all(isinstance(name, str) for name in names):
@@ -142,10 +141,11 @@ def names_of(option: str, value: Any) -> tuple[str, ...]:
 def check_choices(choices: Choices, names: Sequence[str], table: str) -> None:
     """Refuse choices of columns that the table does not have, or that contradict each other."""
     columns = set(names)
-    options = dict[str, str](choices.roles)
+    options = dict[str, str](choices.roles)  # column → its role, or the option that names it
     for option in _OPTIONS:
         chosen_names = tuple(dict.fromkeys(getattr(choices, option)))
-        if unknown := [name for name in chosen_names if name not in columns]:
+        unknown = [name for name in chosen_names if name not in columns]
+        if unknown:
             raise DataError(
                 f"{option} must name columns of {table}; it has no {abridge(unknown)}. Its columns "
                 f"are {abridge(names)}."

@@ -13,6 +13,7 @@ from datassay.data.tables.columns import read_column
 from datassay.data.tables.numeric import is_id_name
 from datassay.data.tables.read import ROLES, Choices, abridge, check_choices
 from datassay.errors import DataError
+from datassay.optional import take_first
 
 TARGETS = ("target", "label", "y", "class")  # names of the column that is predicted unasked
 NOTE, DECIMAL = b"note", b"decimal"  # of a table's metadata: what its reader has to say
@@ -49,27 +50,26 @@ def resolve_roles(table: pa.Table, name: str, choices: Choices) -> tuple[pa.Tabl
 
 
 def _named_target(inputs: list[str], name: str) -> str:
-    """Return the one column that is called as targets are; raise where none or several are."""
-    called = [column for column in inputs if column.strip().casefold() in TARGETS]
-    if len(called) == 1 or len(inputs) == 1:
-        return (called or inputs)[0]
+    """Return the only column, or the one called as TARGETS; raise where none or several are."""
+    candidates = [column for column in inputs if column.strip().casefold() in TARGETS]
+    if len(candidates) == 1 or len(inputs) == 1:
+        return (candidates or inputs)[0]
     raise DataError(
         f"target must name the column of {name} to predict; none is named, and "
-        f"{'several are' if called else 'none is'} called {', '.join(TARGETS[:-1])} or "
+        f"{'several are' if candidates else 'none is'} called {', '.join(TARGETS[:-1])} or "
         f"{TARGETS[-1]}. Its columns are {abridge(inputs)}. Name it, as in "
-        f"target={(called or inputs)[-1]!r}."
+        f"target={(candidates or inputs)[-1]!r}."
     )
 
 
 def find_ids(table: pa.Table, choices: Choices) -> str | None:
-    """Return the column whose values name the rows, each another; None: none does.
-
-    One that is called as ids are comes first, then words.
-    """
+    """Return the first column whose values name the rows, one called as ids are first; or None."""
     n_rows = table.num_rows
     reserved = {*choices.drop, *choices.keep, *choices.categorical, *choices.text}
     candidates = []
-    for name in table.column_names if table.num_columns > 1 else ():
+    if table.num_columns < 2:  # the only feature
+        return None
+    for name in table.column_names:
         values = table[name]
         is_whole = pa.types.is_integer(values.type)
         is_string = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
@@ -77,8 +77,8 @@ def find_ids(table: pa.Table, choices: Choices) -> str | None:
             continue
         is_unique = pc.count_distinct(values).as_py() == n_rows
         if is_unique and read_column(values, name, choices).names_rows:
-            candidates.append((not is_id_name(name), len(candidates), name))
-    return min(candidates)[-1] if candidates else None
+            candidates.append(name)
+    return next(filter(is_id_name, candidates), take_first(candidates))
 
 
 def column_names(table: pa.Table, name: str) -> list[str]:
@@ -89,7 +89,8 @@ def column_names(table: pa.Table, name: str) -> list[str]:
         raise DataError(
             f"{name} must name its columns in UTF-8; one name is none. Rename it."
         ) from error
-    if repeated := sorted(n for n, count in Counter(names).items() if count > 1):
+    repeated = sorted(n for n, count in Counter(names).items() if count > 1)
+    if repeated:
         raise DataError(
             f"column names must differ; in {name} these occur more than once: {abridge(repeated)}. "
             "Rename them."
@@ -114,6 +115,7 @@ def check_names(names: list[str], name: str, choices: Choices) -> None:
 def _check_inputs(
     inputs: list[str], names: list[str], name: str, target: str | None, choices: Choices
 ) -> None:
+    """Refuse a table without a target or a feature, or with a nameless feature."""
     if "" in inputs:
         raise DataError(
             f"every feature column must have a name; one of {name} has none. If it numbers the "

@@ -23,6 +23,7 @@ from datassay.data.tables.read import NAMED, QUOTE, ROLES, Choices, ReadColumn, 
 from datassay.data.tables.roles import NOTE, check_names, column_names, resolve_roles
 from datassay.data.targets import encode_targets
 from datassay.errors import UNWEIGHTED, DataError
+from datassay.optional import inflect, text_if
 from datassay.results import result
 
 WEIGHTS = {"sample_weight", "sample_weights", "weights", "case_weight", "survey_weight"}
@@ -32,60 +33,57 @@ WORDS = "its words: an embedding, or tf-idf weights"
 def table_source(
     table: pa.Table, name: str, choices: Choices, all_targets: tuple[str, ...] = ()
 ) -> Source:
-    """Return the source of a table; `all_targets` names those that its one target stands for."""
-    if (images := image_column(table)) is not None and images not in choices.drop:
+    """Return the source of a table with one row per sample; rows without a target are left out."""
+    # The other rows keep their numbers as ids, unless row labels of pandas or a column name them.
+    # all_targets: names of the targets that the one read here stands for.
+    images = image_column(table)
+    if images is not None and images not in choices.drop:
         keep = replace(choices, keep=(*choices.keep, images))
         plain_table = partial(table_source, name=name, choices=keep, all_targets=all_targets)
         return source_of_images(table, images, plain_table)
-    if targets := choices.targets(table.column_names):
-        return _read_several(table, name, choices, targets)
-    # Rows whose target is missing are left out; the others keep their row numbers.
-    # table: one row per sample; the row labels of pandas are its ids, unless others are named.
+    target_names = choices.targets(table.column_names)
+    if target_names:
+        return _read_several(table, name, choices, target_names)
+    warnings = []
     note = (table.schema.metadata or {}).get(NOTE, b"").decode()
+    if note:
+        warnings.append(note)
     is_unnamed = choices.target is None
     table, choices = resolve_roles(table, name, choices)
     names = table.column_names
     target = choices.target
-    labels = row_labels(table) - set(choices.roles)
     assert target is not None
+    if is_unnamed:
+        warnings.append(f"No target was named: the column called {target!r} is predicted.")
+    labels = row_labels(table) - set(choices.roles)
     columns = [n for n in names if n not in labels]
     read = _read_columns(table.select(columns), name, choices)
-    message = f"No target was named: the column called {target!r} is predicted."
     positions = None
     n_missing = 0
-    warnings = (message,) * is_unnamed
-    if (is_missing := read[target].is_missing) is not None:
+    is_missing = read[target].is_missing
+    if is_missing is not None:
         positions = np.flatnonzero(~is_missing)
         n_missing = int(is_missing.sum())
-        missed = " or ".join(map(repr, all_targets or (target,)))
-        has, are = ("have", "are")
-        if n_missing == 1:
-            has, are = ("has", "is")
-        message = (
-            f"{n_missing:,} of {len(is_missing):,} rows {has} no target ({missed}) and {are} left "
-            f"out: {rows_of(is_missing)}, counted from 0."
-        )
-        if pa.types.is_string(table[target].type):
-            message += f" {QUOTE}."
-        warnings += (message,)
+        is_string = pa.types.is_string(table[target].type)
+        warnings.append(_missing_warning(is_missing, all_targets or (target,), is_string))
         complete = _read_columns(table.select(columns).take(pa.array(positions)), name, choices)
         # What numbered all rows numbers these, though with gaps.
-        is_out = {n: c.take(positions) for n, c in read.items() if c.column.read_as == "left out"}
-        read = complete | is_out
+        left_out = {n: c.take(positions) for n, c in read.items() if c.column.read_as == "left out"}
+        read = complete | left_out
     warnings += _describe_reading(read)
     weights = [n for n, c in read.items() if n.lower() in WEIGHTS and c.column.read_as == "number"]
     if weights and not {*weights} & {*choices.keep}:
-        warnings += (
-            f"{weights[0]!r} is read as a feature. If it weighs samples, drop it: {UNWEIGHTED}",
+        warnings.append(
+            f"{weights[0]!r} is read as a feature. If it weighs samples, drop it: {UNWEIGHTED}"
         )
     kind = table[target].type
     ranks = ()
     if pa.types.is_dictionary(kind) and kind.ordered and choices.task != "regression":
         ranks = _ranks(table[target])
-        warnings += (
+        warnings.append(
             f"The order of the classes of {target!r} orders what is shown and no more: each miss "
             "counts as much. Where their ranks are numbers, task regression counts misses by "
-            "distance.",
+            "distance."
         )
     table = table.select([n for n in columns if n not in choices.roles and n not in choices.drop])
     rows = table
@@ -100,8 +98,21 @@ def table_source(
         source,
         class_names=ranks,
         columns=tuple(column_of[n] for n in names),
-        warnings=(note,) * bool(note) + warnings + source.warnings,
+        warnings=(*warnings, *source.warnings),
     )
+
+
+def _missing_warning(is_missing: np.ndarray, targets: tuple[str, ...], is_string: bool) -> str:
+    """Return the warning of rows whose target is missing."""
+    n_missing = int(is_missing.sum())
+    has = inflect(n_missing, "has", "have")
+    are = inflect(n_missing, "is", "are")
+    text = (
+        f"{n_missing:,} of {len(is_missing):,} rows {has} no target "
+        f"({' or '.join(map(repr, targets))}) and {are} left out: {rows_of(is_missing)}, counted "
+        "from 0."
+    )
+    return text + text_if(is_string, f" {QUOTE}.")
 
 
 @result
@@ -137,7 +148,7 @@ def glance_at(table: pa.Table, name: str, choices: Choices) -> Glance:
 
 
 def _ranks(target: pa.ChunkedArray) -> tuple[str, ...]:
-    """Return the classes that an ordered column of strings holds, in its order; none of numbers."""
+    """Return the classes that an ordered column of strings holds, in its order; () for numbers."""
     values = {*target.unique().to_pylist()}
     names = target.unify_dictionaries().chunk(0).dictionary.to_pylist()
     if not isinstance(names[0], str):
@@ -154,8 +165,8 @@ def _read_several(table: pa.Table, name: str, choices: Choices, targets: tuple[s
     column_of = {c.name: c for c in (*source.columns, *(target.column for target in read[1:]))}
     if are_several_labels(y):
         column_of |= {n: replace(column_of[n], n_values=2) for n in targets}
-    ordered = iter(targets)  # of y
-    names = (next(ordered) if n in targets else n for n in table.column_names)
+    in_order_of_y = iter(targets)
+    names = (next(in_order_of_y) if n in targets else n for n in table.column_names)
     columns = tuple(column_of[n] for n in names if n in column_of)
     return replace(source, train=replace(source.train, y=y), columns=columns)
 
@@ -163,12 +174,12 @@ def _read_several(table: pa.Table, name: str, choices: Choices, targets: tuple[s
 def read_targets(
     table: pa.Table, name: str, choices: Choices, targets: tuple[str, ...]
 ) -> tuple[pa.Table, list[ReadColumn]]:
-    """Return a table, its first target missing where another is, and all targets elsewhere."""
+    """Return a table, its first target missing where another is, and all targets of other rows."""
     # Refused are targets that are no columns or no numbers.
     names = column_names(table, name)
     choices_by_target = {n: replace(choices, target=n, task="regression") for n in targets}
-    for single_choices in choices_by_target.values():
-        check_names(names, name, single_choices)
+    for choices_of_one in choices_by_target.values():
+        check_names(names, name, choices_of_one)
 
     def read(rows: pa.Table) -> list[ReadColumn]:
         columns = [read_column(rows[n], n, c) for n, c in choices_by_target.items()]
@@ -185,16 +196,18 @@ def read_targets(
         masked = pc.if_else(pa.array(is_missing), None, table[targets[0]])
         table = table.set_column(names.index(targets[0]), targets[0], masked)
         columns = read(table.filter(pa.array(~is_missing)))
-    if words := [column.column.name for column in columns if column.values is None]:
+    of_words = [column.column.name for column in columns if column.values is None]
+    if of_words:
         raise DataError(
-            f"several targets must be numbers; column {words[0]!r} holds words. Name one target."
+            f"several targets must be numbers; column {of_words[0]!r} holds words. Name one target."
         )
     return table, columns
 
 
 def _read_columns(table: pa.Table, name: str, choices: Choices) -> dict[str, ReadColumn]:
+    """Read all columns of a table, by name; raise one error where some cannot be used."""
     read = {n: read_column(table[n], n, choices) for n in table.column_names}
-    # What a column leaves open, the others decide where they agree.
+    # A decimal mark that a column leaves open is that of the others, if they agree.
     marks = {column.decimal for column in read.values()} - {""}
     if not choices.decimal and len(marks) == 1:
         choices = replace(choices, decimal=marks.pop())
@@ -206,20 +219,20 @@ def _read_columns(table: pa.Table, name: str, choices: Choices) -> dict[str, Rea
 
 def _describe_reading(read: dict[str, ReadColumn]) -> tuple[str, ...]:
     """Return a line on strings that are numbers or dates, nearly are, and on columns left out."""
-    lines_by_kind: dict[str, list[str]] = {
-        "Strings are read as numbers or dates": [], "Not so read": [], "Left out": []
-    }  # fmt: skip
-    read_lines, not_read, left_out = lines_by_kind.values()
+    as_values = "Strings are read as numbers or dates"
+    texts: dict[str, list[str]] = {as_values: [], "Not so read": [], "Left out": []}
     for name, column in read.items():
-        lines = read_lines
+        head = as_values
         if column.values is None:
-            lines = not_read
+            head = "Not so read"
         if column.column.read_as == "left out":
-            lines = left_out
+            head = "Left out"
         if column.warning:
-            lines.append(f"{name!r}: {column.warning}")
-    parts = [f"{line}: {abridge(texts, '. ')}." for line, texts in lines_by_kind.items() if texts]
-    return (" ".join(parts),) * bool(parts)
+            texts[head].append(f"{name!r}: {column.warning}")
+    parts = [f"{head}: {abridge(warnings, '. ')}." for head, warnings in texts.items() if warnings]
+    if not parts:
+        return ()
+    return (" ".join(parts),)
 
 
 def _source(
@@ -229,7 +242,8 @@ def _source(
     choices: Choices,
     positions: np.ndarray | None,
 ) -> Source:
-    """Return the source of what was read; empty `read`, so that columns are not held beside x."""
+    """Return the source of what was read; `read` is emptied: columns are not held beside x."""
+    # rows: of the user's own columns. positions: numbers of the rows, where some were left out.
     pa.default_memory_pool().release_unused()
     names = {role: getattr(choices, role) for role in ROLES}
     arrays = {str(role): plain_values(read[n]) for role, n in names.items() if n is not None}
@@ -238,14 +252,14 @@ def _source(
     features = [c for n, c in read.items() if n not in roles and c.column.read_as != "left out"]
     columns = {n: c.column for n, c in read.items()}
     if not features:
-        out = [c for c in columns.values() if c.read_as == "left out"]
-        reasons = "; ".join(f"{c.name}: {c.note}" for c in out[:NAMED])
+        left_out = [c for c in columns.values() if c.read_as == "left out"]
+        reasons = "; ".join(f"{c.name}: {c.note}" for c in left_out[:NAMED])
         raise DataError(
             f"{name} must hold at least one feature; all of its columns were left out ({reasons}). "
             "Name those to use with keep."
         )
     leaks = find_leaks(features, y, choices.task)
-    leaking = {name for leak in leaks for name in leak.names}
+    leaking = {n for leak in leaks for n in leak.names}
     unused = [c for n, c in read.items() if n not in roles and c.column.read_as == "left out"]
     if choices.finds_ids and choices.ids:
         column = replace(read[choices.ids].column, note="its values name the rows")
@@ -282,7 +296,7 @@ def _source(
 
 
 def join_texts(words: list[pa.LargeStringArray]) -> Texts | None:
-    """Return the texts of each row line by line; None of no columns."""
+    """Return the texts of each row line by line; None without columns."""
     if len(words) > 1:
         words = [pc.binary_join_element_wise(*words, pa.scalar("\n", pa.large_string()))]
     if not words:

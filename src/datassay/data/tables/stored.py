@@ -17,17 +17,18 @@ import pyarrow.compute as pc
 from datassay.data.samples import Column
 from datassay.data.tables.preparation import FittedColumns, fit_columns, kind_of
 from datassay.data.tables.read import ReadColumn
-from datassay.optional import inflect, text_if
+from datassay.optional import coalesce, inflect, text_if
 
 
 def describe_treatment(fitted: FittedColumns) -> dict[str, Any]:
-    """Return a treatment as JSON values: its columns, features and what each column taught."""
+    """Return a treatment as JSON values: its columns, features, what was learnt of each column."""
     steps = fitted.transformer.named_transformers_
     positions = dict[str, int]()
     learned = []
     for column in fitted.columns:
         kind = kind_of(column)
-        position = positions[kind] = positions.get(kind, -1) + 1
+        position = positions.get(kind, 0)
+        positions[kind] = position + 1
         learned.append(_describe_column(kind, steps[kind], position, column, fitted.feature_names))
     columns = [asdict(column) for column in fitted.columns]
     return {"columns": columns, "features": list(fitted.feature_names), "learned": learned}
@@ -43,11 +44,7 @@ def _describe_column(
     if kind.endswith("with missing"):
         return {"fill": float(step.statistics_[position])}
     if kind == "categories":
-        rare = step.infrequent_categories_[position]
-        if rare is None:
-            rare = []
-        else:
-            rare = list(rare)
+        rare = list(coalesce(step.infrequent_categories_[position], []))
         frequent = [category for category in step.categories_[position] if category not in rare]
         return {"often": frequent, "rare": rare}
     if kind != "dates":
@@ -81,12 +78,13 @@ def restore_treatment(stored: Mapping[str, Any]) -> FittedColumns:
 
 
 def _rows_needed(learned: Mapping[str, Any]) -> int:
+    """Return how many made-up rows teach as much of a column."""
     # Where some categories count as one, each of the others must be more frequent than those.
     return 2 * len(learned.get("often", ())) + len(learned.get("rare", ())) + 1
 
 
 def _make_rows(column: Column, learned: Mapping[str, Any], n: int) -> ReadColumn:
-    """Return made-up rows from which the same is learned."""
+    """Return n made-up rows from which `fit_columns` learns the same of a column."""
     kind = kind_of(column)
     if kind == "categories":
         words = [*learned["often"] * 2, *learned["rare"]]
@@ -117,11 +115,11 @@ def describe_unseen(fitted: FittedColumns, table: pa.Table) -> list[str]:
         values, counts = pc.value_counts(pc.drop_null(words)).flatten()
         is_new = pc.invert(pc.is_in(values, pa.array(fitted_values, pa.large_string())))
         values = values.filter(is_new)
-        rows = pc.sum(counts.filter(is_new)).as_py()
+        n_rows = pc.sum(counts.filter(is_new)).as_py()
         if len(values):
             noun = inflect(len(values), "category", "categories")
             lines.append(
                 f"column {column.name!r} holds {len(values):,} {noun} that training did not have, "
-                f"in {rows:,} row{text_if(rows > 1, 's')}, the first {values[0].as_py()[:40]!r}"
+                f"in {n_rows:,} row{text_if(n_rows > 1, 's')}, the first {values[0].as_py()[:40]!r}"
             )
     return lines

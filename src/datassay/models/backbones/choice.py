@@ -17,7 +17,7 @@ LOADERS: dict[str, Callable[[str], Encoder]] = {
     image_models.PREFIX: image_models.image_model,
     hugging_face.PREFIX: hugging_face.hugging_face,
 }
-# The default encoder of each kind of sample.
+# The default encoder of each kind of sample: its name, the package of its code, its weights.
 OWN: dict[Literal["image", "text"], tuple[str, str, WeightsFile]] = {
     "image": (lite0.NAME, lite0.CODE, lite0.WEIGHTS),
     "text": (minilm.NAME, minilm.CODE, minilm.WEIGHTS),

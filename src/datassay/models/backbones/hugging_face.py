@@ -29,9 +29,10 @@ def hugging_face(name: str) -> Encoder:
     from transformers import AutoConfig, AutoModel
 
     checkpoint = name.removeprefix(PREFIX)
-    with user_code(lambda error: _loading_error(name, error)):
+    with user_code(lambda error: _loading_message(name, error)):
         config: Any = AutoConfig.from_pretrained(checkpoint)
-        reads_text, reads_images = hasattr(config, "vocab_size"), hasattr(config, "num_channels")
+        reads_text = hasattr(config, "vocab_size")
+        reads_images = hasattr(config, "num_channels")
         if reads_text == reads_images:
             raise ModelError(
                 f"encoder features:{name} must read images alone or texts alone; a "
@@ -44,7 +45,8 @@ def hugging_face(name: str) -> Encoder:
         return _image_encoder(name, network)
 
 
-def _loading_error(name: str, error: str) -> str:
+def _loading_message(name: str, error: str) -> str:
+    """Return the message of an encoder that cannot be loaded."""
     return (
         f"encoder features:{name} must be one that transformers loads from safetensors; it raised "
         f"{error} Check the name, the folder or the network."
@@ -52,6 +54,7 @@ def _loading_error(name: str, error: str) -> str:
 
 
 def _text_encoder(name: str, network: Any) -> Encoder:
+    """Return the encoder of texts by a network and its tokenizer."""
     from transformers import AutoTokenizer
 
     tokenizer: Any = AutoTokenizer.from_pretrained(name.removeprefix(PREFIX))
@@ -59,12 +62,12 @@ def _text_encoder(name: str, network: Any) -> Encoder:
     limit = min(int(n) for n in limits if n and n < LONGEST)
 
     def embed(texts: list[str], device: torch.device) -> Embedded:
-        full_ids = tokenizer(texts, verbose=False)["input_ids"]
+        untruncated_ids = tokenizer(texts, verbose=False)["input_ids"]
         tokens = tokenizer(
             texts, truncation=True, max_length=limit, padding=True, return_tensors="pt"
         ).to(device)
         states = network(**tokens).last_hidden_state
-        is_cut = np.array([len(ids) > limit for ids in full_ids])
+        is_cut = np.array([len(ids) > limit for ids in untruncated_ids])
         return Embedded(masked_mean(states, tokens["attention_mask"]), is_cut)
 
     recipe = f"{network.config.model_type}; the mean of its tokens' states, scaled to length 1"
@@ -74,6 +77,7 @@ def _text_encoder(name: str, network: Any) -> Encoder:
 
 
 def _image_encoder(name: str, network: Any) -> Encoder:
+    """Return the encoder of images by a network and its own preprocessing."""
     from transformers import AutoImageProcessor
 
     processor: Any = AutoImageProcessor.from_pretrained(name.removeprefix(PREFIX))
@@ -81,20 +85,16 @@ def _image_encoder(name: str, network: Any) -> Encoder:
     def prepare(image: Any) -> torch.Tensor:
         pixels = np.asarray(image, np.float32)
         pixels = np.broadcast_to(pixels, (3, *pixels.shape[1:])).transpose(1, 2, 0)
-        bytes_ = (255 * pixels).round().astype(np.uint8)
-        return processor(bytes_, return_tensors="pt", input_data_format="channels_last")[
-            "pixel_values"
-        ][0]
+        levels = (255 * pixels).round().astype(np.uint8)
+        batch = processor(levels, return_tensors="pt", input_data_format="channels_last")
+        return batch["pixel_values"][0]
 
     def embed(prepared: list[Any], device: torch.device) -> Embedded:
         result = network(pixel_values=torch.stack(prepared).to(device))
         pooled = getattr(result, "pooler_output", None)
         if pooled is None:
             states = result.last_hidden_state  # [b, tokens, width], or [b, width, h, w]
-            if states.ndim == 4:
-                pooled = states.mean((2, 3))
-            else:
-                pooled = states.mean(1)
+            pooled = states.mean((2, 3) if states.ndim == 4 else 1)
         return image_embedded(pooled.flatten(1))
 
     with torch.no_grad():

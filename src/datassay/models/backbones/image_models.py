@@ -44,6 +44,7 @@ def image_model(name: str) -> Encoder:
 
 
 def _check_no_pickle(name: str, load_state_dict: Callable[..., Any]) -> None:
+    """Refuse a timm whose function unpickles files of weights."""
     weights_only = inspect.signature(load_state_dict).parameters.get("weights_only")
     if weights_only is None or weights_only.default is not True:
         raise ModelError(

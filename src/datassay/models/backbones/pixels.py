@@ -44,10 +44,11 @@ class PixelPreparation:
         """
         pixels = torch.as_tensor(image, dtype=torch.float32)[None]
         height, width = pixels.shape[2:]
-        square = max(1, round(self.crop * min(height, width)))
-        first_row, first_column = (height - square) // 2, (width - square) // 2
-        middle = pixels[:, :, first_row : first_row + square, first_column : first_column + square]
-        if square != self.side:
+        length = max(1, round(self.crop * min(height, width)))  # of the square's side
+        row = (height - length) // 2
+        column = (width - length) // 2
+        middle = pixels[:, :, row : row + length, column : column + length]
+        if length != self.side:
             middle = functional.interpolate(
                 middle, size=(self.side, self.side), mode=self.mode, antialias=True
             ).clamp(0, 1)
