@@ -270,10 +270,7 @@ class _Job:
         return replace(row, control=control, seconds=self.comparison.seconds_of(action.key))
 
     def _select_drops(self, drops: Sequence[Action]) -> list[int]:
-        """Return positions of the largest drop that is free in closed form and of the next one.
-
-        The smallest alone if none is free; drops are in rising order.
-        """
+        """Return positions of the largest drop free in closed form and the next, or the first's."""
         free_idx = [
             i for i, action in enumerate(drops) if not costs(self.screened_row(action).gain)
         ]
@@ -282,11 +279,8 @@ class _Job:
         return list(range(free_idx[-1], min(free_idx[-1] + 2, len(drops))))
 
     def _largest_drop(self, drops: Sequence[Action], drop_idx: Sequence[int]) -> list[ActionGain]:
-        """Return the row of the largest drop that costs nothing, noting what the next one costs.
-
-        From the first of `drop_idx`, drops are retrained downwards until one is free, else upwards
-        until one is not.
-        """
+        """Return the row of the largest drop that costs nothing, noting what the next one costs."""
+        # From the first of `drop_idx` retrain downwards until one is free, else upwards.
         if not drops:
             return []
         rows = {i: self.retrained_row(drops[i]) for i in drop_idx}

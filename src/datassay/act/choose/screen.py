@@ -135,14 +135,11 @@ def screen(
 def most_wanted(
     closed: Screen, train: SampleSet, seed: int, weak: Sequence[WeakGroup] = ()
 ) -> tuple[str, float, np.ndarray] | None:
-    """Return the class, source or weak group of which half left out costs most: name, cost, ids.
-
-    None where no half costs more than two held-out samples.
-    """
+    """Return the class, source or weak group of which half left out costs most: name, cost, ids."""
     inverse = closed.inverse()
     base = closed.score_without(np.zeros(len(train), bool), train, inverse)
     worst = None
-    largest_cost = 2 / len(closed.across)
+    largest_cost = 2 / len(closed.across)  # of two held-out samples: less counts as none
     rng = np.random.default_rng((seed, 4))
     weak_groups = [("samples where", ("", w.words), w.samples.astype(int)) for w in weak]
     for kind, names, group in (*_groups(train), *weak_groups):

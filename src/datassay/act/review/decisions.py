@@ -173,10 +173,8 @@ def read_decisions(path: str | Path) -> Decisions:
 def journal_line(changes: Iterable[tuple[str | int, Decision | None]]) -> list[dict[str, Any]]:
     """Return the journal's objects for (sample id, decision) pairs; None: it was taken back."""
     return [
-        {"id": sample_id, "decision": None}
-        if decision is None
-        else {**asdict(decision), "when": str(decision.when)}
-        for sample_id, decision in changes
+        {"id": key, "decision": None} if row is None else {**asdict(row), "when": str(row.when)}
+        for key, row in changes
     ]
 
 

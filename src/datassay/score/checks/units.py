@@ -52,11 +52,9 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
     positive_log_ratios = log_ratio[ratio > 0]
     ratio = ratio[suspect]
     log_ratio = log_ratio[suspect]
-    n_turned = int(((ratio < 0) & (np.abs(log_ratio) < 2 * NEAR)).sum())
-    if n_turned >= max(FEWEST, SHARE * n):
-        return (
-            f"{n_turned} of {n} suspected targets are about what is expected with the other sign."
-        )
+    count = int(((ratio < 0) & (np.abs(log_ratio) < 2 * NEAR)).sum())
+    if count >= max(FEWEST, SHARE * n):
+        return f"{count} of {n} suspected targets are about what is expected with the other sign."
     log_factors = np.log(FACTORS + tuple(1 / factor for factor in FACTORS))
     is_near = (ratio > 0) & (np.abs(log_ratio - log_factors[:, None]) < NEAR)  # [factors, suspects]
     matches = is_near[is_near.sum(1).argmax()]

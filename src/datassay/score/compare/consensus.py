@@ -146,10 +146,7 @@ def mean_pair(correlations: Float[np.ndarray, "r r"]) -> float:
 
 def _match_ids(ids: Mapping[str, list]) -> Int[np.ndarray, "r c"]:
     """Return the position in each run of the samples that all share, in the first run's order."""
-    positions = {
-        name: {sample_id: position for position, sample_id in enumerate(run_ids)}
-        for name, run_ids in ids.items()
-    }
+    positions = {name: {i: p for p, i in enumerate(run_ids)} for name, run_ids in ids.items()}
     for name, position_of in positions.items():
         if len(position_of) < len(ids[name]):
             raise DataError(f"ids must differ within a run; {name} has one twice.")

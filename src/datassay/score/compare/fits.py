@@ -54,19 +54,13 @@ class Fits:
     def fit(self, subsets: Int[np.ndarray, "p kept"], start: int) -> dict[str, np.ndarray]:
         """Return outcome [p, 2, m] and loss [p, 2, n] of two fits to each of p subsets."""
         # start: number of the first subset, by which seeds are set.
-        results: dict[str, list[Tensor]] = {"outcome": [], "loss": []}
+        measures = {"outcome": (outcomes, self.val), "loss": (sample_losses, self.train)}
+        results: dict[str, list[Tensor]] = {key: [] for key in measures}
         repeated = np.repeat(subsets, FITS, 0)
         for fit in self.learner.fits(self.train, repeated, first_number=FITS * start):
-            query_outcomes = [
-                outcomes(outputs, batch, self.recipe)
-                for outputs, batch in _outputs_by_part(fit, self.val)
-            ]
-            losses = [
-                sample_losses(outputs, batch, self.recipe)
-                for outputs, batch in _outputs_by_part(fit, self.train)
-            ]
-            for key, parts in (("outcome", query_outcomes), ("loss", losses)):
-                values = torch.cat(parts, 1)
+            for key, (measure, samples) in measures.items():
+                parts = _outputs_by_part(fit, samples)
+                values = torch.cat([measure(f, batch, self.recipe) for f, batch in parts], 1)
                 if not values.isfinite().all():
                     name = f"a network with lr {self.recipe.lr:g}"
                     if not isinstance(fit, TrainedNetworks):
