@@ -219,7 +219,7 @@ def test_a_difference_of_groups_counts_them_and_not_their_rows():
 
 @pytest.mark.parametrize("looked", [1000, 60], ids=["whole", "by a look at some groups"])
 def test_a_column_that_names_groups_is_told_with_what_a_new_one_would_score(looked, monkeypatch):
-    monkeypatch.setattr(together, "LOOKED_ROWS", looked)
+    monkeypatch.setattr(together, "SAMPLED_ROWS", looked)
     frame = panel()
     train, _ = da.load(frame, target="label", drop="when")
     lin = collect(build_model("mlp:width=32", train, seed=0), train)

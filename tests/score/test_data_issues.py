@@ -233,7 +233,7 @@ def test_few_or_odd_rows():
 
 
 def test_of_many_rows_without_faiss_a_sample_is_searched_and_named(monkeypatch):
-    monkeypatch.setattr("datassay.score.checks.duplicates.WITHOUT_FAISS", 300)
+    monkeypatch.setattr("datassay.score.checks.duplicates.MOST_ROWS_WITHOUT_FAISS", 300)
     monkeypatch.setattr("datassay.score.checks.duplicates.find_spec", lambda name: None)
     rows, _ = with_copies(table(400), 30)
     issues = data_issues(samples(rows))

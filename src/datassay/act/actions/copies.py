@@ -12,9 +12,9 @@ from datassay.score.checks.copies import is_copy
 
 
 def propose(train: SampleSet, scores: ProposalScores) -> Action | None:
-    """Return the action that keeps the first of each group of copies with equal targets."""
+    """Return the action that keeps the first of each group of copies with equal targets, if any."""
     removed = is_copy(coalesce(scores.copies, np.arange(len(train))), train.y)
-    if removed.sum() < max(1, len(train) / 100):  # removing fewer changes no score visibly
+    if removed.sum() < max(1, len(train) / 100):  # removing less than 1 % changes no score visibly
         return None
     words = "Keep one of each group of copies"
     return Action(COPIES, words, train.y, (~removed).astype(float), int(removed.sum()))

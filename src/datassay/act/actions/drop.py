@@ -13,6 +13,7 @@ from datassay.act.remove.summarize import suspects_first
 from datassay.data.samples import SampleSet
 
 FRACTIONS = (0.1, 0.25, 0.5, 0.75)
+FEWEST = 8  # samples that remain
 
 
 def propose(train: SampleSet, scores: ProposalScores) -> Iterator[Action]:
@@ -22,11 +23,8 @@ def propose(train: SampleSet, scores: ProposalScores) -> Iterator[Action]:
         n = round(fraction * len(train))
         removed = np.zeros(len(train), bool)
         removed[order[:n]] = True
-        if train.is_classification:
-            classes_left = np.unique(train.y[~removed])
-        else:
-            classes_left = np.arange(2)
-        if not 0 < n <= len(train) - 8 or len(classes_left) < 2:
+        has_classes = not train.is_classification or len(np.unique(train.y[~removed])) >= 2
+        if not 0 < n <= len(train) - FEWEST or not has_classes:
             return
         words = f"Drop {100 * fraction:.0f} % of the samples"
         yield replace(removal(DROP, words, train, removed, scores.seed), fraction=fraction)

@@ -12,7 +12,7 @@ TOO_FEW = "Correcting or removing labels: too few stand out as wrong."
 def propose(train: SampleSet, scores: ProposalScores) -> Action | str:
     """Return the action that relabels suspects as suggested, or a reason if there are none."""
     issues = scores.issues
-    is_suspected = scores.issues.to_try
+    is_suspected = issues.to_try
     if not is_suspected.any():
         return TOO_FEW
     return relabelling(train, issues.suggested_label.reshape(train.y.shape), is_suspected)

@@ -8,11 +8,11 @@ from datassay.data.samples import SampleSet
 
 
 def propose(train: SampleSet, scores: ProposalScores) -> Action | None:
-    """Return the removal of all suspected samples; None unless at most half are suspected."""
-    suspects = scores.issues.to_try
-    if not 0 < suspects.sum() <= len(train) // 2:
+    """Return the removal of all suspected samples; None if none or more than half are."""
+    is_suspected = scores.issues.to_try
+    if not 0 < is_suspected.sum() <= len(train) // 2:
         return None
-    return removal(REMOVE, "Remove suspects", train, suspects, scores.seed)
+    return removal(REMOVE, "Remove suspects", train, is_suspected, scores.seed)
 
 
 ACTION = ActionKind(

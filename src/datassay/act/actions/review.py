@@ -8,9 +8,9 @@ from datassay.act.choose.kinds import ActionKind
 from datassay.score.label_issues import LabelIssues
 from datassay.stats import advice
 
-# Of the accuracy that could be gained, what right decisions gain: the 2.5 % quantile, the mean and
-# the 97.5 % quantile over drawn tables with known errors. Little where errors are even, more than
-# all that they correct where a class is given as another.
+# Accuracy that right decisions gain per share of labels that they correct: 2.5 % quantile, mean and
+# 97.5 % quantile over drawn tables with known errors. Little where errors are even, more than 1
+# where a class is given as another.
 GAIN_PER_ERROR = (-0.1, 0.4, 1.5)
 
 
@@ -22,10 +22,10 @@ def expected_review_gain(issues: LabelIssues, score: float) -> ActionGain | None
         score: accuracy of a model that learns from the samples as they are.
 
     Returns:
-        A row of the table of actions, not measured: `GAIN_PER_ERROR` of the labels that the review
-        should correct as a share of all, or of the error that is left where that is less. It
-        counts on right decisions. None without any label worth a look, for targets that are
-        numbers and for several labels a sample.
+        A row of the table of actions, not measured: `GAIN_PER_ERROR` times the share of labels
+        that the review should correct, or times the error 1 − score if that is less. It counts on
+        right decisions. None without any label worth a look, for targets that are numbers and for
+        several labels a sample.
     """
     n_errors = float(issues.probability[issues.worth_a_look].sum())
     if not issues.class_names or not n_errors:

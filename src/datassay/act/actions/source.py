@@ -12,9 +12,9 @@ from datassay.data.samples import SampleSet
 
 
 def propose(train: SampleSet, scores: ProposalScores) -> Action | None:
-    """Return the action that relabels the suspects of these sources alone; None without any."""
+    """Return the action that relabels suspects of erring sources alone; None without any."""
     issues = scores.issues
-    sources = scores.issues.sources
+    sources = issues.sources
     if sources is None:
         return None
     is_suspected = issues.to_try & sources.is_erring

@@ -18,7 +18,7 @@ from datassay.train.together import Fitting, predictions_of
 BUILT_IN = ("relabel", "source", "remove", "copies", "drop", "review")
 RELABEL, SOURCE, REMOVE, COPIES, DROP, REVIEW = BUILT_IN
 SPLIT = "split"  # the kind of what `splitting` makes
-SAVES = (COPIES, DROP)  # fewer samples that do as well are worth having without any gain
+SAVES = (COPIES, DROP)  # kinds worth doing without a gain: fewer samples that do as well
 AGAIN = "trained again, nothing changed"
 
 
@@ -27,7 +27,7 @@ class Blocks:
     """Several models, and a router that says which counts for an input.
 
     Attributes:
-        members: positions of the samples that each model learns from.
+        members: positions of the samples that each of K models learns from.
         share: [K], how much each model counts where there is no router.
         router: tells blocks from inputs (`predict_proba` of rows), or None.
     """
@@ -73,16 +73,15 @@ class Action:
 
     @property
     def key(self) -> tuple[str, float]:
-        """The kind and the fraction, which name the same action on other samples."""
+        """The kind and the fraction, by which an action is the same on other samples."""
         return self.kind, self.fraction
 
     @property
     def fits(self) -> int:
-        """Models per seed, those of the control too."""
-        n_models = 1
-        if self.blocks is not None:
-            n_models = len(self.blocks.members)
-        return n_models + (0 if self.control is None else self.control.fits)
+        """Number of models per seed, those of the control too."""
+        n_models = 1 if self.blocks is None else len(self.blocks.members)
+        n_control = 0 if self.control is None else self.control.fits
+        return n_models + n_control
 
     @property
     def kept(self) -> Int[np.ndarray, " kept"]:
@@ -114,10 +113,12 @@ def relabelling(
     Returns:
         The action, compared with the samples as they are, trained again.
     """
-    new_labels = np.where(changed.reshape(-1, *[1] * (train.y.ndim - 1)), labels, train.y)
+    mask = changed.reshape(-1, *[1] * (train.y.ndim - 1))  # broadcasts over several targets
     words = f"Relabel suspected {'labels' if train.is_classification else 'targets'}"
-    corrected = replace(as_it_is(train), kind=RELABEL, words=words, labels=new_labels)
-    return replace(corrected, changed=int(changed.sum()))
+    return replace(
+        as_it_is(train), kind=RELABEL, words=words, labels=np.where(mask, labels, train.y),
+        changed=int(changed.sum()),
+    )  # fmt: skip
 
 
 def removal(
@@ -136,9 +137,9 @@ def removal(
         The action.
     """
     n = int(removed.sum())
-    chance = np.ones(len(train))
-    chance[np.random.default_rng((seed, n)).choice(len(train), n, replace=False)] = 0
-    control = replace(as_it_is(train), weights=chance, changed=n)
+    random_weights = np.ones(len(train))
+    random_weights[np.random.default_rng((seed, n)).choice(len(train), n, replace=False)] = 0
+    control = replace(as_it_is(train), weights=random_weights, changed=n)
     return Action(kind, words, train.y, (~removed).astype(float), n, control, "as many at random")
 
 
@@ -179,11 +180,10 @@ def splitting(train: SampleSet, blocks: Blocks, seed: int) -> Action:
     parts = tuple(np.sort(members) for members in np.split(order, ends))
     shares = np.array([len(members) for members in parts]) / len(train)
     random_blocks = Blocks(parts, shares)
-    action = replace(as_it_is(train), kind=SPLIT, changed=len(train))
-    criterion = "shares"  # a new sample's prediction is the blocks' mean, weighted by their shares
-    if blocks.router is not None:
-        criterion = "router"
+    # Without a router a new sample's prediction is the blocks' mean, weighted by their shares.
+    criterion = "shares" if blocks.router is None else "router"
     words = f"Split into {len(parts)} blocks, by {criterion}"
+    action = replace(as_it_is(train), kind=SPLIT, changed=len(train))
     control = replace(action, blocks=random_blocks)
     return replace(
         action, words=words, blocks=blocks, control=control, control_words="blocks at random"
@@ -220,10 +220,8 @@ def predictions(
 def fittings_of(
     learner: Learner, train: SampleSet, held_out: SampleSet, action: Action, seeds: range
 ) -> list[Fitting]:
-    """Return what is fitted for an action: one fitting, or one a block."""
-    weights = None
-    if action.is_weighted:
-        weights = action.weights
+    """Return what is fitted for an action: one fitting, or one per block."""
+    weights = action.weights if action.is_weighted else None
     if action.blocks is None:
         subsets = (action.kept,)
     else:
@@ -236,7 +234,7 @@ def fittings_of(
 def route_predictions(
     action: Action, held_out: SampleSet, outputs: Sequence[Float[np.ndarray, "R m k"]]
 ) -> Float[np.ndarray, "R m k"]:
-    """Return the predictions for an action: of its one fit, or of its blocks by their router."""
+    """Return an action's predictions from the outputs of its fittings: blocks are averaged."""
     if action.blocks is None:
         return outputs[0]
     share = action.blocks.weights(held_out)  # [m, K]

@@ -38,10 +38,10 @@ from datassay.stats import (
 )
 
 STEP = "compare actions"
-BEYOND = 0.02  # by which retrained networks may exceed the upper end of the closed form's interval
-# Part of the half width of its first interval that an action must have gained to be trained on:
-# about a third of a standard error of five parts. Of true gains of three standard errors of the
-# last analysis 4 % end early.
+BEYOND = 0.02  # that retrained networks may gain above the upper end of the closed form's interval
+# Part of its first interval's half width that an action must have gained to be trained further:
+# about a third of a standard error of five parts. Of true gains as large as three standard errors
+# of the last analysis 4 % end early.
 LEAST_SIGN = 1 / 15
 ENDED = "stopped at the first interim analysis"
 GAINED_NOTHING = "it had gained nothing that would show"
@@ -87,9 +87,10 @@ def compare_actions(
     screened = _screen_actions(parts[0], first_actions, seed)
     kinds = action_kinds()
     hopeless = {key for key, gain in screened.items() if _is_hopeless(kinds[key[0]], gain)}
-    hopeful = {name for name, fraction in first_actions if (name, fraction) not in hopeless}
-    useless = {name for name, kind in kinds.items() if kind.is_slow and name not in hopeful}
-    proposed = [first_actions, *(_propose_actions(fold, seed, useless)[0] for fold in parts[1:])]
+    hopeful_kinds = {kind for kind, fraction in first_actions if (kind, fraction) not in hopeless}
+    # Slow kinds are searched on the other parts only if they could gain on the first.
+    skipped = {name for name, kind in kinds.items() if kind.is_slow and name not in hopeful_kinds}
+    proposed = [first_actions, *(_propose_actions(fold, seed, skipped)[0] for fold in parts[1:])]
     actions = {action.key: action for by_key in reversed(proposed) for action in by_key.values()}
     before = time.perf_counter()
     comparison = Comparison(parts, proposed, list(base) or base_predictions(parts))
@@ -130,7 +131,7 @@ class _Job:
     progress: Progress
 
     def retrain_actions(self, actions: Sequence[Action]) -> list[ActionGain]:
-        """Retrain the actions; return a row for each, of several drops the row of one."""
+        """Retrain the actions; return a row for each (one for all drops) and for combinations."""
         drops = sorted((a for a in actions if a.kind == DROP), key=lambda a: a.fraction)
         drop_idx = self._select_drops(drops)
         other_actions = [action for action in actions if action.kind != DROP]
@@ -140,7 +141,7 @@ class _Job:
             self.progress(STEP, number, len(schedule) + 1)
             self.comparison.train([action.key for action in undecided], analysis)
             undecided = [a for a in undecided if a.key not in self.comparison.overdue]
-            undecided = self._drop_removal(self._keep_one_drop(undecided))
+            undecided = self._leave_out_removal(self._keep_one_drop(undecided))
             undecided = [a for a in undecided if self._is_undecided(a)]
         self.progress(STEP, len(schedule), len(schedule) + 1)
         rows = [self.retrained_row(action) for action in other_actions]
@@ -159,16 +160,16 @@ class _Job:
         return rows
 
     def _combine(self, rows: Sequence[ActionGain], actions: Sequence[Action]) -> list[ActionGain]:
-        """Add actions to the best one, the best first; keep each that raises the measured gain."""
+        """Return a row for each action tried after the best one; what raises its gain is kept."""
         recommended = [row for row in _rank_rows(list(rows)) if row.advice in {DO, TRY}]
         candidates = [r for r in recommended if r.kind == COPIES or not self.kinds[r.kind].follows]
         best_row = next((row for row in candidates if self.kinds[row.kind].is_followed), None)
         if best_row is None or recommended[0].advice != DO:
             return []
-        words = (best_row.kind, best_row.words)
         best_gain = best_row.gain
         combinations = []
-        key = next(action.key for action in actions if (action.kind, action.words) == words)
+        best_name = (best_row.kind, best_row.words)
+        key = next(action.key for action in actions if (action.kind, action.words) == best_name)
         for row in recommended:
             kind = self.kinds[row.kind]
             can_follow = kind.follows and row is not best_row
@@ -187,8 +188,8 @@ class _Job:
                 best_gain = combinations[-1].gain
         return combinations
 
-    def _drop_removal(self, actions: Sequence[Action]) -> list[Action]:
-        """Return the actions; removal only if it gains half a point more than relabelling."""
+    def _leave_out_removal(self, actions: Sequence[Action]) -> list[Action]:
+        """Return the actions, without removal unless it gains half a point above relabelling."""
         relabel = next((a for a in actions if a.kind == RELABEL and self._is_undecided(a)), None)
         bound = -np.inf
         if relabel is not None:
@@ -196,11 +197,11 @@ class _Job:
         return [a for a in actions if a.kind != REMOVE or self.gain(a).gain > bound + TOLERATED]
 
     def _keep_one_drop(self, actions: Sequence[Action]) -> list[Action]:
-        """Return the actions, of two drops only the larger that does not seem to cost."""
+        """Return the actions with one drop: the largest that seems free, else the smallest."""
         drops = [action for action in actions if action.kind == DROP]
-        harmless = [action for action in drops if not costs(self.gain(action).gain)]
-        drop_kept = harmless[-1:] or drops[:1]
-        return [action for action in actions if action.kind != DROP or action is drop_kept[0]]
+        free_drops = [action for action in drops if not costs(self.gain(action).gain)]
+        tried_drops = free_drops[-1:] or drops[:1]
+        return [action for action in actions if action.kind != DROP or action is tried_drops[0]]
 
     def _is_undecided(self, action: Action) -> bool:
         """Return whether another interim analysis could change the verdict."""
@@ -211,21 +212,17 @@ class _Job:
 
     def gain(self, action: Action) -> Interval:
         """Return the gain of an action, as far as it was retrained."""
-        if action.kind in self.kinds:
-            names = (action.kind,)
-        else:
-            names = action.kind.split("+")
-        searched = any(self.kinds[name].is_searched for name in names)
-        return self.comparison.gain(action.key, is_searched=searched)
+        kinds = [action.kind] if action.kind in self.kinds else action.kind.split("+")
+        is_searched = any(self.kinds[kind].is_searched for kind in kinds)
+        return self.comparison.gain(action.key, is_searched=is_searched)
 
     def describe_change(self, row: Interval | ActionGain) -> str:
         """Return the interval of a change in words, such as −0.5 to 1.2 points."""
-        is_r2 = self.comparison.parts[0].yardstick.metric == R2
-        scale, digits, unit = (100, 1, "points")
-        if is_r2:
-            scale, digits, unit = (1, 3, "of R²")
-        ends = f"{scale * row.low:.{digits}f} to {scale * row.high:.{digits}f} {unit}"
-        return ends.replace("-", "−")
+        if self.comparison.parts[0].yardstick.metric == R2:
+            text = f"{row.low:.3f} to {row.high:.3f} of R²"
+        else:
+            text = f"{100 * row.low:.1f} to {100 * row.high:.1f} points"
+        return text.replace("-", "−")
 
     def screened_row(self, action: Action, is_hopeless: bool = False) -> ActionGain:
         """Return the row of an action that was only screened."""
@@ -235,9 +232,7 @@ class _Job:
             note = f"not retrained: in closed form it changes {self.describe_change(outcome)}"
         if action.key in self.comparison.overdue:
             note = f"not retrained: {LATE}"
-        gain = np.nan
-        if outcome is not None:
-            gain = outcome.gain
+        gain = np.nan if outcome is None else outcome.gain
         return ActionGain(
             kind=action.kind, words=action.words, how=SCREENED, gain=gain, low=-np.inf, high=np.inf,
             p=1.0, verdict="", screened=gain, changed=action.changed,
@@ -245,7 +240,7 @@ class _Job:
         )  # fmt: skip
 
     def retrained_row(self, action: Action) -> ActionGain:
-        """Return the row of what an action gained, still without a verdict and a control."""
+        """Return the row of what an action gained, without verdict and control yet."""
         if not self.comparison.is_retrained(action.key):
             return self.screened_row(action)
         outcome = self.gain(action)
@@ -275,13 +270,17 @@ class _Job:
         return replace(row, control=control, seconds=self.comparison.seconds_of(action.key))
 
     def _select_drops(self, drops: Sequence[Action]) -> list[int]:
-        """Return positions of the largest drop without a cost in closed form, and of the next."""
-        fine = [i for i, action in enumerate(drops) if not costs(self.screened_row(action).gain)]
-        start = fine[-1] if fine else 0
-        return list(range(len(drops)))[start : start + (2 if fine else 1)]
+        """Return positions of the largest drop free in closed form and the next, or the first's."""
+        free_idx = [
+            i for i, action in enumerate(drops) if not costs(self.screened_row(action).gain)
+        ]
+        if not free_idx:
+            return list(range(min(1, len(drops))))
+        return list(range(free_idx[-1], min(free_idx[-1] + 2, len(drops))))
 
     def _largest_drop(self, drops: Sequence[Action], drop_idx: Sequence[int]) -> list[ActionGain]:
         """Return the row of the largest drop that costs nothing, noting what the next one costs."""
+        # From the first of `drop_idx` retrain downwards until one is free, else upwards.
         if not drops:
             return []
         rows = {i: self.retrained_row(drops[i]) for i in drop_idx}
@@ -312,7 +311,7 @@ class _Job:
 def _propose_actions(
     fold: Part, seed: int, skipped: Collection[str] = ()
 ) -> tuple[dict[Key, Action], tuple[str, ...]]:
-    """Propose the actions of a part, by key; return them, and why others are not tried."""
+    """Return the actions proposed for a part, by key, and sentences why others are not tried."""
     actions, left_out = proposals(
         fold.train, fold.issues, fold.information, takes_weights=fold.learner.takes_weights,
         seed=seed, without=skipped, copies=fold.copies,
@@ -321,7 +320,7 @@ def _propose_actions(
 
 
 def _is_hopeless(kind: ActionKind, outcome: Interval) -> bool:
-    """Return whether the closed form rules out a gain; never for drops, which need not gain."""
+    """Return whether the closed form rules out a gain; never for SAVES, which need not gain."""
     if kind.name in SAVES:
         return False
     if kind.is_slow:
@@ -330,7 +329,7 @@ def _is_hopeless(kind: ActionKind, outcome: Interval) -> bool:
 
 
 def _screen_actions(fold: Part, actions: dict[Key, Action], seed: int) -> dict[Key, Interval]:
-    """Return gains in closed form on a part, with intervals over its held-out samples, by key."""
+    """Return gains in closed form on a part, with intervals over held-out samples, by key."""
     if fold.lin is None:
         return {}
     closed = screen(fold.lin, fold.train, fold.penalty, fold.yardstick, seed)
@@ -350,37 +349,36 @@ def _choose_affordable(
     """Choose actions to retrain: the most promising, while the budget lasts; at least one."""
     order = sorted(actions, key=lambda key: -screened[key].gain if key in screened else 0.0)
     keys = set(order[:1])
-    spent = 0.0
+    seconds = 0.0
     for key in order:
-        spent += per_fit * actions[key].fits
-        if spent <= budget:
+        seconds += per_fit * actions[key].fits
+        if seconds <= budget:
             keys.add(key)
     return keys
 
 
 def _rank_rows(rows: list[ActionGain]) -> tuple[ActionGain, ...]:
-    """Add advice and verdicts; sort by advice, expected gain, then rows that were only screened."""
+    """Return rows with verdict and advice, by advice and expected gain, the only screened last."""
     retrained = [row for row in rows if row.how == RETRAINED]
     reported = [
         replace(row, verdict=v, advice=_choose_advice(row))
         for row, v in zip(retrained, verdicts(retrained), strict=True)
     ]
-    # Correcting keeps samples: what leaves out the same ones leads where it is shown to gain more.
+    # Relabelling keeps samples: it ranks above removing the same ones, unless that is shown to gain
+    # more.
     relabel = next((row for row in reported if row.kind == RELABEL), None)
-    upper_end = -np.inf
-    if relabel is not None:
-        upper_end = relabel.high
+    upper_end = -np.inf if relabel is None else relabel.high
     removing = {kind.name for kind in action_kinds().values() if kind.removes_suspects}
     rivals = [row for row in reported if row.kind in removing and row.gain <= upper_end]
-    leading = [*rivals, *drop_none(relabel)]
-    lead = max((expected_gain(row.gain, row.low) for row in leading), default=0.0)
-    # An action ended early leads nothing: the first analysis alone says less.
+    outranked = [*rivals, *drop_none(relabel)]
+    relabel_gain = max((expected_gain(row.gain, row.low) for row in outranked), default=0.0)
+    # An action that ended early comes later: the first analysis alone says less.
     reported.sort(
-        key=lambda r: (
-            ADVICE.index(r.advice),
-            r.note.startswith(ENDED),
-            -(lead if r is relabel else expected_gain(r.gain, r.low)),
-            r is not relabel,
+        key=lambda row: (
+            ADVICE.index(row.advice),
+            row.note.startswith(ENDED),
+            -(relabel_gain if row is relabel else expected_gain(row.gain, row.low)),
+            row is not relabel,
         )
     )
     screened = [row for row in rows if row.how != RETRAINED]

@@ -18,7 +18,7 @@ class ActionGain:
     """The gain of one action, measured or screened.
 
     Attributes:
-        kind: which action, one of `act.KINDS`.
+        kind: which action: the name of an ActionKind, or several with + between.
         words: what is done.
         how: "retrained", "screened" (the closed form alone) or "expected" (a learning curve).
         gain: of the metric, over the samples as they are; nan where nothing could be estimated.
@@ -26,15 +26,15 @@ class ActionGain:
             among the held-out ones as there may be; −inf where it was only screened.
         high: upper end.
         p: two-sided p value of no gain, of this action alone.
-        verdict: of `stats.verdicts`, how strong the evidence is; empty where it was only screened.
-        advice: of `stats.advice`, what to do; empty likewise.
+        verdict: how strong the evidence is, by `stats.verdicts`; empty where only screened.
+        advice: what to do, by `stats.advice`; empty likewise.
         given: the gain as if every held-out label were right.
         unsuspected: the gain on held-out samples whose labels are not suspected.
         control: the gain of the control; nan where there was none.
         control_words: what the control does.
         screened: the gain in closed form.
-        changed: samples that it touches.
-        cost: samples that it costs: those removed; negative: to be collected.
+        changed: number of samples that it touches.
+        cost: number of samples that it removes; negative: to be collected.
         seconds: that its retraining took.
         note: what else is to be known; may be empty.
     """
@@ -75,7 +75,7 @@ class ActionTable(Tabular):
         score: of the samples as they are, corrected for wrong held-out labels where they are.
         score_given: the same as if every held-out label were right.
         n_held_out: samples that gains are measured on.
-        n_suspected: of these with a suspected label.
+        n_suspected: those of them with a suspected label.
         n_parts: held-out parts: 1, or folds.
         n_seeds: models per action and part.
         is_corrected: whether gains count with wrong held-out labels.

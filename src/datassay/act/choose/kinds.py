@@ -1,8 +1,7 @@
 """The registry of actions: each kind is one module that says when it is worth trying, and its cost.
 
-Its `ACTION` registers it: those of labels and copies are listed in `action.py`; each method's
-folder may have more (`ACTIONS` of its `action.py`), and so may other distributions, by entry points
-of the group `datassay.actions`.
+Kinds come from `ACTION` of the modules in `BUILT_IN`, from `ACTIONS` in the `action.py` of each
+method's folder, and from entry points of other distributions, group `datassay.actions`.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class ProposalScores:
         information: of each sample, any unit.
         takes_weights: whether the model can weigh samples.
         seed: of controls, blocks and fits.
-        copies: a number per sample, shared by those that are next to the same; None: all differ.
+        copies: a number per sample, shared by (near) copies; None: all differ.
     """
 
     issues: LabelIssues
@@ -53,19 +52,19 @@ class ActionKind:
     Attributes:
         name: the kind in summary.json.
         help: in a sentence, what is done.
-        propose: from samples and their scores to the action; of several to an iterator of them. A
-            sentence instead says why there is none; None: there is nothing to report.
-        estimate: in place of `propose` where samples at hand cannot try it: from a learner, the
-            samples, a Yardstick and `whole=` (`gain_of_more`) to the expected gain, or None.
+        propose: takes samples and their scores; returns the action, an iterator of several, a
+            sentence why there is none, or None if there is nothing to report.
+        estimate: in place of `propose` where samples at hand cannot try it: takes a learner, the
+            samples, a Yardstick and `whole=` (`gain_of_more`); returns the expected gain, or None.
         doing: what is done, as the subject of a sentence; "{them}" stands for the suspects.
-        fits: models per seed that it takes at most, those of its controls too.
+        fits: number of models per seed at most, those of its controls too.
         evidence: anchor of the section of a run's page that it rests on.
         command: that goes into it.
-        is_searched: whether it is found by a search, which ends otherwise with other samples.
-        is_slow: whether the search takes seconds a part: other parts are searched only where it
-            gains in closed form on the first.
-        follows: whether it can be done after another, proposed anew on what that left; it then
-            looks at the samples and their copies alone, at no score.
+        is_searched: whether it is found by a search, which ends elsewhere with other samples.
+        is_slow: whether the search takes seconds a part: other parts are searched only if it gains
+            in closed form on the first.
+        follows: whether it can be done after another action, proposed anew on the samples left; it
+            then looks at samples and copies alone, at no score.
         is_followed: whether others can be done after it.
         removes_suspects: whether it leaves out what relabelling corrects.
         order: its place among the kinds of methods.
@@ -98,12 +97,12 @@ def action_kinds() -> dict[str, ActionKind]:
 
 
 def most_fits() -> int:
-    """Return how many models a seed and part all tried actions and their controls take."""
+    """Return how many models per seed and part all actions and their controls take at most."""
     return sum(kind.fits for kind in action_kinds().values() if kind.propose is not None)
 
 
 def likely_fits() -> int:
-    """Return how many models are likely: the samples as they are, and one a kind without search."""
+    """Return the likely models per seed and part: no action, and one per kind without search."""
     kinds_tried = [kind for kind in action_kinds().values() if kind.propose is not None]
     return 1 + sum(not kind.is_searched for kind in kinds_tried)
 

@@ -32,7 +32,7 @@ class Chosen:
         parts: with its learners.
         base: what it predicts there, learning from the samples as they are.
         per_fit: nominal seconds that one model a seed takes over all parts; None: not known.
-        note: why others were not tried; may be empty.
+        note: why other models were not tried; may be empty.
     """
 
     name: str
@@ -66,9 +66,11 @@ def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:
     """
     train = own.parts[0].train
     repeats = own.parts[0].learner.repeats
-    if not (seconds := trial_seconds(train, len(own.parts) * repeats)):
+    seconds = trial_seconds(train, len(own.parts) * repeats)
+    if not seconds:
         return own
-    if (needed := likely_fits() * seconds) > SHARE * budget:
+    needed = likely_fits() * seconds
+    if needed > SHARE * budget:
         note = f"Boosted trees: actions would take about {needed:,.0f} s on two cores, "
         note += f"more than {SHARE * budget:g} s; --budget {1.01 * needed / SHARE:.0f} tries them."
         return replace(own, note=note)
@@ -78,16 +80,19 @@ def best_learner(own: Chosen, *, budget: float = np.inf) -> Chosen:
             table_learner(name, fold.train, repeats=repeats, seed=fold.learner.seed)
             for fold in own.parts
         ]
-        parts = [replace(p, learner=fit) for p, fit in zip(own.parts, learners, strict=True)]
-        per_fit = seconds
-        if name != TREES:
-            per_fit = seconds / repeats
+        pairs = zip(own.parts, learners, strict=True)
+        parts = [replace(fold, learner=learner) for fold, learner in pairs]
+        per_fit = seconds if name == TREES else seconds / repeats
         candidates.append(Chosen(name, parts, base_predictions(parts), per_fit))
     *rivals, trees = candidates
-    score = {c.name: np.concatenate(c.scores(), 1)[0] for c in candidates}
-    gain = {c.name: score[c.name] - score[TREES] for c in rivals}
-    clear = [c for c in rivals if (g := gain[c.name]).mean() > g.std() / len(g) ** 0.5]
-    return max([trees, *clear], key=lambda candidate: score[candidate.name].mean())
+    score = {model.name: np.concatenate(model.scores(), 1)[0] for model in candidates}
+
+    def is_better(rival: Chosen) -> bool:  # than boosted trees, by one standard error
+        gain = score[rival.name] - score[TREES]
+        return bool(gain.mean() > gain.std() / len(gain) ** 0.5)
+
+    better = [rival for rival in rivals if is_better(rival)]
+    return max([trees, *better], key=lambda candidate: score[candidate.name].mean())
 
 
 def trial_seconds(train: SampleSet, n_fits: int) -> float:

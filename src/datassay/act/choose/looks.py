@@ -16,26 +16,26 @@ from jaxtyping import Bool, Float
 from datassay.act.choose.action import Action, as_it_is, fittings_of, route_predictions
 from datassay.act.choose.kinds import ActionKind, ProposalScores, combine_actions
 from datassay.act.choose.parts import R2, Part, Yardstick, mark_trusted
-from datassay.optional import take_first
+from datassay.optional import drop_none, take_first
 from datassay.stats import FEWEST_PARTS, LEVEL, LOOKS, Interval, paired_interval, sum_by_group
-from datassay.train.together import predictions_of
+from datassay.train.together import Fitting, predictions_of
 
-FEWEST_MODELS = 2
-Key = tuple[str, float]
+FEWEST_MODELS = 2  # of each part in the first analysis, where parts are few
+Key = tuple[str, float]  # Action.key
 Predictions = Float[np.ndarray, "R _ k"]
 
 
 def analyses(parts: Sequence[Part]) -> list[list[tuple[int, range]]]:
-    """Return one or two interim analyses: of each the (part, seeds) of the models that it adds."""
-    models = [range(fold.learner.repeats) for fold in parts]
-    n_first = FEWEST_MODELS
-    if len(parts) >= FEWEST_PARTS:
-        n_first = 1
+    """Return one or two interim analyses, each as (part, seeds) of the models that it adds."""
+    seeds_of = [range(fold.learner.repeats) for fold in parts]
+    n_first = FEWEST_MODELS if len(parts) < FEWEST_PARTS else 1
     # Fits that draw nothing are the same for every seed: the first says all.
-    if min(map(len, models)) <= n_first or not parts[0].learner.is_random:
-        return [list(enumerate(models))]
-    analysis = [(p, range(n_first)) for p in range(len(parts))]
-    return [analysis, [(p, seeds[n_first:]) for p, seeds in enumerate(models)]]
+    if min(map(len, seeds_of)) <= n_first or not parts[0].learner.is_random:
+        return [list(enumerate(seeds_of))]
+    return [
+        [(p, seeds[:n_first]) for p, seeds in enumerate(seeds_of)],
+        [(p, seeds[n_first:]) for p, seeds in enumerate(seeds_of)],
+    ]
 
 
 @dataclass(slots=True)
@@ -52,8 +52,8 @@ class Comparison:
 
     Attributes:
         parts: of the samples.
-        proposed: on each part, the actions by key; "" marks the samples as they are.
-        base: predictions of models of the samples as they are, [R, m, k] a part.
+        proposed: on each part, the actions by key.
+        base: `base_predictions`, of models of the samples as they are.
         overdue: actions whose retraining the clock has ended.
     """
 
@@ -62,7 +62,7 @@ class Comparison:
     base: list[Predictions]
     overdue: set[Key] = field(default_factory=set)
     _runs: dict[tuple[Key, bool], Retrained] = field(default_factory=dict)
-    _extremes: list[tuple[Yardstick, ...]] = field(init=False)  # as few, as many wrong: a part each
+    _extremes: list[tuple[Yardstick, ...]] = field(init=False)  # fewest, most wrong: by part each
     _yardsticks: list[Yardstick] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -72,26 +72,28 @@ class Comparison:
     def train(
         self, keys: Sequence[Key], analysis: Sequence[tuple[int, range]], *, control: bool = False
     ) -> None:
-        """Fit the models of actions, or of their controls, that an analysis adds, side by side."""
+        """Fit the models of actions, or of their controls, that an analysis adds.
+
+        An action whose models are not all fitted when the time is over becomes overdue.
+        """
         before = time.perf_counter()
         jobs = [(key, p, seeds) for key in keys for p, seeds in analysis]
         actions = [self._action(key, p, control) for key, p, _ in jobs]
-        fittings = [
-            ()
-            if action is None
-            else fittings_of(
-                self.parts[p].learner, self.parts[p].train, self.parts[p].held_out, action, seeds
-            )
-            for action, (_, p, seeds) in zip(actions, jobs, strict=True)
-        ]
+        fittings: list[list[Fitting]] = []  # by job: several for blocks, none without an action
+        for action, (_, p, seeds) in zip(actions, jobs, strict=True):
+            fold = self.parts[p]
+            fits = []
+            if action is not None:
+                fits = fittings_of(fold.learner, fold.train, fold.held_out, action, seeds)
+            fittings.append(fits)
         outputs = iter(predictions_of([fit for fits in fittings for fit in fits], may_end=True))
         n_fits = sum(len(fit.seeds) for fits in fittings for fit in fits)
         per_fit = (time.perf_counter() - before) / max(1, n_fits)
-        results = [[y for _ in fits if (y := next(outputs)) is not None] for fits in fittings]
+        results = [drop_none(*(next(outputs) for _ in fits)) for fits in fittings]
         rows = list(zip(actions, fittings, results, jobs, strict=True))
         self.overdue |= {key for _, fits, done, (key, _, _) in rows if len(done) < len(fits)}
         for action, fits, predicted, (key, p, seeds) in rows:
-            if key in self.overdue:  # a part of its models alone says nothing
+            if key in self.overdue:  # some of its models alone say nothing
                 continue
             run = self._runs.setdefault((key, control), Retrained([[] for _ in self.parts]))
             if action is None:  # not proposed on this part: nothing changes there
@@ -119,6 +121,7 @@ class Comparison:
         return take_first(added)
 
     def _action(self, key: Key, p: int, control: bool) -> Action | None:
+        """Return a part's action or its control; None where it was not proposed there."""
         action = self.proposed[p].get(key)
         if control and action is not None:
             return action.control
@@ -137,7 +140,10 @@ class Comparison:
         as_given: bool = False,
         rules: Sequence[Yardstick] = (),
     ) -> list[Float[np.ndarray, "_ _"]]:
-        """Return score differences to the samples as they are, [R, m] for each retrained part."""
+        """Return score differences to the samples as they are, [R, m] for each retrained part.
+
+        as_given: as if every held-out label were right. rules: by part; none: the yardsticks.
+        """
         results = []
         rules = rules or self._yardsticks
         run = self._runs[key, control]
@@ -151,18 +157,16 @@ class Comparison:
     def gain(self, key: Key, *, is_searched: bool) -> Interval:
         """Return the gain of an action with its interval, on the parts where it was retrained."""
         unit = float(np.mean([rule.unit for rule in self._yardsticks]))
+        retrained = zip(self._yardsticks, self._runs[key, False].outputs, strict=True)
+        groups = [rule.groups for rule, outputs in retrained if outputs]
+        differences = sum_by_group(self.differences(key), groups)
         level = LEVEL
         base = []
         if len(analyses(self.parts)) > 1:
             level = LOOKS[self.is_complete(key)]
             if not self.is_complete(key):
                 pairs = zip(self._yardsticks, self.base, strict=True)
-                base = [rule.scores(predicted) for rule, predicted in pairs]
-        retrained = zip(self._yardsticks, self._runs[key, False].outputs, strict=True)
-        groups = [rule.groups for rule, outputs in retrained if outputs]
-        differences = sum_by_group(self.differences(key), groups)
-        if base:
-            base = sum_by_group(base, groups)
+                base = sum_by_group([rule.scores(predicted) for rule, predicted in pairs], groups)
         return paired_interval(differences, unit, is_searched=is_searched, level=level, base=base)
 
     def bounds(self, key: Key, gain: Interval) -> tuple[float, float]:
@@ -171,11 +175,12 @@ class Comparison:
         # known by the share of wrong labels alone.
         ends = [mean(self.differences(key, rules=rules)) for rules in self._extremes]
         shifts = [0.0, *(end - gain.gain for end in ends)]
-        low, high = gain.low + min(shifts), gain.high + max(shifts)
+        low = gain.low + min(shifts)
+        high = gain.high + max(shifts)
         if self._yardsticks[0].metric == R2:
             return low, high
-        now = self.score()  # from it no action can take an accuracy below 0 or beyond 1
-        return max(low, min(-now, gain.gain)), min(high, max(1 - now, gain.gain))
+        score = self.score()  # from it no action can take an accuracy below 0 or beyond 1
+        return max(low, min(-score, gain.gain)), min(high, max(1 - score, gain.gain))
 
     def is_complete(self, key: Key) -> bool:
         """Return whether the action was retrained in all parts, by all models."""
@@ -193,7 +198,7 @@ class Comparison:
 
 
 def base_predictions(parts: Sequence[Part]) -> list[Predictions]:
-    """Return what models of the samples as they are predict, [R, m, k] a part."""
+    """Return predictions of models trained on the samples as they are, [R, m, k] per part."""
     return predictions_of([
         fitting
         for fold in parts
@@ -210,6 +215,7 @@ def mean(differences: Sequence[Float[np.ndarray, "_ _"]]) -> float:
 
 
 def _mark_trusted_labels(fold: Part, predicted: Predictions) -> Bool[np.ndarray, " m"]:
+    """Return which held-out labels of a part are likelier right than wrong."""
     if not fold.train.is_classification:
         rows = fold.yardstick.rows
         return np.ones(len(fold.held_out) if rows is None else int(rows.sum()), bool)

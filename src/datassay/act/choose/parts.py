@@ -3,11 +3,11 @@
 What a prediction of a held-out sample is worth, though its label may be wrong too.
 
 Let T[t, g] be the probability that a sample of class t is given the label g. Predicting class c for
-a sample of given label g counts as (T⁻¹)[g, c]. Over the given labels of a class t its mean is
-Σ_g T[t, g] (T⁻¹)[g, c] = 1 where c = t and 0 elsewhere: the mean over samples is an unbiased
-estimate of the accuracy on right labels, whatever the predictions are. No suspect is looked at, so
-no action is favoured because it agrees with the model that named the suspects. What it rests on is
-T, and that noise depends on the class alone.
+a sample with given label g counts (T⁻¹)[g, c]. Over the given labels of a class t its mean is
+Σ_g T[t, g] (T⁻¹)[g, c], 1 if c = t and else 0: the mean over samples is an unbiased estimate of the
+accuracy on right labels, whatever the predictions are. It uses no suspicion of single labels, so it
+favours no action that agrees with the model that named the suspects. It assumes that T is right and
+that noise depends on the class alone.
 
 Targets that are numbers have no such correction: held-out ones that are suspected do not count. One
 that is ten times too large would outweigh all others, and favour whatever learnt from its like.
@@ -33,8 +33,8 @@ from datassay.score.label_issues import LOOK, LabelIssues
 from datassay.train.folds import make_splits
 from datassay.train.learner import Learner, sample_scores
 
-# Held-out targets that are wrong with a higher probability do not count: as they are suspected, and
-# in an interval's ends the fewest and the most that may be wrong.
+# Held-out targets that are wrong with a higher probability do not count: SUSPECTED in the gain;
+# SURE (the fewest that may be wrong) and LOOK (the most) in its interval's ends.
 SUSPECTED, SURE = 0.5, 0.9
 ACCURACY = "accuracy"
 BALANCED = "balanced accuracy"
@@ -73,11 +73,8 @@ class Yardstick:
         self, predictions: Float[np.ndarray, "R m k"], *, as_given: bool = False
     ) -> Float[np.ndarray, "R counted"]:
         """Return what each sample that counts adds to the score of each model."""
-        if as_given:
-            worth = self.given_worth
-        else:
-            worth = self.worth
-        if worth is None:
+        worth = self.given_worth if as_given else self.worth
+        if worth is None:  # targets are numbers
             if as_given or self.rows is None:
                 return sample_scores(torch.from_numpy(predictions), self.held_out, None).numpy()
             outputs = torch.from_numpy(predictions[:, self.rows])
@@ -95,7 +92,7 @@ class Yardstick:
 
     @property
     def unit(self) -> float:
-        """Mean square of the largest worth: what one prediction more or less weighs, squared."""
+        """Mean square of the largest worth, what one prediction weighs; 0 of numbers."""
         if self.worth is None:
             return 0.0
         return float(np.square(self.worth.max(1)).mean())
@@ -113,44 +110,44 @@ def yardstick(
     given_worth = worth = _tabulate_worth(held_out.y, np.eye(k), is_balanced)
     if transition is not None and _is_invertible(transition):
         worth = _tabulate_worth(held_out.y, np.linalg.inv(transition), is_balanced)
-    metric = ACCURACY
-    if is_balanced:
-        metric = BALANCED
+    metric = BALANCED if is_balanced else ACCURACY
     return Yardstick(held_out, worth, given_worth, metric, worth is not given_worth)
 
 
 def _is_invertible(transition: Float[np.ndarray, "k k"]) -> bool:
+    """Return whether the inverse of T says more about labels than about the error of T."""
     return bool(np.linalg.svd(transition, compute_uv=False)[-1] > LEAST_SINGULAR)
 
 
 def with_share(
     transition: Float[np.ndarray, "k k"], labels: Int[np.ndarray, " m"], share: float
 ) -> Float[np.ndarray, "k k"]:
-    """Return the same kind of noise, so strong that a share of the given labels is wrong.
+    """Return noise as of T, so strong that a share of the given labels is wrong.
 
     Args:
         transition: T, as it was found; I: each wrong label is as likely as any other.
         labels: the given ones.
-        share: of them that is wrong; where T could then not be inverted any more, the largest
-            share that leaves it invertible counts.
+        share: of them that is wrong; less, in steps, if T could then not be inverted.
 
     Returns:
         T(λ) = I + λ (T − I).
     """
     k = len(transition)
-    off = transition - np.eye(k)
-    if off.diagonal().min() > -NO_NOISE:
-        off = (np.ones((k, k)) / k - np.eye(k)) * k / (k - 1)
-    counts = np.bincount(labels, minlength=k) / len(labels)
-    strength = share / max(float(-off.diagonal() @ counts), 1e-12)
-    strengths = min(strength, 1 / float(-off.diagonal().min())) * np.linspace(1, 0, 21)
-    transitions = (np.eye(k) + factor * off for factor in strengths)
+    noise = transition - np.eye(k)
+    if noise.diagonal().min() > -NO_NOISE:
+        noise = (np.ones((k, k)) / k - np.eye(k)) * k / (k - 1)
+    class_shares = np.bincount(labels, minlength=k) / len(labels)
+    strength = share / max(float(-noise.diagonal() @ class_shares), 1e-12)
+    largest_strength = 1 / float(-noise.diagonal().min())  # no probability below 0
+    strengths = min(strength, largest_strength) * np.linspace(1, 0, 21)
+    transitions = (np.eye(k) + factor * noise for factor in strengths)
     return next(t for t in transitions if _is_invertible(t))
 
 
 def _tabulate_worth(
     labels: np.ndarray, inverse: Float[np.ndarray, "k k"], is_balanced: bool
 ) -> Float[np.ndarray, "m k"]:
+    """Return what predicting each class counts; balanced: each true class weighs the same."""
     worth = inverse[labels]
     if not is_balanced:
         return worth
@@ -174,7 +171,7 @@ def mark_trusted(
     return joint[np.arange(len(labels)), labels] >= joint.sum(1) / 2
 
 
-FIFTHS = 5
+FIFTHS = 5  # parts that training samples are divided into
 
 
 @result
@@ -194,10 +191,10 @@ class Part:
         copies: of train, as `fifths` takes them; None: all differ.
         doubt: [m], how likely each held-out target is wrong, by fits to all other samples; None:
             they count as right, or are classes.
-        spreads: for SUSPECTED, SURE and LOOK, mean square deviations of all targets that are no
-            likelier wrong, [k], which R² divides by in every part; none: that of the held-out ones.
-        learner: fits R ≥ 2 models to R subsets, alike where it draws nothing; of several parts each
-            has seeds of its own.
+        spreads: by limit (SUSPECTED, SURE, LOOK) variances, [k], of all targets that are no
+            likelier wrong, which R² divides by in every part; none: those of the held-out ones.
+        learner: fits R ≥ 2 models to R subsets, alike where it draws nothing; each part has its own
+            seeds.
     """
 
     train: SampleSet
@@ -232,7 +229,7 @@ class Part:
         return tuple(yardstick(self.held_out, self.train.y, noise) for noise in noises)
 
     def _limit_doubt(self, rule: Yardstick, limit: float) -> Yardstick:
-        """Limit a rule to the targets whose probability of being wrong is at most `limit`."""
+        """Return a rule by the targets that are wrong with `limit` at most; by all if it is one."""
         assert self.doubt is not None
         rows = self.doubt <= limit
         if rows.sum() <= 1:
@@ -263,9 +260,8 @@ def fifths(
         n_parts: how many fifths, 1 to 5.
         noise: T of all labels, which is that of the held-out ones too; None: none is known.
         share: of all labels that are wrong, at least and at most.
-        copies: a number per sample, shared by those that are next to the same: they stay together,
-            or a model would have seen what it is judged on, unless the samples have groups. None:
-            all differ.
+        copies: a number per sample, shared by (near) copies. These stay in one part, or a model
+            would have seen what it is judged on, unless the samples have groups. None: all differ.
         doubt: how likely each target is wrong; None: classes.
         judge: gives the label issues of some samples and the penalty of a ridge fit to them.
         learner: gives the models of a part, from its training samples and its number.
@@ -300,16 +296,12 @@ def fifths(
         samples = train.subset(train_idx)
         part_lin = lin.held_out(train_idx, test_idx)
         issues, penalty = judge(part_lin, samples)
-        part_copies = select_rows(copies, train_idx)
-        inputs = (
-            samples,
-            judged.subset(test_idx),
-            part_lin,
-            issues,
-            information[train_idx],
-            penalty,
-            noise,
-        )
-        test_doubt = select_rows(doubt, test_idx)
-        parts.append(Part(*inputs, learner(samples, f), share, part_copies, test_doubt, spreads))
+
+        parts.append(
+            Part(
+                samples, judged.subset(test_idx), part_lin, issues, information[train_idx],
+                penalty, noise, learner(samples, f), share, copies=select_rows(copies, train_idx),
+                doubt=select_rows(doubt, test_idx), spreads=spreads,
+            )
+        )  # fmt: skip
     return parts

@@ -1,6 +1,6 @@
-"""What actions would gain in closed form: kernel ridge regression, other targets, weights, samples.
+"""What actions would gain in closed form, by kernel ridge regression.
 
-f(X') = K(X', S) (K(S, S) + λ diag(w)⁻¹)⁻¹ y(S),  S the samples kept, w their weights, mean 1
+f(X') = K(X', S) (K(S, S) + λ diag(w)⁻¹)⁻¹ y(S),  S the samples kept, w their weights, of mean 1
 
 λ is the penalty of the label scores. It takes a factorisation per action and no training.
 """
@@ -23,10 +23,9 @@ from datassay.errors import DataError
 from datassay.results import result
 from datassay.score.checks.weak_groups import WeakGroup
 
-# Training samples that the screen looks at; of more, as many at random.
-MOST = 2000
-# Groups of which halves are left out, and samples that one must have.
-MOST_GROUPS, FEWEST = 50, 8
+MOST = 2000  # training samples of the screen; of more, as many at random
+MOST_GROUPS = 50  # of which halves are left out
+FEWEST = 8  # samples of such a group
 
 
 @result
@@ -56,8 +55,9 @@ class Screen:
             share = torch.from_numpy(action.blocks.weights(self.yardstick.held_out))
             outputs = torch.zeros(len(self.across), 1, dtype=torch.float64)
             for k, members in enumerate(action.blocks.members):
-                inside = weights * np.isin(self.index, members)
-                outputs = outputs + share[:, k, None] * self._outputs(action.labels, inside, train)
+                block_weights = weights * np.isin(self.index, members)
+                block_outputs = self._outputs(action.labels, block_weights, train)
+                outputs = outputs + share[:, k, None] * block_outputs
         return self.yardstick.scores(outputs.numpy()[None])[0]
 
     def score_without(
@@ -68,7 +68,7 @@ class Screen:
         targets, center = _targets(train.y[self.index], ~is_removed, train)
         solved = inverse @ (targets - center)
         removed_idx = torch.from_numpy(np.flatnonzero(is_removed))
-        # The inverse of a block: what is left out has the coefficient 0.
+        # By the inverse of a block: samples left out get the coefficient 0.
         correction = torch.linalg.solve(inverse[removed_idx][:, removed_idx], solved[removed_idx])
         outputs = self.across @ (solved - inverse[:, removed_idx] @ correction) + center
         return float(self.yardstick.scores(outputs.numpy()[None])[0].mean())
@@ -80,7 +80,7 @@ class Screen:
     def _outputs(
         self, labels: np.ndarray, weights: np.ndarray, train: SampleSet
     ) -> Float[Tensor, "m k"]:
-        """Return held-out outputs of kernel ridge, fitted to weighted samples with these labels."""
+        """Return held-out outputs of the fit to labels [n] and weights [s] of the samples."""
         kept_idx = np.flatnonzero(weights)
         w = torch.from_numpy(weights[kept_idx] / weights[kept_idx].mean())
         rows = torch.from_numpy(kept_idx)
@@ -91,8 +91,10 @@ class Screen:
 
 
 def _targets(labels: np.ndarray, mask: Any, train: SampleSet) -> tuple[Tensor, Tensor]:
-    """Return targets [s, k], one-hot for classes, and the mean over `mask` that fits leave out."""
-    # Classes are fitted without an intercept: 0.
+    """Return targets [s, k] and what fits subtract from them: their mean over `mask`.
+
+    Classes are one-hot, and nothing (0) is subtracted.
+    """
     values = torch.from_numpy(labels)
     if train.is_classification:
         return torch.eye(train.n_classes).double()[values], torch.zeros(1)
@@ -101,6 +103,7 @@ def _targets(labels: np.ndarray, mask: Any, train: SampleSet) -> tuple[Tensor, T
 
 
 def _factor_kernel(gram: Tensor, penalty: Tensor | float) -> Tensor:
+    """Return the Cholesky factor of the kernel plus a penalty, which is added in place."""
     gram.diagonal().add_(penalty)
     factor, failed = torch.linalg.cholesky_ex(gram)
     if int(failed):
@@ -111,13 +114,12 @@ def _factor_kernel(gram: Tensor, penalty: Tensor | float) -> Tensor:
 def screen(
     lin: Linearization, train: SampleSet, penalty: float, yardstick: Yardstick, seed: int
 ) -> Screen:
-    """Prepare the screen on at most MOST training samples, drawn at random."""
+    """Return the screen on at most MOST training samples, drawn at random."""
     rng = np.random.default_rng((seed, 2))
     index = np.sort(rng.permutation(len(train))[:MOST])
     if len(index) < len(train):
-        lin = lin.subset(index).average_outputs()
-    else:
-        lin = lin.average_outputs()
+        lin = lin.subset(index)
+    lin = lin.average_outputs()
     if lin.kernel is not None:
         assert lin.val_kernel is not None
         kernel = lin.kernel.double()
@@ -125,30 +127,32 @@ def screen(
     else:
         assert lin.features is not None and lin.val_features is not None
         features, val_features = (f[0 : len(f)].double() for f in (lin.features, lin.val_features))
-        kernel, across = features @ features.T, val_features @ features.T
+        kernel = features @ features.T
+        across = val_features @ features.T
     return Screen(index, kernel, across, penalty, yardstick)
 
 
 def most_wanted(
     closed: Screen, train: SampleSet, seed: int, weak: Sequence[WeakGroup] = ()
 ) -> tuple[str, float, np.ndarray] | None:
-    """Find the class, source or weak group of which half left out costs most: name, cost, ids."""
+    """Return the class, source or weak group of which half left out costs most: name, cost, ids."""
     inverse = closed.inverse()
     base = closed.score_without(np.zeros(len(train), bool), train, inverse)
     worst = None
-    lost = 2 / len(closed.across)
+    largest_cost = 2 / len(closed.across)  # of two held-out samples: less counts as none
     rng = np.random.default_rng((seed, 4))
-    regions = [("samples where", ("", w.words), w.samples.astype(int)) for w in weak]
-    for kind, names, group in (*_groups(train), *regions):
+    weak_groups = [("samples where", ("", w.words), w.samples.astype(int)) for w in weak]
+    for kind, names, group in (*_groups(train), *weak_groups):
         for g in np.unique(group[closed.index]):
             members = closed.index[group[closed.index] == g]
             if not names[g] or not FEWEST <= len(members) < len(closed.index):
                 continue
             removed = np.zeros(len(train), bool)
             removed[rng.permutation(members)[: len(members) // 2]] = True
-            if (cost := base - closed.score_without(removed, train, inverse)) > lost:
+            cost = base - closed.score_without(removed, train, inverse)
+            if cost > largest_cost:
                 worst = (f"{kind} {names[g]}", cost, train.ids[members])
-                lost = cost
+                largest_cost = cost
     return worst
 
 

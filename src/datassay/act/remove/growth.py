@@ -18,30 +18,27 @@ from torch import Tensor
 from datassay.collect.linearization import Features, Linearization
 from datassay.progress import Progress, silent
 
-# Samples that are compared a step, drawn at random from one class.
-POOL = 32
-# The sums' weights are renewed when the keep-set grew by this share, and by so many samples.
+POOL = 32  # samples that are compared at each step, drawn at random from one class
+# Samples are weighed anew when the keep-set has grown by this share, and by so many samples.
 RENEWED, FEWEST_BETWEEN = 0.1, 16
-# Squared residual below which a sample counts as learned and gets no noisier.
-LEARNED = 0.01
-PANEL = 4096
-MOST_COLUMNS = 256
+LEARNED = 0.01  # squared residual below which a sample counts as learned and gets no noisier
+PANEL = 4096  # samples at a time
+MOST_COLUMNS = 256  # leading directions, q at most
 # Samples from which the leading directions are read; all of them would cost n p².
-SEEN = {"features": 4096, "kernel": 1024}
-# Directions below this share of the largest eigenvalue are rounding.
-LEAST_SHARE = 1e-9
+BASIS_SIZE = {"features": 4096, "kernel": 1024}
+LEAST_SHARE = 1e-9  # directions below this share of the largest eigenvalue are rounding
 
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """Gain by which a sample to add is chosen.
+    """What the gain is by which a sample to add is chosen.
 
     Attributes:
         ridge: λ; rows have length 1.
-        error: whether the lowered squared error of all samples counts, besides their variance.
-        at_residuals: whether variances count by the squared residual, r², of their sample under the
-            fit so far, and a sample's noise is λ · mean r² / r²: a sample that is learned already
-            neither needs nor adds information.
+        error: whether lower squared errors of all samples count, besides lower variances.
+        at_residuals: whether a sample's variance counts by its squared residual r² under the fit so
+            far, and its noise is λ · mean r² / r²: a sample that is already learned neither needs
+            nor adds information.
     """
 
     ridge: float
@@ -54,10 +51,10 @@ BOUNDARY = Aim(ridge=1.0, at_residuals=True)
 
 
 class Fit:
-    """The fit to the samples kept so far, and the sums that value the others."""
+    """The fit to the samples kept so far, and the sums by which others are valued."""
 
     def __init__(self, rows: Float[Tensor, "n p"], targets: Float[Tensor, "n k"], aim: Aim):
-        """Start with a fit to no sample."""
+        """Set up a fit to no sample."""
         self.rows = rows
         self.targets = targets
         self.aim = aim
@@ -66,7 +63,7 @@ class Fit:
         self.weigh_samples()
 
     def weigh_samples(self) -> None:
-        """Set the noise of each sample, and the sums that value the others, by the present fit."""
+        """Set each sample's noise, and the sums by which others are valued, by the present fit."""
         residual = self.targets - self.rows @ self.weights
         if self.aim.at_residuals:
             importance = residual.square().sum(1)
@@ -80,25 +77,26 @@ class Fit:
     def gains(self, idx: Int[np.ndarray, " s"]) -> Float[Tensor, " s"]:
         """Return how much the fit would gain by adding each of these samples alone."""
         rows = self.rows[idx]
-        reached = rows @ self.covariance
-        scale = (reached * rows).sum(1) + self.noise[idx]
-        spread = ((reached @ self.gram) * reached).sum(1)
-        gain = spread / scale
+        projected = rows @ self.covariance  # φᵀP
+        scale = (projected * rows).sum(1) + self.noise[idx]  # d
+        squares = ((projected @ self.gram) * projected).sum(1)  # Σ_i c_ij², weighted
+        gain = squares / scale
         if self.aim.error:
             residual = self.targets[idx] - rows @ self.weights
-            change = ((reached @ self.row_residuals) * residual).sum(1)
-            gain = gain + 2 * change / scale - spread * residual.square().sum(1) / scale.square()
+            change = ((projected @ self.row_residuals) * residual).sum(1)
+            gain = gain + 2 * change / scale - squares * residual.square().sum(1) / scale.square()
         return gain
 
     def add(self, position: int) -> None:
         """Add a sample to the fit."""
         row = self.rows[position]
-        reached = self.covariance @ row
-        scale = reached @ row + self.noise[position]
-        weight_change = torch.outer(reached, (self.targets[position] - row @ self.weights) / scale)
+        projected = self.covariance @ row  # Pφ
+        scale = projected @ row + self.noise[position]  # d
+        residual = self.targets[position] - row @ self.weights
+        weight_change = torch.outer(projected, residual / scale)
         self.weights += weight_change
         self.row_residuals -= self.gram @ weight_change
-        self.covariance -= torch.outer(reached, reached / scale)
+        self.covariance -= torch.outer(projected, projected / scale)
 
 
 def grow(
@@ -112,7 +110,7 @@ def grow(
     pool: int = POOL,
     progress: Progress = silent,
 ) -> Int[np.ndarray, " n"]:
-    """Order samples by what each adds to the fit of those before it."""
+    """Return all positions: those kept, `quota` of each group, in order; then by falling gain."""
     # Each step takes the group that is farthest below its quota, draws `pool` of its samples, and
     # keeps the one that gains most.
     # Cost: m (2 pool + 4) p² operations for m kept samples, 2 n p² / RENEWED · log m to weigh them
@@ -134,22 +132,18 @@ def grow(
         group = int(np.argmax((quota - n_kept) / np.maximum(quota, 1)))
         open_idx = open_by_group[group]
         drawn = rng.choice(len(open_idx), min(pool, len(open_idx)), replace=False)
-        index = int(drawn[int(fit.gains(open_idx[drawn]).argmax())])
-        order.append(int(open_idx[index]))
-        open_idx[index], open_by_group[group] = open_idx[-1], open_idx[:-1]
+        best_position = int(drawn[int(fit.gains(open_idx[drawn]).argmax())])
+        order.append(int(open_idx[best_position]))
+        open_idx[best_position] = open_idx[-1]  # removed in place: the last takes its position
+        open_by_group[group] = open_idx[:-1]
         fit.add(order[-1])
         n_kept[group] += 1
         progress("choose what stays", step + 1, total)
     not_kept = np.concatenate(open_by_group)
-    parts = [fit.gains(not_kept[a : a + PANEL]) for a in range(0, len(not_kept), PANEL)]
-    if parts:
-        gains = torch.cat(parts)
-    else:
-        gains = torch.zeros(0)
-    return np.concatenate([
-        np.array(order, int),
-        not_kept[np.argsort(-gains.numpy(), kind="stable")],
-    ])
+    starts = range(0, len(not_kept), PANEL)
+    gains = torch.cat([torch.zeros(0), *(fit.gains(not_kept[a : a + PANEL]) for a in starts)])
+    by_gain = np.argsort(-gains.numpy(), kind="stable")
+    return np.concatenate([np.array(order, int), not_kept[by_gain]])
 
 
 def unit_rows(lin: Linearization, seed: int) -> Float[Tensor, "n q"]:
@@ -161,7 +155,7 @@ def unit_rows(lin: Linearization, seed: int) -> Float[Tensor, "n q"]:
     n = len(lin)
     has_one_row = lin.features is not None and lin.rows_per_sample == 1
     basis_idx = np.random.default_rng((seed, 1)).permutation(n)
-    basis_idx = np.sort(basis_idx[: SEEN["features" if has_one_row else "kernel"]])
+    basis_idx = np.sort(basis_idx[: BASIS_SIZE["features" if has_one_row else "kernel"]])
     if has_one_row:
         rows = _project_features(lin.features, basis_idx)
     else:
@@ -172,41 +166,43 @@ def unit_rows(lin: Linearization, seed: int) -> Float[Tensor, "n q"]:
 
 
 def _averaged_kernel(lin: Linearization, cols: np.ndarray) -> Float[Tensor, "n s"]:
-    """Return the averaged kernel between all samples and some; features need no [n, n]."""
+    """Return the averaged kernel of all samples and some; of features without an [n, n] array."""
     if lin.features is None:
         kernel = lin.average_outputs().kernel
         assert kernel is not None
         return kernel[:, torch.as_tensor(cols)].double()
-    b, features = lin.rows_per_sample, lin.features
+    b = lin.rows_per_sample
+    features = lin.features
     n = len(lin)
-    parts = range(0, len(lin), PANEL)
+    starts = range(0, n, PANEL)
 
     def read(a: int) -> Tensor:  # all rows of a sample side by side
         rows = features[a * b : min(a + PANEL, n) * b].double()
         return rows.reshape(-1, b * rows.shape[1])
 
-    positions = [torch.as_tensor(cols[(cols >= a) & (cols < a + PANEL)] - a) for a in parts]
-    basis = torch.cat([read(a)[idx] for a, idx in zip(parts, positions, strict=True)])
-    return torch.cat([read(a) @ basis.T / b for a in parts])
+    positions = [torch.as_tensor(cols[(cols >= a) & (cols < a + PANEL)] - a) for a in starts]
+    basis = torch.cat([read(a)[idx] for a, idx in zip(starts, positions, strict=True)])
+    return torch.cat([read(a) @ basis.T / b for a in starts])
 
 
 def _project_features(features: Features | None, basis_idx: np.ndarray) -> Float[Tensor, "n q"]:
-    """Project features onto their leading directions, where they have many columns."""
+    """Return features in their leading directions, or as they are up to MOST_COLUMNS columns."""
     assert features is not None
     n, p = features.shape
-    parts = range(0, n, PANEL)
+    starts = range(0, n, PANEL)
     if p <= MOST_COLUMNS:
-        return torch.cat([features[a : a + PANEL].float() for a in parts])
+        return torch.cat([features[a : a + PANEL].float() for a in starts])
     gram = torch.zeros(p, p, dtype=torch.float64)
-    for a in parts:
+    for a in starts:
         idx = basis_idx[(basis_idx >= a) & (basis_idx < a + PANEL)] - a
         rows = features[a : min(a + PANEL, n)][torch.as_tensor(idx)].double()
         gram += rows.T @ rows
     vectors = _leading_eigenvectors(gram)[1].float()
-    return torch.cat([features[a : min(a + PANEL, n)].float() @ vectors for a in parts])
+    return torch.cat([features[a : min(a + PANEL, n)].float() @ vectors for a in starts])
 
 
 def _leading_eigenvectors(symmetric: Tensor) -> tuple[Float[Tensor, " q"], Float[Tensor, "p q"]]:
+    """Return the largest eigenvalues, at most MOST_COLUMNS, ascending, and their eigenvectors."""
     values, vectors = torch.linalg.eigh(symmetric.double())
     is_large = values > LEAST_SHARE * values[-1]
     return values[is_large][-MOST_COLUMNS:], vectors[:, is_large][:, -MOST_COLUMNS:]

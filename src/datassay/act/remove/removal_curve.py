@@ -129,11 +129,11 @@ def removal_curve(
     n = parts.train_idx.shape[1]
     if not all(0 <= f < 1 and round(f * n) <= n - 2 for f in fractions):
         raise SettingError(f"fractions must lie in [0, 1) and keep 2 samples; got {fractions}.")
-    shuffled = np.random.default_rng(seed)
-    networks = range(n_seeds)
-    orders = {name: [parts.order(order, s) for s in networks] for name, order in rankings.items()}
-    orders |= {RANDOM: [parts.order(shuffled.permutation(len(train)), s) for s in networks]}
-    # Nothing is removed yet at 0: the fits are those of all rankings.
+    rng = np.random.default_rng(seed)
+    seeds = range(n_seeds)
+    orders = {name: [parts.order(order, s) for s in seeds] for name, order in rankings.items()}
+    orders |= {RANDOM: [parts.order(rng.permutation(len(train)), s) for s in seeds]}
+    # By fraction, [rankings, seeds, kept]; nothing is removed at 0: all rankings share one row.
     subsets = [parts.train_idx[None]] + [
         np.array([[np.sort(order[round(f * n) :]) for order in row] for row in orders.values()])
         for f in fractions[1:]
@@ -141,12 +141,12 @@ def removal_curve(
     if isinstance(models, Estimators):
         results = _score_estimators(models, train, parts, subsets, progress)
     else:
-        cause = {"val": None if val is None else digest({"x": val.x, "y": val.y})}
+        inputs = {"val": None if val is None else digest({"x": val.x, "y": val.y})}
         recipe = with_loss(recipe or Recipe(), train)
-        cause |= _cause(models, train, recipe, seed)
+        inputs |= _inputs_of(models, train, recipe, seed)
         trained = trained or train_all(models, train, recipe, seed, train_idx=parts.train_idx)
         network_scores = _score_networks(
-            models, train, parts, subsets[1:], recipe, seed, store or ResultStore(None, {}), cause,
+            models, train, parts, subsets[1:], recipe, seed, store or ResultStore(None, {}), inputs,
             progress,
         )  # fmt: skip
         results = [parts.score(trained)[None], *network_scores]
@@ -164,10 +164,10 @@ def _score_networks(
     recipe: Recipe,
     seed: int,
     store: ResultStore,
-    cause: dict[str, object],
+    inputs: dict[str, object],
     progress: Progress,
 ) -> Iterator[Float[np.ndarray, "r s"]]:
-    """Train networks and score them, all rankings and seeds of a fraction in one program."""
+    """Yield scores by fraction; networks of all rankings and seeds are trained side by side."""
     for f, subsets in enumerate(all_subsets):
         flat = torch.as_tensor(subsets.reshape(-1, subsets.shape[2]))
         report = part_of(progress, STEP, f * recipe.steps, len(all_subsets) * recipe.steps)
@@ -177,19 +177,23 @@ def _score_networks(
             networks = train_in_stacks(at_once, train, flat, recipe, seed=seed, progress=report)
             return {"score": parts.score(networks)}
 
-        name = digest_of_values(cause | {"kept": digest({"subsets": flat.numpy()})})
+        name = digest_of_values(inputs | {"kept": digest({"subsets": flat.numpy()})})
         yield store.get_or_compute(f"scores-{name}", train_and_score)["score"].reshape(
             len(subsets), -1
         )
 
 
 def _score_estimators(
-    models: Estimators, train: SampleSet, parts: Splits, idx: list[np.ndarray], progress: Progress
+    models: Estimators,
+    train: SampleSet,
+    parts: Splits,
+    all_subsets: list[np.ndarray],
+    progress: Progress,
 ) -> Iterator[Float[np.ndarray, "r s"]]:
-    """Refit estimators to what is kept, and score them."""
-    done = 0
-    total = sum(len(subsets) for subsets in idx) * models.repeats
-    for subsets in idx:
+    """Yield scores by fraction of estimators fitted to the samples kept."""
+    n_done = 0
+    total = sum(len(subsets) for subsets in all_subsets) * models.repeats
+    for subsets in all_subsets:
         score = np.empty(subsets.shape[:2])
         for r, rows in enumerate(subsets):
             for s, fitted in enumerate(models.fits(train, rows)):
@@ -197,15 +201,15 @@ def _score_estimators(
                 n_classes = train.n_classes * train.is_classification
                 outputs = torch.as_tensor(models.predictions(fitted, queries, n_classes)[0])
                 score[r, s] = output_score(outputs, queries)
-                done += 1
-                progress(STEP, done, total)
+                n_done += 1
+                progress(STEP, n_done, total)
         yield score
 
 
 def _check_choices(
     models: Sequence[nn.Module] | Estimators, rankings: Mapping[str, Int[np.ndarray, " n"]], n: int
 ) -> None:
-    """Check the networks and rankings that a removal curve is asked for."""
+    """Raise unless models are a list and rankings name orders of all n samples."""
     if isinstance(models, nn.Module) or not models:  # a Sequential would be taken layer by layer
         got = "none"
         if isinstance(models, nn.Module):
@@ -234,8 +238,7 @@ def train_all(
 ) -> TrainedNetworks:
     """Train every network on all samples, or each on its row of `train_idx`."""
     recipe = with_loss(recipe or Recipe(), train)
-    everything = torch.arange(len(train)).expand(len(models), -1)
-    subsets = everything
+    subsets = torch.arange(len(train)).expand(len(models), -1)
     if train_idx is not None:
         subsets = torch.as_tensor(train_idx)
 
@@ -244,20 +247,21 @@ def train_all(
 
     if store is None:
         return train_now()
-    cause = _cause(models, train, recipe, seed)
+    inputs = _inputs_of(models, train, recipe, seed)
     if train_idx is not None:
-        cause |= {"kept": digest({"subsets": train_idx})}
-    name = f"weights-{digest_of_values(cause)}"
-    arrays = store.get_or_compute(
-        name, lambda: {n: t.cpu().numpy() for n, t in train_now().state.items()}
-    )
+        inputs |= {"kept": digest({"subsets": train_idx})}
+
+    def train_arrays() -> dict[str, np.ndarray]:
+        return {name: weight.cpu().numpy() for name, weight in train_now().state.items()}
+
+    arrays = store.get_or_compute(f"weights-{digest_of_values(inputs)}", train_arrays)
     template = frozen_copy(models[0], getattr(torch, recipe.precision))
     device = next(template.parameters()).device
-    state = {n: torch.from_numpy(a).to(device) for n, a in arrays.items()}
+    state = {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
     return TrainedNetworks(template, state)
 
 
-def _cause(
+def _inputs_of(
     models: Sequence[nn.Module], train: SampleSet, recipe: Recipe, seed: int
 ) -> dict[str, object]:
     """Return everything that determines the trained networks, as plain JSON values."""

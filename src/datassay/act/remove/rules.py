@@ -15,10 +15,8 @@ from torch import Tensor
 from datassay.act.remove.growth import BOUNDARY, FIT, Aim, grow
 from datassay.progress import Progress, silent
 
-# Fifths of the samples that the rules are scored on.
-FOLDS, PARTS = 2, 5
-# Inverse penalties of the scoring model; each rule is scored by its best.
-STRENGTHS = (1.0, 10.0, 100.0)
+FOLDS, PARTS = 2, 5  # of 5 parts, 2 are held out in turn to score the rules
+INVERSE_PENALTIES = (1.0, 10.0, 100.0)  # of the scoring model; each rule is scored by its best
 MOST_ITERATIONS = 100
 # Penalties of the fit whose held-out margins order samples; rows have length 1.
 RIDGES = torch.logspace(-4, 2, 13, dtype=torch.float64)
@@ -44,20 +42,21 @@ class Candidates:
     is_classification: bool
 
     def subset(self, idx: Int[np.ndarray, " s"]) -> Candidates:
-        """Select the samples at some positions."""
+        """Return the samples at some positions."""
         return replace(
             self, rows=self.rows[idx], targets=self.targets[idx], groups=self.groups[idx],
             weight=self.weight[idx],
         )  # fmt: skip
 
 
-# Candidates, quota and seed → all positions, the kept ones first.
+# (candidates, quota of each group, seed, progress) → all positions, the kept ones first.
 Rule = Callable[[Candidates, Int[np.ndarray, " g"], int, Progress], Int[np.ndarray, " n"]]
 
 
 def _order_by_growth(
     aim: Aim, pool: Candidates, quota: np.ndarray, seed: int, progress: Progress
 ) -> np.ndarray:
+    """Return positions by what each sample adds to the fit."""
     return grow(pool.rows, pool.targets, pool.groups, quota, aim, seed=seed, progress=progress)
 
 
@@ -123,7 +122,7 @@ def held_out_margin(samples: Candidates) -> Float[np.ndarray, " n"]:
 def quota_of(
     counts: Int[np.ndarray, " g"], minimum: Int[np.ndarray, " g"], total: int
 ) -> Int[np.ndarray, " g"]:
-    """Share out how many samples of each group stay: the least, and the rest in proportion."""
+    """Return how many of each group stay: its minimum, and its share of the rest of `total`."""
     n_free = counts - minimum
     exact = (total - minimum.sum()) * n_free / max(n_free.sum(), 1)
     quota = np.floor(exact).astype(int)
@@ -135,9 +134,9 @@ def quota_of(
 def compare_rules(
     samples: Candidates, quota: Int[np.ndarray, " g"], seed: int, progress: Progress = silent
 ) -> dict[str, float]:
-    """Score each rule on held-out samples, at the same share of each group."""
-    # Two fifths in turn are held out. A linear classifier on the rows (multinomial logistic
-    # regression; ridge regression of targets) learns what the rule keeps of the rest.
+    """Return each rule's score on held-out samples, by name, at the same share of each group."""
+    # Two fifths in turn are held out. Of the rest, a linear model of the rows (multinomial logistic
+    # regression; of targets ridge regression) learns what the rule keeps.
     n = len(samples.groups)
     order = np.random.default_rng((seed, 4)).permutation(n)
     share = quota / np.maximum(np.bincount(samples.groups, minlength=len(quota)), 1)
@@ -145,26 +144,27 @@ def compare_rules(
     for fold in range(FOLDS):
         test_idx = np.sort(order[fold::PARTS])
         train_idx = np.setdiff1d(np.arange(n), test_idx)
-        train, test = samples.subset(train_idx), samples.subset(test_idx)
+        train = samples.subset(train_idx)
+        test = samples.subset(test_idx)
         counts = np.bincount(train.groups, minlength=len(quota))
         fold_quota = np.minimum(np.maximum(np.round(share * counts).astype(int), quota > 0), counts)
         for i, (name, rule) in enumerate(RULES.items()):
             kept_idx = train_idx[rule(train, fold_quota, seed + fold, silent)[: fold_quota.sum()]]
             results[name] += _held_out_score(samples.subset(kept_idx), test) / FOLDS
-            done = fold * len(RULES) + i + 1
-            progress("try rules on held-out samples", done, FOLDS * len(RULES))
+            n_done = fold * len(RULES) + i + 1
+            progress("try rules on held-out samples", n_done, FOLDS * len(RULES))
     return results
 
 
 def _held_out_score(train: Candidates, test: Candidates) -> float:
-    """Fit linear models to the kept samples; return the best one's held-out score."""
+    """Return the best held-out score of linear models fitted to the kept samples."""
     from sklearn.exceptions import ConvergenceWarning  # slow to import
     from sklearn.linear_model import LogisticRegression, Ridge
 
     rows = train.rows.numpy()
     test_rows = test.rows.numpy()
     if not train.is_classification:
-        fits = (Ridge(1 / c).fit(rows, train.targets.numpy()) for c in STRENGTHS)
+        fits = (Ridge(1 / c).fit(rows, train.targets.numpy()) for c in INVERSE_PENALTIES)
         return max(fit.score(test_rows, test.targets.numpy(), test.weight) for fit in fits)
     if len(np.unique(train.groups)) < 2:
         return float(np.average(test.groups == train.groups[0], weights=test.weight))
@@ -172,6 +172,6 @@ def _held_out_score(train: Candidates, test: Candidates) -> float:
         warnings.simplefilter("ignore", ConvergenceWarning)
         fits = [
             LogisticRegression(C=c, max_iter=MOST_ITERATIONS, tol=1e-3).fit(rows, train.groups)
-            for c in STRENGTHS
+            for c in INVERSE_PENALTIES
         ]
     return max(fit.score(test_rows, test.groups, test.weight) for fit in fits)

@@ -30,7 +30,8 @@ from datassay.score.settings import Run, Smoothing
 # Each class keeps at least this part of its proportional share. Information alone, and more so the
 # suspects, can empty a rare class: its samples are the hard ones.
 LEAST_SHARE = 0.9
-AUTO, INFORMATION = "auto", "information"
+AUTO = "auto"
+INFORMATION = "information"
 
 
 @result
@@ -83,15 +84,14 @@ class KeepSet(Tabular):
 
 
 def suspects_first(information: np.ndarray, issues: LabelIssues) -> np.ndarray:
-    """Order samples for removal: likely label errors first, then what informs least."""
-    # A wrong label is informative, so removing the lowest information alone would keep it to the
-    # end.
+    """Return positions in the order of removal: likely label errors, then what informs least."""
+    # A wrong label is informative: by information alone it would stay to the end.
     lowest = np.argsort(information, kind="stable")
     return np.concatenate([issues.suspects, lowest[~issues.to_try[lowest]]])
 
 
 def least_of_each(classes: Int[np.ndarray, " n"], target: int) -> Int[np.ndarray, " k"]:
-    """Return how many samples of each class must stay."""
+    """Return how many samples of each class must stay, where `target` stay in all."""
     counts = np.bincount(classes)
     exact = LEAST_SHARE * target / len(classes) * counts
     roundings = (np.ceil(exact), np.maximum(np.floor(exact), counts > 0), np.floor(exact))
@@ -186,29 +186,20 @@ def summarize(
     target = round(fraction * n)
     if target < 2:
         raise SettingError(f"fraction must keep at least 2 samples; {fraction} of {n} is {target}.")
-    if lin.labels is None:
-        classes = np.zeros(n, int)
-    else:
-        classes = np.asarray(lin.labels)
-    if issues is None:
-        suspects = np.empty(0, int)
-    else:
-        suspects = issues.suspects
+    classes = np.zeros(n, int) if lin.labels is None else np.asarray(lin.labels)
+    suspects = np.empty(0, int) if issues is None else issues.suspects
     suspects_out = _take_spare(suspects, classes, target, suspects[:0], n - target)
-    results: dict[str, float] = {}
+    results: dict[str, float] = {}  # score by rule
     if iterative or rule == INFORMATION:
         rule = INFORMATION
         score = partial(sample_information, smoothing=smoothing, **run)
         size = step if iterative else 1.0
         order = _order_by_information(lin, classes, target, suspects_out, size, score, progress)
     else:
-        stay = np.setdiff1d(np.arange(n), suspects_out)
-        if issues is None:
-            weight = np.ones(n)
-        else:
-            weight = 1 - issues.probability
+        idx = np.setdiff1d(np.arange(n), suspects_out)
+        p_right = np.ones(n) if issues is None else 1 - issues.probability
         candidates = Candidates(
-            unit_rows(lin, seed)[stay], _code_targets(lin)[stay], classes[stay], weight[stay],
+            unit_rows(lin, seed)[idx], _code_targets(lin)[idx], classes[idx], p_right[idx],
             lin.labels is not None,
         )  # fmt: skip
         n_least = least_of_each(classes, target)
@@ -217,7 +208,7 @@ def summarize(
             results = keep_rules.compare_rules(candidates, quota, seed, progress)
             rule = max(results, key=lambda name: results[name])
         best_first = keep_rules.RULES[rule](candidates, quota, seed, progress)
-        order = np.concatenate([suspects_out, stay[best_first[::-1]]])
+        order = np.concatenate([suspects_out, idx[best_first[::-1]]])
     removed = order[: n - target]
     kept_idx = order[n - target :]
     keep = np.sort(kept_idx)
@@ -226,6 +217,7 @@ def summarize(
 
 
 def _code_targets(lin: Linearization) -> Float[torch.Tensor, "n k"]:
+    """Return one-hot classes less 1/k; targets with mean 0 and variance 1."""
     if lin.labels is not None:
         k = max(len(lin.class_names), int(lin.labels.max()) + 1)
         return torch.nn.functional.one_hot(torch.as_tensor(lin.labels), k).float() - 1 / k
@@ -238,13 +230,12 @@ def _order_by_information(
     lin: Linearization,
     classes: Int[np.ndarray, " n"],
     target: int,
-    dropped: Int[np.ndarray, " gone"],
+    removed: Int[np.ndarray, " removed"],
     step: float,
     score: Callable[[Linearization], SampleInformation],
     progress: Progress,
 ) -> Int[np.ndarray, " n"]:
-    """Order all positions for removal, rescoring after each step; a step of 1 scores once."""
-    removed = dropped
+    """Return all positions in the order of removal, scored again after each step (1: once)."""
     keep = np.setdiff1d(np.arange(len(lin)), removed)
     n_removals = len(lin) - target
     while len(keep) > target:

@@ -16,8 +16,8 @@ from datassay.errors import DataError
 from datassay.optional import text_if
 from datassay.results import result
 
-SHOWN = 5
-DIGITS = 1e-3  # given targets are compared as they were shown, with four digits
+SHOWN = 5  # names in a message
+TOLERANCE = 1e-3  # relative, of given targets: they were shown with four digits
 
 
 @result
@@ -43,22 +43,23 @@ def corrections(
     y: Shaped[np.ndarray, " n *k"],
     class_names: tuple[str, ...],
 ) -> Corrections:
-    """Apply decisions to labels: "relabel" sets the label, "remove" drops the sample."""
+    """Return labels after the decisions: "relabel" sets the label, "remove" drops the sample."""
     # "keep" and "unsure" change nothing.
-    position_of_id = {str(name): i for i, name in enumerate(ids.tolist())}
-    if unknown := [str(d.id) for d in decisions if str(d.id) not in position_of_id]:
+    position_of_id = {str(sample_id): i for i, sample_id in enumerate(ids.tolist())}
+    unknown_ids = [str(d.id) for d in decisions if str(d.id) not in position_of_id]
+    if unknown_ids:
         raise DataError(
-            f"decisions must be about samples of the data; they have no id {_join(unknown)}. Name "
-            "the data that were reviewed, and the id column with --ids."
+            f"decisions must be about samples of the data; they have no id {_join(unknown_ids)}. "
+            "Name the data that were reviewed, and the id column with --ids."
         )
     relabels = [d for d in decisions if d.decision == RELABEL]
     positions = np.array([position_of_id[str(d.id)] for d in decisions], dtype=np.int64)
     class_index = {name: i for i, name in enumerate(class_names)}
-    unknown = sorted({d.label for d in relabels if d.label not in class_index})
-    if class_names and unknown:
+    unknown_classes = sorted({d.label for d in relabels if d.label not in class_index})
+    if class_names and unknown_classes:
         raise DataError(
-            f"a new label must be a class of the data; they have no class {_join(unknown)}. The "
-            f"classes are {_join(class_names)}."
+            "a new label must be a class of the data; they have no class "
+            f"{_join(unknown_classes)}. The classes are {_join(class_names)}."
         )
     if not class_names and relabels and y.ndim > 1:
         raise DataError(
@@ -68,16 +69,14 @@ def corrections(
     for position, decision in zip(positions, decisions, strict=True):
         if decision.given and y.ndim == 1:
             _check_given(decision, y[position].item(), class_names)
+    pairs = list(zip(positions, decisions, strict=True))
     keep = np.ones(len(ids), dtype=bool)
-    keep[[p for p, d in zip(positions, decisions, strict=True) if d.decision == REMOVE]] = False
-    changed = [p for p, d in zip(positions, decisions, strict=True) if d.decision == RELABEL]
+    keep[[position for position, d in pairs if d.decision == REMOVE]] = False
+    changed = [position for position, d in pairs if d.decision == RELABEL]
     labels = [class_index[d.label] if class_names else _parse_target(d) for d in relabels]
     # Whole numbers stay so while all new ones are: floats round them beyond 2^53.
     are_whole = all(isinstance(label, int) and abs(label) < 2**63 for label in labels)
-    if are_whole or y.dtype.kind == "f":
-        new_y = y.copy()
-    else:
-        new_y = y.astype(np.float64)
+    new_y = y.copy() if are_whole or y.dtype.kind == "f" else y.astype(np.float64)
     if changed:
         new_y[changed] = labels
     return Corrections(keep, new_y, (new_y != y).reshape(len(y), -1).any(axis=1), positions)
@@ -101,17 +100,16 @@ def corrected(samples: SampleSet, decisions: Decisions) -> SampleSet:
 
 
 def _join(names: Sequence[str]) -> str:
+    """Return the first SHOWN names, long ones cut, and the number of the others, as a phrase."""
     text = ", ".join(name if len(name) <= 80 else f"{name[:79]}…" for name in names[:SHOWN])
     return text + text_if(len(names) > SHOWN, f" and {len(names) - SHOWN:,} more")
 
 
 def _check_given(decision: Decision, label: float, class_names: tuple[str, ...]) -> None:
-    """Raise if a decision is about another label than the data have; an empty one passes."""
+    """Raise if the label that was reviewed is not the one that the data have."""
     data_label = label_word(class_names, label)
-    reviewed_target = math.nan
-    if not class_names:
-        reviewed_target = _parse_number(decision.given)
-    if data_label != decision.given and not math.isclose(reviewed_target, label, rel_tol=DIGITS):
+    reviewed_target = math.nan if class_names else _parse_number(decision.given)
+    if data_label != decision.given and not math.isclose(reviewed_target, label, rel_tol=TOLERANCE):
         raise DataError(
             f"the label of {decision.id} must be the one that was reviewed, {decision.given!r}; "
             f"the data have {data_label!r}. Name the data that were reviewed; labels that a run "
@@ -120,6 +118,7 @@ def _check_given(decision: Decision, label: float, class_names: tuple[str, ...])
 
 
 def _parse_target(decision: Decision) -> float:
+    """Return the new target of a decision; raise if it is no finite number."""
     try:
         return number_of(decision.label)
     except ValueError:
@@ -130,6 +129,7 @@ def _parse_target(decision: Decision) -> float:
 
 
 def _parse_number(text: str) -> float:
+    """Return the number that a text says; nan if it is none."""
     try:
         return number_of(text)
     except ValueError:

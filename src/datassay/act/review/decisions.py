@@ -43,10 +43,10 @@ FILE = "decisions.parquet"
 RELABEL, KEEP, REMOVE, UNSURE = KINDS = ("relabel", "keep", "remove", "unsure")
 METADATA = b"datassay.decisions"
 LARGEST = 500_000_000  # bytes of JSON that are read
-ABOUT = ("digest", "name", "class_names", "inputs")  # what the file says of the data
+ABOUT = ("digest", "name", "class_names", "inputs")  # metadata: fields that identify the data
 COLUMNS = ("id", "decision", "label", "given", "when", "seen_score")
 REVIEWER = "reviewer"  # a column that older files lack
-NONE_HERE = (
+NO_DECISIONS = (
     "must hold decisions: Parquet of datassay view, or JSON of a page or Label Studio; it does "
     "not. Give such a file, or the folder of the run."
 )
@@ -84,7 +84,7 @@ class Decisions:
         digest: of the data that was looked at, from `source_digest`; empty: not known.
         name: of the data.
         class_names: the classes that a label may name; empty: numbers.
-        inputs: how ids and labels were read, as `Origin.inputs` has it; empty: not known.
+        inputs: how ids and labels were read, as in `Origin.inputs`; empty: not known.
     """
 
     decisions: tuple[Decision, ...]
@@ -99,10 +99,7 @@ class Decisions:
     def to_table(self) -> pa.Table:
         """Return one row per decision; the schema's metadata identify the data."""
         rows = self.decisions
-        if rows:
-            ids = pa.array([row.id for row in rows])
-        else:
-            ids = pa.array([], pa.string())
+        ids = pa.array([row.id for row in rows]) if rows else pa.array([], pa.string())
         metadata = {name: getattr(self, name) for name in ABOUT}
         return pa.table({
             "id": ids,
@@ -123,7 +120,7 @@ def label_word(class_names: tuple[str, ...], label: Any) -> str:
 
 
 def read_decisions(path: str | Path) -> Decisions:
-    """Read decisions from a file, updated by the journal beside it."""
+    """Return the decisions of a file, updated by the journal beside it."""
     path = Path(path)
     if not path.exists():
         raise DataError(
@@ -141,11 +138,11 @@ def read_decisions(path: str | Path) -> Decisions:
         repeat = Counter(row[0] for row in rows).most_common(1)[0][0]
         raise DataError(f"{path} must decide once about a sample; {repeat} occurs more than once.")
     file_decisions = []
-    if not fits_file:
+    if not fits_file:  # the journal was begun with another state of the file
         file_decisions = list(map(astuple, by_id.values()))
     try:
         for row in (row for line in lines for row in line):
-            by_id.pop(row["id"], None)  # a new one comes last
+            by_id.pop(row["id"], None)  # the newest decision comes last
             if row["decision"] is not None:
                 row["when"] = datetime.fromisoformat(row["when"])
                 by_id[row["id"]] = _make_decision(
@@ -174,38 +171,40 @@ def read_decisions(path: str | Path) -> Decisions:
 
 
 def journal_line(changes: Iterable[tuple[str | int, Decision | None]]) -> list[dict[str, Any]]:
-    """Return decisions as the journal stores them, one object a sample; None: taken back."""
+    """Return the journal's objects for (sample id, decision) pairs; None: it was taken back."""
     return [
-        {"id": name, "decision": None} if row is None else {**asdict(row), "when": str(row.when)}
-        for name, row in changes
+        {"id": key, "decision": None} if row is None else {**asdict(row), "when": str(row.when)}
+        for key, row in changes
     ]
 
 
 def _read_parquet(path: Path) -> tuple[list[tuple], dict[str, Any]]:
-    """Return a table's decisions, as tuples, and its metadata."""
+    """Return a table's decisions, as tuples of COLUMNS and reviewer, and its metadata."""
     with reading(path), path.open("rb") as file:
         if file.read(4) != b"PAR1":
-            raise DataError(f"{path} {NONE_HERE}")
+            raise DataError(f"{path} {NO_DECISIONS}")
         table = pq.ParquetFile(file).read()
         metadata = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
-    if missing := [name for name in COLUMNS if name not in table.column_names]:
+    missing = [name for name in COLUMNS if name not in table.column_names]
+    if missing:
         raise DataError(
             f"{path} must have the columns {', '.join(COLUMNS)}; it lacks {', '.join(missing)}. "
             "Give the file that datassay view wrote."
         )
     columns: dict[str, Any] = {}
-    if pt.is_timestamp((when := table["when"]).type):  # as lists they take long
+    when = table["when"]
+    if pt.is_timestamp(when.type):  # to_pydict would take long
         times = when.cast(pa.timestamp("us")).to_numpy().tolist()
         table = table.drop_columns("when")
         columns["when"] = [time and time.replace(tzinfo=UTC) for time in times]
     columns |= table.to_pydict()
-    names = columns.get(REVIEWER) or [None] * table.num_rows
-    rows = zip(*(columns[name] for name in COLUMNS), names, strict=True)
+    reviewers = columns.get(REVIEWER) or [None] * table.num_rows
+    rows = zip(*(columns[name] for name in COLUMNS), reviewers, strict=True)
     return list(rows), metadata if isinstance(metadata, dict) else {}
 
 
 def _read_json(path: Path) -> tuple[list[tuple], dict[str, Any]]:
-    """Return a JSON file's decisions, as tuples, and its metadata."""
+    """Return a JSON file's decisions, as tuples of COLUMNS and reviewer, and its metadata."""
     if path.stat().st_size > LARGEST:
         raise DataError(f"{path} must be a file of decisions; it is larger than one can be.")
     try:
@@ -228,31 +227,31 @@ def _read_json(path: Path) -> tuple[list[tuple], dict[str, Any]]:
     except DataError:
         raise
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise DataError(f"{path} {NONE_HERE}") from error
+        raise DataError(f"{path} {NO_DECISIONS}") from error
 
 
 def _make_decision(
-    path: Path, name: Any, kind: Any, label: Any, seen_label: Any, when: Any, score: Any,
+    path: Path, sample_id: Any, kind: Any, label: Any, seen_label: Any, when: Any, score: Any,
     reviewer: Any = None,
 ) -> Decision:  # fmt: skip
-    """Check the fields of one row of a file of decisions, and return the decision."""
+    """Return the decision of one row of a file; raise if its fields are not as they must be."""
     label = label or ""
     seen_label = seen_label or ""
     reviewer = reviewer or ""
-    if score != score:  # pandas has NaN for none
+    if score != score:  # NaN, which pandas has for None
         score = None
     if kind not in KINDS or not isinstance(label, str) or (kind == RELABEL) != bool(label):
         raise DataError(
             f"{path} must decide {', '.join(KINDS)}, with a label where it is {RELABEL}; "
-            f"for id {name} it has {kind!r} and {label!r}. Correct that row."
+            f"for id {sample_id} it has {kind!r} and {label!r}. Correct that row."
         )
-    is_share = score is None or (type(score) in (int, float) and 0 <= score <= 1)
-    is_id = type(name) in (str, int)  # not True
+    is_probability = score is None or (type(score) in (int, float) and 0 <= score <= 1)
+    is_id = type(sample_id) in (str, int)  # a bool is none
     are_texts = isinstance(seen_label, str) and isinstance(reviewer, str)
-    if not (is_id and isinstance(when, datetime) and are_texts and is_share):
+    if not (is_id and isinstance(when, datetime) and are_texts and is_probability):
         raise DataError(
             f"{path} must say of each decision which id, when, which label was given, how likely "
-            f"wrong, and who decided; got {name!r}, {when!r}, {seen_label!r}, {score!r} and "
+            f"wrong, and who decided; got {sample_id!r}, {when!r}, {seen_label!r}, {score!r} and "
             f"{reviewer!r}. Correct that row."
         )
-    return Decision(name, kind, seen_label, label, when, score, reviewer)
+    return Decision(sample_id, kind, seen_label, label, when, score, reviewer)

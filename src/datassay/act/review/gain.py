@@ -1,8 +1,8 @@
 """What a review gained: the same model trained on the samples before and after it, held-out paired.
 
-Held-out labels may have been corrected too. The gain counts on held-out samples whose label both
-sides agree on: neither changed nor removed. By the present or by the earlier labels, one side would
-be scored by what it learnt from; both scores are reported as well.
+Held-out labels may have been corrected too. The gain is measured on held-out samples whose label
+both sides agree on: neither changed nor removed. Present or earlier labels would favour the side
+that learnt from their like; gains by these are reported as well.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Corrected:
 
     Attributes:
         samples: n of them, as they were.
-        y: [n] or [n, k], their labels now; of those that are removed the earlier ones.
-        keep: [n], which are still there.
-        suspected: [n], targets that are still suspected and score neither side; None: none.
+        y: [n] or [n, k], their labels now; of removed samples the earlier ones.
+        keep: [n], which samples are not removed.
+        suspected: [n], targets that are still suspected and are not scored; None: none.
     """
 
     samples: SampleSet
@@ -53,13 +53,13 @@ class Corrected:
     @property
     def is_agreed(self) -> Bool[np.ndarray, " n"]:
         """Mask of the samples whose label is unchanged and not suspected."""
-        agreed = self.keep & ~self.is_new
+        is_agreed = self.keep & ~self.is_new
         if self.suspected is None:
-            return agreed
-        return agreed & ~self.suspected
+            return is_agreed
+        return is_agreed & ~self.suspected
 
     def subset(self, rows: np.ndarray) -> Corrected:
-        """Select samples by [m] integers or an [n] mask."""
+        """Return some of the samples, by [m] positions or an [n] mask."""
         suspected = select_rows(self.suspected, rows)
         return Corrected(self.samples.subset(rows), self.y[rows], self.keep[rows], suspected)
 
@@ -85,7 +85,7 @@ class GainRow:
 
     Attributes:
         by: which labels count.
-        n: held-out samples.
+        n: number of held-out samples.
         before: score of models trained on the samples before, mean over seeds and samples.
         after: of those trained on the samples after.
         low: lower end of the gain's 95 % interval.
@@ -167,7 +167,7 @@ class BeforeAfter:
 def review_gain(trials: Sequence[Trial], progress: Progress = silent) -> ReviewGain | None:
     """Train the same model on the samples before and after a review, and score both alike."""
     # Source: ours; the interval is `stats.paired_interval`'s, over seeds and held-out samples.
-    outputs: list[tuple[np.ndarray, np.ndarray]] = []
+    outputs: list[tuple[np.ndarray, np.ndarray]] = []  # by trial: before, after
     for trial in trials:
         train = trial.train
         as_reviewed = Action("review", "As reviewed", train.y, train.keep.astype(float), 0)
@@ -198,27 +198,29 @@ def _compare_sides(
     *,
     is_now: bool,
 ) -> tuple[GainRow, str]:
-    """Score both sides on the masked held-out samples; return the row and the metric."""
+    """Return the row of both sides' scores on the masked held-out samples, and the metric.
+
+    labels: their name. is_now: whether held-out labels are those of now. outputs: (before, after).
+    """
     scores = []
     units = []
     groups = []
     metric = ""
     for trial, sides, mask in zip(trials, outputs, masks, strict=True):
-        held_out = trial.held_out
-        train = trial.train.samples
-        if is_now:
-            samples = replace(held_out.samples, y=held_out.y)
-        else:
-            samples = held_out.samples
         if not mask.any():
             continue
-        rule = yardstick(samples.subset(mask), train.y, None)
+        samples = trial.held_out.samples
+        if is_now:
+            samples = replace(samples, y=trial.held_out.y)
+        rule = yardstick(samples.subset(mask), trial.train.samples.y, None)
         groups.append(select_rows(samples.groups, mask))
         scores.append(tuple(rule.scores(side[:, mask]) for side in sides))
         units.append(rule.unit)
         metric = rule.metric
-    means = [float(np.concatenate([pair[s].mean(0) for pair in scores]).mean()) for s in (0, 1)]
+    score_before, score_after = (
+        float(np.concatenate([pair[side].mean(0) for pair in scores]).mean()) for side in (0, 1)
+    )
     changes = sum_by_group([b - a for a, b in scores], groups)
     gain = paired_interval(changes, float(np.mean(units)))
     n = sum(int(mask.sum()) for mask in masks)
-    return GainRow(labels, n, means[0], means[1], gain.low, gain.high, gain.verdict), metric
+    return GainRow(labels, n, score_before, score_after, gain.low, gain.high, gain.verdict), metric

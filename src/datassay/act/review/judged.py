@@ -17,7 +17,7 @@ from datassay.score.linear.eigenbasis import eigenbasis
 
 FILE = "review.npz"
 COORDINATES = 16  # coordinates per sample: 2 MB of 60 000
-SMALLEST = 1e-30
+SMALLEST = 1e-30  # probability; also eigenvalue and norm
 ROUNDING = 1e-15
 FIELDS = ("labels", "log_posterior", "log_odds", "coordinates")
 MATRICES = ("log_posterior", "coordinates")
@@ -52,7 +52,7 @@ class Judged:
         return self.log_posterior.shape[1] > 0
 
     def write(self, path: str | Path) -> None:
-        """Write arrays and nothing else; 5 MB of 60 000 samples of 10 classes.
+        """Write the arrays to an npz file; 5 MB of 60 000 samples of 10 classes.
 
         Args:
             path: of the file, with its ending.
@@ -72,10 +72,14 @@ def judged(lin: Linearization, issues: LabelIssues) -> Judged:
     """
     n = len(lin)
     labels = issues.given_label
-    posterior, log_odds = issues.posterior, issues.score
-    if posterior is None:  # numbers have no score; log odds then order the surely right ones
+    posterior = issues.posterior
+    log_odds = issues.score
+    if (
+        posterior is None
+    ):  # of numbers the score is a z-score, by which the surely right are ordered
         p = issues.probability.clip(SMALLEST, 1 - ROUNDING)
-        order = np.where(p > SMALLEST, 0.0, np.nan_to_num(log_odds / (1 + np.abs(log_odds))))
+        z_score = issues.score
+        order = np.where(p > SMALLEST, 0.0, np.nan_to_num(z_score / (1 + np.abs(z_score))))
         log_odds = np.log(p) - np.log1p(-p) + order
     if lin.labels is None or posterior is None:
         labels = np.full(n, -1)
@@ -90,7 +94,7 @@ def judged(lin: Linearization, issues: LabelIssues) -> Judged:
 
 
 def read_judged(path: str | Path) -> Judged:
-    """Read how a run judged its labels.
+    """Read how a run judged its labels, as `Judged.write` wrote it.
 
     Args:
         path: of review.npz in the run's folder.
@@ -106,10 +110,7 @@ def read_judged(path: str | Path) -> Judged:
         raise DataError(f"{path} must be a file of a run; there is none. Run again to get it.")
     with reading(path), np.load(path, allow_pickle=False) as file:
         arrays = {name: file[name] for name in FIELDS if name in file.files}
-        if "share" in file.files:
-            share = file["share"]
-        else:
-            share = np.empty(0)
+        share = file["share"] if "share" in file.files else np.empty(0)
     shapes = {name: array.shape for name, array in arrays.items()}
     is_valid = shapes.keys() == set(FIELDS) and all(
         shape[:1] == shapes["labels"] and len(shape) == 1 + (name in MATRICES)
@@ -126,8 +127,8 @@ def read_judged(path: str | Path) -> Judged:
 
 def coordinates(lin: Linearization) -> Float[np.ndarray, "n r"]:
     """Return each sample's leading coordinates under the kernel, of unit length."""
-    # With Θ = QℓQᵀ, row i ∝ (ℓ_p^¼ Q_ip) over the COORDINATES largest modes: half way between the
-    # kernel itself, which one mode can rule, and all modes alike.
+    # With Θ = QℓQᵀ, row i ∝ (ℓ_p^¼ Q_ip) over the COORDINATES largest modes p: half way between the
+    # kernel itself (ℓ_p^½), which one mode can rule, and all modes alike (ℓ_p^0).
     basis = eigenbasis(lin)
     rows = basis.leading(COORDINATES)
     scale = basis.eigenvalues.flip(0)[:COORDINATES].clamp_min(SMALLEST) ** 0.25

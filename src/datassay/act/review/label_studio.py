@@ -30,7 +30,7 @@ INPUTS = "data_inputs"
 
 
 def read_label_studio(path: str | Path) -> Decisions:
-    """Read decisions from Label Studio's JSON export of a project of `datassay export`."""
+    """Return the decisions in Label Studio's JSON export of a project of `datassay export`."""
     # The latest annotation of a sample counts. A label other than the given one is "relabel", the
     # given one is "keep"; "remove" or "unsure" where that was chosen, or the task was skipped. A
     # task without an annotation was not decided on.
@@ -52,13 +52,14 @@ def read_label_studio(path: str | Path) -> Decisions:
     inputs = {}
     if tasks:
         inputs = tasks[0]["data"].get(INPUTS) or {}
-    by_time = sorted((d for d in by_task if d is not None), key=lambda d: d.when)
+    by_time = sorted((d for d in by_task if d is not None), key=lambda decision: decision.when)
     latest = {d.id: d for d in by_time}  # a project may hold a sample twice
     decisions = [d for d in by_time if latest[d.id] is d]
     return Decisions(tuple(decisions), digest=next(iter(digests), ""), inputs=inputs)
 
 
 def _is_task(task: Any) -> bool:
+    """Return whether this is a task of `datassay export`, with annotations as exported."""
     data = read_entry(task, "data")
     if not (isinstance(data, dict) and {ID, GIVEN, DIGEST} <= data.keys()):
         return False
@@ -98,6 +99,7 @@ def _control_text(value: Any) -> str:
 
 
 def _saved_at(annotation: dict[str, Any]) -> datetime:
+    """Return when an annotation was last saved, UTC."""
     when = datetime.fromisoformat(annotation.get("updated_at") or annotation.get("created_at", ""))
     if when.tzinfo is None:
         return when.replace(tzinfo=UTC)

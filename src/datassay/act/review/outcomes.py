@@ -1,11 +1,13 @@
 """What decisions teach about the labels that nobody has looked at.
 
-Logistic regression on the reviewed outcomes, with the run's log odds as offset:
-P(label i is wrong) = σ(o_i + f_i),  f ~ N(0, K),
-o_i the run's log odds; a decision is the other one by a chance of 1, 3 or 10 %, since reviewers
-slip. Three hypotheses say what K is made of: the run's log odds are shifted and stretched alike for
-all (its calibration); besides, by given class, by suggested one and by the pair (its transition
-matrix T enters log odds as log T[c, l] / T[l, l], so this is T refitted); besides, by position.
+Logistic regression on the reviewed outcomes, with the run's log odds o_i as offset:
+P(label i is wrong) = σ(o_i + f_i),  f ~ N(0, K).
+Reviewers slip: a decision is the other one with a chance of 1, 3 or 10 %. Three hypotheses say what
+f deviates by:
+- calibration: the run's log odds are shifted and stretched alike for all;
+- classes: besides, by given class, by suggested one and by the pair (the run's transition matrix T
+  enters log odds as log T[c, l] / T[l, l], so this is T refitted);
+- places: besides, by position.
 Each is fitted under each chance of slips by Laplace's method, and weighed by its evidence.
 """
 
@@ -21,7 +23,7 @@ from scipy.special import logsumexp, softmax
 from datassay.act.review.judged import Judged
 from datassay.results import result
 
-# Standard deviations, nats: of a shift of all, of a stretch (a nat), of a class, of a position.
+# Standard deviations, nats: of a shift of all, of a stretch (per nat), of a class, of a position.
 # Chosen on simulated reviews so that the interval of the share of wrong labels holds it as often as
 # it says, where the run's own log odds are far off too.
 SHIFT = 5.0
@@ -30,14 +32,14 @@ CLASS = 1.5
 PLACE = 1.0
 # How likely each hypothesis is before any decision: the simplest most.
 PRIOR = np.array([0.6, 0.25, 0.15])
-MOST_TAUGHT = 400  # latest decisions used; earlier ones are about likelier errors than the rest
+MOST_DECISIONS = 400  # the latest are used; earlier ones are about likelier errors than the rest
 TOP = 100  # highest log odds, about whose mean all are stretched
 MOST_STRETCHED = 6.0  # nats from that mean; log odds farther off are stretched by as much
 NEWTON_STEPS = 50
-LONGEST_STEP = 3.0
-STILL = 1e-8
+LONGEST_STEP = 3.0  # nats
+CONVERGED = 1e-8  # nats, of a step
 JITTER = 1e-9
-SMALLEST = 1e-300
+SMALLEST = 1e-300  # probability
 # Chances that a decision is wrong, and how likely each is before any decision. Chosen on simulated
 # reviews of 60 drawn tables with none, 3 and 10 %.
 SLIPS = (0.01, 0.03, 0.1)
@@ -54,7 +56,7 @@ class Outcomes:
         probability: that the given label is wrong, [n], if any is.
         weights: of the hypotheses calibration, classes, places, each by SLIPS; last, that no label
             is wrong, [c]. They sum to 1.
-        expected: of each, how many open labels are wrong, [c].
+        expected: number of open labels that are wrong, under each, [c].
         spread: standard deviation of that number, [c].
     """
 
@@ -71,11 +73,11 @@ def fit_outcomes(
     is_wrong: Bool[np.ndarray, " m"],
     is_open: Bool[np.ndarray, " n"],
 ) -> Outcomes:
-    """Fit P(label is wrong) to the decisions, averaged over the hypotheses by evidence."""
+    """Fit P(label is wrong) to the decisions under each hypothesis, and weigh these by evidence."""
     # Cost: for each hypothesis and chance of slips at most NEWTON_STEPS of m³ operations
-    # (m ≤ MOST_TAUGHT), and 300 n.
-    reviewed = reviewed[-MOST_TAUGHT:]
-    is_wrong = is_wrong[-MOST_TAUGHT:]
+    # (m ≤ MOST_DECISIONS), and 300 n.
+    reviewed = reviewed[-MOST_DECISIONS:]
+    is_wrong = is_wrong[-MOST_DECISIONS:]
     hypotheses = _hypotheses(judged, suggested)
     offset = judged.log_odds.astype(np.float64)
     fits = [
@@ -86,10 +88,11 @@ def fit_outcomes(
     probabilities, spreads, evidences = map(np.array, zip(*fits, strict=True))
     prior = PRIOR[: len(hypotheses)] / PRIOR[: len(hypotheses)].sum()
     log_weights = evidences + np.log((1 - NONE_WRONG) * np.outer(prior, SLIPS_PRIOR).ravel())
+    # If no label is wrong, each decision "wrong" is a slip.
     n_slips = np.count_nonzero(is_wrong)
     n_right = np.count_nonzero(~is_wrong)
-    by_slips = n_slips * np.log(SLIPS) + n_right * np.log1p(np.negative(SLIPS))
-    log_none = np.log(NONE_WRONG) + logsumexp(by_slips, b=SLIPS_PRIOR)
+    log_evidence = n_slips * np.log(SLIPS) + n_right * np.log1p(np.negative(SLIPS))
+    log_none = np.log(NONE_WRONG) + logsumexp(log_evidence, b=SLIPS_PRIOR)
     weights = softmax(np.append(log_weights, log_none))
     p = probabilities[:, is_open]
     spread = np.sqrt(np.square(spreads) + (p * (1 - p)).sum(1))
@@ -102,7 +105,7 @@ def fit_outcomes(
 
 
 def _hypotheses(judged: Judged, suggested: Int[np.ndarray, " n"]) -> list[Sequence[Term]]:
-    """Return the terms of each hypothesis, the simplest first."""
+    """Return what f is the sum of under each hypothesis, the simplest first."""
     n, k = judged.log_posterior.shape
     given_label = judged.labels
     everyone = np.zeros(n, np.int64)
@@ -128,10 +131,14 @@ def _fit_hypothesis(
     is_open: Bool[np.ndarray, " n"],
     slips: float,
 ) -> tuple[Float[np.ndarray, " n"], float, float]:
-    """Fit P(label is wrong) under one hypothesis; return it, the sum's spread, log evidence."""
-    # Source: Rasmussen and Williams (2006), algorithms 3.1 and 3.2, with an offset. As a slip, a
-    # decision against sure log odds has no slope: there may be a maximum that calls many of them
-    # slips, and another that follows them, where the fit without slips, which has one, leads.
+    """Return P(label is wrong), the standard deviation of its sum over open labels, log evidence.
+
+    Under one hypothesis (terms) and chance of slips.
+    Source: Rasmussen and Williams (2006), algorithms 3.1 and 3.2, with an offset.
+    """
+    # Taken as a slip, a decision against sure log odds has no slope. So there may be one maximum
+    # that calls many decisions slips, and one that follows them, to which the fit without slips,
+    # with its single maximum, leads.
     prior = covariance(terms, reviewed)
     start = offset[reviewed]
     start_at_zero = np.zeros(len(reviewed))
@@ -180,7 +187,7 @@ def _find_mode(
         target = curvature * f + slope
         step = prior @ (target - root * np.linalg.solve(inner, root * (prior @ target))) - f
         f = f + step * min(1.0, LONGEST_STEP / max(np.abs(step).max(initial=0.0), JITTER))
-        if np.abs(step).max(initial=0.0) < STILL:
+        if np.abs(step).max(initial=0.0) < CONVERGED:
             break
     log_likelihood, slope, _ = _log_likelihood(start + f, is_wrong, slips)
     return _Mode(f, inner, root, log_likelihood, slope)  # pyrefly: ignore[unbound-name] (STEPS > 0)
@@ -189,10 +196,13 @@ def _find_mode(
 def _log_likelihood(
     log_odds: Float[np.ndarray, " m"], is_wrong: Bool[np.ndarray, " m"], slips: float
 ) -> tuple[float, Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-    """Return the log-likelihood of decisions of which a share slips is wrong; slope, curvature."""
+    """Return the log-likelihood of decisions, its slope, and its expected negative curvature.
+
+    log_odds: that labels are wrong; is_wrong: the decisions; slips: share of these that are slips.
+    """
     p = _sigmoid(log_odds)
-    q = slips + (1 - 2 * slips) * p  # chance that the decision is "wrong"
-    change = (1 - 2 * slips) * p * (1 - p)
+    q = slips + (1 - 2 * slips) * p  # probability that the decision is "wrong"
+    change = (1 - 2 * slips) * p * (1 - p)  # derivative of q
     variance = (q * (1 - q)).clip(SMALLEST)
     likelihood = np.log(np.where(is_wrong, q, 1 - q).clip(SMALLEST)).sum()
     return float(likelihood), (is_wrong - q) * change / variance, change**2 / variance
@@ -207,11 +217,11 @@ Sums = list[Float[np.ndarray, "_ _"]]  # of each term, [codes, r]
 
 @result
 class Term:
-    """One kind of deviation that samples share.
+    """One kind of deviation: K_ij = s² values_i · values_j where codes are equal, else 0.
 
     Attributes:
         spread: s, nats, its standard deviation.
-        codes: who shares it, [n]; small integers.
+        codes: samples with one code share it, [n]; small integers.
         values: how strongly, [n, r].
     """
 
@@ -224,7 +234,8 @@ def covariance(terms: Sequence[Term], rows: Int[np.ndarray, " m"]) -> Float[np.n
     """Return the covariance K of f between some samples."""
     total = np.zeros((len(rows), len(rows)))
     for term in terms:
-        codes, values = term.codes[rows], term.values[rows]
+        codes = term.codes[rows]
+        values = term.values[rows]
         total += term.spread**2 * (codes[:, None] == codes) * (values @ values.T)
     return total
 
@@ -232,12 +243,11 @@ def covariance(terms: Sequence[Term], rows: Int[np.ndarray, " m"]) -> Float[np.n
 def sums_by_code(
     terms: Sequence[Term], rows: Int[np.ndarray, " m"], weights: Float[np.ndarray, " m"]
 ) -> Sums:
-    """Sum weighted feature values per code, so that K @ w becomes a table lookup."""
+    """Return sums of weighted values by code, which make K @ w a table lookup."""
     sums = []
     for term in terms:
         codes = term.codes[rows]
-        size = int(term.codes.max(initial=0)) + 1
-        shape = (size, len(rows))
+        shape = (int(term.codes.max(initial=0)) + 1, len(rows))
         by_code = csr_array((weights, (codes, np.arange(len(rows)))), shape)
         sums.append(by_code @ term.values[rows])
     return sums

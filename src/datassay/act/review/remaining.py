@@ -16,18 +16,18 @@ from datassay.results import result
 
 BATCH = 24  # decisions until the order is renewed; also the size of `probe`
 LEAST_CHANCE = 0.1  # of a draw, added to the standard deviation of whether a label is wrong
-WORTHWHILE = 0.05  # expected share of errors in a batch below which the order looks elsewhere
-# Of the interval, and of the model's own one, which simulated reviews left more often where the
-# most suspect were looked at, and less often where the labels were drawn (60 sets that chose).
+WORTHWHILE = 0.05  # expected share of errors in a batch below which the classes take turns
+# Levels: of the interval as reported, and of the model's, which simulated reviews left more often
+# if the most suspect were looked at, and less often if labels were drawn (60 sets that chose).
 LEVEL = 0.9
 OWN_LEVEL = 0.95
 DRAWN_LEVEL = 0.8
-# A share of wrong labels that the run thought impossible is less likely by e each so much farther:
-# labels by rules of thumb are wrong more often than they look.
+# The prior of a share of wrong labels falls by e for every BEYOND outside the run's bounds: labels
+# by rules of thumb are wrong more often than they look.
 BEYOND = 0.16
-GRID = 2000
-SMALLEST = 1e-5
-LEAST_SPREAD = 0.5
+GRID = 2000  # shares of wrong labels that are weighed
+SMALLEST = 1e-5  # of them
+LEAST_SPREAD = 0.5  # labels
 LEAST_DECISIONS = 60  # before which a review is never called finished
 
 
@@ -68,10 +68,7 @@ class Remaining:
         if not n_open:
             return f"{text} No label is left to look at."
         low, high = (f"{int(end):,}" for end in self.interval)
-        if low == high:
-            ends = low
-        else:
-            ends = f"{low} to {high}"
+        ends = low if low == high else f"{low} to {high}"
         percent = f"{100 * LEVEL:.0f} %"
         return f"{text} Of the {n_open:,} not decided {ends} are wrong too ({percent} interval)."
 
@@ -87,8 +84,8 @@ def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] 
     """Order the labels not yet reviewed by how likely they are wrong, given the decisions.
 
     The most likely errors come first, by `outcomes.fit_outcomes`. Where a batch of them is expected
-    to hold less than WORTHWHILE errors, the classes take turns instead, those of which fewest were
-    reviewed first, so an estimator that is blind to one class's errors is found out.
+    to hold less than WORTHWHILE errors, the classes take turns instead, the least reviewed first,
+    so that an estimator that is blind to one class's errors is found out.
 
     Args:
         judged: by the run.
@@ -133,14 +130,16 @@ def remaining(judged: Judged, known: Mapping[int, int], passed: Collection[int] 
     errors_left = float(probability[order].sum())
     n_found = int(is_wrong.sum())
     n_open = len(order)
-    drawn = np.isin(reviewed, draw := probe(judged))
-    if judged.is_of_classes and set(draw) <= {*known, *passed}:
-        # The labels drawn estimate the share of all better than those searched for errors.
-        undrawn = is_open.copy()
-        n_wrong = int(is_wrong[~drawn].sum())
-        undrawn[reviewed[~drawn]] = True
-        by_draw = reviewed[drawn], is_wrong[drawn]
-        ends = _estimate(judged, suggested, *by_draw, undrawn, DRAWN_LEVEL)[1]
+    probed = probe(judged)
+    is_probed = np.isin(reviewed, probed)
+    if judged.is_of_classes and set(probed) <= {*known, *passed}:
+        # The labels drawn estimate the share of all better than those searched for errors: the
+        # interval is of all but them, less the errors found there.
+        not_probed = is_open.copy()
+        not_probed[reviewed[~is_probed]] = True
+        n_wrong = int(is_wrong[~is_probed].sum())
+        draw = reviewed[is_probed], is_wrong[is_probed]
+        ends = _estimate(judged, suggested, *draw, not_probed, DRAWN_LEVEL)[1]
         low = max(0.0, ends[0] - n_wrong)
         high = max(interval[0], ends[1] - n_wrong)
         interval = min(low, n_open), min(high, n_open)
@@ -189,23 +188,21 @@ def _order_open(
     is_open: Bool[np.ndarray, " n"],
     reviewed: Int[np.ndarray, " m"],
 ) -> Int[np.ndarray, " r"]:
-    """Order the open labels by probability, or by turns of the classes where that finds little."""
+    """Return the open labels by probability; where that finds little, classes take turns."""
     learns = judged.is_of_classes and len(reviewed)
-    if learns:
-        by_probability = -probability
-    else:
-        by_probability = np.zeros(len(judged))
-    order = np.lexsort((-judged.log_odds, by_probability))
+    suspicion_key = -probability if learns else np.zeros(len(judged))
+    order = np.lexsort((-judged.log_odds, suspicion_key))
     order = order[is_open[order]]
     if not learns or probability[order[:BATCH]].sum() > WORTHWHILE * BATCH:
         return order
+    # Next is the class with the fewest looked at, counting those already placed.
     k = judged.log_posterior.shape[1]
     n_reviewed = np.bincount(judged.labels[reviewed], minlength=k)
-    turn = np.zeros(len(order), np.int64)
+    n_before = np.zeros(len(order), np.int64)  # labels of its class that come before
     for c in range(k):
         of_class = np.flatnonzero(judged.labels[order] == c)
-        turn[of_class] = n_reviewed[c] + np.arange(len(of_class))
-    return order[np.argsort(turn, kind="stable")]
+        n_before[of_class] = n_reviewed[c] + np.arange(len(of_class))
+    return order[np.argsort(n_before, kind="stable")]
 
 
 def _interval_of_errors(
@@ -219,14 +216,15 @@ def _interval_of_errors(
     mean = np.clip(fitted.expected / n_open, 0.25 / n_open, 1 - 0.25 / n_open)
     r = np.union1d((np.arange(GRID) + 0.5) / GRID, np.geomspace(SMALLEST, 1 / GRID, 50))
     deviation = np.maximum(fitted.spread, LEAST_SPREAD) / n_open / (mean * (1 - mean))
-    steps = (logit(r)[:, None] - logit(mean)) / deviation
-    density = np.exp(-np.square(steps) / 2) / deviation @ fitted.weights
+    z_scores = (logit(r)[:, None] - logit(mean)) / deviation
+    density = np.exp(-np.square(z_scores) / 2) / deviation @ fitted.weights
     log_density = np.log(density.clip(np.finfo(float).tiny) / (r * (1 - r)))
-    of_all = (n_found + r * n_open) / (n_reviewed + n_open)
-    log_density -= np.maximum(0, np.maximum(share[0] - of_all, of_all - share[1])) / BEYOND
+    share_of_all = (n_found + r * n_open) / (n_reviewed + n_open)
+    outside = np.maximum(share[0] - share_of_all, share_of_all - share[1])
+    log_density -= np.maximum(0, outside) / BEYOND
     mass = (np.exp(log_density - log_density.max()) * np.gradient(r)).cumsum()
-    tails = (1 - level) / 2, (1 + level) / 2
-    low, high = (r[np.searchsorted(mass, mass[-1] * tail)] for tail in tails)
+    quantiles = (1 - level) / 2, (1 + level) / 2
+    low, high = (r[np.searchsorted(mass, mass[-1] * quantile)] for quantile in quantiles)
     if not n_found:  # no error found: so few decisions prove no more than that errors are few
         low = 0.0
         high = max(high, min(share[1], 1 / (n_reviewed + 2)))
@@ -250,25 +248,23 @@ def probe(judged: Judged) -> Int[np.ndarray, " b"]:
     order = np.argsort(-judged.log_odds, kind="stable")
     if len(order) <= BATCH:
         return order
-    odds = judged.log_odds[order].astype(np.float64)
-    step = np.arange(BATCH)
-    ends = (np.sqrt(expit(odds) * expit(-odds)) + LEAST_CHANCE).cumsum()
-    drawn = np.searchsorted(ends, (step + 0.5) / BATCH * ends[-1])
-    drawn = np.maximum.accumulate(drawn - step) + step  # none twice
-    return order[np.minimum(drawn, len(order) - BATCH + step)]
+    log_odds = judged.log_odds[order].astype(np.float64)
+    number = np.arange(BATCH)
+    chances = (np.sqrt(expit(log_odds) * expit(-log_odds)) + LEAST_CHANCE).cumsum()
+    drawn = np.searchsorted(chances, (number + 0.5) / BATCH * chances[-1])
+    drawn = np.maximum.accumulate(drawn - number) + number  # none twice
+    return order[np.minimum(drawn, len(order) - BATCH + number)]
 
 
 def _describe(
-    n_found: int, interval: tuple[float, float], n_left: float, n_next: float, n_open: int, n: int
-) -> str:
-    """Say how many of n labels are wrong, and what going on would find."""
+    n_found: int, errors_left: tuple[float, float], n_left: float, n_next: float, n_open: int,
+    n: int,
+) -> str:  # fmt: skip
+    """Return a sentence on how many of n labels are wrong, and what going on would find."""
     if not n_open:
         return f"Every label has been looked at: {n_found:,} of {n:,} are wrong"
-    low, high = (n_found + int(end) for end in interval)
-    if n_next >= 1:
-        next_text = f"{n_next:.0f}"
-    else:
-        next_text = f"{n_next:.1g}"
+    low, high = (n_found + int(end) for end in errors_left)
+    next_text = f"{n_next:.0f}" if n_next >= 1 else f"{n_next:.1g}"
     return (
         f"{low:,} to {high:,} of {n:,} labels are wrong ({100 * LEVEL:.0f} % interval); "
         f"you found {n_found:,}, about {n_left:,.0f} are left, "

@@ -1,8 +1,8 @@
 """Several reviewers of one run: a file of decisions each, put together, and where they disagree.
 
-Who gives no name writes decisions.parquet, who gives one decisions.NAME.parquet beside it. Two
-reviewers disagree about a sample where they would give it different labels, or one would remove it;
-"unsure" is no opinion.
+A reviewer without a name writes decisions.parquet, one with a name decisions.NAME.parquet beside
+it. Two reviewers disagree about a sample if they would give it different labels, or only one would
+remove it; "unsure" is no opinion.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from datassay.optional import text_if
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 NOBODY = "without a name"
-SHOWN = 3
+SHOWN = 3  # samples in a message
 WORDS = {KEEP: "keep", REMOVE: "remove"}
 
 
@@ -45,7 +45,7 @@ def file_of(reviewer: str) -> str:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Return the files of decisions in a run's folder, that without a name first."""
+    """Return the files of decisions in a run's folder, the one without a name first."""
     paths = [
         path
         for path in sorted(folder.glob("decisions.*.parquet"))
@@ -72,7 +72,7 @@ def disagreements(reviews: Sequence[Decisions]) -> dict[str | int, tuple[Decisio
     by_id: dict[str | int, list[Decision]] = {}
     for decision in (d for review in reviews for d in review.decisions):
         by_id.setdefault(decision.id, []).append(decision)
-    return {name: tuple(group) for name, group in by_id.items() if len(_votes(group)) > 1}
+    return {key: tuple(group) for key, group in by_id.items() if len(_votes(group)) > 1}
 
 
 def combine(reviews: Sequence[Decisions], *, majority: bool = False) -> Decisions:
@@ -107,7 +107,7 @@ def combine(reviews: Sequence[Decisions], *, majority: bool = False) -> Decision
 
 
 def _votes(decisions: Sequence[Decision]) -> Counter[tuple[str, str]]:
-    """Count (decision, new label) pairs; who is unsure has no vote."""
+    """Return how many decided for each (decision, new label); "unsure" is no vote."""
     return Counter((d.decision, d.label) for d in decisions if d.decision != UNSURE)
 
 
@@ -121,14 +121,14 @@ def _take_majority(decisions: Sequence[Decision]) -> Decision:
     return next(d for d in decisions if (d.decision, d.label) == winner)
 
 
-def _describe(name: str | int, decisions: Sequence[Decision]) -> str:
+def _describe(sample_id: str | int, decisions: Sequence[Decision]) -> str:
+    """Return a sample's id and who decided what about it."""
     votes = ", ".join(f"{d.reviewer or NOBODY} {opinion(d)}" for d in decisions)
-    return f"{name!s:.40} ({votes})"
+    return f"{sample_id!s:.40} ({votes})"
 
 
 def opinion(decision: Decision) -> str:
     """Return what a decision says in a word or two."""
-    is_new = decision.decision == RELABEL
-    if is_new:
+    if decision.decision == RELABEL:
         return f"→ {decision.label:.40}"
     return WORDS.get(decision.decision, decision.decision)

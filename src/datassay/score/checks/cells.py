@@ -14,9 +14,9 @@ from datassay.results import result
 from datassay.score.checks.codes import to_comparable
 from datassay.score.labels.issues import LabelIssues
 
-# A number is strange that lies further from the middle 98 % of the others than half their width, on
-# both scales where all are positive: of a normal distribution 4.7 standard deviations. So is 0 or
-# less where nearly all are above a tenth of the median, as sizes are.
+# A number is strange if it lies further from the middle 98 % of the others than half their width;
+# where these are positive, on a logarithmic scale too. Of a normal law that is 4.7 deviations. So
+# is 0 or less where nearly all are above a tenth of the median, as sizes are.
 TAIL = 0.01
 BEYOND = 0.5
 ABOVE_ZERO = 0.1
@@ -25,7 +25,7 @@ FEWEST_ROWS, FEWEST_VALUES = 30, 15  # that tell what is usual
 
 @result
 class _UsualRange:
-    """A column of numbers: most lie from low to high, strange ones outside the two bounds."""
+    """A column of numbers: most lie from low to high; below lower or above upper is strange."""
 
     name: str
     values: Float[np.ndarray, " n"]
@@ -36,7 +36,7 @@ class _UsualRange:
 
 
 def mark_cells(issues: LabelIssues, data: SampleSet | Any) -> LabelIssues:
-    """Mark rows in which an input looks wrong, and suggest their given target for them."""
+    """Return the issues with `cells` set; rows in it keep their given target as the suggestion."""
     if not isinstance(data, SampleSet) or data.is_classification or data.y.ndim > 1:
         return issues
     cells = strange_cells(data, issues.is_issue, issues.worth_a_look)
@@ -47,33 +47,36 @@ def mark_cells(issues: LabelIssues, data: SampleSet | Any) -> LabelIssues:
 
 
 def strange_cells(
-    samples: SampleSet, suspects: Bool[np.ndarray, " n"], look: Bool[np.ndarray, " n"]
+    samples: SampleSet, suspects: Bool[np.ndarray, " n"], worth_a_look: Bool[np.ndarray, " n"]
 ) -> dict[int, str]:
-    """Return by position what looks wrong in the inputs of the rows in `look`, in words."""
-    # Rows without a suspected target tell what is usual. Swapped are two values that would each lie
+    """Return in words what looks wrong in the inputs, by position of the rows worth a look."""
+    # Rows without a suspected target tell what is usual. Two values are swapped if each would lie
     # where the other's column has most of its own.
-    usual = [_find_range(n, values, ~suspects) for n, values in _read_numbers(samples).items()]
+    columns = _read_numbers(samples)
+    usual = [_find_range(name, values, ~suspects) for name, values in columns.items()]
     name = next((c.name for c in samples.columns if c.read_as == "target"), "the target")
     target = _find_range(name, np.asarray(samples.y, np.float64), ~suspects)
     messages: dict[int, str] = {}
-    for i in np.flatnonzero(look).tolist():
-        strange = [c for c in usual if c and (c.values[i] < c.lower or c.values[i] > c.upper)]
-        candidates = strange
-        if target and suspects[i]:
-            candidates = [*strange, target]
-        if strange:
-            cells = [_describe_cell(column, candidates, i) for column in strange]
-            messages[i] = "; ".join(dict.fromkeys(cells))
+    for row in np.flatnonzero(worth_a_look).tolist():
+        strange_columns = [
+            c for c in usual if c and (c.values[row] < c.lower or c.values[row] > c.upper)
+        ]
+        candidates = strange_columns
+        if target and suspects[row]:
+            candidates = [*strange_columns, target]
+        if strange_columns:
+            cells = [_describe_cell(column, candidates, row) for column in strange_columns]
+            messages[row] = "; ".join(dict.fromkeys(cells))
     return messages
 
 
-def _describe_cell(column: _UsualRange, candidates: list[_UsualRange], i: int) -> str:
+def _describe_cell(column: _UsualRange, candidates: list[_UsualRange], row: int) -> str:
     """Return in words what is wrong with a cell: its size, or a column it is swapped with."""
-    cell = f"{column.name} {column.values[i]:g}"
+    cell = f"{column.name} {column.values[row]:g}"
     for candidate in candidates:
-        pairs = ((column, candidate.values[i]), (candidate, column.values[i]))
+        pairs = ((column, candidate.values[row]), (candidate, column.values[row]))
         if candidate is not column and all(c.low <= value <= c.high for c, value in pairs):
-            swapped = sorted([cell, f"{candidate.name} {candidate.values[i]:g}"])
+            swapped = sorted([cell, f"{candidate.name} {candidate.values[row]:g}"])
             return f"{swapped[0]} and {swapped[1]} look swapped"
     return f"{cell}, of most {column.low:g} to {column.high:g}"
 

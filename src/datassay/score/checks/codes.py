@@ -1,4 +1,4 @@
-"""Codes of rows, that say which values are equal, and where each row lies."""
+"""Rows as codes, equal where values are, and as places, whose distance says how alike rows are."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from datassay.optional import map_optional
 from datassay.results import result
 from datassay.score.checks.texts import normalize_texts, text_places
 
-# Numbers that stand for one value of a column of words.
-WIDTH = 8
+WIDTH = 8  # most columns of `places` for the values of a column of words
 # Of a normal distribution, the interquartile range in standard deviations.
 NORMAL_RANGE = 1.349
 
@@ -28,15 +27,14 @@ class RowCodes:
         codes: [n, d], equal where values are; missing values of a column are equal.
         numbers: [n, d], asinh((value − median) / robust deviation) of columns of numbers; nan where
             missing, and for other columns.
-        places: [n, m], where each row lies: numbers as above, 0 where missing; each other value,
-            and being missing, a direction of its own, so that two different ones are about 1
-            apart; texts less, as they share sequences of characters.
-        words: [m], which of these are such directions.
+        places: [n, m], where each row lies: numbers as above, 0 where missing; a direction for each
+            other value and for being missing, so that two different ones are about 1 apart; texts
+            less, as they share sequences of characters.
+        words: [m], which columns of places are such directions.
         standardised: [n, m], the same with numbers in standard deviations. A column whose values
             are one but for a few has no robust width but its errors, which would hide the copies
             of a row.
-        texts: of columns of texts, their place among the d columns, and the texts without case,
-            punctuation and further spaces.
+        texts: the texts of a column as `normalize_texts` gives them, by its position among d.
     """
 
     names: tuple[str, ...]
@@ -49,7 +47,10 @@ class RowCodes:
 
 
 def row_codes(*tables: pa.Table, texts: Collection[str] = ()) -> RowCodes:
-    """Return codes and places of the rows of tables with the same columns, one below another."""
+    """Return the codes of tables with the same columns, their rows one table after another.
+
+    texts: names of the columns of texts.
+    """
     codes = []
     numbers = []
     places = []
@@ -57,10 +58,13 @@ def row_codes(*tables: pa.Table, texts: Collection[str] = ()) -> RowCodes:
     words = []
     normalized = {}
     for name in tables[0].column_names:
-        parts = [to_comparable(table[name]) for table in tables]
-        if len({p.type for p in parts}) > 1:
-            parts = [p.cast(pa.string()) for p in parts]
-        values = pa.chunked_array([chunk for p in parts for chunk in p.chunks], parts[0].type)
+        comparables = [to_comparable(table[name]) for table in tables]
+        if len({comparable.type for comparable in comparables}) > 1:
+            comparables = [comparable.cast(pa.string()) for comparable in comparables]
+        values = pa.chunked_array(
+            [chunk for comparable in comparables for chunk in comparable.chunks],
+            comparables[0].type,
+        )
         dense = values.combine_chunks().dictionary_encode(null_encoding="encode")
         code = dense.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         codes.append(code)
@@ -71,8 +75,8 @@ def row_codes(*tables: pa.Table, texts: Collection[str] = ()) -> RowCodes:
             standard = np.nan_to_num(_standardize(values.to_numpy()))
             plain_places.append(standard[:, None].astype(np.float32))
             words.append(False)
-            code = np.isnan(numbers[-1]).astype(np.int64)
-        if code.any():
+            code = np.isnan(numbers[-1]).astype(np.int64)  # being missing has a direction
+        if code.any():  # more than one value
             if name in texts:
                 normalized[len(codes) - 1] = normalize_texts(values.to_pylist())
                 places.append(text_places(normalized[len(codes) - 1]))
@@ -94,7 +98,7 @@ def row_codes(*tables: pa.Table, texts: Collection[str] = ()) -> RowCodes:
 
 def array_codes(x: Shaped[np.ndarray, "n ..."]) -> RowCodes:
     """Return the codes of images or embeddings: one code per row, x itself as the places."""
-    flat = np.ascontiguousarray(x.reshape(len(x), -1), np.float32) + 0
+    flat = np.ascontiguousarray(x.reshape(len(x), -1), np.float32) + 0  # no −0: bytes are compared
     if flat.size:
         rows = flat.view(f"V{flat.itemsize * flat.shape[1]}")[:, 0]
     else:
@@ -123,6 +127,7 @@ def to_comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _scale_robustly(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """Return asinh of values in robust standard deviations from the median; nan if not finite."""
     values = np.where(np.isfinite(values), values, np.nan)
     finite = values[~np.isnan(values)]
     if not len(finite):
@@ -135,6 +140,7 @@ def _scale_robustly(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
 
 
 def _standardize(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """Return values in standard deviations from the mean; nan if not finite."""
     values = np.where(np.isfinite(values), values, np.nan)
     if np.isnan(values).all():
         return values
@@ -142,8 +148,9 @@ def _standardize(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
 
 
 def _draw_directions(code: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n w"]:
+    """Return each row's direction, of length √½: orthogonal up to WIDTH values, else random."""
     n_values = int(code.max()) + 1
     if n_values <= WIDTH:
         return np.eye(n_values)[code] / np.sqrt(2)
-    random = np.random.default_rng(n_values).standard_normal((n_values, WIDTH))
-    return (random / np.linalg.norm(random, axis=1, keepdims=True) / np.sqrt(2))[code]
+    directions = np.random.default_rng(n_values).standard_normal((n_values, WIDTH))
+    return (directions / np.linalg.norm(directions, axis=1, keepdims=True) / np.sqrt(2))[code]

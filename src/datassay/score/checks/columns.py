@@ -12,11 +12,15 @@ from datassay.score.checks.codes import RowCodes, row_codes, to_comparable
 from datassay.score.checks.issue import DataIssue, Severity, named_ids
 
 MOST_ROWS = 20_000  # that order columns
+MOST_CODES = 20  # values of a column that are told apart when it is ordered; the rest are one
 
 
 def by_association(rows: pa.Table, targets: np.ndarray) -> list[str]:
-    """Return column names, those that tell most of the target first; at most 20 000 rows count."""
-    # Cramér's V of tenths (or the commonest words) and the target, less chance (Bergsma 2013).
+    """Return column names, those most associated with the target first.
+
+    By Cramér's V of each column (tenths of numbers, the commonest words) and the target, less
+    chance (Bergsma 2013), on at most 20 000 rows. Of several targets the first counts.
+    """
     if not rows.num_rows or not rows.num_columns:
         return rows.column_names
     row_idx = np.arange(len(targets))[:: -(-len(targets) // MOST_ROWS)]
@@ -55,13 +59,14 @@ def _assign_tenths(values: np.ndarray) -> Int[np.ndarray, " n"]:
 
 
 def _merge_rare(code: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
-    """Return the rank of each value by frequency; those beyond the commonest 20 share one."""
+    """Return each value's rank by frequency, from 0; MOST_CODES where it is no smaller."""
     _, dense, counts = np.unique(code, return_inverse=True, return_counts=True)
     rank = np.argsort(np.argsort(-counts, kind="stable"))
-    return np.minimum(rank, 20)[dense]
+    return np.minimum(rank, MOST_CODES)[dense]
 
 
 def _measure_association(code: Int[np.ndarray, " n"], target: Int[np.ndarray, " n"]) -> float:
+    """Return the square of Cramér's V, less what chance adds, in [0, 1]; codes count from 0."""
     n = len(code)
     shape = (int(code.max()) + 1, int(target.max()) + 1)
     table = np.bincount(code * shape[1] + target, minlength=shape[0] * shape[1]).reshape(shape)
@@ -116,19 +121,20 @@ def drift(rows: RowCodes, parts: np.ndarray) -> tuple[Drift, ...]:
         return ()
     largest = names[np.argsort(-counts, kind="stable")][:MOST_PARTS]
     masks = [parts == name for name in largest]
-    is_comparable = [m.sum() >= FEWEST and (~m).sum() >= FEWEST for m in masks]
+    is_comparable = [mask.sum() >= FEWEST and (~mask).sum() >= FEWEST for mask in masks]
     n_tests = max(1, sum(is_comparable) * len(rows.names) * 2)
     results = []
     for name, mask, is_large in zip(largest, masks, is_comparable, strict=True):
         for column in range(len(rows.names) if is_large else 0):
-            size, p = max(_test_part(rows, column, mask), key=lambda t: t[0] * (t[1] < LEVEL))
+            tests = _test_part(rows, column, mask)
+            size, p = max(tests, key=lambda test: test[0] * (test[1] < LEVEL))  # the largest sure
             if size >= LEAST and p * n_tests < LEVEL:
                 results.append(Drift(column, str(name), size, min(1.0, p * n_tests)))
     return tuple(sorted(results, key=lambda difference: -difference.size))
 
 
 def _test_part(rows: RowCodes, column: int, mask: np.ndarray) -> list[tuple[float, float]]:
-    """Return (size, p) of each test that fits a column, of the part against all others."""
+    """Return (effect size, p) of each test of a column, of the part `mask` against all others."""
     from scipy.stats import ks_2samp  # scipy.stats costs 0.5 s to import
 
     values = rows.numbers[:, column]
@@ -159,7 +165,7 @@ def _test_words(code: np.ndarray, mask: np.ndarray) -> tuple[float, float]:
 
 
 def drift_issues(train: SampleSet, val: SampleSet | None, rows: RowCodes) -> list[DataIssue]:
-    """Report columns that differ between sources, and from training to validation."""
+    """Return an issue on columns that differ between sources, one from training to validation."""
     n = len(train)
     arrays = rows.codes[:n], rows.numbers[:n], rows.places[:n], rows.words, rows.standardised[:n]
     train_rows = RowCodes(rows.names, *arrays)
@@ -214,6 +220,6 @@ def column_issues(train: SampleSet) -> list[DataIssue]:
     )
     for kind, severity, names, text in kinds:
         if names:
-            text += f": {named_ids(names)}."
-            issues.append(DataIssue(kind, severity, len(names), "columns", text))
+            sentence = f"{text}: {named_ids(names)}."
+            issues.append(DataIssue(kind, severity, len(names), "columns", sentence))
     return issues

@@ -53,8 +53,7 @@ class DataIssues(Tabular):
 
     Attributes:
         issues: worst first.
-        pairs: of each group of near duplicates the first with every other, those across the split
-            first.
+        pairs: in each group of near duplicates the first with every other; across the split first.
         repeated: [m], which held-out samples repeat a training sample, equally or nearly.
         duplicate_group: [n], samples whose inputs are equal share a number; −1: none is equal.
         near_group: [n], near duplicates share a number, also with samples equal to them; −1: none.
@@ -63,8 +62,7 @@ class DataIssues(Tabular):
             was not searched for, and `nearest` says nothing.
         outlier_score: [n], as the function of that name gives it; nan likewise.
         is_outlier: [n], which samples lie far from all others.
-        copies: [n], equal samples and near duplicates share a number, but not those that are equal
-            by chance where columns have few values.
+        copies: [n], equal samples and near duplicates share a number, unless equal by chance.
         is_copy: [n], which samples repeat one that stays, of one label.
         telling: columns that may tell groups, a row per sample, as `telling_columns` gives them.
         unsearched: what was not looked for; empty where all was.
@@ -128,14 +126,12 @@ def data_issues(
         train: n samples. A table is judged by the user's own columns, without those that were left
             out; images and texts by x. (x, None): samples without labels.
         val: held-out samples, searched for copies of training samples; None: there are none.
-        held_out: [n, k], what a model without each sample says of it, as `LabelIssues.held_out`;
-            None: weak groups are not looked for.
-        further: issues found elsewhere, such as `order_issues`, to be listed with these.
+        held_out: [n, k], as `LabelIssues.held_out`; None: weak groups are not looked for.
+        further: issues found elsewhere, to be listed with these.
 
     Returns:
-        Equal rows (also with different labels, and across the split), near duplicates, outliers,
-        rare classes, odd columns, empty rows, drift between sources, faults of images, groups of
-        samples that are predicted badly.
+        Equal rows (with different labels, across the split), near duplicates, outliers, rare
+        classes, odd columns, empty rows, drift, faults of images, groups predicted badly.
 
     Raises:
         DataError: an argument is of the wrong type.
@@ -144,19 +140,18 @@ def data_issues(
     Source: what cleanlab's Datalab lists (Northcutt et al.), by `duplicates`, `near_pictures`, ...
     """
     data: Any = train
-    is_bare = isinstance(train, tuple) and len(train) == 2 and train[1] is None
-    if is_bare:
-        data = data[0], np.arange(len(data[0])) + 0.5  # read as different numbers, not classes
-    samples, val = _samples(data, val)
-    train = samples
-    if is_bare:
-        train = replace(samples, y=np.zeros(len(samples)), warnings=())
+    has_no_labels = isinstance(train, tuple) and len(train) == 2 and train[1] is None
+    if has_no_labels:  # any numbers that are read as targets, not as classes
+        data = data[0], np.arange(len(data[0])) + 0.5
+    train, val = _samples(data, val)
+    if has_no_labels:
+        train = replace(train, y=np.zeros(len(train)), warnings=())
     if val is not None and not (len(val) and val.input_shape == train.input_shape):
         val = None
     n = len(train)
     rows = _encode_rows(train, val)
     outcome = with_near(duplicates(rows), near_pictures(train, val))
-    lonely = outlier_score(rows.places[:n], outcome.loneliness[:n])
+    outlier_scores = outlier_score(rows.places[:n], outcome.loneliness[:n])
     pairs = _list_pairs(train, val, rows, outcome)
     properties = image_properties(train)
     telling = telling_columns(train, properties)
@@ -164,7 +159,7 @@ def data_issues(
         *empty_rows(train),
         *_report_equal(train, val, outcome),
         *_report_near(n, outcome, pairs),
-        *_report_outliers(rows, lonely),
+        *_report_outliers(rows, outlier_scores),
         *_report_rare_classes(train),
         *column_issues(train),
         *drift_issues(train, val, rows),
@@ -172,7 +167,7 @@ def data_issues(
         *weak_group_issues(train, held_out, telling),
         *further,
     )
-    m = len(outcome.near)  # more than there are groups
+    m = len(outcome.near)  # more than there are groups: numbers of the kinds do not overlap
     near_group = outcome.near[:n]
     is_equal = (outcome.group[:n] >= 0) & (not outcome.natural)
     equal_group = np.where(is_equal, outcome.group[:n] + m, 2 * m + np.arange(n))
@@ -185,8 +180,8 @@ def data_issues(
         near_group=near_group,
         nearest=_join_ids(train, val)[outcome.nearest[:n].clip(0)],
         distance=outcome.distance[:n],
-        outlier_score=lonely,
-        is_outlier=lonely > 0,
+        outlier_score=outlier_scores,
+        is_outlier=outlier_scores > 0,
         copies=copies,
         is_copy=is_copy(copies, train.y),
         telling=telling,
@@ -201,10 +196,12 @@ def _samples(train: SampleSet, val: SampleSet | None) -> tuple[SampleSet, Sample
 
 
 def _encode_rows(train: SampleSet, val: SampleSet | None) -> RowCodes:
+    """Return the codes of the training rows and then the held-out ones, by columns if possible."""
     sets = drop_none(train, val)
     tables = [samples.rows for samples in sets if samples.rows is not None]
     if len(tables) == len(sets) and (user_rows := train.used_rows) is not None:
-        names = [n for n in user_rows.column_names if all(n in t.column_names for t in tables)]
+        shared_names = set.intersection(*(set(table.column_names) for table in tables))
+        names = [name for name in user_rows.column_names if name in shared_names]
         if names:
             texts = {column.name for column in train.columns if column.read_as == "text"}
             return row_codes(*(table.select(names) for table in tables), texts=texts)
@@ -223,27 +220,25 @@ def _join_ids(train: SampleSet, val: SampleSet | None) -> np.ndarray:
 
 
 def _find_repeated(outcome: Duplicates, n: int) -> Bool[np.ndarray, " m"]:
-    """Return which held-out samples repeat one of the n training samples, and not by chance."""
+    """Return which held-out samples repeat one of the n training samples, other than by chance."""
     groups = (outcome.near,) if outcome.natural else (outcome.near, outcome.group)
     return np.logical_or.reduce([np.isin(g[n:], g[:n]) & (g[n:] >= 0) for g in groups])
 
 
 def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) -> list[DataIssue]:
-    """Report equal rows; of these those across the split, and those of different labels."""
+    """Return issues on equal rows, on those across the split, and on those of different labels."""
     issues = []
     n = len(train)
     group = outcome.group
     train_group = group[:n][group[:n] >= 0]
     groups, counts = np.unique(train_group, return_counts=True)
-    n_in = int((counts > 1).sum())
+    n_groups = int((counts > 1).sum())
     if n_more := int((counts - 1).clip(0).sum()):
-        word = inflect(n_in, "group", "groups")
-        text = f"{n_more:,} more than once, in {n_in:,} {word} of equal inputs."
+        word = inflect(n_groups, "group", "groups")
+        text = f"{n_more:,} more than once, in {n_groups:,} {word} of equal inputs."
         if outcome.natural:
-            text += (
-                " Columns hold few different values: at least half as many rows differ from "
-                "another in one column only, so most of these may be equal by chance."
-            )
+            text += " Columns hold few different values: at least half as many rows differ from "
+            text += "another in one column only, so most of these may be equal by chance."
         severity = "fine" if outcome.natural else "look"
         issues.append(DataIssue("equal rows", severity, n_more, "rows", text))
     if n_across := int((np.isin(group[n:], groups) & (group[n:] >= 0)).sum()):
@@ -263,14 +258,15 @@ def _report_equal(train: SampleSet, val: SampleSet | None, outcome: Duplicates) 
 def _list_pairs(
     train: SampleSet, val: SampleSet | None, rows: RowCodes, outcome: Duplicates
 ) -> tuple[NearPair, ...]:
+    """Return near duplicates with a training sample, those across the split first."""
     n = len(train)
     ids = _join_ids(train, val)
-    order = np.argsort((outcome.pairs >= n).sum(1) != 1, kind="stable")
-    order = order[(outcome.pairs[order] < n).any(1)]
+    n_held_out = (outcome.pairs >= n).sum(1)
+    order = np.argsort(n_held_out != 1, kind="stable")
     pairs = []
-    for a, b in outcome.pairs[order].tolist():
-        differ = np.flatnonzero(rows.codes[a] != rows.codes[b])
-        names = [rows.names[c] for c in differ] if rows.names else []
+    for a, b in outcome.pairs[order[n_held_out[order] < 2]].tolist():
+        is_apart = rows.codes[a] != rows.codes[b]
+        names = [rows.names[c] for c in np.flatnonzero(is_apart)] if rows.names else []
         values = [[_format_value(train, val, i, name) for name in names] for i in (a, b)]
         columns = tuple(zip(names, *values, strict=True))
         pairs.append(NearPair((str(ids[a]), str(ids[b])), (a >= n, b >= n), columns))
@@ -278,87 +274,91 @@ def _list_pairs(
 
 
 def _format_value(train: SampleSet, val: SampleSet | None, position: int, name: str) -> str:
+    """Return the value of a column in words; held-out rows follow the training rows."""
     samples = train
-    index = position
     if position >= len(train) and val is not None:
         samples = val
-        index = position - len(train)
+        position -= len(train)
     if samples.rows is not None and name in samples.rows.column_names:
-        value = samples.rows[name][index].as_py()
-        if value is None:
-            return "missing"
-        return f"{value:g}" if isinstance(value, float) else str(value)
+        value = samples.rows[name][position].as_py()
+        text = f"{value:g}" if isinstance(value, float) else str(value)
+        return "missing" if value is None else text
     names = samples.feature_names or tuple(f"x{j}" for j in range(samples.x[0].size))
     if name not in names:
         return ""
-    return f"{samples.x[index].ravel()[names.index(name)]:g}"
+    return f"{samples.x[position].ravel()[names.index(name)]:g}"
 
 
 def _report_near(n: int, outcome: Duplicates, pairs: tuple[NearPair, ...]) -> list[DataIssue]:
-    """Report near duplicates of the n training samples, among themselves and the held-out ones."""
+    """Return an issue on near duplicates across the split, one on those of n training samples."""
     issues = []
     near_group = outcome.near
-    across = np.isin(near_group[n:], near_group[:n]) & (near_group[n:] >= 0)
-    if across.any():
+    is_across = np.isin(near_group[n:], near_group[:n]) & (near_group[n:] >= 0)
+    if is_across.any():
         edits = _describe_edits([p for p in pairs if sum(p.in_validation) == 1])
-        text = f"{100 * across.mean():.2g} % of the validation samples repeat training samples all "
-        text += f"but exactly{edits}: a model has seen them.{_note_exclusion(outcome, n)}"
-        severity = "act" if edits or across.mean() > NOTABLE else "look"
-        n_groups = len(np.unique(near_group[n:][across]))
+        text = f"{100 * is_across.mean():.2g} % of the validation samples repeat training samples"
+        text += f" all but exactly{edits}: a model has seen them.{_note_exclusion(outcome, n)}"
+        severity = "act" if edits or is_across.mean() > NOTABLE else "look"
+        n_groups = len(np.unique(near_group[n:][is_across]))
         kind = "near duplicates across the split"
-        issues.append(DataIssue(kind, severity, int(across.sum()), "samples", text, n_groups))
-    size = np.bincount(near_group[:n] + 1)[near_group[:n] + 1]
-    inside = (near_group[:n] >= 0) & (size > 1)
-    if inside.any():
-        n_groups = len(np.unique(near_group[:n][inside]))
+        issues.append(DataIssue(kind, severity, int(is_across.sum()), "samples", text, n_groups))
+    train_group = near_group[:n]
+    group_size = np.bincount(train_group + 1)[train_group + 1]
+    is_near = (train_group >= 0) & (group_size > 1)
+    if is_near.any():
+        n_groups = len(np.unique(train_group[is_near]))
         severity = "look"
-        text = f"{100 * inside.mean():.2g} % of the samples are all but equal to others, up to "
-        text += f"{size[inside].max()} in a group"
+        text = f"{100 * is_near.mean():.2g} % of the samples are all but equal to others, up to "
+        text += f"{group_size[is_near].max()} in a group"
         text += f"{_describe_edits([p for p in pairs if not any(p.in_validation)])}."
-        if inside.mean() > NOTABLE:
+        if is_near.mean() > NOTABLE:
             severity = "act"
             text += " A model judged on copies of what it learnt looks better than it is: keep each"
             text += " group on one side of a split, as the table of actions does; where there are"
             text += " so many, some may differ more and not be found."
-        count = int(inside.sum())
-        issues.append(DataIssue("near duplicates", severity, count, "samples", text, n_groups))
+        n_near = int(is_near.sum())
+        issues.append(DataIssue("near duplicates", severity, n_near, "samples", text, n_groups))
     return issues
 
 
 def _note_exclusion(outcome: Duplicates, n: int) -> str:
+    """Return the sentence that actions leave out repeated held-out samples, if enough remain."""
     n_new = int((~_find_repeated(outcome, n)).sum())
     return text_if(n_new >= LEAST_NEW, " Actions are judged without them.")
 
 
 def _describe_edits(pairs: list[NearPair]) -> str:
-    """Return in words how many pairs differ in one column only; empty: none."""
+    """Return how many pairs differ in one column only, as part of a sentence; empty: none."""
     n_edits = sum(len(p.columns) == 1 for p in pairs)
     return text_if(n_edits, f", {n_edits:,} in all but one column")
 
 
 def _report_outliers(rows: RowCodes, score: Float[np.ndarray, " n"]) -> list[DataIssue]:
-    far = np.flatnonzero(score > 0)
-    if not len(far):
+    """Return one issue that names the columns of the most extreme values, or none."""
+    outlier_idx = np.flatnonzero(score > 0)
+    if not len(outlier_idx):
         return []
-    size = np.nan_to_num(np.abs(rows.numbers[far]))
+    magnitude = np.nan_to_num(np.abs(rows.numbers[outlier_idx]))
     text = "Rows far from their ten nearest neighbours, or in a small group far from the others."
-    if len(rows.names) > 1 and size.any():
-        names, counts = np.unique(size.argmax(1), return_counts=True)
-        columns = names[np.argsort(-counts, kind="stable")][:NAMED]
-        text += f" Their most extreme values: {', '.join(rows.names[c] for c in columns)}."
-    return [DataIssue("outliers", "look", len(far), "rows", text)]
+    if len(rows.names) > 1 and magnitude.any():
+        columns, counts = np.unique(magnitude.argmax(1), return_counts=True)
+        order = np.argsort(-counts, kind="stable")[:NAMED]
+        text += f" Their most extreme values: {', '.join(rows.names[c] for c in columns[order])}."
+    return [DataIssue("outliers", "look", len(outlier_idx), "rows", text)]
 
 
 def _report_rare_classes(train: SampleSet) -> list[DataIssue]:
+    """Return one issue that names the rare classes, the rarest first, or none."""
     if not train.is_classification or train.n_classes < 2:
         return []
     counts = np.bincount(train.y, minlength=train.n_classes)
     rare = np.flatnonzero(counts < RARE_CLASS * len(train) / train.n_classes)
     rare = rare[np.argsort(counts[rare], kind="stable")]
+    if not len(rare):
+        return []
     names = named_ids([f"{train.class_names[c]} ({counts[c]:,})" for c in rare])
     text = f"Rare: {names}. Accuracy says little of them; judge by balanced accuracy."
-    issue = DataIssue("class imbalance", "look", len(rare), "classes", text)
-    return [issue] if len(rare) else []
+    return [DataIssue("class imbalance", "look", len(rare), "classes", text)]
 
 
 def telling_columns(train: SampleSet, properties: pa.Table | None) -> pa.Table:
@@ -373,11 +373,12 @@ def telling_columns(train: SampleSet, properties: pa.Table | None) -> pa.Table:
 
 
 def checked_ahead(train: SampleSet, val: SampleSet | None) -> DataIssues | None:
-    """Check a table before features take memory, without label scores; None of other data."""
+    """Return a table's issues, found before features take memory; None: the data is no table."""
     return None if train.rows is None else data_issues(train, val)
 
 
 def _of_run(context: Context) -> DataIssues:
+    """Return the issues of a run, with weak groups and the row order, which need label scores."""
     train = context.train
     labels = context.results["label_issues"]
     order = order_issues(context.lin, train, labels)

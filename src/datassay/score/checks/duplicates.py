@@ -1,4 +1,4 @@
-"""Equal rows and groups of near duplicates, by codes that say which values are equal."""
+"""Equal rows and groups of near duplicates, from rows as codes and places."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from datassay.errors import install
 from datassay.results import result
 from datassay.score.checks.codes import RowCodes
+from datassay.score.checks.copies import NO_LINKS, Links, connect_rows, link_accepted_rows
 from datassay.score.checks.texts import text_links
 from datassay.score.neighbors.exact import PROBES, nearest_exact, rank_candidates
 from datassay.score.neighbors.search import nearest_neighbors
@@ -21,30 +22,29 @@ from datassay.score.neighbors.search import nearest_neighbors
 K = 10  # neighbours whose mean distance says how alone a row is
 REACH = 20  # neighbours that are compared; groups of more are searched for otherwise
 FEWEST = 12  # different rows that distances can be judged by
-# Rows beyond which neighbours are approximate where faiss is installed, and else those of a sample.
-EXACT_UP_TO = 20_000
-WITHOUT_FAISS = 100_000
+EXACT_UP_TO = 20_000  # rows; beyond, neighbours are approximate where faiss is installed
+MOST_ROWS_WITHOUT_FAISS = 100_000  # of more, those of a sample are searched
 FEW_PROBES = 4  # cells that find copies as eight do; the nearest of all may be in others
 # Shares of false groups that are accepted (Benjamini and Hochberg): rows that differ in one column,
 # and rows that lie close in all.
 ONE_COLUMN, ALL_COLUMNS = 0.05, 0.02
-APART = 3.0  # times its width from all others lies a group of three or more; less is a cluster
+APART = 3.0  # widths that a group of three or more lies from all others; less is a cluster
 LARGEST = 0.05  # part of all rows that a group of more than REACH + 1 may be: more is a cluster
-# Chance that gives a share q of the rows a partner one column apart gives q²/2 two (Poisson).
-# Where fewer than this part of q²/2 have two, the pairs are no accident, unless columns that know
-# nothing of each other make a tenth as many; none is told where they make half as many.
+# Chance that gives a share q of the rows a partner one column apart gives q²/2 two (Poisson). Pairs
+# are no accident where fewer than CROWDED q²/2 have two and independent columns would make fewer
+# than INDEPENDENT as many pairs. Where these make half as many, none is told.
 CROWDED, INDEPENDENT = 0.5, 0.1
 FEWEST_COLUMNS = 3
-# Standard deviation of a column in robust widths from which it is looked at by its own, too: that
-# of a normal column is .8, since asinh pulls tails in.
+# Standard deviation of a column's places beyond which rows are also compared in units of standard
+# deviations: in robust ones a normal column has .8, since asinh pulls tails in.
 UNEVEN = 1.0
-NO_LINKS = np.zeros((0, 2), int)
-Links = Int[np.ndarray, "l 2"]  # positions of two rows each
-# Of all rows: where so many are equal by chance some are close by chance, too, but not so many.
+
+# Shares of all rows: where MANY_EQUAL are equal by chance, close groups are by chance too if they
+# hold fewer than MANY_CLOSE.
 MANY_EQUAL, MANY_CLOSE = 0.05, 0.15
-LUMP = 10.0  # members so many times nearer to each other than the group is wide are one
-MOST_JUDGED = 200  # rows that tell what chance does
-JUDGED = 8  # steps of agreement that tell what chance does
+LUMP = 10.0  # members so many times nearer to each other than the group is wide count as one
+MOST_JUDGED = 200  # rows that the scale of accidents is fitted to
+JUDGED = 8  # steps of agreement that it is fitted to
 OUTLYING = 10.0  # steps beyond so many mean steps lead out of a group
 
 
@@ -111,7 +111,8 @@ def duplicates(rows: RowCodes) -> Duplicates:
     then about 12 n^1.5 m by faiss; twice where robust widths and standard deviations disagree.
     Source: ours; accepted by Benjamini and Hochberg (1995).
     """
-    # A random 64-bit number a value; sums over columns are a row's hash, with any column taken.
+    # A random 64-bit number for each value; their sum is the row's hash, less any column's where
+    # that is left out.
     random = np.random.default_rng(0)
     hashes = np.empty(rows.codes.shape, np.uint64)
     for column, code in enumerate(rows.codes.T):
@@ -129,36 +130,36 @@ def duplicates(rows: RowCodes) -> Duplicates:
     search_inputs = rows.words, hashes[distinct][:, non_texts], row_hash[distinct]
     neighbors = _find_neighbors(rows.places[distinct], *search_inputs)
     links = _link_one_column(rows.codes[distinct], neighbors)
-    one_edit = np.isin(np.arange(len(searched)), links)
+    is_linked = np.isin(np.arange(len(searched)), links)
     n_equal = (group >= 0).sum()
-    natural = bool(2 * ((neighbors.n_partners > 0) & ~one_edit).sum() >= n_equal * share > 0)
-    close = [_link_close_groups(neighbors), _link_large_groups(neighbors)]
+    natural = bool(2 * ((neighbors.n_partners > 0) & ~is_linked).sum() >= n_equal * share > 0)
+    close_links = [_link_close_groups(neighbors), _link_large_groups(neighbors)]
     if rows.places is not rows.standardised and (rows.places.std(0)[~rows.words] > UNEVEN).any():
         standard = _find_neighbors(rows.standardised[distinct], *search_inputs, only_close=True)
-        close += [_link_close_groups(standard), _link_large_groups(standard)]
-    by_chance = natural and n_equal >= MANY_EQUAL * len(group)
-    n_close = len(np.unique(np.concatenate(close)))
-    if not by_chance or n_close >= MANY_CLOSE * len(group) * share:
-        links = np.concatenate([links, *close])
+        close_links += [_link_close_groups(standard), _link_large_groups(standard)]
+    is_by_chance = natural and n_equal >= MANY_EQUAL * len(group)
+    n_close = len(np.unique(np.concatenate(close_links)))
+    if not is_by_chance or n_close >= MANY_CLOSE * len(group) * share:
+        links = np.concatenate([links, *close_links])
     if rows.texts:
         texts = {column: words[distinct] for column, words in rows.texts.items()}
         similar = text_links(rows.codes[distinct], texts, neighbors.index[:, :K])
         links = np.concatenate([links, similar])
-    member, pairs = _connect_rows(distinct[links], len(inverse))
-    differ = (rows.codes[pairs[:, 0]] != rows.codes[pairs[:, 1]]).sum(1)
-    row_idx = np.arange(len(inverse))
-    last_idx = np.full(len(first_idx), -1)
+    near_group, pairs = connect_rows(distinct[links], len(inverse))
+    n_apart = (rows.codes[pairs[:, 0]] != rows.codes[pairs[:, 1]]).sum(1)  # columns
     nearest, distance, loneliness = (np.full(len(first_idx), v) for v in (-1, np.nan, np.nan))
     if neighbors.index.shape[1]:
         nearest[searched] = distinct[neighbors.index[:, 0]]
         distance[searched] = neighbors.distance[:, 0]
         loneliness[searched] = neighbors.distance[:, :K].mean(1)
+    row_idx = np.arange(len(inverse))
+    last_idx = np.full(len(first_idx), -1)
     last_idx[inverse] = row_idx  # of equal rows the last one
-    first_row, last_row = first_idx[inverse], last_idx[inverse]
-    equal_row = np.where(row_idx == first_row, last_row, first_row)
+    first_row = first_idx[inverse]
+    equal_row = np.where(row_idx == first_row, last_idx[inverse], first_row)
     n_searched = len(searched) * bool(neighbors.index.shape[1])
     return Duplicates(
-        group, member[first_row], pairs, (differ == 1) & bool(rows.names), natural,
+        group, near_group[first_row], pairs, (n_apart == 1) & bool(rows.names), natural,
         np.where(group < 0, nearest[inverse], equal_row),
         np.where(group < 0, distance[inverse], 0.0),
         loneliness[inverse], _describe_unsearched(n_searched, len(first_idx)),
@@ -170,22 +171,23 @@ def with_near(outcome: Duplicates, links: Links) -> Duplicates:
     row_idx = np.arange(len(outcome.group))
     group = np.where(outcome.group < 0, -1 - row_idx, outcome.group)
     _, start, inverse = np.unique(group, return_index=True, return_inverse=True)
-    heads = start[inverse]  # of equal rows, which stands for all
+    heads = start[inverse]  # the first of equal rows stands for all
     links = heads[links[heads[links[:, 0]] != heads[links[:, 1]]]]
     if not len(links):
         return outcome
-    label, pairs = _connect_rows(np.concatenate([outcome.pairs, links]), len(row_idx))
+    label, pairs = connect_rows(np.concatenate([outcome.pairs, links]), len(row_idx))
     return replace(outcome, near=label[heads], pairs=pairs, one_column=np.zeros(len(pairs), bool))
 
 
 def _choose_searched_rows(n: int) -> Int[np.ndarray, " s"]:
-    """Choose the rows, of n different ones, whose neighbours are searched for: all or a sample."""
-    if n <= WITHOUT_FAISS or find_spec("faiss") is not None:
+    """Choose which of n different rows are searched for neighbours: all, or a sample, in order."""
+    if n <= MOST_ROWS_WITHOUT_FAISS or find_spec("faiss") is not None:
         return np.arange(n)
-    return np.sort(np.random.default_rng(0).choice(n, WITHOUT_FAISS, replace=False))
+    return np.sort(np.random.default_rng(0).choice(n, MOST_ROWS_WITHOUT_FAISS, replace=False))
 
 
 def _describe_unsearched(n_searched: int, n: int) -> str:
+    """Return a sentence on what was not searched for among n different rows; empty: nothing."""
     if not n_searched:
         return (
             "Neither outliers nor near duplicates were looked for: that takes "
@@ -199,19 +201,6 @@ def _describe_unsearched(n_searched: int, n: int) -> str:
     )
 
 
-def _connect_rows(links: Links, n: int) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, "m 2"]]:
-    """Return each row's group of linked rows, −1: none, and the pairs (first row, other row)."""
-    graph = coo_array((np.ones(len(links)), tuple(links.T)), shape=(n, n))
-    label = connected_components(graph, directed=False)[1]
-    _, start, inverse, size = np.unique(
-        label, return_index=True, return_inverse=True, return_counts=True
-    )
-    followers = np.flatnonzero((size[inverse] > 1) & (start[inverse] != np.arange(n)))
-    pairs = np.stack([start[inverse[followers]], followers], 1)
-    number = np.where(size > 1, np.cumsum(size > 1) - 1, -1)
-    return number[inverse], pairs[np.lexsort(pairs.T[::-1])]
-
-
 def _find_neighbors(
     places: Float[np.ndarray, "u m"],
     words: Bool[np.ndarray, " m"],
@@ -220,12 +209,15 @@ def _find_neighbors(
     *,
     only_close: bool = False,
 ) -> _Neighbors:
-    """Find each row's neighbours, and rows one column apart; `only_close` may miss far ones."""
+    """Return each row's neighbours, and rows one column apart; `only_close` may miss far ones.
+
+    hashes: of each value; row_hash: [u], the sum over columns.
+    """
     n, d = hashes.shape
     partners = np.full((n, 2), -1)
     n_partners = np.zeros(n, int)
     for column in range(d if d >= FEWEST_COLUMNS else 0):
-        hash_without = row_hash - hashes[:, column]
+        hash_without = row_hash - hashes[:, column]  # equal if all other columns are
         order = hash_without.argsort(kind="stable")
         is_equal = hash_without[order][1:] == hash_without[order][:-1]
         later = order[1:][is_equal]
@@ -236,10 +228,8 @@ def _find_neighbors(
     if n < FEWEST or not places.shape[1]:
         zeros = np.zeros((n, 0))
         return _Neighbors(places, places, zeros.astype(int), zeros, zeros, partners, n_partners)
-    approximate = n > EXACT_UP_TO and find_spec("faiss") is not None
-    search = "exact"
-    if approximate:
-        search = "approximate"
+    is_approximate = n > EXACT_UP_TO and find_spec("faiss") is not None
+    search = "approximate" if is_approximate else "exact"
     reach = min(REACH + 1, n - 1)
     numbers = places[:, ~words]
     settings = {"search": search}
@@ -265,7 +255,7 @@ def _find_neighbors(
 
 
 def _link_one_column(codes: Int[np.ndarray, "u d"], neighbors: _Neighbors) -> Links:
-    """Link rows that differ in one column only, where that is no accident."""
+    """Return links of rows that differ in one column only, where that is no accident."""
     n = len(codes)
     has_partner = neighbors.n_partners > 0
     # Rows that share no value with any, as noisy copies, say nothing of chance.
@@ -274,7 +264,7 @@ def _link_one_column(codes: Int[np.ndarray, "u d"], neighbors: _Neighbors) -> Li
         return NO_LINKS
     m = shares_value.sum()
     p_equal = np.array([np.square(np.bincount(code) / m).sum() for code in codes[shares_value].T])
-    by_chance = m * (p_equal.prod() / p_equal).sum()  # partners of a row of independent columns
+    by_chance = m * (p_equal.prod() / p_equal).sum()  # partners per row if columns are independent
     if by_chance > neighbors.n_partners[shares_value].mean() / 2:
         return NO_LINKS
     is_rare = (neighbors.n_partners > 1).mean() <= CROWDED * has_partner.mean() ** 2 / 2
@@ -284,33 +274,39 @@ def _link_one_column(codes: Int[np.ndarray, "u d"], neighbors: _Neighbors) -> Li
 
 
 def _link_close_groups(neighbors: _Neighbors) -> Links:
-    """Link rows whose group lies close in all columns and far from all other rows."""
+    """Return links of rows whose group lies close in all columns and far from all other rows.
+
+    Row u and its j + 1 nearest are one group if the step from log distance j + 1 to the next is
+    longer than accidents explain. Their steps are exponential, at a rate fitted to the rows.
+    """
     index = neighbors.index
     has_partner = neighbors.n_partners > 0
     n, k = index.shape
     if k < 3:
         return NO_LINKS
     tiny = np.finfo(np.float32).tiny
-    inside = np.log(np.maximum(neighbors.distance, tiny))
-    outside = np.log(np.maximum(neighbors.number_distance, tiny))
-    step = outside[:, 1:] - inside[:, :-1]
-    crowd = step <= np.log(APART)
-    crowd[:, 0] = step[:, 0] <= 0
-    crowd |= has_partner[:, None] | np.logical_or.accumulate(has_partner[index[:, :-1]], 1)
+    log_inside = np.log(np.maximum(neighbors.distance, tiny))
+    log_outside = np.log(np.maximum(neighbors.number_distance, tiny))
+    step = log_outside[:, 1:] - log_inside[:, :-1]
+    is_cluster = step <= np.log(APART)
+    is_cluster[:, 0] = step[:, 0] <= 0
+    has_partner = has_partner[:, None] | np.logical_or.accumulate(has_partner[index[:, :-1]], 1)
+    is_excluded = is_cluster | has_partner
     for j in range(1, k - 1):  # copies among the members come in lumps, each of which counts once
-        candidates = np.flatnonzero(~crowd[:, j])
+        candidates = np.flatnonzero(~is_excluded[:, j])
         members = np.concatenate([candidates[:, None], index[candidates, : j + 1]], 1)
-        lump = inside[members] < (inside[candidates, j] - np.log(LUMP))[:, None, None]
-        step[candidates, j] *= (1 / (1 + lump.sum(2))).sum(1) - 1
-    rate = _fit_step_rate(-outside)
+        in_lump = log_inside[members] < (log_inside[candidates, j] - np.log(LUMP))[:, None, None]
+        step[candidates, j] *= (1 / (1 + in_lump.sum(2))).sum(1) - 1
+    rate = _fit_step_rate(-log_outside)
     for _ in range(2):
-        # Of accidents each size is half as frequent as the one before, pairs the most.
-        chance = np.where(crowd, 1.0, 2.0 ** np.arange(k - 1) * np.exp(-rate * step.clip(0)))
-        links = _link_accepted_rows(chance, index, ALL_COLUMNS)
+        # Among accidents each size is half as frequent as the one before, pairs the most.
+        p_accident = 2.0 ** np.arange(k - 1) * np.exp(-rate * step.clip(0))
+        p_accident = np.where(is_excluded, 1.0, p_accident)
+        links = link_accepted_rows(p_accident, index, ALL_COLUMNS)
         if not len(links):
             break
-        # One of each group tells what chance does.
-        firsts = neighbors.numbers[np.setdiff1d(np.arange(n), _connect_rows(links, n)[1][:, 1])]
+        # Fit the rate again, to one row of each group.
+        firsts = neighbors.numbers[np.setdiff1d(np.arange(n), connect_rows(links, n)[1][:, 1])]
         if len(firsts) < FEWEST:
             break
         queries = torch.arange(0, len(firsts), -(-len(firsts) // MOST_JUDGED))
@@ -320,16 +316,20 @@ def _link_close_groups(neighbors: _Neighbors) -> Links:
 
 
 def _link_large_groups(neighbors: _Neighbors) -> Links:
-    """Link groups of more than REACH rows with no neighbour outside and far from all others."""
+    """Return links of groups of more than REACH rows, far from all others.
+
+    Members reach each other along neighbours, and have no neighbour outside.
+    """
     n, k = neighbors.index.shape
     if k < REACH:
         return NO_LINKS
     graph = coo_array((np.ones(n * k), (np.arange(n).repeat(k), neighbors.index.ravel())), (n, n))
     label = connected_components(graph, connection="strong")[1]
     links = [NO_LINKS]
-    leaves = np.unique(label[(label[neighbors.index] != label[:, None]).any(1)])
+    are_left = np.unique(label[(label[neighbors.index] != label[:, None]).any(1)])
     count = np.bincount(label)
-    for component in np.setdiff1d(np.flatnonzero((count >= k) & (count <= LARGEST * n)), leaves):
+    are_large = np.flatnonzero((count >= k) & (count <= LARGEST * n))
+    for component in np.setdiff1d(are_large, are_left):
         members = np.flatnonzero(label == component)
         distance = np.linalg.norm(neighbors.numbers - neighbors.numbers[members[0]], axis=1)
         offset = neighbors.places[members] - neighbors.places[members[0]]
@@ -340,59 +340,44 @@ def _link_large_groups(neighbors: _Neighbors) -> Links:
 
 
 def _link_rare_agreement(codes: Int[np.ndarray, "u d"], neighbors: _Neighbors) -> Links:
-    """Link rows one column apart that share far rarer values than with the next most alike row."""
+    """Return links of rows one column apart whose shared values are far rarer than with the next.
+
+    Shared values are rare by Σ log(n / rows that share the value). Neighbours and partners are
+    compared in falling order of it; a fall that is too large for an accident ends a group.
+    """
     n = len(codes)
     candidates = np.sort(np.concatenate([neighbors.index, neighbors.partners], 1), 1)
     is_invalid = candidates < 0
     is_invalid[:, 1:] |= candidates[:, 1:] == candidates[:, :-1]
     agreement = np.zeros(candidates.shape)
-    differ = np.zeros(candidates.shape, int)
+    n_apart = np.zeros(candidates.shape, int)  # columns
     for code in codes.T:
         n_sharing = np.maximum(np.bincount(code)[code] - 2, 0.5)  # beside this row and its copy
         is_equal = code[candidates] == code[:, None]
         agreement += is_equal * np.log(n / n_sharing)[:, None]
-        differ += ~is_equal
+        n_apart += ~is_equal
     agreement[is_invalid] = -1.0
     order = np.argsort(-agreement, axis=1, kind="stable")
     if candidates.shape[1] < 3:
         return NO_LINKS
-    values = (candidates, agreement, differ)
-    candidates, depth, differ = (np.take_along_axis(array, order, 1) for array in values)
+    values = (candidates, agreement, n_apart)
+    candidates, agreement, n_apart = (np.take_along_axis(array, order, 1) for array in values)
     # The copies of one row, each edited elsewhere, differ from each other in two columns.
-    is_alike = np.logical_and.accumulate(differ[:, :-1] <= 2, 1) & (differ[:, :1] == 1)
+    is_alike = np.logical_and.accumulate(n_apart[:, :-1] <= 2, 1) & (n_apart[:, :1] == 1)
     # Groups of three have their step where pairs have none, and so on.
-    steps = -np.diff(depth)[:, 1:JUDGED].mean(0)
+    steps = -np.diff(agreement)[:, 1:JUDGED].mean(0)
     rate = 1 / max(1.0, np.median(steps * np.arange(2, len(steps) + 2)))
-    chance = 2.0 ** np.arange(is_alike.shape[1]) * np.exp(rate * np.diff(depth))
-    chance = np.where(is_alike & (depth[:, 1:] >= 0), chance, 1.0)
-    return _link_accepted_rows(chance, candidates, ONE_COLUMN)
+    p_accident = 2.0 ** np.arange(is_alike.shape[1]) * np.exp(rate * np.diff(agreement))
+    p_accident = np.where(is_alike & (agreement[:, 1:] >= 0), p_accident, 1.0)
+    return link_accepted_rows(p_accident, candidates, ONE_COLUMN)
 
 
 def _fit_step_rate(depth: Float[np.ndarray, "u k"]) -> float:
-    """Return the rate of the exponential steps between neighbours, without outlying steps."""
+    """Return the rate of the exponential steps between neighbours, outlying steps left out.
+
+    depth: falling, such as −log distance; the step from the jth to the next counts j-fold.
+    """
     step = (np.arange(2, depth.shape[1]) * -np.diff(depth)[:, 1:]).ravel()
     while (inside := step <= OUTLYING * step.mean()).sum() < len(step) and step.mean() > 0:
         step = step[inside]
     return float(1 / max(step.mean(), 1e-9))  # 0: all distances are equal
-
-
-def _link_accepted_rows(
-    chance: Float[np.ndarray, "u j"], index: Int[np.ndarray, "u k"], share: float
-) -> Links:
-    """Link accepted rows with the accepted of their nearest rows, as many as chance allows."""
-    smallest = chance.min(1)
-    k = chance.shape[1]
-    is_accepted = _accept_rows(smallest, share)
-    threshold = smallest[is_accepted].max(initial=-1.0)
-    # Of three and more each member lies far from all others; by accident one of them often does.
-    size = (k - np.argmax(chance[:, ::-1] <= threshold, 1))[:, None]
-    is_linked = (size == 1) | is_accepted[index[:, :k]]
-    is_linked &= (np.arange(k) < size) & is_accepted[:, None]
-    return np.stack([np.nonzero(is_linked)[0], index[:, :k][is_linked]], 1)
-
-
-def _accept_rows(chance: Float[np.ndarray, " u"], share: float) -> Bool[np.ndarray, " u"]:
-    """Return which rows Benjamini and Hochberg accept: at most a `share` of them by accident."""
-    ordered = np.sort(chance)
-    fits = np.flatnonzero(ordered <= share * np.arange(1, len(chance) + 1) / len(chance))
-    return chance <= (ordered[fits[-1]] if len(fits) else -1.0)

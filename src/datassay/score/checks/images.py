@@ -14,15 +14,19 @@ from datassay.optional import coalesce
 from datassay.score.checks.issue import DataIssue, named_ids
 
 AT_ONCE = 1000  # images
-FEWEST, PREVALENCE = 30, 0.1  # images; what more of them have is how they are (Datalab's bound)
-DARK = 0.32  # all but a hundredth of the pixels are darker (Datalab's); of light ones, lighter
+FEWEST = 30  # images that can be judged
+PREVALENCE = 0.1  # what more of the images have is no fault (Datalab's)
+DARK = 0.32  # all but a hundredth of a dark image's pixels are below it (Datalab's)
 BLURRED = -5.0  # modified z-score of sharpness
-# Energy of second differences by that of first ones, below which edges are wider than a pixel: a
-# step has 2, one blurred by σ pixels 1 / 2σ². Where all have steps, some differ for what they show.
+# Energy of second differences by that of first ones; below it edges are wider than a pixel: a step
+# has 2, one blurred by σ pixels 1 / 2σ². Sharper images differ by what they show.
 SHARP = 0.25
-ODD_RANGES, ODD_SHAPE = 3.0, 0.35  # interquartile ranges of the side; shorter by longer side
-BINS, SPURIOUS = 10, 0.7  # of the way from chance to certainty (Datalab's 1 − 0.3)
-ENDS = "darkest pixels", "brightest pixels"
+# Of odd size: interquartile ranges that the log side is off; shorter by longer side, to the usual.
+ODD_RANGES, ODD_SHAPE = 3.0, 0.35
+BINS = 10
+SPURIOUS = 0.7  # part of the way from chance to certainty (Datalab's 1 − 0.3)
+ENDS = ("darkest pixels", "brightest pixels")  # columns of the 1st and the 99th percentile
+TINY = 1e-9
 
 
 def image_properties(samples: SampleSet) -> pa.Table | None:
@@ -69,26 +73,28 @@ def picture_pixels(samples: SampleSet) -> Iterator[Float[np.ndarray, "b c h w"]]
 
 
 def _measure_images(pixels: Float[np.ndarray, "b c h w"]) -> Float[np.ndarray, "b 6"]:
-    """Return six properties of each picture, by which it may be odd."""
+    """Return each image's six properties, in the order of `image_properties`."""
     b, c, height, width = pixels.shape
     step = max(1, max(height, width) // LOOK)
-    if step > 1 and min(height, width) >= step:  # means of squares
-        cut = pixels[..., : height // step * step, : width // step * step]
-        pixels = cut.reshape(b, c, height // step, step, width // step, step).mean((3, 5))
+    if step > 1 and min(height, width) >= step:  # reduce: means of step × step pixels
+        rows = height // step
+        columns = width // step
+        trimmed = pixels[..., : rows * step, : columns * step]
+        pixels = trimmed.reshape(b, c, rows, step, columns, step).mean((3, 5))
     grey = pixels.mean(1)
     flat = grey.reshape(b, -1)
-    slope, bend = (
+    first_energy, second_energy = (
         sum((np.diff(grey, order, axis) ** 2).sum((1, 2)) for axis in (1, 2)) for order in (1, 2)
     )
-    sharpness = np.log(np.maximum(bend, 1e-9) / np.maximum(slope, 1e-9))
+    sharpness = np.log(np.maximum(second_energy, TINY) / np.maximum(first_energy, TINY))
     colour = (pixels.max(1) - pixels.min(1)).mean((1, 2))
-    ends = [round(share * (flat.shape[1] - 1)) for share in (0.01, 0.99)]
-    ends = np.partition(flat, ends, axis=1)[:, ends].T
-    return np.stack([flat.mean(1), flat.std(1), sharpness, colour, *ends], 1)
+    positions = [round(share * (flat.shape[1] - 1)) for share in (0.01, 0.99)]
+    percentiles = np.partition(flat, positions, axis=1)[:, positions].T
+    return np.stack([flat.mean(1), flat.std(1), sharpness, colour, *percentiles], 1)
 
 
 def image_issues(train: SampleSet, properties: pa.Table | None) -> list[DataIssue]:
-    """Report images that are near-blank, dark, light, blurred or of odd size.
+    """Return issues on images that are near-blank, dark, light, blurred or of odd size.
 
     Args:
         train: n samples.
@@ -104,57 +110,59 @@ def image_issues(train: SampleSet, properties: pa.Table | None) -> list[DataIssu
     if properties is None or len(train) < FEWEST:
         return []
     values = {name: properties[name].to_numpy() for name in properties.column_names}
-    blank = values["contrast"] < BLANK
-    dark, light = (~blank & m for m in (values[ENDS[1]] < DARK, values[ENDS[0]] > 1 - DARK))
+    darkest, brightest = (values[name] for name in ENDS)
+    is_blank = values["contrast"] < BLANK
+    is_dark = ~is_blank & (brightest < DARK)
+    is_light = ~is_blank & (darkest > 1 - DARK)
     deviation = values["sharpness"] - np.median(values["sharpness"])
-    blurred = deviation < BLURRED * max(1.4826 * float(np.median(np.abs(deviation))), 1e-9)
-    blurred &= values["sharpness"] < np.log(SHARP)
+    is_blurred = deviation < BLURRED * max(1.4826 * float(np.median(np.abs(deviation))), TINY)
+    is_blurred &= values["sharpness"] < np.log(SHARP)
     faults = {
-        "near-blank images": (blank, "All pixels are nearly equal"),
-        "dark images": (dark, "Nearly all pixels are in the darkest third"),
-        "light images": (light, "Nearly all pixels are in the brightest third"),
-        "blurred images": (blurred & ~blank, "Far less sharp than the others"),
+        "near-blank images": (is_blank, "All pixels are nearly equal"),
+        "dark images": (is_dark, "Nearly all pixels are in the darkest third"),
+        "light images": (is_light, "Nearly all pixels are in the brightest third"),
+        "blurred images": (is_blurred & ~is_blank, "Far less sharp than the others"),
     }
     if "width" in values:
-        width, height = values["width"], values["height"]
-        side = np.log(width * height) / 2
-        shape = np.log(width / height)
-        low, high = np.quantile(side, [0.25, 0.75])
-        margin = ODD_RANGES * (high - low) + 1e-9
-        odd = (side < low - margin) | (side > high + margin)
-        odd |= np.abs(shape - np.median(shape)) >= -np.log(ODD_SHAPE)
-        faults["images of odd size"] = odd, "Of another size or shape than most"
+        log_side = np.log(values["width"] * values["height"]) / 2
+        log_shape = np.log(values["width"] / values["height"])
+        low, high = np.quantile(log_side, [0.25, 0.75])
+        margin = ODD_RANGES * (high - low) + TINY
+        is_odd = (log_side < low - margin) | (log_side > high + margin)
+        is_odd |= np.abs(log_shape - np.median(log_shape)) >= -np.log(ODD_SHAPE)
+        faults["images of odd size"] = is_odd, "Of another size or shape than most"
     return _find_spurious(train, values) + [
-        DataIssue(kind, "look", int(m.sum()), "images", f"{text}: {named_ids(train.ids[m])}.")
-        for kind, (m, text) in faults.items()
-        if 0 < m.sum() <= PREVALENCE * len(train)
+        DataIssue(kind, "look", int(mask.sum()), "images", f"{text}: {named_ids(train.ids[mask])}.")
+        for kind, (mask, text) in faults.items()
+        if 0 < mask.sum() <= PREVALENCE * len(train)
     ]
 
 
 def _find_spurious(train: SampleSet, values: dict[str, Float[np.ndarray, " n"]]) -> list[DataIssue]:
-    """Report properties that alone predict the class far better than chance."""
+    """Return an issue on the properties that alone predict the class far better than chance."""
     if not train.is_classification or len(np.unique(train.y)) < 2:
         return []
     classes = np.unique(train.y, return_inverse=True)[1]
     chance = 1 / (classes.max() + 1)
-    shares = [(alone_accuracy(column, classes), name) for name, column in values.items()]
-    shares = sorted([a for a in shares if a[0] >= chance + SPURIOUS * (1 - chance)], reverse=True)
-    names = ", ".join(f"{name} ({100 * share:.0f} %)" for share, name in shares)
+    accuracies = [(alone_accuracy(column, classes), name) for name, column in values.items()]
+    threshold = chance + SPURIOUS * (1 - chance)
+    telling = sorted([pair for pair in accuracies if pair[0] >= threshold], reverse=True)
+    names = ", ".join(f"{name} ({100 * accuracy:.0f} %)" for accuracy, name in telling)
     text = f"One property alone tells the class: {names}; {100 * chance:.0f} % by chance, classes "
     text += "weighed alike. A model may learn that instead of what is shown."
-    issue = DataIssue("spurious properties", "look", len(shares), "properties", text)
-    return [issue] if shares else []
+    issue = DataIssue("spurious properties", "look", len(telling), "properties", text)
+    return [issue] if telling else []
 
 
 def alone_accuracy(values: Float[np.ndarray, " n"], classes: Int[np.ndarray, " n"]) -> float:
     """Return the balanced leave-one-out accuracy of the likeliest class in each tenth of values."""
     edges = np.unique(np.quantile(values, np.arange(1, BINS) / BINS))
     bins = np.searchsorted(edges, values)
-    size = np.bincount(classes)
-    k = len(size)
+    class_sizes = np.bincount(classes)
+    k = len(class_sizes)
     table = np.bincount(bins * k + classes, minlength=(len(edges) + 1) * k).reshape(-1, k)
-    share = table / size
-    share_without = (table - 1) / np.maximum(size - 1, 1)
+    share = table / class_sizes  # of the class in the bin, [bins, k]
+    share_without = (table - 1) / np.maximum(class_sizes - 1, 1)  # without one sample of it
     runner_up, largest = np.sort(share, 1)[:, -2:].T[..., None]
     is_right = share_without > np.where(share == largest, runner_up, largest)
-    return float((table * is_right / size).sum() / k)
+    return float((table * is_right / class_sizes).sum() / k)

@@ -15,7 +15,7 @@ NAMED = 5  # columns or samples in a sentence
 
 
 def named_ids(ids: Sequence[str] | np.ndarray) -> str:
-    """Return the first few ids in words, and how many there are beyond them."""
+    """Return the first NAMED ids, and the number of the others, as a phrase."""
     rest_text = text_if(len(ids) > NAMED, f" and {len(ids) - NAMED:,} more")
     return ", ".join(map(str, ids[:NAMED])) + rest_text
 
@@ -30,7 +30,7 @@ class DataIssue:
         count: how many there are.
         unit: of what: "rows", "samples", "columns", "images".
         sentence: what was found.
-        n_groups: that they are in; 0: they are in none.
+        n_groups: number of groups that they are in; 0: they are in none.
     """
 
     kind: str

@@ -16,10 +16,10 @@ from datassay.score.checks.data_issues import data_issues
 from datassay.score.neighbors.search import nearest_neighbors
 from datassay.score.registry import Context, Score
 
-NEAREST = 20  # whose labels may be others
-OF_CLASS = 5  # nearest of the same class
-FEWEST = NEAREST + 2
-# More columns have no covariance in a minute, more products of rows no neighbours.
+NEAREST = 20  # neighbours whose labels are compared
+OF_CLASS = 5  # nearest neighbours of the same class
+FEWEST = NEAREST + 2  # samples
+# Above so many columns the covariance, or n² d products the neighbours, take more than a minute.
 MOST_COLUMNS, MOST_PRODUCTS = 2000, 2e11
 LEAST_DISTANCE = 1e-3  # part of the class's mean one, below which distances count as equal
 LARGEST_Z = 37.0  # beyond it the normal law's tail is 0 in float64
@@ -72,13 +72,14 @@ def odd_inputs(
 ) -> OddInputs:
     """Score inputs by their columns, their neighbours, and what label scores say.
 
-    noise: z(mean_j log(1 + r_j²)) + z(log of own-class distance over that of those near), over √2,
-    with r_j = (P w)_j / √P_jj the standardised residual of column j given the others, w the
-    standardised columns less the class's means, P the inverse of their Ledoit–Wolf covariance.
-    adversarial: Σ −log(1 − Φ(robust z)) over outlier_score, that mean, the share of other labels
-    among the 20 nearest, and label_score. rare_group: mean rank of that share, the distance to the
-    nearest of the class, and information. They are three, for one value of all costs: a wrong label
-    is no noise on an input.
+    - noise: (z(mean_j log(1 + r_j²)) + z(log(own-class distance / that of its neighbours))) / √2.
+      r_j = (P w)_j / √P_jj is the standardised residual of column j given the others; w the
+      standardised columns less the class's means, P the inverse of their Ledoit–Wolf covariance.
+    - adversarial: Σ −log(1 − Φ(robust z)) over outlier_score, that mean over j, the share of other
+      labels among the 20 nearest, and label_score.
+    - rare_group: mean rank of that share, the distance to the nearest of its class, information.
+
+    One score for all three would do worse: a wrong label is no noise on an input.
 
     Args:
         train: n samples; x is judged as a model sees it. Of a regression all are one class.
@@ -114,16 +115,16 @@ def odd_inputs(
     else:
         y = np.zeros(n, np.int64)
     deviation = _column_deviation(x, y)
-    distance, ratio = _class_distances(x, y)
-    noise = (_z_scores(deviation) + _z_scores(ratio)) / 2**0.5
+    distance, log_ratio = _class_distances(x, y)
+    noise = (_z_scores(deviation) + _z_scores(log_ratio)) / 2**0.5
     if not train.is_classification:
         return OddInputs(noise, missing_scores, missing_scores, train.ids)
     nearest = nearest_neighbors(x, NEAREST + 1, search="exact").index[:, 1:]
     disagreement = (y[nearest] != y[:, None]).mean(1)
     if outlier_score is None:
         outlier_score = data_issues(train).outlier_score
-    signs = (np.nan_to_num(outlier_score), deviation, disagreement, label_score)
-    adversarial = np.sum([_surprise(sign) for sign in signs if sign is not None], 0)
+    evidence = (np.nan_to_num(outlier_score), deviation, disagreement, label_score)
+    adversarial = np.sum([_surprise(values) for values in evidence if values is not None], 0)
     hints = (disagreement, distance, information)
     ranks = np.mean([mean_ranks(hint) / n for hint in hints if hint is not None], 0)
     return OddInputs(noise, adversarial, ranks, train.ids)
@@ -145,26 +146,27 @@ def _shrunk_covariance(offset: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d
     covariance = offset.T @ offset / n
     variance = np.trace(covariance) / d
     squares = np.square(covariance).sum()
-    noise = (np.square(np.square(offset).sum(1)).sum() / n - squares) / n
-    shrinkage = min(1.0, noise / max(squares - d * variance**2, np.finfo(float).tiny))
+    error = (np.square(np.square(offset).sum(1)).sum() / n - squares) / n  # of the covariance
+    shrinkage = min(1.0, error / max(squares - d * variance**2, np.finfo(float).tiny))
     return (1 - shrinkage) * covariance + shrinkage * variance * np.eye(d)
 
 
 def _class_distances(
     x: Float[np.ndarray, "n d"], y: Int[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """Return the mean distance to the nearest of the class, and its log over that of those near.
+    """Return mean distances to the OF_CLASS nearest of the class, and their log ratios.
 
-    A sample alone in its class is as far as the farthest.
+    A ratio is of the sample's distance to the mean one of these neighbours. A sample alone in its
+    class is as far as the farthest, with log ratio 0.
     """
     distance = np.full(len(x), np.nan)
-    ratio = np.zeros(len(x))
+    log_ratio = np.zeros(len(x))
     for c in np.unique(y):
         members = np.flatnonzero(y == c)
         k = min(OF_CLASS, len(members) - 1)
         if k < 1:
             continue
-        # Each itself is the nearest; k + 1 must stay below the number of rows.
+        # The nearest is the sample itself; the search takes k + 1 below the number of rows.
         if k + 1 < len(members):
             neighbors = nearest_neighbors(x[members], k + 1, search="exact")
             near_idx = neighbors.index[:, 1:]
@@ -175,11 +177,10 @@ def _class_distances(
             mean_distance = separation.sum(1) / k
         distance[members] = mean_distance
         floor = max(LEAST_DISTANCE * mean_distance.mean(), np.finfo(float).tiny)  # copies are at 0
-        ratio[members] = np.log(mean_distance.clip(floor)) - np.log(
-            mean_distance[near_idx].mean(1).clip(floor)
-        )
+        near_distance = mean_distance[near_idx].mean(1)
+        log_ratio[members] = np.log(mean_distance.clip(floor)) - np.log(near_distance.clip(floor))
     largest = np.nanmax(distance, initial=0.0)
-    return np.where(np.isnan(distance), largest, distance), ratio
+    return np.where(np.isnan(distance), largest, distance), log_ratio
 
 
 def _z_scores(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
@@ -188,7 +189,7 @@ def _z_scores(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
 
 
 def _surprise(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """Return −log of the chance of a value as large under a normal law of robust width."""
+    """Return −log P(value as large), nats, under a normal law of robust centre and width."""
     deviation = values - np.median(values)
     width = 1.4826 * np.median(np.abs(deviation)) or 1.2533 * np.abs(deviation).mean() or 1.0
     return -log_ndtr(-np.clip(deviation / width, -LARGEST_Z, LARGEST_Z))

@@ -6,9 +6,9 @@ import numpy as np
 from jaxtyping import Float
 
 OUTLIER = 3.5  # modified z-score (Iglewicz and Hoaglin 1993)
-# Rows that stand for all, and the share of them within the distance that tells a small group: rows
-# that are further from an eighth of all than others are, though neighbours of their own are near.
-STANDING = 256
+# A row of a small group has near neighbours, but is further than others from an eighth of all rows,
+# for which a sample of them stands.
+SAMPLE = 256
 SHARE = 1 / 8
 ROWS_AT_ONCE = 50_000
 
@@ -23,8 +23,8 @@ def outlier_score(
         nearest: its mean distance to the nearest rows; nan where that is not known.
 
     Returns:
-        The larger of two modified z-scores, of that distance and of the one within which an eighth
-        of the rows lie, minus OUTLIER; nan where the first is not known or all are alike.
+        The larger of two modified z-scores minus OUTLIER: of `nearest`, and of the distance within
+        which an eighth of the rows lie. nan where `nearest` is, or if all rows are alike.
 
     Cost: 512 n m operations.
     Source: Ramaswamy et al. (2000) for the nearest; the second is ours.
@@ -32,22 +32,23 @@ def outlier_score(
     if not places.shape[1]:
         return np.full(len(places), np.nan)
     order = np.lexsort(places.T[::-1])
-    n_standing = min(STANDING, len(places))
-    standing = places[order[np.linspace(0, len(order) - 1, n_standing).astype(np.int64)]]
-    k = min(int(SHARE * n_standing), n_standing - 1)
+    n_sampled = min(SAMPLE, len(places))
+    sample = places[order[np.linspace(0, len(order) - 1, n_sampled).astype(np.int64)]]
+    k = min(int(SHARE * n_sampled), n_sampled - 1)
     widths = [
-        np.partition(_distances(places[start : start + ROWS_AT_ONCE], standing), k)[:, k]
+        np.partition(_distances(places[start : start + ROWS_AT_ONCE], sample), k)[:, k]
         for start in range(0, len(places), ROWS_AT_ONCE)
     ]
-    return np.fmax(_z_scores(nearest), _z_scores(np.concatenate(widths)) + 0 * nearest) - OUTLIER
+    width_score = _z_scores(np.concatenate(widths)) + 0 * nearest  # nan where nearest is
+    return np.fmax(_z_scores(nearest), width_score) - OUTLIER
 
 
 def _distances(
-    places: Float[np.ndarray, "n m"], standing: Float[np.ndarray, "s m"]
+    places: Float[np.ndarray, "n m"], sample: Float[np.ndarray, "s m"]
 ) -> Float[np.ndarray, "n s"]:
-    """Return Euclidean distances by products; those within rounding of 0 are 0."""
-    squares = [np.einsum("ij,ij->i", rows, rows) for rows in (places, standing)]
-    squared = -2 * (places @ standing.T) + squares[0][:, None] + squares[1]
+    """Return Euclidean distances by |a|² + |b|² − 2 a·b; those within rounding of 0 are 0."""
+    squares, sample_squares = (np.einsum("ij,ij->i", rows, rows) for rows in (places, sample))
+    squared = -2 * (places @ sample.T) + squares[:, None] + sample_squares
     return np.sqrt(np.maximum(squared, 0))
 
 

@@ -11,14 +11,15 @@ from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 
 GRAM = 4  # characters
-WIDTH = 128  # numbers that stand for a text: its shingles by signed hashes, the rarer the more
-# Near copies differ in less than this part of the shingles of both, in half as many as the tenth
-# nearest text does, and nearer by so many deviations than texts that have no copy.
+WIDTH = 128  # coordinates of a text: its shingles, hashed with signs; rare ones weigh more
+# Near copies are less than MOST_APART in distance (1 − shared part of the shingles of both), than
+# TIMES the distance of the TENTH nearest text, and by BEYOND deviations nearer than texts without a
+# copy.
 MOST_APART = 0.45
 TENTH = 10
 TIMES = 0.5
 BEYOND = 4.0
-MOST_JUDGED = 200, 5_000  # texts that tell what is usual, and those with which they do so
+MOST_JUDGED = (200, 5_000)  # texts whose usual distances are taken, and texts that these are to
 _AT_ONCE = 20_000  # pairs
 
 
@@ -40,14 +41,14 @@ def text_places(texts: np.ndarray) -> Float[np.ndarray, "n w"]:
 
 
 def _hash_shingles(texts: np.ndarray) -> Any:
-    """Count character sequences in signed hashes, each weighted by the root of its rarity."""
+    """Return a sparse row per text: ± the root of its rarity at the hash of each shingle."""
     from sklearn.feature_extraction.text import HashingVectorizer  # slow to import
 
     options: dict[str, Any] = {"norm": None, "lowercase": False, "dtype": np.float32}
     grams = HashingVectorizer(analyzer="char", ngram_range=(GRAM, GRAM), **options)
     shingles: Any = csr_array(grams.transform(texts))
-    n_with = np.bincount(shingles.indices, minlength=shingles.shape[1])
-    weight = np.sqrt(np.log((2 + len(texts)) / (1 + n_with)))
+    n_texts = np.bincount(shingles.indices, minlength=shingles.shape[1])  # with each shingle
+    weight = np.sqrt(np.log((2 + len(texts)) / (1 + n_texts)))
     shingles.data = np.sign(shingles.data) * weight[shingles.indices]
     return shingles
 
@@ -71,13 +72,14 @@ def text_links(
     start, inverse = np.unique(
         np.column_stack([other_codes, *text_codes]), axis=0, return_index=True, return_inverse=True
     )[1:]
-    links = np.stack([start[inverse.ravel()], np.arange(n)], 1)
+    equal_links = np.stack([start[inverse.ravel()], np.arange(n)], 1)
+    equal_links = equal_links[equal_links[:, 0] != equal_links[:, 1]]
     pairs = np.stack([np.arange(n).repeat(neighbors.shape[1]), neighbors.ravel()], 1)
     pairs = np.unique(np.sort(pairs, 1), axis=0)
     pairs = pairs[(other_codes[pairs[:, 0]] == other_codes[pairs[:, 1]]).all(1)]
     for words in texts.values():
         pairs = pairs[_are_alike(words, pairs)]
-    links = np.concatenate([links[links[:, 0] != links[:, 1]], pairs])
+    links = np.concatenate([equal_links, pairs])
     return links[has_text[links].all(1)]
 
 
@@ -90,12 +92,13 @@ def _are_alike(words: np.ndarray, pairs: Int[np.ndarray, "l 2"]) -> Bool[np.ndar
     shared = (shingles[queries] @ shingles[references].T).toarray()
     distance = 1 - shared / np.maximum(size[queries, None] + size[references] - shared, 1e-9)
     ranks = [1 % len(references), min(TENTH, len(references) - 1)]  # itself first
-    distance = np.sort(distance, 1)[:, ranks]
-    # The upper third of the nearest are of texts without a copy, and a normal distribution's.
-    low, high = np.quantile(distance[:, 0], [0.7, 0.9])
+    nearest, tenth = np.sort(distance, 1)[:, ranks].T
+    # The upper third of nearest distances are of texts without a copy, as of a normal law: its
+    # quantiles of 0.7 and 0.9 lie 0.524 deviations above the mean, and 0.757 apart.
+    low, high = np.quantile(nearest, [0.7, 0.9])
     deviation = (high - low) / 0.757
-    usual = low - (0.524 + BEYOND) * deviation
-    min_share = 1 - min(MOST_APART, TIMES * np.median(distance[:, 1]), usual)
+    most_unusual = low - (0.524 + BEYOND) * deviation
+    min_share = 1 - min(MOST_APART, TIMES * np.median(tenth), most_unusual)
     is_alike = np.zeros(len(pairs), bool)
     for chunk in np.array_split(np.arange(len(pairs)), 1 + len(pairs) // _AT_ONCE):
         a, b = pairs[chunk].T

@@ -1,4 +1,4 @@
-"""Columns, or an order of rows, that say which belong together: what that costs for new ones."""
+"""Columns, or the order of rows, by which samples belong together: the cost for new groups."""
 
 from __future__ import annotations
 
@@ -25,29 +25,28 @@ from datassay.score.neighbors.exact import nearest_exact
 from datassay.stats import mean_interval, sum_by_group
 from datassay.train.folds import FOLDS, held_out_outputs
 
-# A column may name groups where it has so many values, of so many rows each on average. Rows are
-# alike within groups where this share of them has its nearest neighbour there by the other columns;
-# those of few rows each are tried where the share is so many times that of chance.
+# A column may name groups if it has FEWEST_GROUPS values, of ROWS_EACH rows on average. Rows are
+# alike within groups if the share ALIKE of them have their nearest neighbour, by the other columns,
+# in their group; for groups of few rows TIMES the share by chance is enough.
 FEWEST_GROUPS = 10
 ROWS_EACH = 3
 ALIKE = 0.5
 TIMES = 5
-# Of an outcome that others of its value share, though their inputs differ: of what the fit leaves
-# over, this share is told by the others. Boosted trees, which can learn values by heart, then say
-# what it costs, of so many rows at most and if they take so many nominal seconds.
+# Members of a group may share outcomes though their inputs differ: others of the group then explain
+# the share SHARED of the residuals. Boosted trees, which can memorise values, measure the cost.
 SHARED = 0.1
-TREE_ROWS = 5000
-TREE_SECONDS = 15
-# Reported is a column, or an order, that surely costs so much of the score, or the lesser of it
-# where errors grow by half; of fewer rows none is. At most so many columns are.
+TREE_ROWS = 5000  # at most
+TREE_SECONDS = 15  # nominal, at most
+# A column is reported if it surely costs COST of the score, or ORDER_COST where errors grow GROWS
+# times; an order if it costs ORDER_COST.
 COST = 0.05
 ORDER_COST = 0.03
 GROWS = 1.5
-FEWEST_ROWS = 100
-MOST_NAMED = 3
-MOST_ROWS, ASKED = 20_000, 1000  # above, neighbours are among so many rows, and of so many
-LOOKED_ROWS, LOOKED_GROUPS = 1000, 5  # of so many rows and groups it is seen that little is lost
-MOST_WORK = 6e10  # operations of leaving out groups, above which trees alone are asked
+FEWEST_ROWS = 100  # below, nothing is reported
+MOST_NAMED = 3  # columns
+MOST_ROWS, ASKED = 20_000, 1000  # rows among which neighbours are searched, and whose they are
+SAMPLED_ROWS, FEWEST_SAMPLED = 1000, 5  # rows, groups that show first whether little is lost
+MOST_WORK = 6e10  # operations of leaving out groups, above which only trees measure the cost
 Candidate = tuple[str, str, Shaped[np.ndarray, " n"], float]  # name, role, groups, share alike
 PENALTIES = torch.tensor([1.0, 1e2, 1e4], dtype=torch.float64)  # tried, times that of the rows
 
@@ -59,10 +58,10 @@ class HeldTogether:
     Attributes:
         column: its name; "" of the order of rows.
         role: "groups" or "time", the setting that would take it; "" of the order.
-        share_alike: of the rows whose nearest neighbour is of their group; nan where that was not
-            asked: of a time or order, of a category that the fit can judge.
-        by_rows: held-out accuracy, or R² of numbers, where each sample is left out alone.
-        by_column: where all of its group, or of its tenth of the time, is left out with it.
+        share_alike: share of rows whose nearest neighbour is in their group; nan where it was not
+            computed: for a time or order, and for a category that the fit can judge.
+        by_rows: held-out accuracy, or R² of numbers, if each sample is left out alone.
+        by_column: the same if its group, or its tenth of the time or order, is left out with it.
         metric: "accuracy" or "R²".
     """
 
@@ -163,15 +162,17 @@ def order_issues(lin: Linearization, train: SampleSet, issues: LabelIssues) -> l
 def _estimate_cost(
     lin: Linearization, train: SampleSet, issues: LabelIssues, candidate: Candidate
 ) -> HeldTogether | None:
-    """Return the scores by rows and by groups left out; None: groups cost little, or by chance."""
+    """Return scores with rows and with groups left out; None: groups cost little, or by chance."""
     groups = candidate[2]
     penalty_sets = [p * issues.ridge for p in (PENALTIES[:1], PENALTIES)]
     by_rows = scores(train, issues.held_out)
     cost = None
-    for penalties in penalty_sets if (is_sampled := _sample_groups(groups)) is not None else ():
+    is_sampled = _sample_groups(groups)
+    for penalties in penalty_sets if is_sampled is not None else ():  # a cheap test comes first
         fit = ridge_fit(lin, silent, groups, penalties, is_scored=is_sampled)
         loss = (by_rows - scores(train, fit.held_out.numpy()))[None, is_sampled]
-        if mean_interval(sum_by_group([loss], [groups[is_sampled]])[0][0]).high < ORDER_COST:
+        group_loss = sum_by_group([loss], [groups[is_sampled]])[0][0]
+        if mean_interval(group_loss).high < ORDER_COST:
             return None
     for penalties in penalty_sets:  # what costs little by the first costs no more by others
         fit = ridge_fit(lin, silent, groups, penalties)
@@ -182,47 +183,48 @@ def _estimate_cost(
 
 
 def _sample_groups(groups: Shaped[np.ndarray, " n"]) -> Bool[np.ndarray, " n"] | None:
-    """Draw groups of some 1000 rows in all; return which rows. None: that is more than half."""
+    """Return the rows of randomly drawn groups, some 1000 in all; None: more than half of them."""
     group, sizes = np.unique(groups, return_inverse=True, return_counts=True)[1:]
-    drawn = np.random.default_rng(0).permutation(len(sizes))
-    number = 1 + max(int((sizes[drawn].cumsum() < LOOKED_ROWS).sum()), LOOKED_GROUPS)
-    is_sampled = np.isin(group, drawn[:number])
+    order = np.random.default_rng(0).permutation(len(sizes))
+    n_drawn = 1 + max(int((sizes[order].cumsum() < SAMPLED_ROWS).sum()), FEWEST_SAMPLED)
+    is_sampled = np.isin(group, order[:n_drawn])
     if is_sampled.sum() <= len(is_sampled) / 2:
         return is_sampled
     return None
 
 
 def _count_operations(lin: Linearization, groups: Shaped[np.ndarray, " n"]) -> float:
-    """Return how many operations it takes to leave each group out."""
+    """Return how many operations it takes to leave each group out, under all penalties."""
     sizes = np.unique(groups, return_counts=True)[1].astype(float)
     p = lin.form.eigenproblem
     return 4 * len(PENALTIES) * float((sizes * np.minimum(sizes, p)).sum()) * p
 
 
 def _estimate_cost_by_trees(train: SampleSet, candidate: Candidate) -> HeldTogether | None:
-    """Estimate by boosted trees what leaving groups out costs; of many rows by some groups."""
+    """Return what leaving groups out costs boosted trees, or None; of many rows by some groups."""
     from datassay.models.table_estimators import TableClassifier, TableRegressor
 
     name, role, groups, share = candidate
     group = np.unique(groups, return_inverse=True)[1]
-    draw = np.random.default_rng(0)
-    shuffled = draw.permutation(len(group))
+    # At most TREE_ROWS rows: of each group a share of them, drawn, then some groups, drawn.
+    generator = np.random.default_rng(0)
+    shuffled = generator.permutation(len(group))
     row_order = shuffled[group[shuffled].argsort(kind="stable")]
     sizes = np.bincount(group)
     rank = np.arange(len(group)) - np.repeat(sizes.cumsum() - sizes, sizes)  # within its group
     rows = np.sort(row_order[rank < TREE_ROWS // FEWEST_GROUPS])
-    order = draw.permutation(len(sizes))
-    drawn = order[np.bincount(group[rows])[order].cumsum() <= TREE_ROWS]
-    rows = rows[np.isin(group[rows], drawn)]
+    group_order = generator.permutation(len(sizes))
+    drawn_groups = group_order[np.bincount(group[rows])[group_order].cumsum() <= TREE_ROWS]
+    rows = rows[np.isin(group[rows], drawn_groups)]
     samples = train.subset(rows)
     parts = column_parts(train)
     seconds = 2 * FOLDS * fit_seconds(len(rows), len(parts), train.n_classes)
     if len(rows) < FEWEST_ROWS or seconds > TREE_SECONDS:
         return None
-    kind = TableRegressor
+    model_class = TableRegressor
     if train.is_classification:
-        kind = TableClassifier
-    model = kind(parts=parts, quick=True)
+        model_class = TableClassifier
+    model = model_class(parts=parts, quick=True)
     by_rows, by_column = (
         scores(samples, held_out_outputs(model, data, 0, silent))
         for data in (samples, replace(samples, groups=groups[rows]))
@@ -236,25 +238,27 @@ def _report_cost(
     by_rows: Float[np.ndarray, " n"],
     by_column: Float[np.ndarray, " n"],
 ) -> HeldTogether | None:
-    """Return both mean scores where the loss by groups is large and significant, else None."""
-    loss = sum_by_group([(by_rows - by_column)[None]], [candidate[2]])[0][0]
+    """Return both mean scores if the loss by groups is large and significant, else None.
+
+    by_rows, by_column: score of each sample, left out alone, and with its group.
+    """
+    name, role, groups, share = candidate
+    loss = sum_by_group([(by_rows - by_column)[None]], [groups])[0][0]
     cost = loss.mean()
     p = mean_interval(loss).p
-    if not candidate[1]:  # one-sided 5 %
+    if not role:  # the order of rows; one-sided 5 %
         is_sure = cost >= ORDER_COST and p < 0.1
     else:
         grows = 1 - by_column.mean() >= GROWS * (1 - by_rows.mean())
         is_sure = cost >= (ORDER_COST if grows else COST) and p < 0.05
     if not is_sure:
         return None
-    name, role, _, share = candidate
-    return HeldTogether(
-        name, role, share, float(by_rows.mean()), float(by_column.mean()), train.metric
-    )
+    row_score = float(by_rows.mean())
+    return HeldTogether(name, role, share, row_score, float(by_column.mean()), train.metric)
 
 
 def scores(train: SampleSet, held_out: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
-    """Return whether the class of each sample is predicted; of numbers, what each adds to R²."""
+    """Return a score per sample, whose mean is the accuracy, or R² of numbers."""
     if train.is_classification:
         is_binary = held_out.shape[1] == 1
         if is_binary:
@@ -269,7 +273,7 @@ def scores(train: SampleSet, held_out: Float[np.ndarray, "n k"]) -> Float[np.nda
 def _find_candidates(
     lin: Linearization, train: SampleSet, residual: Float[np.ndarray, "n k"]
 ) -> Iterator[Candidate]:
-    """Yield columns by whose values rows may belong together: name, role, groups, share alike."""
+    """Yield columns by whose values rows may belong together, each as a Candidate."""
     sampled = np.unique(np.linspace(0, len(train) - 1, min(len(train), MOST_ROWS)).astype(np.int64))
     x = np.asarray(train.x[sampled], np.float64).reshape(len(sampled), -1)
     x = (x - x.mean(0)) / np.where(x.std(0) > 0, x.std(0), 1.0)
@@ -278,14 +282,14 @@ def _find_candidates(
         nearest = _find_nearest(x)
     for column in train.columns:
         name = column.name
-        is_other = _find_other_columns(train, column.name)
+        is_other = _find_other_columns(train, column.name)  # columns of x
         if column.read_as == "date" and f"{name} days" in train.feature_names:
             days = train.x[:, train.feature_names.index(f"{name} days")]
             yield name, "time", time_blocks(days), np.nan
             continue
-        is_open = column.read_as in {"category", "left out", "number"}
+        may_name_groups = column.read_as in {"category", "left out", "number"}
         codes = None
-        if is_open:
+        if may_name_groups:
             codes = _encode_groups(train.rows, name)
         if codes is None or nearest is None or not is_other.any():
             continue
@@ -296,22 +300,24 @@ def _find_candidates(
         share = _measure_alike(codes[sampled], nearest)
         if share and not is_other.all():
             share = _measure_alike(codes[sampled], _find_nearest(x[:, is_other]))
-        is_alike = share >= min(ALIKE, TIMES * _chance(codes))
+        is_alike = share >= min(ALIKE, TIMES * _chance_alike(codes))
         if is_category or is_alike or _measure_shared(residual, codes) >= SHARED:
             yield name, "groups", codes.astype(str), share
 
 
 def _find_nearest(x: Float[np.ndarray, "n d"]) -> Int[np.ndarray, "a 2"]:
-    """Return rows, at most ASKED of them, each with its nearest other row."""
+    """Return pairs (row, nearest other row) of at most ASKED rows."""
     queries = np.unique(np.linspace(0, len(x) - 1, min(len(x), ASKED)).astype(np.int64))
-    index = nearest_exact(torch.from_numpy(x), torch.from_numpy(queries), 2).index.numpy()
-    return np.stack([queries, np.where(index[:, 0] == queries, index[:, 1], index[:, 0])], 1)
+    nearest, runner_up = (
+        nearest_exact(torch.from_numpy(x), torch.from_numpy(queries), 2).index.numpy().T
+    )
+    return np.stack([queries, np.where(nearest == queries, runner_up, nearest)], 1)
 
 
 def _measure_alike(codes: Int[np.ndarray, " n"], nearest: Int[np.ndarray, "a 2"]) -> float:
-    """Return the share of rows whose nearest row has their value; 0: chance gives half of it."""
+    """Return the share of rows whose nearest row has their value; 0 below twice that by chance."""
     share = float((codes[nearest[:, 0]] == codes[nearest[:, 1]]).mean())
-    if share >= 2 * _chance(codes):
+    if share >= 2 * _chance_alike(codes):
         return share
     return 0.0
 
@@ -320,12 +326,15 @@ def _measure_shared(residual: Float[np.ndarray, "n k"], groups: Shaped[np.ndarra
     """Return the share of the residuals that the mean residual of the group's others explains."""
     group = np.unique(groups, return_inverse=True)[1]
     n_others = np.bincount(group)[group] - 1
-    sums = np.stack([np.bincount(group, column)[group] for column in residual.T], 1) - residual
-    explained = (residual * sums / np.maximum(n_others, 1)[:, None]).sum()
+    others_sum = (
+        np.stack([np.bincount(group, column)[group] for column in residual.T], 1) - residual
+    )
+    explained = (residual * others_sum / np.maximum(n_others, 1)[:, None]).sum()
     return float(explained / max((residual**2).sum(), np.finfo(float).tiny))
 
 
-def _chance(codes: Int[np.ndarray, " n"]) -> float:
+def _chance_alike(codes: Int[np.ndarray, " n"]) -> float:
+    """Return the probability that two rows drawn at random have the same value."""
     return float(((np.bincount(codes) / len(codes)) ** 2).sum())
 
 
@@ -352,6 +361,6 @@ def _encode_groups(rows: pa.Table | None, name: str) -> Int[np.ndarray, " n"] | 
 
 
 def _find_other_columns(train: SampleSet, name: str) -> np.ndarray:
-    """Return which columns of x were not made of the column `name`."""
+    """Return which columns of x were not made from the column `name`."""
     prefixes = (f"{name}=", f"{name} ")
     return np.array([f != name and not f.startswith(prefixes) for f in train.feature_names])

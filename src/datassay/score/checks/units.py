@@ -9,12 +9,13 @@ from datassay.collect.linearization import Linearization
 from datassay.score.labels.factors import FACTORS
 from datassay.score.labels.issues import LabelIssues
 
-# A factor is named where it is within this of so many suspects and such a share of them, and of
-# more than there are samples in as wide a range nearer 1, where what strays by chance is denser.
+# A factor is named if the log ratios of FEWEST suspects and the share SHARE of them are within NEAR
+# of its log, and more suspects than samples in as wide a range nearer 1, where ratios that stray by
+# chance are denser.
 NEAR = 0.3
 FEWEST = 5
 SHARE = 0.5
-# A limit is shared by this part of all targets, and by so many times more than a large other value.
+# A limit is shared by LIMITED of all targets, and TIMES as many as any other large value.
 LIMITED, TIMES = 0.01, 4
 
 
@@ -41,26 +42,29 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
     if n < FEWEST:
         return _describe_limit(targets)
     values, counts = np.unique(targets[suspect], return_counts=True)
-    if (count := counts.max()) >= max(FEWEST, SHARE * n):
+    count = counts.max()
+    if count >= max(FEWEST, SHARE * n):
         value = values[counts.argmax()]
         return f"{count} of {n} suspected targets are {value:g}: check whether that is a code."
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = targets / expected
-        size = np.log(np.abs(ratio))
-    all_sizes = size[ratio > 0]
+        log_ratio = np.log(np.abs(ratio))
+    positive_log_ratios = log_ratio[ratio > 0]
     ratio = ratio[suspect]
-    size = size[suspect]
-    turned = int(((ratio < 0) & (np.abs(size) < 2 * NEAR)).sum())
-    if turned >= max(FEWEST, SHARE * n):
-        return f"{turned} of {n} suspected targets are about what is expected with the other sign."
-    logs = np.log(FACTORS + tuple(1 / factor for factor in FACTORS))
-    is_near = (ratio > 0) & (np.abs(size - logs[:, None]) < NEAR)  # [factors, n]
+    log_ratio = log_ratio[suspect]
+    count = int(((ratio < 0) & (np.abs(log_ratio) < 2 * NEAR)).sum())
+    if count >= max(FEWEST, SHARE * n):
+        return f"{count} of {n} suspected targets are about what is expected with the other sign."
+    log_factors = np.log(FACTORS + tuple(1 / factor for factor in FACTORS))
+    is_near = (ratio > 0) & (np.abs(log_ratio - log_factors[:, None]) < NEAR)  # [factors, suspects]
     matches = is_near[is_near.sum(1).argmax()]
     factor_idx = 0
     if matches.any():
-        factor_idx = int(np.abs(logs - np.median(size[matches])).argmin())
-    nearer = np.abs(all_sizes - logs[factor_idx] + 2 * NEAR * np.sign(logs[factor_idx])) < NEAR
-    if (count := int(matches.sum())) < max(FEWEST, SHARE * n, nearer.sum() + 1):
+        factor_idx = int(np.abs(log_factors - np.median(log_ratio[matches])).argmin())
+    log_factor = log_factors[factor_idx]
+    is_nearer = np.abs(positive_log_ratios - log_factor + 2 * NEAR * np.sign(log_factor)) < NEAR
+    count = int(matches.sum())
+    if count < max(FEWEST, SHARE * n, is_nearer.sum() + 1):
         return ""
     factor = FACTORS[factor_idx % len(FACTORS)]
     if factor_idx < len(FACTORS):
@@ -71,7 +75,7 @@ def unit_warning(lin: Linearization, issues: LabelIssues, *, is_log: bool = Fals
 
 
 def _describe_limit(targets: Float[np.ndarray, " n"]) -> str:
-    """Return a sentence on a largest target that many share, as none of the large others."""
+    """Return a sentence on the largest target if many share it, unlike other large ones; or ""."""
     values, counts = np.unique(targets, return_counts=True)
     n_top = counts[-1]
     n_typical = counts[len(counts) // 2 : -1].max(initial=1)

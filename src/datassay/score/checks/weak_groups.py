@@ -18,17 +18,18 @@ from datassay.score.checks.issue import DataIssue
 from datassay.score.checks.together import scores
 from datassay.stats import BETTER, Interval, interval, mean_interval, sum_by_group, verdicts
 
-# Samples of one half that a group must have; of fewer in all nothing is looked for.
-FEWEST = 15
-FEWEST_SAMPLES = 120
-LARGEST = 0.5  # the last: part of all samples that a group may be
-MOST_GROUPS, MOST_SAMPLES = 3, 20_000  # that are looked for, and that they are chosen by
-MOST_VALUES, FEW_VALUES = 20, 8  # of a column of words; of numbers that are taken one by one
-MOST_CONDITIONS = 300  # those of the largest effect go into pairs
-# Standard errors from which a group is worth a look at the other half, and by which two conditions
-# must do better than one.
+FEWEST = 15  # samples of one half that a group must have
+FEWEST_SAMPLES = 120  # in all, below which nothing is looked for
+LARGEST = 0.5  # part of all samples that a group may be
+MOST_GROUPS = 3
+MOST_SAMPLES = 20_000  # by which groups are chosen
+MOST_VALUES = 20  # of a column of words that become conditions
+FEW_VALUES = 8  # of a column of numbers up to which each becomes a condition
+MOST_CONDITIONS = 300  # those of the largest effect, alone and in pairs
+# Standard errors from which a group is tested on the other half, and by which two conditions must
+# do better than one.
 WEAK, SIMPLER = 3.0, 1.0
-# A group is told where accuracy is so much lower, or the error so many times that of all.
+# A group is reported if accuracy is lower by LOWER, or the error TIMES that of all samples.
 LOWER, TIMES = 0.1, 1.5
 Condition = tuple[str, np.ndarray]  # in words, and which samples fulfil it
 
@@ -40,7 +41,7 @@ class WeakGroup:
     Attributes:
         words: the conditions that they fulfil.
         samples: [n], which they are.
-        error: their mean error on the half that did not choose them.
+        error: their mean error on the half by which they were not chosen.
     """
 
     words: str
@@ -79,12 +80,12 @@ def weak_groups(
     search_idx = np.flatnonzero(half)[:MOST_SAMPLES]
     unit = float(np.isin(errors, (0, 1)).all())
 
-    def effect(condition: Condition) -> float:
+    def effect(condition: Condition) -> float:  # standard errors
         inside = condition[1][search_idx]
         half_errors = errors[search_idx]
         return abs(float(_z_score(inside.sum(), half_errors[inside].sum(), half_errors)))
 
-    def mean(mask: Bool[np.ndarray, " n"]) -> Interval:
+    def mean_error(mask: Bool[np.ndarray, " n"]) -> Interval:
         mask_groups = select_rows(groups, mask)
         return mean_interval(sum_by_group([errors[None, mask]], [mask_groups])[0][0], unit)
 
@@ -96,12 +97,13 @@ def weak_groups(
         inside = is_open & masks[worst].all(0)
         if not worst or (inside & ~half).sum() < FEWEST:
             break
-        error = mean(inside & ~half)
-        other_error = mean(~(inside | half))
+        error = mean_error(inside & ~half)
+        other_error = mean_error(~(inside | half))
         spread = float(np.hypot(error.half, other_error.half)) / 1.96
         losses.append(interval(error.gain - other_error.gain, spread))
         outcome.append(WeakGroup(" and ".join(conditions[c][0] for c in worst), inside, error))
         is_open &= ~inside
+    # BETTER: the difference is surely above 0, that is, the group's errors are larger.
     return [group for group, v in zip(outcome, verdicts(losses), strict=True) if v == BETTER]
 
 
@@ -144,7 +146,7 @@ def _tenths(name: str, values: np.ndarray, half: np.ndarray, is_time: bool) -> I
 
 def _find_worst(masks: Float[np.ndarray, "c n"], errors: Float[np.ndarray, " n"]) -> list[int]:
     """Return positions of the one or two conditions of the weakest group; empty: none is weak."""
-    z = _z_score(masks @ masks.T, (masks * errors) @ masks.T, errors)
+    z = _z_score(masks @ masks.T, (masks * errors) @ masks.T, errors)  # of pairs; diagonal: of one
     if z.max(initial=0.0) < WEAK:
         return []
     condition = int(z.diagonal().argmax())
@@ -155,7 +157,10 @@ def _find_worst(masks: Float[np.ndarray, "c n"], errors: Float[np.ndarray, " n"]
 
 
 def _z_score(count: Any, total: Any, errors: Float[np.ndarray, " n"]) -> Any:
-    """Return how many standard errors the mean of `count` errors lies above that of the others."""
+    """Return how many standard errors the mean of `count` errors lies above that of the others.
+
+    total: their sum. 0 where a group is too small or too large; count and total may be arrays.
+    """
     n = len(errors)
     is_allowed = (count >= FEWEST) & (count <= LARGEST * len(errors))
     count = np.where(is_allowed, count, 1)
@@ -167,15 +172,20 @@ def _z_score(count: Any, total: Any, errors: Float[np.ndarray, " n"]) -> Any:
 def told_groups(
     train: SampleSet, held_out: Float[np.ndarray, "n k"] | None, columns: pa.Table
 ) -> tuple[list[WeakGroup], float]:
-    """Return groups with far larger errors than all samples, and the error of all, on one half."""
+    """Return groups with far larger errors than all samples, and the mean error of all.
+
+    The groups are chosen by a random half of the samples; errors are those of the other half.
+    """
     if held_out is None or len(train) < FEWEST_SAMPLES:
         return [], np.nan
     is_number = not (train.is_classification or train.has_several_labels)
+    y = train.y.reshape(len(train), -1)
     if train.is_classification:
         errors = 1 - scores(train, held_out)
+    elif is_number:
+        errors = np.abs(held_out - y).mean(1)
     else:
-        y = train.y.reshape(len(train), -1)
-        errors = (np.abs(held_out - y) if is_number else (held_out > 0.5) != y).mean(1)
+        errors = ((held_out > 0.5) != y).mean(1)
     group = np.unique(coalesce(train.groups, train.ids), return_inverse=True)[1]
     half = np.random.default_rng(0).permutation(group.max() + 1)[group] <= group.max() / 2
     overall = float(errors[~half].mean())
@@ -198,17 +208,17 @@ def weak_group_issues(
         The issue, with figures of the half that did not choose the groups; none: none is weak.
     """
     texts: list[str] = []
-    text = "the mean error is {:.3g} ({:.3g} to {:.3g}) against {:.3g} overall"
+    template = "the mean error is {:.3g} ({:.3g} to {:.3g}) against {:.3g} overall"
     is_number = not (train.is_classification or train.has_several_labels)
     if not is_number:
-        text = "{:.0f} % of labels are predicted ({:.0f} to {:.0f} %) against {:.0f} % overall"
+        template = "{:.0f} % of labels are predicted ({:.0f} to {:.0f} %) against {:.0f} % overall"
     groups, overall = told_groups(train, held_out, columns)
     for group in groups:
         figures = np.array([group.error.gain, max(0.0, group.error.low), group.error.high, overall])
-        if not is_number:
+        if not is_number:  # accuracies: low and high change places
             figures = 100 * (1 - figures[[0, 2, 1, 3]].clip(0, 1))
         beginning = f"{'Of the rest, w' if texts else 'W'}here {group.words}, "
-        texts.append(f"{beginning}{text.format(*figures)} ({group.samples.sum():,} samples).")
+        texts.append(f"{beginning}{template.format(*figures)} ({group.samples.sum():,} samples).")
     count = sum(int(group.samples.sum()) for group in groups)  # no two share a sample
     text = " ".join([*texts, "Check the labels there, or collect more of such samples."])
     issue = DataIssue("weak groups", "look", count, "samples", text, len(texts))

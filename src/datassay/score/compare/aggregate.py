@@ -13,7 +13,7 @@ from datassay.rules import at_least, require
 
 # Bootstrap samples held at once, as values.
 CHUNK_VALUES = 2**20
-NORMAL_FROM = 20_000  # samples whose mean is normal
+NORMAL_FROM = 20_000  # samples from which the mean is taken as normal
 
 
 @result
@@ -94,7 +94,8 @@ def aggregate(
     require(not n_bad, "information", "be finite to be summed", f"{n_bad} that are not")
     at_least("resamples", resamples, 1)
     names = np.unique(labels)
-    groups = [np.sort(information[labels == name]) for name in names]  # draws know no order of rows
+    # Sorted, so that bootstrap samples do not depend on the order of rows.
+    groups = [np.sort(information[labels == name]) for name in names]
     rng = np.random.default_rng(seed)
     total = np.array([group.sum() for group in groups])
     grand_total = total.sum()
@@ -113,6 +114,7 @@ def aggregate(
 
 
 def _bootstrap_interval(values: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the 95 % interval (low, high) of the mean."""
     if len(values) > NORMAL_FROM:
         return values.mean() + values.std() / len(values) ** 0.5 * ndtri([0.025, 0.975])
     chunk = max(1, CHUNK_VALUES // len(values))
@@ -124,22 +126,24 @@ def _bootstrap_interval(values: np.ndarray, resamples: int, rng: np.random.Gener
 
 
 def _p_value(groups: list[np.ndarray], ranks: list[np.ndarray]) -> float:
+    """Return p of the hypothesis that all groups have the same distribution, by ranks."""
     n = sum(map(len, ranks))
     centred = [r - (n + 1) / 2 for r in ranks]
-    spread = sum(np.square(c).sum() for c in centred)
-    if len(groups) < 2 or spread == 0:
+    sum_of_squares = sum(np.square(c).sum() for c in centred)
+    if len(groups) < 2 or sum_of_squares == 0:
         return 1.0
     if len(groups) == 2:
         from scipy.stats import mannwhitneyu  # slow to import
 
         return float(mannwhitneyu(groups[0], groups[1]).pvalue)
-    statistic = (n - 1) * sum(len(c) * c.mean() ** 2 for c in centred) / spread
+    statistic = (n - 1) * sum(len(c) * c.mean() ** 2 for c in centred) / sum_of_squares
     return float(chdtrc(len(groups) - 1, statistic))
 
 
 def _compute_superiority(ranks: np.ndarray, has_label: np.ndarray) -> float:
-    n_inside = int(has_label.sum())
-    n_others = int((~has_label).sum())
-    if n_others == 0:
+    """Return P(sample with the label above one without), ties half; 0.5 where all have it."""
+    n_with = int(has_label.sum())
+    n_without = int((~has_label).sum())
+    if n_without == 0:
         return 0.5
-    return float((ranks[has_label].sum() - n_inside * (n_inside + 1) / 2) / (n_inside * n_others))
+    return float((ranks[has_label].sum() - n_with * (n_with + 1) / 2) / (n_with * n_without))

@@ -14,7 +14,7 @@ from datassay.ranks import mean_ranks
 from datassay.results import Tabular, result
 from datassay.score.compare.stability import Stability, stability
 
-FEWEST = 3
+FEWEST = 3  # shared samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,27 +145,28 @@ def mean_pair(correlations: Float[np.ndarray, "r r"]) -> float:
 
 
 def _match_ids(ids: Mapping[str, list]) -> Int[np.ndarray, "r c"]:
-    """Return the position in each run of the samples that all runs share."""
-    positions = {name: {i: index for index, i in enumerate(run)} for name, run in ids.items()}
-    for name, index_of in positions.items():
-        if len(index_of) < len(ids[name]):
+    """Return the position in each run of the samples that all share, in the first run's order."""
+    positions = {name: {i: p for p, i in enumerate(run_ids)} for name, run_ids in ids.items()}
+    for name, position_of in positions.items():
+        if len(position_of) < len(ids[name]):
             raise DataError(f"ids must differ within a run; {name} has one twice.")
     first_name, *other_names = ids
     common = [i for i in ids[first_name] if all(i in positions[name] for name in other_names)]
     if len(common) < FEWEST:
         names = ", ".join(
-            f"{name} has {', '.join(map(str, i[:3]))}, ..." for name, i in ids.items()
+            f"{name} has {', '.join(map(str, run_ids[:3]))}, ..." for name, run_ids in ids.items()
         )
         raise DataError(
             f"the runs must share at least {FEWEST} ids; they share {len(common)} ({names}). Give "
             "runs of the same data, and --ids where rows were removed between them."
         )
-    return np.array([[index_of[i] for i in common] for index_of in positions.values()])
+    return np.array([[position_of[i] for i in common] for position_of in positions.values()])
 
 
 def _measure_agreement(
     names: tuple[str, ...], scores: Float[np.ndarray, "r c"]
 ) -> Stability | None:
+    """Return the correlations between runs; None where scores are not finite or a run's equal."""
     if not np.isfinite(scores).all() or (scores == scores[:, :1]).all(1).any():
         return None
     return stability(dict(zip(names, scores, strict=True)))

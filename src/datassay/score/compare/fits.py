@@ -1,4 +1,4 @@
-"""Fits of a network, or of an estimator, to subsets of the samples; two each, by other seeds."""
+"""Fits of a network or an estimator to subsets of the samples, two to each, by different seeds."""
 
 from __future__ import annotations
 
@@ -23,17 +23,12 @@ from datassay.train.recipe import Recipe
 from datassay.train.retrain import fingerprint, networks_at_a_time
 from datassay.train.training import TrainedNetworks, sample_losses, with_loss
 
-# Fits a subset: two tell what seeds do; beyond that more subsets tell more.
-TWO = 2
-# First seed of the fits to subsets; networks on all samples have those before it.
-FIRST_SEED = 1000
-# Networks side by side: more would not be faster, and report less often. Estimators: subsets.
-MOST_TOGETHER = 20
-ESTIMATORS_TOGETHER = 5
-# Networks · samples that pass at once.
-PASSED = 2**16
-# Chances below this count as this: an estimator may say 0.
-LEAST_CHANCE = 1e-3
+FITS = 2  # to each subset: two show what seeds do; beyond that more subsets tell more
+FIRST_SEED = 1000  # of the fits to subsets; networks on all samples have those before it
+MOST_TOGETHER = 20  # networks side by side: more are not faster, and report less often
+ESTIMATORS_TOGETHER = 5  # subsets
+VALUES_AT_ONCE = 2**16  # networks times samples, in a forward pass
+LEAST_PROBABILITY = 1e-3  # smaller ones count as this: an estimator may say 0
 
 
 @result
@@ -45,7 +40,7 @@ class Fits:
         train: n samples.
         val: m queries.
         recipe: whose loss is measured.
-        size: subsets that are fitted together.
+        size: number of subsets that are fitted together.
         identity: everything that determines the fits, plain JSON values.
     """
 
@@ -57,19 +52,15 @@ class Fits:
     identity: dict[str, object]
 
     def fit(self, subsets: Int[np.ndarray, "p kept"], start: int) -> dict[str, np.ndarray]:
-        """Fit twice to each of p subsets; return outcome [p, 2, m] and loss [p, 2, n]."""
-        results: dict[str, list[Tensor]] = {"outcome": [], "loss": []}
-        repeated = np.repeat(subsets, TWO, 0)
-        for fit in self.learner.fits(self.train, repeated, first_number=TWO * start):
-            measured = [
-                outcomes(f, batch, self.recipe) for f, batch in _outputs_by_part(fit, self.val)
-            ]
-            losses = [
-                sample_losses(f, batch, self.recipe)
-                for f, batch in _outputs_by_part(fit, self.train)
-            ]
-            for key, parts in (("outcome", measured), ("loss", losses)):
-                values = torch.cat(parts, 1)
+        """Return outcome [p, 2, m] and loss [p, 2, n] of two fits to each of p subsets."""
+        # start: number of the first subset, by which seeds are set.
+        measures = {"outcome": (outcomes, self.val), "loss": (sample_losses, self.train)}
+        results: dict[str, list[Tensor]] = {key: [] for key in measures}
+        repeated = np.repeat(subsets, FITS, 0)
+        for fit in self.learner.fits(self.train, repeated, first_number=FITS * start):
+            for key, (measure, samples) in measures.items():
+                parts = _outputs_by_part(fit, samples)
+                values = torch.cat([measure(f, batch, self.recipe) for f, batch in parts], 1)
                 if not values.isfinite().all():
                     name = f"a network with lr {self.recipe.lr:g}"
                     if not isinstance(fit, TrainedNetworks):
@@ -80,19 +71,20 @@ class Fits:
                     )
                 results[key].append(values)
         return {
-            key: torch.cat(parts).unflatten(0, (-1, TWO)).float().numpy()
+            key: torch.cat(parts).unflatten(0, (-1, FITS)).float().numpy()
             for key, parts in results.items()
         }
 
 
 def fits_of(model: Any, train: SampleSet, val: SampleSet, recipe: Recipe | None, seed: int) -> Fits:
-    """Describe the fits of a network or an estimator to subsets of `train`."""
+    """Return how a network or an estimator is fitted to subsets of `train`; nothing is fitted."""
     if is_estimator(model):
         return _of_estimator(model, train, val, seed)
     return _of_networks(model, train, val, with_loss(recipe or Recipe(), train), seed)
 
 
 def _of_estimator(model: Any, train: SampleSet, val: SampleSet, seed: int) -> Fits:
+    """Return how clones of an estimator are fitted to subsets."""
     estimator = checked_estimator(model, is_classification=train.is_classification)
     identity: dict[str, object] = {
         "model": repr(model),
@@ -100,7 +92,7 @@ def _of_estimator(model: Any, train: SampleSet, val: SampleSet, seed: int) -> Fi
         "training samples": digest({"x": train.x, "y": train.y}),
         "validation samples": digest({"x": val.x, "y": val.y}),
     }
-    learner = Estimators(estimator, TWO, seed + FIRST_SEED)
+    learner = Estimators(estimator, FITS, seed + FIRST_SEED)
     recipe = with_loss(Recipe(), train)
     return Fits(learner, train, val, recipe, ESTIMATORS_TOGETHER, identity)
 
@@ -112,7 +104,7 @@ def _of_networks(
     recipe: Recipe,
     seed: int,
 ) -> Fits:
-    """Return how networks of different seeds are fitted to halves, several at once."""
+    """Return how networks of different seeds are fitted to subsets, several at once."""
     model = network(seed)
     batch = train.subset(np.arange(min(len(train), recipe.batch_size or len(train))))
     at_once = min(MOST_TOGETHER, networks_at_a_time(model, batch))
@@ -122,19 +114,19 @@ def _of_networks(
     def start_network(number: int) -> nn.Module:
         return network(seed + FIRST_SEED + number)
 
-    learner = Networks(start_network, recipe, TWO * FIRST_SEED * (seed + 1), at_once)
-    return Fits(learner, train, val, recipe, max(1, at_once // TWO), identity)
+    learner = Networks(start_network, recipe, FITS * FIRST_SEED * (seed + 1), at_once)
+    return Fits(learner, train, val, recipe, max(1, at_once // FITS), identity)
 
 
 def fitted_outputs(model: Any, samples: SampleSet) -> Float[Tensor, "n k"]:
-    """Return a fitted estimator's outputs [n, k]: log chances, decision values or predictions."""
+    """Return a fitted estimator's outputs: log probabilities, decision values or predictions."""
     if samples.is_classification:
         width = samples.n_classes
     else:
         width = samples.y[:1].size
     outputs = estimator_outputs(model, rows_of(samples), width, samples.is_classification)
     if samples.is_classification and hasattr(model, "predict_proba"):
-        outputs = np.log(np.maximum(outputs, LEAST_CHANCE))
+        outputs = np.log(np.maximum(outputs, LEAST_PROBABILITY))
     return torch.as_tensor(outputs, dtype=torch.float64)
 
 
@@ -158,11 +150,11 @@ def outcomes(
     targets = torch.as_tensor(samples.y).reshape(len(samples), -1)
     if samples.is_classification and k > 1:
         targets = nn.functional.one_hot(targets[:, 0].long(), k)
-    measure_outputs = outcome(
+    outcome_of = outcome(
         measure, recipe.loss, outputs[0], targets.double(),
         is_classification=samples.is_classification,
     )  # fmt: skip
-    return measure_outputs(outputs)
+    return outcome_of(outputs)
 
 
 def _outputs_by_part(fit: Any, samples: SampleSet) -> Iterator[tuple[Tensor, SampleSet]]:
@@ -170,7 +162,8 @@ def _outputs_by_part(fit: Any, samples: SampleSet) -> Iterator[tuple[Tensor, Sam
     if not isinstance(fit, TrainedNetworks):
         yield fitted_outputs(fit, samples)[None], samples
         return
-    size = max(1, PASSED // len(next(iter(fit.state.values()))))
+    n_networks = len(next(iter(fit.state.values())))
+    size = max(1, VALUES_AT_ONCE // n_networks)
     for start in range(0, len(samples), size):
         batch = samples.subset(np.arange(start, min(start + size, len(samples))))
         yield fit.outputs(batch.x).double(), batch

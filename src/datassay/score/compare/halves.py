@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,9 +24,7 @@ from datassay.score.compare.fits import fits_of, measure_of
 from datassay.store.results import ResultStore
 from datassay.train.recipe import Recipe
 
-FEWEST, MOST = 20, 200
-# Networks side by side: more would not be faster, and report less often.
-MOST_TOGETHER = 20
+FEWEST, MOST = 20, 200  # halves, where their number is not given
 STEP = "train on halves of the samples"
 
 
@@ -59,8 +58,9 @@ class RetrainedHalves(Tabular):
 
     def select(self, rows: slice | Bool[np.ndarray, " h"]) -> RetrainedHalves:
         """Return the results of some of the halves."""
-        halves, outcomes, losses = self.halves[rows], self.outcome[rows], self.loss[rows]
-        return RetrainedHalves(halves, outcomes, losses, self.measure, self.ids, self.seconds)
+        return replace(
+            self, halves=self.halves[rows], outcome=self.outcome[rows], loss=self.loss[rows]
+        )
 
     def to_table(self) -> pa.Table:
         """Return one row per sample: id, its mean loss in networks trained with and without it."""
@@ -74,9 +74,10 @@ class RetrainedHalves(Tabular):
 
 
 def _mean_where(
-    values: Float[np.ndarray, "h n"], counts: Bool[np.ndarray, "h n"]
+    values: Float[np.ndarray, "h n"], mask: Bool[np.ndarray, "h n"]
 ) -> Float[np.ndarray, " n"]:
-    return (values * counts).sum(0) / np.maximum(counts.sum(0), 1)
+    """Return the mean over rows where the mask is True; 0 where it never is."""
+    return (values * mask).sum(0) / np.maximum(mask.sum(0), 1)
 
 
 @checks_arguments
@@ -129,13 +130,13 @@ def retrained_halves(
     start_time = time.perf_counter()
     pieces = []
     subsets = []
-    for rows, total in _slices_in_time(fits.size, halves, seconds):
+    for rows, expect_total in _slices_in_time(fits.size, halves, seconds):
         for h in range(rows.start, rows.stop):
             order = np.random.default_rng((seed, h)).permutation(len(train))
             subsets.append(np.sort(order[: len(train) // 2]))
         fit_subsets = partial(fits.fit, np.stack(subsets[rows.start :]), rows.start)
         pieces.append(results_store.get_or_compute(f"halves-{rows.start}-{rows.stop}", fit_subsets))
-        progress(STEP, rows.stop, max(rows.stop, total()))
+        progress(STEP, rows.stop, max(rows.stop, expect_total()))
     combined = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
     duration = time.perf_counter() - start_time
     return RetrainedHalves(np.stack(subsets), **combined, measure=measure_of(train), ids=train.ids,
@@ -145,7 +146,10 @@ def retrained_halves(
 def _slices_in_time(
     size: int, halves: int | None, seconds: float
 ) -> Iterator[tuple[slice, Callable[[], int]]]:
-    """Yield slices of halves to train together until time is up, each with a guess of the total."""
+    """Yield slices of `size` halves to train together until time is up.
+
+    Each comes with a function that guesses the number of halves in all, once they are trained.
+    """
     start_time = time.perf_counter()
     stop = 0
     n_most = coalesce(halves, MOST)

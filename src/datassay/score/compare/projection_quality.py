@@ -1,4 +1,4 @@
-"""How well scores from projected Jacobians rank the samples, and the smallest that suffices.
+"""How well scores from projected Jacobians rank the samples, and the smallest p that suffices.
 
 Some samples are scored exactly, one kernel row per output, and again from the features that a run
 over all samples would collect: same coordinates, same signs, for growing p.
@@ -37,14 +37,13 @@ from datassay.score.label_issues import label_issues
 from datassay.score.leave_one_out import leave_one_out
 from datassay.score.settings import check_correlation
 
-# Rows of the exact kernel that is compared with.
-MOST_ROWS = 3 * LARGEST_EIGENPROBLEM
-# Total numbers of features to try.
-N_FEATURES = (512, 1024, 2048, 4096, 8192)
+MOST_ROWS = 3 * LARGEST_EIGENPROBLEM  # of the exact kernel
+N_FEATURES = (512, 1024, 2048, 4096, 8192)  # p, tried by default
 SCORES = ("information", "label_issues", "influence_mean")
 # Samples scored both ways; fewer say little about a rank correlation.
 N_SAMPLES, FEWEST_SAMPLES = 400, 30
-DRAWS, RESAMPLES = 3, 200
+DRAWS = 3
+RESAMPLES = 200
 
 
 @result
@@ -58,8 +57,8 @@ class ProjectionQuality:
             samples.
         low: score → [q], lower end of the 95 % interval of the mean over the draws.
         high: score → [q], its upper end.
-        unprojected: score → the same for exact scores that treat outputs as the features do: 1 for
-            joint outputs; for averaged ones a limit that no p exceeds by much.
+        unprojected: score → correlation of exact scores that treat outputs as the features do. 1
+            for joint outputs; for averaged ones a limit that no p exceeds by much.
         n_samples: training samples scored, and as many queries or fewer.
         outputs: how the features treat the outputs, "joint" or "averaged".
         reference: the exact kernel compared with, "joint" or "averaged".
@@ -140,15 +139,15 @@ def projection_quality(
     if draws < 1 or not all(p >= 1 for p in n_features):
         raise SettingError(f"draws and n_features must be at least 1; got {draws}, {n_features}.")
     planned = plan_collection(model, train, val, outputs=outputs, memory=memory)
-    rows = 1
+    rows_per_sample = 1
     if reference == "joint":
-        rows = planned.n_outputs
-    scored, queries = _draw_subsets(train, val, n_samples, rows, seed)
+        rows_per_sample = planned.n_outputs
+    scored, queries = _draw_subsets(train, val, n_samples, rows_per_sample, seed)
     exact = collect(model, scored, queries, outputs=reference, projection=None, allow_trained=True)
     truth = _scores(exact, training)
     sizes = (len(train), len(val or ()), planned.n_outputs)
-    choose = {"outputs": planned.outputs, "projection_kind": projection_kind, "memory": memory}
-    forms = _forms(sample_layers(model, scored), sizes, n_features, choose)
+    settings = {"outputs": planned.outputs, "projection_kind": projection_kind, "memory": memory}
+    forms = _forms(sample_layers(model, scored), sizes, n_features, settings)
     scores = np.empty((len(forms), draws, len(SCORES), len(scored)))
     for q, form in enumerate(forms):
         for draw in range(draws):
@@ -163,15 +162,16 @@ def projection_quality(
 
 
 def _draw_subsets(
-    train: SampleSet, val: SampleSet | None, n_samples: int | None, rows: int, seed: int
+    train: SampleSet, val: SampleSet | None, n_samples: int | None, rows_per_sample: int, seed: int
 ) -> tuple[SampleSet, SampleSet | None]:
-    """Draw the samples to score and as many queries."""
-    limit = min(len(train), MOST_ROWS // rows)
+    """Return samples to score and as many queries, or fewer, drawn at random."""
+    limit = min(len(train), MOST_ROWS // rows_per_sample)
     n = coalesce(n_samples, min(N_SAMPLES, limit))
     if not FEWEST_SAMPLES <= n <= limit:
         raise SettingError(
-            f"n_samples must be {FEWEST_SAMPLES} to {limit:,}, for {rows} kernel rows per sample; "
-            f"got {n}. Set the projection without comparing, or compare with reference='averaged'."
+            f"n_samples must be {FEWEST_SAMPLES} to {limit:,}, for {rows_per_sample} kernel rows "
+            f"per sample; got {n}. Set the projection without comparing, or compare with "
+            "reference='averaged'."
         )
     rng = np.random.default_rng(seed)
     scored, queries = (
@@ -184,7 +184,10 @@ def _draw_subsets(
 def _forms(
     layers: Layers, sizes: tuple[int, int, int], n_features: Sequence[int], settings: dict[str, Any]
 ) -> list[Form]:
-    """Choose the run's forms that fit the memory, one for each number of features."""
+    """Return the run's form for each number of features, ascending, if it fits the memory.
+
+    At least one is returned. sizes: of training samples, queries, outputs.
+    """
     memory = settings["memory"] or available_memory()
     limits = dict.fromkeys(coordinates_for(layers, p) for p in sorted(n_features))
     forms = [choose_form(layers, sizes, projection=limit, **settings) for limit in limits]
@@ -198,7 +201,7 @@ def _project(
     form: Form,
     seed: int,
 ) -> Linearization:
-    """Linearise the scored samples as in the run over all: same form, same projection."""
+    """Return the linearisation of the scored samples in the run's form and projection."""
     frozen = frozen_copy(model, getattr(torch, form.precision))
     present = {role: samples for role, samples in sets.items() if samples is not None}
     layers = sample_layers(model, present["train"])
@@ -226,7 +229,7 @@ def _project(
         return lin.average_outputs()
     if outputs == "joint" or len(rows["train"]) > form.n_features:
         return lin
-    # The smaller of the two: otherwise few samples would need p x p systems.
+    # As a kernel if that is smaller than p x p systems of features.
     train, val = (None if r is None else r.double() for r in (rows["train"], rows.get("val")))
     assert train is not None
     return replace(
@@ -240,12 +243,12 @@ def _project(
 
 
 def _scores(lin: Linearization, training: dict[str, Any]) -> Float[np.ndarray, "scores n"]:
-    """Compute the scores named in SCORES."""
+    """Return the scores of each sample, in the order of SCORES."""
     information = leave_one_out(lin, **training).prediction_change
     issues = label_issues(lin)
     try:
         influence = linear_influence(lin, ridge=issues.ridge).mean
-    except DataError:  # fitted without error: nothing depends on it
+    except DataError:  # labels are fitted without error: no influence is defined
         influence = np.full(len(lin), np.nan)
     return np.stack([information, issues.score, influence])
 
@@ -257,7 +260,11 @@ def _compare(
     forms: Sequence[Form],
     outputs: tuple[str, str],
 ) -> ProjectionQuality:
-    """Return rank correlations with exact scores, and their intervals over samples and draws."""
+    """Return rank correlations with exact scores, and their intervals over samples and draws.
+
+    limits: exact scores with outputs as the features have them. outputs: those of the features, and
+    of the exact kernel.
+    """
     rng = np.random.default_rng(0)
     n = truth.shape[1]
     q, draws = scores.shape[:2]

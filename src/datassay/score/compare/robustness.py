@@ -135,26 +135,28 @@ def robustness(
         levels = AREAS
         if corruption == "noise":
             levels = SIGMAS
-    steps = np.unique([0.0, *levels])
-    require(steps[0] == 0, "levels", "be at least 0", list(levels))
-    hits = np.zeros((len(predictors), len(steps), len(y)))
-    for name, row in zip(predictors, hits[:, 0], strict=True):
-        row += _mark_hits(name, predictors[name], x, y)
-        if not row.any():
+    all_levels = np.unique([0.0, *levels])
+    require(all_levels[0] == 0, "levels", "be at least 0", list(levels))
+    hits = np.zeros((len(predictors), len(all_levels), len(y)))
+    for row, (name, predictor) in enumerate(predictors.items()):
+        hits[row, 0] = _mark_hits(name, predictor, x, y)
+        if not hits[row, 0].any():
             raise ModelError(
                 f"{name} must get some of the clean samples right so that a relative drop exists; "
                 f"got 0 of {len(y)}. Check its labels against y."
             )
     seeds = np.random.SeedSequence(seed).generate_state(draws)
-    for done, (level, draw_seed) in enumerate(product(range(1, len(steps)), seeds), start=1):
-        corrupted = corrupt(x, float(steps[level]), seed=int(draw_seed))
+    jobs = product(range(1, len(all_levels)), seeds)
+    for n_done, (level_idx, draw_seed) in enumerate(jobs, start=1):
+        corrupted = corrupt(x, float(all_levels[level_idx]), seed=int(draw_seed))
         for row, (name, predictor) in enumerate(predictors.items()):
-            hits[row, level] += _mark_hits(name, predictor, corrupted, y) / draws
-        progress(STEP, done, (len(steps) - 1) * draws)
-    return Robustness(corruption, tuple(predictors), steps, hits)
+            hits[row, level_idx] += _mark_hits(name, predictor, corrupted, y) / draws
+        progress(STEP, n_done, (len(all_levels) - 1) * draws)
+    return Robustness(corruption, tuple(predictors), all_levels, hits)
 
 
 def _mark_hits(name: str, predictor: Predictor, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return which samples a model labels correctly; raise unless it gives a label for each."""
     labels = np.asarray(predictor(x))
     if labels.shape != y.shape:
         raise ModelError(
@@ -165,4 +167,5 @@ def _mark_hits(name: str, predictor: Predictor, x: np.ndarray, y: np.ndarray) ->
 
 
 def _half_width(values: Float[np.ndarray, "... n"]) -> Float[np.ndarray, "..."]:
+    """Return half the 95 % interval of the mean over the last axis."""
     return Z_95 * values.std(axis=-1, ddof=1) / np.sqrt(values.shape[-1])

@@ -35,11 +35,9 @@ from datassay.train.learner import rows_of
 from datassay.train.recipe import Recipe
 from datassay.train.training import sample_losses, train_networks, with_loss
 
-# Networks on all samples, whose effects are averaged; relative rounding of the second network's
-# weights.
-NETWORKS = 3
-ROUNDING = 1e-6
-Named = dict[str, np.ndarray]
+NETWORKS = 3  # on all samples, whose effects are averaged
+ROUNDING = 1e-6  # relative change of the first weights of a network trained beside the first one
+Named = dict[str, np.ndarray]  # scores by name
 LOSS = "loss alone"
 SIMILAR = "similar and alike"
 FINAL = "final loss"
@@ -105,49 +103,57 @@ def standard_scores(
     if is_estimator(network):
         return _of_estimator(network, train, val, seed, progress)
     recipe = with_loss(recipe or Recipe(), train)
-    steps = NETWORKS + 2
+    n_steps = NETWORKS + 2
     models = []
     outputs = []
     for index in range(NETWORKS):
-        progress(STEP, index, steps)
+        progress(STEP, index, n_steps)
         networks = _train_network(network(seed + index), train, recipe, seed + index)
         models.append(taken_network(network(seed + index), networks))
         outputs.append(networks.outputs(train.x)[0])
-    progress(STEP, NETWORKS, steps)
-    start = deepcopy(network(seed))  # every weight times 1 + 1e-6 z
-    with torch.no_grad(), seeded(seed):
-        for weight in start.parameters():
-            if weight.requires_grad:
-                noise = torch.randn(weight.shape, dtype=weight.dtype).to(weight.device)
-                weight.mul_(1 + ROUNDING * noise)
+    progress(STEP, NETWORKS, n_steps)
+    start = _perturb(network(seed), seed)
     duplicate = taken_network(start, _train_network(start, train, recipe, seed))
     settings: Any = {"loss": recipe.loss, "weight_decay": recipe.weight_decay, "seed": seed}
     settings |= {"measure": measure_of(train), "progress": progress}
-    results = [influence(m, train, val, **settings) for m in [*models, duplicate]]
-    progress(STEP, NETWORKS + 1, steps)
+    results = [influence(model, train, val, **settings) for model in [*models, duplicate]]
+    progress(STEP, NETWORKS + 1, n_steps)
     # At trained weights: of the first network, and the mean of all.
-    effect = np.stack([_require_values(r.effect) for r in results[:NETWORKS]])
-    self_effect = np.stack([_require_values(r.self_influence) for r in results[:NETWORKS]])
+    effect = np.stack([_require_whole_matrix(r.effect) for r in results[:NETWORKS]])
+    self_effect = np.stack([_require_whole_matrix(r.self_influence) for r in results[:NETWORKS]])
     suffix = f", {NETWORKS} networks"
     effects = {"influence": effect[0], f"influence{suffix}": effect.mean(0)}
     samples = {"self-influence": self_effect[0], f"self-influence{suffix}": self_effect.mean(0)}
     linear_effects, linear_samples = _of_linearised(network(seed), train, val, seed, progress)
     features = _features(models[0], train, val)
-    rules = _trivial_rules(torch.stack(outputs), features, train, val, recipe)
-    progress(STEP, steps, steps)
-    return Scores(
-        effects | linear_effects | rules[0],
-        samples | linear_samples | rules[1],
-        (*rules[0], *rules[1]),
-        run_smoothness(results[0], results[-1]),
-        _accuracy_or_r2(_mean_outputs(models, val), val),
+    trivial_effects, trivial_samples = _trivial_rules(
+        torch.stack(outputs), features, train, val, recipe
     )
+    progress(STEP, n_steps, n_steps)
+    return Scores(
+        effects=effects | linear_effects | trivial_effects,
+        samples=samples | linear_samples | trivial_samples,
+        trivial=(*trivial_effects, *trivial_samples),
+        smoothness=run_smoothness(results[0], results[-1]),
+        fit=_accuracy_or_r2(_mean_outputs(models, val), val),
+    )
+
+
+def _perturb(model: nn.Module, seed: int) -> nn.Module:
+    """Return a copy with every trained weight times 1 + ROUNDING z, z standard normal."""
+    model = deepcopy(model)
+    with torch.no_grad(), seeded(seed):
+        for weight in model.parameters():
+            if weight.requires_grad:
+                noise = torch.randn(weight.shape, dtype=weight.dtype).to(weight.device)
+                weight.mul_(1 + ROUNDING * noise)
+    return model
 
 
 def _of_estimator(
     estimator: Any, train: SampleSet, val: SampleSet, seed: int, progress: Progress
 ) -> Scores:
-    """Compute a run's scores: label issues by the estimator, others by the default network."""
+    """Return a run's scores: label issues by the estimator, others by the default network."""
     progress(STEP, 0, 2)
     network = build_model(full_name(AUTO, train), train, seed=seed)
     effects, samples = _of_linearised(network, train, val, seed, progress)
@@ -158,18 +164,24 @@ def _of_estimator(
     outputs = fitted_outputs(model, train)[None]
     spread = np.maximum(rows_of(train).std(0), 1e-12)
     features = (rows_of(train) / spread, rows_of(val) / spread)
-    rules = _trivial_rules(outputs, features, train, val, with_loss(Recipe(), train))
+    recipe = with_loss(Recipe(), train)
+    trivial_effects, trivial_samples = _trivial_rules(outputs, features, train, val, recipe)
     progress(STEP, 2, 2)
-    names = (*rules[0], *rules[1])
-    fit = _accuracy_or_r2(fitted_outputs(model, val).numpy(), val)
-    return Scores(effects | rules[0], samples | rules[1], names, None, fit)
+    return Scores(
+        effects=effects | trivial_effects,
+        samples=samples | trivial_samples,
+        trivial=(*trivial_effects, *trivial_samples),
+        fit=_accuracy_or_r2(fitted_outputs(model, val).numpy(), val),
+    )
 
 
 def _train_network(model: nn.Module, train: SampleSet, recipe: Recipe, seed: int):
+    """Return the network trained on all samples, as TrainedNetworks of one."""
     return train_networks([model], train, torch.arange(len(train))[None], recipe, seed=seed)
 
 
-def _require_values(values: np.ndarray | None) -> np.ndarray:
+def _require_whole_matrix(values: np.ndarray | None) -> np.ndarray:
+    """Return the values of all pairs; raise where there were too many to be kept (None)."""
     if values is None:
         raise SettingError(
             "train and val must be small enough to hold every effect, n m values up to 2^25. Ask "
@@ -181,20 +193,21 @@ def _require_values(values: np.ndarray | None) -> np.ndarray:
 def _of_linearised(
     model: nn.Module, train: SampleSet, val: SampleSet, seed: int, progress: Progress
 ) -> tuple[Named, Named]:
-    """Compute scores in closed form at the weights that training starts from."""
+    """Return effects and scores of samples in closed form, at the weights training starts from."""
     lin = collect(model, train, val, seed=seed, progress=progress)
     removed = removal_scores(lin, measure=measure_of(train), progress=progress)
     assert removed.attribution is not None
     loo = removed.leave_one_out
     targets = lin.targets.double().reshape(loo.outputs.shape).numpy()
-    held_out, fitting = (np.square(f - targets).sum(1) for f in (loo.held_out, loo.outputs))
+    held_out_error = np.square(loo.held_out - targets).sum(1)
+    training_error = np.square(loo.outputs - targets).sum(1)
     samples = {
-        "left-out loss": (held_out - fitting) / 2,
+        "left-out loss": (held_out_error - training_error) / 2,
         "information": sample_information(lin, loo=loo).information,
     }
     if train.y[:1].size == 1:
         samples["label issue score"] = label_issues(lin).score
-    return {"attribution at the start": _require_values(removed.attribution.effect)}, samples
+    return {"attribution at the start": _require_whole_matrix(removed.attribution.effect)}, samples
 
 
 def _trivial_rules(
@@ -204,7 +217,7 @@ def _trivial_rules(
     val: SampleSet,
     recipe: Recipe,
 ) -> tuple[Named, Named]:
-    """Compute the scores that need only trained models: per query, and per sample."""
+    """Return the scores that need only trained models: effects on queries, and of samples."""
     losses = sample_losses(outputs, train, recipe).double().numpy()
     baseline = baselines(
         outputs.numpy(), losses, train.y, train.ids, is_classification=train.is_classification
@@ -220,7 +233,7 @@ def _trivial_rules(
 
 
 def _guess_effect(loss: np.ndarray, outputs: Tensor, train: SampleSet) -> np.ndarray:
-    """Guess a sample's effect on all queries: its loss, −loss (margin) or residual (output)."""
+    """Return a guess of samples' effects on any query: loss, −loss (margin), residual (output)."""
     measure = measure_of(train)
     if measure == "output":
         return train.y.reshape(-1) - outputs.mean(0).double().numpy().reshape(-1)
@@ -230,7 +243,7 @@ def _guess_effect(loss: np.ndarray, outputs: Tensor, train: SampleSet) -> np.nda
 
 
 def _features(model: nn.Module, train: SampleSet, val: SampleSet) -> tuple[np.ndarray, np.ndarray]:
-    """Return inputs of the last dense layer; the samples' own inputs where there is none."""
+    """Return inputs of the last dense layer, of samples and queries; else their own inputs."""
     try:
         head = split_head(model, train)
     except ModelError:
@@ -243,11 +256,11 @@ def _label_cosine(
 ) -> np.ndarray:
     """Return the cosine of features, times how alike the labels are: [n, m]."""
     center = features.mean(0)
-    x, q = (
+    unit_x, unit_q = (
         (v - center) / np.maximum(np.linalg.norm(v - center, axis=1), 1e-12)[:, None]
         for v in (features, queries)
     )
-    cosine = x @ q.T
+    cosine = unit_x @ unit_q.T
     measure = measure_of(train)
     if measure == "margin":
         has_same_label = train.y[:, None] == val.y[None]
@@ -258,6 +271,7 @@ def _label_cosine(
 
 
 def _mean_outputs(models: list[nn.Module], val: SampleSet) -> np.ndarray:
+    """Return the queries' outputs, [m, k], mean over networks."""
     with torch.no_grad():
         dtype = next(models[0].parameters()).dtype
         outputs = [model(network_inputs(val.x, model, dtype, integers=False)) for model in models]

@@ -46,15 +46,19 @@ def stability(scores: Mapping[str, np.ndarray]) -> Stability:
     Source: S1 App. A.4, Fig. 5 (Pearson, averages over 10 runs); ranks are ours, as information
     spans decades and a few samples dominate a linear correlation.
     """
-    values = _stack_scores(scores)  # [r, s, n]
-    ranked = mean_ranks(values, axis=2)
-    # Of ranks and of values, the correlation matrix of each seed.
-    corr = np.stack([[np.corrcoef(v[:, s]) for s in range(v.shape[1])] for v in (ranked, values)])
-    return Stability(tuple(scores), *corr.mean(1))
+    values = _stack_scores(scores)
+    return Stability(
+        tuple(scores), _mean_correlation(mean_ranks(values, axis=2)), _mean_correlation(values)
+    )
+
+
+def _mean_correlation(values: Float[np.ndarray, "r s n"]) -> Float[np.ndarray, "r r"]:
+    """Return the correlation matrix of r runs, mean over s seeds."""
+    return np.stack([np.corrcoef(values[:, s]) for s in range(values.shape[1])]).mean(0)
 
 
 def _stack_scores(scores: Mapping[str, np.ndarray]) -> Float[np.ndarray, "r s n"]:
-    """Return scores of several runs as one array; raise if their shapes differ."""
+    """Return scores of several runs as one array; raise if they cannot be correlated."""
     vectors = {name: np.atleast_2d(np.asarray(v, float)) for name, v in scores.items()}
     shapes = {v.shape for v in vectors.values()}
     if len(vectors) < 2 or len(shapes) != 1:
@@ -97,26 +101,26 @@ class RunSmoothness:
 
     @property
     def warning(self) -> str:
-        """What the user should know, of root mean squares over queries; empty where runs agree."""
-        parting, single_rms, half = self.means.values()
+        """What the user should know, by root mean squares over queries; empty where runs agree."""
+        parting, of_one, of_half = self.means.values()
         message = f"two runs that differ by rounding part by {parting:.2g} in the outcome, "
-        if parting > half:
+        if parting > of_half:
             return (
-                f"{message}more than half of the samples move it ({half:.2g}): no attribution can "
-                "predict single runs here. Average networks of several seeds, or train with a "
+                f"{message}more than half of the samples move it ({of_half:.2g}): no attribution "
+                "can predict single runs here. Average networks of several seeds, or train with a "
                 "smaller step."
             )
-        if parting > single_rms:
+        if parting > of_one:
             return (
-                f"{message}more than a sample does ({single_rms:.2g}): training again without one "
+                f"{message}more than a sample does ({of_one:.2g}): training again without one "
                 "sample shows nothing of its effect. Those of many together count (half of them "
-                f"move it by {half:.2g}), and averages over networks of several seeds."
+                f"move it by {of_half:.2g}), and averages over networks of several seeds."
             )
         return ""
 
 
 def run_smoothness(first: Attribution, second: Attribution) -> RunSmoothness:
-    """Compare how far two runs that differ by rounding part with the effects of samples.
+    """Return how far two runs that differ by rounding part, beside the effects of samples.
 
     Train twice from the same seed, the second time with every first weight times 1 + 1e-6 z, z
     standard normal, and attribute both. What parts them is no sample's doing.

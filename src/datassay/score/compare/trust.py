@@ -22,17 +22,15 @@ SAMPLES = "a sample"
 TRUST = "trust"
 CARE = "with care"
 DISTRUST = "do not trust"
-# Of the ceiling: a score is trusted from the first share on, not below the second. Chosen in
+# Shares of the ceiling: a score is trusted from ENOUGH on, and not below LITTLE. Chosen in
 # bench/attribution/trust.py on the cases of CHOSEN_ON.
 ENOUGH, LITTLE = 0.5, 0.25
-# A ceiling below this leaves nothing to predict.
-LOWEST_CEILING = 0.2
-# Noise is corrected for down to this reliability: below, correlations are told too small.
-LEAST_RELIABLE = 0.01
+LOWEST_CEILING = 0.2  # below it there is nothing to predict
+LEAST_RELIABLE = 0.01  # a smaller reliability is corrected for as this: correlations are too small
 RESAMPLES = 300
 SPLITS = 20
 Z_95 = 1.959964
-Draws = Float[np.ndarray, " draws"]
+Draws = Float[np.ndarray, " draws"]  # the estimate, then RESAMPLES bootstrap draws of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +48,12 @@ class TrustCheck(Tabular):
 
     Attributes:
         question: [s], "a prediction": how a query's outcome changes from half to half; "a sample":
-            how much each sample's presence lowers its own loss.
+            how far each sample's loss falls by training on it.
         score: [s], names.
         correlation: [s], Spearman's, in [-1, 1]. Of a prediction: between the sum of a half's
             effects and the outcome of ONE network trained on it, over halves, mean over queries.
-            Of a sample: between the score and the measured fall, over samples, corrected for the
-            noise of the study.
+            Of a sample: between the score and the measured fall of its loss, over samples,
+            corrected for the noise of the study.
         low: [s], of its 95 % interval.
         high: [s].
         trivial: [s], whether the score costs nothing.
@@ -95,6 +93,7 @@ class TrustCheck(Tabular):
         )
 
     def _ceiling(self, question: str) -> Estimate:
+        """Return the largest correlation that a score of the question can have."""
         if question == PREDICTIONS:
             return self.ceiling
         return Estimate(1.0, 1.0, 1.0)
@@ -149,16 +148,17 @@ def trust_check(halves: RetrainedHalves, scores: Scores, *, seed: int = 0) -> Tr
     """
     _check(halves, scores)
     streams = [np.random.default_rng((seed, question)) for question in range(2)]
-    of_queries, agreement = _on_queries(halves, scores.effects, streams[0])
-    of_samples, reliability = _on_samples(halves, scores.samples, streams[1])
+    of_queries, agreement = _judge_effects(halves, scores.effects, streams[0])
+    of_samples, reliability = _judge_sample_scores(halves, scores.samples, streams[1])
     rows = [
         *_rows(PREDICTIONS, of_queries, scores.trivial),
         *_rows(SAMPLES, of_samples, scores.trivial),
     ]
+    squared_ceiling = np.maximum(0.0, astuple(_estimate_interval(agreement)))
     question, score, *columns = map(list, zip(*rows, strict=True))
     names = ("correlation", "low", "high", "trivial", "ahead", "ahead_low", "ahead_high")
-    # Effects of halves, and of samples, as retraining has them: seeds are independent, so what two
-    # networks of a half share is the half's.
+    # Root mean square effects of halves, and of samples, as measured: seeds are independent, so
+    # what two networks of a half share is the half's effect.
     outcome = halves.outcome.astype(float)
     network_a, network_b = (outcome[:, s] - outcome[:, s].mean(0) for s in range(2))
     of_half = np.sqrt(np.maximum(0.0, (network_a * network_b).mean(0)))
@@ -167,9 +167,7 @@ def trust_check(halves: RetrainedHalves, scores: Scores, *, seed: int = 0) -> Tr
         question=tuple(question),
         score=tuple(score),
         **{name: np.array(values) for name, values in zip(names, columns, strict=True)},
-        ceiling=Estimate(
-            *np.sqrt(np.maximum(0.0, astuple(_estimate_interval(agreement)))).tolist()
-        ),
+        ceiling=Estimate(*np.sqrt(squared_ceiling).tolist()),
         reliability=_estimate_interval(reliability, bottom=0.0),
         n_halves=len(halves.halves),
         n_queries=halves.outcome.shape[2],
@@ -178,6 +176,7 @@ def trust_check(halves: RetrainedHalves, scores: Scores, *, seed: int = 0) -> Tr
 
 
 def _check(halves: RetrainedHalves, scores: Scores) -> None:
+    """Raise unless there is a score, and each is finite and of the study's samples and queries."""
     n = len(halves.ids)
     m = halves.outcome.shape[2]
     require(scores.effects or scores.samples, "scores", "hold at least one score", "none")
@@ -190,40 +189,48 @@ def _check(halves: RetrainedHalves, scores: Scores) -> None:
                 )
 
 
-def _on_queries(
+def _judge_effects(
     halves: RetrainedHalves, effects: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> tuple[dict[str, Draws], Draws]:
-    """Return each score's correlation, and that of two networks of a half: estimate, then draws."""
+    """Return each score's correlation with outcomes, and that of the two networks of a half."""
     h, _, m = halves.outcome.shape
     member = halves.member.astype(float)
-    truth = mean_ranks(halves.outcome, axis=0)
-    sums = {name: mean_ranks(member @ effect, axis=0) for name, effect in effects.items()}
+    outcome_ranks = mean_ranks(halves.outcome, axis=0)
+    sum_ranks = {name: mean_ranks(member @ effect, axis=0) for name, effect in effects.items()}
     results: dict[str, list[float]] = {name: [] for name in effects}
     agreement = []
     for draw in range(1 + RESAMPLES):
-        rows, queries = np.arange(h), np.arange(m)
+        rows = np.arange(h)
+        queries = np.arange(m)
         if draw:
-            rows, queries = rng.integers(h, size=h), rng.integers(m, size=m)
-        real = _standardise(truth[rows][..., queries])  # [h, 2, m]
-        moves = real.any(0)  # [2, m]: queries that always have one outcome ask nothing
-        for name, ranks in sums.items():
-            ours = _standardise(ranks[rows][:, queries])
-            results[name].append(float((ours[:, None] * real).sum() / max(1, h * moves.sum())))
-        agreement.append(float((real[:, 0] * real[:, 1]).sum() / max(1, h * moves.all(0).sum())))
+            rows = rng.integers(h, size=h)
+            queries = rng.integers(m, size=m)
+        outcomes = _standardise(outcome_ranks[rows][..., queries])  # [h, 2, m]
+        varies = outcomes.any(0)  # [2, m]; a query of one outcome in all halves asks nothing
+        for name, ranks in sum_ranks.items():
+            sums = _standardise(ranks[rows][:, queries])
+            total = (sums[:, None] * outcomes).sum()
+            results[name].append(float(total / max(1, h * varies.sum())))
+        total = (outcomes[:, 0] * outcomes[:, 1]).sum()
+        agreement.append(float(total / max(1, h * varies.all(0).sum())))
     return {name: np.array(values) for name, values in results.items()}, np.array(agreement)
 
 
-def _on_samples(
+def _judge_sample_scores(
     halves: RetrainedHalves, samples: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> tuple[dict[str, Draws], Draws]:
-    """Return each score's noise-corrected correlation with the falls, and their reliability."""
-    h, n = halves.loss.shape[0], halves.loss.shape[2]
+    """Return each score's correlation with how far samples' losses fall by training on them.
+
+    Correlations are corrected for noise, by the reliability of the falls, which is returned too.
+    """
+    h, _, n = halves.loss.shape
     member = halves.member.astype(float)
     loss = halves.loss.mean(1, dtype=float)
     splits = [_fall_ranks(loss, member, _split(h, rng, is_resampled=False)) for _ in range(SPLITS)]
-    reliability = [float(np.mean([_reliability(ranks) for ranks in splits]))]
+    reliability = [float(np.mean([_reliability(falls) for falls in splits]))]
+    all_falls = splits[0][2]  # of both groups, in any split
     ranks = {name: mean_ranks(values) for name, values in samples.items()}
-    results = {name: [_correlate(r, splits[0][2], reliability[0])] for name, r in ranks.items()}
+    results = {name: [_correlate(r, all_falls, reliability[0])] for name, r in ranks.items()}
     for _ in range(RESAMPLES):
         falls = _fall_ranks(loss, member, _split(h, rng, is_resampled=True))
         rows = rng.integers(n, size=n)
@@ -235,7 +242,7 @@ def _on_samples(
 
 
 def _split(h: int, rng: np.random.Generator, *, is_resampled: bool) -> Float[np.ndarray, "2 h"]:
-    """Split halves into two disjoint groups; return counts. `is_resampled` resamples each group."""
+    """Return how often each half is in either of two disjoint groups, drawn; may be resampled."""
     counts = np.zeros((2, h))
     order = rng.permutation(h)
     for group, rows in enumerate((order[: h // 2], order[h // 2 :])):
@@ -251,7 +258,7 @@ def _fall_ranks(
     member: Float[np.ndarray, "h n"],
     counts: Float[np.ndarray, "2 h"],
 ) -> Float[np.ndarray, "3 n"]:
-    """Rank each sample's mean loss without it minus with it: in two groups, and in both."""
+    """Return ranks of samples by mean loss without minus with them: in each group, and in both."""
     counts = np.vstack([counts, counts.sum(0)])
     n_with = counts @ member
     n_without = counts @ (1 - member)
@@ -270,6 +277,7 @@ def _reliability(falls: Float[np.ndarray, "3 n"]) -> float:
 def _correlate(
     rank: Float[np.ndarray, " n"], fall: Float[np.ndarray, " n"], reliability: float
 ) -> float:
+    """Return the correlation of ranks, corrected for the falls' reliability, in [-1, 1]."""
     observed = float(np.nan_to_num(correlation(rank, fall)))
     return float(np.clip(observed / np.sqrt(max(reliability, LEAST_RELIABLE)), -1, 1))
 
@@ -282,6 +290,7 @@ def _standardise(ranks: Float[np.ndarray, "h ..."]) -> Float[np.ndarray, "h ..."
 
 
 def _estimate_interval(draws: Draws, *, bottom: float = -1.0) -> Estimate:
+    """Return the estimate with its 95 % interval, limited to bottom and 1."""
     half = Z_95 * draws[1:].std(ddof=1)
     value = float(draws[0])
     return Estimate(value, float(max(bottom, value - half)), float(min(1.0, value + half)))
@@ -296,10 +305,10 @@ def _rows(
     rows: list[tuple[object, ...]] = []
     for name, values in draws.items():
         estimate = _estimate_interval(values)
-        gain = (np.nan, np.nan, np.nan)
+        lead = (np.nan, np.nan, np.nan)
         if best_trivial is not None and name not in trivial:
             difference = values - draws[best_trivial]
             half = Z_95 * difference[1:].std(ddof=1)
-            gain = (difference[0], difference[0] - half, difference[0] + half)
-        rows.append((question, name, *astuple(estimate), name in trivial, *gain))
+            lead = (difference[0], difference[0] - half, difference[0] + half)
+        rows.append((question, name, *astuple(estimate), name in trivial, *lead))
     return rows

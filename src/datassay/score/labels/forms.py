@@ -9,14 +9,14 @@ from datassay.results import result
 from datassay.score.labels.likelihood import MOST_INTERCEPTS, Form, NoiseFit, class_cost
 
 # By how much noise that depends on the class must explain the labels better than one rate, beyond
-# half a nat a parameter: nats per sample, and nats in all, of two classes and of more. Hardness,
+# half a nat a parameter: nats per sample, and nats in all, each for (two classes, more). Hardness,
 # and noise of a region of the inputs, imitate less of it.
 LEAST_GAIN = (0.005, 0.025)
 LEAST_NATS = (20.0, 5.0)
 LEAST_OF_PAIRS = 15.0  # nats by which a few pairs of classes must do so, each of which is named
 ENOUGH = 0.025  # nats per sample that are believed of few samples too
-# Of two classes noise of one class and that of a region imitate each other between these nats: the
-# order is drawn from both readings, the nearer to the second the more nats.
+# With two classes, noise of one class and noise of a region imitate each other from these nats to
+# the least ones: there the order mixes both readings, with more of the class's the more nats.
 OPEN_NATS = 2.0
 
 
@@ -26,9 +26,9 @@ class NoiseSearch:
 
     Attributes:
         chosen_fit: one rate unless another form explains them better than it costs.
-        rival_fit: of two classes, a form that comes near to that; else one rate.
-        rival_weight: from 0 to 1, how near.
-        noisy_fits: all that were tried, of which a belief is made.
+        rival_fit: with two classes, noise by class that nearly gains enough; else one rate.
+        rival_weight: of the rival fit in the order of suspects, from 0 to 1.
+        noisy_fits: all fits to be weighed as explanations.
         gain: nats per sample by which the best other form leads one rate; −inf if none was tried.
     """
 
@@ -63,21 +63,24 @@ def search_forms(
     if noise == "class":
         best_nats = -inf
         noisy_fits = []
-    least_by_class = max(n * LEAST_GAIN[k > 2], min(LEAST_NATS[k > 2], n * ENOUGH))
+    has_more_classes = k > 2
+    enough_nats = min(LEAST_NATS[has_more_classes], n * ENOUGH)
+    least_by_class = max(n * LEAST_GAIN[has_more_classes], enough_nats)
     forms: list[tuple[Form, float]] = [("by class", least_by_class), ("pairs", LEAST_OF_PAIRS)]
     for form, least_nats in forms:
-        if not can_pay(form, noise, k, -uniform_fit.log_likelihood - least_nats):
+        most_nats = -uniform_fit.log_likelihood - least_nats  # no likelihood exceeds 1
+        if not can_pay(form, noise, k, most_nats):
             continue
         candidate = fit(form=form, start=start)
         start = candidate.transition
         noisy_fits.append(candidate)
-        nats = candidate.log_likelihood - uniform_fit.log_likelihood - candidate.cost
-        gain = max(gain, nats / n)
-        if nats > best_nats and (noise == "class" or nats > least_nats):
+        net_gain = candidate.log_likelihood - uniform_fit.log_likelihood - candidate.cost
+        gain = max(gain, net_gain / n)
+        if net_gain > best_nats and (noise == "class" or net_gain > least_nats):
             chosen_fit = candidate
-            best_nats = nats
-        elif k == 2 and nats > OPEN_NATS:
-            rival_weight = (nats - OPEN_NATS) / (least_nats - OPEN_NATS)
+            best_nats = net_gain
+        elif k == 2 and net_gain > OPEN_NATS:
+            rival_weight = (net_gain - OPEN_NATS) / (least_nats - OPEN_NATS)
             rival_fit = candidate
     return NoiseSearch(chosen_fit, rival_fit, rival_weight, noisy_fits, gain)
 

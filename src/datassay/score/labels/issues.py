@@ -171,13 +171,13 @@ class LabelIssues(Tabular):
 
 
 def mask_array(mask: Bool[Tensor, " n"]) -> Bool[np.ndarray, " n"]:
-    """Return a mask as an array, all False where there are too few samples for suspects."""
+    """Return a mask as an array; all False below FEWEST samples."""
     return mask.numpy() & (len(mask) >= FEWEST)
 
 
 def mark_top(score: Float[Tensor, " n"], n_look: int) -> Bool[np.ndarray, " n"]:
-    """Mark the n_look largest scores."""
-    top = np.zeros(len(score), bool)
-    order = np.argsort(-score.numpy(), kind="stable")
-    top[order[: n_look if len(score) >= FEWEST else 0]] = True
-    return top
+    """Return which are the n_look largest scores; none below FEWEST samples."""
+    is_top = np.zeros(len(score), bool)
+    if len(score) >= FEWEST:
+        is_top[np.argsort(-score.numpy(), kind="stable")[:n_look]] = True
+    return is_top

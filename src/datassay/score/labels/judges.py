@@ -31,8 +31,10 @@ from datassay.train.folds import FOLDS, check_classes, held_out_outputs
 
 # Smaller probabilities count as this: folds of a few thousand samples know no smaller ones.
 LEAST_PROBABILITY = 1e-4
-SUSPICIOUS = 0.99  # share of labels that are the likeliest class
-FEWEST = 10  # samples from which on such a share is suspicious
+# Probabilities that agree with so many of so many labels at least are taken for a model's that was
+# trained on the samples.
+SUSPICIOUS = 0.99
+FEWEST = 10
 # Logistic regression, and of tables boosted trees, judge labels beside the network where there are
 # so many rows and at most so many classes: of 12 tables at 300 and 600 rows the order of suspects
 # gains .02 of AUROC by them, and loses .018 in the worst case; of 29 drawn tables of 31 to 79 rows
@@ -40,7 +42,7 @@ FEWEST = 10  # samples from which on such a share is suspicious
 FEWEST_ROWS, MOST_CLASSES = 40, 20
 # Most seconds of boosted trees in five folds. Of pixels they say nothing that the network does not.
 MOST_SECONDS = 7
-MOST_ROWS = 50_000  # a fit learns from; all rows are judged
+MOST_ROWS = 50_000  # that a fit learns from; all rows are judged
 # Trees stopped early differ from split to split, the more the fewer rows: of so many splits, as
 # rows and seconds allow, the mean is taken (AUROC .01 higher at 1000 rows, .002 at 4000). Linear
 # models do not. Quick trees take this part of the seconds of others and judge as well: five splits
@@ -52,7 +54,7 @@ QUICK = 0.6
 
 
 def check_judges(is_samples: bool, model: Any, pred_probs: Any) -> None:
-    """Raise unless samples have one of model and pred_probs, and a linearisation no model."""
+    """Raise unless samples have either a model or pred_probs, and a linearisation has no model."""
     if model is not None and pred_probs is not None:
         raise SettingError(
             "model and pred_probs are two ways to score labels; got both. Leave one out."
@@ -183,6 +185,7 @@ def judge_in_background(train: SampleSet, seed: int) -> Iterator[Future[dict[str
 
 @contextmanager
 def _ignore_convergence(models: dict[str, Any]) -> Iterator[None]:
+    """Ignore warnings that fits have not converged; without models nothing is imported."""
     if not models:
         yield
         return
@@ -197,7 +200,7 @@ def _ignore_convergence(models: dict[str, Any]) -> Iterator[None]:
 def _predict_held_out(
     models: dict[str, Any], train: SampleSet, seed: int, progress: Progress, most_splits: int
 ) -> dict[str, Float[np.ndarray, "n k"]]:
-    """Return each table model's held-out probabilities or targets, means over splits."""
+    """Return held-out probabilities by the model's name; of trees their mean over splits."""
     is_large = len(train) * (1 - 1 / FOLDS) > MOST_ROWS
     probabilities: dict[str, Any] = {}
     suffix = text_if(is_large, f" ({MOST_ROWS:,} rows a fit)")
@@ -213,13 +216,14 @@ def _predict_held_out(
 
 
 def _tree_seconds(train: SampleSet) -> float:
+    """Return about how many seconds quick trees take in all folds."""
     n = min(len(train), MOST_ROWS)
     columns = len(column_parts(train))
     return QUICK * FOLDS * fit_seconds(n, columns, train.n_classes)
 
 
 def _count_splits(train: SampleSet) -> int:
-    """Return the number of splits into folds over which trees are averaged."""
+    """Return how many splits into folds trees can be averaged over in SPLITS_SECONDS; 1 to 5."""
     affordable = min(SPLITS_ROWS // len(train), int(SPLITS_SECONDS / _tree_seconds(train)))
     return min(MOST_SPLITS, max(1, affordable))
 

@@ -22,20 +22,20 @@ from torch import Tensor
 from datassay.results import result
 
 Form = Literal["none", "one rate", "pairs", "by class", "by source"]
-# Pseudo-counts: of right labels, and in each row of T of the common rate.
+# Pseudo-counts: of right labels, and in each row of T of labels at the common rate.
 RIGHT_COUNT, COMMON_COUNT = 5.0, 10.0
 # The share of wrong labels of fits without noise, and the one that other fits start from.
 NO_RATE, FIRST_RATE = 1e-4, 0.1
-# Variance of the normal prior of the intercepts, and a ridge that keeps the Hessian regular.
-INTERCEPT_VARIANCE = 9.0
-WEAK = 1e-6
-SCALE = 2.0  # of the outputs, in standard deviations, that fits start from
+INTERCEPT_VARIANCE = 9.0  # of their normal prior
+WEAK = 1e-6  # a ridge, per sample, that keeps the Hessian regular
+SCALE = 2.0  # standard deviation of the logits that fits start from
 PAIR_ROUNDS = 20
 LEAST_WEIGHT = 1e-6  # of an estimator that is not left out
 # Classes up to which each has an intercept: a Newton step takes n k² operations for them.
 MOST_INTERCEPTS = 100
 ROUNDS, SMALLEST_STEP = 60, 1e-3
-LEAST_GAIN = (1e-10, 1e-7)  # nats a sample, of a round before another; beyond MOST_INTERCEPTS
+# Nats per sample that a round must gain, or it is the last: of few classes, beyond MOST_INTERCEPTS.
+LEAST_GAIN = (1e-10, 1e-7)
 
 
 @result
@@ -87,7 +87,9 @@ def fit_noise(
     start: Float[Tensor, "k k"] | None = None,
     trusted: Bool[Tensor, " n"] | None = None,
 ) -> NoiseFit:
-    """Return the likeliest calibration and label noise; estimators without positive weight get 0.
+    """Return the likeliest calibration and label noise, with all weights w at least 0.
+
+    Estimators whose weight is not positive are left out, and the others fitted again.
 
     Args:
         outputs: held-out outputs of each estimator, each [n, k].
@@ -121,7 +123,7 @@ def _expectation_maximisation(
     start: Float[Tensor, "k k"] | None,
     trusted: Bool[Tensor, " n"],
 ) -> NoiseFit:
-    """Update the posterior, T and (w, b) in turn until the log likelihood hardly rises."""
+    """Return the likeliest fit, w of either sign: q, T and (w, b) in turn until it converges."""
     k, j = outputs.shape[1:]
     spread = outputs.std((0, 1), correction=0)
     weights = torch.where(spread > 0, SCALE / (j * spread), 0.0)
@@ -131,7 +133,7 @@ def _expectation_maximisation(
     transition = start
     cost = 0.0
     log_identity = torch.eye(k, dtype=torch.float64).log()[labels[trusted]]
-    previous = -torch.inf
+    previous_mean = -torch.inf
     least_gain = LEAST_GAIN[k > MOST_INTERCEPTS]
 
     def log_given() -> Float[Tensor, "n k"]:
@@ -142,11 +144,12 @@ def _expectation_maximisation(
 
     log_p = torch.log_softmax(outputs @ weights + intercepts, 1)
     for _ in range(ROUNDS):
-        joint = log_given().add_(log_p)  # in place: of many classes pages are the dearest
+        joint = log_given().add_(log_p)  # in place: with many classes memory costs the most
         log_evidence = torch.logsumexp(joint, 1)
-        if float(log_evidence.mean()) - previous < least_gain:
+        mean = float(log_evidence.mean())
+        if mean - previous_mean < least_gain:
             break
-        previous = float(log_evidence.mean())
+        previous_mean = mean
         posterior = joint.sub_(log_evidence[:, None]).exp_()
         if form != "none":
             transition, cost = _fit_transition(posterior[~trusted], labels[~trusted], form)
@@ -162,7 +165,7 @@ def _expectation_maximisation(
 def _fit_transition(
     posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"], form: Form
 ) -> tuple[Float[Tensor, "k k"], float]:
-    """Fit T to the posterior, [n, k]; return it with the nats that its parameters cost."""
+    """Return the T that is likeliest under the posterior q, and what its parameters cost, nats."""
     n, k = posterior.shape
     counts = torch.zeros(k, k, dtype=torch.float64).index_add_(0, labels, posterior).T
     if form == "pairs":
@@ -177,11 +180,14 @@ def _fit_transition(
 
 
 def _fit_pair_rates(counts: Float[Tensor, "k k"]) -> tuple[Float[Tensor, "k k"], float]:
-    """Fit T with a rate for each pair of classes that needs its own, and a common one elsewhere."""
-    # A pair needs one where it gains more than naming it among all k (k − 1) costs, and half a nat.
+    """Return a T with a rate of its own for some pairs, and what these cost in all, nats.
+
+    A pair (true, given) has its own rate if it is above the common one, and gains more nats than
+    the pair costs: log(k (k − 1)) to name it among all, and 1/2 for its rate. counts: N.
+    """
     k = len(counts)
     rows = counts.sum(1, keepdim=True).clamp_min(NO_RATE)
-    cost = log(k * (k - 1)) + 0.5
+    pair_cost = log(k * (k - 1)) + 0.5
     off_diagonal = ~torch.eye(k, dtype=torch.bool)
     has_rate = torch.zeros_like(off_diagonal)
     for _ in range(PAIR_ROUNDS):
@@ -189,14 +195,14 @@ def _fit_pair_rates(counts: Float[Tensor, "k k"]) -> tuple[Float[Tensor, "k k"],
         rate = float((counts * is_common).sum() / (rows * is_common).sum().clamp_min(NO_RATE))
         rate = max(rate, NO_RATE / (k - 1))
         ratio = counts / (rate * rows)
-        nats = counts * ratio.clamp_min(NO_RATE).log() - counts + rate * rows
-        needs_rate = off_diagonal & (ratio > 1) & (nats > cost)
+        gain = counts * ratio.clamp_min(NO_RATE).log() - counts + rate * rows  # of Poisson counts
+        needs_rate = off_diagonal & (ratio > 1) & (gain > pair_cost)
         if torch.equal(needs_rate, has_rate):
             break
         has_rate = needs_rate
     transition = torch.where(has_rate, counts / rows, rate).fill_diagonal_(0.0)  # pyrefly: ignore[unbound-name] (PAIR_ROUNDS > 0)
     transition += torch.diag((1 - transition.sum(1)).clamp_min(NO_RATE))
-    return transition / transition.sum(1, keepdim=True), cost * int(has_rate.sum())
+    return transition / transition.sum(1, keepdim=True), pair_cost * int(has_rate.sum())
 
 
 def step_calibration(
@@ -206,7 +212,10 @@ def step_calibration(
     weights: Float[Tensor, " j"],
     intercepts: Float[Tensor, " k"],
 ) -> tuple[Float[Tensor, " j"], Float[Tensor, " k"], Float[Tensor, "n k"]]:
-    """Take a damped Newton step of a logistic regression on q; return w, b and log p after it."""
+    """Return w, b and log p after a damped Newton step of the logistic regression on q.
+
+    The step is halved until the loss does not rise, or to SMALLEST_STEP.
+    """
     n = len(outputs)
     j = outputs.shape[2]
     p = log_p.exp()
@@ -230,11 +239,11 @@ def step_calibration(
         return float(prior / 2 * b.square().sum() - posterior.flatten() @ log_p.flatten())
 
     loss_before = loss(intercepts, log_p)
-    size = 1.0
+    step_length = 1.0
     while True:
-        new_weights = weights - size * step[:j]
-        new_intercepts = intercepts - size * step[j:]
+        new_weights = weights - step_length * step[:j]
+        new_intercepts = intercepts - step_length * step[j:]
         log_p = torch.log_softmax((outputs @ new_weights).add_(new_intercepts), 1)
-        if loss(new_intercepts, log_p) <= loss_before or size <= SMALLEST_STEP:
+        if loss(new_intercepts, log_p) <= loss_before or step_length <= SMALLEST_STEP:
             return new_weights, new_intercepts, log_p
-        size /= 2
+        step_length /= 2

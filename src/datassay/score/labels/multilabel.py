@@ -1,4 +1,4 @@
-"""Several labels per sample: each is two classes, and a sample is as suspect as its worst label."""
+"""Several labels per sample: each is two classes, and a sample is suspect if any may be wrong."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOSTLY = 0.9
 
 
 def is_multilabel(targets: Float[Tensor, "n k"]) -> bool:
-    """Return whether the targets are several labels per sample, each 0 or 1."""
+    """Return whether each target is 0 or 1, several per sample; raise if only most of them are."""
     is_label = (targets == 0) | (targets == 1)
     if targets.shape[1] < 2 or is_label.double().mean() < MOSTLY:
         return False
@@ -36,7 +36,7 @@ def is_multilabel(targets: Float[Tensor, "n k"]) -> bool:
 def find_multilabel_issues(
     fit: RidgeFit, noise: str, trusted: Bool[Tensor, " n"], progress: Progress
 ) -> LabelIssues:
-    """Take each of several labels as two classes; score a sample by its worst label."""
+    """Score samples by the log odds that any label is wrong; each is judged as two classes."""
     labels = fit.lin.targets.long()
 
     def make_refit(column: int) -> Refit:
@@ -52,18 +52,21 @@ def find_multilabel_issues(
         for j in range(labels.shape[1])
     ]
     low, high = (np.array([outcome.share[end] for outcome in parts]) for end in (0, 1))
-    # What only may be wrong is no evidence: of many labels one would always be.
+    # Doubt about the noise is left out: with many labels one would always be doubtful.
     log_odds = torch.stack([outcome.by_noise for outcome in parts], 1)
-    all_right = torch.nn.functional.logsigmoid(-log_odds).sum(1)
-    score = (-torch.expm1(all_right)).log() - all_right
-    look = mask_array(score > 0) | np.any([mark_top(p.log_odds, p.n_look) for p in parts], 0)
-    bar = torch.where(torch.as_tensor(look), log_odds.amax(1), torch.inf).clamp(max=0)[:, None]
+    log_all_right = torch.nn.functional.logsigmoid(-log_odds).sum(1)
+    score = (-torch.expm1(log_all_right)).log() - log_all_right  # ln P(any wrong) / P(all right)
+    is_top = np.any([mark_top(outcome.log_odds, outcome.n_look) for outcome in parts], 0)
+    worth_a_look = mask_array(score > 0) | is_top
+    # Labels likelier wrong than right are flipped; of a sample worth a look the worst at least.
+    worst = torch.where(torch.as_tensor(worth_a_look), log_odds.amax(1), torch.inf)
+    least_flipped = worst.clamp(max=0)[:, None]
     return LabelIssues(
         score=score.numpy(),
         probability=probability(score).numpy(),
-        suggested_label=torch.where(log_odds >= bar, 1 - labels, labels).numpy(),
+        suggested_label=torch.where(log_odds >= least_flipped, 1 - labels, labels).numpy(),
         is_issue=mask_array(flag_wrong(score)),
-        worth_a_look=look,
+        worth_a_look=worth_a_look,
         share_wrong=(float(low.max()), min(1.0, float(high.sum()))),
         posterior=torch.stack([outcome.posterior[:, 1].exp() for outcome in parts], 1).numpy(),
         noise=tuple(outcome.noise for outcome in parts),

@@ -26,6 +26,8 @@ from datassay.score.settings import NOISES
 
 Outputs = Sequence[Float[Tensor, "n k"]]  # held-out outputs of each estimator
 Refit = Callable[[Float[Tensor, "n k"]], Outputs]  # outputs of fits to P(true class)
+# Nats per sample: noise that gains more is clear, as where a class is given as one other. Noise of
+# a region does not imitate that.
 CLEAR_GAIN = 0.08
 # The share of wrong labels that fits must expect among those that are called probably wrong.
 LISTED = 0.94
@@ -33,7 +35,7 @@ LISTED = 0.94
 # probability of 0.96 were right, of 300 an eighth, of 1500 a tenth. Of 3, 5, 7 and 10 the best.
 FEW = 5
 CERTAIN = 1e-12  # a probability counts as no nearer to 0 or 1
-# Nats by which noise must explain the labels better than hardness for a 1/e of doubt to be left.
+# Doubt falls by e for each so many nats by which noise explains the labels better than hardness.
 BELIEVED, DOUBT_IF_CLEAR = 5.0, 0.25
 # Where 2 % of the weight is of explanations by which no label is wrong, none is likelier wrong than
 # right: of 115 such labels in ten drawn tables, said to be wrong with 0.75, 0.29 were. Not where
@@ -45,10 +47,9 @@ TIE, SPREAD = 1e-3, 10.0  # of log odds by which equal probabilities are ordered
 # against. Of 0.2, 0.25, 0.3 and 0.4 that of the least log loss on the sets that chose.
 CONTRADICTED = 0.4
 LINE_STEPS, LONGEST_STEP = 60, 1.0
-# Log odds of a trusted label; so many tell how often right labels are contradicted; of 95 %.
-TRUSTED = -20.0
-LEAST_TRUSTED = 20
-NORMAL = 1.96
+TRUSTED = -20.0  # log odds of a trusted label
+LEAST_TRUSTED = 20  # labels that tell how often right ones are contradicted
+NORMAL = 1.96  # standard errors of a 95 % interval
 WEAK = 1e-3  # a prior, in nats, where all labels are sure to be right or to be wrong
 
 
@@ -79,7 +80,7 @@ class Diagnosis:
             else no label is suspected.
         posterior: log probability of each true class when the given label is known, [n, k].
         log_odds: log odds that the given label is wrong, [n].
-        by_noise: the same by the noise alone, without doubt about it, [n].
+        by_noise: the same if only the noise makes labels wrong, without doubt about it, [n].
         share: lower and upper bound of the share of wrong labels.
         n_look: number of labels worth a look, counted from the most suspect.
         weights: of the estimators, in the fit without noise; 0: left out.
@@ -129,13 +130,15 @@ def explain(
         columns: that may tell who or what gave the labels, by name; None: there are none.
 
     Returns:
-        The noise and what follows from it. The order is that of two readings, their log posteriors
-        averaged: under one rate before and after the second fit; under noise that depends on the
-        class the reading without noise and the second fit, since noise of a region of the inputs
-        looks like it, and would turn its order round; where it is clear, the second fit as it is.
+        The noise and what follows from it. Suspects are ordered by a mean of two log posteriors,
+        the second of which is of the fit to `refit`'s outputs:
+        - one rate: before and after the refit;
+        - noise that depends on the class: without noise, and after the refit (noise of a region of
+          the inputs looks like it, and would turn its order round);
+        - clear noise: after the refit alone.
         Where sources of labels err far more often, their rates take the place of the common one.
-        Probabilities up to 1/2 count, besides the noise, that all may be wrong which held-out
-        predictions contradict, the less the better noise explains the labels.
+        Probabilities up to 1/2 also count labels that held-out predictions contradict: the better
+        noise explains the labels, the less.
 
     Cost: 5 fits (of two classes 4), and one `refit`; of two classes now and then two.
     """
@@ -157,9 +160,7 @@ def explain(
             log_p = noiseless_fit.log_p
         return torch.log_softmax((log_p + second_fit.log_posterior) / 2, 1)
 
-    is_clear = (
-        search.gain > CLEAR_GAIN
-    )  # as where a class is given as one other: no region imitates that
+    is_clear = search.gain > CLEAR_GAIN
     second_fit = fit_again(chosen_fit)
     posterior = second_fit.log_posterior if is_clear else average_readings(chosen_fit, second_fit)
     if search.rival_weight > 0:
@@ -181,7 +182,7 @@ def explain(
     contradicted = -torch.expm1(noiseless_fit.log_p.gather(1, labels[:, None])[~trusted, 0])
     nats = uniform_fit.log_likelihood - noiseless_fit.log_likelihood
     doubt = exp(-max(0.0, nats) / BELIEVED) * (DOUBT_IF_CLEAR if is_clear else 1.0)
-    log_odds = torch.full((2, n), TRUSTED).double()
+    log_odds = torch.full((2, n), TRUSTED).double()  # with doubt, and by the noise alone
     log_odds[:, ~trusted] = torch.stack([_add_doubt(by_noise, contradicted, doubt), by_noise])
     first_only_fit = noiseless_fit if len(outputs) == 1 else fit(outputs[:1], form="none")
     noiseless_pair = (noiseless_fit, first_only_fit)
@@ -189,9 +190,9 @@ def explain(
     p_noiseless = 0.0 if noise == "class" else belief.p_noiseless
     reading = read_one_way(noisy_fits, noiseless_fit, uniform_fit, labels)
     is_rival = reading is not None and chosen_fit is uniform_fit
-    told_fits = (search.rival_fit, search.rival_fit) if is_rival else (chosen_fit, second_fit)
+    described_fits = (search.rival_fit, search.rival_fit) if is_rival else (chosen_fit, second_fit)
     return Diagnosis(
-        noise=_describe_noise(*told_fits, p_noiseless, search.gain),
+        noise=_describe_noise(*described_fits, p_noiseless, search.gain),
         is_predicted=belief.is_predicted,
         posterior=posterior,
         log_odds=log_odds[0],
@@ -207,7 +208,7 @@ def explain(
 def _describe_noise(
     first_fit: NoiseFit, second_fit: NoiseFit, p_noiseless: float, gain: float
 ) -> LabelNoise:
-    """Return the noise of the fits, or as much of it as is believed where none is likelier."""
+    """Return the noise of the fits; if no noise is likelier, T moved towards I by that weight."""
     is_uniform = first_fit.form == "one rate"
     k = len(first_fit.transition)
     if is_uniform:
@@ -224,7 +225,11 @@ def _describe_noise(
 def _add_doubt(
     by_noise: Float[Tensor, " n"], contradicted: Float[Tensor, " n"], doubt: float
 ) -> Float[Tensor, " n"]:
-    """Raise log odds below 0, in their order, where noise is doubted and labels contradicted."""
+    """Return the log odds with doubt: those below 0 raised, in their order, to 0 at most.
+
+    They are mixed with `contradicted`, P(label is wrong) where all labels that predictions
+    contradict are, by the weight CONTRADICTED times the doubt.
+    """
     p_contradicted = torch.sigmoid(_scale_log_odds(by_noise, contradicted)).clamp_max(0.5)
     weight = CONTRADICTED * doubt
     p = (1 - weight) * torch.sigmoid(by_noise) + weight * p_contradicted
@@ -263,24 +268,24 @@ def _bound_wrong_share(
     trusted: Bool[Tensor, " n"],
 ) -> tuple[tuple[float, float], int]:
     """Return bounds of the share of wrong labels, and how many labels are worth a look."""
-    # At least: what nearly all explanations agree on, less two standard errors. At most: what the
-    # held-out predictions contradict, of all estimators or of the first alone (another may have
-    # learned the very rule that wrong labels follow), and one standard error. Worth a look: between
-    # what the noise says and what confident learning counts, the nearer to the noise the more
-    # believed.
+    # At least: what nearly all explanations agree on, less two standard errors.
+    # At most: what held-out predictions contradict, and one standard error; predictions of all
+    # estimators or of the first alone, since another may have learned the rule of wrong labels.
+    # Worth a look: from what the noise says (no doubt) to what confident learning counts (doubt 1).
     n = int((~trusted).sum())
-    n_sure = n * belief.least_share
+    n_least = n * belief.least_share
     wrong_predictions = [fit.log_p.argmax(1) != labels for fit in noiseless_fits]
     error, first_error = (float(w[~trusted].double().mean()) for w in wrong_predictions)
-    low = max(0.0, (n_sure - 2 * sqrt(n_sure)) / n)
+    low = max(0.0, (n_least - 2 * sqrt(n_least)) / n)
     larger_error = max(error, first_error)
     high = min(1.0, larger_error + sqrt(larger_error * (1 - larger_error) / n) + 1 / n)
     log_p = noiseless_fits[0].log_p
-    if len(labels) - n >= LEAST_TRUSTED:
+    n_trusted = len(labels) - n
+    if n_trusted >= LEAST_TRUSTED:
         contradicted = float(wrong_predictions[0][trusted].double().mean())
-        low, high = _narrow_by_trusted(
-            (low, high), error, contradicted, n, len(labels) - n, log_p.shape[1]
-        )
+        bounds = (low, high)
+        k = log_p.shape[1]
+        low, high = _narrow_by_trusted(bounds, error, contradicted, n, n_trusted, k)
     by_noise = float(belief.p_wrong[~trusted].mean())
     counted = confident_count(log_p[~trusted].exp(), labels[~trusted]) / n
     most_looks = min(error, high, max(counted, by_noise))
@@ -292,11 +297,14 @@ def _bound_wrong_share(
 def _narrow_by_trusted(
     bounds: tuple[float, float], error: float, contradicted: float, n: int, n_trusted: int, k: int
 ) -> tuple[float, float]:
-    """Narrow bounds of the wrong share by how often predictions contradict trusted labels."""
-    # Rogan and Gladen (1978): error = s a + (1 − s) c, where c contradicts right labels and
-    # a = 1 − c / (k − 1) wrong ones; each end with both rates two standard errors away. Where
-    # right labels are contradicted more often than the others, predictions have learned the very
-    # rule that wrong ones follow: then as many as are contradicted may be wrong.
+    """Return bounds of the wrong share, narrowed by how often trusted labels are contradicted.
+
+    error = s a + (1 − s) c (Rogan and Gladen 1978) is solved for the wrong share s. `error`: share
+    of the n judged labels that predictions contradict; c (`contradicted`): of the trusted, right
+    ones; a = 1 − c / (k − 1): of wrong ones. Each end is with rates NORMAL standard errors away.
+    """
+    # Where right labels are contradicted more often than the others, predictions have learned the
+    # very rule that wrong ones follow: then as many as are contradicted may be wrong.
     ends = []
     for sign in (-1, 1):
         e = error + sign * NORMAL * sqrt(error * (1 - error) / n)
@@ -346,7 +354,7 @@ def _log_odds(posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"]) -> Flo
 def _shift_log_odds(
     posterior: Float[Tensor, "n k"], labels: Int[Tensor, " n"], shift: Float[Tensor, " n"]
 ) -> Float[Tensor, "n k"]:
-    """Add to the log odds that each label is wrong; return log probabilities of the classes."""
+    """Return log probabilities of the classes after adding `shift` to the log odds of wrong."""
     log_p_given = posterior.gather(1, labels[:, None])
     shifted = (posterior + shift[:, None]).scatter(1, labels[:, None], log_p_given)
     return torch.log_softmax(shifted, 1)
@@ -355,19 +363,19 @@ def _shift_log_odds(
 def _log_odds_in_order(
     probability: Float[Tensor, " n"], log_odds: Float[Tensor, " n"]
 ) -> Float[Tensor, " n"]:
-    """Return log odds of probabilities; those below 1/2 are put into the order of `log_odds`."""
-    suspect = probability > 0.5
+    """Return log odds of probabilities; those up to 1/2 are put into the order of `log_odds`."""
+    is_suspect = probability > 0.5
     order = log_odds.argsort(stable=True)
-    order = order[~suspect[order]]
-    top = torch.logit(probability, eps=CERTAIN)
-    top[order] = top[~suspect].sort().values.clamp_max(-TIE)
-    return top + TIE * torch.tanh(log_odds / SPREAD) / 2  # orders ties
+    order = order[~is_suspect[order]]
+    ordered_log_odds = torch.logit(probability, eps=CERTAIN)
+    ordered_log_odds[order] = ordered_log_odds[~is_suspect].sort().values.clamp_max(-TIE)
+    return ordered_log_odds + TIE * torch.tanh(log_odds / SPREAD) / 2  # orders ties
 
 
 def _scale_log_odds(
     log_odds: Float[Tensor, " n"], probability: Float[Tensor, " n"]
 ) -> Float[Tensor, " n"]:
-    """Scale and shift log odds to the least cross-entropy against the probabilities."""
+    """Return a rising linear function of log odds, of least cross-entropy to the probabilities."""
     spread = log_odds.std(correction=0)
     if not spread > 0:  # all equal: there is no order to keep
         return torch.logit(probability)

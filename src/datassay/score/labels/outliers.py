@@ -22,8 +22,9 @@ OUTLIER_SCORE = 3.5
 # Degrees of freedom of Student's t for the residuals of right targets.
 DEGREES = (1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 30.0)
 EM_ROUNDS = 200
+FIRST_SHARE = 0.05  # of wrong targets, that EM starts from
 PARAMETERS = 1  # that wrong targets add: their share
-# A value at an end of the range that so many share, and this part of all, is a limit (a top code)
+# A value at an end of the range of AT_LIMIT targets and LIMIT_SHARE of all is a limit (a top code)
 # and no error, unless it lies further from the next value than the quartiles of the others are
 # apart: then it is a code, such as -999.
 AT_LIMIT, LIMIT_SHARE = 5, 0.01
@@ -50,15 +51,14 @@ NEAR_SCORE = -1.0
 FAR_SCORE = 3.5
 FACTOR = 6.0
 FAR_PART = 0.2
-# A factor is looked for where targets vary so many times as much as their residuals: of what
-# nothing predicts it says that some are large. What is less likely wrong by it than so may lie
-# among the right ones: 1/2 at most.
+# A factor is looked for where targets vary PREDICTED times as much as their residuals: of targets
+# that nothing predicts it only says that some are large. Targets wrong by it with no more than
+# LEAST_OF_UNIT may lie among the right ones: their probability is 1/2 at most.
 PREDICTED, LEAST_OF_UNIT = 1.2, 0.8
-# What is sure counts as that: of what the mixture is surer of, 93 % was wrong.
+# Larger probabilities count as this: of the targets that the mixture is surer of, 93 % were wrong.
 SURE = 0.9
-# Shares of wrong targets that are tried, each with degrees of freedom and scales of the right ones,
-# by so many targets at most. Those may be that lose no more than so much of the log-likelihood,
-# where wrong targets are rare: a share is less likely by e for every 5 %.
+# Shares of wrong targets that are tried, with DEGREES and WIDTHS of the right ones, on MOST_TARGETS
+# at most. A share may be if it loses at most LOST nats; its prior falls by e for every RARE.
 SHARES = torch.cat([torch.zeros(1), torch.logspace(-2.7, log10(0.5), 28)]).double()
 WIDTHS = torch.logspace(-0.6, 0.4, 40, dtype=torch.float64)
 MOST_TARGETS = 1000
@@ -81,9 +81,9 @@ class Outliers:
         log_likelihood: of the targets, wrong ones among them, nats.
         expected: held-out outputs in the unit of the targets, [n, k].
         targets: on the scale on which they are judged, [n, k].
-        residual: of the same, in units of those of right ones, [n, k].
-        unit: that unit at each, [n, k].
-        by_unit: share that is wrong by a factor at most.
+        residual: of these, divided by `unit`, [n, k].
+        unit: usual size of right targets' residuals at each, [n, k].
+        by_unit: largest share that may be wrong by a factor, as of a unit.
     """
 
     score: Float[Tensor, " n"]
@@ -120,24 +120,24 @@ def best_scale(
         The outliers; several outputs, and targets of either sign, are judged as they are.
     """
     outcome = _refine(targets, fit)
-    size = float(targets.abs().median())
-    is_positive = (targets > 0).double().mean() >= POSITIVE
-    if targets.shape[1] > 1 or len(targets) < FEWEST_SCALES or not (is_positive and size > 0):
+    median = float(targets.abs().median())
+    is_positive = median > 0 and (targets > 0).double().mean() >= POSITIVE
+    if targets.shape[1] > 1 or len(targets) < FEWEST_SCALES or not is_positive:
         return outcome
     threshold = outcome.log_likelihood + GAIN
-    for c in (share * size for share in BENDS):
+    for c in (medians * median for medians in BENDS):
         bent = torch.asinh(targets.double() / c)
         rescaled = _refine(bent, refit(bent), is_bent=True)
+        # Less the log slope of asinh(y / c), summed: a density of the targets as they are given.
         likelihood = rescaled.log_likelihood - float((targets.double() ** 2 + c**2).log().sum()) / 2
         if likelihood > threshold:
-            expected = c * torch.sinh(rescaled.expected)
-            outcome = replace(rescaled, expected=expected)
+            outcome = replace(rescaled, expected=c * torch.sinh(rescaled.expected))
             threshold = likelihood
     return outcome
 
 
 def _refine(targets: Float[Tensor, "n k"], fit: RidgeFit, *, is_bent: bool = False) -> Outliers:
-    """Find outliers by refitting with suspects at their expected targets: they bend no other."""
+    """Return outliers from fits in which suspects count as expected, so that they bend none."""
     outcome = outliers(targets, fit.held_out, is_bent=is_bent)
     was_suspect = torch.zeros(len(targets), dtype=torch.bool)
     for _ in range(ROUNDS if targets.shape[1] == 1 else 0):
@@ -159,27 +159,24 @@ def _refine(targets: Float[Tensor, "n k"], fit: RidgeFit, *, is_bent: bool = Fal
 def outliers(
     targets: Float[Tensor, "n k"], held_out: Float[Tensor, "n k"], *, is_bent: bool = False
 ) -> Outliers:
-    """Score each target by its residual, of several outputs the worst.
+    """Return each target's score by its residual, of several outputs the worst, and P(wrong).
 
     Residuals that grow with the held-out output, as those of a skewed target, are divided by how
     large they usually are there: the logarithm of the residual's size as a polynomial in the rank
     of the output, up to the second power, as far as the Bayesian information criterion asks for it.
 
-    Right targets deviate from the held-out output as Student's t, of a scale and degrees of freedom
-    that are fitted; wrong ones lie anywhere in the range of the targets, half of those with a sign
-    that few have where they would be right with the other. Their share is 0 unless it raises the
-    log-likelihood by more than 1 (Akaike's criterion). First those are taken that one factor of all
-    explains, such as of a unit. Above 1/2 are those alone that stray, beyond
-    the modified z-score, to such a sign, or as far as a bent scale asks, and are at no limit of the
-    range: nearer, wrong ones cannot be told from right ones that are no t.
+    Right targets deviate from the held-out output as Student's t, whose scale and degrees of
+    freedom are fitted. Wrong ones lie anywhere in the range of the targets; half of those with a
+    rare sign where they would be right with the other. Targets that one factor explains, as of a
+    unit, are taken first. The share of the rest is 0 unless it raises the log-likelihood by more
+    than 1 (Akaike's criterion). Probabilities exceed 1/2 only for targets at no limit of the range
+    that stray: by their score, to a rare sign, or as far as a bent scale asks. Nearer ones cannot
+    be told from right ones that are no t.
 
     Args:
         targets: given.
         held_out: outputs for each sample from the fit without it.
         is_bent: whether both are asinh(y / c).
-
-    Returns:
-        Scores and probabilities.
 
     Source: ours; scales by regressing log |r| (Harvey 1976); the score: Iglewicz and Hoaglin
     (1993), the mean absolute deviation where the median one is 0.
@@ -198,30 +195,31 @@ def outliers(
     spread = spread.maximum(rounding)
     score = (distance / spread).amax(1) - OUTLIER_SCORE
     extent = (targets.amax(0) - targets.amin(0)).double()[:, None]
-    turned = torch.stack([_flag_rare_sign(y) for y in targets.T], 1) & (targets * held_out < 0)
-    opposite = torch.where(turned, (-targets - held_out) / (scales * spread), torch.inf)
+    has_rare_sign = torch.stack([_flag_rare_sign(y) for y in targets.T], 1)
+    is_turned = has_rare_sign & (targets * held_out < 0)
+    opposite = torch.where(is_turned, (-targets - held_out) / (scales * spread), torch.inf)
     skill = _deviation(targets.double()) / (scales.median(0).values * spread)
-    nearest = torch.where(skill >= SKILL, NEAR_SCORE, 0.0).amin()
-    stray = (score > nearest) | turned.any(1)
+    least_score = torch.where(skill >= SKILL, NEAR_SCORE, 0.0).amin()
+    stray = (score > least_score) | is_turned.any(1)
     if is_bent:  # where natural targets stray, too
         ratio = (torch.sinh(targets) / torch.sinh(held_out))[:, 0]
         stray = (ratio <= 1 / FACTOR) | (ratio >= FACTOR)
         stray = (score >= FAR_SCORE) | (stray & (score > NEAR_SCORE))
-    middle = (targets - held_out).double().median(0).values + held_out
-    columns = []
+    center = (targets - held_out).double().median(0).values + held_out
+    judged = []
     unit = scales * spread
     z = residual / spread
     for j, y in enumerate(targets.T.double()):
 
-        def of_unit(t, explained, y=y, u=unit[:, j], center=middle[:, j], skill=skill[j]):
+        def of_unit(t, explained, y=y, u=unit[:, j], center=center[:, j], skill=skill[j]):
             if skill < PREDICTED:
                 return torch.zeros_like(y), 0.0
             return weigh_factor(y, lambda v: t.log_prob((v - center) / u), explained, is_bent)
 
-        may_be = stray & ~_flag_limit(targets[:, j])
-        ends = extent[j] / unit[:, j], opposite[:, j].double()
-        columns.append(_probability(z[:, j], *ends, may_be, of_unit, is_bent=is_bent))
-    probabilities, likelihoods, shares = zip(*columns, strict=True)
+        may_stray = stray & ~_flag_limit(targets[:, j])
+        column = z[:, j], extent[j] / unit[:, j], opposite[:, j].double()
+        judged.append(_probability(*column, may_stray, of_unit, is_bent=is_bent))
+    probabilities, likelihoods, shares = zip(*judged, strict=True)
     p_wrong = torch.stack(probabilities).amax(0)
     likelihood = sum(likelihoods) - len(residual) * float(spread.log().sum())
     return Outliers(score, p_wrong, likelihood, held_out, targets.double(), z, unit, max(shares))
@@ -229,8 +227,8 @@ def outliers(
 
 def least_share(probability: Float[Tensor, " n"]) -> float:
     """Return the share that is wrong at least: of those above 0.9, less two standard errors."""
-    sure = probability.double().clamp_max(SURE) * (probability > SURE)
-    lower_sum = sure.sum() - 2 * (sure * (1 - sure)).sum().sqrt()
+    p_sure = probability.double().clamp_max(SURE) * (probability > SURE)
+    lower_sum = p_sure.sum() - 2 * (p_sure * (1 - p_sure)).sum().sqrt()
     return float(lower_sum.clamp_min(0) / len(probability))
 
 
@@ -242,14 +240,13 @@ def _deviation(values: Float[Tensor, "n k"]) -> Float[Tensor, " k"]:
 def clip_targets(
     expected: Float[Tensor, "n k"], observed: Float[Tensor, "r k"]
 ) -> Float[Tensor, "n k"]:
-    """Limit expected targets to the range of the observed ones, or of themselves if none is."""
-    if not len(observed):
-        observed = expected
-    return expected.double().clamp(observed.double().amin(0), observed.double().amax(0))
+    """Return expected targets limited to the range of the observed ones, if there are any."""
+    limits = (observed if len(observed) else expected).double()
+    return expected.double().clamp(limits.amin(0), limits.amax(0))
 
 
 def _scales(residual: Float[Tensor, " n"], output: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """Return the usual size of residuals at each output, relative to its geometric mean."""
+    """Return the usual size of residuals at each output, divided by the geometric mean of these."""
     n = len(residual)
     size = residual.abs()
     floor = LEAST * size.median()
@@ -300,19 +297,18 @@ def _largest_share(z: Float[Tensor, " n"], y: Float[Tensor, " n"], u: Float[Tens
     width = 0.9 * float(_deviation(y[:, None]) or y.std()) * len(y) ** -0.2
     if not (width > 0 and extent > 0):
         return 0.0
-    target_density = (-(((y[:, None] - y) / width) ** 2) / 2).exp().mean(1) / (
-        width * (2 * pi) ** 0.5
-    )
+    kernel = (-(((y[:, None] - y) / width) ** 2) / 2).exp()
+    target_density = kernel.mean(1) / (width * (2 * pi) ** 0.5)
     t = StudentT(torch.tensor(DEGREES)[:, None, None], 0.0, WIDTHS[:, None])
-    largest = 0.0
     right_density = t.log_prob(z).exp().flatten(0, 1)  # [fits, n]
+    largest = 0.0
     for wrong_density in (target_density * u, u / extent):
         fits = (
             torch.lerp(right_density, wrong_density, s).clamp_min(TINY).log().sum(1).max()
             for s in SHARES
         )
-        scores = torch.stack(list(fits)) - SHARES / RARE
-        largest = max(largest, float(SHARES[scores >= scores.max() - LOST].max()))
+        log_posterior = torch.stack(list(fits)) - SHARES / RARE
+        largest = max(largest, float(SHARES[log_posterior >= log_posterior.max() - LOST].max()))
     return largest
 
 
@@ -320,33 +316,37 @@ def _probability(
     z: Float[Tensor, " n"], extent: Float[Tensor, " n"], opposite: Float[Tensor, " n"],
     stray: Bool[Tensor, " n"], of_unit: Callable[..., tuple[Tensor, float]], *, is_bent: bool,
 ) -> tuple[Float[Tensor, " n"], float, float]:  # fmt: skip
-    """Return how likely each target is wrong, the log-likelihood, and the share by a factor."""
+    """Return P(wrong) of each target, the log-likelihood, and the largest share by a factor.
+
+    In units: z, residuals; extent, the targets' range; opposite, residuals by the other sign, ∞
+    unless the sign is rare. `of_unit` is `weigh_factor` of a t and the targets' log densities.
+    """
     mirrored = StudentT(DEGREES[2]).log_prob(opposite)
-    anywhere = torch.logaddexp(-extent.log(), mirrored) - log(2) * opposite.isfinite()
-    all_right, *_ = _best_mixture(z, anywhere, stray, 0.0)
+    log_anywhere = torch.logaddexp(-extent.log(), mirrored) - log(2) * opposite.isfinite()
+    all_right, *_ = _best_mixture(z, log_anywhere, stray, 0.0)
     if extent.median() <= 1:  # a wrong target would not stand out
         return torch.zeros_like(z), all_right, 0.0
     # The likelihood is that of wrong ones anywhere: scales are compared by how well both fit.
-    some_wrong, p_anywhere, explained, t = _best_mixture(z, anywhere, torch.ones_like(stray), 0.05)
-    p_wrong, largest = of_unit(t, explained)
-    p_wrong = torch.where(p_wrong > 0.5, p_wrong + p_anywhere - p_wrong * p_anywhere, p_wrong)
+    all_may = torch.ones_like(stray)
+    some_wrong, p_anywhere, log_density, t = _best_mixture(z, log_anywhere, all_may, FIRST_SHARE)
+    p_wrong, largest = of_unit(t, log_density)
+    p_either = p_wrong + p_anywhere - p_wrong * p_anywhere
+    p_wrong = torch.where(p_wrong > 0.5, p_either, p_wrong)
     is_open = p_wrong <= LEAST_OF_UNIT
-    p_stray = _stray_probability(z[is_open], anywhere[is_open], stray[is_open], is_bent=is_bent)
+    inputs = (z[is_open], log_anywhere[is_open], stray[is_open])
+    p_stray = _stray_probability(*inputs, is_bent=is_bent)
     p_wrong[is_open] = p_wrong[is_open].clamp_max(0.5).maximum(p_stray)
-    if some_wrong - all_right > PARAMETERS:
-        likelihood = some_wrong
-    else:
-        likelihood = all_right
+    likelihood = some_wrong if some_wrong - all_right > PARAMETERS else all_right
     return p_wrong, likelihood, largest
 
 
 def _stray_probability(
-    z: Float[Tensor, " n"], anywhere: Float[Tensor, " n"], stray: Bool[Tensor, " n"], *,
+    z: Float[Tensor, " n"], log_anywhere: Float[Tensor, " n"], stray: Bool[Tensor, " n"], *,
     is_bent: bool,
 ) -> Float[Tensor, " n"]:  # fmt: skip
     """Return how likely each target is wrong and anywhere; above 1/2 those alone that stray."""
-    all_right, *_ = _best_mixture(z, anywhere, stray, 0.0)
-    some_wrong, p_wrong, *_ = _best_mixture(z, anywhere, stray | is_bent, 0.05)
+    all_right, *_ = _best_mixture(z, log_anywhere, stray, 0.0)
+    some_wrong, p_wrong, *_ = _best_mixture(z, log_anywhere, stray | is_bent, FIRST_SHARE)
     is_natural = is_bent and bool(p_wrong[stray].sum() < FAR_PART * p_wrong.sum())
     if is_natural or some_wrong - all_right <= PARAMETERS:
         return torch.zeros_like(z)
@@ -354,22 +354,26 @@ def _stray_probability(
 
 
 def _best_mixture(
-    z: Float[Tensor, " n"], anywhere: Float[Tensor, " n"], may_be: Bool[Tensor, " n"], share: float
-) -> tuple[float, Float[Tensor, " n"], Float[Tensor, " n"], StudentT]:
-    """Return the mixture of the likeliest degrees of freedom."""
-    fits = (_mixture(z, anywhere, nu, share, may_be) for nu in DEGREES)
+    z: Float[Tensor, " n"], log_anywhere: Float[Tensor, " n"], may_be_wrong: Bool[Tensor, " n"],
+    share: float,
+) -> tuple[float, Float[Tensor, " n"], Float[Tensor, " n"], StudentT]:  # fmt: skip
+    """Return what `_mixture` does, with the likeliest degrees of freedom."""
+    fits = (_mixture(z, log_anywhere, nu, share, may_be_wrong) for nu in DEGREES)
     return max(fits, key=lambda fit: fit[0])
 
 
 def _mixture(
-    z: Float[Tensor, " n"], anywhere: Float[Tensor, " n"], nu: float, share: float,
-    may_be: Bool[Tensor, " n"],
+    z: Float[Tensor, " n"], log_anywhere: Float[Tensor, " n"], nu: float, share: float,
+    may_be_wrong: Bool[Tensor, " n"],
 ) -> tuple[float, Float[Tensor, " n"], Float[Tensor, " n"], StudentT]:  # fmt: skip
-    """Fit log-likelihood, P(wrong), log density, and t of right ones, by EM for scale and share."""
+    """Return the log-likelihood, P(wrong) and log density, [n], and right targets' t around 0.
+
+    By EM for the t's scale and the share of wrong targets, whose log density is `log_anywhere`.
+    """
     scale = 1.0
     p_wrong = torch.zeros_like(z)
     likelihood = -torch.inf
-    t_scale = scale
+    t_scale = scale  # the one of the last densities
     log_density = p_wrong
     floor = torch.finfo(torch.float64).eps
     z_squared = z.square()
@@ -379,20 +383,16 @@ def _mixture(
         scaled_squares = z_squared / scale**2
         # log_prob of StudentT, whose checks and broadcasts take longer than the densities.
         log_t = torch.log1p(scaled_squares / nu) * (-(nu + 1) / 2) + (log_constant - log(scale))
-        joint = torch.stack([log_t + log(1 - share), anywhere.clone()])
-        if share:
-            joint[1] += log(share)
-        else:
-            joint[1] += -torch.inf
+        log_share = log(share) if share else -torch.inf
+        joint = torch.stack([log_t + log(1 - share), log_anywhere + log_share])
         log_density = torch.logsumexp(joint, 0)
         before = likelihood
-        likelihood = float(torch.where(may_be, log_density, joint[0]).sum())
+        likelihood = float(torch.where(may_be_wrong, log_density, joint[0]).sum())
         p_wrong = (joint[1] - log_density).exp()
-        p_right = 1 - p_wrong * may_be
+        p_right = 1 - p_wrong * may_be_wrong
         weight = p_right * (nu + 1) / (nu + scaled_squares)
-        scale = max(
-            floor, float((weight * z_squared).sum() / p_right.sum().clamp_min(floor)) ** 0.5
-        )
+        variance = float((weight * z_squared).sum() / p_right.sum().clamp_min(floor))
+        scale = max(floor, variance**0.5)
         if share:
             share = min(0.49, float(1 - p_right.mean()))
         if likelihood - before < 1e-9 * abs(likelihood):

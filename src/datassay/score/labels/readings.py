@@ -5,11 +5,13 @@ equally hard everywhere: no likelihood tells the two apart. Explanations are the
 
     log L + log prior,   prior ∝ exp(−CRISP Σ_i H(p_i) − RARE n s min(s, MUCH)),
 
-H(p_i) the entropy of the true class under the explanation, s the share of wrong labels: of equal
-likelihoods that one weighs most where inputs tell the classes apart and few labels are wrong.
-Hardness is explained by two calibrations, one scale for all classes and one linear map between
-them, since classes that look alike are confused as if labels were given wrongly. Noise may gather
-in a region: there one estimator gives the true classes, and all together give the rate.
+H(p_i) the entropy of the true class under the explanation, s the share of wrong labels. At equal
+likelihood an explanation weighs most by which inputs tell the classes apart and few labels are
+wrong. The explanations:
+- hardness, by two calibrations: one scale for all classes, and one linear map between them, since
+  classes that look alike are confused as if labels were given wrongly;
+- noise of several forms and rates;
+- noise that gathers in a region: one estimator gives the true classes, all together give the rate.
 """
 
 from __future__ import annotations
@@ -33,19 +35,20 @@ from datassay.score.labels.likelihood import (
 
 # Weights of the prior, chosen on one half of 206 drawn sets; the other half has the same figures.
 CRISP, RARE, MUCH = 0.13, 1.5, 0.2
-# Of two classes noise of one is seen by itself: probabilities of its label then end short of 1.
-# Where that explains labels by so many nats better than one rate and none, its price ends earlier.
+# With two classes, noise of one shows by itself: probabilities of its label then end short of 1.
+# Where that explains labels SEEN nats better than one rate and no noise do, MUCH is smaller.
 SEEN, MUCH_IF_SEEN = 4.0, 0.1
 # Nats by which held-out outputs must explain the labels better than the classes' shares, or no
 # label is suspected: of 80 sets of labels drawn by lot none gained more than 6, while 37 % wrong
 # labels can leave 10. Of few samples there is less to gain: then this part of it.
 LEAST_SKILL, LEAST_PART = 8.0, 0.5
 UNSURE = 0.02  # of the weight, below the lower bound of the share of wrong labels
-# Rates of wrong labels that are weighed, up to RATE_LIMIT of what guessing misses; of more samples
-# the likeliest rate alone.
+# Rates of wrong labels that are weighed, at most RATE_LIMIT times the error of guessing; of more
+# than MOST_SAMPLES samples the likeliest rate alone.
 RATES = (0.01, 0.02, 0.05, 0.1, 0.14, 0.23, 0.34, 0.46)
 RATE_LIMIT, MOST_SAMPLES = 0.92, 20_000
-# Variances of the prior of a map between classes and of its intercepts; rounds; values of a round.
+# The map between classes: variances of the priors of its entries and intercepts, rounds, and values
+# of a round.
 MAP_VARIANCE = 0.25
 SHIFT_VARIANCE = 9.0
 MAP_ROUNDS = 60
@@ -98,15 +101,19 @@ def weigh_readings(
     uniform_fits = [fit for fit in noisy_fits if fit.form == "one rate"]
     if uniform_fits and n <= MOST_SAMPLES:
         largest = RATE_LIMIT * (k - 1) / k
-        starts = [uniform_transition(k, r) for r in sorted({min(r, largest) for r in RATES})]
+        rates = sorted({min(rate, largest) for rate in RATES})
+        starts = [uniform_transition(k, rate) for rate in rates]
+        # "none" keeps T as it starts, at each of the rates.
         uniform_fits += [fit_noise(outputs, labels, "none", start, trusted) for start in starts]
     fits = [*uniform_fits, *(fit for fit in noisy_fits if fit.form != "one rate")]
-    log_weights, p_wrong = [0.0], [torch.zeros(n, dtype=torch.float64)]  # of the fit without noise
-
+    none_wrong = torch.zeros(n, dtype=torch.float64)
+    # One entry per explanation, the fit without noise first, which log weights are relative to.
+    log_weights = [0.0]
+    p_wrong = [none_wrong]
     noiseless_entropy = _sum_entropy(noiseless_fit.log_p[is_open])
 
     def add_explanation(gain: float, log_p: Tensor, p: Tensor, limit: float = MUCH) -> None:
-        # In nats: the log prior of crisp true classes, less what it takes for wrong labels.
+        """Append an explanation: its gain in log likelihood, log p, P(label is wrong), and MUCH."""
         gain += CRISP * (noiseless_entropy - _sum_entropy(log_p[is_open]))
         p_open = p[is_open]
         price = RARE * float(p_open.sum()) * min(float(p_open.mean()), limit)
@@ -115,12 +122,12 @@ def weigh_readings(
 
     if 2 < k <= MOST_INTERCEPTS:
         gain, log_p = _map_classes(outputs, labels, noiseless_fit)
-        add_explanation(gain - MAP_COST * k**2 * (k - 1), log_p, p_wrong[0])
+        add_explanation(gain - MAP_COST * k**2 * (k - 1), log_p, none_wrong)
     n_noiseless = len(log_weights)
     for number, fit in enumerate(fits):
         p = -torch.expm1(fit.log_posterior.gather(1, labels[:, None])[:, 0])
         gain = fit.log_likelihood - noiseless_fit.log_likelihood - fit.cost
-        if number < len(uniform_fits):
+        if number < len(uniform_fits):  # the rates share the prior of one explanation
             gain -= log(len(uniform_fits))
         limit = MUCH
         if is_seen(fit, noiseless_fit, uniform_fits):
@@ -134,7 +141,8 @@ def weigh_readings(
     weight = torch.softmax(torch.tensor(log_weights, dtype=torch.float64), 0)
     p_wrong_by_fit = torch.stack(p_wrong)
     least_share = _bound_share(weight, p_wrong_by_fit[:, is_open].mean(1))
-    return Belief(True, weight @ p_wrong_by_fit, float(weight[:n_noiseless].sum()), least_share)
+    p_noiseless = float(weight[:n_noiseless].sum())
+    return Belief(True, weight @ p_wrong_by_fit, p_noiseless, least_share)
 
 
 def is_seen(fit: NoiseFit, noiseless_fit: NoiseFit, uniform_fits: Sequence[NoiseFit]) -> bool:
@@ -157,14 +165,19 @@ def read_one_way(
     uniform_fit: NoiseFit,
     labels: Int[Tensor, " n"],
 ) -> tuple[int, int, float, float] | None:
-    """Return which of two classes may be given as the other, how often, and how many labels."""
+    """Return which of two classes is given as the other, if the noise of one class is seen.
+
+    Returns:
+        (true class, given class, share of the true class so given, expected number of wrong
+        labels); None: no fit sees such noise.
+    """
     for fit in noisy_fits:
         if is_seen(fit, noiseless_fit, [uniform_fit]):
-            share = fit.transition - torch.diag(fit.transition.diagonal())
-            true_class = int(share.amax(1).argmax())
+            wrong_rates = fit.transition - torch.diag(fit.transition.diagonal())
+            true_class = int(wrong_rates.amax(1).argmax())
             p_wrong = 1 - fit.log_posterior.exp().gather(1, labels[:, None])[:, 0]
             n_wrong = float(p_wrong[labels != true_class].sum())
-            return true_class, 1 - true_class, float(share.max()), n_wrong
+            return true_class, 1 - true_class, float(wrong_rates.max()), n_wrong
     return None
 
 
@@ -179,7 +192,7 @@ def _vary_rate(
     labels: Int[Tensor, " n"],
     trusted: Bool[Tensor, " n"],
 ) -> tuple[float, Float[Tensor, " n"]]:
-    """Return how well noise of a rate that varies with the inputs explains the labels.
+    """Return how well noise whose rate varies with the inputs explains labels, and which are wrong.
 
     Args:
         truth: p[c], probabilities of the true class by one estimator, [n, k].
@@ -188,9 +201,10 @@ def _vary_rate(
         trusted: labels that are known to be right, [n].
 
     Returns:
-        The log likelihood of the labels, and the probability that each is wrong, [n]. A label
-        differs from the class c with the rate r = 1 − q[argmax p], and is then l with q[l] / (1 −
-        q[c]), so that P(label l) = p[l] (1 − r) + r q[l] Σ_{c ≠ l} p[c] / (1 − q[c]).
+        The log likelihood of the labels, nats, and the probability that each is wrong, [n]. A
+        label differs from the class c at the rate r = 1 − q[argmax p], and is then l with
+        probability q[l] / (1 − q[c]). Hence
+        P(label l) = p[l] (1 − r) + r q[l] Σ_{c ≠ l} p[c] / (1 − q[c]).
     """
     rate = 1 - p_given.gather(1, truth.argmax(1)[:, None])[:, 0]
     rate = rate.clamp(NO_RATE, 0.5).masked_fill(trusted, 0.0)
@@ -219,7 +233,7 @@ class _Solver(torch.optim.LBFGS):
 def _map_classes(
     outputs: Sequence[Float[Tensor, "n k"]], labels: Int[Tensor, " n"], noiseless_fit: NoiseFit
 ) -> tuple[float, Float[Tensor, "n k"]]:
-    """Fit a linear map between the classes; return its penalised gain, nats, and log p, [n, k]."""
+    """Return what a linear map between classes gains in log posterior, nats, and its log p."""
     n, k = noiseless_fit.log_p.shape
     logits = torch.stack(list(outputs), 2).double() @ noiseless_fit.weights
     logits -= logits.mean(1, keepdim=True)

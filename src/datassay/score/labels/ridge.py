@@ -92,11 +92,20 @@ def ridge_fit(
     targets: Float[Tensor, "n k"] | None = None,
     is_scored: Bool[np.ndarray, " n"] | None = None,
 ) -> RidgeFit:
-    """Fit the targets under the penalty and offset (0 or f₀) of the least leave-one-out error."""
-    # One penalty a decade is tried, then those about the best; the error has one valley in all but
-    # rare sets. groups: of each sample; those of a group are then left out together, and decades
-    # alone are tried. penalties: those to try instead, in the kernel's unit. targets: other ones.
-    # is_scored: whose groups are left out; the error is theirs, held-out outputs of others are NaN.
+    """Return the fit under the penalty and offset (0 or f₀) of the least leave-one-out error.
+
+    One penalty a decade is tried, then those about the best: but for rare sets the error has one
+    valley.
+
+    Args:
+        lin: the linearisation.
+        progress: called with (step, samples done, samples in all).
+        groups: of each sample: a group is left out as a whole, and decades alone are tried.
+        penalties: to try instead, kernel unit.
+        targets: to fit instead of the linearisation's.
+        is_scored: samples whose groups are left out; the error is theirs, held-out outputs of
+            others are NaN. None: all.
+    """
     blocks = None
     if groups is not None:
         blocks = _collect_blocks(groups, is_scored)
@@ -111,40 +120,46 @@ def ridge_fit(
         ridges = RIDGES
     else:
         ridges = RIDGES[RIDGES > LEAST_RIDGE]
-    # All at once where rows are computed each time they are read, which is dearer than penalties.
-    is_read = isinstance(basis.rows, FeatureRows) and not basis.rows.is_small and blocks is None
-    if is_read:
-        decades = ridges
+    # Rows that are computed each time they are read cost more than penalties: try all at once.
+    is_recomputed = isinstance(basis.rows, FeatureRows) and not basis.rows.is_small
+    tries_all = is_recomputed and blocks is None
+    if tries_all:
+        first_ridges = ridges
     else:
-        decades = ridges[::DECADE]
-    shifts = coalesce(penalties, decades * basis.largest)
+        first_ridges = ridges[::DECADE]
+    shifts = coalesce(penalties, first_ridges * basis.largest)
     offsets = (torch.zeros_like(lin.outputs), lin.outputs)
     n, b, c = lin.residual.shape
     # Both offsets as columns side by side: the leverages are the same.
-    exact = torch.stack([(targets - o).double().reshape(n, b, c) for o in offsets], 2)
-    target = mix_columns(exact, SEARCH_COLUMNS)
+    exact = torch.stack([(targets - f0).double().reshape(n, b, c) for f0 in offsets], 2)
+    target = mix_columns(exact, SEARCH_COLUMNS)  # fewer columns, of about the same error
     residuals = _leave_out(basis, target.flatten(2), shifts, progress, STEP, blocks)
     residuals = residuals.unflatten(3, (2, -1))
     if is_scored is None:
         scored_idx = slice(None)
     else:
         scored_idx = torch.from_numpy(is_scored)
-    error = torch.stack([r[scored_idx].square().mean((0, 1, 3)) for r in residuals])  # [q, 2]
-    q, o = divmod(int(error.argmin()), 2)
-    penalty = float(shifts[q])
-    residual = residuals[q, :, :, o]
-    if blocks is None and penalties is None and not is_read:
-        idx = torch.arange(max(0, DECADE * (q - 1) + 1), min(len(ridges), DECADE * (q + 1)))
-        shifts = ridges[idx[idx != DECADE * q]] * basis.largest
-        residuals = _leave_out(basis, target[:, :, o], shifts, progress, STEP)
+    error = torch.stack([r[scored_idx].square().mean((0, 1, 3)) for r in residuals])  # [best_q, 2]
+    best_q, best_offset = divmod(int(error.argmin()), 2)
+    penalty = float(shifts[best_q])
+    residual = residuals[best_q, :, :, best_offset]
+    if blocks is None and penalties is None and not tries_all:
+        # Ridges between the decades on either side of the best, which is position DECADE best_q.
+        idx = torch.arange(
+            max(0, DECADE * (best_q - 1) + 1), min(len(ridges), DECADE * (best_q + 1))
+        )
+        shifts = ridges[idx[idx != DECADE * best_q]] * basis.largest
+        residuals = _leave_out(basis, target[:, :, best_offset], shifts, progress, STEP)
         errors = torch.stack([r.square().mean() for r in residuals])
-        if errors.min() < error[q, o]:
+        if errors.min() < error[best_q, best_offset]:
             penalty = float(shifts[errors.argmin()])
             residual = residuals[errors.argmin()]
     if target is not exact:
         shifts = torch.tensor([penalty], dtype=torch.float64)
-        residual = _leave_out(basis, exact[:, :, o], shifts, progress, STEP, blocks)[0]
-    return RidgeFit(lin, basis, offsets[o], penalty, targets - residual.flatten(1), blocks)
+        residual = _leave_out(basis, exact[:, :, best_offset], shifts, progress, STEP, blocks)[0]
+    return RidgeFit(
+        lin, basis, offsets[best_offset], penalty, targets - residual.flatten(1), blocks
+    )
 
 
 def _leave_out(
@@ -155,7 +170,10 @@ def _leave_out(
     step: str,
     blocks: tuple[Int[Tensor, "_ _"], ...] | None = None,
 ) -> Float[Tensor, "q n b c"]:
-    """Return target minus held-out output under every penalty; NaN of samples in no block."""
+    """Return target minus held-out output under each penalty (shift), NaN of samples in no block.
+
+    b: rows per sample, c: columns. blocks: groups, each left out as a whole; None: one by one.
+    """
     n, b, c = target.shape
     projected = basis.project(target)
     residuals = torch.full((len(shifts), n, b, c), torch.nan, dtype=torch.float64)
@@ -181,7 +199,7 @@ def _leave_out(
 def _collect_blocks(
     groups: Shaped[np.ndarray, " n"], is_scored: Bool[np.ndarray, " n"] | None
 ) -> tuple[Int[Tensor, "_ _"], ...]:
-    """Return positions of the members of each group, groups of one size stacked, [g, size]."""
+    """Return positions of each group's members: a matrix [groups, size] for each size of group."""
     (idx,) = np.nonzero(coalesce(is_scored, np.ones(len(groups), bool)))
     _, group, counts = np.unique(groups[idx], return_inverse=True, return_counts=True)
     blocks = np.split(idx[np.argsort(group, kind="stable")], np.cumsum(counts)[:-1])
@@ -194,6 +212,7 @@ def _collect_blocks(
 def _leave_out_panel(
     shared: tuple[Eigenbasis, Tensor, Tensor, Tensor], panel: slice
 ) -> Float[Tensor, "q g b c"]:
+    """Return a panel's target minus held-out output, as `_leave_out` does."""
     basis, target, projected, shifts = shared
     removal = RemovalBlocks(basis.rows[panel], target[panel], projected)
     return held_out_residuals(basis, removal, shifts)
@@ -208,7 +227,8 @@ def judge_steps(sizes: Sizes) -> list[PlanStep]:
     columns = min(sizes.outputs // b, SEARCH_COLUMNS)
     n_bytes = step_bytes(form)["label issues"]
     # Two offsets a decade, the penalties about one of them, and two fits to the probable labels.
-    n_fits = 2.0 * (1 + len(RIDGES) // DECADE) + 2.0 * DECADE + 2.0
+    n_decades = 1 + len(RIDGES) // DECADE
+    n_fits = 2.0 * n_decades + 2.0 * DECADE + 2.0
     work = {"float64": 0.0, "eigen": 0.0, "thin": 0.0}
     if classes := sizes.classes:
         work["calls"] = EVALUATIONS * EVALUATION_CALLS
@@ -216,7 +236,8 @@ def judge_steps(sizes: Sizes) -> list[PlanStep]:
         if classes <= MOST_INTERCEPTS:
             work["float64"] = EVALUATIONS * 6.0 * n * classes**2
     if not sizes.is_dual and (b == 1 or n > LARGEST_KERNEL):
-        work[sizes.products] = work.get(sizes.products, 0.0) + 2 * 2.0 * n * b * p**2  # read twice
+        n_reads = 2
+        work[sizes.products] = work.get(sizes.products, 0.0) + n_reads * 2.0 * n * b * p**2
         work["thin"] = n_fits * n * b * p * (b + columns)
         detail = f"{p} x {p} systems, {len(RIDGES)} penalties"
     else:

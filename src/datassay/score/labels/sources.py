@@ -38,7 +38,7 @@ from datassay.score.labels.likelihood import (
 MOST_VALUES, FEWEST_LABELS = 50, 15
 # The chance that any source of labels without errors is named, of all that are tested.
 FALSE_ALARM = 0.02
-# A source is named where it errs so much more often than the others, and so many times as often.
+# A source is named where its rate of errors exceeds the others' by MORE_OFTEN, and TIMES times.
 MORE_OFTEN, TIMES = 0.1, 1.5
 MOST_WRONG = 0.95
 ROUNDS = 40
@@ -125,8 +125,9 @@ def _is_float(value: object) -> bool:
 def checked_sources(
     sources: Any, data: SampleSet | Linearization
 ) -> dict[str, Shaped[np.ndarray, " n"]]:
-    """Return the sources of labels by name, as words; raise if one is not of all n labels."""
-    # Those of the samples themselves where none are given; a linearisation has none.
+    """Return a word per label for each column of sources; raise if one has not n values."""
+    # sources: one column, several by name, or None: those of the samples, of which a Linearization
+    # has none.
     if sources is None:
         if isinstance(data, SampleSet):
             return source_columns(data)
@@ -161,9 +162,8 @@ def find_erring_sources(
         columns: the source of each label, by the column's name.
 
     Returns:
-        That column, with the sources that surprise so much as any does, of all sources of all
-        columns, in FALSE_ALARM of tables without such errors (Bonferroni). Their shares of wrong
-        labels are still those that are contradicted. None where there is none.
+        That column; its sources that err have p ≤ FALSE_ALARM / all sources tested in all columns
+        (Bonferroni). `share_wrong` is still the share contradicted. None if no source errs, or all.
 
     Cost: n k operations, and n a column.
     Source: ours; p by the gamma distribution of the same three moments (Pearson 1895, type III),
@@ -173,9 +173,10 @@ def find_erring_sources(
     open_idx = np.flatnonzero(~trusted.numpy())
     deviation = -log_p + (p * log_p).sum(1, keepdim=True)
     surprise = deviation.gather(1, labels[:, None])[:, 0]
-    moments = [surprise, *((p * deviation**power).sum(1) for power in (2, 3))]
-    contradiction = [log_p.argmax(1) != labels, 1 - p.amax(1)]
-    values = torch.stack([x.double() for x in (*moments, *contradiction)]).numpy()[:, open_idx]
+    variance, third_moment = ((p * deviation**power).sum(1) for power in (2, 3))
+    is_contradicted = log_p.argmax(1) != labels
+    rows = (surprise, variance, third_moment, is_contradicted, 1 - p.amax(1))
+    values = torch.stack([row.double() for row in rows]).numpy()[:, open_idx]
     tested = [_test_sources(name, words, open_idx, values) for name, words in columns.items()]
     n_tested = sum(int(sources.errs.sum()) for sources, _ in tested)
     if not n_tested:
@@ -193,19 +194,32 @@ def _test_sources(
     open_idx: Int[np.ndarray, " open"],
     values: Float[np.ndarray, "5 open"],
 ) -> tuple[LabelSources, Float[np.ndarray, " sources"]]:
-    """Return the sources of a column, and p of each by chance, 1 where labels are few."""
+    """Return the sources of a column, `errs` those tested, and a p value of each.
+
+    values: rows for each open label: its surprise s, v, the third moment of surprise, whether
+    predictions contradict it, and the probability of that. p is 1 of a source with few labels.
+    """
     names, code = np.unique(words, return_inverse=True)
-    surprise, variance, cube, contradicted, expected = (
+    surprise, variance, third_moment, contradicted, expected = (
         np.bincount(code[open_idx], x, len(names)) for x in values
     )
     counts = np.bincount(code[open_idx], minlength=len(names))
     spread = np.sqrt(np.maximum(variance, TINY))
-    skewness = np.maximum(cube / spread**3, LEAST_SKEWNESS)
+    skewness = np.maximum(third_moment / spread**3, LEAST_SKEWNESS)
     shape = 4 / skewness**2
     p_value = gammaincc(shape, np.maximum(shape + surprise / spread * np.sqrt(shape), 0.0))
     is_tested = np.minimum(counts, len(open_idx) - counts) >= FEWEST_LABELS
-    shares = contradicted / np.maximum(counts, 1), expected / np.maximum(counts, 1)
-    sources = LabelSources(name, tuple(names), code, counts, *shares, shares[0], is_tested)
+    contradicted = contradicted / np.maximum(counts, 1)
+    sources = LabelSources(
+        column=name,
+        values=tuple(names),
+        code=code,
+        n_labels=counts,
+        contradicted=contradicted,
+        expected=expected / np.maximum(counts, 1),
+        share_wrong=contradicted,
+        errs=is_tested,
+    )
     return sources, np.where(is_tested, p_value, 1.0)
 
 
@@ -216,19 +230,21 @@ def fit_sources(
     sources: LabelSources | None,
     start: NoiseFit,
 ) -> tuple[LabelSources | None, list[NoiseFit], Float[Tensor, " n"]]:
-    """Fit a rate of wrong labels to each source that errs, and one to all others.
+    """Return the noise of a rate for each source that errs and one for all others.
 
     Args:
         outputs: held-out outputs of each estimator.
         labels: given.
         trusted: labels that are known to be right.
         sources: with those that err; None: none do.
-        start: the fit of one rate, whose calibration this one starts from.
+        start: the fit of one rate r, whose calibration this one starts from.
 
     Returns:
-        The sources with the rates r_g, without those that err hardly more often than the others;
-        the fit; and what log odds that a label is wrong gain over those of one rate r,
-        ln (r_g / (1 − r_g)) − ln (r / (1 − r)). None, no fit and 0 where no source is left.
+        - the sources with their rates r_g; those that err hardly more often no longer err. None if
+          no source is left;
+        - the fit in a list, or an empty list;
+        - what to add to each label's log odds of being wrong under one rate r, [n], nats:
+          ln (r_g / (1 − r_g)) − ln (r / (1 − r)), or 0.
 
     Cost: ROUNDS of n (k² + estimators² k) operations.
     Source: expectation maximisation as in `likelihood`, with T of one rate a source.
@@ -247,12 +263,11 @@ def fit_sources(
     group = torch.from_numpy(group_of[sources.code])
     is_open = ~trusted
     counts = torch.bincount(group[is_open]).double()
-    common_rate = (
-        torch.tensor(1 - float(start.transition[0, 0])).double().clamp(NO_RATE, MOST_WRONG)
-    )
+    common_rate = torch.tensor(1 - float(start.transition[0, 0])).double()
+    common_rate = common_rate.clamp(NO_RATE, MOST_WRONG)
     rates = common_rate.expand(len(counts))
 
-    def add_noise(log_p: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
+    def add_noise(log_p: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:  # log P(true and given)
         rate = rates[group][:, None].where(is_open[:, None], 0.0)
         log_wrong = (rate / (k - 1)).log().expand(-1, k)
         return log_p + log_wrong.scatter(1, labels[:, None], torch.log1p(-rate))
@@ -265,9 +280,9 @@ def fit_sources(
         weights, intercepts, log_p = step_calibration(
             stacked, posterior, log_p, weights, intercepts
         )
-    share = rates.numpy()[group_of]
+    share_wrong = rates.numpy()[group_of]
     threshold = max(rates[0] + MORE_OFTEN, TIMES * rates[0])
-    errs = sources.errs & (share >= float(threshold))
+    errs = sources.errs & (share_wrong >= float(threshold))
     if not errs.any():
         return None, [], no_shift
     joint = add_noise(log_p)
@@ -282,4 +297,4 @@ def fit_sources(
         cost=int(sources.errs.sum()) * (0.5 + log(len(sources.values))),
     )
     shift = torch.logit(rates)[group] - torch.logit(common_rate)
-    return replace(sources, share_wrong=share, errs=errs), [fit], shift
+    return replace(sources, share_wrong=share_wrong, errs=errs), [fit], shift

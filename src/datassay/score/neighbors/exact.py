@@ -1,4 +1,4 @@
-"""Exact nearest rows of all rows or some, and approximate ones."""
+"""The nearest of some rows among all rows, exact or approximate; all rows differ."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from torch import Tensor
 from datassay.errors import SettingError, install
 from datassay.results import result
 
-# Cells that are searched; queries whose exact neighbours measure the recall, and the least of it.
-PROBES = 8
-RECALL_QUERIES = 1000
+PROBES = 8  # cells of an inverted file that are searched
+RECALL_QUERIES = 1000  # rows whose exact neighbours measure the recall
 LEAST_RECALL = 0.95
-# Links of each row of a graph, rows kept in view while it is made, and while it is searched: the
-# first width that reaches the recall. In 64 independent columns a width of 100 found .95 of 30 000.
-LINKS, BUILD_WIDTH = 32, 60
+POINTS_PER_CELL = 39  # fewest, as faiss asks for
+LINKS = 32  # of each row of a graph
+BUILD_WIDTH = 60  # candidates that are kept while a graph is built
+# Candidates that are kept while it is searched: the first width that reaches the recall. In 64
+# independent columns a width of 100 found .95 of 30 000.
 WIDTHS = (64, 128, 256, 512)
 
 
@@ -63,9 +64,10 @@ def nearest_approximate(
 
 
 def _inverted_file(rows: np.ndarray, probes: int):
+    """Return an inverted file of the rows, of which `probes` cells are searched."""
     n, d = rows.shape
     faiss = _import_faiss()
-    cells = max(1, min(int(2 * math.sqrt(n)), n // 39))
+    cells = max(1, min(int(2 * math.sqrt(n)), n // POINTS_PER_CELL))
     index = faiss.IndexIVFFlat(faiss.IndexFlatL2(d), d, cells)
     index.cp.niter = 5
     index.cp.seed = 0
@@ -77,6 +79,7 @@ def _inverted_file(rows: np.ndarray, probes: int):
 
 
 def _build_graph(rows: np.ndarray):
+    """Return a hierarchical navigable small-world graph of the rows."""
     faiss = _import_faiss()
     index = faiss.IndexHNSWFlat(rows.shape[1], LINKS)
     index.hnsw.efConstruction = BUILD_WIDTH
@@ -90,21 +93,22 @@ def _build_graph(rows: np.ndarray):
 def _search(
     index, rows: np.ndarray, x: Float[Tensor, "n d"], queries: Int[Tensor, " q"], k: int
 ) -> Nearest:
+    """Return the k nearest of an index's candidates, ranked by differences in float64."""
     nearest = torch.from_numpy(index.search(rows[queries.numpy()], min(len(x), k + 2))[1])
     return rank_candidates(x, queries, _complete(nearest, queries, len(x)), k)
 
 
 def _recall(nearest: Nearest, exact: Nearest) -> float:
-    """Return the share of the exact nearest that were found; ties count, the row itself not."""
+    """Return the share of the exact nearest, without the row itself, that are as near as these."""
     hits = (nearest.squared <= exact.squared[:, -1:]).sum(1) - 1
     return float(hits.sum()) / (len(hits) * (exact.squared.shape[1] - 1))
 
 
 def _complete(nearest: Tensor, queries: Int[Tensor, " q"], n: int) -> Tensor:
-    """Put each list's own row in it; fill it up with other rows where cells held too few."""
-    rows = queries[:, None]
-    with_row = torch.cat([rows, nearest[:, :-1]], 1)
-    nearest = torch.where((nearest == rows).any(1, keepdim=True), nearest, with_row)
+    """Return the lists with each query's own row, and filled up where cells held too few (−1)."""
+    query_rows = queries[:, None]
+    with_query = torch.cat([query_rows, nearest[:, :-1]], 1)
+    nearest = torch.where((nearest == query_rows).any(1, keepdim=True), nearest, with_query)
     for i in (nearest < 0).any(1).nonzero()[:, 0].tolist():
         present = nearest[i][nearest[i] >= 0]
         fillers = torch.arange(min(n, nearest.shape[1] + len(present)))
@@ -124,20 +128,16 @@ def _import_faiss():
     return faiss
 
 
-# A k-d tree beats products below this many columns, and any search is fast below this many rows.
+# A k-d tree beats products up to this many columns, and any search is fast up to this many rows.
 TREE_COLUMNS = 8
 TREE_ROWS = 100
-# Candidates beyond k: rounding may have swapped some, most often none.
-SPARE = 6
-# Values of one block of products; fewest rows that share one minimum; minima held.
-BLOCK_VALUES = 2**25
+SPARE = 6  # candidates beyond k: rounding may have swapped some, most often none
+BLOCK_VALUES = 2**25  # of one block of products
 RANKED_VALUES = 2**20  # of differences, which a cache holds
-GROUP = 32
-MINIMA_VALUES = 2**27
-# Rows whose products with as many others fit a core's cache.
-TILE = 2048
-# Relative allowance for rounding in float64.
-SLACK = 1e-12
+GROUP = 32  # fewest rows that share one minimum
+MINIMA_VALUES = 2**27  # of all rows and groups, held at once
+TILE = 2048  # rows whose products with as many others fit a core's cache
+SLACK = 1e-12  # relative allowance for rounding in float64
 
 
 @result
@@ -169,21 +169,21 @@ class NeighborCandidates:
 
 
 def nearest_exact(x: Float[Tensor, "n d"], queries: Int[Tensor, " q"], k: int) -> Nearest:
-    """Find the k nearest rows of some rows, themselves included."""
+    """Return the k nearest rows of some rows, themselves included."""
     n, d = x.shape
     if n <= TREE_ROWS or d <= TREE_COLUMNS:
-        nearest, open_rows = _settle(x, queries, k, _tree_candidates(x, queries, k))
-        redone = len(open_rows)
+        nearest, open_idx = _settle(x, queries, k, _tree_candidates(x, queries, k))
+        n_redone = len(open_idx)
     else:
-        nearest, open_rows = _by_products(x, queries, k, torch.float32)
-        redone = len(open_rows)
-        if redone:
-            in_float64, open_idx = _by_products(x, queries[open_rows], k, torch.float64)
-            _replace(nearest, open_rows, in_float64)
-            open_rows = open_rows[open_idx]
-    if len(open_rows):
-        _replace(nearest, open_rows, _one_by_one(x, queries[open_rows], k))
-    return Nearest(nearest.index, nearest.squared, redone)
+        nearest, open_idx = _by_products(x, queries, k, torch.float32)
+        n_redone = len(open_idx)
+        if n_redone:
+            in_float64, still_open = _by_products(x, queries[open_idx], k, torch.float64)
+            _replace(nearest, open_idx, in_float64)
+            open_idx = open_idx[still_open]
+    if len(open_idx):
+        _replace(nearest, open_idx, _one_by_one(x, queries[open_idx], k))
+    return Nearest(nearest.index, nearest.squared, n_redone)
 
 
 def rank_candidates(
@@ -201,12 +201,14 @@ def rank_candidates(
         ordered = candidates[batch].sort(1).values
         rows = x.index_select(0, ordered.flatten()).unflatten(0, ordered.shape)
         distance = rows.sub_(x[queries[batch], None]).square_().sum(2)
-        squared[batch], position = (t[:, :k] for t in distance.sort(dim=1, stable=True))
-        index[batch] = ordered.gather(1, position)
+        nearest = distance.sort(dim=1, stable=True)
+        squared[batch] = nearest.values[:, :k]
+        index[batch] = ordered.gather(1, nearest.indices[:, :k])
     return Nearest(index, squared, 0)
 
 
 def _replace(nearest: Nearest, rows: Int[Tensor, " r"], replacement: Nearest) -> None:
+    """Overwrite some rows of the nearest, in place."""
     nearest.index[rows] = replacement.index
     nearest.squared[rows] = replacement.squared
 
@@ -214,13 +216,14 @@ def _replace(nearest: Nearest, rows: Int[Tensor, " r"], replacement: Nearest) ->
 def _settle(
     x: Tensor, queries: Tensor, k: int, candidates: NeighborCandidates
 ) -> tuple[Nearest, Int[Tensor, " open"]]:
-    """Rank the candidates; return them and the queries that the bound leaves open."""
+    """Return the nearest candidates, and positions of queries for which others may be nearer."""
     nearest = rank_candidates(x, queries, candidates.index, k)
     largest = nearest.squared[:, -1] * (1 + SLACK)
     return nearest, (~(largest < candidates.bound)).nonzero()[:, 0]
 
 
 def _tree_candidates(x: Tensor, queries: Tensor, k: int) -> NeighborCandidates:
+    """Return the nearest by a k-d tree, k and SPARE of them."""
     n = len(x)
     c = min(n, k + SPARE)
     n_jobs = -1 if n > TREE_ROWS else None
@@ -238,15 +241,16 @@ def _tree_candidates(x: Tensor, queries: Tensor, k: int) -> NeighborCandidates:
 def _by_products(
     x: Tensor, queries: Tensor, k: int, dtype: torch.dtype
 ) -> tuple[Nearest, Int[Tensor, " open"]]:
-    """Return neighbours found by matrix products, and the queries that rounding leaves open."""
+    """Return neighbours found by matrix products, and positions of queries that stay open."""
     products = _Products(x, dtype)
     c = min(len(x), k + SPARE)
     if products.n_groups > c and torch.equal(queries, torch.arange(len(x))):
         parts = products.all_candidates(c)
     else:
         size = max(16, min(512, BLOCK_VALUES // len(x)))
-        parts = [products.candidates(q, c) for q in queries.split(size)]
-    index, bound = torch.cat([p.index for p in parts]), torch.cat([p.bound for p in parts])
+        parts = [products.candidates(batch, c) for batch in queries.split(size)]
+    index = torch.cat([batch.index for batch in parts])
+    bound = torch.cat([batch.bound for batch in parts])
     return _settle(x, queries, k, NeighborCandidates(index, bound))
 
 
@@ -266,7 +270,7 @@ class _Products:
         self.norm = squares.sqrt()
         self.gamma = 2 * (d + 6) * torch.finfo(dtype).eps
         self.tiny = 8 * (d + 2) * torch.finfo(dtype).tiny
-        # Large enough that memory holds the minima of all pairs of a row and a group.
+        # Rows per group: large enough that memory holds the minima of all rows and groups.
         self.group = max(GROUP, -(-self.n * self.n // MINIMA_VALUES))
         # Padded to whole groups with rows at infinite distance.
         self.rows = torch.zeros(self.n + -self.n % self.group, d + 2, dtype=dtype)
@@ -279,7 +283,7 @@ class _Products:
         self.buffer = self.rows.new_empty(0)
 
     def candidates(self, queries: Tensor, c: int) -> NeighborCandidates:
-        """Find the c nearest of some rows: all their products at once."""
+        """Return c candidates of some rows, by all their products at once."""
         # Tall: a third faster than the transposed product, where BLAS repacks all rows.
         products = self._product(self.rows, self.left[queries])
         groups = products.view(self.n_groups, self.group, -1)
@@ -293,7 +297,7 @@ class _Products:
         return self._nearest_in_groups(queries, top_groups, products_near.flatten(1))
 
     def all_candidates(self, c: int) -> list[NeighborCandidates]:
-        """Find the c nearest of every row: each product once, for both of its rows."""
+        """Return c candidates of every row, in batches; each product serves both of its rows."""
         minima = self._minima()  # [rows, n_groups]
         candidates = []
         size = max(16, BLOCK_VALUES // (c * self.group))
@@ -333,16 +337,17 @@ class _Products:
         return minima
 
     def _product(self, a: Tensor, b: Tensor) -> Tensor:
+        """Return a bᵀ, in a buffer that the next call overwrites."""
         size = len(a) * len(b)
         if len(self.buffer) < size:
-            # Reused: new pages for every block cost as much as the products.
+            # New pages for every block would cost as much as the products.
             self.buffer = self.rows.new_empty(size)
         return torch.mm(a, b.T, out=self.buffer[:size].view(len(a), len(b)))
 
     def _nearest_in_groups(
         self, queries: Tensor, groups: torch.return_types.topk, values: Float[Tensor, "q values"]
     ) -> NeighborCandidates:
-        """Return the c nearest rows of c groups; `values` are the products of queries and rows."""
+        """Return c candidates among the rows of c groups, by their products with the queries."""
         c = groups.indices.shape[1]
         top = values.topk(c, 1, largest=False, sorted=False)
         group = groups.indices.gather(1, top.indices // self.group)
@@ -350,7 +355,10 @@ class _Products:
         return self._bound(queries, index, groups.values.amax(1).minimum(top.values.amax(1)))
 
     def _bound(self, queries: Tensor, index: Tensor, largest: Tensor) -> NeighborCandidates:
-        """Add the bound; `largest`: [q] scaled squared distances that no other row falls below."""
+        """Return the candidates with their bound, in the unit of x.
+
+        largest: [q], scaled and rounded squared distance that no other row falls below.
+        """
         if index.shape[1] == self.n:
             return NeighborCandidates(index, torch.full((len(queries),), torch.inf).double())
         # True for any radius r: a row of norm above ‖x_i‖ + r is farther than r, and any other errs
@@ -363,6 +371,7 @@ class _Products:
 
 
 def _one_by_one(x: Tensor, queries: Tensor, k: int) -> Nearest:
+    """Return the nearest by all differences in float64, one query at a time."""
     rows = max(1, BLOCK_VALUES // x.shape[1])
     index = torch.empty(len(queries), k, dtype=torch.int64)
     squared = torch.empty(len(queries), k, dtype=torch.float64)

@@ -13,9 +13,10 @@ from datassay.score.neighbors.search import Neighbors, nearest_neighbors
 
 # Values of one block of neighbours' targets.
 BLOCK_VALUES = 2**22
-# Columns this many times narrower than the widest decide no neighbour. A picture has a few such
-# pixels at its edge, a table whose columns differ in unit has a tenth of its columns or more.
-NARROW = {1e3: 0.1, 1e2: 0.2}  # times narrower → share of the columns that may be
+# Columns so many times narrower than the widest decide no neighbour; this share of them may be. A
+# picture has a few such pixels at its edge; a table of several units has more such columns.
+NARROW = {1e3: 0.1, 1e2: 0.2}
+LARGEST = 1e150  # target whose square is a number
 SMALLEST = 1e-150  # difference of targets whose square is a number
 
 
@@ -73,15 +74,16 @@ def local_variance(
 
 
 def _warn_of_units(features: Shaped[np.ndarray, "n ..."]) -> None:
+    """Warn if too many columns are so narrow that they decide no neighbour."""
     spread = features.reshape(len(features), -1).std(axis=0, dtype=np.float64)
     spread = spread[spread > 0]
     for times, share in NARROW.items():
-        narrow = int((spread < spread.max(initial=0.0) / times).sum())
-        if narrow > share * len(spread):
+        n_narrow = int((spread < spread.max(initial=0.0) / times).sum())
+        if n_narrow > share * len(spread):
             warnings.warn(
-                f"{narrow} of {len(spread)} columns vary {times:g} times less than the widest and "
-                "decide no neighbour: the answer depends on the columns' units. Bring them to one "
-                "scale first, as by sklearn's StandardScaler.",
+                f"{n_narrow} of {len(spread)} columns vary {times:g} times less than the widest "
+                "and decide no neighbour: the answer depends on the columns' units. Bring them to "
+                "one scale first, as by sklearn's StandardScaler.",
                 UserWarning,
                 stacklevel=3,
             )
@@ -91,13 +93,14 @@ def _warn_of_units(features: Shaped[np.ndarray, "n ..."]) -> None:
 def neighbor_variance(
     index: Int[np.ndarray, "n k"], y: Shaped[np.ndarray, "n ..."]
 ) -> Float[np.ndarray, " n"]:
-    """Return the variance of the target among known neighbours."""
+    """Return the variance of the (one-hot) target among each sample's k known neighbours."""
     if y.ndim == 1 and y.dtype.kind in "biuU":
         return _class_variance(index, np.unique(y, return_inverse=True)[1])
     return _target_variance(index, y.reshape(len(y), -1).astype(np.float64))
 
 
 def _check_targets(features: np.ndarray, y: np.ndarray) -> None:
+    """Raise unless y holds a class or finite targets for each sample."""
     if y.ndim not in {1, 2} or y.size == 0 or y.dtype.kind not in "biufU":
         raise DataError(
             "y must be [n] classes, or [n] or [n, q] targets; got "
@@ -112,11 +115,11 @@ def _check_targets(features: np.ndarray, y: np.ndarray) -> None:
         raise DataError(f"y must be [n] where it holds strings; got shape {list(y.shape)}.")
     if y.dtype.kind == "f":
         # In float64: float32 cannot hold 1e150, and NumPy would warn for float32 targets.
-        bad = ~(np.abs(y.reshape(len(y), -1).astype(np.float64)) < 1e150).all(1)
-        if bad.any():
+        is_bad = ~(np.abs(y.reshape(len(y), -1).astype(np.float64)) < LARGEST).all(1)
+        if is_bad.any():
             raise DataError(
-                f"y must be finite and below 1e150; {bad.sum()} of {len(y)} targets are not, the "
-                f"first at position {bad.argmax()}. Remove those samples."
+                f"y must be finite and below 1e150; {is_bad.sum()} of {len(y)} targets are not, "
+                f"the first at position {is_bad.argmax()}. Remove those samples."
             )
         if 0 < np.ptp(y.astype(np.float64), axis=0).max() < SMALLEST:
             raise DataError(
@@ -128,16 +131,17 @@ def _check_targets(features: np.ndarray, y: np.ndarray) -> None:
 def _class_variance(
     index: Int[np.ndarray, "n k"], labels: Int[np.ndarray, " n"]
 ) -> Float[np.ndarray, " n"]:
-    """Return the chance that two of a sample's k neighbours differ in class."""
+    """Return the probability that two of a sample's k neighbours differ in class."""
     n, k = index.shape
     n_classes = int(labels.max()) + 1
     squares = np.empty(n)
     step = max(1, BLOCK_VALUES // (k + n_classes))
     for start in range(0, n, step):
         neighbor_labels = labels[index[start : start + step]]
-        cells = neighbor_labels + n_classes * np.arange(len(neighbor_labels))[:, None]
-        counts = np.bincount(cells.ravel(), minlength=len(neighbor_labels) * n_classes)
-        squares[start : start + step] = np.square(counts.reshape(len(neighbor_labels), -1)).sum(1)
+        n_rows = len(neighbor_labels)
+        cells = neighbor_labels + n_classes * np.arange(n_rows)[:, None]
+        counts = np.bincount(cells.ravel(), minlength=n_rows * n_classes).reshape(n_rows, -1)
+        squares[start : start + step] = np.square(counts).sum(1)
     return (k * k - squares) / (k * (k - 1))  # whole numbers up to here: 0 is exact
 
 

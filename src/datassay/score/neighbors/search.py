@@ -27,7 +27,7 @@ APPROXIMATE_FROM = 200_000
 # Up to this many rows exact ones cost less than a graph: 115 s of processor time at 200 000 rows of
 # 64 columns, where the graph that finds .95 of independent ones takes more than 210 s.
 EXACT_UP_TO = 500_000
-LARGEST = 1e150
+LARGEST = 1e150  # feature whose square is a number
 
 
 @result
@@ -95,26 +95,27 @@ def nearest_neighbors(
     rows = torch.from_numpy(x if len(firsts) == len(x) else x[firsts])
     k = min(n_neighbors, len(rows))
     is_large = len(rows) >= APPROXIMATE_FROM and rows.shape[1] > TREE_COLUMNS
-    approximate = None
+    outcome = None
     if search == "approximate" or (search == "auto" and is_large and find_spec("faiss")):
         has_graph = search == "approximate" or len(rows) > EXACT_UP_TO
-        approximate = nearest_approximate(rows, k, probes, has_graph=has_graph)
-    if approximate is not None:
+        outcome = nearest_approximate(rows, k, probes, has_graph=has_graph)
+    if outcome is not None:
         search = "approximate"
-        nearest, recall = approximate
+        nearest, recall = outcome
     else:
         search = "exact"
         nearest = nearest_exact(rows, torch.arange(len(rows)), k)
         recall = 1.0
     if len(firsts) == len(x):
-        index, squared = nearest.index, nearest.squared
+        index = nearest.index
+        squared = nearest.squared
     else:
         index, squared = _with_repeats(nearest, firsts, inverse, n_neighbors)
     return Neighbors(index.numpy(), squared.sqrt().numpy(), search, recall, nearest.redone)
 
 
 def checked_features(features: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, "n d"]:
-    """Check features; return them as float64 rows, [n, d], with −0 as 0."""
+    """Return features as float64 rows, with −0 as 0; raise unless they are finite numbers."""
     if features.ndim == 0 or features.size == 0 or features.dtype.kind not in "biuf":
         raise DataError(
             "features must be numbers, [n, ...] with at least one column; got "
@@ -122,11 +123,11 @@ def checked_features(features: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray,
         )
     x = features.reshape(len(features), -1).astype(np.float64)
     x += 0.0
-    bad = ~((x.max(1) < LARGEST) & (x.min(1) > -LARGEST))
-    if bad.any():
+    is_bad = ~((x.max(1) < LARGEST) & (x.min(1) > -LARGEST))
+    if is_bad.any():
         raise DataError(
-            f"features must be finite and below {LARGEST:g}; {bad.sum()} of {len(x)} samples are "
-            f"not, the first at position {bad.argmax()}. Remove or fill them."
+            f"features must be finite and below {LARGEST:g}; {is_bad.sum()} of {len(x)} samples "
+            f"are not, the first at position {is_bad.argmax()}. Remove or fill them."
         )
     return x
 
@@ -150,9 +151,10 @@ def check_search(search: str) -> None:
 
 def _different_rows(x: np.ndarray) -> tuple[Int[np.ndarray, " u"], Int[np.ndarray, " n"]]:
     """Return positions of the distinct rows' first samples, ascending, and each sample's row."""
-    odd = np.random.default_rng(0).integers(2**63, size=x.shape[1], dtype=np.uint64) * 2 + 1
+    # A key per row: the sum of hashed values, each times a column's odd factor.
+    odd_factors = np.random.default_rng(0).integers(2**63, size=x.shape[1], dtype=np.uint64) * 2 + 1
     keys = np.zeros(len(x), np.uint64)
-    for column, factor in zip(x.T, odd, strict=True):  # one by one, in little memory
+    for column, factor in zip(x.T, odd_factors, strict=True):  # one by one, in little memory
         keys += _mix(np.ascontiguousarray(column).view(np.uint64)) * factor
     _, firsts, inverse = np.unique(keys, return_index=True, return_inverse=True)
     (repeats,) = np.nonzero(firsts[inverse] != np.arange(len(x)))
@@ -165,6 +167,7 @@ def _different_rows(x: np.ndarray) -> tuple[Int[np.ndarray, " u"], Int[np.ndarra
 
 
 def _mix(bits: np.ndarray) -> np.ndarray:
+    """Return numbers with their high bits also in the low ones."""
     # Low bits of short numbers are all 0: without this, products would share them.
     return bits ^ (bits >> np.uint64(32))
 
@@ -172,8 +175,11 @@ def _mix(bits: np.ndarray) -> np.ndarray:
 def _with_repeats(
     nearest: Nearest, firsts: np.ndarray, inverse: np.ndarray, k: int
 ) -> tuple[Int[Tensor, "n k"], Float[Tensor, "n k"]]:
-    """Return neighbours among all samples, from those among distinct rows and their repeats."""
-    # k different rows suffice: with ties by first position, k samples come before any left out.
+    """Return neighbours of all samples among all, from those of distinct rows.
+
+    firsts, inverse: as `_different_rows` gives them. Of k different rows, ties by first position,
+    the samples hold all k nearest.
+    """
     n = len(inverse)
     n_rows = len(firsts)
     counts = np.bincount(inverse, minlength=n_rows)
@@ -182,7 +188,7 @@ def _with_repeats(
     columns = np.arange(min(k, counts.max()))
     exists = columns < counts[:, None]
     members = np.where(exists, by_row[np.minimum(starts[:, None] + columns, n - 1)], n)
-    members = torch.from_numpy(members)
+    members = torch.from_numpy(members)  # of each distinct row; n: no more
     row = torch.from_numpy(inverse)
     index = torch.empty(n, k, dtype=torch.int64)
     squared = torch.empty(n, k, dtype=torch.float64)
@@ -199,7 +205,7 @@ def _with_repeats(
     return index, squared
 
 
-N_ALIKE = 4
+N_ALIKE = 4  # samples shown on each side
 MOST_VALUES = 2**25  # products held at a time
 SIDES = ("given", "suggested")
 
@@ -219,15 +225,15 @@ class Alike:
 
 
 def find_alike(
-    indices: Shaped[np.ndarray, "n d"],
+    places: Shaped[np.ndarray, "n d"],
     positions: Int[np.ndarray, " m"],
     classes: Int[np.ndarray, " n"] | None = None,
     suggested: Int[np.ndarray, " n"] | None = None,
     k: int = N_ALIKE,
 ) -> Alike:
-    """Find the samples nearest to those at some positions, on each side of the label."""
-    x = indices.astype(np.float32)
-    n = len(indices)
+    """Return the samples nearest to those at some positions, of the given and suggested class."""
+    x = places.astype(np.float32)
+    n = len(places)
     squares = np.einsum("nd,nd->n", x, x)
     if classes is None or suggested is None:
         sides = 1
@@ -247,14 +253,15 @@ def find_alike(
                 nearest_idx = nearest_idx[np.isfinite(values[nearest_idx])]
                 nearest_idx = nearest_idx[np.lexsort((nearest_idx, values[nearest_idx]))][:k]
                 nearest[start + b, side, : len(nearest_idx)] = nearest_idx
-                gap = np.sqrt(squared[b][nearest_idx].clip(0))
-                distance[start + b, side, : len(nearest_idx)] = gap
+                distances = np.sqrt(squared[b][nearest_idx].clip(0))
+                distance[start + b, side, : len(nearest_idx)] = distances
     return Alike(nearest, distance)
 
 
 def _sides(i: int, classes: np.ndarray | None, suggested: np.ndarray | None) -> list[np.ndarray]:
-    """Return which samples each side may take, [n] each."""
+    """Return masks of the samples that each side of sample i may show, [n]; [1]: all."""
     if classes is None or suggested is None:
         return [np.ones(1, bool)]
     has_label = classes == classes[i]
+    # Where the given class is suggested, the other side shows all other classes.
     return [has_label, ~has_label if suggested[i] == classes[i] else classes == suggested[i]]
