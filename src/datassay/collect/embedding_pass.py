@@ -55,11 +55,11 @@ class EmbeddingPass:
         self.store_location = store
         self.device = device
         self.progress = progress
-        self.sample_sets = dict(zip(PARTS, sets, strict=False))
-        raw = {name: _encoder_inputs(samples) for name, samples in self.sample_sets.items()}
+        self.parts = dict(zip(PARTS, sets, strict=False))
+        raw = {name: _encoder_inputs(samples) for name, samples in self.parts.items()}
         scale = _pixel_scale(raw)
         self.samples = {name: _Samples(values, scale) for name, values in raw.items()}
-        self.sizes = {name: len(samples) for name, samples in self.sample_sets.items()}
+        self.sizes = {name: len(samples) for name, samples in self.parts.items()}
         self.total = sum(self.sizes.values())
         encoder.network.to(device)
         # On one thread lite0 takes 18 ms per image alone and 35 ms in batches of 16, whose
@@ -114,7 +114,7 @@ class EmbeddingPass:
         """Return each part's x to be: a text's columns of numbers, then room for its embedding."""
         width = self.encoder.width
         x = {}
-        for name, samples in self.sample_sets.items():
+        for name, samples in self.parts.items():
             n_numbers = 0
             if self.encoder.reads == "text":
                 n_numbers = samples.x.shape[1]
@@ -141,9 +141,7 @@ class EmbeddingPass:
         encoding = Encoding(
             encoder.name, encoder.width, self.weights, encoder.recipe, note, round(seconds, 1)
         )
-        return {
-            name: _set_x(samples, x[name], encoding) for name, samples in self.sample_sets.items()
-        }
+        return {name: _set_x(samples, x[name], encoding) for name, samples in self.parts.items()}
 
     @property
     def weights(self) -> str:
@@ -200,11 +198,8 @@ class EmbeddingPass:
         return list(rows)
 
     def _embed_chunk(self, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
-        """Embed each distinct text or image of a chunk once, in batches of similar length.
-
-        Returns:
-            Embeddings, [b, width], and [b], whether a text was cut.
-        """
+        """Return a chunk's embeddings, [b, width], and [b], whether a text was cut."""
+        # Each distinct text is embedded once, in batches of similar length.
         keys = self._keys(chunk)
         embedded = {}
         row_of = {key: chunk.start + i for i, key in enumerate(keys) if key not in self.known}

@@ -172,7 +172,6 @@ def _samplers_in(sampler: Any) -> Iterator[Any]:
 @contextmanager
 def _restore_sampler(sampler: Any) -> Iterator[None]:
     """Restore at the end what a pass changes in the sampler and in all generators."""
-    # Attributes by sampler.
     states = [(s, dict(vars(s))) for s in _samplers_in(sampler) if hasattr(s, "__dict__")]
     values = [value for _, attributes in states for value in attributes.values()]
     restorers = [_restorer(value) for value in values if isinstance(value, GENERATORS)]

@@ -173,9 +173,8 @@ class PerSample:
             sample_weights, recorded = self._differentiate(
                 values, sample, lambda _, i=i: [w[i : i + 1] for w in weights]
             )
-            for by_sample, weight, gradients in zip(
-                by_weight, sample_weights, recorded, strict=True
-            ):
+            triples = zip(by_weight, sample_weights, recorded, strict=True)
+            for by_sample, weight, gradients in triples:
                 by_sample.append(gradients | self._direct_gradients(values, sample, weight))
         for index, (weight, by_sample) in enumerate(zip(weights, by_weight, strict=True)):
             joined = {}

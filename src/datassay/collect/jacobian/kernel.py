@@ -54,20 +54,15 @@ def kernel(
             assert isinstance(block, Tensor) and isinstance(right_block, Tensor)
             _add_product(result, block, right_block, panel, max_bytes, device)
             continue
-        common_product = _common_product(block, right_block, width, device)
+        gram = _common_gram(block, right_block, width, device)
         inputs = right_block.inputs.to(device).double()
         gradients = None
-        if common_product is None:
+        if gram is None:
             gradients = _rows(right_block.gradients, width, device)
         for start in range(0, n, panel):
             rows = slice(start, start + panel)
-            _add_panel(
-                result[rows],
-                map_block(block, lambda t, index=rows: t[index]),
-                inputs,
-                gradients,
-                common_product,
-            )
+            left_part = map_block(block, lambda t, index=rows: t[index])
+            _add_panel(result[rows], left_part, inputs, gradients, gram)
     return result.reshape(n * width, m * width)
 
 
@@ -93,22 +88,18 @@ def _add_product(
 
 
 def _add_panel(
-    total: Tensor,
-    lhs: Block,
-    inputs: Tensor,
-    gradients: Tensor | None,
-    common_product: Tensor | None,
+    total: Tensor, lhs: Block, inputs: Tensor, gradients: Tensor | None, gram: Tensor | None
 ) -> None:
     """Add a dense layer's (A Aᵀ + 1) ⊙ (Δ Δᵀ) to `total`, [panel, width, m, width]."""
-    # `inputs` and `gradients` are A and Δ of the right side; `common_product` is Δ Δᵀ if samples
-    # share Δ, and `gradients` then None.
+    # `inputs` and `gradients` are A and Δ of the right side. `gram`: Δ Δᵀ, where all samples share
+    # one Δ; `gradients` is None then.
     assert isinstance(lhs, DenseFactors)
     k = lhs.gradients.shape[1]
     width = total.shape[1]
     device = inputs.device
     scale = (lhs.inputs.to(device).double() @ inputs.T).add_(float(lhs.has_bias))[:, None, :, None]
-    if common_product is not None:
-        product = common_product[None, :, None] * scale
+    if gram is not None:
+        product = gram[None, :, None] * scale
     else:
         assert gradients is not None
         product = (_rows(lhs.gradients, width, device) @ gradients.T).view(total.shape).mul_(scale)
@@ -120,7 +111,7 @@ def _rows(gradients: Tensor, width: int, device: str | torch.device) -> Float[Te
     return gradients.to(device).double().reshape(len(gradients) * width, -1)
 
 
-def _common_product(lhs: DenseFactors, rhs: DenseFactors, width: int, device: str) -> Tensor | None:
+def _common_gram(lhs: DenseFactors, rhs: DenseFactors, width: int, device: str) -> Tensor | None:
     """Return Δ Δᵀ, [width, width], if all samples have one output gradient Δ; else None."""
     # So it is in the last layer, the dearest of many outputs. On the processor the first 32 samples
     # mostly tell; on a device all are compared at once, since each comparison is waited for.

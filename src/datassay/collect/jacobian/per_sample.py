@@ -200,10 +200,8 @@ def factored_jacobian(
     """Return `jacobian` with convolutions' weights as factors, for `project` to choose from."""
     # Cost: a forward pass per sample, and k backward passes to the layers' outputs alone.
     parameters = {n: p.detach() for n, p in model.named_parameters()}
-    convolution_names = {
-        parameter_name(n, p) for n in layers.convolutions for p in ("weight", "bias")
-    }
-    direct = {n: parameters[n] for n in layers.direct if n not in convolution_names}
+    conv_names = {parameter_name(n, p) for n in layers.convolutions for p in ("weight", "bias")}
+    direct = {n: parameters[n] for n in layers.direct if n not in conv_names}
     fixed = {n: p for n, p in parameters.items() if n not in direct} | dict(model.named_buffers())
     shapes = {n: (n_out,) for n, (_, n_out, _) in layers.dense.items()} | layers.convolutions
     # With the batch axis of the one sample: nothing is left to add up over it.
@@ -325,13 +323,8 @@ def vectorizable_layers(model: nn.Module, layers: Layers, x: Num[Tensor, "few ..
         factored_jacobian(model, layers, probe, n_mixtures)
     except ModelError as error:
         trained_sizes = {n: p.numel() for n, p in model.named_parameters() if p.requires_grad}
-        return Layers(
-            dense={},
-            direct=trained_sizes,
-            n_outputs=layers.n_outputs,
-            takes_integers=layers.takes_integers,
-            unvectorized=str(error),
-        )
+        direct_layers = replace(layers, dense={}, direct=trained_sizes, convolutions={})
+        return replace(direct_layers, last_layer="", unvectorized=str(error))
     return layers
 
 
