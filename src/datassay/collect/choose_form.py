@@ -83,15 +83,9 @@ def choose_form(
         and 6 are a kernel or features, whichever is smaller.
     """
     _check_settings(projection, outputs, projection_kind, memory, precision, products)
-    if memory is None:
-        free_bytes = available_memory()
-    else:
-        free_bytes = memory
-    landmarks = LANDMARKS
-    time_limit = MOST_SECONDS  # of an exact form
-    if is_table:
-        landmarks = TABLE_LANDMARKS
-        time_limit = TABLE_SECONDS
+    free_bytes = available_memory() if memory is None else memory
+    landmarks = TABLE_LANDMARKS if is_table else LANDMARKS
+    time_limit = TABLE_SECONDS if is_table else MOST_SECONDS  # of an exact form
     candidates = _candidates(layers, sizes[2], projection, outputs, landmarks, time_limit)
     kind = cast(ProjectionKind, projection_kind)
     forms = [_sized_form(layers, sizes, candidate, kind, precision) for candidate in candidates]
@@ -152,17 +146,12 @@ def _describe_alternative(forms: list[Form], n_queries: int) -> str:
 def _check_settings(projection, outputs, projection_kind, memory, precision, products) -> None:
     check_projection(projection)
     require(memory is None or memory > 0, "memory", "be a positive number of bytes", memory)
-    for name, value, allowed in (
-        ("outputs", outputs, OUTPUTS),
-        ("projection_kind", projection_kind, ("coordinates", "sparse_sign")),
-        ("precision", precision, ("auto", "float64", "float32")),
-        ("products", products, PRODUCTS),
-    ):
-        one_of(name, value, allowed)
+    one_of("outputs", outputs, OUTPUTS)
+    one_of("projection_kind", projection_kind, ("coordinates", "sparse_sign"))
+    one_of("precision", precision, ("auto", "float64", "float32"))
+    one_of("products", products, PRODUCTS)
     if outputs in {"mixed", "landmarks"} and projection is None:
-        needs = "a number of landmarks"
-        if outputs == "mixed":
-            needs = "projected features"
+        needs = "projected features" if outputs == "mixed" else "a number of landmarks"
         raise SettingError(
             f"outputs {outputs!r} needs {needs}; got projection None. Set the projection to a "
             "number, or outputs to 'averaged'."
